@@ -1,0 +1,3 @@
+//! The virtual GPU and its vhost-user service.
+
+pub mod gpu;

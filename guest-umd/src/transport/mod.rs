@@ -1,0 +1,77 @@
+//! How a driver reaches its device: BAR, control queue, event queue, memory.
+//!
+//! The rest of the crate knows only this trait, so that it runs unchanged in a VM, in a container
+//! and in a fake guest.
+
+use bellhop_protocol::config::ConfigSpace;
+use bellhop_protocol::control::allocation::Extent;
+use bellhop_protocol::event::Event;
+use bellhop_protocol::features::Features;
+use std::sync::Arc;
+use std::time::Duration;
+use vm_memory::MmapRegion;
+
+/// Why the device could not be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// The other side is gone: every queue is lost.
+    #[error("the device is gone: {0}")]
+    Disconnected(String),
+    /// The device broke the rules of the transport.
+    #[error("the device broke the transport's rules: {0}")]
+    Protocol(String),
+    /// The guest has no memory left that the device can reach.
+    #[error("no guest memory left for {0} bytes")]
+    OutOfMemory(u64),
+    /// The operating system refused something.
+    #[error("{0}: {1}")]
+    Io(&'static str, #[source] std::io::Error),
+}
+
+/// Guest memory that the device can reach, given back when dropped.
+pub trait SystemMemory: Send + Sync {
+    /// The mapping that holds it.
+    fn region(&self) -> &MmapRegion;
+    /// Offset of its first byte in the mapping.
+    fn offset(&self) -> usize;
+    /// Its length in bytes, a multiple of the page size.
+    fn len(&self) -> usize;
+    /// The guest-physical pages, in order.
+    fn extents(&self) -> &[Extent];
+    /// Whether it has no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A device as the guest reaches it.
+pub trait Transport: Send + Sync {
+    /// The configuration space.
+    fn config(&self) -> ConfigSpace;
+
+    /// The features that were negotiated.
+    fn features(&self) -> Features;
+
+    /// The whole BAR, mapped readable and writable once the device has answered `OPEN_ADAPTER`.
+    fn bar(&self) -> Arc<MmapRegion>;
+
+    /// Sends a request (header and all) and waits for its reply; returns the reply's length.
+    /// Callable from several threads at once.
+    ///
+    /// # Errors
+    /// When the device is gone or breaks the rules of its queues.
+    fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError>;
+
+    /// Waits for the next event, at most for `timeout`, blocked and not polling. `None` when the
+    /// time is over.
+    ///
+    /// # Errors
+    /// When the device is gone or breaks the rules of its queues.
+    fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError>;
+
+    /// Gives out `size` bytes of memory that the device can reach, zeroed, page aligned.
+    ///
+    /// # Errors
+    /// When there is not enough.
+    fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError>;
+}

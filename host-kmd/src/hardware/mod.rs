@@ -1,0 +1,237 @@
+//! What a miniport can do to a GPU, and what the GPU tells back.
+//!
+//! This trait is the whole border between the control plane and the data plane: the device crate
+//! implements it over engine threads, tests implement it over a few maps. No call blocks on an
+//! engine: what must wait for one is asked for with [`Hardware::quiesce`] and reported by an
+//! interrupt.
+
+mod pte;
+
+pub use pte::{PhysicalPage, Pte, Segment};
+
+use bellhop_protocol::control::adapter::{EngineType, Statistics};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::Opcode;
+
+/// A guest attached to the adapter: one vhost-user connection. Ids are not used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GuestId(pub u64);
+
+/// A process's GPU address space. Ids are not used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AddressSpaceId(pub u64);
+
+/// A HW queue as the GPU knows it. Ids are not used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HwQueueId(pub u64);
+
+/// One of the GPU's physical doorbells, counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PhysicalDoorbell(pub u32);
+
+/// A point in time up to which engines have forgotten; see [`Hardware::quiesce`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Ticket(pub u64);
+
+/// What a node is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeDescription {
+    /// What its engine is made for.
+    pub engine_type: EngineType,
+    /// A name for people.
+    pub name: &'static str,
+}
+
+/// Where the ring of a HW queue for user-mode submission is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingBinding {
+    /// The guest's logical doorbell: an index into the BAR's doorbell, progress and status areas.
+    pub slot: u32,
+    /// GPU virtual address of the ring buffer in the queue's address space.
+    pub ring_va: u64,
+    /// Size of the ring buffer in bytes; valid per [`bellhop_protocol::ring`].
+    pub ring_size: u64,
+    /// GPU virtual address of the ring buffer control.
+    pub control_va: u64,
+}
+
+/// A command buffer submitted in kernel mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelSubmission {
+    /// GPU virtual address of the command buffer.
+    pub gpu_va: u64,
+    /// Its size in bytes.
+    pub size: u32,
+    /// What the queue's progress fence gets when the buffer is done.
+    pub progress_fence_value: u64,
+}
+
+/// What a HW queue is created with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HwQueueDescription {
+    /// Whose it is.
+    pub guest: GuestId,
+    /// Through which its addresses are translated.
+    pub address_space: AddressSpaceId,
+    /// The node that executes it.
+    pub node: u32,
+    /// Slot of the progress fence.
+    pub progress_fence: u32,
+}
+
+/// What a HW queue did wrong. The engine has taken it off its lists already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// What it is.
+    pub reason: FaultReason,
+    /// The packet that was being executed; `NOP` when none was.
+    pub opcode: Opcode,
+    /// What `reason` says it is.
+    pub address: u64,
+    /// Where in the ring, in bytes since its creation.
+    pub read_pointer: u64,
+}
+
+/// What the GPU tells the host (`DXGK_INTERRUPT_TYPE`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interrupt {
+    /// `DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED`: this fence passed its MonitoredValue.
+    NativeFenceSignaled {
+        /// Whose fence.
+        guest: GuestId,
+        /// Which.
+        slot: u32,
+    },
+    /// The same without the set of fences: scan all that are monitored.
+    NativeFencesSignaled,
+    /// A HW queue is in error.
+    HwQueueFault {
+        /// Which.
+        queue: HwQueueId,
+        /// Why.
+        fault: Fault,
+    },
+    /// [`Hardware::quiesced`] advanced.
+    Quiesced,
+}
+
+/// A table of the hardware is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the hardware has no room for another {0}")]
+pub struct HardwareFull(pub &'static str);
+
+/// The registers of a GPU, so to speak.
+///
+/// Calls come from one thread, the control plane's. Ids must be ones that this object gave out
+/// and that were not destroyed: anything else is a bug of the caller, which implementations
+/// ignore with a log line and do not panic over. Slots, offsets and addresses were checked by the
+/// caller against what the guest was given.
+pub trait Hardware: Send + Sync {
+    /// The nodes, by ordinal.
+    fn nodes(&self) -> &[NodeDescription];
+
+    /// How many physical doorbells there are.
+    fn physical_doorbells(&self) -> u32;
+
+    /// Makes an empty address space.
+    ///
+    /// # Errors
+    /// When there is no page-table memory left.
+    fn create_address_space(&self, guest: GuestId) -> Result<AddressSpaceId, HardwareFull>;
+
+    /// Frees an address space. No queue may use it, and a ticket taken after the last of them
+    /// went must have passed.
+    fn destroy_address_space(&self, space: AddressSpaceId);
+
+    /// Writes the entries of consecutive pages from `gpu_va`. An entry that was valid before
+    /// counts as changed for an engine only when a later [`Self::quiesce`] has passed.
+    ///
+    /// # Errors
+    /// When there is no page-table memory left; entries written so far stay.
+    fn update_page_table(
+        &self,
+        space: AddressSpaceId,
+        gpu_va: u64,
+        entries: &[Pte],
+    ) -> Result<(), HardwareFull>;
+
+    /// Zeroes a range of a guest's local memory.
+    fn zero_local_memory(&self, guest: GuestId, offset: u64, length: u64);
+
+    /// Whether the guest has memory at all of these guest-physical addresses now.
+    fn is_guest_memory(&self, guest: GuestId, address: u64, length: u64) -> bool;
+
+    /// The 64-bit word at `offset` of a guest's local memory, a multiple of 8.
+    fn read_local_word(&self, guest: GuestId, offset: u64) -> u64;
+
+    /// Puts a fence with CurrentValue `initial` into an empty slot and publishes it.
+    fn create_fence(&self, guest: GuestId, slot: u32, owner: AddressSpaceId, initial: u64);
+
+    /// Empties a slot: packets that name it fault from now on.
+    fn destroy_fence(&self, guest: GuestId, slot: u32);
+
+    /// CurrentValue of a fence.
+    fn fence_value(&self, guest: GuestId, slot: u32) -> u64;
+
+    /// `DxgkDdiUpdateMonitoredValues` for one fence: stores MonitoredValue and returns a
+    /// CurrentValue re-sampled after it.
+    fn update_monitored_value(&self, guest: GuestId, slot: u32, monitored: u64) -> u64;
+
+    /// Makes a HW queue and puts it on its engine's run list.
+    fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId;
+
+    /// Gives a HW queue its ring. The doorbell word and the last-queued value become 0, the
+    /// status `DISCONNECTED_RETRY`.
+    fn bind_ring(&self, queue: HwQueueId, ring: RingBinding);
+
+    /// Takes the ring away again. The doorbell must be disconnected.
+    fn unbind_ring(&self, queue: HwQueueId);
+
+    /// Takes a HW queue off its engine's run list for good. An engine may still be executing it
+    /// until a later [`Self::quiesce`] has passed.
+    fn destroy_hw_queue(&self, queue: HwQueueId);
+
+    /// Makes a physical doorbell watch the page of the queue's logical doorbell.
+    fn watch(&self, doorbell: PhysicalDoorbell, queue: HwQueueId);
+
+    /// Makes a physical doorbell watch nothing.
+    fn unwatch(&self, doorbell: PhysicalDoorbell);
+
+    /// Makes the queue's engine, woken if need be, look at the ring's write pointer and at
+    /// kernel-mode submissions once.
+    fn kick(&self, queue: HwQueueId);
+
+    /// Publishes a connected status for the queue's doorbell.
+    fn publish_connected(&self, queue: HwQueueId, status: ConnectionStatus);
+
+    /// Publishes a disconnected status for the queue's doorbell; a full fence follows the store.
+    fn publish_disconnected(&self, queue: HwQueueId, reason: ConnectionStatus);
+
+    /// `HwQueueProgressFenceLastQueuedValue`, as the guest wrote it.
+    fn last_queued_value(&self, queue: HwQueueId) -> u64;
+
+    /// Queues a command buffer in kernel mode; [`Self::kick`] makes the engine see it.
+    ///
+    /// # Errors
+    /// When too many are queued already.
+    fn submit_kernel_mode(
+        &self,
+        queue: HwQueueId,
+        submission: KernelSubmission,
+    ) -> Result<(), HardwareFull>;
+
+    /// Asks every engine to forget all translations and all destroyed queues. The ticket has
+    /// passed once [`Self::quiesced`] is not less; an interrupt tells when that advances.
+    fn quiesce(&self) -> Ticket;
+
+    /// The latest ticket that has passed on every engine.
+    fn quiesced(&self) -> Ticket;
+
+    /// `DxgkDdiInterruptRoutine`'s part: what was raised since the last call.
+    fn take_interrupts(&self) -> Vec<Interrupt>;
+
+    /// The hardware's part of the statistics: packets, bytes, doorbells, interrupts, wake-ups and
+    /// engines asleep. The rest is zero.
+    fn statistics(&self, guest: GuestId) -> Statistics;
+}

@@ -1,0 +1,49 @@
+//! The virtio configuration space: what a driver reads before anything is set up.
+
+use crate::features::Version;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// First bytes of the configuration space, `"BLHPvGPU"`: tells a Bellhop device from any other
+/// device that carries the same virtio id.
+pub const CONFIG_MAGIC: u64 = u64::from_le_bytes(*b"BLHPvGPU");
+
+/// The virtio device id suggested to a VMM. QEMU's `vhost-user-test-device` takes only ids it has
+/// a name for, and 39 has no driver in a Linux guest that would claim the device.
+pub const VIRTIO_DEVICE_ID: u32 = 39;
+
+/// Shared-memory region id of the BAR.
+pub const BAR_SHMID: u8 = 0;
+
+/// Index of the virtqueue that carries [requests](crate::control).
+pub const CONTROL_QUEUE: u16 = 0;
+/// Index of the virtqueue that carries [events](crate::event).
+pub const EVENT_QUEUE: u16 = 1;
+/// How many virtqueues the device has.
+pub const QUEUE_COUNT: u16 = 2;
+/// Largest size, in descriptors, of either virtqueue.
+pub const MAX_QUEUE_SIZE: u16 = 256;
+
+/// The configuration space. Read-only for the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct ConfigSpace {
+    /// [`CONFIG_MAGIC`].
+    pub magic: u64,
+    /// Version of the protocol that the device speaks.
+    pub version: Version,
+    /// How many nodes (kinds of engine) the adapter has.
+    pub node_count: u32,
+    /// Size of the BAR in bytes, a power of two.
+    pub bar_size: u64,
+    /// How many doorbells (and HW queues for user-mode submission) one guest can have.
+    pub doorbell_count: u32,
+    /// How many native fences one guest can have.
+    pub fence_count: u32,
+    /// Zero.
+    pub reserved: [u64; 4],
+}
+crate::assert_layout!(
+    ConfigSpace, 64,
+    magic at 0, version at 8, node_count at 12, bar_size at 16, doorbell_count at 24,
+    fence_count at 28, reserved at 32,
+);

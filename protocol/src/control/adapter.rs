@@ -1,0 +1,154 @@
+//! Requests about the adapter as a whole.
+
+use super::request;
+use crate::features::Version;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// `D3DKMTOpenAdapter`: the first request. Its reply comes only once the BAR is mapped.
+///
+/// `REVISION_MISMATCH` when the version's major differs from the device's (`detail`: the device's
+/// version, major in the low 16 bits) or a feature was not negotiated (`detail`: those that were).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct OpenAdapter {
+    /// The version that the driver speaks.
+    pub version: Version,
+    /// Zero.
+    pub reserved: u32,
+    /// The [features](crate::features::Features) that the driver will use.
+    pub features: u64,
+}
+crate::assert_layout!(OpenAdapter, 16, version at 0, reserved at 4, features at 8);
+request!(OpenAdapter, OPEN_ADAPTER -> AdapterInfo);
+
+/// What an adapter is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct AdapterInfo {
+    /// The version that the device speaks.
+    pub version: Version,
+    /// How many nodes there are.
+    pub node_count: u32,
+    /// The features that are on.
+    pub features: u64,
+    /// Bytes of CPU-visible local memory that this guest may use.
+    pub local_memory: u64,
+    /// Bit 0: a BAR is mapped.
+    pub flags: u64,
+}
+crate::assert_layout!(
+    AdapterInfo, 32,
+    version at 0, node_count at 4, features at 8, local_memory at 16, flags at 24,
+);
+
+/// [`AdapterInfo::flags`]: a BAR is mapped.
+pub const ADAPTER_BAR_MAPPED: u64 = 1 << 0;
+
+open_enum! {
+    /// What a node's engines are made for (`DXGK_ENGINE_TYPE`).
+    pub struct EngineType: u32 {
+        /// Graphics and compute.
+        THREE_D = 1;
+        /// Copies only: SDMA.
+        COPY = 6;
+    }
+}
+
+/// `DxgkDdiGetNodeMetadata`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct GetNodeMetadata {
+    /// The node's ordinal, from 0.
+    pub node: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+crate::assert_layout!(GetNodeMetadata, 8, node at 0, reserved at 4);
+request!(GetNodeMetadata, GET_NODE_METADATA -> NodeMetadata);
+
+/// What a node is (`DXGK_NODEMETADATA`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct NodeMetadata {
+    /// What its engines are made for.
+    pub engine_type: EngineType,
+    /// [`NODE_USER_MODE_SUBMISSION_SUPPORTED`] and other flags.
+    pub flags: u32,
+    /// A name for people: ASCII, padded with zeroes.
+    pub friendly_name: [u8; 32],
+}
+crate::assert_layout!(NodeMetadata, 40, engine_type at 0, flags at 4, friendly_name at 8);
+
+/// [`NodeMetadata::flags`]: HW queues for user-mode submission may be created on the node.
+pub const NODE_USER_MODE_SUBMISSION_SUPPORTED: u32 = 1 << 0;
+
+/// `DXGKQAITYPE_USERMODESUBMISSION_CAPS`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct QueryUserModeSubmissionCaps {
+    /// Zero.
+    pub reserved: u64,
+}
+crate::assert_layout!(QueryUserModeSubmissionCaps, 8, reserved at 0);
+request!(
+    QueryUserModeSubmissionCaps, QUERY_USER_MODE_SUBMISSION_CAPS -> UserModeSubmissionCaps
+);
+
+/// `DXGK_USERMODESUBMISSION_CAPS`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct UserModeSubmissionCaps {
+    /// Bit 0: secondary doorbells are supported.
+    pub flags: u32,
+    /// Bytes that a doorbell takes.
+    pub doorbell_size: u32,
+    /// Bytes that a secondary doorbell takes; 0 when there are none.
+    pub secondary_doorbell_size: u32,
+    /// How many physical doorbells all guests share.
+    pub physical_doorbells: u32,
+}
+crate::assert_layout!(
+    UserModeSubmissionCaps, 16,
+    flags at 0, doorbell_size at 4, secondary_doorbell_size at 8, physical_doorbells at 12,
+);
+
+/// `D3DKMTQueryStatistics`: what the device counted for this guest, and its engines for all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct QueryStatistics {
+    /// Zero.
+    pub reserved: u64,
+}
+crate::assert_layout!(QueryStatistics, 8, reserved at 0);
+request!(QueryStatistics, QUERY_STATISTICS -> Statistics);
+
+/// Counters since the guest attached, or since the daemon started for those of engines.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct Statistics {
+    /// Packets that this guest's queues executed.
+    pub packets: u64,
+    /// Bytes that this guest's packets read or wrote in bulk (copies, fills, hashes, kernels).
+    pub bytes: u64,
+    /// Rings that engines saw on this guest's doorbells. Several rings before one look count once.
+    pub doorbells: u64,
+    /// Fence interrupts raised for this guest.
+    pub interrupts: u64,
+    /// Requests that this guest sent.
+    pub control_messages: u64,
+    /// `NOTIFY_WORK_SUBMISSION` requests among them.
+    pub notifies: u64,
+    /// Doorbells disconnected so that another queue could have theirs.
+    pub victims: u64,
+    /// Times that any engine woke from its sleep, for whichever guest.
+    pub engine_wakeups: u64,
+    /// Engines asleep now.
+    pub engines_asleep: u64,
+}
+crate::assert_layout!(
+    Statistics, 72,
+    packets at 0, bytes at 8, doorbells at 16, interrupts at 24, control_messages at 32,
+    notifies at 40, victims at 48, engine_wakeups at 56, engines_asleep at 64,
+);

@@ -1,0 +1,90 @@
+//! Requests about doorbells.
+//!
+//! Source: user-mode work submission, "User-mode work submission APIs".
+
+use super::{Handle, request};
+use crate::doorbell::{ConnectionStatus, DOORBELL_PRIVATE_DATA};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// `D3DKMTCreateDoorbell`: a doorbell for a HW queue for user-mode submission, which may have one.
+/// It begins as `DISCONNECTED_RETRY`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct CreateDoorbell {
+    /// The HW queue.
+    pub hw_queue: Handle,
+    /// Allocation of the [ring buffer](crate::ring), whose size is the ring's.
+    pub ring_buffer: Handle,
+    /// Allocation of the ring buffer control; both pointers in it must be 0.
+    pub ring_control: Handle,
+    /// Zero.
+    pub flags: u64,
+    /// Private driver data.
+    pub private_data: [u8; DOORBELL_PRIVATE_DATA],
+}
+crate::assert_layout!(
+    CreateDoorbell, 48,
+    hw_queue at 0, ring_buffer at 8, ring_control at 16, flags at 24, private_data at 32,
+);
+request!(CreateDoorbell, CREATE_DOORBELL -> CreateDoorbellReply);
+
+/// The new doorbell. The offsets hold for its life, whatever its status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct CreateDoorbellReply {
+    /// The doorbell.
+    pub doorbell: Handle,
+    /// Offset in the BAR of the 64-bit doorbell word.
+    pub doorbell_offset: u64,
+    /// Offset in the BAR of the status word.
+    pub status_offset: u64,
+    /// Offset in the BAR of `HwQueueProgressFenceLastQueuedValue`.
+    pub last_queued_offset: u64,
+}
+crate::assert_layout!(
+    CreateDoorbellReply, 32,
+    doorbell at 0, doorbell_offset at 8, status_offset at 16, last_queued_offset at 24,
+);
+
+/// `D3DKMTConnectDoorbell`: gives the queue's doorbell a physical doorbell, another queue's when
+/// none is free. Work that the ring already holds runs without another ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct ConnectDoorbell {
+    /// The HW queue.
+    pub hw_queue: Handle,
+}
+crate::assert_layout!(ConnectDoorbell, 8, hw_queue at 0);
+request!(ConnectDoorbell, CONNECT_DOORBELL -> ConnectDoorbellReply);
+
+/// How the doorbell was connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct ConnectDoorbellReply {
+    /// `CONNECTED` or `CONNECTED_NOTIFY`.
+    pub status: ConnectionStatus,
+    /// Zero.
+    pub reserved: u32,
+}
+crate::assert_layout!(ConnectDoorbellReply, 8, status at 0, reserved at 4);
+
+/// `D3DKMTDestroyDoorbell`: the ring's allocations are the guest's to destroy after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct DestroyDoorbell {
+    /// The doorbell.
+    pub doorbell: Handle,
+}
+crate::assert_layout!(DestroyDoorbell, 8, doorbell at 0);
+request!(DestroyDoorbell, DESTROY_DOORBELL -> ());
+
+/// `D3DKMTNotifyWorkSubmission`: tells the host that a ring with status `CONNECTED_NOTIFY`
+/// happened. Harmless at any other time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct NotifyWorkSubmission {
+    /// The doorbell.
+    pub doorbell: Handle,
+}
+crate::assert_layout!(NotifyWorkSubmission, 8, doorbell at 0);
+request!(NotifyWorkSubmission, NOTIFY_WORK_SUBMISSION -> ());

@@ -1,0 +1,82 @@
+//! Requests about HW queues, kernel-mode submission included.
+
+use super::{Handle, request};
+use bitflags::bitflags;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+bitflags! {
+    /// `D3DDDI_CREATEHWQUEUEFLAGS`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub struct HwQueueFlags: u32 {
+        /// Work comes through a doorbell only; [`SubmitCommand`] is refused.
+        const USER_MODE_SUBMISSION = 1 << 0;
+    }
+}
+
+/// `D3DKMTCreateHwQueue`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct CreateHwQueue {
+    /// The context.
+    pub context: Handle,
+    /// [`HwQueueFlags`]; an unknown flag is refused.
+    pub flags: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+crate::assert_layout!(CreateHwQueue, 16, context at 0, flags at 8, reserved at 12);
+request!(CreateHwQueue, CREATE_HW_QUEUE -> CreateHwQueueReply);
+
+/// The new HW queue and its progress fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct CreateHwQueueReply {
+    /// The queue.
+    pub hw_queue: Handle,
+    /// Its progress fence, which goes when the queue goes.
+    pub progress_fence: Handle,
+    /// Offset in the BAR of the progress fence's published CurrentValue.
+    pub progress_fence_offset: u64,
+    /// The progress fence's slot, for packets.
+    pub progress_fence_slot: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+crate::assert_layout!(
+    CreateHwQueueReply, 32,
+    hw_queue at 0, progress_fence at 8, progress_fence_offset at 16, progress_fence_slot at 24,
+    reserved at 28,
+);
+
+/// `D3DKMTDestroyHwQueue`: its doorbell goes with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct DestroyHwQueue {
+    /// The queue.
+    pub hw_queue: Handle,
+}
+crate::assert_layout!(DestroyHwQueue, 8, hw_queue at 0);
+request!(DestroyHwQueue, DESTROY_HW_QUEUE -> ());
+
+/// `D3DKMTSubmitCommandToHwQueue`: kernel-mode submission. The engine executes the buffer and then
+/// signals the queue's progress fence. Only for queues without
+/// [`HwQueueFlags::USER_MODE_SUBMISSION`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct SubmitCommand {
+    /// The queue.
+    pub hw_queue: Handle,
+    /// GPU virtual address of the command buffer, a multiple of 8.
+    pub gpu_va: u64,
+    /// The value that the progress fence gets when the buffer is done.
+    pub progress_fence_value: u64,
+    /// The buffer's size in bytes, a multiple of 8.
+    pub size: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+crate::assert_layout!(
+    SubmitCommand, 32,
+    hw_queue at 0, gpu_va at 8, progress_fence_value at 16, size at 24, reserved at 28,
+);
+request!(SubmitCommand, SUBMIT_COMMAND -> ());

@@ -1,0 +1,158 @@
+//! Control-queue requests and replies.
+//!
+//! A request is one descriptor chain of the control queue. Its readable part is a
+//! [`RequestHeader`] and the request's fixed structure, which a list may follow; its writable part
+//! takes a [`ReplyHeader`] and, when the status is a success, the request's reply. Requests may
+//! complete in another order than they were sent in.
+//!
+//! Each request is named after the D3DKMT call that it carries.
+
+pub mod adapter;
+pub mod allocation;
+pub mod context;
+pub mod device;
+pub mod doorbell;
+pub mod fence;
+pub mod gpu_va;
+pub mod hw_queue;
+pub mod process;
+
+use crate::status::Status;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Most bytes in a request, its header included.
+pub const MAX_REQUEST_SIZE: usize = 64 * 1024;
+/// Most bytes in a reply, its header included.
+pub const MAX_REPLY_SIZE: usize = 256;
+
+open_enum! {
+    /// What a request asks for.
+    pub struct RequestCode: u32 {
+        /// [`adapter::OpenAdapter`]
+        OPEN_ADAPTER = 0x01;
+        /// [`adapter::GetNodeMetadata`]
+        GET_NODE_METADATA = 0x02;
+        /// [`adapter::QueryUserModeSubmissionCaps`]
+        QUERY_USER_MODE_SUBMISSION_CAPS = 0x03;
+        /// [`adapter::QueryStatistics`]
+        QUERY_STATISTICS = 0x04;
+        /// [`process::CreateProcess`]
+        CREATE_PROCESS = 0x10;
+        /// [`process::DestroyProcess`]
+        DESTROY_PROCESS = 0x11;
+        /// [`device::CreateDevice`]
+        CREATE_DEVICE = 0x20;
+        /// [`device::DestroyDevice`]
+        DESTROY_DEVICE = 0x21;
+        /// [`context::CreateContext`]
+        CREATE_CONTEXT = 0x30;
+        /// [`context::DestroyContext`]
+        DESTROY_CONTEXT = 0x31;
+        /// [`hw_queue::CreateHwQueue`]
+        CREATE_HW_QUEUE = 0x38;
+        /// [`hw_queue::DestroyHwQueue`]
+        DESTROY_HW_QUEUE = 0x39;
+        /// [`hw_queue::SubmitCommand`]
+        SUBMIT_COMMAND = 0x3A;
+        /// [`allocation::CreateAllocation`]
+        CREATE_ALLOCATION = 0x40;
+        /// [`allocation::DestroyAllocation`]
+        DESTROY_ALLOCATION = 0x41;
+        /// [`gpu_va::MapGpuVirtualAddress`]
+        MAP_GPU_VIRTUAL_ADDRESS = 0x48;
+        /// [`gpu_va::FreeGpuVirtualAddress`]
+        FREE_GPU_VIRTUAL_ADDRESS = 0x49;
+        /// [`fence::CreateNativeFence`]
+        CREATE_NATIVE_FENCE = 0x50;
+        /// [`fence::DestroyNativeFence`]
+        DESTROY_NATIVE_FENCE = 0x51;
+        /// [`fence::WaitForFence`]
+        WAIT_FOR_FENCE = 0x52;
+        /// [`fence::CancelWait`]
+        CANCEL_WAIT = 0x53;
+        /// [`doorbell::CreateDoorbell`]
+        CREATE_DOORBELL = 0x60;
+        /// [`doorbell::ConnectDoorbell`]
+        CONNECT_DOORBELL = 0x61;
+        /// [`doorbell::DestroyDoorbell`]
+        DESTROY_DOORBELL = 0x62;
+        /// [`doorbell::NotifyWorkSubmission`]
+        NOTIFY_WORK_SUBMISSION = 0x63;
+    }
+}
+
+/// A handle: names an object of one process, never 0.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    FromBytes,
+    IntoBytes,
+    KnownLayout,
+    Immutable,
+)]
+#[repr(transparent)]
+pub struct Handle(pub u64);
+
+impl core::fmt::Display for Handle {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// The first 16 bytes of every request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct RequestHeader {
+    /// What is asked for.
+    pub code: RequestCode,
+    /// Length of the request in bytes, header and lists included.
+    pub length: u32,
+    /// The process that asks, from [`process::CreateProcess`]; 0 for adapter requests and for
+    /// creating a process.
+    pub process: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+crate::assert_layout!(RequestHeader, 16, code at 0, length at 4, process at 8, reserved at 12);
+
+/// The first 16 bytes of every reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct ReplyHeader {
+    /// How the request ended.
+    pub status: Status,
+    /// Length of the reply in bytes, header included.
+    pub length: u32,
+    /// What the status is about, such as the handle that is not valid; 0 when it needs nothing.
+    pub detail: u64,
+}
+crate::assert_layout!(ReplyHeader, 16, status at 0, length at 4, detail at 8);
+
+/// A request's fixed structure.
+pub trait Request: FromBytes + IntoBytes + KnownLayout + Immutable {
+    /// The code that stands in the request's header.
+    const CODE: RequestCode;
+    /// What the reply carries behind its header.
+    type Reply: FromBytes + IntoBytes + KnownLayout + Immutable;
+}
+
+/// Declares [`Request`] for a structure.
+macro_rules! request {
+    ($type:ty, $code:ident -> $reply:ty) => {
+        impl crate::control::Request for $type {
+            const CODE: crate::control::RequestCode = crate::control::RequestCode::$code;
+            type Reply = $reply;
+        }
+        const _: () = assert!(
+            size_of::<crate::control::ReplyHeader>() + size_of::<$reply>()
+                <= crate::control::MAX_REPLY_SIZE
+        );
+    };
+}
+pub(crate) use request;

@@ -1,0 +1,82 @@
+//! Events: what the host tells a guest without being asked, one in each event-queue buffer.
+
+use crate::packet::Opcode;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+open_enum! {
+    /// What an [`Event`] tells.
+    pub struct EventKind: u32 {
+        /// A wait registered with `WAIT_FOR_FENCE` is satisfied.
+        FENCE_SIGNALED = 1;
+        /// A HW queue made an error: its doorbell reads `DISCONNECTED_ABORT` and it executes
+        /// nothing more.
+        HW_QUEUE_ERROR = 2;
+    }
+}
+
+open_enum! {
+    /// What a HW queue did wrong.
+    pub struct FaultReason: u32 {
+        /// No fault.
+        NONE = 0;
+        /// `address`: the opcode.
+        UNKNOWN_PACKET = 1;
+        /// The packet's length is not its opcode's, or the buffer ends inside it. `address`: the
+        /// length in bytes.
+        BAD_PACKET_LENGTH = 2;
+        /// A read touched a page that is not mapped. `address`: the GPU virtual address.
+        READ_PAGE_FAULT = 3;
+        /// A write touched a page that is not mapped. `address`: the GPU virtual address.
+        WRITE_PAGE_FAULT = 4;
+        /// A write touched a read-only page. `address`: the GPU virtual address.
+        WRITE_PROTECTION_FAULT = 5;
+        /// The write pointer is not one that the ring can have. `address`: the write pointer.
+        RING_POINTER_OUT_OF_RANGE = 6;
+        /// Indirect buffers nest deeper than allowed, as one that contains itself does.
+        /// `address`: the innermost buffer's GPU virtual address.
+        INDIRECT_BUFFER_TOO_DEEP = 7;
+        /// An indirect buffer's address or size is not one it can have. `address`: the size.
+        BAD_INDIRECT_BUFFER = 8;
+        /// The fence's slot is empty or the fence is another process's. `address`: the slot.
+        FENCE_NOT_OWNED = 9;
+        /// A signal would make a fence's value smaller. `address`: the value.
+        FENCE_WENT_BACKWARDS = 10;
+        /// The node has no such packet or kernel. `address`: the kernel, or the opcode.
+        NOT_SUPPORTED_BY_NODE = 11;
+        /// An address or a length is not the multiple that the packet asks for. `address`: it.
+        MISALIGNED = 12;
+        /// A range wraps around the end of the address space. `address`: its start.
+        ADDRESS_OUT_OF_RANGE = 13;
+    }
+}
+
+/// One event: 64 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Event {
+    /// What it tells.
+    pub kind: EventKind,
+    /// The process concerned.
+    pub process: u32,
+    /// The object concerned: the fence, or the HW queue.
+    pub object: u64,
+    /// `FENCE_SIGNALED`: the fence's value. `HW_QUEUE_ERROR`: the address that the reason tells of.
+    pub value: u64,
+    /// `FENCE_SIGNALED`: the cookie of the wait. `HW_QUEUE_ERROR`: the read pointer in the ring.
+    pub cookie: u64,
+    /// `HW_QUEUE_ERROR`: what went wrong.
+    pub reason: FaultReason,
+    /// `HW_QUEUE_ERROR`: the packet that was being executed.
+    pub opcode: Opcode,
+    /// Zero.
+    pub reserved0: u16,
+    /// `HW_QUEUE_ERROR`: the context concerned.
+    pub context: u64,
+    /// Zero.
+    pub reserved1: [u64; 2],
+}
+crate::assert_layout!(
+    Event, 64,
+    kind at 0, process at 4, object at 8, value at 16, cookie at 24, reason at 32, opcode at 36,
+    reserved0 at 38, context at 40, reserved1 at 48,
+);

@@ -1,0 +1,68 @@
+//! Protocol version and virtio feature bits.
+
+use bitflags::bitflags;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// A protocol version. Two sides work together when `major` is equal; a higher `minor` only adds.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct Version {
+    /// Raised when an existing layout or meaning changes.
+    pub major: u16,
+    /// Raised when something is added that an older peer can ignore.
+    pub minor: u16,
+}
+crate::assert_layout!(Version, 4, major at 0, minor at 2);
+
+impl Version {
+    /// The version that this crate describes.
+    pub const CURRENT: Self = Self { major: 1, minor: 0 };
+
+    /// Whether a peer of version `other` can be spoken to.
+    #[must_use]
+    pub const fn is_compatible_with(self, other: Self) -> bool {
+        self.major == other.major
+    }
+}
+
+impl core::fmt::Display for Version {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+bitflags! {
+    /// Device-specific virtio feature bits (0 to 23), negotiated before `DRIVER_OK`.
+    ///
+    /// A bit outside this set is refused, not ignored.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub struct Features: u64 {
+        /// HW queues may be created for user-mode submission: the guest maps doorbells and
+        /// submits with plain stores. Without it only the kernel-mode path exists.
+        const USER_MODE_SUBMISSION = 1 << 0;
+    }
+}
+
+impl core::fmt::Display for Features {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        if self.is_empty() {
+            return f.write_str("none");
+        }
+        bitflags::parser::to_writer(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_equal_major_version_is_compatible() {
+        let newer_minor = Version { major: Version::CURRENT.major, minor: u16::MAX };
+        let newer_major = Version { major: Version::CURRENT.major + 1, minor: 0 };
+        assert!(Version::CURRENT.is_compatible_with(newer_minor));
+        assert!(!Version::CURRENT.is_compatible_with(newer_major));
+    }
+}

@@ -1,0 +1,63 @@
+//! How anybody gets the attention of an engine, asleep or not.
+//!
+//! One word holds what the engine must look at and whether it sleeps, so that falling asleep and
+//! being called cannot miss each other: both are read-modify-writes of the same word.
+
+use super::sync::{AtomicU64, Ordering};
+
+const ASLEEP: u64 = 1 << 63;
+
+/// An engine's attention word. Bits 0 to 62 are the caller's.
+#[derive(Debug)]
+pub struct Attention {
+    word: AtomicU64,
+}
+
+impl Default for Attention {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Attention {
+    /// An engine that is awake and has nothing to look at.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { word: AtomicU64::new(0) }
+    }
+
+    /// Anybody: asks for attention. True when the engine sleeps and the caller must wake it; of
+    /// several callers only the first is told so. Releases what the caller wrote before to
+    /// [`Self::take`].
+    #[must_use = "an engine that sleeps must be woken"]
+    pub fn raise(&self, bits: u64) -> bool {
+        let before = self.word.fetch_or(bits & !ASLEEP, Ordering::AcqRel);
+        before & ASLEEP != 0 && before & !ASLEEP == 0
+    }
+
+    /// Engine: whether there is something to [`Self::take`].
+    #[must_use]
+    #[inline]
+    pub fn is_raised(&self) -> bool {
+        self.word.load(Ordering::Relaxed) != 0
+    }
+
+    /// Engine: takes what was raised, and is awake.
+    #[must_use]
+    pub fn take(&self) -> u64 {
+        self.word.swap(0, Ordering::AcqRel) & !ASLEEP
+    }
+
+    /// Engine: falls asleep, unless something was raised. After true the engine blocks until it
+    /// is woken, and then calls [`Self::take`].
+    #[must_use]
+    pub fn try_sleep(&self) -> bool {
+        self.word.compare_exchange(0, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Anybody: whether the engine sleeps.
+    #[must_use]
+    pub fn is_asleep(&self) -> bool {
+        self.word.load(Ordering::Acquire) & ASLEEP != 0
+    }
+}

@@ -1,0 +1,151 @@
+//! Ring and arm, ring and disconnect, ring and connect.
+//!
+//! The guest stores to the doorbell word and then loads the status word; the host stores to the
+//! status word and then loads the doorbell word. Each side puts a full fence between its store and
+//! its load, so at least one of the two sees the other: a ring is either looked at by the host, or
+//! the guest reads a status that tells it what to do.
+//!
+//! Source: user-mode work submission, "Work submission pseudocode in UMD" and "Victimizing doorbell
+//! pseudocode in KMD".
+
+use super::sync::{AtomicU64, Ordering, fence};
+use crate::doorbell::{ConnectionStatus, DoorbellStatus};
+
+/// The two words of a logical doorbell that guest and host share.
+///
+/// Nothing is decided on the host from the status word: a guest that scribbles over it loses its
+/// own rings only.
+#[derive(Debug, Clone, Copy)]
+pub struct DoorbellWords<'a> {
+    doorbell: &'a AtomicU64,
+    status: &'a AtomicU64,
+}
+
+impl<'a> DoorbellWords<'a> {
+    /// The words of one doorbell.
+    #[must_use]
+    pub const fn new(doorbell: &'a AtomicU64, status: &'a AtomicU64) -> Self {
+        Self { doorbell, status }
+    }
+
+    /// Guest: rings with the ring's write pointer and tells what became of it.
+    ///
+    /// The release store publishes the ring's content to [`Self::look`]. The full fence pairs with
+    /// those in [`Self::after_arming`] and [`Self::disconnect`]; it also keeps write-combining
+    /// stores to the ring ahead of whatever the caller does next.
+    #[must_use = "a ring that found the doorbell disconnected did not submit anything"]
+    #[inline]
+    pub fn ring(&self, write_pointer: u64) -> ConnectionStatus {
+        self.doorbell.store(write_pointer, Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.status()
+    }
+
+    /// Either side: the status as it stands.
+    #[must_use]
+    #[inline]
+    pub fn status(&self) -> ConnectionStatus {
+        DoorbellStatus(self.status.load(Ordering::Acquire)).connection()
+    }
+
+    /// Engine: the value rung last. Acquires what the guest wrote before [`Self::ring`].
+    #[must_use]
+    #[inline]
+    pub fn look(&self) -> u64 {
+        self.doorbell.load(Ordering::Acquire)
+    }
+
+    /// Engine, before it sleeps: asks the guest to notify after its next ring. Does nothing to a
+    /// doorbell that was disconnected meanwhile. [`Self::after_arming`] must follow.
+    pub fn arm(&self) {
+        self.replace(ConnectionStatus::CONNECTED, ConnectionStatus::CONNECTED_NOTIFY);
+    }
+
+    /// Engine, after [`Self::arm`] of all its doorbells and before it looks at each once more.
+    ///
+    /// Pairs with the fence in [`Self::ring`]: a guest whose ring the last look misses reads
+    /// `CONNECTED_NOTIFY`.
+    pub fn after_arming() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Engine, awake again: the guest need not notify any more.
+    pub fn disarm(&self) {
+        self.replace(ConnectionStatus::CONNECTED_NOTIFY, ConnectionStatus::CONNECTED);
+    }
+
+    /// Host: the doorbell is watched. The caller has made the engine watch it, and afterwards
+    /// makes it look at the ring's write pointer once: a ring may have been made while nobody
+    /// watched, by a thread that then reads `CONNECTED` here.
+    pub fn connect(&self, status: ConnectionStatus) {
+        self.status.store(DoorbellStatus::new(status).0, Ordering::Release);
+    }
+
+    /// Host: the doorbell is about to be watched no more, for `reason`. The caller then stops the
+    /// watch and makes the engine look at the ring's write pointer once.
+    ///
+    /// The fence pairs with the one in [`Self::ring`]: a guest that still reads a connected status
+    /// has rung before that last look.
+    pub fn disconnect(&self, reason: ConnectionStatus) {
+        self.status.swap(DoorbellStatus::new(reason).0, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Only from the one status to the other: a disconnect in between must win.
+    fn replace(&self, from: ConnectionStatus, to: ConnectionStatus) {
+        let mut word = self.status.load(Ordering::Relaxed);
+        // The exchange fails when the logging level changes in between, which is rare, or when a
+        // hostile guest writes the word, whose own rings it then is that go unnoticed.
+        for _ in 0..4 {
+            if DoorbellStatus(word).connection() != from {
+                return;
+            }
+            let new = word & !u64::from(u32::MAX) | u64::from(to.0);
+            match self.status.compare_exchange(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+}
+
+/// The two pointers in a ring buffer control.
+#[derive(Debug, Clone, Copy)]
+pub struct RingPointers<'a> {
+    write: &'a AtomicU64,
+    read: &'a AtomicU64,
+}
+
+impl<'a> RingPointers<'a> {
+    /// The pointers of one ring buffer control.
+    #[must_use]
+    pub const fn new(write: &'a AtomicU64, read: &'a AtomicU64) -> Self {
+        Self { write, read }
+    }
+
+    /// Guest: makes the packets before `position` visible. Pairs with [`Self::written`].
+    #[inline]
+    pub fn publish(&self, position: u64) {
+        self.write.store(position, Ordering::Release);
+    }
+
+    /// Engine: how far the guest has written. Acquires the packets before that.
+    #[must_use]
+    #[inline]
+    pub fn written(&self) -> u64 {
+        self.write.load(Ordering::Acquire)
+    }
+
+    /// Engine: has read everything before `position`; the guest may overwrite it.
+    #[inline]
+    pub fn consume(&self, position: u64) {
+        self.read.store(position, Ordering::Release);
+    }
+
+    /// Guest: how far the engine has read. Pairs with [`Self::consume`].
+    #[must_use]
+    #[inline]
+    pub fn consumed(&self) -> u64 {
+        self.read.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,147 @@
+//! Signal and wait.
+//!
+//! A signal stores CurrentValue and then loads who waits; a waiter stores that it waits and then
+//! loads CurrentValue. Each side puts a full fence between the two, so either the signal sees the
+//! waiter or the waiter sees the value. Spurious interrupts are possible, missed ones are not.
+//!
+//! Source: native GPU fence object, "Synchronization issues", both pairs.
+
+use super::sync::{AtomicU64, Ordering, fence};
+
+/// MonitoredValue when no CPU waits.
+pub const NOT_MONITORED: u64 = u64::MAX;
+
+/// The host's own copy of a native fence, in memory that no guest can map.
+#[derive(Debug)]
+pub struct FenceCell {
+    current: AtomicU64,
+    monitored: AtomicU64,
+    waiting_engines: AtomicU64,
+}
+
+/// What a signal set off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signaled {
+    /// CurrentValue is greater than MonitoredValue: the CPU must be interrupted.
+    pub interrupt: bool,
+    /// Engines that hold a queue for this fence, one bit each: each must look at it again.
+    pub engines: u64,
+}
+
+/// A signal that would make CurrentValue smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the fence is at {current} already and cannot go back to {value}")]
+pub struct WentBackwards {
+    /// CurrentValue.
+    pub current: u64,
+    /// What was signaled.
+    pub value: u64,
+}
+
+impl FenceCell {
+    /// A fence at `initial` that nobody waits for.
+    #[must_use]
+    pub fn new(initial: u64) -> Self {
+        Self {
+            current: AtomicU64::new(initial),
+            monitored: AtomicU64::new(NOT_MONITORED),
+            waiting_engines: AtomicU64::new(0),
+        }
+    }
+
+    /// Makes the cell that of a new fence. Nobody may use the old one any more.
+    pub fn reset(&self, initial: u64) {
+        self.current.store(initial, Ordering::Release);
+        self.monitored.store(NOT_MONITORED, Ordering::Release);
+        self.waiting_engines.store(0, Ordering::Release);
+    }
+
+    /// CurrentValue. Acquires what the signaling engine did before.
+    #[must_use]
+    #[inline]
+    pub fn current(&self) -> u64 {
+        self.current.load(Ordering::Acquire)
+    }
+
+    /// Engine: makes `value` the CurrentValue and publishes it to the guest.
+    ///
+    /// The full fence pairs with those in [`Self::monitor`] and [`Self::wait`].
+    ///
+    /// # Errors
+    /// [`WentBackwards`] when another signal got further; nothing changes then.
+    #[inline]
+    pub fn signal(&self, published: &AtomicU64, value: u64) -> Result<Signaled, WentBackwards> {
+        // Engines may signal the same fence at the same time: the greater value must win.
+        let mut current = self.current.load(Ordering::Relaxed);
+        loop {
+            if value < current {
+                return Err(WentBackwards { current, value });
+            }
+            match self.current.compare_exchange_weak(
+                current,
+                value,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(now) => current = now,
+            }
+        }
+        // With two signals at once the smaller may be published last, so publish until it is the
+        // CurrentValue. Only the host's own copy decides how often: each further round means that
+        // another engine signaled this fence in between.
+        let mut value = value;
+        loop {
+            published.store(value, Ordering::Release);
+            fence(Ordering::SeqCst);
+            let current = self.current.load(Ordering::Acquire);
+            if current == value {
+                return Ok(self.decide(current));
+            }
+            value = current;
+        }
+    }
+
+    /// Engine: decides whether CurrentValue as it stands interrupts anybody.
+    #[must_use]
+    #[inline]
+    pub fn evaluate(&self) -> Signaled {
+        fence(Ordering::SeqCst);
+        self.decide(self.current.load(Ordering::Acquire))
+    }
+
+    /// Who waits for `current` or less. A full fence stands between CurrentValue's store and this.
+    fn decide(&self, current: u64) -> Signaled {
+        let interrupt = current > self.monitored.load(Ordering::Acquire);
+        let engines = match self.waiting_engines.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.waiting_engines.swap(0, Ordering::AcqRel),
+        };
+        Signaled { interrupt, engines }
+    }
+
+    /// CPU: makes `monitored`, the least waited value minus 1, the MonitoredValue, and re-samples
+    /// CurrentValue. The caller satisfies whatever that value reaches.
+    ///
+    /// The full fence pairs with the one in [`Self::evaluate`].
+    #[must_use = "a signal may have gone before this and will not interrupt"]
+    pub fn monitor(&self, monitored: u64) -> u64 {
+        self.monitored.store(monitored, Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.current.load(Ordering::Acquire)
+    }
+
+    /// Engine `engine`: holds a queue until `value`; true when it is reached already. After false,
+    /// some signal's [`Signaled::engines`] names the engine, and it calls this again.
+    ///
+    /// The full fence pairs with the one in [`Self::evaluate`].
+    #[must_use]
+    pub fn wait(&self, engine: u32, value: u64) -> bool {
+        if self.current() >= value {
+            return true;
+        }
+        self.waiting_engines.fetch_or(1 << engine, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        self.current() >= value
+    }
+}

@@ -1,0 +1,17 @@
+//! The hand-offs between threads and processes whose ordering must hold.
+//!
+//! Each is one type, in a file of its own, written over borrowed atomics: whoever maps the shared
+//! memory hands those out. They live in the lowest crate because both ends of one are in different
+//! crates, and together because `tests/handoff.rs` model-checks exactly these types.
+
+pub mod attention;
+pub mod doorbell;
+pub mod fence;
+
+/// The atomics that the types above are written over: the real ones, or loom's under `cfg(loom)`.
+pub mod sync {
+    #[cfg(not(loom))]
+    pub use core::sync::atomic::{AtomicU64, Ordering, fence};
+    #[cfg(loom)]
+    pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
+}

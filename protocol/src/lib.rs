@@ -1,0 +1,44 @@
+//! What a Bellhop guest and a Bellhop host agree on.
+//!
+//! Everything that crosses the boundary is defined here once: the virtio configuration space and
+//! features, the BAR, rings and doorbells, command packets, control-queue requests, events and
+//! result codes. `docs/protocol.md` describes the same layouts byte by byte for people who write
+//! another driver or another device.
+//!
+//! All integers are little-endian; Bellhop runs on little-endian machines only, which the crate
+//! asserts at compile time. The crate is `no_std`, holds no unsafe code and, but for
+//! [`handoff`], no behaviour.
+#![cfg_attr(not(loom), no_std)]
+#![forbid(unsafe_code)]
+
+#[cfg(target_endian = "big")]
+compile_error!("Bellhop's layouts are little-endian and are used in place");
+
+#[macro_use]
+mod open_enum;
+
+pub mod bar;
+pub mod config;
+pub mod control;
+pub mod doorbell;
+pub mod event;
+pub mod features;
+pub mod handoff;
+pub mod packet;
+pub mod ring;
+pub mod status;
+
+/// Bytes in a page: the unit of the BAR's doorbells and of GPU page tables.
+pub const PAGE_SIZE: u64 = 4096;
+
+/// Asserts at compile time that a layout has the size and field offsets which
+/// `docs/protocol.md` gives.
+macro_rules! assert_layout {
+    ($type:ty, $size:expr $(, $field:ident at $offset:expr)* $(,)?) => {
+        const _: () = {
+            assert!(core::mem::size_of::<$type>() == $size);
+            $(assert!(core::mem::offset_of!($type, $field) == $offset);)*
+        };
+    };
+}
+pub(crate) use assert_layout;

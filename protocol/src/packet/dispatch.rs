@@ -1,0 +1,65 @@
+//! Packets that only the 3D/compute node executes.
+
+use super::{Opcode, PacketHeader};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+open_enum! {
+    /// A kernel that the compute node has built in.
+    pub struct Kernel: u32 {
+        /// Each 64-bit word `w` at index `i` becomes `w ^ xor_stream(parameter, i)`; see
+        /// [`xor_stream`]. Source and destination may be the same range. Applied twice with the
+        /// same parameter it gives the source back.
+        XOR_STREAM = 1;
+    }
+}
+
+/// Word `index` of the key stream that [`Kernel::XOR_STREAM`] applies: the SplitMix64 finaliser
+/// over `key + index * 0x9E3779B97F4A7C15`.
+#[must_use]
+#[inline]
+pub const fn xor_stream(key: u64, index: u64) -> u64 {
+    let mut z = key.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// `DISPATCH`: runs a kernel over a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Dispatch {
+    /// `argument` is the [`Kernel`].
+    pub header: PacketHeader,
+    /// First byte to read, a multiple of 8.
+    pub source: u64,
+    /// First byte to write, a multiple of 8.
+    pub destination: u64,
+    /// Length of both ranges in bytes, a multiple of 8.
+    pub length: u64,
+    /// What the kernel makes of it is the kernel's.
+    pub parameter: u64,
+}
+crate::assert_layout!(
+    Dispatch, 40, header at 0, source at 8, destination at 16, length at 24, parameter at 32,
+);
+
+impl Dispatch {
+    /// Runs `kernel`.
+    #[must_use]
+    pub const fn new(
+        kernel: Kernel,
+        source: u64,
+        destination: u64,
+        length: u64,
+        parameter: u64,
+    ) -> Self {
+        let header = PacketHeader::new(Opcode::DISPATCH, size_of::<Self>(), kernel.0);
+        Self { header, source, destination, length, parameter }
+    }
+
+    /// The kernel to run.
+    #[must_use]
+    pub const fn kernel(&self) -> Kernel {
+        Kernel(self.header.argument)
+    }
+}

@@ -1,0 +1,251 @@
+//! Command packets: what a ring buffer or an indirect buffer holds.
+//!
+//! A packet is a whole number of 8-byte units. It begins with a [`PacketHeader`]; the rest is
+//! fixed by the opcode, except for [`flow::NOP`] and [`transfer::WRITE_DATA`], whose length varies.
+//! Source: "Ring Buffers and the CP" and "DMA buffers" of the Windows KMD overview.
+
+pub mod dispatch;
+pub mod fence;
+pub mod flow;
+pub mod transfer;
+
+use dispatch::Dispatch;
+use fence::{ConditionalInterrupt, SignalFence, WaitFence};
+use flow::IndirectBuffer;
+use transfer::{Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Bytes in the unit in which packets, rings and buffers are measured.
+pub const UNIT: usize = 8;
+/// Largest packet in bytes. A packet that claims more is refused before it is fetched.
+pub const MAX_PACKET_SIZE: usize = 24 + WRITE_DATA_MAX;
+
+open_enum! {
+    /// What a packet does.
+    pub struct Opcode: u16 {
+        /// Nothing.
+        NOP = 0x00;
+        /// Executes the packets of another buffer.
+        INDIRECT_BUFFER = 0x01;
+        /// Repeats a 32-bit pattern.
+        FILL = 0x10;
+        /// Copies a range.
+        COPY = 0x11;
+        /// Writes bytes that the packet carries.
+        WRITE_DATA = 0x12;
+        /// Compares two ranges.
+        COMPARE = 0x13;
+        /// Hashes a range.
+        HASH = 0x14;
+        /// Writes the time.
+        TIMESTAMP = 0x15;
+        /// Sets a fence's CurrentValue and interrupts when the CPU waits for it.
+        SIGNAL_FENCE = 0x20;
+        /// Holds the queue until a fence reaches a value.
+        WAIT_FENCE = 0x21;
+        /// Interrupts when the CPU waits for a value that the fence has passed.
+        CONDITIONAL_INTERRUPT = 0x22;
+        /// Runs a kernel of the compute node.
+        DISPATCH = 0x30;
+    }
+}
+
+/// The first 8 bytes of every packet.
+#[derive(
+    Debug, Clone, ::core::marker::Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct PacketHeader {
+    /// What the packet does.
+    pub opcode: Opcode,
+    /// The packet's length in 8-byte units, this header included; at least 1.
+    pub units: u16,
+    /// An argument whose meaning the opcode gives; 0 where it gives none.
+    pub argument: u32,
+}
+crate::assert_layout!(PacketHeader, 8, opcode at 0, units at 2, argument at 4);
+
+impl PacketHeader {
+    /// The header of a packet that is `bytes` long.
+    #[must_use]
+    pub const fn new(opcode: Opcode, bytes: usize, argument: u32) -> Self {
+        Self { opcode, units: (bytes / UNIT) as u16, argument }
+    }
+
+    /// The packet's length in bytes.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        self.units as usize * UNIT
+    }
+
+    /// Checks the length against what the opcode requires.
+    ///
+    /// # Errors
+    /// [`PacketError::UnknownOpcode`] or [`PacketError::BadLength`].
+    pub fn validate(self) -> Result<(), PacketError> {
+        let expected = match self.opcode {
+            Opcode::NOP => self.size().clamp(UNIT, MAX_PACKET_SIZE),
+            Opcode::WRITE_DATA => WriteData::size_with(self.argument as usize)
+                .ok_or(PacketError::BadLength { opcode: self.opcode, units: self.units })?,
+            Opcode::INDIRECT_BUFFER => size_of::<IndirectBuffer>(),
+            Opcode::FILL => size_of::<Fill>(),
+            Opcode::COPY => size_of::<Copy>(),
+            Opcode::COMPARE => size_of::<Compare>(),
+            Opcode::HASH => size_of::<Hash>(),
+            Opcode::TIMESTAMP => size_of::<Timestamp>(),
+            Opcode::SIGNAL_FENCE => size_of::<SignalFence>(),
+            Opcode::WAIT_FENCE => size_of::<WaitFence>(),
+            Opcode::CONDITIONAL_INTERRUPT => size_of::<ConditionalInterrupt>(),
+            Opcode::DISPATCH => size_of::<Dispatch>(),
+            opcode => return Err(PacketError::UnknownOpcode(opcode)),
+        };
+        if self.size() != expected {
+            return Err(PacketError::BadLength { opcode: self.opcode, units: self.units });
+        }
+        Ok(())
+    }
+}
+
+/// Why bytes are not a packet.
+#[derive(Debug, Clone, ::core::marker::Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PacketError {
+    /// No packet has this opcode.
+    #[error("no packet has opcode {:#x}", .0.0)]
+    UnknownOpcode(Opcode),
+    /// The header's length is not the opcode's.
+    #[error("a packet {opcode} cannot be {units} units long")]
+    BadLength {
+        /// The packet's opcode.
+        opcode: Opcode,
+        /// The length it claims.
+        units: u16,
+    },
+}
+
+/// A packet, decoded.
+#[derive(Debug, Clone, ::core::marker::Copy, PartialEq, Eq)]
+pub enum Packet<'a> {
+    /// [`flow::NOP`].
+    Nop,
+    /// See [`IndirectBuffer`].
+    IndirectBuffer(IndirectBuffer),
+    /// See [`Fill`].
+    Fill(Fill),
+    /// See [`Copy`].
+    Copy(Copy),
+    /// See [`WriteData`]; with the data.
+    WriteData(WriteData, &'a [u8]),
+    /// See [`Compare`].
+    Compare(Compare),
+    /// See [`Hash`].
+    Hash(Hash),
+    /// See [`Timestamp`].
+    Timestamp(Timestamp),
+    /// See [`SignalFence`].
+    SignalFence(SignalFence),
+    /// See [`WaitFence`].
+    WaitFence(WaitFence),
+    /// See [`ConditionalInterrupt`].
+    ConditionalInterrupt(ConditionalInterrupt),
+    /// See [`Dispatch`].
+    Dispatch(Dispatch),
+}
+
+impl<'a> Packet<'a> {
+    /// Decodes the packet at the start of `bytes`; returns it with its length in bytes.
+    ///
+    /// `bytes` must be the reader's own copy, not memory that the guest can still write.
+    ///
+    /// # Errors
+    /// When the opcode is unknown, or the length is not the opcode's or more than there is.
+    pub fn decode(bytes: &'a [u8]) -> Result<(Self, usize), PacketError> {
+        let none = PacketError::BadLength { opcode: Opcode::NOP, units: 0 };
+        let (header, _) = PacketHeader::read_from_prefix(bytes).map_err(|_| none)?;
+        header.validate()?;
+        let short = PacketError::BadLength { opcode: header.opcode, units: header.units };
+        let body = bytes.get(..header.size()).ok_or(short)?;
+        fn read<T: FromBytes>(body: &[u8], short: PacketError) -> Result<T, PacketError> {
+            T::read_from_bytes(body).map_err(|_| short)
+        }
+        let packet = match header.opcode {
+            Opcode::NOP => Self::Nop,
+            Opcode::INDIRECT_BUFFER => Self::IndirectBuffer(read(body, short)?),
+            Opcode::FILL => Self::Fill(read(body, short)?),
+            Opcode::COPY => Self::Copy(read(body, short)?),
+            Opcode::WRITE_DATA => {
+                let (fixed, data) = WriteData::read_from_prefix(body).map_err(|_| short)?;
+                Self::WriteData(fixed, data.get(..header.argument as usize).ok_or(short)?)
+            }
+            Opcode::COMPARE => Self::Compare(read(body, short)?),
+            Opcode::HASH => Self::Hash(read(body, short)?),
+            Opcode::TIMESTAMP => Self::Timestamp(read(body, short)?),
+            Opcode::SIGNAL_FENCE => Self::SignalFence(read(body, short)?),
+            Opcode::WAIT_FENCE => Self::WaitFence(read(body, short)?),
+            Opcode::CONDITIONAL_INTERRUPT => Self::ConditionalInterrupt(read(body, short)?),
+            Opcode::DISPATCH => Self::Dispatch(read(body, short)?),
+            opcode => return Err(PacketError::UnknownOpcode(opcode)),
+        };
+        Ok((packet, header.size()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_fixed_packet_decodes_to_what_was_encoded() {
+        let copy = Copy::new(0x1000, 0x2000, 64);
+        assert_eq!(Packet::decode(copy.as_bytes()), Ok((Packet::Copy(copy), size_of::<Copy>())));
+        let signal = SignalFence::new(3, 9);
+        assert_eq!(
+            Packet::decode(signal.as_bytes()),
+            Ok((Packet::SignalFence(signal), size_of::<SignalFence>()))
+        );
+        let dispatch = Dispatch::new(dispatch::Kernel::XOR_STREAM, 1, 2, 8, 4);
+        assert_eq!(
+            Packet::decode(dispatch.as_bytes()),
+            Ok((Packet::Dispatch(dispatch), size_of::<Dispatch>()))
+        );
+    }
+
+    #[test]
+    fn an_unknown_opcode_and_a_wrong_length_are_told_apart() {
+        let unknown = PacketHeader::new(Opcode(0x7777), 8, 0);
+        assert_eq!(
+            Packet::decode(unknown.as_bytes()),
+            Err(PacketError::UnknownOpcode(Opcode(0x7777)))
+        );
+        let long = PacketHeader::new(Opcode::TIMESTAMP, 80, 0);
+        assert_eq!(
+            Packet::decode(long.as_bytes()),
+            Err(PacketError::BadLength { opcode: Opcode::TIMESTAMP, units: 10 })
+        );
+        let empty = PacketHeader::new(Opcode::NOP, 0, 0);
+        assert!(Packet::decode(empty.as_bytes()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_any_bytes_never_panics_and_never_reads_past_the_packet(
+            bytes in proptest::collection::vec(any::<u8>(), 0..512)
+        ) {
+            if let Ok((_, size)) = Packet::decode(&bytes) {
+                prop_assert!(size >= UNIT && size <= bytes.len() && size <= MAX_PACKET_SIZE);
+            }
+        }
+
+        #[test]
+        fn decoding_any_body_behind_any_known_opcode_never_panics(
+            opcode in 0u16..0x40, units in 0u16..40, argument in 0u32..400,
+            body in proptest::collection::vec(any::<u8>(), 0..320)
+        ) {
+            let header = PacketHeader { opcode: Opcode(opcode), units, argument };
+            let bytes = [header.as_bytes(), &body].concat();
+            if let Ok((_, size)) = Packet::decode(&bytes) {
+                prop_assert_eq!(size, header.size());
+            }
+        }
+    }
+}

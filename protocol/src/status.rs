@@ -1,0 +1,78 @@
+//! Result codes of requests: NTSTATUS values, by the names a driver writer knows.
+
+open_enum! {
+    /// How a request ended.
+    pub struct Status: u32 {
+        /// It was done.
+        SUCCESS = 0x0000_0000;
+        /// It was accepted; an event tells when it is done.
+        PENDING = 0x0000_0103;
+        /// The object is in use and cannot be destroyed yet.
+        DEVICE_BUSY = 0x8000_0011;
+        /// No handle of this process has that value.
+        INVALID_HANDLE = 0xC000_0008;
+        /// A field has a value that it cannot have; `detail` is that value.
+        INVALID_PARAMETER = 0xC000_000D;
+        /// The request's code is unknown.
+        INVALID_DEVICE_REQUEST = 0xC000_0010;
+        /// The host has no memory for this.
+        NO_MEMORY = 0xC000_0017;
+        /// The range is taken, or was never mapped.
+        CONFLICTING_ADDRESSES = 0xC000_0018;
+        /// The handle names an object of another kind.
+        OBJECT_TYPE_MISMATCH = 0xC000_0024;
+        /// The guest has as many of these as it may have.
+        QUOTA_EXCEEDED = 0xC000_0044;
+        /// The version or a feature asked for is unknown; `detail` tells what the device has.
+        REVISION_MISMATCH = 0xC000_0059;
+        /// A table of the device is full.
+        INSUFFICIENT_RESOURCES = 0xC000_009A;
+        /// The feature was not negotiated or the node does not have it.
+        NOT_SUPPORTED = 0xC000_00BB;
+        /// The request is shorter or longer than its code requires.
+        INVALID_BUFFER_SIZE = 0xC000_0206;
+        /// The queue, context or device is in error and takes nothing more.
+        DEVICE_REMOVED = 0xC000_02B6;
+        /// Local memory cannot hold the allocation.
+        GRAPHICS_NO_VIDEO_MEMORY = 0xC01E_0100;
+        /// The allocation is referenced, by a doorbell for example, and cannot go.
+        GRAPHICS_ALLOCATION_BUSY = 0xC01E_0102;
+    }
+}
+
+impl Status {
+    /// Whether the request was done or accepted (`NT_SUCCESS`).
+    #[must_use]
+    pub const fn is_success(self) -> bool {
+        (self.0 as i32) >= 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn success_and_pending_succeed_and_errors_and_warnings_do_not() {
+        assert!(Status::SUCCESS.is_success());
+        assert!(Status::PENDING.is_success());
+        assert!(!Status::DEVICE_BUSY.is_success());
+        assert!(!Status::INVALID_HANDLE.is_success());
+    }
+
+    #[test]
+    fn an_unknown_status_prints_its_number() {
+        use core::fmt::Write;
+        struct Text([u8; 32], usize);
+        impl Write for Text {
+            fn write_str(&mut self, s: &str) -> core::fmt::Result {
+                self.0[self.1..self.1 + s.len()].copy_from_slice(s.as_bytes());
+                self.1 += s.len();
+                Ok(())
+            }
+        }
+        let mut text = Text([0; 32], 0);
+        write!(text, "{}", Status(0xdead)).unwrap();
+        assert_eq!(&text.0[..text.1], b"Status(0xdead)");
+    }
+}
