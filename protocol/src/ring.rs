@@ -43,7 +43,7 @@ pub struct RingPointerError {
 /// When `write` is not a multiple of 8, or further from `read` than the ring is long.
 pub const fn pending(write: u64, read: u64, size: u64) -> Result<u64, RingPointerError> {
     let bytes = write.wrapping_sub(read);
-    if bytes > size || bytes % 8 != 0 {
+    if bytes > size || !bytes.is_multiple_of(8) {
         return Err(RingPointerError { write, read, size });
     }
     Ok(bytes)

@@ -9,6 +9,8 @@ open_enum! {
         PENDING = 0x0000_0103;
         /// The object is in use and cannot be destroyed yet.
         DEVICE_BUSY = 0x8000_0011;
+        /// The request's descriptors name memory that the guest does not have; `detail` is the address.
+        ACCESS_VIOLATION = 0xC000_0005;
         /// No handle of this process has that value.
         INVALID_HANDLE = 0xC000_0008;
         /// A field has a value that it cannot have; `detail` is that value.

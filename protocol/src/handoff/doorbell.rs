@@ -76,7 +76,7 @@ impl<'a> DoorbellWords<'a> {
 
     /// Host: the doorbell is watched. The caller has made the engine watch it, and afterwards
     /// makes it look at the ring's write pointer once: a ring may have been made while nobody
-    /// watched, by a thread that then reads `CONNECTED` here.
+    /// watched, by a thread that reads `CONNECTED` here only because another one connected.
     pub fn connect(&self, status: ConnectionStatus) {
         self.status.store(DoorbellStatus::new(status).0, Ordering::Release);
     }

@@ -88,11 +88,12 @@ impl FenceCell {
             }
         }
         // With two signals at once the smaller may be published last, so publish until it is the
-        // CurrentValue. Only the host's own copy decides how often: each further round means that
-        // another engine signaled this fence in between.
+        // CurrentValue. The exchange acquires from the one that published before, so whoever comes
+        // last sees the greatest. Only the host's own copy decides how often: each further round
+        // means that another engine signaled this fence in between.
         let mut value = value;
         loop {
-            published.store(value, Ordering::Release);
+            published.swap(value, Ordering::AcqRel);
             fence(Ordering::SeqCst);
             let current = self.current.load(Ordering::Acquire);
             if current == value {

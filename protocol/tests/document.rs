@@ -1,0 +1,60 @@
+//! `docs/protocol.md` and the code say the same numbers.
+#![cfg(not(loom))]
+
+use bellhop_protocol::bar::AreaKind;
+use bellhop_protocol::control::RequestCode;
+use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::event::{EventKind, FaultReason};
+use bellhop_protocol::features::{Features, Version};
+use bellhop_protocol::packet::dispatch::Kernel;
+use bellhop_protocol::packet::{MAX_PACKET_SIZE, Opcode};
+use bellhop_protocol::status::Status;
+
+const DOCUMENT: &str = include_str!("../../docs/protocol.md");
+
+/// Asserts that some table row of the document begins with this number and this name.
+fn assert_row(number: &str, name: &str) {
+    let found = DOCUMENT.lines().any(|line| {
+        let mut cells = line.split('|').map(str::trim).skip(1);
+        cells.next() == Some(number)
+            && cells.next().is_some_and(|cell| cell.split(' ').next() == Some(&format!("`{name}`")))
+    });
+    assert!(found, "docs/protocol.md has no row `| {number} | `{name}``");
+}
+
+macro_rules! assert_rows {
+    ($type:ty, $format:literal) => {
+        for value in <$type>::ALL {
+            assert_row(&format!($format, value.0), value.name().unwrap());
+        }
+    };
+}
+
+#[test]
+fn every_named_value_stands_in_the_document_with_its_number() {
+    assert_rows!(AreaKind, "{}");
+    assert_rows!(ConnectionStatus, "{}");
+    assert_rows!(Opcode, "{:#04x}");
+    assert_rows!(Kernel, "{}");
+    assert_rows!(EngineType, "{}");
+    assert_rows!(AllocationKind, "{}");
+    assert_rows!(EventKind, "{}");
+    assert_rows!(FaultReason, "{}");
+    for code in RequestCode::ALL {
+        assert_row(&format!("0x{:02X}", code.0), code.name().unwrap());
+    }
+    for status in Status::ALL {
+        assert_row(&format!("0x{:08X}", status.0), status.name().unwrap());
+    }
+    for (name, feature) in Features::all().iter_names() {
+        assert_row(&feature.bits().trailing_zeros().to_string(), name);
+    }
+}
+
+#[test]
+fn the_document_is_of_this_version() {
+    assert!(DOCUMENT.contains(&format!("This is version **{}**", Version::CURRENT)));
+    assert!(DOCUMENT.contains(&format!("| 8–{MAX_PACKET_SIZE} |")));
+}
