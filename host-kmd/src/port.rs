@@ -29,8 +29,8 @@ pub trait GuestPort: Send {
     /// Answers a request; `reply` begins with a reply header.
     fn reply(&self, token: RequestToken, reply: &[u8]);
 
-    /// Tells the guest something. The transport keeps it until the guest has room; how many can
-    /// be on their way is bounded by the waits and queues that a guest may have.
+    /// Tells the guest something. The transport keeps it until the guest has room, within a bound
+    /// of its own: a guest may go on waiting without ever taking an event.
     fn event(&self, event: Event);
 }
 

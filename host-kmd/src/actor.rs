@@ -1,0 +1,170 @@
+//! The task that owns the kernel: everybody else sends it messages.
+//!
+//! There is one owner and so no lock order. The mailbox is unbounded, and bounded all the same:
+//! each request in it holds a descriptor of its guest's control queue until it is answered, and
+//! interrupts are one flag.
+
+use crate::dxgkrnl::Kernel;
+use crate::hardware::GuestId;
+use crate::port::{Effect, GuestPort, GuestResources, Input, RequestToken};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+enum Message {
+    Attach { guest: GuestId, resources: GuestResources, port: Box<dyn GuestPort> },
+    Request { guest: GuestId, token: RequestToken, request: Vec<u8> },
+    Detach { guest: GuestId, done: oneshot::Sender<()> },
+}
+
+/// How to reach the kernel, from any thread.
+#[derive(Clone)]
+pub struct KernelHandle {
+    messages: mpsc::UnboundedSender<Message>,
+    interrupt: Arc<Notify>,
+}
+
+/// Where messages wait for [`run`].
+pub struct Mailbox {
+    messages: mpsc::UnboundedReceiver<Message>,
+    interrupt: Arc<Notify>,
+}
+
+/// Makes both ends. The kernel comes later: the hardware under it needs [`KernelHandle::interrupt`]
+/// before there can be a kernel.
+#[must_use]
+pub fn channel() -> (KernelHandle, Mailbox) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let interrupt = Arc::new(Notify::new());
+    (
+        KernelHandle { messages: sender, interrupt: Arc::clone(&interrupt) },
+        Mailbox { messages: receiver, interrupt },
+    )
+}
+
+impl KernelHandle {
+    /// A guest came. Its port is dropped when it is detached.
+    pub fn attach(&self, guest: GuestId, resources: GuestResources, port: Box<dyn GuestPort>) {
+        self.send(Message::Attach { guest, resources, port });
+    }
+
+    /// A guest asks for something; `request` is the host's own copy. The answer comes through the
+    /// guest's port.
+    pub fn request(&self, guest: GuestId, token: RequestToken, request: Vec<u8>) {
+        self.send(Message::Request { guest, token, request });
+    }
+
+    /// A guest went. Returns when no engine touches anything of it any more, or when the kernel
+    /// has stopped.
+    pub async fn detach(&self, guest: GuestId) {
+        // An error means that the kernel has stopped, and with it everything of the guest.
+        let _ = self.begin_detach(guest).await;
+    }
+
+    /// [`Self::detach`] for a thread outside of any async runtime.
+    pub fn detach_blocking(&self, guest: GuestId) {
+        let _ = self.begin_detach(guest).blocking_recv();
+    }
+
+    fn begin_detach(&self, guest: GuestId) -> oneshot::Receiver<()> {
+        let (done, receiver) = oneshot::channel();
+        self.send(Message::Detach { guest, done });
+        receiver
+    }
+
+    /// The hardware has interrupts. Callable from an engine thread: it neither allocates nor waits
+    /// for the kernel. Several before the kernel looks are one; pairs with `notified` in [`run`],
+    /// after which the kernel takes all interrupts raised before this call.
+    pub fn interrupt(&self) {
+        self.interrupt.notify_one();
+    }
+
+    fn send(&self, message: Message) {
+        if self.messages.send(message).is_err() {
+            tracing::debug!("a message for a kernel that has stopped");
+        }
+    }
+}
+
+/// Runs the kernel until every [`KernelHandle`] is gone.
+pub async fn run(kernel: Kernel, mut mailbox: Mailbox) {
+    let mut actor = Actor { kernel, guests: HashMap::new(), effects: Vec::new() };
+    loop {
+        tokio::select! {
+            message = mailbox.messages.recv() => match message {
+                Some(message) => actor.receive(message),
+                None => return,
+            },
+            () = mailbox.interrupt.notified() => actor.handle(Input::Interrupt),
+        }
+    }
+}
+
+struct AttachedGuest {
+    port: Box<dyn GuestPort>,
+    /// Who waits for it to be detached.
+    detaching: Vec<oneshot::Sender<()>>,
+}
+
+struct Actor {
+    kernel: Kernel,
+    guests: HashMap<GuestId, AttachedGuest>,
+    effects: Vec<Effect>,
+}
+
+impl Actor {
+    fn receive(&mut self, message: Message) {
+        match message {
+            Message::Attach { guest, resources, port } => {
+                if self.guests.contains_key(&guest) {
+                    tracing::error!(guest = guest.0, "attached twice");
+                    return;
+                }
+                self.guests.insert(guest, AttachedGuest { port, detaching: Vec::new() });
+                self.handle(Input::Attach { guest, resources });
+            }
+            Message::Request { guest, token, request } => {
+                self.handle(Input::Request { guest, token, request });
+            }
+            Message::Detach { guest, done } => match self.guests.get_mut(&guest) {
+                Some(attached) => {
+                    attached.detaching.push(done);
+                    self.handle(Input::Detach { guest });
+                }
+                // Nothing of it is left. An error means that nobody waits any more.
+                None => {
+                    let _ = done.send(());
+                }
+            },
+        }
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.kernel.handle(input, &mut self.effects);
+        for effect in self.effects.drain(..) {
+            match effect {
+                Effect::Reply { guest, token, reply } => {
+                    if let Some(guest) = self.guests.get(&guest) {
+                        guest.port.reply(token, &reply);
+                    }
+                }
+                Effect::Event { guest, event } => {
+                    if let Some(guest) = self.guests.get(&guest) {
+                        guest.port.event(event);
+                    }
+                }
+                Effect::Detached { guest } => {
+                    let Some(AttachedGuest { port, detaching }) = self.guests.remove(&guest) else {
+                        continue;
+                    };
+                    // Before anybody is told: the port may hold what they want to take down.
+                    drop(port);
+                    for done in detaching {
+                        // An error means that nobody waits any more.
+                        let _ = done.send(());
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The DDIs: what dxgkrnl calls a driver for ([`Miniport`]) and what a driver calls dxgkrnl for
+//! ([`DxgkCallbacks`]).
+//!
+//! Names are the references' in Rust case, without `DxgkDdi` and `DxgkCb`. Only what our GPU needs
+//! is here: devices and contexts have no state below dxgkrnl, and a context is suspended for good
+//! by [`Miniport::destroy_hw_queue`] of its queues, which takes them off the run list.
+
+use crate::hardware::{
+    AddressSpaceId, GuestId, HardwareFull, HwQueueDescription, HwQueueId, Interrupt,
+    KernelSubmission, Pte, RingBinding,
+};
+use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
+use bellhop_protocol::doorbell::ConnectionStatus;
+
+/// How a doorbell was connected: the two statuses that `DxgkDdiConnectDoorbell` may answer with.
+/// A type of its own, so that there is no other answer to refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectedStatus {
+    /// The GPU sees rings by itself.
+    Connected,
+    /// The guest must notify after each ring.
+    ConnectedNotify,
+}
+
+impl From<ConnectedStatus> for ConnectionStatus {
+    fn from(status: ConnectedStatus) -> Self {
+        match status {
+            ConnectedStatus::Connected => Self::CONNECTED,
+            ConnectedStatus::ConnectedNotify => Self::CONNECTED_NOTIFY,
+        }
+    }
+}
+
+/// The GPU has no physical doorbell at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the GPU has no physical doorbell")]
+pub struct NoPhysicalDoorbell;
+
+/// What dxgkrnl refuses of a callback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidParameter {
+    /// No doorbell was created for that queue.
+    #[error("no doorbell was created for {0:?}")]
+    UnknownDoorbell(HwQueueId),
+    /// The reason is not one of `DISCONNECTED_*`.
+    #[error("{0} is no reason to disconnect a doorbell")]
+    NotADisconnectedStatus(ConnectionStatus),
+}
+
+/// What a kernel-mode driver does for dxgkrnl.
+///
+/// A doorbell is named by its HW queue, which has at most one. Ids, slots and addresses were
+/// checked by dxgkrnl.
+pub trait Miniport: Send {
+    /// `DXGKQAITYPE_USERMODESUBMISSION_CAPS`.
+    fn query_user_mode_submission_caps(&self) -> UserModeSubmissionCaps;
+
+    /// How many nodes there are.
+    fn node_count(&self) -> u32;
+
+    /// `DxgkDdiGetNodeMetadata`; `None` when there is no such node.
+    fn get_node_metadata(&self, node: u32) -> Option<NodeMetadata>;
+
+    /// `DxgkDdiCreateProcess`: makes the process's address space.
+    ///
+    /// # Errors
+    /// When there is no page-table memory left.
+    fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareFull>;
+
+    /// `DxgkDdiDestroyProcess`. No engine uses the address space any more.
+    fn destroy_process(&mut self, space: AddressSpaceId);
+
+    /// `DxgkDdiCreateHwQueue`: makes a queue and puts it on the run list.
+    fn create_hw_queue(&mut self, description: HwQueueDescription) -> HwQueueId;
+
+    /// `DxgkDdiDestroyHwQueue`: takes a queue off the run list for good.
+    fn destroy_hw_queue(&mut self, queue: HwQueueId);
+
+    /// `DxgkDdiSubmitCommandToHwQueue`.
+    ///
+    /// # Errors
+    /// When too much is queued already.
+    fn submit_command_to_hw_queue(
+        &mut self,
+        queue: HwQueueId,
+        submission: KernelSubmission,
+    ) -> Result<(), HardwareFull>;
+
+    /// `DxgkDdiCreateDoorbell`: gives the queue its ring. No physical doorbell is assigned yet.
+    fn create_doorbell(&mut self, queue: HwQueueId, ring: RingBinding);
+
+    /// `DxgkDdiConnectDoorbell`: makes a physical doorbell watch the queue's. When none is free
+    /// the driver takes another queue's, after [`DxgkCallbacks::disconnect_doorbell`] for it
+    /// returned. The queue's doorbell is not connected.
+    ///
+    /// # Errors
+    /// When there is no physical doorbell to take from anybody.
+    fn connect_doorbell(
+        &mut self,
+        queue: HwQueueId,
+        callbacks: &mut dyn DxgkCallbacks,
+    ) -> Result<ConnectedStatus, NoPhysicalDoorbell>;
+
+    /// `DxgkDdiDisconnectDoorbell`: stops the watch and then looks at the ring one last time.
+    /// dxgkrnl has published the disconnected status before.
+    fn disconnect_doorbell(&mut self, queue: HwQueueId);
+
+    /// `DxgkDdiDestroyDoorbell`: takes the ring away. The doorbell is disconnected.
+    fn destroy_doorbell(&mut self, queue: HwQueueId);
+
+    /// `DxgkDdiNotifyWorkSubmission`: there may be work in the queue's ring; makes its engine
+    /// look.
+    fn notify_work_submission(&mut self, queue: HwQueueId);
+
+    /// `DxgkDdiCreateNativeFence`.
+    fn create_native_fence(
+        &mut self,
+        guest: GuestId,
+        slot: u32,
+        owner: AddressSpaceId,
+        initial_value: u64,
+    );
+
+    /// `DxgkDdiDestroyNativeFence`.
+    fn destroy_native_fence(&mut self, guest: GuestId, slot: u32);
+
+    /// `DxgkDdiUpdateMonitoredValues`, for one fence. Returns a CurrentValue that was sampled
+    /// after the GPU could see the new MonitoredValue.
+    fn update_monitored_values(&mut self, guest: GuestId, slot: u32, monitored: u64) -> u64;
+
+    /// `DXGK_OPERATION_UPDATE_PAGE_TABLE` of `DxgkDdiBuildPagingBuffer`: writes the entries of
+    /// consecutive pages from `gpu_va`.
+    ///
+    /// # Errors
+    /// When there is no page-table memory left; entries written so far stay.
+    fn update_page_table(
+        &mut self,
+        space: AddressSpaceId,
+        gpu_va: u64,
+        entries: &[Pte],
+    ) -> Result<(), HardwareFull>;
+
+    /// `DxgkDdiInterruptRoutine`: hands what was raised to [`DxgkCallbacks::notify_interrupt`].
+    fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks);
+}
+
+/// What dxgkrnl does for a kernel-mode driver.
+pub trait DxgkCallbacks {
+    /// `DxgkCbDisconnectDoorbell`: publishes `reason` for the doorbell of `queue`. Only once this
+    /// has returned is the physical doorbell the driver's to take. Succeeds also when the doorbell
+    /// is disconnected already.
+    ///
+    /// # Errors
+    /// See [`InvalidParameter`].
+    fn disconnect_doorbell(
+        &mut self,
+        queue: HwQueueId,
+        reason: ConnectionStatus,
+    ) -> Result<(), InvalidParameter>;
+
+    /// `DxgkCbNotifyInterrupt`: an interrupt to be handled in the DPC that follows.
+    fn notify_interrupt(&mut self, interrupt: Interrupt);
+}

@@ -1,0 +1,83 @@
+//! Requests about the adapter as a whole.
+
+use super::error::RequestError;
+use super::request::{Answer, Handled, zero};
+use super::scope::Scope;
+use bellhop_protocol::control::adapter::{
+    ADAPTER_BAR_MAPPED, AdapterInfo, GetNodeMetadata, NODE_USER_MODE_SUBMISSION_SUPPORTED,
+    NodeMetadata, OpenAdapter, QueryStatistics, QueryUserModeSubmissionCaps, Statistics,
+    UserModeSubmissionCaps,
+};
+use bellhop_protocol::features::{Features, Version};
+
+impl Scope<'_> {
+    /// `D3DKMTOpenAdapter`. A driver that starts anew may open it again.
+    pub(super) fn open_adapter(&mut self, request: OpenAdapter) -> Handled<AdapterInfo> {
+        zero("reserved", request.reserved)?;
+        let negotiated = self.guest.resources.features;
+        let mismatch = if !Version::CURRENT.is_compatible_with(request.version) {
+            Some(RequestError::Version { driver: request.version })
+        } else if request.features & !negotiated.bits() != 0 {
+            Some(RequestError::Features { wanted: request.features, negotiated })
+        } else {
+            None
+        };
+        if let Some(error) = mismatch {
+            if !std::mem::replace(&mut self.guest.mismatch_logged, true) {
+                tracing::warn!(
+                    guest = self.guest_id.0,
+                    "{error}; install the driver that came with this daemon in the guest, or run \
+                     the daemon that came with the driver"
+                );
+            }
+            return Err(error);
+        }
+        self.guest.open = true;
+        let resources = &self.guest.resources;
+        Ok(Answer::Done(AdapterInfo {
+            version: Version::CURRENT,
+            node_count: self.miniport.node_count(),
+            features: negotiated.bits(),
+            local_memory: resources.bar.local_memory,
+            flags: if resources.bar_mapped { ADAPTER_BAR_MAPPED } else { 0 },
+        }))
+    }
+
+    /// `DxgkDdiGetNodeMetadata`, less what the guest has not negotiated.
+    pub(super) fn get_node_metadata(&mut self, request: GetNodeMetadata) -> Handled<NodeMetadata> {
+        zero("reserved", request.reserved)?;
+        self.node(request.node).map(Answer::Done)
+    }
+
+    /// What a node is to this guest.
+    pub(super) fn node(&self, node: u32) -> Result<NodeMetadata, RequestError> {
+        let mut metadata = self
+            .miniport
+            .get_node_metadata(node)
+            .ok_or(RequestError::parameter("node", node.into()))?;
+        if !self.guest.resources.features.contains(Features::USER_MODE_SUBMISSION) {
+            metadata.flags &= !NODE_USER_MODE_SUBMISSION_SUPPORTED;
+        }
+        Ok(metadata)
+    }
+
+    /// `DXGKQAITYPE_USERMODESUBMISSION_CAPS`.
+    pub(super) fn query_user_mode_submission_caps(
+        &mut self,
+        request: QueryUserModeSubmissionCaps,
+    ) -> Handled<UserModeSubmissionCaps> {
+        zero("reserved", request.reserved)?;
+        Ok(Answer::Done(self.miniport.query_user_mode_submission_caps()))
+    }
+
+    /// `D3DKMTQueryStatistics`.
+    pub(super) fn query_statistics(&mut self, request: QueryStatistics) -> Handled<Statistics> {
+        zero("reserved", request.reserved)?;
+        Ok(Answer::Done(Statistics {
+            control_messages: self.guest.control_messages,
+            notifies: self.guest.notifies,
+            victims: self.callbacks.victims(self.guest_id),
+            ..self.hardware.statistics(self.guest_id)
+        }))
+    }
+}

@@ -1,0 +1,224 @@
+//! Allocations: memory that a device's queues can work on.
+
+use super::device::Device;
+use super::error::RequestError;
+use super::pool::{PageRange, is_whole_pages};
+use super::request::{Answer, Handled};
+use super::retire::Resource;
+use super::scope::Scope;
+use crate::hardware::{PhysicalPage, Segment};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::allocation::{
+    AllocationKind, CreateAllocation, CreateAllocationReply, DestroyAllocation, Extent, NOT_IN_BAR,
+};
+use std::collections::BTreeSet;
+
+/// An allocation.
+#[derive(Debug)]
+pub(super) struct Allocation {
+    /// The device that it goes with.
+    pub(super) device: Handle,
+    /// Its size in bytes, a multiple of the page size and not 0.
+    pub(super) size: u64,
+    /// How many doorbells' rings use it.
+    pub(super) doorbells: u32,
+    /// First bytes of the guest's mappings of it.
+    pub(super) mappings: BTreeSet<u64>,
+    segment: Segment,
+    /// Where its bytes are, in order; checked, and as long together as it is.
+    extents: Vec<Extent>,
+}
+
+impl Allocation {
+    /// The pages of `length` bytes from `offset`.
+    pub(super) fn pages(
+        &self,
+        offset: u64,
+        length: u64,
+    ) -> impl Iterator<Item = PhysicalPage> + use<'_> {
+        let (mut skip, mut left) = (offset, length);
+        let segment = self.segment;
+        self.extents
+            .iter()
+            .flat_map(move |extent| {
+                let skipped = skip.min(extent.length);
+                let taken = left.min(extent.length - skipped);
+                (skip, left) = (skip - skipped, left - taken);
+                (skipped..skipped + taken)
+                    .step_by(PAGE_SIZE as usize)
+                    .map(|offset| extent.address + offset)
+            })
+            .map(move |address| PhysicalPage { segment, address })
+    }
+}
+
+impl Scope<'_> {
+    /// `D3DKMTCreateAllocation`.
+    pub(super) fn create_allocation(
+        &mut self,
+        request: CreateAllocation,
+        extents: Vec<Extent>,
+    ) -> Handled<CreateAllocationReply> {
+        self.get::<Device>(request.device)?;
+        if !is_whole_pages(request.size) {
+            return Err(RequestError::parameter("size", request.size));
+        }
+        let (allocation, bar_offset) = match request.kind {
+            AllocationKind::LOCAL => self.local_allocation(&request)?,
+            AllocationKind::SYSTEM => (self.system_allocation(&request, extents)?, NOT_IN_BAR),
+            kind => return Err(RequestError::parameter("kind", kind.0.into())),
+        };
+        self.get_mut::<Device>(request.device)?.allocations.insert(allocation);
+        Ok(Answer::Done(CreateAllocationReply { allocation, bar_offset }))
+    }
+
+    fn local_allocation(
+        &mut self,
+        request: &CreateAllocation,
+    ) -> Result<(Handle, u64), RequestError> {
+        if request.extent_count != 0 {
+            let count = request.extent_count.into();
+            return Err(RequestError::parameter("extent_count", count));
+        }
+        let range = self
+            .guest
+            .local_memory
+            .take(request.size)
+            .ok_or(RequestError::NoVideoMemory(request.size))?;
+        let extents = vec![Extent { address: range.start, length: range.length }];
+        let allocation = self.insert_allocation(request, Segment::Local, extents);
+        if allocation.is_err() {
+            self.guest.local_memory.give_back(range);
+        } else {
+            // Another process of the guest may have had it before.
+            self.hardware.zero_local_memory(self.guest_id, range.start, range.length);
+        }
+        let local_memory = self.guest.resources.bar.local_memory();
+        Ok((allocation?, local_memory.saturating_add(range.start)))
+    }
+
+    fn system_allocation(
+        &mut self,
+        request: &CreateAllocation,
+        extents: Vec<Extent>,
+    ) -> Result<Handle, RequestError> {
+        let mut size = 0u64;
+        for extent in &extents {
+            let end = extent.address.checked_add(extent.length);
+            if !extent.address.is_multiple_of(PAGE_SIZE)
+                || !is_whole_pages(extent.length)
+                || end.is_none()
+                || !self.hardware.is_guest_memory(self.guest_id, extent.address, extent.length)
+            {
+                return Err(RequestError::parameter("an extent", extent.address));
+            }
+            size = size
+                .checked_add(extent.length)
+                .ok_or(RequestError::parameter("an extent's length", extent.length))?;
+        }
+        if size != request.size {
+            return Err(RequestError::parameter("size", request.size));
+        }
+        let count = extents.len() as u64;
+        self.guest.quotas.extents.charge(count)?;
+        self.insert_allocation(request, Segment::System, extents)
+            .inspect_err(|_| self.guest.quotas.extents.refund(count))
+    }
+
+    fn insert_allocation(
+        &mut self,
+        request: &CreateAllocation,
+        segment: Segment,
+        extents: Vec<Extent>,
+    ) -> Result<Handle, RequestError> {
+        self.insert(Allocation {
+            device: request.device,
+            size: request.size,
+            doorbells: 0,
+            mappings: BTreeSet::new(),
+            segment,
+            extents,
+        })
+    }
+
+    /// `D3DKMTDestroyAllocation2`.
+    pub(super) fn destroy_allocation(&mut self, request: DestroyAllocation) -> Handled<()> {
+        if self.get::<Allocation>(request.allocation)?.doorbells > 0 {
+            return Err(RequestError::AllocationBusy(request.allocation));
+        }
+        self.remove_allocation(request.allocation)?;
+        Ok(Answer::AfterQuiesce)
+    }
+
+    /// Destroys an allocation and its mappings, whoever uses it.
+    pub(super) fn remove_allocation(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let process = self.process_id;
+        let allocation = self.remove::<Allocation>(handle)?;
+        for start in allocation.mappings {
+            if let Some(range) = self.process()?.gpu_va.remove_mapping(start) {
+                self.given_up.push(Resource::GpuVa { process, range });
+            }
+        }
+        match allocation.segment {
+            Segment::System => self.guest.quotas.extents.refund(allocation.extents.len() as u64),
+            Segment::Local => {
+                self.given_up.extend(allocation.extents.iter().map(|extent| {
+                    Resource::LocalMemory(PageRange {
+                        start: extent.address,
+                        length: extent.length,
+                    })
+                }));
+            }
+        }
+        // The device is gone already when it takes its allocations with it.
+        if let Ok(device) = self.get_mut::<Device>(allocation.device) {
+            device.allocations.remove(&handle);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_pages_of_a_part_are_that_part_of_all_pages(
+            lengths in proptest::collection::vec(1..5u64, 1..6),
+            from in 0..20usize,
+            count in 0..20usize,
+        ) {
+            let extents: Vec<_> = lengths
+                .iter()
+                .enumerate()
+                .map(|(index, pages)| Extent {
+                    address: (10 - index as u64) << 20,
+                    length: pages * PAGE_SIZE,
+                })
+                .collect();
+            let expected: Vec<_> = extents
+                .iter()
+                .flat_map(|extent| (0..extent.length / PAGE_SIZE).map(move |page| {
+                    extent.address + page * PAGE_SIZE
+                }))
+                .collect();
+            let allocation = Allocation {
+                device: Handle(1),
+                size: lengths.iter().sum::<u64>() * PAGE_SIZE,
+                doorbells: 0,
+                mappings: BTreeSet::new(),
+                segment: Segment::System,
+                extents,
+            };
+            let pages: Vec<_> = allocation
+                .pages(from as u64 * PAGE_SIZE, count as u64 * PAGE_SIZE)
+                .map(|page| page.address)
+                .collect();
+            let expected: Vec<_> = expected.into_iter().skip(from).take(count).collect();
+            prop_assert_eq!(pages, expected);
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Doorbells: their life, and the requests about them.
+//!
+//! Source: user-mode work submission, "User-mode work submission APIs", "Residency model of
+//! doorbell memory and ring buffer allocations" and "Victimizing doorbell pseudocode in KMD".
+
+use super::allocation::Allocation;
+use super::error::RequestError;
+use super::hw_queue::HwQueue;
+use super::pool::PageRange;
+use super::request::{Answer, Handled, zero};
+use super::retire::Resource;
+use super::scope::Scope;
+use crate::ddi::{ConnectedStatus, InvalidParameter};
+use crate::hardware::{HwQueueId, RingBinding, Segment};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::doorbell::{
+    ConnectDoorbell, ConnectDoorbellReply, CreateDoorbell, CreateDoorbellReply, DestroyDoorbell,
+    NotifyWorkSubmission,
+};
+use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::ring::{
+    READ_POINTER_OFFSET, RING_CONTROL_SIZE, WRITE_POINTER_OFFSET, is_valid_ring_size,
+};
+
+/// Why a doorbell is disconnected: the two statuses `DISCONNECTED_*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DisconnectReason {
+    /// The guest may connect again.
+    Retry,
+    /// The queue is lost.
+    Abort,
+}
+
+impl TryFrom<ConnectionStatus> for DisconnectReason {
+    type Error = InvalidParameter;
+
+    fn try_from(status: ConnectionStatus) -> Result<Self, InvalidParameter> {
+        match status {
+            ConnectionStatus::DISCONNECTED_RETRY => Ok(Self::Retry),
+            ConnectionStatus::DISCONNECTED_ABORT => Ok(Self::Abort),
+            status => Err(InvalidParameter::NotADisconnectedStatus(status)),
+        }
+    }
+}
+
+/// The life of a doorbell.
+///
+/// ```text
+///  create ──> Disconnected ──connect──> Connected(how) ──┐
+///                  ^ └──────abort──────────┐   │         │
+///                  └──disconnect, victimise┼───┘      abort
+///                                          v             │
+///                                       Aborted <────────┘
+/// ```
+/// It can be destroyed in any state. An aborted doorbell stays aborted. The engine goes between
+/// `CONNECTED` and `CONNECTED_NOTIFY` by itself as it falls asleep and wakes; that is not state of
+/// dxgkrnl's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DoorbellState {
+    /// No physical doorbell watches it; the guest may connect it.
+    Disconnected,
+    /// A physical doorbell watches it.
+    Connected(ConnectedStatus),
+    /// The queue is lost.
+    Aborted,
+}
+
+impl DoorbellState {
+    /// How a doorbell begins.
+    pub(super) const CREATED: Self = Self::Disconnected;
+
+    /// After a physical doorbell was made to watch it.
+    pub(super) const fn connected(self, status: ConnectedStatus) -> Self {
+        match self {
+            Self::Disconnected | Self::Connected(_) => Self::Connected(status),
+            Self::Aborted => Self::Aborted,
+        }
+    }
+
+    /// After it was disconnected, whether by dxgkrnl or as a victim.
+    pub(super) const fn disconnected(self, reason: DisconnectReason) -> Self {
+        match (self, reason) {
+            (Self::Aborted, _) | (_, DisconnectReason::Abort) => Self::Aborted,
+            (_, DisconnectReason::Retry) => Self::Disconnected,
+        }
+    }
+
+    /// Whether a physical doorbell watches it.
+    pub(super) const fn is_connected(self) -> bool {
+        matches!(self, Self::Connected(_))
+    }
+
+    /// What the guest reads.
+    pub(super) fn status(self) -> ConnectionStatus {
+        match self {
+            Self::Disconnected => ConnectionStatus::DISCONNECTED_RETRY,
+            Self::Connected(status) => status.into(),
+            Self::Aborted => ConnectionStatus::DISCONNECTED_ABORT,
+        }
+    }
+}
+
+/// A doorbell. Its state is with the [`Callbacks`](super::callbacks::Callbacks), under its queue.
+#[derive(Debug)]
+pub(super) struct Doorbell {
+    /// The queue as the GPU knows it.
+    queue: HwQueueId,
+    /// What it holds until engines have forgotten it.
+    holds: Vec<Resource>,
+}
+
+// A ring buffer control therefore always fits into an allocation, and into one page.
+const _: () = assert!(RING_CONTROL_SIZE <= PAGE_SIZE);
+
+impl Scope<'_> {
+    /// `D3DKMTCreateDoorbell`. No physical doorbell is assigned yet.
+    pub(super) fn create_doorbell(
+        &mut self,
+        request: CreateDoorbell,
+    ) -> Handled<CreateDoorbellReply> {
+        zero("flags", request.flags)?;
+        let queue = self.user_mode_queue(request.hw_queue)?;
+        if queue.doorbell.is_some() {
+            return Err(RequestError::parameter("hw_queue", request.hw_queue.0));
+        }
+        let (id, device) = (queue.id, queue.device);
+        let ring_size = self.ring_allocation(request.ring_buffer, device)?.size;
+        if !is_valid_ring_size(ring_size) {
+            return Err(RequestError::parameter("ring_buffer's size", ring_size));
+        }
+        if request.ring_control == request.ring_buffer {
+            return Err(RequestError::parameter("ring_control", request.ring_control.0));
+        }
+        self.check_new_control(request.ring_control, device)?;
+
+        let doorbell = self.insert(Doorbell { queue: id, holds: Vec::new() })?;
+        let mut holds = Vec::with_capacity(4);
+        match self.bind_doorbell(&request, id, ring_size, &mut holds) {
+            Ok(slot) => {
+                self.get_mut::<Doorbell>(doorbell)?.holds = holds;
+                self.get_mut::<HwQueue>(request.hw_queue)?.doorbell = Some(doorbell);
+                self.callbacks.create(self.guest_id, id);
+                let bar = &self.guest.resources.bar;
+                Ok(Answer::Done(CreateDoorbellReply {
+                    doorbell,
+                    doorbell_offset: bar.doorbell(slot),
+                    status_offset: bar.status(slot),
+                    last_queued_offset: bar.last_queued(slot),
+                }))
+            }
+            Err(error) => {
+                self.remove::<Doorbell>(doorbell)?;
+                self.given_up.append(&mut holds);
+                Err(error)
+            }
+        }
+    }
+
+    /// The queue, if it takes work through a doorbell and is not in error.
+    fn user_mode_queue(&self, handle: Handle) -> Result<&HwQueue, RequestError> {
+        let queue = self.get::<HwQueue>(handle)?;
+        if !queue.user_mode_submission {
+            return Err(RequestError::NotSupported("the queue takes kernel-mode submissions"));
+        }
+        queue.check_alive(handle)?;
+        Ok(queue)
+    }
+
+    /// An allocation for the ring of a queue of `device`.
+    fn ring_allocation(&self, handle: Handle, device: Handle) -> Result<&Allocation, RequestError> {
+        let allocation = self.get::<Allocation>(handle)?;
+        if allocation.device != device {
+            return Err(RequestError::parameter("the ring's device", allocation.device.0));
+        }
+        Ok(allocation)
+    }
+
+    /// The pointers in a new ring buffer control must be 0. This only tells a driver early that it
+    /// is wrong: the engine begins at 0 whatever they are, and checks what it reads later. So
+    /// controls in system memory, which dxgkrnl has no window to, are not looked at.
+    fn check_new_control(&self, handle: Handle, device: Handle) -> Result<(), RequestError> {
+        let control = self.ring_allocation(handle, device)?;
+        let Some(page) = control.pages(0, PAGE_SIZE).next() else { return Ok(()) };
+        if page.segment == Segment::Local {
+            for offset in [WRITE_POINTER_OFFSET, READ_POINTER_OFFSET] {
+                let address = page.address.saturating_add(offset);
+                zero("a ring pointer", self.hardware.read_local_word(self.guest_id, address))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what a doorbell needs, noting each thing in `holds`, and gives the queue its ring.
+    /// Returns the doorbell's slot.
+    fn bind_doorbell(
+        &mut self,
+        request: &CreateDoorbell,
+        queue: HwQueueId,
+        ring_size: u64,
+        holds: &mut Vec<Resource>,
+    ) -> Result<u32, RequestError> {
+        let slot = self.guest.doorbell_slots.take().ok_or(RequestError::QuotaExceeded {
+            what: "doorbells",
+            limit: self.guest.resources.bar.doorbell_count.into(),
+        })?;
+        holds.push(Resource::DoorbellSlot(slot));
+        let ring = self.map_for_host(request.ring_buffer, ring_size, Protection::empty(), holds)?;
+        let control =
+            self.map_for_host(request.ring_control, PAGE_SIZE, Protection::WRITE, holds)?;
+
+        // "Dxgkrnl does take a reference on them during the lifetime of the doorbell."
+        let allocations = [request.ring_buffer, request.ring_control];
+        for handle in allocations {
+            self.get_mut::<Allocation>(handle)?.doorbells += 1;
+        }
+        holds.push(Resource::DoorbellReferences {
+            process: self.process_id,
+            hw_queue: request.hw_queue,
+            allocations,
+        });
+        self.miniport.create_doorbell(
+            queue,
+            RingBinding { slot, ring_va: ring.start, ring_size, control_va: control.start },
+        );
+        Ok(slot)
+    }
+
+    /// Maps the start of an allocation where the guest cannot unmap it.
+    fn map_for_host(
+        &mut self,
+        allocation: Handle,
+        length: u64,
+        protection: Protection,
+        holds: &mut Vec<Resource>,
+    ) -> Result<PageRange, RequestError> {
+        let range = self
+            .process()?
+            .gpu_va
+            .take_for_host(length)
+            .ok_or(RequestError::ConflictingAddresses(length))?;
+        holds.push(Resource::GpuVa { process: self.process_id, range });
+        self.write_mapping(allocation, range, 0, protection)?;
+        Ok(range)
+    }
+
+    /// `D3DKMTConnectDoorbell`.
+    pub(super) fn connect_doorbell(
+        &mut self,
+        request: ConnectDoorbell,
+    ) -> Handled<ConnectDoorbellReply> {
+        let queue = self.user_mode_queue(request.hw_queue)?.id;
+        let status = match self.callbacks.state(queue) {
+            None => return Err(RequestError::parameter("hw_queue", request.hw_queue.0)),
+            Some(DoorbellState::Aborted) => {
+                return Err(RequestError::DeviceRemoved(request.hw_queue));
+            }
+            Some(DoorbellState::Connected(status)) => {
+                // Somebody else connected it first. The guest rang meanwhile, perhaps unseen.
+                self.miniport.notify_work_submission(queue);
+                status
+            }
+            Some(DoorbellState::Disconnected) => self.connect(queue)?,
+        };
+        Ok(Answer::Done(ConnectDoorbellReply { status: status.into(), reserved: 0 }))
+    }
+
+    /// Connects a disconnected doorbell. The order is protocol::handoff::doorbell's, `connect`
+    /// there: watch, status, and then one look at the ring, because a guest may have rung the page
+    /// while nobody watched it and have read the new status, or an older connected one, after.
+    fn connect(&mut self, queue: HwQueueId) -> Result<ConnectedStatus, RequestError> {
+        let status = self.miniport.connect_doorbell(queue, self.callbacks)?;
+        self.callbacks.publish_connected(queue, status);
+        self.miniport.notify_work_submission(queue);
+        Ok(status)
+    }
+
+    /// Disconnects a queue's doorbell. The order is protocol::handoff::doorbell's, `disconnect`
+    /// there: status and full fence here, then the driver stops the watch and looks once more.
+    pub(super) fn disconnect(&mut self, queue: HwQueueId, reason: DisconnectReason) {
+        self.callbacks.publish_disconnected(queue, reason);
+        self.miniport.disconnect_doorbell(queue);
+    }
+
+    /// `D3DKMTDestroyDoorbell`.
+    pub(super) fn destroy_doorbell(&mut self, request: DestroyDoorbell) -> Handled<()> {
+        self.remove_doorbell(request.doorbell)?;
+        Ok(Answer::AfterQuiesce)
+    }
+
+    /// Destroys a doorbell. The queue and the allocations of the ring stay.
+    pub(super) fn remove_doorbell(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let mut doorbell = self.remove::<Doorbell>(handle)?;
+        // Connecting it again is not what a guest thread that still rings it should do.
+        self.disconnect(doorbell.queue, DisconnectReason::Abort);
+        self.miniport.destroy_doorbell(doorbell.queue);
+        self.callbacks.destroy(doorbell.queue);
+        self.given_up.append(&mut doorbell.holds);
+        Ok(())
+    }
+
+    /// `D3DKMTNotifyWorkSubmission`. Without effect on a doorbell that is lost.
+    pub(super) fn notify_work_submission(&mut self, request: NotifyWorkSubmission) -> Handled<()> {
+        self.guest.notifies += 1;
+        let queue = self.get::<Doorbell>(request.doorbell)?.queue;
+        if self.callbacks.state(queue) != Some(DoorbellState::Aborted) {
+            self.miniport.notify_work_submission(queue);
+        }
+        Ok(Answer::Done(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Debug, Clone, Copy)]
+    enum Event {
+        Connect(ConnectedStatus),
+        Disconnect,
+        Victimise,
+        Fault,
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            Just(Event::Connect(ConnectedStatus::Connected)),
+            Just(Event::Connect(ConnectedStatus::ConnectedNotify)),
+            Just(Event::Disconnect),
+            Just(Event::Victimise),
+            Just(Event::Fault),
+        ]
+    }
+
+    #[test]
+    fn a_doorbell_begins_as_disconnected_retry() {
+        assert_eq!(DoorbellState::CREATED.status(), ConnectionStatus::DISCONNECTED_RETRY);
+    }
+
+    #[test]
+    fn only_the_two_disconnected_statuses_are_reasons() {
+        for status in ConnectionStatus::ALL {
+            let is_reason = matches!(
+                *status,
+                ConnectionStatus::DISCONNECTED_RETRY | ConnectionStatus::DISCONNECTED_ABORT
+            );
+            assert_eq!(DisconnectReason::try_from(*status).is_ok(), is_reason);
+        }
+        assert!(DisconnectReason::try_from(ConnectionStatus(4)).is_err());
+    }
+
+    proptest! {
+        /// The reference's rules: what the guest reads is what happened last, and nothing comes
+        /// after an abort.
+        #[test]
+        fn the_status_is_that_of_the_last_event_until_an_abort(
+            events in proptest::collection::vec(event(), 0..40),
+        ) {
+            let mut state = DoorbellState::CREATED;
+            let mut expected = ConnectionStatus::DISCONNECTED_RETRY;
+            for event in events {
+                let (next, status) = match event {
+                    Event::Connect(status) => (state.connected(status), status.into()),
+                    Event::Disconnect | Event::Victimise => (
+                        state.disconnected(DisconnectReason::Retry),
+                        ConnectionStatus::DISCONNECTED_RETRY,
+                    ),
+                    Event::Fault => (
+                        state.disconnected(DisconnectReason::Abort),
+                        ConnectionStatus::DISCONNECTED_ABORT,
+                    ),
+                };
+                if expected != ConnectionStatus::DISCONNECTED_ABORT {
+                    expected = status;
+                }
+                prop_assert_eq!(next.status(), expected);
+                let connected = [ConnectionStatus::CONNECTED, ConnectionStatus::CONNECTED_NOTIFY];
+                prop_assert_eq!(next.is_connected(), connected.contains(&expected));
+                state = next;
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Why a request is refused.
+
+use super::handles::ObjectKind;
+use crate::hardware::HardwareFull;
+use bellhop_protocol::control::{Handle, RequestCode};
+use bellhop_protocol::features::{Features, Version};
+use bellhop_protocol::status::Status;
+
+/// Why a request is refused; [`Self::status`] and [`Self::detail`] are what the guest is told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RequestError {
+    /// The length is not what the code or the header requires.
+    #[error("a request cannot be {0} bytes long")]
+    BufferSize(u64),
+    /// No request has this code.
+    #[error("no request has code {0}")]
+    UnknownRequest(RequestCode),
+    /// The adapter is not open yet.
+    #[error("{0} before OPEN_ADAPTER")]
+    NotOpen(RequestCode),
+    /// The driver speaks another version.
+    #[error("the driver speaks protocol {driver}, this device {}", Version::CURRENT)]
+    Version {
+        /// The driver's version.
+        driver: Version,
+    },
+    /// The driver wants features that it did not negotiate.
+    #[error("features {wanted:#x} are wanted, negotiated are: {negotiated}")]
+    Features {
+        /// What the driver wants.
+        wanted: u64,
+        /// What it negotiated.
+        negotiated: Features,
+    },
+    /// A field has a value that it cannot have.
+    #[error("{field} cannot be {value:#x}")]
+    InvalidParameter {
+        /// The field's name.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// The guest has no such process.
+    #[error("there is no process {0}")]
+    NoSuchProcess(u32),
+    /// The process has no such object.
+    #[error("there is no object {0}")]
+    InvalidHandle(Handle),
+    /// The object is of another kind.
+    #[error("{handle} is a {found:?}, not a {expected:?}")]
+    TypeMismatch {
+        /// The object.
+        handle: Handle,
+        /// What the request needs.
+        expected: ObjectKind,
+        /// What it is.
+        found: ObjectKind,
+    },
+    /// Not negotiated, or not a thing that this queue or node does.
+    #[error("not supported: {0}")]
+    NotSupported(&'static str),
+    /// The guest has as many as it may have.
+    #[error("the guest has {limit} {what} already, which is the limit")]
+    QuotaExceeded {
+        /// Of what.
+        what: &'static str,
+        /// How many it may have.
+        limit: u64,
+    },
+    /// The GPU has no room.
+    #[error(transparent)]
+    HardwareFull(#[from] HardwareFull),
+    /// No physical doorbell.
+    #[error(transparent)]
+    NoPhysicalDoorbell(#[from] crate::ddi::NoPhysicalDoorbell),
+    /// Local memory has no run of this many bytes.
+    #[error("local memory has no {0} bytes left")]
+    NoVideoMemory(u64),
+    /// The address range is taken, or was never mapped.
+    #[error("the range at {0:#x} is taken or was never mapped")]
+    ConflictingAddresses(u64),
+    /// Another object needs this one.
+    #[error("{0} is in use")]
+    Busy(Handle),
+    /// A doorbell needs this allocation.
+    #[error("allocation {0} is in use by a doorbell")]
+    AllocationBusy(Handle),
+    /// The queue is in error.
+    #[error("HW queue {0} is in error")]
+    DeviceRemoved(Handle),
+}
+
+impl RequestError {
+    /// A field that cannot have this value.
+    pub(super) const fn parameter(field: &'static str, value: u64) -> Self {
+        Self::InvalidParameter { field, value }
+    }
+
+    /// What goes into the reply's status.
+    pub(super) const fn status(&self) -> Status {
+        match self {
+            Self::BufferSize(_) => Status::INVALID_BUFFER_SIZE,
+            Self::UnknownRequest(_) | Self::NotOpen(_) => Status::INVALID_DEVICE_REQUEST,
+            Self::Version { .. } | Self::Features { .. } => Status::REVISION_MISMATCH,
+            Self::InvalidParameter { .. } => Status::INVALID_PARAMETER,
+            Self::NoSuchProcess(_) | Self::InvalidHandle(_) => Status::INVALID_HANDLE,
+            Self::TypeMismatch { .. } => Status::OBJECT_TYPE_MISMATCH,
+            Self::NotSupported(_) => Status::NOT_SUPPORTED,
+            Self::QuotaExceeded { .. } => Status::QUOTA_EXCEEDED,
+            Self::HardwareFull(_) | Self::NoPhysicalDoorbell(_) => Status::INSUFFICIENT_RESOURCES,
+            Self::NoVideoMemory(_) => Status::GRAPHICS_NO_VIDEO_MEMORY,
+            Self::ConflictingAddresses(_) => Status::CONFLICTING_ADDRESSES,
+            Self::Busy(_) => Status::DEVICE_BUSY,
+            Self::AllocationBusy(_) => Status::GRAPHICS_ALLOCATION_BUSY,
+            Self::DeviceRemoved(_) => Status::DEVICE_REMOVED,
+        }
+    }
+
+    /// What goes into the reply's detail.
+    pub(super) fn detail(&self) -> u64 {
+        match *self {
+            Self::BufferSize(length) => length,
+            Self::UnknownRequest(code) | Self::NotOpen(code) => code.0.into(),
+            Self::Version { .. } => {
+                u64::from(Version::CURRENT.minor) << 16 | u64::from(Version::CURRENT.major)
+            }
+            Self::Features { negotiated, .. } => negotiated.bits(),
+            Self::InvalidParameter { value, .. } => value,
+            Self::NoSuchProcess(process) => process.into(),
+            Self::InvalidHandle(handle)
+            | Self::TypeMismatch { handle, .. }
+            | Self::Busy(handle)
+            | Self::AllocationBusy(handle)
+            | Self::DeviceRemoved(handle) => handle.0,
+            Self::QuotaExceeded { limit, .. } => limit,
+            Self::NoVideoMemory(size) => size,
+            Self::ConflictingAddresses(address) => address,
+            Self::NotSupported(_) | Self::HardwareFull(_) | Self::NoPhysicalDoorbell(_) => 0,
+        }
+    }
+}

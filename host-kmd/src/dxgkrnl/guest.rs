@@ -1,0 +1,112 @@
+//! One guest: its processes, its handles, and what it may have.
+
+use super::handles::{Handles, MAX_HANDLES};
+use super::limits::{Limits, Quota};
+use super::pool::{PagePool, SlotPool};
+use super::process::Process;
+use crate::hardware::GuestId;
+use crate::port::GuestResources;
+use bellhop_protocol::control::Handle;
+use std::collections::BTreeMap;
+
+/// Whose a fence slot is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SlotOwner {
+    /// The process.
+    pub(super) process: u32,
+    /// The fence.
+    pub(super) fence: Handle,
+}
+
+/// What a guest has used of its [`Limits`].
+#[derive(Debug)]
+pub(super) struct Quotas {
+    /// [`Limits::processes`]
+    pub(super) processes: Quota,
+    /// [`Limits::handles`]
+    pub(super) handles: Quota,
+    /// [`Limits::waits`]
+    pub(super) waits: Quota,
+    /// [`Limits::mappings`]
+    pub(super) mappings: Quota,
+    /// [`Limits::mapped_bytes`]
+    pub(super) mapped_bytes: Quota,
+    /// [`Limits::extents`]
+    pub(super) extents: Quota,
+}
+
+/// A guest that is attached.
+#[derive(Debug)]
+pub(super) struct Guest {
+    /// What it got when it attached.
+    pub(super) resources: GuestResources,
+    /// Whether it has opened the adapter.
+    pub(super) open: bool,
+    /// Whether a refused version was logged: a guest can repeat it as often as it likes.
+    pub(super) mismatch_logged: bool,
+    /// It has gone, and only what engines may still use is left.
+    pub(super) detaching: bool,
+    /// By id.
+    pub(super) processes: BTreeMap<u32, Process>,
+    /// Of all its processes.
+    pub(super) handles: Handles,
+    /// Fences by slot, which is what interrupts name.
+    pub(super) fences: BTreeMap<u32, SlotOwner>,
+    /// Fence slots to give out.
+    pub(super) fence_slots: SlotPool,
+    /// Doorbell slots to give out.
+    pub(super) doorbell_slots: SlotPool,
+    /// Local memory to give out, by offset.
+    pub(super) local_memory: PagePool,
+    /// What it has used of its limits.
+    pub(super) quotas: Quotas,
+    /// Requests that it sent.
+    pub(super) control_messages: u64,
+    /// `NOTIFY_WORK_SUBMISSION` requests among them.
+    pub(super) notifies: u64,
+}
+
+impl Guest {
+    /// A guest that has nothing yet.
+    pub(super) fn new(id: GuestId, resources: GuestResources, limits: &Limits) -> Self {
+        Self {
+            resources,
+            open: false,
+            mismatch_logged: false,
+            detaching: false,
+            processes: BTreeMap::new(),
+            handles: Handles::new(id),
+            fences: BTreeMap::new(),
+            fence_slots: SlotPool::new(resources.bar.fence_count),
+            doorbell_slots: SlotPool::new(resources.bar.doorbell_count),
+            local_memory: PagePool::new(0, resources.bar.local_memory),
+            quotas: Quotas {
+                processes: Quota::new(limits.processes, "processes"),
+                handles: Quota::new(limits.handles.min(MAX_HANDLES), "handles"),
+                waits: Quota::new(limits.waits, "pending waits"),
+                mappings: Quota::new(limits.mappings, "mappings"),
+                mapped_bytes: Quota::new(limits.mapped_bytes, "mapped bytes"),
+                extents: Quota::new(limits.extents, "extents"),
+            },
+            control_messages: 0,
+            notifies: 0,
+        }
+    }
+
+    /// Whether everything that was given out is back.
+    pub(super) fn is_empty(&self) -> bool {
+        let quotas = &self.quotas;
+        self.processes.is_empty()
+            && self.handles.is_empty()
+            && self.fences.is_empty()
+            && self.fence_slots.is_unused()
+            && self.doorbell_slots.is_unused()
+            && self.local_memory.is_unused()
+            && quotas.processes.is_unused()
+            && quotas.handles.is_unused()
+            && quotas.waits.is_unused()
+            && quotas.mappings.is_unused()
+            && quotas.mapped_bytes.is_unused()
+            && quotas.extents.is_unused()
+    }
+}

@@ -1,0 +1,160 @@
+//! HW queues, kernel-mode submission included.
+
+use super::context::Context;
+use super::doorbell::Doorbell;
+use super::error::RequestError;
+use super::native_fence::FenceOwner;
+use super::request::{Answer, Handled, zero};
+use super::scope::Scope;
+use crate::hardware::{GuestId, HwQueueDescription, HwQueueId, KernelSubmission};
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::adapter::NODE_USER_MODE_SUBMISSION_SUPPORTED;
+use bellhop_protocol::control::hw_queue::{
+    CreateHwQueue, CreateHwQueueReply, DestroyHwQueue, HwQueueFlags, SubmitCommand,
+};
+use bellhop_protocol::packet::UNIT;
+
+/// A HW queue.
+#[derive(Debug)]
+pub(super) struct HwQueue {
+    /// The context that it goes with.
+    pub(super) context: Handle,
+    /// That context's device.
+    pub(super) device: Handle,
+    /// The queue as the GPU knows it.
+    pub(super) id: HwQueueId,
+    /// Whether work comes through a doorbell, or else through requests.
+    pub(super) user_mode_submission: bool,
+    /// Its doorbell, until engines have forgotten that one.
+    pub(super) doorbell: Option<Handle>,
+    /// Its progress fence.
+    pub(super) progress_fence: Handle,
+    /// It made an error and takes nothing more.
+    pub(super) in_error: bool,
+}
+
+impl HwQueue {
+    /// Refuses a queue that is in error.
+    pub(super) fn check_alive(&self, handle: Handle) -> Result<(), RequestError> {
+        if self.in_error { Err(RequestError::DeviceRemoved(handle)) } else { Ok(()) }
+    }
+}
+
+/// Whose a HW queue is, for interrupts that name it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct QueueOwner {
+    /// The guest.
+    pub(super) guest: GuestId,
+    /// The process.
+    pub(super) process: u32,
+    /// The queue's handle.
+    pub(super) handle: Handle,
+}
+
+impl Scope<'_> {
+    /// `D3DKMTCreateHwQueue`, with its progress fence at 0.
+    pub(super) fn create_hw_queue(
+        &mut self,
+        request: CreateHwQueue,
+    ) -> Handled<CreateHwQueueReply> {
+        zero("reserved", request.reserved)?;
+        let flags = HwQueueFlags::from_bits(request.flags)
+            .ok_or(RequestError::parameter("flags", request.flags.into()))?;
+        let context = self.get::<Context>(request.context)?;
+        let (device, node) = (context.device, context.node);
+        let user_mode_submission = flags.contains(HwQueueFlags::USER_MODE_SUBMISSION);
+        if user_mode_submission && self.node(node)?.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED == 0
+        {
+            return Err(RequestError::NotSupported("user-mode submission"));
+        }
+
+        let address_space = self.process()?.space;
+        let (progress_fence, slot) = self.insert_fence(FenceOwner::HwQueue, 0)?;
+        let id = self.miniport.create_hw_queue(HwQueueDescription {
+            guest: self.guest_id,
+            address_space,
+            node,
+            progress_fence: slot,
+        });
+        let queue = self.insert(HwQueue {
+            context: request.context,
+            device,
+            id,
+            user_mode_submission,
+            doorbell: None,
+            progress_fence,
+            in_error: false,
+        });
+        let hw_queue = match queue {
+            Ok(handle) => handle,
+            Err(error) => {
+                self.miniport.destroy_hw_queue(id);
+                self.remove_fence(progress_fence)?;
+                return Err(error);
+            }
+        };
+        let owner = QueueOwner { guest: self.guest_id, process: self.process_id, handle: hw_queue };
+        self.queues.insert(id, owner);
+        self.get_mut::<Context>(request.context)?.hw_queues.insert(hw_queue);
+        Ok(Answer::Done(CreateHwQueueReply {
+            hw_queue,
+            progress_fence,
+            progress_fence_offset: self.guest.resources.bar.fence(slot),
+            progress_fence_slot: slot,
+            reserved: 0,
+        }))
+    }
+
+    /// `D3DKMTDestroyHwQueue`.
+    pub(super) fn destroy_hw_queue(&mut self, request: DestroyHwQueue) -> Handled<()> {
+        self.remove_hw_queue(request.hw_queue)?;
+        Ok(Answer::AfterQuiesce)
+    }
+
+    /// Destroys a queue, its doorbell and its progress fence.
+    pub(super) fn remove_hw_queue(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let queue = self.remove::<HwQueue>(handle)?;
+        // A doorbell that was destroyed just before is not there any more.
+        if let Some(doorbell) = queue.doorbell
+            && self.get::<Doorbell>(doorbell).is_ok()
+        {
+            self.remove_doorbell(doorbell)?;
+        }
+        self.miniport.destroy_hw_queue(queue.id);
+        self.queues.remove(&queue.id);
+        self.remove_fence(queue.progress_fence)?;
+        // The context is gone already when it takes its queues with it.
+        if let Ok(context) = self.get_mut::<Context>(queue.context) {
+            context.hw_queues.remove(&handle);
+        }
+        Ok(())
+    }
+
+    /// `D3DKMTSubmitCommandToHwQueue`.
+    pub(super) fn submit_command(&mut self, request: SubmitCommand) -> Handled<()> {
+        zero("reserved", request.reserved)?;
+        let queue = self.get::<HwQueue>(request.hw_queue)?;
+        if queue.user_mode_submission {
+            return Err(RequestError::NotSupported("the queue takes work through its doorbell"));
+        }
+        queue.check_alive(request.hw_queue)?;
+        if !request.gpu_va.is_multiple_of(UNIT as u64)
+            || request.gpu_va.checked_add(request.size.into()).is_none()
+        {
+            return Err(RequestError::parameter("gpu_va", request.gpu_va));
+        }
+        if request.size == 0 || !request.size.is_multiple_of(UNIT as u32) {
+            return Err(RequestError::parameter("size", request.size.into()));
+        }
+        let id = queue.id;
+        self.miniport.submit_command_to_hw_queue(
+            id,
+            KernelSubmission {
+                gpu_va: request.gpu_va,
+                size: request.size,
+                progress_fence_value: request.progress_fence_value,
+            },
+        )?;
+        Ok(Answer::Done(()))
+    }
+}

@@ -1,0 +1,250 @@
+//! The kernel: inputs go in, effects come out.
+
+use super::callbacks::Callbacks;
+use super::error::RequestError;
+use super::guest::Guest;
+use super::hw_queue::QueueOwner;
+use super::limits::Limits;
+use super::process::ProcessIds;
+use super::request::{Answer, Handled, fixed, is_adapter_request, parse, reply, with_list, zero};
+use super::retire::{Completion, Resource, Retirements};
+use super::scope::Scope;
+use crate::ddi::Miniport;
+use crate::hardware::{GuestId, Hardware, HwQueueId};
+use crate::miniport::BellhopMiniport;
+use crate::port::{Effect, GuestResources, Input, RequestToken};
+use bellhop_protocol::control::allocation::CreateAllocation;
+use bellhop_protocol::control::{Request, RequestCode};
+use bellhop_protocol::status::Status;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use zerocopy::IntoBytes;
+
+/// All state of the control plane. It does no I/O and waits for nothing.
+pub struct Kernel {
+    pub(super) hardware: Arc<dyn Hardware>,
+    pub(super) miniport: Box<dyn Miniport>,
+    pub(super) callbacks: Callbacks,
+    pub(super) guests: BTreeMap<GuestId, Guest>,
+    pub(super) queues: HashMap<HwQueueId, QueueOwner>,
+    pub(super) process_ids: ProcessIds,
+    pub(super) retirements: Retirements,
+    limits: Limits,
+}
+
+impl Kernel {
+    /// A kernel with the driver of our GPU. The GPU must be nobody else's.
+    #[must_use]
+    pub fn new(hardware: Arc<dyn Hardware>, limits: Limits) -> Self {
+        let miniport = Box::new(BellhopMiniport::new(Arc::clone(&hardware)));
+        Self::with_miniport(hardware, miniport, limits)
+    }
+
+    /// A kernel with another driver.
+    #[must_use]
+    pub fn with_miniport(
+        hardware: Arc<dyn Hardware>,
+        miniport: Box<dyn Miniport>,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            callbacks: Callbacks::new(Arc::clone(&hardware)),
+            hardware,
+            miniport,
+            guests: BTreeMap::new(),
+            queues: HashMap::new(),
+            process_ids: ProcessIds::default(),
+            retirements: Retirements::default(),
+            limits,
+        }
+    }
+
+    /// Handles one input and appends what is to be done. Every request gets exactly one reply,
+    /// now or as an effect of a later input, unless its guest detaches first.
+    pub fn handle(&mut self, input: Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::Attach { guest, resources } => self.attach(guest, resources),
+            Input::Detach { guest } => self.detach(guest, effects),
+            Input::Request { guest, token, request } => {
+                self.request(guest, token, &request, effects);
+            }
+            Input::Interrupt => self.interrupt(effects),
+        }
+        self.release_retired(effects);
+    }
+
+    fn attach(&mut self, id: GuestId, resources: GuestResources) {
+        if self.guests.contains_key(&id) {
+            tracing::error!(guest = id.0, "attached twice");
+            return;
+        }
+        self.guests.insert(id, Guest::new(id, resources, &self.limits));
+    }
+
+    /// A guest went. Source: user-mode work submission, "Normal and abnormal process termination",
+    /// the abnormal one for all its processes.
+    fn detach(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
+        let Some(guest) = self.guests.get_mut(&id) else {
+            effects.push(Effect::Detached { guest: id });
+            return;
+        };
+        if std::mem::replace(&mut guest.detaching, true) {
+            return;
+        }
+        let processes: Vec<u32> = guest.processes.keys().copied().collect();
+        let mut given_up = Vec::new();
+        for process in processes {
+            let Some(mut scope) = self.scope(id, process, effects) else { continue };
+            if let Err(error) = scope.remove_process() {
+                tracing::error!(guest = id.0, process, %error, "a process could not be destroyed");
+            }
+            given_up.append(&mut scope.given_up);
+        }
+        self.retire(id, given_up, Completion::Detached);
+    }
+
+    fn request(
+        &mut self,
+        id: GuestId,
+        token: RequestToken,
+        bytes: &[u8],
+        effects: &mut Vec<Effect>,
+    ) {
+        match self.guests.get_mut(&id) {
+            Some(guest) if !guest.detaching => guest.control_messages += 1,
+            _ => {
+                tracing::debug!(guest = id.0, "a request of a guest that is gone");
+                return;
+            }
+        }
+        let (answer, given_up) = self.answer(id, bytes, effects);
+        let mut completion = Completion::Nothing;
+        let reply = match answer {
+            Ok(Answer::Done(body)) => Some(reply(Status::SUCCESS, 0, &body)),
+            Ok(Answer::Pending) => Some(reply(Status::PENDING, 0, &[])),
+            Ok(Answer::AfterQuiesce) => {
+                completion = Completion::Reply(token);
+                None
+            }
+            Err(error) => {
+                tracing::debug!(guest = id.0, %error, "request refused");
+                Some(reply(error.status(), error.detail(), &[]))
+            }
+        };
+        effects.extend(reply.map(|reply| Effect::Reply { guest: id, token, reply }));
+        if !given_up.is_empty() || matches!(completion, Completion::Reply(_)) {
+            self.retire(id, given_up, completion);
+        }
+    }
+
+    /// What a request is answered with, and what it took away.
+    fn answer(
+        &mut self,
+        guest: GuestId,
+        bytes: &[u8],
+        effects: &mut Vec<Effect>,
+    ) -> (Handled<Vec<u8>>, Vec<Resource>) {
+        let (header, body) = match parse(bytes) {
+            Ok(parsed) => parsed,
+            Err(error) => return (Err(error), Vec::new()),
+        };
+        let Some(mut scope) = self.scope(guest, header.process, effects) else {
+            return (Err(RequestError::NoSuchProcess(header.process)), Vec::new());
+        };
+        let answer =
+            scope.check(header.code).and_then(|()| dispatch(&mut scope, header.code, body));
+        (answer, scope.given_up)
+    }
+
+    /// One process of one guest, or the adapter itself with process 0. `None` when there is no
+    /// such guest.
+    pub(super) fn scope<'k>(
+        &'k mut self,
+        guest_id: GuestId,
+        process_id: u32,
+        effects: &'k mut Vec<Effect>,
+    ) -> Option<Scope<'k>> {
+        Some(Scope {
+            guest_id,
+            process_id,
+            guest: self.guests.get_mut(&guest_id)?,
+            miniport: self.miniport.as_mut(),
+            hardware: self.hardware.as_ref(),
+            callbacks: &mut self.callbacks,
+            queues: &mut self.queues,
+            process_ids: &mut self.process_ids,
+            effects,
+            given_up: Vec::new(),
+        })
+    }
+}
+
+impl Scope<'_> {
+    /// Whether a request with this code may be made now and by this process.
+    fn check(&mut self, code: RequestCode) -> Result<(), RequestError> {
+        if !self.guest.open && code != RequestCode::OPEN_ADAPTER {
+            return Err(RequestError::NotOpen(code));
+        }
+        if is_adapter_request(code) {
+            return zero("process", self.process_id);
+        }
+        self.process().map(|_| ())
+    }
+}
+
+/// Parses a request's body, lets its handler answer, and turns the reply into bytes.
+fn serve<'k, T: Request>(
+    scope: &mut Scope<'k>,
+    body: &[u8],
+    handler: impl FnOnce(&mut Scope<'k>, T) -> Handled<T::Reply>,
+) -> Handled<Vec<u8>> {
+    into_bytes(handler(scope, fixed(body)?))
+}
+
+fn into_bytes<R: IntoBytes + zerocopy::Immutable>(answer: Handled<R>) -> Handled<Vec<u8>> {
+    Ok(match answer? {
+        Answer::Done(reply) => Answer::Done(reply.as_bytes().to_vec()),
+        Answer::Pending => Answer::Pending,
+        Answer::AfterQuiesce => Answer::AfterQuiesce,
+    })
+}
+
+/// The handler of each code.
+fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: &[u8]) -> Handled<Vec<u8>> {
+    match code {
+        RequestCode::OPEN_ADAPTER => serve(scope, body, Scope::open_adapter),
+        RequestCode::GET_NODE_METADATA => serve(scope, body, Scope::get_node_metadata),
+        RequestCode::QUERY_USER_MODE_SUBMISSION_CAPS => {
+            serve(scope, body, Scope::query_user_mode_submission_caps)
+        }
+        RequestCode::QUERY_STATISTICS => serve(scope, body, Scope::query_statistics),
+        RequestCode::CREATE_PROCESS => serve(scope, body, Scope::create_process),
+        RequestCode::DESTROY_PROCESS => serve(scope, body, Scope::destroy_process),
+        RequestCode::CREATE_DEVICE => serve(scope, body, Scope::create_device),
+        RequestCode::DESTROY_DEVICE => serve(scope, body, Scope::destroy_device),
+        RequestCode::CREATE_CONTEXT => serve(scope, body, Scope::create_context),
+        RequestCode::DESTROY_CONTEXT => serve(scope, body, Scope::destroy_context),
+        RequestCode::CREATE_HW_QUEUE => serve(scope, body, Scope::create_hw_queue),
+        RequestCode::DESTROY_HW_QUEUE => serve(scope, body, Scope::destroy_hw_queue),
+        RequestCode::SUBMIT_COMMAND => serve(scope, body, Scope::submit_command),
+        RequestCode::CREATE_ALLOCATION => {
+            let (request, extents) =
+                with_list(body, |request: &CreateAllocation| request.extent_count)?;
+            into_bytes(scope.create_allocation(request, extents))
+        }
+        RequestCode::DESTROY_ALLOCATION => serve(scope, body, Scope::destroy_allocation),
+        RequestCode::MAP_GPU_VIRTUAL_ADDRESS => serve(scope, body, Scope::map_gpu_virtual_address),
+        RequestCode::FREE_GPU_VIRTUAL_ADDRESS => {
+            serve(scope, body, Scope::free_gpu_virtual_address)
+        }
+        RequestCode::CREATE_NATIVE_FENCE => serve(scope, body, Scope::create_native_fence),
+        RequestCode::DESTROY_NATIVE_FENCE => serve(scope, body, Scope::destroy_native_fence),
+        RequestCode::WAIT_FOR_FENCE => serve(scope, body, Scope::wait_for_fence),
+        RequestCode::CANCEL_WAIT => serve(scope, body, Scope::cancel_wait),
+        RequestCode::CREATE_DOORBELL => serve(scope, body, Scope::create_doorbell),
+        RequestCode::CONNECT_DOORBELL => serve(scope, body, Scope::connect_doorbell),
+        RequestCode::DESTROY_DOORBELL => serve(scope, body, Scope::destroy_doorbell),
+        RequestCode::NOTIFY_WORK_SUBMISSION => serve(scope, body, Scope::notify_work_submission),
+        code => Err(RequestError::UnknownRequest(code)),
+    }
+}

@@ -1,0 +1,86 @@
+//! How much one guest may make the host remember.
+
+use super::error::RequestError;
+
+/// Limits of one guest. Doorbells, fences and local memory have none here: its BAR bounds them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Processes.
+    pub processes: u32,
+    /// Objects of all its processes together; at most 2^20 - 1, whatever is set.
+    pub handles: u32,
+    /// Fence waits that are pending.
+    pub waits: u32,
+    /// Mappings into GPU virtual address spaces.
+    pub mappings: u32,
+    /// Bytes that these mappings span, which bounds the page tables and the work to unmap them.
+    pub mapped_bytes: u64,
+    /// Extents of its system-memory allocations.
+    pub extents: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            processes: 256,
+            handles: 1 << 16,
+            waits: 1 << 16,
+            mappings: 1 << 16,
+            mapped_bytes: 16 << 30,
+            extents: 1 << 20,
+        }
+    }
+}
+
+/// How much of one limit is used.
+#[derive(Debug)]
+pub(super) struct Quota {
+    used: u64,
+    limit: u64,
+    what: &'static str,
+}
+
+impl Quota {
+    /// Nothing used of `limit`.
+    pub(super) fn new(limit: impl Into<u64>, what: &'static str) -> Self {
+        Self { used: 0, limit: limit.into(), what }
+    }
+
+    /// Uses `amount` more, or nothing when that is too much.
+    pub(super) fn charge(&mut self, amount: u64) -> Result<(), RequestError> {
+        match self.used.checked_add(amount) {
+            Some(used) if used <= self.limit => {
+                self.used = used;
+                Ok(())
+            }
+            _ => Err(RequestError::QuotaExceeded { what: self.what, limit: self.limit }),
+        }
+    }
+
+    /// Gives back what was charged before.
+    pub(super) fn refund(&mut self, amount: u64) {
+        debug_assert!(amount <= self.used, "{} refunded more than charged", self.what);
+        self.used = self.used.saturating_sub(amount);
+    }
+
+    /// Whether all is given back.
+    pub(super) fn is_unused(&self) -> bool {
+        self.used == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_gives_no_more_than_its_limit_and_takes_back_what_it_gave() {
+        let mut quota = Quota::new(3u32, "things");
+        quota.charge(2).unwrap();
+        assert!(quota.charge(2).is_err());
+        assert!(quota.charge(u64::MAX).is_err());
+        quota.charge(1).unwrap();
+        quota.refund(3);
+        assert!(quota.is_unused());
+    }
+}

@@ -1,0 +1,30 @@
+//! The OS graphics kernel: all objects of all guests, one file an object.
+//!
+//! [`Kernel`] is a state machine without I/O: inputs go in, effects come out. A request is parsed
+//! in `request`, finds its objects through a `Scope`, and whatever it takes away from an engine
+//! goes through `retire`.
+
+mod adapter;
+mod allocation;
+mod callbacks;
+mod context;
+mod device;
+mod doorbell;
+mod error;
+mod gpu_va;
+mod guest;
+mod handles;
+mod hw_queue;
+mod interrupts;
+mod kernel;
+mod limits;
+mod native_fence;
+mod pool;
+mod process;
+mod request;
+mod retire;
+mod scope;
+mod waits;
+
+pub use kernel::Kernel;
+pub use limits::Limits;

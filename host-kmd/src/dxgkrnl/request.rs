@@ -1,0 +1,95 @@
+//! From bytes to requests, from answers to bytes.
+
+use super::error::RequestError;
+use bellhop_protocol::control::{
+    MAX_REQUEST_SIZE, ReplyHeader, Request, RequestCode, RequestHeader,
+};
+use bellhop_protocol::status::Status;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// How a handler answered.
+#[derive(Debug)]
+pub(super) enum Answer<R> {
+    /// It is done, and this is the reply.
+    Done(R),
+    /// It was accepted: `PENDING`, and an event tells when it is done.
+    Pending,
+    /// It is done once engines have forgotten what the handler gave up; the reply, which carries
+    /// nothing, comes then.
+    AfterQuiesce,
+}
+
+/// What a handler comes back with.
+pub(super) type Handled<R> = Result<Answer<R>, RequestError>;
+
+/// Splits a request into its header and the rest. `request` is the host's own copy.
+pub(super) fn parse(request: &[u8]) -> Result<(RequestHeader, &[u8]), RequestError> {
+    let length = request.len() as u64;
+    let wrong_size = RequestError::BufferSize(length);
+    let (header, body) =
+        RequestHeader::read_from_prefix(request).map_err(|_| wrong_size.clone())?;
+    if header.code.name().is_none() {
+        return Err(RequestError::UnknownRequest(header.code));
+    }
+    if request.len() > MAX_REQUEST_SIZE || u64::from(header.length) != length {
+        return Err(wrong_size);
+    }
+    zero("reserved", header.reserved)?;
+    Ok((header, body))
+}
+
+/// The request's fixed structure, which is all of its body.
+pub(super) fn fixed<T: Request>(body: &[u8]) -> Result<T, RequestError> {
+    T::read_from_bytes(body).map_err(|_| wrong_body(body))
+}
+
+/// The request's fixed structure and the list that is the rest of its body. `count` tells how
+/// long the structure says the list is.
+pub(super) fn with_list<T: Request, E: FromBytes + Immutable>(
+    body: &[u8],
+    count: impl FnOnce(&T) -> u32,
+) -> Result<(T, Vec<E>), RequestError> {
+    let (request, list) = T::read_from_prefix(body).map_err(|_| wrong_body(body))?;
+    let expected = usize::try_from(count(&request)).ok();
+    if expected.and_then(|count| count.checked_mul(size_of::<E>())) != Some(list.len()) {
+        return Err(wrong_body(body));
+    }
+    // The list is as long as the bytes that are here, whatever the guest said.
+    let entries: Result<Vec<E>, _> =
+        list.chunks_exact(size_of::<E>()).map(E::read_from_bytes).collect();
+    Ok((request, entries.map_err(|_| wrong_body(body))?))
+}
+
+fn wrong_body(body: &[u8]) -> RequestError {
+    RequestError::BufferSize((size_of::<RequestHeader>() as u64).saturating_add(body.len() as u64))
+}
+
+/// Refuses a reserved field that is not zero.
+pub(super) fn zero(field: &'static str, value: impl Into<u64>) -> Result<(), RequestError> {
+    match value.into() {
+        0 => Ok(()),
+        value => Err(RequestError::parameter(field, value)),
+    }
+}
+
+/// Whether a request is about the adapter and not about a process.
+pub(super) fn is_adapter_request(code: RequestCode) -> bool {
+    matches!(
+        code,
+        RequestCode::OPEN_ADAPTER
+            | RequestCode::GET_NODE_METADATA
+            | RequestCode::QUERY_USER_MODE_SUBMISSION_CAPS
+            | RequestCode::QUERY_STATISTICS
+            | RequestCode::CREATE_PROCESS
+    )
+}
+
+/// The bytes of a reply.
+pub(super) fn reply(status: Status, detail: u64, body: &[u8]) -> Vec<u8> {
+    let length = size_of::<ReplyHeader>() + body.len();
+    let header = ReplyHeader { status, length: length as u32, detail };
+    let mut bytes = Vec::with_capacity(length);
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.extend_from_slice(body);
+    bytes
+}

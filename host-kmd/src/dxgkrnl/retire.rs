@@ -1,0 +1,170 @@
+//! Taking things away from engines.
+//!
+//! An engine may still use what a request has just removed: it holds translations, and executes
+//! destroyed queues until it looks up. So nothing is given out again at once. What was removed is
+//! collected, its page-table entries are made invalid, a ticket is drawn, and only when every
+//! engine has passed the ticket are memory, addresses and slots free and is the request answered.
+//! All destruction goes this one way.
+
+use super::allocation::Allocation;
+use super::gpu_va::invalidate;
+use super::hw_queue::HwQueue;
+use super::kernel::Kernel;
+use super::pool::PageRange;
+use super::request::reply;
+use crate::hardware::{AddressSpaceId, GuestId, Ticket};
+use crate::port::{Effect, RequestToken};
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::gpu_va::GPU_VA_END;
+use bellhop_protocol::status::Status;
+use std::collections::VecDeque;
+
+/// Something that can be given out again once engines have forgotten it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Resource {
+    /// A range of the guest's local memory.
+    LocalMemory(PageRange),
+    /// A range of a process's GPU virtual addresses.
+    GpuVa {
+        /// The process.
+        process: u32,
+        /// The range.
+        range: PageRange,
+    },
+    /// A fence slot.
+    FenceSlot(u32),
+    /// A doorbell slot.
+    DoorbellSlot(u32),
+    /// A doorbell's references to its queue and to the allocations of its ring.
+    DoorbellReferences {
+        /// The process.
+        process: u32,
+        /// The HW queue.
+        hw_queue: Handle,
+        /// The ring buffer and the ring buffer control.
+        allocations: [Handle; 2],
+    },
+    /// A process and its page tables.
+    Process {
+        /// The process.
+        process: u32,
+        /// Its page tables.
+        space: AddressSpaceId,
+    },
+}
+
+/// What happens when the ticket has passed.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Completion {
+    /// Nothing more.
+    Nothing,
+    /// A request is answered.
+    Reply(RequestToken),
+    /// The guest is detached.
+    Detached,
+}
+
+#[derive(Debug)]
+struct Retirement {
+    ticket: Ticket,
+    guest: GuestId,
+    resources: Vec<Resource>,
+    completion: Completion,
+}
+
+/// What waits for engines, in the order of the tickets.
+#[derive(Debug, Default)]
+pub(super) struct Retirements(VecDeque<Retirement>);
+
+impl Retirements {
+    fn pop_passed(&mut self, quiesced: Ticket) -> Option<Retirement> {
+        self.0.pop_front_if(|retirement| retirement.ticket <= quiesced)
+    }
+}
+
+impl Kernel {
+    /// Makes engines forget `resources`; they are free, and `completion` happens, when they have.
+    pub(super) fn retire(
+        &mut self,
+        guest: GuestId,
+        resources: Vec<Resource>,
+        completion: Completion,
+    ) {
+        for resource in &resources {
+            let Resource::GpuVa { process, range } = *resource else { continue };
+            // The page tables of a process that went are freed whole.
+            let process = self.guests.get(&guest).and_then(|guest| guest.processes.get(&process));
+            if let Some(process) = process {
+                invalidate(self.miniport.as_mut(), process.space, range);
+            }
+        }
+        // After the entries: an engine that has passed this ticket cannot have read old ones since.
+        let ticket = self.hardware.quiesce();
+        self.retirements.0.push_back(Retirement { ticket, guest, resources, completion });
+    }
+
+    /// Frees what every engine has forgotten.
+    pub(super) fn release_retired(&mut self, effects: &mut Vec<Effect>) {
+        let quiesced = self.hardware.quiesced();
+        while let Some(retirement) = self.retirements.pop_passed(quiesced) {
+            let guest = retirement.guest;
+            for resource in retirement.resources {
+                self.release(guest, resource);
+            }
+            match retirement.completion {
+                Completion::Nothing => {}
+                Completion::Reply(token) => {
+                    if self.guests.get(&guest).is_some_and(|guest| !guest.detaching) {
+                        let reply = reply(Status::SUCCESS, 0, &[]);
+                        effects.push(Effect::Reply { guest, token, reply });
+                    }
+                }
+                Completion::Detached => {
+                    if let Some(state) = self.guests.remove(&guest)
+                        && !state.is_empty()
+                    {
+                        tracing::error!(?guest, ?state, "a guest left something behind");
+                        debug_assert!(false, "a guest left something behind");
+                    }
+                    self.callbacks.forget_guest(guest);
+                    effects.push(Effect::Detached { guest });
+                }
+            }
+        }
+    }
+
+    fn release(&mut self, guest: GuestId, resource: Resource) {
+        // A guest's last retirement is the one that removes it.
+        let Some(guest) = self.guests.get_mut(&guest) else { return };
+        match resource {
+            Resource::LocalMemory(range) => guest.local_memory.give_back(range),
+            Resource::GpuVa { process, range } => {
+                if range.start < GPU_VA_END {
+                    guest.quotas.mappings.refund(1);
+                    guest.quotas.mapped_bytes.refund(range.length);
+                }
+                if let Some(process) = guest.processes.get_mut(&process) {
+                    process.gpu_va.give_back(range);
+                }
+            }
+            Resource::FenceSlot(slot) => guest.fence_slots.give_back(slot),
+            Resource::DoorbellSlot(slot) => guest.doorbell_slots.give_back(slot),
+            Resource::DoorbellReferences { process, hw_queue, allocations } => {
+                // Any of the three may have gone with its context or device meanwhile.
+                if let Ok(queue) = guest.handles.get_mut::<HwQueue>(process, hw_queue) {
+                    queue.doorbell = None;
+                }
+                for handle in allocations {
+                    if let Ok(allocation) = guest.handles.get_mut::<Allocation>(process, handle) {
+                        allocation.doorbells = allocation.doorbells.saturating_sub(1);
+                    }
+                }
+            }
+            Resource::Process { process, space } => {
+                self.miniport.destroy_process(space);
+                self.process_ids.give_back(process);
+                guest.quotas.processes.refund(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The driver of our GPU.
+
+mod doorbells;
+
+use crate::ddi::{ConnectedStatus, DxgkCallbacks, Miniport, NoPhysicalDoorbell};
+use crate::hardware::{
+    AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
+    KernelSubmission, Pte, RingBinding,
+};
+use bellhop_protocol::control::adapter::{
+    NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
+};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use doorbells::PhysicalDoorbells;
+use std::sync::Arc;
+
+/// Bytes that a doorbell takes: its word. The page around it is the logical doorbell's own.
+const DOORBELL_SIZE: u32 = size_of::<u64>() as u32;
+
+/// The driver: the GPU does nearly everything by itself, so that what is left to decide here is
+/// who has a physical doorbell.
+pub struct BellhopMiniport {
+    hardware: Arc<dyn Hardware>,
+    doorbells: PhysicalDoorbells,
+}
+
+impl BellhopMiniport {
+    /// Starts the driver on a GPU that has no queue yet.
+    #[must_use]
+    pub fn new(hardware: Arc<dyn Hardware>) -> Self {
+        let doorbells = PhysicalDoorbells::new(hardware.physical_doorbells());
+        Self { hardware, doorbells }
+    }
+
+    /// `VictimizeDoorbell()` of the reference: dxgkrnl publishes first, the driver disconnects
+    /// after.
+    fn victimise(&mut self, callbacks: &mut dyn DxgkCallbacks) -> Result<(), NoPhysicalDoorbell> {
+        let victim = self.doorbells.victim().ok_or(NoPhysicalDoorbell)?;
+        let reason = ConnectionStatus::DISCONNECTED_RETRY;
+        if let Err(error) = callbacks.disconnect_doorbell(victim, reason) {
+            // Nobody can ring a doorbell that dxgkrnl does not know, so it is free all the same.
+            tracing::error!(?victim, %error, "the victim's doorbell is unknown");
+        }
+        self.disconnect_doorbell(victim);
+        Ok(())
+    }
+}
+
+impl Miniport for BellhopMiniport {
+    fn query_user_mode_submission_caps(&self) -> UserModeSubmissionCaps {
+        UserModeSubmissionCaps {
+            flags: 0,
+            doorbell_size: DOORBELL_SIZE,
+            secondary_doorbell_size: 0,
+            physical_doorbells: self.hardware.physical_doorbells(),
+        }
+    }
+
+    fn node_count(&self) -> u32 {
+        u32::try_from(self.hardware.nodes().len()).unwrap_or(u32::MAX)
+    }
+
+    fn get_node_metadata(&self, node: u32) -> Option<NodeMetadata> {
+        let description = self.hardware.nodes().get(usize::try_from(node).ok()?)?;
+        let mut friendly_name = [0; 32];
+        for (to, from) in friendly_name.iter_mut().zip(description.name.bytes()) {
+            *to = from;
+        }
+        Some(NodeMetadata {
+            engine_type: description.engine_type,
+            flags: NODE_USER_MODE_SUBMISSION_SUPPORTED,
+            friendly_name,
+        })
+    }
+
+    fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareFull> {
+        self.hardware.create_address_space(guest)
+    }
+
+    fn destroy_process(&mut self, space: AddressSpaceId) {
+        self.hardware.destroy_address_space(space);
+    }
+
+    fn create_hw_queue(&mut self, description: HwQueueDescription) -> HwQueueId {
+        self.hardware.create_hw_queue(description)
+    }
+
+    fn destroy_hw_queue(&mut self, queue: HwQueueId) {
+        self.hardware.destroy_hw_queue(queue);
+    }
+
+    fn submit_command_to_hw_queue(
+        &mut self,
+        queue: HwQueueId,
+        submission: KernelSubmission,
+    ) -> Result<(), HardwareFull> {
+        self.hardware.submit_kernel_mode(queue, submission)?;
+        self.hardware.kick(queue);
+        Ok(())
+    }
+
+    fn create_doorbell(&mut self, queue: HwQueueId, ring: RingBinding) {
+        self.hardware.bind_ring(queue, ring);
+    }
+
+    fn connect_doorbell(
+        &mut self,
+        queue: HwQueueId,
+        callbacks: &mut dyn DxgkCallbacks,
+    ) -> Result<ConnectedStatus, NoPhysicalDoorbell> {
+        let doorbell = match self.doorbells.assign(queue) {
+            Some(doorbell) => doorbell,
+            None => {
+                self.victimise(callbacks)?;
+                self.doorbells.assign(queue).ok_or(NoPhysicalDoorbell)?
+            }
+        };
+        self.hardware.watch(doorbell, queue);
+        // The engine turns this into CONNECTED_NOTIFY by itself before it sleeps.
+        Ok(ConnectedStatus::Connected)
+    }
+
+    fn disconnect_doorbell(&mut self, queue: HwQueueId) {
+        let Some(doorbell) = self.doorbells.release(queue) else { return };
+        // Second half of protocol::handoff::doorbell's disconnect: the status and its full fence
+        // came before. A guest that still read a connected status has rung by now, and this last
+        // look finds what it wrote; one that rings later reads the disconnected status.
+        self.hardware.unwatch(doorbell);
+        self.hardware.kick(queue);
+    }
+
+    fn destroy_doorbell(&mut self, queue: HwQueueId) {
+        self.hardware.unbind_ring(queue);
+    }
+
+    fn notify_work_submission(&mut self, queue: HwQueueId) {
+        self.doorbells.touch(queue);
+        self.hardware.kick(queue);
+    }
+
+    fn create_native_fence(
+        &mut self,
+        guest: GuestId,
+        slot: u32,
+        owner: AddressSpaceId,
+        initial_value: u64,
+    ) {
+        self.hardware.create_fence(guest, slot, owner, initial_value);
+    }
+
+    fn destroy_native_fence(&mut self, guest: GuestId, slot: u32) {
+        self.hardware.destroy_fence(guest, slot);
+    }
+
+    fn update_monitored_values(&mut self, guest: GuestId, slot: u32, monitored: u64) -> u64 {
+        self.hardware.update_monitored_value(guest, slot, monitored)
+    }
+
+    fn update_page_table(
+        &mut self,
+        space: AddressSpaceId,
+        gpu_va: u64,
+        entries: &[Pte],
+    ) -> Result<(), HardwareFull> {
+        self.hardware.update_page_table(space, gpu_va, entries)
+    }
+
+    fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) {
+        for interrupt in self.hardware.take_interrupts() {
+            callbacks.notify_interrupt(interrupt);
+        }
+    }
+}

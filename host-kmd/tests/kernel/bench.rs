@@ -1,0 +1,293 @@
+//! Guests that ask the kernel for things.
+
+use crate::model::Model;
+use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
+use bellhop_host_kmd::hardware::{GuestId, HwQueueId};
+use bellhop_host_kmd::port::{Effect, GuestResources, Input, RequestToken};
+use bellhop_protocol::bar::BarLayout;
+use bellhop_protocol::control::adapter::{AdapterInfo, OpenAdapter};
+use bellhop_protocol::control::allocation::{
+    AllocationKind, CreateAllocation, CreateAllocationReply, Extent,
+};
+use bellhop_protocol::control::context::CreateContext;
+use bellhop_protocol::control::device::CreateDevice;
+use bellhop_protocol::control::doorbell::{
+    ConnectDoorbell, ConnectDoorbellReply, CreateDoorbell, CreateDoorbellReply,
+};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, CreateHwQueueReply, HwQueueFlags};
+use bellhop_protocol::control::process::CreateProcess;
+use bellhop_protocol::control::{Handle, ReplyHeader, Request, RequestHeader};
+use bellhop_protocol::event::Event;
+use bellhop_protocol::features::{Features, Version};
+use bellhop_protocol::status::Status;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use zerocopy::{FromBytes, IntoBytes};
+
+pub const BAR: BarLayout =
+    BarLayout { doorbell_count: 6, fence_count: 12, local_memory: 64 * 4096 };
+
+pub const RESOURCES: GuestResources =
+    GuestResources { bar: BAR, bar_mapped: true, features: Features::USER_MODE_SUBMISSION };
+
+/// Status and detail of a request that was refused.
+pub type Refused = (Status, u64);
+
+/// The bytes of a request.
+pub fn bytes<T: Request>(process: u32, request: &T) -> Vec<u8> {
+    bytes_with_list::<T, u64>(process, request, &[])
+}
+
+/// The bytes of a request that a list follows.
+pub fn bytes_with_list<T: Request, E: IntoBytes + zerocopy::Immutable>(
+    process: u32,
+    request: &T,
+    list: &[E],
+) -> Vec<u8> {
+    let length = size_of::<RequestHeader>() + size_of::<T>() + size_of_val(list);
+    let header = RequestHeader { code: T::CODE, length: length as u32, process, reserved: 0 };
+    [header.as_bytes(), request.as_bytes(), list.as_bytes()].concat()
+}
+
+/// A kernel, a GPU and whatever came out.
+pub struct Bench {
+    pub model: Arc<Model>,
+    pub kernel: Kernel,
+    pub replies: BTreeMap<(GuestId, RequestToken), Vec<u8>>,
+    pub events: Vec<(GuestId, Event)>,
+    pub detached: Vec<GuestId>,
+    next_token: u64,
+}
+
+/// A process with a device, a context and a queue.
+#[derive(Debug, Clone, Copy)]
+pub struct Client {
+    pub guest: GuestId,
+    pub process: u32,
+    pub device: Handle,
+    pub context: Handle,
+    pub queue: Handle,
+    /// The queue as the GPU knows it.
+    pub id: HwQueueId,
+    pub fence: Handle,
+    pub fence_slot: u32,
+}
+
+impl Bench {
+    pub fn new(physical_doorbells: u32) -> Self {
+        Self::with_limits(physical_doorbells, Limits::default())
+    }
+
+    pub fn with_limits(physical_doorbells: u32, limits: Limits) -> Self {
+        let model = Arc::new(Model::new(physical_doorbells));
+        let kernel = Kernel::new(Arc::clone(&model) as _, limits);
+        let (replies, events) = (BTreeMap::new(), Vec::new());
+        Self { model, kernel, replies, events, detached: Vec::new(), next_token: 0 }
+    }
+
+    pub fn input(&mut self, input: Input) {
+        let mut effects = Vec::new();
+        self.kernel.handle(input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Reply { guest, token, reply } => {
+                    let before = self.replies.insert((guest, token), reply);
+                    assert_eq!(before, None, "a request was answered twice");
+                }
+                Effect::Event { guest, event } => self.events.push((guest, event)),
+                Effect::Detached { guest } => self.detached.push(guest),
+            }
+        }
+    }
+
+    pub fn interrupt(&mut self) {
+        self.input(Input::Interrupt);
+    }
+
+    /// Every engine passes all tickets.
+    pub fn pass_tickets(&mut self) {
+        self.model.pass_tickets();
+        self.interrupt();
+    }
+
+    /// Sends a request.
+    pub fn send(&mut self, guest: GuestId, request: Vec<u8>) -> RequestToken {
+        let token = RequestToken(self.next_token);
+        self.next_token += 1;
+        self.input(Input::Request { guest, token, request });
+        token
+    }
+
+    /// The reply to a request, if it came.
+    pub fn reply(&self, guest: GuestId, token: RequestToken) -> Option<(ReplyHeader, &[u8])> {
+        let reply = self.replies.get(&(guest, token))?;
+        let (header, body) = ReplyHeader::read_from_prefix(reply).unwrap();
+        assert_eq!(header.length as usize, reply.len());
+        Some((header, body))
+    }
+
+    /// Sends bytes that are answered at once; the reply's status and detail.
+    pub fn raw(&mut self, guest: GuestId, request: Vec<u8>) -> Refused {
+        let token = self.send(guest, request);
+        let (header, _) = self.reply(guest, token).expect("an answer at once");
+        (header.status, header.detail)
+    }
+
+    fn decode<T: Request>(&self, guest: GuestId, token: RequestToken) -> Result<T::Reply, Refused> {
+        let (header, body) = self.reply(guest, token).expect("an answer at once");
+        if header.status != Status::SUCCESS {
+            assert!(body.is_empty());
+            return Err((header.status, header.detail));
+        }
+        assert_eq!(header.detail, 0);
+        Ok(T::Reply::read_from_bytes(body).unwrap())
+    }
+
+    /// Asks for something that is answered at once.
+    pub fn ask<T: Request>(
+        &mut self,
+        guest: GuestId,
+        process: u32,
+        request: &T,
+    ) -> Result<T::Reply, Refused> {
+        let token = self.send(guest, bytes(process, request));
+        self.decode::<T>(guest, token)
+    }
+
+    /// A client asks for something that is answered at once.
+    pub fn call<T: Request>(&mut self, client: Client, request: &T) -> Result<T::Reply, Refused> {
+        self.ask(client.guest, client.process, request)
+    }
+
+    /// A client asks for something.
+    pub fn begin<T: Request>(&mut self, client: Client, request: &T) -> RequestToken {
+        self.send(client.guest, bytes(client.process, request))
+    }
+
+    /// How a request that was begun ended, if it has.
+    pub fn outcome(&self, client: Client, token: RequestToken) -> Option<Status> {
+        self.reply(client.guest, token).map(|(header, _)| header.status)
+    }
+
+    pub fn attach(&mut self, guest: u64) -> GuestId {
+        let guest = GuestId(guest);
+        self.input(Input::Attach { guest, resources: RESOURCES });
+        guest
+    }
+
+    pub fn open(&mut self, guest: GuestId) -> Result<AdapterInfo, Refused> {
+        let features = Features::USER_MODE_SUBMISSION.bits();
+        self.ask(guest, 0, &OpenAdapter { version: Version::CURRENT, reserved: 0, features })
+    }
+
+    /// A guest with an open adapter.
+    pub fn guest(&mut self, guest: u64) -> GuestId {
+        let guest = self.attach(guest);
+        self.open(guest).unwrap();
+        guest
+    }
+
+    pub fn process(&mut self, guest: GuestId) -> u32 {
+        self.ask(guest, 0, &CreateProcess { reserved: 0 }).unwrap().process
+    }
+
+    /// A process with a device, a context and a queue for user-mode submission.
+    pub fn client(&mut self, guest: GuestId) -> Client {
+        let process = self.process(guest);
+        let device = self.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
+        let request = CreateContext { device, node: 0, reserved: 0 };
+        let context = self.ask(guest, process, &request).unwrap();
+        self.queue_of(guest, process, device, context, HwQueueFlags::USER_MODE_SUBMISSION)
+    }
+
+    /// Another queue in the client's context.
+    pub fn queue(&mut self, client: Client, flags: HwQueueFlags) -> Client {
+        self.queue_of(client.guest, client.process, client.device, client.context, flags)
+    }
+
+    fn queue_of(
+        &mut self,
+        guest: GuestId,
+        process: u32,
+        device: Handle,
+        context: Handle,
+        flags: HwQueueFlags,
+    ) -> Client {
+        let request = CreateHwQueue { context, flags: flags.bits(), reserved: 0 };
+        let CreateHwQueueReply { hw_queue, progress_fence, progress_fence_slot, .. } =
+            self.ask(guest, process, &request).unwrap();
+        let id = *self.model.state().queues.last_key_value().unwrap().0;
+        Client {
+            guest,
+            process,
+            device,
+            context,
+            queue: hw_queue,
+            id,
+            fence: progress_fence,
+            fence_slot: progress_fence_slot,
+        }
+    }
+
+    pub fn local(&mut self, client: Client, size: u64) -> Result<CreateAllocationReply, Refused> {
+        let (device, kind) = (client.device, AllocationKind::LOCAL);
+        self.call(client, &CreateAllocation { device, size, kind, extent_count: 0 })
+    }
+
+    pub fn system(
+        &mut self,
+        client: Client,
+        size: u64,
+        extents: &[Extent],
+    ) -> Result<CreateAllocationReply, Refused> {
+        let request = CreateAllocation {
+            device: client.device,
+            size,
+            kind: AllocationKind::SYSTEM,
+            extent_count: extents.len() as u32,
+        };
+        let token = self.send(client.guest, bytes_with_list(client.process, &request, extents));
+        self.decode::<CreateAllocation>(client.guest, token)
+    }
+
+    /// A ring: ring buffer and ring buffer control.
+    pub fn ring(&mut self, client: Client) -> (Handle, Handle) {
+        let ring = self.local(client, 2 * 4096).unwrap().allocation;
+        (ring, self.local(client, 4096).unwrap().allocation)
+    }
+
+    pub fn doorbell_on(
+        &mut self,
+        client: Client,
+        (ring_buffer, ring_control): (Handle, Handle),
+    ) -> Result<CreateDoorbellReply, Refused> {
+        self.call(
+            client,
+            &CreateDoorbell {
+                hw_queue: client.queue,
+                ring_buffer,
+                ring_control,
+                flags: 0,
+                private_data: [0; 16],
+            },
+        )
+    }
+
+    /// A doorbell with a ring of its own.
+    pub fn doorbell(&mut self, client: Client) -> Handle {
+        let ring = self.ring(client);
+        self.doorbell_on(client, ring).unwrap().doorbell
+    }
+
+    pub fn connect(&mut self, client: Client) -> Result<ConnectDoorbellReply, Refused> {
+        self.call(client, &ConnectDoorbell { hw_queue: client.queue })
+    }
+
+    /// A client whose doorbell is connected.
+    pub fn connected(&mut self, guest: GuestId) -> (Client, Handle) {
+        let client = self.client(guest);
+        let doorbell = self.doorbell(client);
+        self.connect(client).unwrap();
+        (client, doorbell)
+    }
+}

@@ -1,0 +1,176 @@
+//! The border between dxgkrnl and a driver, with a driver that is not ours.
+
+use crate::bench::Bench;
+use crate::model::{Call, Model};
+use bellhop_host_kmd::ddi::{
+    ConnectedStatus, DxgkCallbacks, InvalidParameter, Miniport, NoPhysicalDoorbell,
+};
+use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
+use bellhop_host_kmd::hardware::{
+    AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
+    KernelSubmission, PhysicalDoorbell, Pte, RingBinding,
+};
+use bellhop_host_kmd::miniport::BellhopMiniport;
+use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use std::sync::{Arc, Mutex};
+
+type Answers = Arc<Mutex<Vec<Result<(), InvalidParameter>>>>;
+
+/// A driver whose GPU must be notified of every submission, and that misuses its callbacks.
+struct NotifyMiniport {
+    rest: BellhopMiniport,
+    hardware: Arc<Model>,
+    answers: Answers,
+    connected: Vec<HwQueueId>,
+}
+
+impl Miniport for NotifyMiniport {
+    fn connect_doorbell(
+        &mut self,
+        queue: HwQueueId,
+        callbacks: &mut dyn DxgkCallbacks,
+    ) -> Result<ConnectedStatus, NoPhysicalDoorbell> {
+        let unknown = HwQueueId(u64::MAX);
+        let mut answers = self.answers.lock().unwrap();
+        for reason in ConnectionStatus::ALL {
+            answers.push(callbacks.disconnect_doorbell(queue, *reason));
+            answers.push(callbacks.disconnect_doorbell(unknown, *reason));
+            // An abort below would be for good.
+            if *reason == ConnectionStatus::DISCONNECTED_RETRY {
+                break;
+            }
+        }
+        self.connected.push(queue);
+        self.hardware.watch(PhysicalDoorbell(0), queue);
+        Ok(ConnectedStatus::ConnectedNotify)
+    }
+
+    fn disconnect_doorbell(&mut self, queue: HwQueueId) {
+        if self.connected.contains(&queue) {
+            self.connected.retain(|other| *other != queue);
+            self.hardware.unwatch(PhysicalDoorbell(0));
+            self.hardware.kick(queue);
+        }
+    }
+
+    fn query_user_mode_submission_caps(&self) -> UserModeSubmissionCaps {
+        self.rest.query_user_mode_submission_caps()
+    }
+
+    fn node_count(&self) -> u32 {
+        self.rest.node_count()
+    }
+
+    fn get_node_metadata(&self, node: u32) -> Option<NodeMetadata> {
+        self.rest.get_node_metadata(node)
+    }
+
+    fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareFull> {
+        self.rest.create_process(guest)
+    }
+
+    fn destroy_process(&mut self, space: AddressSpaceId) {
+        self.rest.destroy_process(space);
+    }
+
+    fn create_hw_queue(&mut self, description: HwQueueDescription) -> HwQueueId {
+        self.rest.create_hw_queue(description)
+    }
+
+    fn destroy_hw_queue(&mut self, queue: HwQueueId) {
+        self.rest.destroy_hw_queue(queue);
+    }
+
+    fn submit_command_to_hw_queue(
+        &mut self,
+        queue: HwQueueId,
+        submission: KernelSubmission,
+    ) -> Result<(), HardwareFull> {
+        self.rest.submit_command_to_hw_queue(queue, submission)
+    }
+
+    fn create_doorbell(&mut self, queue: HwQueueId, ring: RingBinding) {
+        self.rest.create_doorbell(queue, ring);
+    }
+
+    fn destroy_doorbell(&mut self, queue: HwQueueId) {
+        self.rest.destroy_doorbell(queue);
+    }
+
+    fn notify_work_submission(&mut self, queue: HwQueueId) {
+        self.rest.notify_work_submission(queue);
+    }
+
+    fn create_native_fence(
+        &mut self,
+        guest: GuestId,
+        slot: u32,
+        owner: AddressSpaceId,
+        value: u64,
+    ) {
+        self.rest.create_native_fence(guest, slot, owner, value);
+    }
+
+    fn destroy_native_fence(&mut self, guest: GuestId, slot: u32) {
+        self.rest.destroy_native_fence(guest, slot);
+    }
+
+    fn update_monitored_values(&mut self, guest: GuestId, slot: u32, monitored: u64) -> u64 {
+        self.rest.update_monitored_values(guest, slot, monitored)
+    }
+
+    fn update_page_table(
+        &mut self,
+        space: AddressSpaceId,
+        gpu_va: u64,
+        entries: &[Pte],
+    ) -> Result<(), HardwareFull> {
+        self.rest.update_page_table(space, gpu_va, entries)
+    }
+
+    fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) {
+        self.rest.interrupt_routine(callbacks);
+    }
+}
+
+#[test]
+fn a_driver_may_ask_for_notifies_and_its_bad_callbacks_are_refused() {
+    let mut bench = Bench::new(1);
+    let answers = Answers::default();
+    let miniport = NotifyMiniport {
+        rest: BellhopMiniport::new(Arc::clone(&bench.model) as _),
+        hardware: Arc::clone(&bench.model),
+        answers: Arc::clone(&answers),
+        connected: Vec::new(),
+    };
+    let hardware = Arc::clone(&bench.model) as _;
+    bench.kernel = Kernel::with_miniport(hardware, Box::new(miniport), Limits::default());
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    bench.doorbell(client);
+    bench.model.take_log();
+    let notify = ConnectionStatus::CONNECTED_NOTIFY;
+    assert_eq!(bench.connect(client).unwrap().status, notify);
+    assert_eq!(
+        bench.model.take_log(),
+        [
+            Call::Watch(PhysicalDoorbell(0), client.id),
+            Call::Connected(client.id, notify),
+            Call::Kick(client.id),
+        ]
+    );
+    // A connected status is no reason; disconnecting what is disconnected is a success.
+    let no_reason = |status| Err(InvalidParameter::NotADisconnectedStatus(status));
+    assert_eq!(
+        *answers.lock().unwrap(),
+        [
+            no_reason(ConnectionStatus::CONNECTED),
+            no_reason(ConnectionStatus::CONNECTED),
+            no_reason(notify),
+            no_reason(notify),
+            Ok(()),
+            Err(InvalidParameter::UnknownDoorbell(HwQueueId(u64::MAX))),
+        ]
+    );
+}

@@ -1,0 +1,15 @@
+//! The kernel with the driver of our GPU, over a GPU of a few maps.
+
+mod actor;
+mod adapter;
+mod bench;
+mod ddi;
+mod detach;
+mod doorbells;
+mod faults;
+mod fences;
+mod malformed;
+mod memory;
+mod model;
+mod objects;
+mod submit;

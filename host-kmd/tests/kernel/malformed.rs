@@ -1,0 +1,305 @@
+//! Guests that send anything at all.
+
+use crate::bench::{Bench, bytes, bytes_with_list};
+use bellhop_host_kmd::hardware::{Fault, GuestId, HwQueueId, Interrupt};
+use bellhop_host_kmd::port::{Input, RequestToken};
+use bellhop_protocol::control::adapter::{GetNodeMetadata, QueryStatistics};
+use bellhop_protocol::control::allocation::{
+    AllocationKind, CreateAllocation, DestroyAllocation, Extent,
+};
+use bellhop_protocol::control::context::{CreateContext, DestroyContext};
+use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
+use bellhop_protocol::control::doorbell::{
+    ConnectDoorbell, CreateDoorbell, DestroyDoorbell, NotifyWorkSubmission,
+};
+use bellhop_protocol::control::fence::{
+    CancelWait, CreateNativeFence, DestroyNativeFence, WaitForFence,
+};
+use bellhop_protocol::control::gpu_va::{
+    FreeGpuVirtualAddress, GPU_VA_START, MapGpuVirtualAddress,
+};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitCommand};
+use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::{Handle, RequestCode, RequestHeader};
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::Opcode;
+use proptest::prelude::*;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// One thing that happens. The numbers choose among what is there.
+#[derive(Debug, Clone)]
+struct Step {
+    guest: usize,
+    kind: u8,
+    choice: [usize; 4],
+    /// Byte to change and what to change it by.
+    mutation: Option<(usize, u8)>,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let mutation = proptest::option::weighted(0.05, (0..64usize, 1..=255u8));
+    (0..2usize, 0..32u8, any::<[u8; 4]>(), mutation).prop_map(|(guest, kind, choice, mutation)| {
+        Step { guest, kind, choice: choice.map(usize::from), mutation }
+    })
+}
+
+/// What a guest has got: the code that it came from, the process and the handle (or address).
+#[derive(Default)]
+struct Seen(Vec<(RequestCode, u32, Handle)>);
+
+impl Seen {
+    /// Mostly something alive of the right kind, sometimes of any kind, or of no kind at all.
+    fn pick(&self, code: RequestCode, choice: usize) -> (u32, Handle) {
+        let wrong = choice.is_multiple_of(16);
+        let fitting = self.0.iter().rev().filter(|(other, ..)| wrong || *other == code);
+        let nth = choice / 16 % 6;
+        let picked = fitting.clone().nth(nth).or_else(|| fitting.clone().next());
+        picked.map_or((7, Handle(9)), |(_, process, handle)| (*process, *handle))
+    }
+
+    /// The same, but of this process.
+    fn pick_of(&self, process: u32, code: RequestCode, choice: usize) -> Handle {
+        let fitting = self.0.iter().rev().filter(|seen| seen.0 == code && seen.1 == process);
+        let picked = fitting.clone().nth(choice % 4).or_else(|| fitting.clone().next());
+        picked.map_or(Handle(9), |(.., handle)| *handle)
+    }
+
+    /// Learns from a reply.
+    fn learn(&mut self, code: RequestCode, process: u32, body: &[u8]) {
+        let word = |at: usize| {
+            let bytes = body.get(at..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let Some(first) = word(0) else { return };
+        match code {
+            RequestCode::CREATE_PROCESS => self.0.push((code, first as u32, Handle(0))),
+            RequestCode::CREATE_HW_QUEUE => {
+                self.0.push((code, process, Handle(first)));
+                let fence = RequestCode::CREATE_NATIVE_FENCE;
+                self.0.extend(word(8).map(|second| (fence, process, Handle(second))));
+            }
+            _ => self.0.push((code, process, Handle(first))),
+        }
+    }
+}
+
+fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
+    let [a, b, c, d] = step.choice;
+    let size = if a % 8 == 0 { 2 * 4096 } else { 4096 };
+    Some(match step.kind {
+        0 => bytes(0, &CreateProcess { reserved: 0 }),
+        1 => {
+            let (process, _) = seen.pick(RequestCode::CREATE_PROCESS, a);
+            bytes(process, &DestroyProcess { reserved: u64::from(b > 64) })
+        }
+        2 | 3 => {
+            let (process, _) = seen.pick(RequestCode::CREATE_PROCESS, a);
+            bytes(process, &CreateDevice { reserved: 0 })
+        }
+        4..=6 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            if step.kind == 4 && b < 64 {
+                bytes(process, &DestroyDevice { device })
+            } else {
+                bytes(process, &CreateContext { device, node: (d % 3) as u32, reserved: 0 })
+            }
+        }
+        7..=9 => {
+            let (process, context) = seen.pick(RequestCode::CREATE_CONTEXT, a);
+            if step.kind == 7 && b < 64 {
+                bytes(process, &DestroyContext { context })
+            } else {
+                let flags = u32::from(d % 4 != 0);
+                bytes(process, &CreateHwQueue { context, flags, reserved: 0 })
+            }
+        }
+        10 => {
+            let (process, hw_queue) = seen.pick(RequestCode::CREATE_HW_QUEUE, a);
+            bytes(process, &DestroyHwQueue { hw_queue })
+        }
+        11 | 12 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            let kind = AllocationKind::LOCAL;
+            bytes(process, &CreateAllocation { device, size, kind, extent_count: 0 })
+        }
+        13 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            let kind = AllocationKind::SYSTEM;
+            let page = Extent { address: d as u64 * 4096, length: 4096 };
+            let extents = vec![page; size as usize / 4096];
+            let extent_count = extents.len() as u32;
+            let request = CreateAllocation { device, size, kind, extent_count };
+            bytes_with_list(process, &request, &extents)
+        }
+        14 => {
+            let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            bytes(process, &DestroyAllocation { allocation })
+        }
+        15 | 16 => {
+            let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            let base = if d % 2 == 0 { 0 } else { GPU_VA_START + (d % 8) as u64 * 4096 };
+            let protection = (d % 2) as u32;
+            let request =
+                MapGpuVirtualAddress { allocation, base, offset: 0, size, protection, reserved: 0 };
+            bytes(process, &request)
+        }
+        17 => {
+            let (process, address) = seen.pick(RequestCode::MAP_GPU_VIRTUAL_ADDRESS, a);
+            bytes(process, &FreeGpuVirtualAddress { gpu_va: address.0, size })
+        }
+        18 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            bytes(process, &CreateNativeFence { device, initial_value: d as u64 })
+        }
+        19..=21 => {
+            let (process, fence) = seen.pick(RequestCode::CREATE_NATIVE_FENCE, a);
+            let (value, cookie) = (c as u64, d as u64 % 4);
+            match step.kind {
+                19 => bytes(process, &DestroyNativeFence { fence }),
+                20 => bytes(process, &WaitForFence { fence, value, cookie }),
+                _ => bytes(process, &CancelWait { fence, cookie }),
+            }
+        }
+        22 | 23 => {
+            let (process, hw_queue) = seen.pick(RequestCode::CREATE_HW_QUEUE, a);
+            let allocation = RequestCode::CREATE_ALLOCATION;
+            bytes(
+                process,
+                &CreateDoorbell {
+                    hw_queue,
+                    ring_buffer: seen.pick_of(process, allocation, b),
+                    ring_control: seen.pick_of(process, allocation, c),
+                    flags: 0,
+                    private_data: [0; 16],
+                },
+            )
+        }
+        24 => {
+            let (process, hw_queue) = seen.pick(RequestCode::CREATE_HW_QUEUE, a);
+            bytes(process, &ConnectDoorbell { hw_queue })
+        }
+        25 | 26 => {
+            let (process, doorbell) = seen.pick(RequestCode::CREATE_DOORBELL, a);
+            match step.kind {
+                25 => bytes(process, &DestroyDoorbell { doorbell }),
+                _ => bytes(process, &NotifyWorkSubmission { doorbell }),
+            }
+        }
+        27 => {
+            let (process, hw_queue) = seen.pick(RequestCode::CREATE_HW_QUEUE, a);
+            let gpu_va = GPU_VA_START;
+            let request =
+                SubmitCommand { hw_queue, gpu_va, progress_fence_value: 1, size: 64, reserved: 0 };
+            bytes(process, &request)
+        }
+        28 => bytes(0, &GetNodeMetadata { node: (d % 4) as u32, reserved: 0 }),
+        29 => bytes(0, &QueryStatistics { reserved: 0 }),
+        _ => return None,
+    })
+}
+
+/// Sends one request and learns from the reply.
+fn send(bench: &mut Bench, guest: GuestId, request: Vec<u8>, seen: &mut Seen) -> RequestToken {
+    let header = RequestHeader::read_from_prefix(&request).ok().map(|(header, _)| header);
+    let token = bench.send(guest, request);
+    if let (Some(header), Some((_, body))) = (header, bench.reply(guest, token)) {
+        seen.learn(header.code, header.process, body);
+    }
+    token
+}
+
+/// A guest with a queue whose doorbell is connected, so that random steps begin in the middle.
+fn settled(bench: &mut Bench, id: u64) -> (GuestId, Seen) {
+    let guest = bench.guest(id);
+    let (client, doorbell) = bench.connected(guest);
+    let process = client.process;
+    let seen = Seen(vec![
+        (RequestCode::CREATE_PROCESS, process, Handle(0)),
+        (RequestCode::CREATE_DEVICE, process, client.device),
+        (RequestCode::CREATE_CONTEXT, process, client.context),
+        (RequestCode::CREATE_HW_QUEUE, process, client.queue),
+        (RequestCode::CREATE_NATIVE_FENCE, process, client.fence),
+        (RequestCode::CREATE_DOORBELL, process, doorbell),
+    ]);
+    (guest, seen)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Nothing panics, every request is answered exactly once when engines come round, and
+    /// nothing is left when the guests have gone. The model checks what the kernel does to it.
+    #[test]
+    fn any_sequence_of_requests_is_answered_once_each_and_leaves_nothing(
+        steps in proptest::collection::vec(step(), 0..150),
+    ) {
+        let mut bench = Bench::new(1);
+        let (one, seen_by_one) = settled(&mut bench, 1);
+        let (two, seen_by_two) = settled(&mut bench, 2);
+        let guests = [one, two];
+        let mut seen = [seen_by_one, seen_by_two];
+        let mut sent = Vec::new();
+        for step in steps {
+            let guest = guests[step.guest];
+            if let Some(mut request) = request(&step, &seen[step.guest]) {
+                if let Some((at, change)) = step.mutation {
+                    let at = at % request.len();
+                    request[at] ^= change;
+                }
+                sent.push((guest, send(&mut bench, guest, request, &mut seen[step.guest])));
+            } else if step.kind == 30 {
+                let [a, b, ..] = step.choice;
+                bench.model.state().prompt = a % 2 == 0;
+                let slots: Vec<_> = bench.model.state().fences.keys().copied().collect();
+                if let Some((guest, slot)) = slots.get(b % 16) {
+                    let value = bench.model.state().fences[&(*guest, *slot)].current + a as u64;
+                    bench.model.signal(*guest, *slot, value);
+                }
+                bench.interrupt();
+            } else {
+                let queue = HwQueueId(step.choice[0] as u64 % 40);
+                let fault = Fault {
+                    reason: FaultReason::MISALIGNED,
+                    opcode: Opcode::COPY,
+                    address: 1,
+                    read_pointer: 0,
+                };
+                bench.model.raise(Interrupt::HwQueueFault { queue, fault });
+                bench.pass_tickets();
+            }
+        }
+        bench.pass_tickets();
+        for (guest, token) in &sent {
+            prop_assert!(bench.reply(*guest, *token).is_some());
+        }
+        for guest in guests {
+            bench.input(Input::Detach { guest });
+        }
+        bench.pass_tickets();
+        prop_assert_eq!(bench.detached.as_slice(), guests.as_slice());
+        prop_assert!(bench.model.is_empty());
+    }
+
+    /// Bytes behind a header that could be right.
+    #[test]
+    fn any_bytes_are_answered_once(
+        code in 0..0x70u32,
+        length in proptest::option::of(any::<u32>()),
+        body in proptest::collection::vec(any::<u8>(), 0..100),
+        cut in 0..20usize,
+    ) {
+        let mut bench = Bench::new(1);
+        let (guest, seen) = settled(&mut bench, 1);
+        let total = (size_of::<RequestHeader>() + body.len()) as u32;
+        let header = RequestHeader {
+            code: RequestCode(code),
+            length: length.unwrap_or(total),
+            process: if code < 0x11 { 0 } else { seen.0[0].1 },
+            reserved: 0,
+        };
+        for request in [[header.as_bytes(), &body].concat(), body[..cut.min(body.len())].to_vec()] {
+            let token = bench.send(guest, request);
+            prop_assert!(bench.reply(guest, token).is_some());
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! A GPU of a few maps. It keeps a log, so that the order of operations can be asserted, and
+//! panics when the kernel breaks the rules of `Hardware`.
+
+use bellhop_host_kmd::hardware::{
+    AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, Interrupt,
+    KernelSubmission, NodeDescription, PhysicalDoorbell, Pte, RingBinding, Ticket,
+};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::adapter::{EngineType, Statistics};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::handoff::fence::NOT_MONITORED;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard};
+
+/// Guest-physical memory of every guest: this much from 0.
+pub const GUEST_MEMORY: u64 = 1 << 30;
+
+/// What was asked of the GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    Bind(HwQueueId, RingBinding),
+    Unbind(HwQueueId),
+    Watch(PhysicalDoorbell, HwQueueId),
+    Unwatch(PhysicalDoorbell),
+    Kick(HwQueueId),
+    Connected(HwQueueId, ConnectionStatus),
+    Disconnected(HwQueueId, ConnectionStatus),
+    DestroyQueue(HwQueueId),
+    Zero(GuestId, u64, u64),
+    Monitor(u64),
+    Submit(HwQueueId, KernelSubmission),
+    Invalidate(u64),
+    Quiesce,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    pub owner: AddressSpaceId,
+    pub current: u64,
+    pub monitored: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct State {
+    pub log: Vec<Call>,
+    pub spaces: HashMap<AddressSpaceId, BTreeMap<u64, Pte>>,
+    pub queues: BTreeMap<HwQueueId, HwQueueDescription>,
+    pub rings: HashMap<HwQueueId, RingBinding>,
+    pub status: HashMap<HwQueueId, ConnectionStatus>,
+    pub watches: HashMap<PhysicalDoorbell, HwQueueId>,
+    pub fences: BTreeMap<(GuestId, u32), Fence>,
+    pub local_words: HashMap<(GuestId, u64), u64>,
+    /// Entries that page tables have room for.
+    pub page_table_room: usize,
+    /// Kernel-mode submissions that there is room for.
+    pub submission_room: usize,
+    /// What a fence gets in the middle of the next update of its MonitoredValue.
+    pub signal_during_update: Option<u64>,
+    /// Engines pass a ticket as soon as it is drawn.
+    pub prompt: bool,
+    issued: u64,
+    passed: u64,
+    interrupts: Vec<Interrupt>,
+    next_id: u64,
+}
+
+impl State {
+    fn id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// Page that a GPU virtual address is mapped to.
+    pub fn mapped(&self, space: AddressSpaceId, gpu_va: u64) -> Option<Pte> {
+        self.spaces[&space].get(&gpu_va).copied()
+    }
+}
+
+pub struct Model {
+    physical_doorbells: u32,
+    state: Mutex<State>,
+}
+
+impl Model {
+    pub fn new(physical_doorbells: u32) -> Self {
+        let state = State {
+            page_table_room: 1 << 20,
+            submission_room: 16,
+            prompt: true,
+            ..State::default()
+        };
+        Self { physical_doorbells, state: Mutex::new(state) }
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// What was asked for since the last call.
+    pub fn take_log(&self) -> Vec<Call> {
+        std::mem::take(&mut self.state().log)
+    }
+
+    pub fn raise(&self, interrupt: Interrupt) {
+        self.state().interrupts.push(interrupt);
+    }
+
+    /// Every engine passes all tickets.
+    pub fn pass_tickets(&self) {
+        let mut state = self.state();
+        state.passed = state.issued;
+        state.interrupts.push(Interrupt::Quiesced);
+    }
+
+    /// An engine signals a fence.
+    pub fn signal(&self, guest: GuestId, slot: u32, value: u64) {
+        let mut state = self.state();
+        let fence = state.fences.get_mut(&(guest, slot)).unwrap();
+        fence.current = value;
+        if value > fence.monitored {
+            state.interrupts.push(Interrupt::NativeFenceSignaled { guest, slot });
+        }
+    }
+
+    /// Whether nothing is left of any guest.
+    pub fn is_empty(&self) -> bool {
+        let state = self.state();
+        state.spaces.is_empty()
+            && state.queues.is_empty()
+            && state.rings.is_empty()
+            && state.watches.is_empty()
+            && state.fences.is_empty()
+    }
+}
+
+const NODES: &[NodeDescription] = &[
+    NodeDescription { engine_type: EngineType::THREE_D, name: "compute" },
+    NodeDescription { engine_type: EngineType::COPY, name: "copy" },
+];
+
+impl Hardware for Model {
+    fn nodes(&self) -> &[NodeDescription] {
+        NODES
+    }
+
+    fn physical_doorbells(&self) -> u32 {
+        self.physical_doorbells
+    }
+
+    fn create_address_space(&self, _: GuestId) -> Result<AddressSpaceId, HardwareFull> {
+        let mut state = self.state();
+        if state.page_table_room == 0 {
+            return Err(HardwareFull("page table"));
+        }
+        let space = AddressSpaceId(state.id());
+        state.spaces.insert(space, BTreeMap::new());
+        Ok(space)
+    }
+
+    fn destroy_address_space(&self, space: AddressSpaceId) {
+        let mut state = self.state();
+        assert!(state.queues.values().all(|queue| queue.address_space != space));
+        assert!(state.fences.values().all(|fence| fence.owner != space));
+        assert!(state.passed > 0, "no ticket has passed since the queues went");
+        state.spaces.remove(&space).expect("an address space that exists");
+    }
+
+    fn update_page_table(
+        &self,
+        space: AddressSpaceId,
+        gpu_va: u64,
+        entries: &[Pte],
+    ) -> Result<(), HardwareFull> {
+        let mut state = self.state();
+        assert_eq!(gpu_va % PAGE_SIZE, 0);
+        for (index, entry) in entries.iter().enumerate() {
+            let va = gpu_va + index as u64 * PAGE_SIZE;
+            if entry.page().is_none() {
+                state.log.push(Call::Invalidate(va));
+                if state.spaces.get_mut(&space).unwrap().remove(&va).is_some() {
+                    state.page_table_room += 1;
+                }
+                continue;
+            }
+            if state.page_table_room == 0 {
+                return Err(HardwareFull("page table"));
+            }
+            state.page_table_room -= 1;
+            let before = state.spaces.get_mut(&space).unwrap().insert(va, *entry);
+            assert_eq!(before, None, "{va:#x} was mapped already");
+        }
+        Ok(())
+    }
+
+    fn zero_local_memory(&self, guest: GuestId, offset: u64, length: u64) {
+        let mut state = self.state();
+        state
+            .local_words
+            .retain(|(owner, at), _| *owner != guest || *at < offset || *at >= offset + length);
+        state.log.push(Call::Zero(guest, offset, length));
+    }
+
+    fn is_guest_memory(&self, _: GuestId, address: u64, length: u64) -> bool {
+        address.checked_add(length).is_some_and(|end| end <= GUEST_MEMORY)
+    }
+
+    fn read_local_word(&self, guest: GuestId, offset: u64) -> u64 {
+        assert_eq!(offset % 8, 0);
+        self.state().local_words.get(&(guest, offset)).copied().unwrap_or(0)
+    }
+
+    fn create_fence(&self, guest: GuestId, slot: u32, owner: AddressSpaceId, initial: u64) {
+        let fence = Fence { owner, current: initial, monitored: NOT_MONITORED };
+        let before = self.state().fences.insert((guest, slot), fence);
+        assert_eq!(before, None, "slot {slot} is not empty");
+    }
+
+    fn destroy_fence(&self, guest: GuestId, slot: u32) {
+        self.state().fences.remove(&(guest, slot)).expect("a fence that exists");
+    }
+
+    fn fence_value(&self, guest: GuestId, slot: u32) -> u64 {
+        self.state().fences[&(guest, slot)].current
+    }
+
+    fn update_monitored_value(&self, guest: GuestId, slot: u32, monitored: u64) -> u64 {
+        let mut state = self.state();
+        state.log.push(Call::Monitor(monitored));
+        let signal = state.signal_during_update.take();
+        let fence = state.fences.get_mut(&(guest, slot)).unwrap();
+        fence.monitored = monitored;
+        fence.current = signal.unwrap_or(fence.current);
+        fence.current
+    }
+
+    fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId {
+        let mut state = self.state();
+        assert!(state.spaces.contains_key(&description.address_space));
+        assert!(state.fences.contains_key(&(description.guest, description.progress_fence)));
+        let queue = HwQueueId(state.id());
+        state.queues.insert(queue, description);
+        queue
+    }
+
+    fn bind_ring(&self, queue: HwQueueId, ring: RingBinding) {
+        let mut state = self.state();
+        let guest = state.queues[&queue].guest;
+        let space = state.queues[&queue].address_space;
+        for offset in (0..ring.ring_size).step_by(PAGE_SIZE as usize) {
+            assert!(!state.mapped(space, ring.ring_va + offset).unwrap().is_writable());
+        }
+        assert!(state.mapped(space, ring.control_va).unwrap().is_writable());
+        for (other, binding) in &state.rings {
+            assert!(state.queues[other].guest != guest || binding.slot != ring.slot);
+        }
+        assert_eq!(state.rings.insert(queue, ring), None);
+        state.status.insert(queue, ConnectionStatus::DISCONNECTED_RETRY);
+        state.log.push(Call::Bind(queue, ring));
+    }
+
+    fn unbind_ring(&self, queue: HwQueueId) {
+        let mut state = self.state();
+        assert!(state.watches.values().all(|watched| *watched != queue));
+        state.rings.remove(&queue).expect("a ring");
+        state.log.push(Call::Unbind(queue));
+    }
+
+    fn destroy_hw_queue(&self, queue: HwQueueId) {
+        let mut state = self.state();
+        assert!(!state.rings.contains_key(&queue));
+        state.queues.remove(&queue).expect("a queue that exists");
+        state.log.push(Call::DestroyQueue(queue));
+    }
+
+    fn watch(&self, doorbell: PhysicalDoorbell, queue: HwQueueId) {
+        let mut state = self.state();
+        assert!(doorbell.0 < self.physical_doorbells);
+        assert!(state.rings.contains_key(&queue));
+        assert!(state.watches.values().all(|watched| *watched != queue));
+        assert_eq!(state.watches.insert(doorbell, queue), None, "{doorbell:?} is taken");
+        state.log.push(Call::Watch(doorbell, queue));
+    }
+
+    fn unwatch(&self, doorbell: PhysicalDoorbell) {
+        let mut state = self.state();
+        let queue = state.watches.remove(&doorbell).expect("a watch");
+        assert!(
+            !matches!(
+                state.status[&queue],
+                ConnectionStatus::CONNECTED | ConnectionStatus::CONNECTED_NOTIFY
+            ),
+            "the status must be published first"
+        );
+        state.log.push(Call::Unwatch(doorbell));
+    }
+
+    fn kick(&self, queue: HwQueueId) {
+        let mut state = self.state();
+        assert!(state.queues.contains_key(&queue));
+        state.log.push(Call::Kick(queue));
+    }
+
+    fn publish_connected(&self, queue: HwQueueId, status: ConnectionStatus) {
+        let mut state = self.state();
+        assert!(state.watches.values().any(|watched| *watched == queue), "watch first");
+        state.status.insert(queue, status);
+        state.log.push(Call::Connected(queue, status));
+    }
+
+    fn publish_disconnected(&self, queue: HwQueueId, reason: ConnectionStatus) {
+        let mut state = self.state();
+        state.status.insert(queue, reason);
+        state.log.push(Call::Disconnected(queue, reason));
+    }
+
+    fn last_queued_value(&self, _: HwQueueId) -> u64 {
+        0
+    }
+
+    fn submit_kernel_mode(
+        &self,
+        queue: HwQueueId,
+        submission: KernelSubmission,
+    ) -> Result<(), HardwareFull> {
+        let mut state = self.state();
+        if state.submission_room == 0 {
+            return Err(HardwareFull("submission"));
+        }
+        state.submission_room -= 1;
+        state.log.push(Call::Submit(queue, submission));
+        Ok(())
+    }
+
+    fn quiesce(&self) -> Ticket {
+        let mut state = self.state();
+        state.log.push(Call::Quiesce);
+        state.issued += 1;
+        if state.prompt {
+            state.passed = state.issued;
+        }
+        Ticket(state.issued)
+    }
+
+    fn quiesced(&self) -> Ticket {
+        Ticket(self.state().passed)
+    }
+
+    fn take_interrupts(&self) -> Vec<Interrupt> {
+        std::mem::take(&mut self.state().interrupts)
+    }
+
+    fn statistics(&self, _: GuestId) -> Statistics {
+        Statistics { packets: 7, ..Statistics::default() }
+    }
+}

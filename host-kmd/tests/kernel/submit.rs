@@ -1,0 +1,61 @@
+//! Kernel-mode submission.
+
+use crate::bench::{Bench, Client};
+use crate::model::Call;
+use bellhop_host_kmd::hardware::KernelSubmission;
+use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
+use bellhop_protocol::status::Status;
+
+fn new() -> (Bench, Client, SubmitCommand) {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let client = bench.queue(client, HwQueueFlags::empty());
+    let request = SubmitCommand {
+        hw_queue: client.queue,
+        gpu_va: 0x10_0008,
+        progress_fence_value: 5,
+        size: 24,
+        reserved: 0,
+    };
+    bench.model.take_log();
+    (bench, client, request)
+}
+
+#[test]
+fn a_command_buffer_is_queued_and_then_looked_at() {
+    let (mut bench, client, request) = new();
+    bench.call(client, &request).unwrap();
+    let submission = KernelSubmission { gpu_va: 0x10_0008, size: 24, progress_fence_value: 5 };
+    assert_eq!(
+        bench.model.take_log(),
+        [Call::Submit(client.id, submission), Call::Kick(client.id)]
+    );
+    bench.model.state().submission_room = 0;
+    let refused = (Status::INSUFFICIENT_RESOURCES, 0);
+    assert_eq!(bench.call(client, &request).unwrap_err(), refused);
+    assert_eq!(bench.model.take_log(), []);
+}
+
+#[test]
+fn a_command_buffer_must_be_one() {
+    let (mut bench, client, good) = new();
+    for request in [
+        SubmitCommand { gpu_va: 4, ..good },
+        SubmitCommand { gpu_va: u64::MAX - 7, ..good },
+        SubmitCommand { size: 0, ..good },
+        SubmitCommand { size: 12, ..good },
+        SubmitCommand { reserved: 1, ..good },
+    ] {
+        assert_eq!(bench.call(client, &request).unwrap_err().0, Status::INVALID_PARAMETER);
+    }
+    assert_eq!(bench.model.take_log(), []);
+}
+
+#[test]
+fn a_queue_for_user_mode_submission_takes_no_command_buffers() {
+    let (mut bench, client, good) = new();
+    let client = bench.queue(client, HwQueueFlags::USER_MODE_SUBMISSION);
+    let request = SubmitCommand { hw_queue: client.queue, ..good };
+    assert_eq!(bench.call(client, &request).unwrap_err().0, Status::NOT_SUPPORTED);
+}
