@@ -1,1 +1,193 @@
 //! The virtual GPU.
+//!
+//! *A submission* goes from a doorbell through [`engine`] to [`command_processor`], [`fetch`],
+//! [`packets`] (which reach memory through [`mmu`]) and ends in a fence of [`fence_table`]. All of
+//! that is the data plane: one thread for each engine.
+//!
+//! The control plane comes in through [`hardware`], keeps its books in [`registry`], and meets the
+//! engines in [`chip`] (attention, kicks, the watch list, tickets), [`hw_queue`], [`partition`] (a
+//! guest) and [`interrupt`].
+
+mod address_map;
+mod bar;
+mod chip;
+mod command_processor;
+mod engine;
+mod event;
+mod fence_table;
+mod fetch;
+mod hardware;
+mod hw_queue;
+mod interrupt;
+mod mmu;
+mod packets;
+mod page_table;
+mod partition;
+mod registry;
+mod run_list;
+mod statistics;
+mod tlb;
+mod violation;
+
+use bellhop_host_kmd::hardware::{GuestId, NodeDescription};
+use bellhop_protocol::bar::BarLayout;
+use bellhop_protocol::control::adapter::EngineType;
+use chip::{Chip, attention};
+use engine::Engine;
+use interrupt::Interrupts;
+use page_table::NodePool;
+use partition::Partition;
+use registry::Registry;
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+use vm_memory::GuestMemoryMmap;
+
+/// Names of the copy engines, of which there can be so many.
+const COPY_ENGINES: [&str; 8] =
+    ["SDMA0", "SDMA1", "SDMA2", "SDMA3", "SDMA4", "SDMA5", "SDMA6", "SDMA7"];
+
+/// Interrupts that wait to be taken before a scan of everything is asked for instead.
+const INTERRUPTS: usize = 1024;
+
+/// A guest can have one page-table page in so many.
+const PAGE_TABLE_SHARE: u32 = 4;
+
+/// What a GPU is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuConfig {
+    /// Copy engines beside the 3D/compute engine: at most 8.
+    pub copy_engines: u32,
+    /// Physical doorbells, which all guests share.
+    pub physical_doorbells: u32,
+    /// How long an engine without work looks at its doorbells before it sleeps.
+    pub spin: Duration,
+    /// Page-table pages of 4 KiB, which all guests share. One guest can have a quarter of them.
+    pub page_table_pages: u32,
+}
+
+impl Default for GpuConfig {
+    fn default() -> Self {
+        Self {
+            copy_engines: 2,
+            physical_doorbells: 64,
+            spin: Duration::from_micros(50),
+            page_table_pages: 1 << 15,
+        }
+    }
+}
+
+/// A GPU whose engines run. They stop when it is dropped.
+#[derive(Debug)]
+pub struct Gpu {
+    chip: Arc<Chip>,
+    nodes: Vec<NodeDescription>,
+    physical_doorbells: u32,
+    /// No engine ever takes this lock.
+    registry: Mutex<Registry>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Gpu {
+    /// Makes a GPU and starts a thread for each of its engines.
+    ///
+    /// # Errors
+    /// When there are more copy engines than there can be, or the operating system gives no
+    /// memory, file descriptors or threads.
+    pub fn start(config: GpuConfig) -> io::Result<Arc<Self>> {
+        let copy_engines = COPY_ENGINES
+            .get(..config.copy_engines as usize)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "too many copy engines"))?;
+        let node = |engine_type| move |name| NodeDescription { engine_type, name };
+        let nodes: Vec<_> = std::iter::once("3D")
+            .map(node(EngineType::THREE_D))
+            .chain(copy_engines.iter().copied().map(node(EngineType::COPY)))
+            .collect();
+        let pages =
+            NodePool::new(config.page_table_pages, config.page_table_pages / PAGE_TABLE_SHARE)?;
+        let chip = Chip::new(nodes.len(), Arc::new(pages), Interrupts::new(INTERRUPTS)?)?;
+        let mut gpu = Self {
+            chip: Arc::new(chip),
+            nodes,
+            physical_doorbells: config.physical_doorbells,
+            registry: Mutex::new(Registry::new(config.physical_doorbells)),
+            threads: Vec::new(),
+        };
+        for (node, index) in gpu.nodes.iter().zip(0..) {
+            let chip = Arc::clone(&gpu.chip);
+            let engine = Engine::new(chip, index, node.engine_type, config.spin);
+            let name = format!("engine-{}", node.name.to_lowercase());
+            gpu.threads.push(Builder::new().name(name).spawn(|| engine.run())?);
+        }
+        Ok(Arc::new(gpu))
+    }
+
+    /// Attaches a guest: makes its BAR, with the header page written.
+    ///
+    /// # Errors
+    /// When the operating system gives no memory for the BAR.
+    pub fn attach_guest(
+        &self,
+        layout: BarLayout,
+        memory: Arc<GuestMemoryMmap>,
+    ) -> io::Result<GuestId> {
+        let guest = GuestId(self.registry().new_id());
+        let partition = Partition::new(guest, layout, &memory, self.chip.engines.len())?;
+        self.registry().guests.insert(guest, Arc::new(partition));
+        Ok(guest)
+    }
+
+    /// The file behind a guest's BAR, to map into it.
+    pub fn bar_file(&self, guest: GuestId) -> Option<Arc<File>> {
+        let registry = self.registry();
+        registry.guests.get(&guest).map(|partition| Arc::clone(partition.bar().file()))
+    }
+
+    /// The guest's own memory has changed. Engines use what they found of the old until they have
+    /// quiesced, which this asks for; it stays mapped for so long.
+    pub fn update_guest_memory(&self, guest: GuestId, memory: Arc<GuestMemoryMmap>) {
+        if let Some(partition) = self.registry().guests.get(&guest) {
+            partition.update_memory(&memory);
+        }
+        self.chip.quiesce();
+    }
+
+    /// Forgets a guest that the kernel has detached. Whatever it left behind goes with it, as
+    /// soon as the engines have quiesced.
+    pub fn detach_guest(&self, guest: GuestId) {
+        self.registry().remove_guest(&self.chip, guest);
+        self.chip.quiesce();
+    }
+
+    /// Readable when [`take_interrupts`](bellhop_host_kmd::hardware::Hardware::take_interrupts)
+    /// has something to give.
+    pub fn interrupt_fd(&self) -> BorrowedFd<'_> {
+        self.chip.interrupts.fd()
+    }
+
+    /// Makes [`Self::interrupt_fd`] unreadable again. Interrupts must be taken *after* this: those
+    /// raised in between make it readable again.
+    pub fn acknowledge_interrupt(&self) {
+        self.chip.interrupts.acknowledge();
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        for engine in &self.chip.engines {
+            engine.raise(attention::STOP);
+        }
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("an engine had panicked");
+            }
+        }
+    }
+}

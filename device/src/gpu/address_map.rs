@@ -1,0 +1,160 @@
+//! Where a guest's physical memory is in this process: one snapshot of it.
+
+use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
+use bellhop_protocol::PAGE_SIZE;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use vm_memory::{
+    Address, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MmapRegion, VolatileMemory,
+    VolatileSlice,
+};
+
+/// A stretch of physical memory that is mapped here.
+#[derive(Debug)]
+pub struct Mapping {
+    /// The mapping.
+    pub region: Arc<MmapRegion>,
+    /// Offset in the mapping of the first byte.
+    pub base: u64,
+    /// Physical address of the first byte.
+    pub start: u64,
+    /// Length in bytes.
+    pub length: u64,
+}
+
+impl Mapping {
+    /// Offset in the mapping of `length` bytes at a physical address, if they are all here.
+    fn offset_of(&self, address: u64, length: u64) -> Option<u64> {
+        let offset = address.checked_sub(self.start)?;
+        if offset.checked_add(length)? > self.length {
+            return None;
+        }
+        self.base.checked_add(offset)
+    }
+}
+
+/// Where a page is: what a translation is cached as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// Index of the mapping in its [`AddressMap`].
+    mapping: u32,
+    /// Offset in the mapping's region.
+    offset: u64,
+}
+
+impl Place {
+    /// The place `bytes` further.
+    #[inline]
+    pub fn plus(self, bytes: u64) -> Self {
+        Self { offset: self.offset.wrapping_add(bytes), ..self }
+    }
+}
+
+/// Local memory and one snapshot of the guest's own memory.
+///
+/// It never changes: when the guest's memory does, the guest gets another one. `generation`
+/// tells the two apart, so that a place found in one is not looked up in the other.
+#[derive(Debug)]
+pub struct AddressMap {
+    generation: u64,
+    /// Local memory first, then the guest's memory in the order of its addresses.
+    mappings: Box<[Mapping]>,
+}
+
+impl AddressMap {
+    /// A snapshot; `generation` is not used for any other.
+    pub fn new(generation: u64, local: Mapping, memory: &GuestMemoryMmap) -> Self {
+        let system = memory.iter().map(|region| Mapping {
+            region: region.get_mmap(),
+            base: 0,
+            start: region.start_addr().raw_value(),
+            length: region.len(),
+        });
+        Self { generation, mappings: std::iter::once(local).chain(system).collect() }
+    }
+
+    /// Tells this snapshot from any other.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Where a page is; `None` unless all of it is mapped.
+    pub fn locate(&self, page: PhysicalPage) -> Option<Place> {
+        let (first, candidates) = match page.segment {
+            Segment::Local => (0, self.mappings.get(..1)?),
+            Segment::System => (1, self.mappings.get(1..)?),
+        };
+        candidates.iter().zip(first..).find_map(|(mapping, index)| {
+            let offset = mapping.offset_of(page.address, PAGE_SIZE)?;
+            Some(Place { mapping: index, offset })
+        })
+    }
+
+    /// The bytes at a place; `None` when the place is not of this snapshot.
+    #[inline]
+    pub fn slice(&self, place: Place, length: usize) -> Option<VolatileSlice<'_>> {
+        let mapping = self.mappings.get(place.mapping as usize)?;
+        mapping.region.get_slice(usize::try_from(place.offset).ok()?, length).ok()
+    }
+
+    /// The word at a place; `None` when the place is not of this snapshot.
+    #[inline]
+    pub fn word(&self, place: Place) -> Option<&AtomicU64> {
+        let mapping = self.mappings.get(place.mapping as usize)?;
+        mapping.region.get_atomic_ref(usize::try_from(place.offset).ok()?).ok()
+    }
+
+    /// Whether all of a range of guest-physical addresses is the guest's memory.
+    pub fn is_system_memory(&self, address: u64, length: u64) -> bool {
+        let Some(end) = address.checked_add(length) else { return false };
+        let mut next = address;
+        // Regions come in the order of their addresses, so one pass is enough.
+        for mapping in self.mappings.iter().skip(1) {
+            if next < end && mapping.offset_of(next, 1).is_some() {
+                next = mapping.start.saturating_add(mapping.length);
+            }
+        }
+        next >= end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vm_memory::GuestAddress;
+
+    fn map(ranges: &[(u64, usize)]) -> AddressMap {
+        let ranges: Vec<_> = ranges.iter().map(|&(at, len)| (GuestAddress(at), len)).collect();
+        let memory = GuestMemoryMmap::from_ranges(&ranges).unwrap();
+        let region = Arc::new(MmapRegion::new(0x4000).unwrap());
+        AddressMap::new(1, Mapping { region, base: 0x1000, start: 0, length: 0x3000 }, &memory)
+    }
+
+    fn page(segment: Segment, address: u64) -> PhysicalPage {
+        PhysicalPage { segment, address }
+    }
+
+    #[test]
+    fn a_page_is_found_in_its_own_segment_and_only_when_all_of_it_is_there() {
+        let map = map(&[(0x1000, 0x1000), (0x10_0000, 0x1800)]);
+        let place = |mapping, offset| Some(Place { mapping, offset });
+        assert_eq!(map.locate(page(Segment::Local, 0x2000)), place(0, 0x3000));
+        assert_eq!(map.locate(page(Segment::Local, 0x3000)), None);
+        assert_eq!(map.locate(page(Segment::System, 0)), None);
+        assert_eq!(map.locate(page(Segment::System, 0x1000)), place(1, 0));
+        assert_eq!(map.locate(page(Segment::System, 0x10_0000)), place(2, 0));
+        assert_eq!(map.locate(page(Segment::System, 0x10_1000)), None);
+        assert_eq!(map.locate(page(Segment::System, u64::MAX - 0xfff)), None);
+    }
+
+    #[test]
+    fn a_range_is_guest_memory_when_no_byte_of_it_is_missing() {
+        let map = map(&[(0x1000, 0x1000), (0x2000, 0x1000), (0x8000, 0x1000)]);
+        assert!(map.is_system_memory(0x1000, 0x2000));
+        assert!(map.is_system_memory(0x1fff, 2));
+        assert!(!map.is_system_memory(0xfff, 2));
+        assert!(!map.is_system_memory(0x2000, 0x6001));
+        assert!(!map.is_system_memory(u64::MAX, 2));
+    }
+}

@@ -1,0 +1,208 @@
+//! The memory behind one guest's BAR.
+//!
+//! A sealed memfd: the guest's VMM gets the file and maps it, and the engines use the mapping made
+//! here. Seals keep whoever has the file from truncating it under the engines, which would be a
+//! SIGBUS for all guests.
+
+use super::address_map::Mapping;
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::bar::{BarLayout, FENCE_STRIDE, STATUS_STRIDE, doorbell_word_offset};
+use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
+use zerocopy::IntoBytes;
+
+/// One guest's BAR, mapped.
+#[derive(Debug)]
+pub struct Bar {
+    file: Arc<File>,
+    region: Arc<MmapRegion>,
+    layout: BarLayout,
+    /// Offsets of the areas, so that the engines need not compute the layout again.
+    doorbells: u64,
+    last_queued: u64,
+    status: u64,
+    fences: u64,
+}
+
+impl Bar {
+    /// Makes the memory and writes the header page.
+    ///
+    /// # Errors
+    /// When the operating system gives no memory.
+    pub fn new(layout: BarLayout) -> io::Result<Self> {
+        let size = layout.bar_size();
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = File::from(rustix::fs::memfd_create("bellhop-bar", flags)?);
+        file.set_len(size)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let file = Arc::new(file);
+        let size = usize::try_from(size).map_err(io::Error::other)?;
+        let region = MmapRegion::from_file(FileOffset::from_arc(Arc::clone(&file), 0), size)
+            .map_err(io::Error::other)?;
+        let [doorbells, last_queued, status, fences, _] = layout.areas().map(|area| area.offset);
+        let bar =
+            Self { file, region: Arc::new(region), layout, doorbells, last_queued, status, fences };
+        bar.write_header()?;
+        Ok(bar)
+    }
+
+    fn write_header(&self) -> io::Result<()> {
+        let header = self.layout.header();
+        let (magic, rest) = header.as_bytes().split_at(size_of_val(&header.magic));
+        self.region.as_volatile_slice().write_slice(rest, magic.len()).map_err(io::Error::other)?;
+        // Last, and releasing the rest: a guest that reads the magic reads a complete header.
+        let word = self.word(0).ok_or(io::ErrorKind::InvalidInput)?;
+        word.store(header.magic, Ordering::Release);
+        Ok(())
+    }
+
+    /// The file, to send to the VMM.
+    pub fn file(&self) -> &Arc<File> {
+        &self.file
+    }
+
+    /// Local memory, as engines reach it.
+    pub fn local_memory(&self) -> Mapping {
+        Mapping {
+            region: Arc::clone(&self.region),
+            base: self.layout.local_memory(),
+            start: 0,
+            length: self.layout.local_memory,
+        }
+    }
+
+    /// The word at an offset; `None` when it is not a word of the BAR.
+    #[inline]
+    fn word(&self, offset: u64) -> Option<&AtomicU64> {
+        self.region.get_atomic_ref(usize::try_from(offset).ok()?).ok()
+    }
+
+    /// The doorbell word of `slot`.
+    #[inline]
+    pub fn doorbell_word(&self, slot: u32) -> Option<&AtomicU64> {
+        if slot >= self.layout.doorbell_count {
+            return None;
+        }
+        self.word(self.doorbells + u64::from(slot) * PAGE_SIZE + doorbell_word_offset(slot))
+    }
+
+    /// The doorbell and the status word of `slot`.
+    #[inline]
+    pub fn doorbell(&self, slot: u32) -> Option<DoorbellWords<'_>> {
+        let doorbell = self.doorbell_word(slot)?;
+        let status = self.word(self.status + u64::from(slot) * STATUS_STRIDE)?;
+        Some(DoorbellWords::new(doorbell, status))
+    }
+
+    /// The last-queued value of `slot`.
+    pub fn last_queued(&self, slot: u32) -> Option<&AtomicU64> {
+        if slot >= self.layout.doorbell_count {
+            return None;
+        }
+        self.word(self.last_queued + u64::from(slot) * STATUS_STRIDE)
+    }
+
+    /// The published CurrentValue of fence `slot`.
+    #[inline]
+    pub fn fence(&self, slot: u32) -> Option<&AtomicU64> {
+        if slot >= self.layout.fence_count {
+            return None;
+        }
+        self.word(self.fences + u64::from(slot) * FENCE_STRIDE)
+    }
+
+    /// The word at `offset` of local memory.
+    pub fn local_word(&self, offset: u64) -> Option<&AtomicU64> {
+        if offset >= self.layout.local_memory {
+            return None;
+        }
+        self.word(self.layout.local_memory().checked_add(offset)?)
+    }
+
+    /// Zeroes a range of local memory and gives its pages back to the operating system.
+    ///
+    /// # Errors
+    /// When the range is not in local memory, or the operating system refuses.
+    pub fn zero_local_memory(&self, offset: u64, length: u64) -> io::Result<()> {
+        let end = offset.checked_add(length).ok_or(io::ErrorKind::InvalidInput)?;
+        if end > self.layout.local_memory {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        if length == 0 {
+            return Ok(());
+        }
+        let start = self.layout.local_memory() + offset;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(&self.file, flags, start, length)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bellhop_protocol::bar::BarHeader;
+    use std::os::unix::fs::FileExt;
+    use zerocopy::FromBytes;
+
+    const LAYOUT: BarLayout =
+        BarLayout { doorbell_count: 4, fence_count: 4, local_memory: 1 << 16 };
+
+    #[test]
+    fn whoever_maps_the_file_reads_the_header() {
+        let bar = Bar::new(LAYOUT).unwrap();
+        let mut bytes = [0; size_of::<BarHeader>()];
+        bar.file().read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(BarHeader::read_from_bytes(&bytes).unwrap(), LAYOUT.header());
+        assert_eq!(bar.file().metadata().unwrap().len(), LAYOUT.bar_size());
+    }
+
+    #[test]
+    fn the_file_cannot_change_its_size() {
+        let bar = Bar::new(LAYOUT).unwrap();
+        assert!(bar.file().set_len(4096).is_err());
+        assert!(bar.file().set_len(LAYOUT.bar_size() * 2).is_err());
+    }
+
+    #[test]
+    fn words_are_where_the_layout_says_and_nowhere_else() {
+        let bar = Bar::new(LAYOUT).unwrap();
+        for (word, offset) in [
+            (bar.doorbell_word(3), LAYOUT.doorbell(3)),
+            (bar.last_queued(3), LAYOUT.last_queued(3)),
+            (bar.fence(3), LAYOUT.fence(3)),
+            (bar.local_word(8), LAYOUT.local_memory() + 8),
+        ] {
+            word.unwrap().store(offset, Ordering::Relaxed);
+            let mut bytes = [0; 8];
+            bar.file().read_exact_at(&mut bytes, offset).unwrap();
+            assert_eq!(u64::from_le_bytes(bytes), offset);
+        }
+        assert!(bar.doorbell_word(4).is_none());
+        assert!(bar.doorbell(4).is_none());
+        assert!(bar.last_queued(4).is_none());
+        assert!(bar.fence(4).is_none());
+        assert!(bar.local_word(1 << 16).is_none());
+        assert!(bar.local_word(4).is_none());
+    }
+
+    #[test]
+    fn zeroing_local_memory_zeroes_its_range_and_no_other_byte() {
+        let bar = Bar::new(LAYOUT).unwrap();
+        for offset in (0..LAYOUT.local_memory).step_by(8) {
+            bar.local_word(offset).unwrap().store(u64::MAX, Ordering::Relaxed);
+        }
+        bar.zero_local_memory(0x1008, 0x2000).unwrap();
+        for offset in (0..LAYOUT.local_memory).step_by(8) {
+            let zeroed = (0x1008..0x3008).contains(&offset);
+            let expected = if zeroed { 0 } else { u64::MAX };
+            assert_eq!(bar.local_word(offset).unwrap().load(Ordering::Relaxed), expected);
+        }
+        assert!(bar.zero_local_memory(0xf000, 0x1001).is_err());
+        assert!(bar.zero_local_memory(u64::MAX, 2).is_err());
+    }
+}

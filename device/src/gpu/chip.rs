@@ -1,0 +1,159 @@
+//! What the engines and the control plane share of the whole GPU.
+
+use super::event::Event;
+use super::fence_table::FenceSlot;
+use super::hw_queue::HwQueue;
+use super::interrupt::Interrupts;
+use super::page_table::NodePool;
+use super::partition::Partition;
+use super::statistics::Tally;
+use arc_swap::ArcSwap;
+use bellhop_host_kmd::hardware::Ticket;
+use bellhop_protocol::handoff::attention::Attention;
+use bellhop_protocol::handoff::fence::Signaled;
+use crossbeam_queue::SegQueue;
+use crossbeam_utils::CachePadded;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Instant;
+
+/// Bits of an engine's attention word.
+pub mod attention {
+    /// The list of watched doorbells is another.
+    pub const WATCH_LIST: u64 = 1 << 0;
+    /// Some queue was kicked.
+    pub const KICK: u64 = 1 << 1;
+    /// A fence that some queue waits for was signaled or destroyed.
+    pub const FENCE: u64 = 1 << 2;
+    /// Translations and destroyed queues are to be forgotten.
+    pub const QUIESCE: u64 = 1 << 3;
+    /// The thread is to end.
+    pub const STOP: u64 = 1 << 4;
+}
+
+/// How others reach an engine.
+#[derive(Debug)]
+pub struct EnginePort {
+    /// Polled by the engine, so it has a cache line of its own.
+    pub attention: CachePadded<Attention>,
+    /// Signaled once for each of the engine's sleeps.
+    pub wake: Event,
+    /// The queues whose doorbells the engine watches. Published before `WATCH_LIST` is raised.
+    pub watch_list: ArcSwap<Vec<Arc<HwQueue>>>,
+    /// Kicked queues. Each is here at most once; see [`HwQueue::begin_kick`].
+    pub kicks: SegQueue<Arc<HwQueue>>,
+    /// The latest ticket that has passed on this engine.
+    pub quiesced: AtomicU64,
+    /// Times that the engine woke.
+    pub wakeups: AtomicU64,
+}
+
+impl EnginePort {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            attention: CachePadded::new(Attention::new()),
+            wake: Event::blocking()?,
+            watch_list: ArcSwap::default(),
+            kicks: SegQueue::new(),
+            quiesced: AtomicU64::new(0),
+            wakeups: AtomicU64::new(0),
+        })
+    }
+
+    /// Asks for the engine's attention and wakes it if it sleeps.
+    pub fn raise(&self, bits: u64) {
+        if self.attention.raise(bits) {
+            self.wake.signal();
+        }
+    }
+}
+
+/// The parts that all engines share.
+#[derive(Debug)]
+pub struct Chip {
+    /// The engines, by node.
+    pub engines: Box<[EnginePort]>,
+    /// What address spaces are made of.
+    pub nodes: Arc<NodePool>,
+    /// The interrupt line.
+    pub interrupts: Interrupts,
+    tickets: AtomicU64,
+    epoch: Instant,
+}
+
+impl Chip {
+    /// A GPU of `engines` engines that do not run yet.
+    ///
+    /// # Errors
+    /// When the process has no file descriptor left.
+    pub fn new(engines: usize, nodes: Arc<NodePool>, interrupts: Interrupts) -> io::Result<Self> {
+        let engines = (0..engines).map(|_| EnginePort::new()).collect::<io::Result<_>>()?;
+        Ok(Self { engines, nodes, interrupts, tickets: AtomicU64::new(0), epoch: Instant::now() })
+    }
+
+    /// The adapter's clock: nanoseconds since the GPU was made.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Control plane: see `Hardware::quiesce`.
+    pub fn quiesce(&self) -> Ticket {
+        // Pairs with the load in `passed`, through the attention word.
+        let ticket = self.tickets.fetch_add(1, Ordering::AcqRel) + 1;
+        for engine in &self.engines {
+            engine.raise(attention::QUIESCE);
+        }
+        Ticket(ticket)
+    }
+
+    /// Engine: the ticket up to which it is about to forget.
+    pub fn latest_ticket(&self) -> u64 {
+        self.tickets.load(Ordering::Acquire)
+    }
+
+    /// Engine `port`: has forgotten up to `ticket`; interrupts when it was the last to.
+    pub fn passed(&self, port: &EnginePort, ticket: u64) {
+        port.quiesced.store(ticket, Ordering::Release);
+        // Of two engines that pass at once, each stores and then loads the other's: with a full
+        // fence between, at least one sees both.
+        fence(Ordering::SeqCst);
+        if self.quiesced().0 >= ticket {
+            self.interrupts.raise_quiesced();
+        }
+    }
+
+    /// The latest ticket that has passed on every engine.
+    pub fn quiesced(&self) -> Ticket {
+        let tickets = self.engines.iter().map(|engine| engine.quiesced.load(Ordering::Acquire));
+        Ticket(tickets.min().unwrap_or(0))
+    }
+
+    /// Makes the engines named by `bits` look again at the queues that wait for fences.
+    pub fn release_waiters(&self, bits: u64) {
+        for (index, engine) in self.engines.iter().enumerate() {
+            if bits & 1 << index != 0 {
+                engine.raise(attention::FENCE);
+            }
+        }
+    }
+
+    /// Engine: does what a signal set off.
+    #[inline]
+    pub fn deliver(
+        &self,
+        partition: &Partition,
+        slot: u32,
+        fence: &FenceSlot,
+        signaled: Signaled,
+        tally: &mut Tally,
+    ) {
+        if signaled.engines != 0 {
+            self.release_waiters(signaled.engines);
+        }
+        if signaled.interrupt && self.interrupts.raise_fence(partition.id(), slot, fence) {
+            tally.interrupts += 1;
+        }
+    }
+}

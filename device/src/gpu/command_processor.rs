@@ -1,0 +1,298 @@
+//! The command processor (CP): ring, indirect buffers, packets.
+//!
+//! How far a queue got is kept here between its turns, in host memory. A turn is bounded in
+//! packets and in bytes, so that no queue holds its engine for long.
+//!
+//! Source: "Ring Buffers and the CP" of the Windows KMD overview.
+
+use super::fetch::{Fetched, Stream, Window};
+use super::hw_queue::HwQueue;
+use super::mmu::Access;
+use super::packets::fence::{Wait, signal};
+use super::packets::{Context, Operation, Outcome, Progress, Scratch, execute};
+use super::tlb::Tlb;
+use super::violation::Violation;
+use bellhop_host_kmd::hardware::{Fault, KernelSubmission, RingBinding};
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::handoff::doorbell::RingPointers;
+use bellhop_protocol::packet::flow::MAX_INDIRECT_DEPTH;
+use bellhop_protocol::packet::{Opcode, UNIT};
+use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
+use std::sync::Arc;
+
+/// Packets in a turn.
+const TURN_PACKETS: u32 = 256;
+/// Bytes in a turn, which is also the longest that a step can take.
+const TURN_BYTES: usize = 512 << 10;
+
+/// A window for the ring and one for each depth of indirect buffers.
+pub type Windows = [Window; 1 + MAX_INDIRECT_DEPTH];
+
+/// What an engine needs to execute packets of any queue.
+#[derive(Debug)]
+pub struct Unit {
+    /// Its translations.
+    pub tlb: Tlb,
+    /// Its buffers.
+    pub scratch: Scratch,
+    /// What is fetched of a queue's packets.
+    pub windows: Windows,
+}
+
+impl Unit {
+    /// A unit that remembers nothing.
+    pub fn new() -> Self {
+        Self {
+            tlb: Tlb::new(),
+            scratch: Scratch::new(),
+            windows: std::array::from_fn(|_| Window::new()),
+        }
+    }
+}
+
+/// A ring as its engine knows it.
+#[derive(Debug)]
+pub struct Ring {
+    /// Where it is.
+    pub binding: Arc<RingBinding>,
+    /// Its position is the read pointer, its end the write pointer.
+    pub stream: Stream,
+    /// What the guest was told of the read pointer.
+    published: u64,
+}
+
+impl Ring {
+    /// A ring that nothing was read from.
+    pub fn new(binding: Arc<RingBinding>) -> Self {
+        Self { stream: Stream::ring(&binding), binding, published: 0 }
+    }
+
+    /// The pointers in the ring buffer control.
+    fn pointers<'a>(&self, context: &mut Context<'a>) -> Result<RingPointers<'a>, Violation> {
+        let control = self.binding.control_va;
+        let write = context.mmu.word(control.wrapping_add(WRITE_POINTER_OFFSET), Access::Read)?;
+        let read = context.mmu.word(control.wrapping_add(READ_POINTER_OFFSET), Access::Write)?;
+        Ok(RingPointers::new(write, read))
+    }
+}
+
+/// What becomes of a queue after its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It has nothing more to do.
+    Idle,
+    /// It wants another turn.
+    Runnable,
+    /// It waits for a fence.
+    Blocked,
+}
+
+/// How far a queue got.
+#[derive(Debug)]
+pub struct Execution {
+    /// The queue's ring.
+    pub ring: Option<Ring>,
+    /// The buffers that are being executed, outermost first.
+    stack: [Stream; MAX_INDIRECT_DEPTH],
+    depth: usize,
+    /// The packet that is being executed; `NOP` when none is.
+    opcode: Opcode,
+    /// Where in the ring that packet, or the buffer that it is in, stands.
+    packet_start: u64,
+    operation: Option<Operation>,
+    wait: Option<Wait>,
+    /// What the progress fence gets when the stack is empty.
+    progress: Option<u64>,
+}
+
+impl Execution {
+    /// A queue that has executed nothing.
+    pub fn new() -> Self {
+        Self {
+            ring: None,
+            stack: [Stream::EMPTY; MAX_INDIRECT_DEPTH],
+            depth: 0,
+            opcode: Opcode::NOP,
+            packet_start: 0,
+            operation: None,
+            wait: None,
+            progress: None,
+        }
+    }
+
+    /// Whether there is something to do. What waits in `queue.submissions` is not counted.
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        self.is_busy() || self.ring.as_ref().is_some_and(|ring| !ring.stream.is_empty())
+    }
+
+    /// Whether something was begun.
+    #[inline]
+    fn is_busy(&self) -> bool {
+        self.depth != 0
+            || self.operation.is_some()
+            || self.wait.is_some()
+            || self.progress.is_some()
+    }
+
+    /// The fault that a violation is, where the queue stands now.
+    pub fn fault(&self, Violation { reason, address }: Violation) -> Fault {
+        Fault { reason, opcode: self.opcode, address, read_pointer: self.packet_start }
+    }
+
+    /// Looks at the write pointer in the ring buffer control.
+    ///
+    /// # Errors
+    /// A page fault, or a pointer that the ring cannot have.
+    pub fn look_at_ring(&mut self, context: &mut Context<'_>) -> Result<(), Violation> {
+        let Some(ring) = &mut self.ring else { return Ok(()) };
+        // Acquires the packets before the write pointer.
+        let written = ring.pointers(context)?.written();
+        ring.stream.extend(written)
+    }
+
+    /// The doorbell was rung with a write pointer; true when there is something to do.
+    ///
+    /// # Errors
+    /// A pointer that the ring cannot have.
+    #[inline]
+    pub fn rung(&mut self, write: u64) -> Result<bool, Violation> {
+        let Some(ring) = &mut self.ring else { return Ok(false) };
+        ring.stream.extend(write)?;
+        Ok(self.has_work())
+    }
+
+    /// Executes packets, until there are none left, the queue must wait, or the turn is over.
+    ///
+    /// # Errors
+    /// What the queue did wrong: nothing more of it is executed.
+    pub fn turn(
+        &mut self,
+        queue: &HwQueue,
+        context: &mut Context<'_>,
+        windows: &mut Windows,
+    ) -> Result<Turn, Violation> {
+        for window in windows.iter_mut() {
+            window.clear();
+        }
+        let turn = self.execute(queue, context, windows)?;
+        if let Some(ring) = &mut self.ring
+            && ring.published != ring.stream.position()
+        {
+            // The guest may overwrite what lies before the read pointer: it was fetched.
+            ring.pointers(context)?.consume(ring.stream.position());
+            ring.published = ring.stream.position();
+        }
+        Ok(turn)
+    }
+
+    fn execute(
+        &mut self,
+        queue: &HwQueue,
+        context: &mut Context<'_>,
+        windows: &mut Windows,
+    ) -> Result<Turn, Violation> {
+        let mut packets = 0;
+        let mut bytes = 0;
+        loop {
+            if let Some(operation) = &mut self.operation {
+                if bytes >= TURN_BYTES {
+                    return Ok(Turn::Runnable);
+                }
+                let limit = (TURN_BYTES - bytes).next_multiple_of(UNIT);
+                match operation.step(context, limit)? {
+                    Progress::Moved(moved) => {
+                        bytes += moved;
+                        context.tally.bytes += moved as u64;
+                    }
+                    Progress::Finished => self.operation = None,
+                }
+                continue;
+            }
+            if let Some(wait) = self.wait {
+                if !wait.is_over(context)? {
+                    return Ok(Turn::Blocked);
+                }
+                self.wait = None;
+            }
+            if packets == TURN_PACKETS || bytes >= TURN_BYTES {
+                return Ok(Turn::Runnable);
+            }
+            packets += 1;
+            if !self.next_packet(queue, context, windows)? {
+                return Ok(Turn::Idle);
+            }
+        }
+    }
+
+    /// Executes the next packet or begins the next submission; false when there is none.
+    #[inline]
+    fn next_packet(
+        &mut self,
+        queue: &HwQueue,
+        context: &mut Context<'_>,
+        windows: &mut Windows,
+    ) -> Result<bool, Violation> {
+        self.opcode = Opcode::NOP;
+        while let Some(buffer) = self.depth.checked_sub(1).map(|top| &self.stack[top])
+            && buffer.is_empty()
+        {
+            self.depth -= 1;
+        }
+        let window = &mut windows[self.depth];
+        let stream = match self.depth.checked_sub(1) {
+            Some(top) => &mut self.stack[top],
+            None => {
+                if let Some(value) = self.progress.take() {
+                    signal(context, queue.progress_fence, value)?;
+                }
+                self.packet_start = self.ring.as_ref().map_or(0, |ring| ring.stream.position());
+                match &mut self.ring {
+                    Some(ring) if !ring.stream.is_empty() => &mut ring.stream,
+                    _ => return self.next_submission(queue, windows),
+                }
+            }
+        };
+        let Fetched { packet, opcode, size } =
+            window.packet(&mut context.mmu, stream).map_err(|bad| {
+                self.opcode = bad.opcode;
+                bad.violation
+            })?;
+        stream.advance(size);
+        self.opcode = opcode;
+        context.tally.packets += 1;
+        match execute(&packet, context)? {
+            Outcome::Done => {}
+            Outcome::Enter(buffer) => self.enter(buffer, windows)?,
+            Outcome::Begin(operation) => self.operation = Some(operation),
+            Outcome::Hold(wait) => self.wait = Some(wait),
+        }
+        Ok(true)
+    }
+
+    /// Begins to execute the packets of a buffer.
+    #[inline]
+    fn enter(&mut self, buffer: Stream, windows: &mut Windows) -> Result<(), Violation> {
+        let too_deep = FaultReason::INDIRECT_BUFFER_TOO_DEEP;
+        let top = self.stack.get_mut(self.depth);
+        *top.ok_or(Violation::new(too_deep, buffer.base()))? = buffer;
+        self.depth += 1;
+        // Another buffer at this depth may have been read through it.
+        windows[self.depth].clear();
+        Ok(())
+    }
+
+    /// Begins the next command buffer that was submitted in kernel mode: it is at the depth of a
+    /// buffer that a ring names.
+    fn next_submission(
+        &mut self,
+        queue: &HwQueue,
+        windows: &mut Windows,
+    ) -> Result<bool, Violation> {
+        let Some(submission) = queue.submissions.pop() else { return Ok(false) };
+        let KernelSubmission { gpu_va, size, progress_fence_value } = submission;
+        self.enter(Stream::indirect_buffer(gpu_va, size)?, windows)?;
+        self.progress = Some(progress_fence_value);
+        Ok(true)
+    }
+}

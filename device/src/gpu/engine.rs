@@ -1,0 +1,312 @@
+//! An engine: the thread that watches doorbells and executes queues.
+//!
+//! It looks at its doorbells, gives each queue that has work a turn, and looks again. When there
+//! was nothing to do for a while it arms its doorbells, so that guests notify after ringing them,
+//! and sleeps. Anybody else who wants something of it raises its attention.
+//!
+//! No lock is shared with the control plane, and from doorbell to fence nothing is allocated and
+//! no system call is made.
+
+use super::bar::Bar;
+use super::chip::{Chip, EnginePort, attention};
+use super::command_processor::{Execution, Turn, Unit, Windows};
+use super::hw_queue::HwQueue;
+use super::mmu::Mmu;
+use super::packets::Context;
+use super::run_list::{Entry, RunList};
+use super::statistics::Tally;
+use super::violation::Violation;
+use bellhop_host_kmd::hardware::RingBinding;
+use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Rounds without work between two looks at the clock.
+const ROUNDS_PER_CLOCK: u32 = 64;
+
+/// An engine's own state.
+#[derive(Debug)]
+pub struct Engine {
+    core: Core,
+    spin: Duration,
+    watches: Vec<Watch>,
+    run_list: RunList,
+}
+
+/// The part of an engine that executes.
+#[derive(Debug)]
+struct Core {
+    chip: Arc<Chip>,
+    index: u32,
+    engine_type: EngineType,
+    unit: Unit,
+}
+
+impl Core {
+    /// Does something with a queue's execution and what its packets can reach.
+    #[inline]
+    fn with<R>(
+        &mut self,
+        entry: &mut Entry,
+        act: impl FnOnce(&mut Execution, &HwQueue, &mut Context<'_>, &mut Windows) -> R,
+    ) -> R {
+        let Entry { queue, memory, execution, .. } = entry;
+        let mut tally = Tally::default();
+        let mut context = Context {
+            chip: &self.chip,
+            engine: self.index,
+            engine_type: self.engine_type,
+            partition: &queue.partition,
+            space: queue.space.id(),
+            mmu: Mmu::new(&mut self.unit.tlb, &queue.space, memory),
+            scratch: &mut self.unit.scratch,
+            tally: &mut tally,
+        };
+        let result = act(execution, queue, &mut context, &mut self.unit.windows);
+        queue.partition.counters().add(self.index, tally);
+        result
+    }
+
+    /// The queue broke a rule: nothing more of it is executed, and the host is told.
+    #[cold]
+    fn fault(&self, entry: &mut Entry, violation: Violation) {
+        let fault = entry.execution.fault(violation);
+        tracing::debug!(queue = entry.queue.id.0, opcode = %fault.opcode, %violation, "HW queue fault");
+        entry.kill();
+        entry.queue.set_fault(fault);
+        self.chip.interrupts.raise_fault(entry.queue.id);
+    }
+}
+
+/// A doorbell that the engine watches.
+#[derive(Debug)]
+struct Watch {
+    queue: Arc<HwQueue>,
+    ring: Arc<RingBinding>,
+    /// The queue's index on the run list.
+    index: u32,
+    /// The value that the doorbell had last.
+    last_rung: u64,
+}
+
+impl Watch {
+    fn bar(&self) -> &Bar {
+        self.queue.partition.bar()
+    }
+
+    fn words(&self) -> Option<DoorbellWords<'_>> {
+        self.bar().doorbell(self.ring.slot)
+    }
+
+    /// The value rung, if it is another than the last.
+    #[inline]
+    fn look(&mut self) -> Option<u64> {
+        // Most doorbells are quiet: only one that is not is worth its ordering.
+        let word = self.bar().doorbell_word(self.ring.slot)?;
+        if word.load(Ordering::Relaxed) == self.last_rung {
+            return None;
+        }
+        let rung = self.words()?.look();
+        self.last_rung = rung;
+        Some(rung)
+    }
+}
+
+/// Whether the engine goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Stop,
+}
+
+/// How long an engine has had nothing to do.
+#[derive(Debug, Default)]
+struct Idleness {
+    rounds: u32,
+    since: Option<Instant>,
+}
+
+impl Idleness {
+    /// One more round without work; true when they have lasted for `limit`. The clock is looked
+    /// at rarely, and not at all between two rings that come close upon each other.
+    #[inline]
+    fn has_lasted(&mut self, limit: Duration) -> bool {
+        self.rounds += 1;
+        if self.rounds < ROUNDS_PER_CLOCK {
+            return false;
+        }
+        self.rounds = 0;
+        self.since.get_or_insert_with(Instant::now).elapsed() >= limit
+    }
+}
+
+impl Engine {
+    /// An engine that knows no queues. `index` is its node and its place among the chip's ports.
+    pub fn new(chip: Arc<Chip>, index: u32, engine_type: EngineType, spin: Duration) -> Self {
+        Self {
+            core: Core { chip, index, engine_type, unit: Unit::new() },
+            spin,
+            watches: Vec::new(),
+            run_list: RunList::default(),
+        }
+    }
+
+    /// Runs until it is told to stop.
+    pub fn run(mut self) {
+        let chip = Arc::clone(&self.core.chip);
+        let Some(port) = chip.engines.get(self.core.index as usize) else { return };
+        let mut idleness = Idleness::default();
+        loop {
+            if port.attention.is_raised() && self.attend(port) == Next::Stop {
+                return;
+            }
+            self.look_at_doorbells();
+            if self.give_a_turn() {
+                idleness = Idleness::default();
+            } else if idleness.has_lasted(self.spin) {
+                self.sleep(port);
+                idleness = Idleness::default();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// Does what attention was raised for.
+    fn attend(&mut self, port: &EnginePort) -> Next {
+        let bits = port.attention.take();
+        if bits & attention::STOP != 0 {
+            return Next::Stop;
+        }
+        if bits & attention::WATCH_LIST != 0 {
+            self.reload_watches(port);
+        }
+        if bits & attention::KICK != 0 {
+            while let Some(queue) = port.kicks.pop() {
+                // Before the look, so that a kick after it is not lost.
+                queue.end_kick();
+                self.kick(&queue);
+            }
+        }
+        if bits & attention::FENCE != 0 {
+            self.run_list.unblock_all();
+        }
+        if bits & attention::QUIESCE != 0 {
+            self.quiesce(port);
+        }
+        Next::GoOn
+    }
+
+    /// Looks once at what the queue's ring and its kernel-mode submissions hold.
+    fn kick(&mut self, queue: &Arc<HwQueue>) {
+        let Some(index) = self.run_list.index_of(queue) else { return };
+        let Some(entry) = self.run_list.get(index) else { return };
+        if entry.is_dead() {
+            return;
+        }
+        entry.refresh_ring();
+        let looked = self.core.with(entry, |execution, queue, context, _| {
+            execution.look_at_ring(context)?;
+            Ok(execution.has_work() || !queue.submissions.is_empty())
+        });
+        match looked {
+            Ok(true) => self.run_list.make_runnable(index),
+            Ok(false) => {}
+            Err(violation) => self.core.fault(entry, violation),
+        }
+    }
+
+    /// Takes over the list of watched doorbells.
+    fn reload_watches(&mut self, port: &EnginePort) {
+        for watch in self.watches.drain(..) {
+            if let Some(entry) = self.run_list.get(watch.index)
+                && entry.has_ring(&watch.ring)
+            {
+                entry.last_rung = watch.last_rung;
+            }
+        }
+        for queue in port.watch_list.load().iter() {
+            let Some(index) = self.run_list.index_of(queue) else { continue };
+            let Some(entry) = self.run_list.get(index) else { continue };
+            entry.refresh_ring();
+            if let Some(ring) = &entry.execution.ring {
+                self.watches.push(Watch {
+                    queue: Arc::clone(queue),
+                    ring: Arc::clone(&ring.binding),
+                    index,
+                    last_rung: entry.last_rung,
+                });
+            }
+        }
+    }
+
+    /// Puts the queues whose doorbells were rung in line.
+    #[inline]
+    fn look_at_doorbells(&mut self) {
+        for watch in &mut self.watches {
+            let Some(rung) = watch.look() else { continue };
+            let counters = watch.queue.partition.counters();
+            counters.add(self.core.index, Tally { doorbells: 1, ..Tally::default() });
+            let Some(entry) = self.run_list.get(watch.index) else { continue };
+            match entry.execution.rung(rung) {
+                Ok(true) => self.run_list.make_runnable(watch.index),
+                Ok(false) => {}
+                Err(violation) => self.core.fault(entry, violation),
+            }
+        }
+    }
+
+    /// Gives the queue whose turn it is a turn; false when there is none.
+    #[inline]
+    fn give_a_turn(&mut self) -> bool {
+        let Some(index) = self.run_list.next() else { return false };
+        let Some(entry) = self.run_list.get(index) else { return true };
+        if entry.queue.is_destroyed() {
+            entry.kill();
+            return true;
+        }
+        let turn = self.core.with(entry, |execution, queue, context, windows| {
+            execution.turn(queue, context, windows)
+        });
+        match turn {
+            Ok(Turn::Idle) => {}
+            Ok(Turn::Runnable) => self.run_list.make_runnable(index),
+            Ok(Turn::Blocked) => self.run_list.block(index),
+            Err(violation) => self.core.fault(entry, violation),
+        }
+        true
+    }
+
+    /// Forgets translations and destroyed queues, up to the latest ticket.
+    fn quiesce(&mut self, port: &EnginePort) {
+        // First: what is asked for while this goes on raises attention again.
+        let ticket = self.core.chip.latest_ticket();
+        self.core.unit.tlb.flush();
+        self.run_list.quiesce();
+        // The old list may hold queues that are forgotten now, and indices that are free.
+        self.reload_watches(port);
+        self.core.chip.passed(port, ticket);
+    }
+
+    /// Sleeps until attention is raised, unless there is something to do after all.
+    fn sleep(&mut self, port: &EnginePort) {
+        for watch in &self.watches {
+            if let Some(words) = watch.words() {
+                words.arm();
+            }
+        }
+        DoorbellWords::after_arming();
+        self.look_at_doorbells();
+        if !self.run_list.is_runnable() && port.attention.try_sleep() {
+            port.wake.wait();
+            port.wakeups.fetch_add(1, Ordering::Relaxed);
+        }
+        for watch in &self.watches {
+            if let Some(words) = watch.words() {
+                words.disarm();
+            }
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The registers: what the control plane can do to the GPU.
+
+use super::Gpu;
+use super::chip::attention;
+use super::hw_queue::HwQueue;
+use super::interrupt::{Interrupts, Raised};
+use super::page_table::AddressSpace;
+use super::partition::Partition;
+use bellhop_host_kmd::hardware::{
+    AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, Interrupt,
+    KernelSubmission, NodeDescription, PhysicalDoorbell, Pte, RingBinding, Ticket,
+};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::adapter::Statistics;
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Logs that the caller named something that does not exist, which the trait asks not to panic
+/// over.
+macro_rules! no_such {
+    ($($what:tt)*) => { tracing::error!("the GPU has no {}", format_args!($($what)*)) };
+}
+
+impl Gpu {
+    fn guest(&self, guest: GuestId) -> Option<Arc<Partition>> {
+        let partition = self.registry().guests.get(&guest).cloned();
+        if partition.is_none() {
+            no_such!("{guest:?}");
+        }
+        partition
+    }
+
+    fn queue(&self, queue: HwQueueId) -> Option<Arc<HwQueue>> {
+        let found = self.registry().queues.get(&queue).cloned();
+        if found.is_none() {
+            no_such!("{queue:?}");
+        }
+        found
+    }
+
+    /// Does something with the words of a queue's doorbell, if it has a ring.
+    fn with_doorbell(&self, queue: &HwQueue, act: impl FnOnce(DoorbellWords<'_>)) {
+        let ring = queue.ring.load_full();
+        match ring.as_ref().and_then(|ring| queue.doorbell(ring)) {
+            Some(words) => act(words),
+            None => no_such!("doorbell of {:?}", queue.id),
+        }
+    }
+
+    fn kick_queue(&self, queue: &Arc<HwQueue>) {
+        let Some(port) = self.chip.engines.get(queue.engine as usize) else { return };
+        if queue.begin_kick() {
+            port.kicks.push(Arc::clone(queue));
+        }
+        port.raise(attention::KICK);
+    }
+}
+
+impl Hardware for Gpu {
+    fn nodes(&self) -> &[NodeDescription] {
+        &self.nodes
+    }
+
+    fn physical_doorbells(&self) -> u32 {
+        self.physical_doorbells
+    }
+
+    fn create_address_space(&self, guest: GuestId) -> Result<AddressSpaceId, HardwareFull> {
+        let partition = self.guest(guest).ok_or(HardwareFull("guest"))?;
+        let mut registry = self.registry();
+        let id = AddressSpaceId(registry.new_id());
+        let space = AddressSpace::new(id, &self.chip.nodes, partition.page_tables())?;
+        registry.spaces.insert(id, (guest, Arc::new(space)));
+        Ok(id)
+    }
+
+    fn destroy_address_space(&self, space: AddressSpaceId) {
+        let removed = self.registry().spaces.remove(&space);
+        if removed.is_none() {
+            no_such!("{space:?}");
+        }
+    }
+
+    fn update_page_table(
+        &self,
+        space: AddressSpaceId,
+        gpu_va: u64,
+        entries: &[Pte],
+    ) -> Result<(), HardwareFull> {
+        let found = self.registry().spaces.get(&space).map(|(_, space)| Arc::clone(space));
+        let Some(found) = found else {
+            no_such!("{space:?}");
+            return Ok(());
+        };
+        for (entry, page) in entries.iter().zip(0u64..) {
+            // An address that does not fit into 64 bits is as far out of range as any.
+            found.set(gpu_va.saturating_add(page.saturating_mul(PAGE_SIZE)), *entry)?;
+        }
+        Ok(())
+    }
+
+    fn zero_local_memory(&self, guest: GuestId, offset: u64, length: u64) {
+        let Some(partition) = self.guest(guest) else { return };
+        if let Err(error) = partition.bar().zero_local_memory(offset, length) {
+            tracing::error!(%error, ?guest, offset, length, "local memory was not zeroed");
+        }
+    }
+
+    fn is_guest_memory(&self, guest: GuestId, address: u64, length: u64) -> bool {
+        self.guest(guest).is_some_and(|guest| guest.memory().is_system_memory(address, length))
+    }
+
+    fn read_local_word(&self, guest: GuestId, offset: u64) -> u64 {
+        let Some(partition) = self.guest(guest) else { return 0 };
+        partition.bar().local_word(offset).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    fn create_fence(&self, guest: GuestId, slot: u32, owner: AddressSpaceId, initial: u64) {
+        let Some(partition) = self.guest(guest) else { return };
+        match partition.bar().fence(slot) {
+            Some(published) => partition.fences().create(slot, owner, initial, published),
+            None => no_such!("fence slot {slot}"),
+        }
+    }
+
+    fn destroy_fence(&self, guest: GuestId, slot: u32) {
+        if let Some(partition) = self.guest(guest) {
+            self.chip.release_waiters(partition.fences().destroy(slot));
+        }
+    }
+
+    fn fence_value(&self, guest: GuestId, slot: u32) -> u64 {
+        let Some(partition) = self.guest(guest) else { return 0 };
+        partition.fences().slot(slot).map_or(0, |fence| fence.cell.current())
+    }
+
+    fn update_monitored_value(&self, guest: GuestId, slot: u32, monitored: u64) -> u64 {
+        let Some(partition) = self.guest(guest) else { return 0 };
+        partition.fences().slot(slot).map_or(0, |fence| fence.cell.monitor(monitored))
+    }
+
+    fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId {
+        let HwQueueDescription { guest, address_space, node, progress_fence } = description;
+        let mut registry = self.registry();
+        let id = HwQueueId(registry.new_id());
+        let partition = registry.guests.get(&guest).cloned();
+        let space = registry.spaces.get(&address_space).map(|(_, space)| Arc::clone(space));
+        match (partition, space) {
+            (Some(partition), Some(space)) if (node as usize) < self.nodes.len() => {
+                let queue = HwQueue::new(id, node, partition, space, progress_fence);
+                registry.queues.insert(id, Arc::new(queue));
+            }
+            _ => no_such!("guest, address space or node as in {description:?}"),
+        }
+        id
+    }
+
+    fn bind_ring(&self, queue: HwQueueId, ring: RingBinding) {
+        let Some(queue) = self.queue(queue) else { return };
+        let bar = queue.partition.bar();
+        let words = (bar.doorbell(ring.slot), bar.doorbell_word(ring.slot));
+        let (Some(doorbell), Some(word), Some(last_queued)) =
+            (words.0, words.1, bar.last_queued(ring.slot))
+        else {
+            no_such!("doorbell slot {}", ring.slot);
+            return;
+        };
+        doorbell.connect(ConnectionStatus::DISCONNECTED_RETRY);
+        word.store(0, Ordering::Release);
+        last_queued.store(0, Ordering::Release);
+        queue.ring.store(Some(Arc::new(ring)));
+    }
+
+    fn unbind_ring(&self, queue: HwQueueId) {
+        if let Some(queue) = self.queue(queue) {
+            queue.ring.store(None);
+        }
+    }
+
+    fn destroy_hw_queue(&self, queue: HwQueueId) {
+        if !self.registry().remove_queue(&self.chip, queue) {
+            no_such!("{queue:?}");
+        }
+    }
+
+    fn watch(&self, doorbell: PhysicalDoorbell, queue: HwQueueId) {
+        let Some(queue) = self.queue(queue) else { return };
+        if !self.registry().set_watch(&self.chip, doorbell.0, Some(queue)) {
+            no_such!("{doorbell:?}");
+        }
+    }
+
+    fn unwatch(&self, doorbell: PhysicalDoorbell) {
+        if !self.registry().set_watch(&self.chip, doorbell.0, None) {
+            no_such!("{doorbell:?}");
+        }
+    }
+
+    fn kick(&self, queue: HwQueueId) {
+        if let Some(queue) = self.queue(queue) {
+            self.kick_queue(&queue);
+        }
+    }
+
+    fn publish_connected(&self, queue: HwQueueId, status: ConnectionStatus) {
+        let Some(queue) = self.queue(queue) else { return };
+        self.with_doorbell(&queue, |words| words.connect(status));
+        // Only now: an engine that fell asleep before this has not armed the doorbell, which was
+        // not connected yet. And a guest may have rung before anybody watched.
+        self.kick_queue(&queue);
+    }
+
+    fn publish_disconnected(&self, queue: HwQueueId, reason: ConnectionStatus) {
+        if let Some(queue) = self.queue(queue) {
+            self.with_doorbell(&queue, |words| words.disconnect(reason));
+        }
+    }
+
+    fn last_queued_value(&self, queue: HwQueueId) -> u64 {
+        let Some(queue) = self.queue(queue) else { return 0 };
+        let ring = queue.ring.load_full();
+        let word = ring.as_ref().and_then(|ring| queue.partition.bar().last_queued(ring.slot));
+        word.map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    fn submit_kernel_mode(
+        &self,
+        queue: HwQueueId,
+        submission: KernelSubmission,
+    ) -> Result<(), HardwareFull> {
+        let Some(queue) = self.queue(queue) else { return Ok(()) };
+        queue.submissions.push(submission).map_err(|_| HardwareFull("submission to this queue"))
+    }
+
+    fn quiesce(&self) -> Ticket {
+        self.chip.quiesce()
+    }
+
+    fn quiesced(&self) -> Ticket {
+        self.chip.quiesced()
+    }
+
+    fn take_interrupts(&self) -> Vec<Interrupt> {
+        let registry = self.registry();
+        let mut taken = Vec::new();
+        let fault_of = |queue: &Arc<HwQueue>| {
+            let fault = queue.report_fault()?;
+            Some(Interrupt::HwQueueFault { queue: queue.id, fault })
+        };
+        let scans = self.chip.interrupts.take(|raised| match raised {
+            Raised::Fence { guest, slot } => {
+                let partition = registry.guests.get(&guest);
+                if let Some(fence) = partition.and_then(|guest| guest.fences().slot(slot)) {
+                    Interrupts::lower_fence(fence);
+                    taken.push(Interrupt::NativeFenceSignaled { guest, slot });
+                }
+            }
+            Raised::Fault(queue) => {
+                taken.extend(registry.queues.get(&queue).and_then(fault_of));
+            }
+        });
+        if scans.faults {
+            taken.extend(registry.queues.values().filter_map(fault_of));
+        }
+        if scans.fences {
+            taken.push(Interrupt::NativeFencesSignaled);
+        }
+        if scans.quiesced {
+            taken.push(Interrupt::Quiesced);
+        }
+        taken
+    }
+
+    fn statistics(&self, guest: GuestId) -> Statistics {
+        let Some(partition) = self.guest(guest) else { return Statistics::default() };
+        let engines = self.chip.engines.iter();
+        let asleep = engines.clone().filter(|engine| engine.attention.is_asleep()).count();
+        Statistics {
+            engine_wakeups: engines.map(|engine| engine.wakeups.load(Ordering::Relaxed)).sum(),
+            engines_asleep: asleep as u64,
+            ..partition.counters().read()
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A HW queue: what its engine and the control plane share of it.
+//!
+//! What the engine knows about executing it is the engine's alone: see `run_list`.
+
+use super::page_table::AddressSpace;
+use super::partition::Partition;
+use arc_swap::ArcSwapOption;
+use bellhop_host_kmd::hardware::{Fault, HwQueueId, KernelSubmission, RingBinding};
+use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use crossbeam_queue::ArrayQueue;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// How many kernel-mode submissions wait at most.
+const SUBMISSIONS: usize = 256;
+
+/// Not on the engine's run list yet.
+const NOT_LISTED: u32 = u32::MAX;
+
+/// A HW queue.
+#[derive(Debug)]
+pub struct HwQueue {
+    /// Its id.
+    pub id: HwQueueId,
+    /// The engine that executes it.
+    pub engine: u32,
+    /// Whose it is.
+    pub partition: Arc<Partition>,
+    /// Through which its addresses are translated.
+    pub space: Arc<AddressSpace>,
+    /// Slot of its progress fence.
+    pub progress_fence: u32,
+    /// Its ring. The engine looks here when it is kicked, when it begins to watch and when it
+    /// quiesces.
+    pub ring: ArcSwapOption<RingBinding>,
+    /// What was submitted in kernel mode. The queue's own ordering hands over the content.
+    pub submissions: ArrayQueue<KernelSubmission>,
+    kicked: AtomicBool,
+    destroyed: AtomicBool,
+    fault: OnceLock<Fault>,
+    fault_reported: AtomicBool,
+    run_list_index: AtomicU32,
+}
+
+impl HwQueue {
+    /// A queue that has nothing to do.
+    pub fn new(
+        id: HwQueueId,
+        engine: u32,
+        partition: Arc<Partition>,
+        space: Arc<AddressSpace>,
+        progress_fence: u32,
+    ) -> Self {
+        Self {
+            id,
+            engine,
+            partition,
+            space,
+            progress_fence,
+            ring: ArcSwapOption::empty(),
+            submissions: ArrayQueue::new(SUBMISSIONS),
+            kicked: AtomicBool::new(false),
+            destroyed: AtomicBool::new(false),
+            fault: OnceLock::new(),
+            fault_reported: AtomicBool::new(false),
+            run_list_index: AtomicU32::new(NOT_LISTED),
+        }
+    }
+
+    /// Control plane: whether the queue must be put among the engine's kicks; false when it is
+    /// there already.
+    pub fn begin_kick(&self) -> bool {
+        !self.kicked.swap(true, Ordering::AcqRel)
+    }
+
+    /// Engine: looks at the queue now. A kick from here on puts it among the kicks again; one
+    /// before that found it there happened before this. Pairs with [`Self::begin_kick`].
+    pub fn end_kick(&self) {
+        self.kicked.swap(false, Ordering::AcqRel);
+    }
+
+    /// Control plane: nobody executes the queue again, once the engine has seen this.
+    pub fn destroy(&self) {
+        // Pairs with the load in `is_destroyed`. A quiesce asked for after this passes only when
+        // the engine has seen it.
+        self.destroyed.store(true, Ordering::Release);
+    }
+
+    /// Engine: whether to drop the queue.
+    #[inline]
+    pub fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Ordering::Acquire)
+    }
+
+    /// Engine: keeps what the queue did wrong for [`Self::report_fault`].
+    pub fn set_fault(&self, fault: Fault) {
+        // A queue with a fault is not executed, so there is no second one to be lost here.
+        let _ = self.fault.set(fault);
+    }
+
+    /// Control plane: what the queue did wrong, once.
+    pub fn report_fault(&self) -> Option<Fault> {
+        let fault = self.fault.get()?;
+        (!self.fault_reported.swap(true, Ordering::Relaxed)).then_some(*fault)
+    }
+
+    /// Engine: where the queue is on its run list. Only the engine reads or writes this.
+    #[inline]
+    pub fn run_list_index(&self) -> Option<u32> {
+        let index = self.run_list_index.load(Ordering::Relaxed);
+        (index != NOT_LISTED).then_some(index)
+    }
+
+    /// Engine: remembers where the queue is on its run list.
+    pub fn set_run_list_index(&self, index: u32) {
+        self.run_list_index.store(index, Ordering::Relaxed);
+    }
+
+    /// The words of a ring's doorbell.
+    #[inline]
+    pub fn doorbell(&self, ring: &RingBinding) -> Option<DoorbellWords<'_>> {
+        self.partition.bar().doorbell(ring.slot)
+    }
+}

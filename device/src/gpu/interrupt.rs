@@ -1,0 +1,232 @@
+//! Interrupts: engines raise, the control plane takes.
+//!
+//! A bounded queue holds what was raised. A fence is in it at most once, however often a guest
+//! signals it, and a HW queue faults once; should it be full all the same, a flag says to scan
+//! everything. So nothing is lost and nothing grows.
+//!
+//! Source: native GPU fence object, "Native fence signaled interrupt".
+
+use super::event::Event;
+use super::fence_table::FenceSlot;
+use bellhop_host_kmd::hardware::{GuestId, HwQueueId};
+use crossbeam_queue::ArrayQueue;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What an engine raises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Raised {
+    /// A fence passed its MonitoredValue.
+    Fence {
+        /// Whose.
+        guest: GuestId,
+        /// Which.
+        slot: u32,
+    },
+    /// A HW queue holds a fault.
+    Fault(HwQueueId),
+}
+
+/// What was raised without saying for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Scans {
+    /// Some ticket passed.
+    pub quiesced: bool,
+    /// Any monitored fence may have been signaled.
+    pub fences: bool,
+    /// Any HW queue may hold a fault.
+    pub faults: bool,
+}
+
+/// The interrupt line and what is behind it.
+#[derive(Debug)]
+pub struct Interrupts {
+    raised: ArrayQueue<Raised>,
+    quiesced: AtomicBool,
+    scan_fences: AtomicBool,
+    scan_faults: AtomicBool,
+    /// The event is signaled and nobody has taken since.
+    line: AtomicBool,
+    event: Event,
+}
+
+impl Interrupts {
+    /// No interrupts, and room for `capacity`.
+    ///
+    /// # Errors
+    /// When the process has no file descriptor left.
+    pub fn new(capacity: usize) -> io::Result<Self> {
+        Ok(Self {
+            raised: ArrayQueue::new(capacity),
+            quiesced: AtomicBool::new(false),
+            scan_fences: AtomicBool::new(false),
+            scan_faults: AtomicBool::new(false),
+            line: AtomicBool::new(false),
+            event: Event::pollable()?,
+        })
+    }
+
+    /// Readable when there is something to take.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+
+    /// Control plane, before [`Self::take`]: makes the descriptor unreadable.
+    pub fn acknowledge(&self) {
+        self.event.wait();
+    }
+
+    /// Engine: a fence passed its MonitoredValue. False when that was raised already and is not
+    /// taken yet.
+    pub fn raise_fence(&self, guest: GuestId, slot: u32, fence: &FenceSlot) -> bool {
+        // Pairs with the exchange in `lower_fence`: if this finds an interrupt pending, whoever
+        // takes that one sees the CurrentValue stored before this.
+        if fence.interrupt_pending.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        if self.raised.push(Raised::Fence { guest, slot }).is_err() {
+            // Acquires from engines that found it pending meanwhile, and hands over to `take`.
+            fence.interrupt_pending.swap(false, Ordering::AcqRel);
+            self.scan_fences.store(true, Ordering::Release);
+        }
+        self.assert_line();
+        true
+    }
+
+    /// Engine: a HW queue holds a fault.
+    pub fn raise_fault(&self, queue: HwQueueId) {
+        if self.raised.push(Raised::Fault(queue)).is_err() {
+            // Releases the fault to `take`.
+            self.scan_faults.store(true, Ordering::Release);
+        }
+        self.assert_line();
+    }
+
+    /// Engine: a ticket passed.
+    pub fn raise_quiesced(&self) {
+        self.quiesced.store(true, Ordering::Release);
+        self.assert_line();
+    }
+
+    /// Pairs with the exchange in `take`: either that follows, and then sees what was raised
+    /// before this, or this signals again.
+    fn assert_line(&self) {
+        if !self.line.swap(true, Ordering::AcqRel) {
+            self.event.signal();
+        }
+    }
+
+    /// Control plane: takes what was raised, handing each to `each`.
+    ///
+    /// Takes no more than the queue holds, or engines could keep it here for good. What is left
+    /// then was raised after the line was lowered, and has signaled the event again.
+    pub fn take(&self, mut each: impl FnMut(Raised)) -> Scans {
+        self.line.swap(false, Ordering::AcqRel);
+        let scans = Scans {
+            quiesced: self.quiesced.swap(false, Ordering::AcqRel),
+            fences: self.scan_fences.swap(false, Ordering::AcqRel),
+            faults: self.scan_faults.swap(false, Ordering::AcqRel),
+        };
+        for _ in 0..self.raised.capacity() {
+            match self.raised.pop() {
+                Some(raised) => each(raised),
+                None => break,
+            }
+        }
+        scans
+    }
+
+    /// Control plane, before it looks at a fence that it took: the next signal raises again.
+    pub fn lower_fence(fence: &FenceSlot) {
+        fence.interrupt_pending.swap(false, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fence_table::FenceTable;
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    const GUEST: GuestId = GuestId(1);
+
+    fn is_readable(interrupts: &Interrupts) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let fd = interrupts.fd();
+        poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).unwrap() == 1
+    }
+
+    fn take(interrupts: &Interrupts) -> (Vec<Raised>, Scans) {
+        let mut taken = Vec::new();
+        let scans = interrupts.take(|raised| taken.push(raised));
+        (taken, scans)
+    }
+
+    #[test]
+    fn a_fence_is_raised_once_until_it_is_taken_and_then_again() {
+        let interrupts = Interrupts::new(4).unwrap();
+        let fences = FenceTable::new(1);
+        let fence = fences.slot(0).unwrap();
+        let raised = Raised::Fence { guest: GUEST, slot: 0 };
+        for _ in 0..2 {
+            assert!(!is_readable(&interrupts));
+            assert!(interrupts.raise_fence(GUEST, 0, fence));
+            for _ in 0..100 {
+                assert!(!interrupts.raise_fence(GUEST, 0, fence));
+            }
+            assert!(is_readable(&interrupts));
+            interrupts.acknowledge();
+            assert_eq!(take(&interrupts), (vec![raised], Scans::default()));
+            Interrupts::lower_fence(fence);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_as_a_scan() {
+        let interrupts = Interrupts::new(1).unwrap();
+        let fences = FenceTable::new(2);
+        assert!(interrupts.raise_fence(GUEST, 0, fences.slot(0).unwrap()));
+        assert!(interrupts.raise_fence(GUEST, 1, fences.slot(1).unwrap()));
+        interrupts.raise_fault(HwQueueId(5));
+        let (taken, scans) = take(&interrupts);
+        assert_eq!(taken, [Raised::Fence { guest: GUEST, slot: 0 }]);
+        assert_eq!(scans, Scans { quiesced: false, fences: true, faults: true });
+        // The fence that did not fit is not pending: it can be raised again.
+        assert!(interrupts.raise_fence(GUEST, 1, fences.slot(1).unwrap()));
+        assert_eq!(take(&interrupts).0, [Raised::Fence { guest: GUEST, slot: 1 }]);
+    }
+
+    #[test]
+    fn every_value_signaled_is_seen_after_some_take() {
+        // Engines signal as fast as they can; the taker must end up having seen the last value.
+        let interrupts = Interrupts::new(2).unwrap();
+        let fences = FenceTable::new(1);
+        let fence = fences.slot(0).unwrap();
+        let published = std::sync::atomic::AtomicU64::new(0);
+        let _ = fence.cell.monitor(0);
+        const LAST: u64 = 20_000;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for value in 1..=LAST {
+                    if fence.cell.signal(&published, value).unwrap().interrupt {
+                        interrupts.raise_fence(GUEST, 0, fence);
+                    }
+                }
+            });
+            let mut seen = 0;
+            while seen < LAST {
+                let fd = interrupts.fd();
+                poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).unwrap();
+                interrupts.acknowledge();
+                let scans = interrupts.take(|_| {
+                    Interrupts::lower_fence(fence);
+                    seen = seen.max(fence.cell.current());
+                });
+                if scans.fences {
+                    seen = seen.max(fence.cell.current());
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,69 @@
+//! Packets that only the 3D/compute node executes.
+
+use super::{BUFFER, Context, Cursor, Progress};
+use crate::gpu::mmu::{Access, check_range};
+use crate::gpu::violation::{Violation, aligned};
+use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::Opcode;
+use bellhop_protocol::packet::dispatch::{Dispatch, Kernel, xor_stream};
+
+const WORD: usize = size_of::<u64>();
+
+/// `DISPATCH`: begins a kernel.
+///
+/// # Errors
+/// `NOT_SUPPORTED_BY_NODE`, or what the kernel has against its arguments.
+pub fn dispatch(context: &Context<'_>, packet: &Dispatch) -> Result<XorStream, Violation> {
+    if context.engine_type != EngineType::THREE_D {
+        let opcode = u64::from(Opcode::DISPATCH.0);
+        return Err(Violation::new(FaultReason::NOT_SUPPORTED_BY_NODE, opcode));
+    }
+    match packet.kernel() {
+        Kernel::XOR_STREAM => XorStream::new(packet),
+        Kernel(number) => {
+            Err(Violation::new(FaultReason::NOT_SUPPORTED_BY_NODE, u64::from(number)))
+        }
+    }
+}
+
+/// `XOR_STREAM` in progress.
+#[derive(Debug)]
+pub struct XorStream {
+    source: u64,
+    destination: u64,
+    key: u64,
+    cursor: Cursor,
+}
+
+impl XorStream {
+    fn new(packet: &Dispatch) -> Result<Self, Violation> {
+        for value in [packet.source, packet.destination, packet.length] {
+            aligned(value, WORD as u64)?;
+        }
+        check_range(packet.source, packet.length)?;
+        check_range(packet.destination, packet.length)?;
+        Ok(Self {
+            source: packet.source,
+            destination: packet.destination,
+            key: packet.parameter,
+            cursor: Cursor::new(packet.length),
+        })
+    }
+
+    /// See `Operation::step`. All ends being multiples of 8, steps are whole words.
+    pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
+        let Some(next) = self.cursor.next(limit.min(BUFFER)) else { return Ok(Progress::Finished) };
+        let done = self.cursor.done;
+        let source = context.mmu.run(self.source + done, next, Access::Read)?;
+        let destination = context.mmu.run(self.destination + done, source.len(), Access::Write)?;
+        let buffer = &mut context.scratch.first[..destination.len()];
+        source.copy_to(buffer);
+        let (words, _) = buffer.as_chunks_mut::<WORD>();
+        for (word, index) in words.iter_mut().zip(done / WORD as u64..) {
+            *word = (u64::from_le_bytes(*word) ^ xor_stream(self.key, index)).to_le_bytes();
+        }
+        destination.copy_from(buffer);
+        Ok(self.cursor.advance(destination.len()))
+    }
+}

@@ -1,0 +1,73 @@
+//! Packets on native fences: the context management processor's part.
+//!
+//! Source: native GPU fence object, "Conditional interrupt notification" and "Synchronization
+//! issues".
+
+use super::{Context, Outcome};
+use crate::gpu::violation::Violation;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence, WaitFence};
+
+/// What holds a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    slot: u32,
+    value: u64,
+}
+
+impl Wait {
+    /// Whether the queue can go on. If not, a signal of the fence will raise the engine's
+    /// attention.
+    ///
+    /// # Errors
+    /// `FENCE_NOT_OWNED`, also when the fence went while the queue waited.
+    pub fn is_over(&self, context: &Context<'_>) -> Result<bool, Violation> {
+        let fences = context.partition.fences();
+        fences.wait(self.slot, context.space, context.engine, self.value)
+    }
+}
+
+/// Makes `value` a fence's CurrentValue.
+///
+/// # Errors
+/// `FENCE_NOT_OWNED` or `FENCE_WENT_BACKWARDS`.
+#[inline]
+pub fn signal(context: &mut Context<'_>, slot: u32, value: u64) -> Result<(), Violation> {
+    let fence = context.partition.fences().owned(slot, context.space)?;
+    let published = context
+        .partition
+        .bar()
+        .fence(slot)
+        .ok_or(Violation::new(FaultReason::FENCE_NOT_OWNED, u64::from(slot)))?;
+    let signaled = fence
+        .cell
+        .signal(published, value)
+        .map_err(|error| Violation::new(FaultReason::FENCE_WENT_BACKWARDS, error.value))?;
+    context.chip.deliver(context.partition, slot, fence, signaled, context.tally);
+    Ok(())
+}
+
+/// `SIGNAL_FENCE`.
+#[inline]
+pub fn signal_fence(context: &mut Context<'_>, packet: &SignalFence) -> Result<Outcome, Violation> {
+    signal(context, packet.slot(), packet.value)?;
+    Ok(Outcome::Done)
+}
+
+/// `WAIT_FENCE`.
+pub fn wait_fence(context: &mut Context<'_>, packet: &WaitFence) -> Result<Outcome, Violation> {
+    let wait = Wait { slot: packet.slot(), value: packet.value };
+    Ok(if wait.is_over(context)? { Outcome::Done } else { Outcome::Hold(wait) })
+}
+
+/// `CONDITIONAL_INTERRUPT`.
+pub fn conditional_interrupt(
+    context: &mut Context<'_>,
+    packet: &ConditionalInterrupt,
+) -> Result<Outcome, Violation> {
+    let slot = packet.slot();
+    let fence = context.partition.fences().owned(slot, context.space)?;
+    let signaled = fence.cell.evaluate();
+    context.chip.deliver(context.partition, slot, fence, signaled, context.tally);
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,227 @@
+//! Packets that move, make or look at bytes.
+//!
+//! Addresses and lengths are checked when a packet begins; that its pages are mapped, only when
+//! it gets to them.
+
+use super::{BUFFER, Context, Cursor, Outcome, Progress};
+use crate::gpu::mmu::{Access, check_range};
+use crate::gpu::violation::{Violation, aligned};
+use bellhop_protocol::packet::transfer::{
+    COMPARE_EQUAL, Compare, Copy, Fill, Hash, Timestamp, WriteData,
+};
+use std::sync::atomic::Ordering;
+use xxhash_rust::xxh64::Xxh64;
+
+const WORD: u64 = size_of::<u64>() as u64;
+
+/// Checks where a 64-bit result goes.
+fn check_result(gpu_va: u64) -> Result<(), Violation> {
+    aligned(gpu_va, WORD)?;
+    check_range(gpu_va, WORD)
+}
+
+/// Writes a 64-bit result.
+fn write_result(context: &mut Context<'_>, gpu_va: u64, value: u64) -> Result<(), Violation> {
+    // Release, so that a guest that polls the word sees what was written before it.
+    context.mmu.word(gpu_va, Access::Write)?.store(value, Ordering::Release);
+    Ok(())
+}
+
+/// `WRITE_DATA`.
+pub fn write_data(
+    context: &mut Context<'_>,
+    packet: &WriteData,
+    data: &[u8],
+) -> Result<Outcome, Violation> {
+    check_range(packet.destination, data.len() as u64)?;
+    context.mmu.write(packet.destination, data)?;
+    Ok(Outcome::Done)
+}
+
+/// `TIMESTAMP`.
+pub fn timestamp(context: &mut Context<'_>, packet: &Timestamp) -> Result<Outcome, Violation> {
+    check_result(packet.destination)?;
+    let now = context.chip.now();
+    write_result(context, packet.destination, now)?;
+    Ok(Outcome::Done)
+}
+
+/// A `FILL` in progress.
+#[derive(Debug)]
+pub struct Filling {
+    destination: u64,
+    pattern: [u8; 4],
+    cursor: Cursor,
+}
+
+impl Filling {
+    /// Begins.
+    ///
+    /// # Errors
+    /// `MISALIGNED` or `ADDRESS_OUT_OF_RANGE`.
+    pub fn new(packet: &Fill) -> Result<Self, Violation> {
+        aligned(packet.destination, 4)?;
+        aligned(packet.length, 4)?;
+        check_range(packet.destination, packet.length)?;
+        Ok(Self {
+            destination: packet.destination,
+            pattern: packet.header.argument.to_le_bytes(),
+            cursor: Cursor::new(packet.length),
+        })
+    }
+
+    /// See `Operation::step`.
+    pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
+        let Some(next) = self.cursor.next(limit) else { return Ok(Progress::Finished) };
+        let run = context.mmu.run(self.destination + self.cursor.done, next, Access::Write)?;
+        // All ends are multiples of 4, so that each run begins with the pattern's first byte.
+        let buffer = &mut context.scratch.first[..run.len().min(BUFFER)];
+        let (words, _) = buffer.as_chunks_mut();
+        words.fill(self.pattern);
+        let mut filled = 0;
+        while let Ok(rest) = run.offset(filled)
+            && !rest.is_empty()
+        {
+            rest.copy_from(buffer);
+            filled += buffer.len().min(rest.len());
+        }
+        Ok(self.cursor.advance(filled))
+    }
+}
+
+/// A `COPY` in progress.
+#[derive(Debug)]
+pub struct Copying {
+    source: u64,
+    destination: u64,
+    cursor: Cursor,
+}
+
+impl Copying {
+    /// Begins.
+    ///
+    /// # Errors
+    /// `ADDRESS_OUT_OF_RANGE`.
+    pub fn new(packet: &Copy) -> Result<Self, Violation> {
+        check_range(packet.source, packet.length)?;
+        check_range(packet.destination, packet.length)?;
+        Ok(Self {
+            source: packet.source,
+            destination: packet.destination,
+            cursor: Cursor::new(packet.length),
+        })
+    }
+
+    /// See `Operation::step`.
+    pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
+        let Some(next) = self.cursor.next(limit) else { return Ok(Progress::Finished) };
+        let done = self.cursor.done;
+        let source = context.mmu.run(self.source + done, next, Access::Read)?;
+        let destination = context.mmu.run(self.destination + done, source.len(), Access::Write)?;
+        // Copies as much as fits into the shorter, which is the destination.
+        source.copy_to_volatile_slice(destination);
+        Ok(self.cursor.advance(destination.len()))
+    }
+}
+
+/// A `COMPARE` in progress.
+#[derive(Debug)]
+pub struct Comparison {
+    left: u64,
+    right: u64,
+    result: u64,
+    verdict: u64,
+    cursor: Cursor,
+}
+
+impl Comparison {
+    /// Begins.
+    ///
+    /// # Errors
+    /// `MISALIGNED` or `ADDRESS_OUT_OF_RANGE`.
+    pub fn new(packet: &Compare) -> Result<Self, Violation> {
+        check_result(packet.result)?;
+        check_range(packet.left, packet.length)?;
+        check_range(packet.right, packet.length)?;
+        Ok(Self {
+            left: packet.left,
+            right: packet.right,
+            result: packet.result,
+            verdict: COMPARE_EQUAL,
+            cursor: Cursor::new(packet.length),
+        })
+    }
+
+    /// See `Operation::step`.
+    pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
+        let Some(next) = self.cursor.next(limit.min(BUFFER)) else {
+            write_result(context, self.result, self.verdict)?;
+            return Ok(Progress::Finished);
+        };
+        let done = self.cursor.done;
+        let left = context.mmu.run(self.left + done, next, Access::Read)?;
+        let right = context.mmu.run(self.right + done, left.len(), Access::Read)?;
+        let length = right.len();
+        let first = &mut context.scratch.first[..length];
+        let second = &mut context.scratch.second[..length];
+        left.copy_to(first);
+        right.copy_to(second);
+        // Equal is the common case, and comparing slices is the fast way to see it.
+        if first != second
+            && let Some(offset) = first.iter().zip(&*second).position(|(left, right)| left != right)
+        {
+            self.verdict = done + offset as u64;
+            self.cursor.finish();
+            return Ok(Progress::Moved(length));
+        }
+        Ok(self.cursor.advance(length))
+    }
+}
+
+/// A `HASH` in progress.
+#[derive(Debug)]
+pub struct Hashing {
+    source: u64,
+    result: u64,
+    state: XxHash,
+    cursor: Cursor,
+}
+
+/// XXH64's state, which has no `Debug` of its own.
+struct XxHash(Xxh64);
+
+impl std::fmt::Debug for XxHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "XxHash({:#x})", self.0.digest())
+    }
+}
+
+impl Hashing {
+    /// Begins.
+    ///
+    /// # Errors
+    /// `MISALIGNED` or `ADDRESS_OUT_OF_RANGE`.
+    pub fn new(packet: &Hash) -> Result<Self, Violation> {
+        check_result(packet.result)?;
+        check_range(packet.source, packet.length)?;
+        Ok(Self {
+            source: packet.source,
+            result: packet.result,
+            state: XxHash(Xxh64::new(packet.seed)),
+            cursor: Cursor::new(packet.length),
+        })
+    }
+
+    /// See `Operation::step`.
+    pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
+        let Some(next) = self.cursor.next(limit.min(BUFFER)) else {
+            write_result(context, self.result, self.state.0.digest())?;
+            return Ok(Progress::Finished);
+        };
+        let run = context.mmu.run(self.source + self.cursor.done, next, Access::Read)?;
+        let buffer = &mut context.scratch.first[..run.len()];
+        run.copy_to(buffer);
+        self.state.0.update(buffer);
+        Ok(self.cursor.advance(run.len()))
+    }
+}

@@ -1,0 +1,90 @@
+//! The control plane's books: which guests, address spaces and queues there are, and which
+//! doorbell watches which.
+
+use super::chip::{Chip, attention};
+use super::hw_queue::HwQueue;
+use super::page_table::AddressSpace;
+use super::partition::Partition;
+use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId, HwQueueId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Everything by its id.
+#[derive(Debug)]
+pub struct Registry {
+    /// The guests.
+    pub guests: HashMap<GuestId, Arc<Partition>>,
+    /// Their address spaces.
+    pub spaces: HashMap<AddressSpaceId, (GuestId, Arc<AddressSpace>)>,
+    /// Their queues.
+    pub queues: HashMap<HwQueueId, Arc<HwQueue>>,
+    /// What each physical doorbell watches.
+    doorbells: Vec<Option<Arc<HwQueue>>>,
+    last_id: u64,
+}
+
+impl Registry {
+    /// Nobody yet.
+    pub fn new(physical_doorbells: u32) -> Self {
+        Self {
+            guests: HashMap::new(),
+            spaces: HashMap::new(),
+            queues: HashMap::new(),
+            doorbells: (0..physical_doorbells).map(|_| None).collect(),
+            last_id: 0,
+        }
+    }
+
+    /// A number that was no id before, and not 0.
+    pub fn new_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Makes a physical doorbell watch a queue's page, or nothing. False when there is no such
+    /// doorbell.
+    pub fn set_watch(&mut self, chip: &Chip, doorbell: u32, queue: Option<Arc<HwQueue>>) -> bool {
+        let Some(watched) = self.doorbells.get_mut(doorbell as usize) else { return false };
+        let engines = [watched.as_ref(), queue.as_ref()].map(|q| q.map(|queue| queue.engine));
+        *watched = queue;
+        let [before, after] = engines;
+        for engine in before.into_iter().chain(after.filter(|_| after != before)) {
+            self.publish_watch_list(chip, engine);
+        }
+        true
+    }
+
+    /// Forgets a queue, and makes no doorbell watch it. Its engine still knows it for a while.
+    pub fn remove_queue(&mut self, chip: &Chip, queue: HwQueueId) -> bool {
+        let Some(queue) = self.queues.remove(&queue) else { return false };
+        queue.destroy();
+        let mut was_watched = false;
+        for watched in &mut self.doorbells {
+            was_watched |= watched.take_if(|watched| watched.id == queue.id).is_some();
+        }
+        if was_watched {
+            self.publish_watch_list(chip, queue.engine);
+        }
+        true
+    }
+
+    /// Tells an engine which doorbells it watches.
+    fn publish_watch_list(&self, chip: &Chip, engine: u32) {
+        let Some(port) = chip.engines.get(engine as usize) else { return };
+        let watched = self.doorbells.iter().flatten();
+        let list = watched.filter(|queue| queue.engine == engine).cloned().collect();
+        // Before raising: the engine loads it after it took the attention.
+        port.watch_list.store(Arc::new(list));
+        port.raise(attention::WATCH_LIST);
+    }
+
+    /// Forgets a guest and whatever is left of it.
+    pub fn remove_guest(&mut self, chip: &Chip, guest: GuestId) {
+        let queues = self.queues.values().filter(|queue| queue.partition.id() == guest);
+        for queue in queues.map(|queue| queue.id).collect::<Vec<_>>() {
+            self.remove_queue(chip, queue);
+        }
+        self.spaces.retain(|_, (owner, _)| *owner != guest);
+        self.guests.remove(&guest);
+    }
+}

@@ -1,0 +1,197 @@
+//! An engine's run list: which queues it knows, and which of them have something to do.
+//!
+//! Only the engine touches it. Taking a queue onto the list may allocate; giving turns does not.
+//!
+//! Source: user-mode work submission, "Hardware context suspension" (the HW scheduler's list).
+
+use super::address_map::AddressMap;
+use super::command_processor::{Execution, Ring};
+use super::hw_queue::HwQueue;
+use bellhop_host_kmd::hardware::RingBinding;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Where a queue stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    /// It has nothing to do.
+    Idle,
+    /// It is in line for a turn.
+    Runnable,
+    /// It waits for a fence.
+    Blocked,
+    /// It is not executed any more.
+    Dead,
+}
+
+/// A queue on the list.
+#[derive(Debug)]
+pub struct Entry {
+    /// The queue.
+    pub queue: Arc<HwQueue>,
+    /// Its guest's memory, as of the last quiesce.
+    pub memory: Arc<AddressMap>,
+    /// How far it got.
+    pub execution: Execution,
+    /// The value that its doorbell had last.
+    pub last_rung: u64,
+    condition: Condition,
+}
+
+impl Entry {
+    fn new(queue: &Arc<HwQueue>) -> Self {
+        let mut entry = Self {
+            queue: Arc::clone(queue),
+            memory: queue.partition.memory(),
+            execution: Execution::new(),
+            last_rung: 0,
+            condition: Condition::Idle,
+        };
+        entry.refresh_ring();
+        entry
+    }
+
+    /// Takes over another ring, or that there is none. Whatever of the old ring was begun is
+    /// dropped: its owner took it away.
+    pub fn refresh_ring(&mut self) {
+        let bound = self.queue.ring.load_full();
+        let unchanged = match &bound {
+            Some(bound) => self.has_ring(bound),
+            None => self.execution.ring.is_none(),
+        };
+        if unchanged || self.is_dead() {
+            return;
+        }
+        if self.execution.ring.is_some() {
+            self.execution = Execution::new();
+        }
+        self.execution.ring = bound.map(Ring::new);
+        self.last_rung = 0;
+    }
+
+    /// Whether this is the ring that the queue has now.
+    pub fn has_ring(&self, binding: &Arc<RingBinding>) -> bool {
+        self.execution.ring.as_ref().is_some_and(|ring| Arc::ptr_eq(&ring.binding, binding))
+    }
+
+    /// Whether the queue is not executed any more.
+    pub fn is_dead(&self) -> bool {
+        self.condition == Condition::Dead
+    }
+
+    /// Nothing of the queue is executed from now on.
+    pub fn kill(&mut self) {
+        self.condition = Condition::Dead;
+        self.execution = Execution::new();
+    }
+}
+
+/// The list.
+#[derive(Debug, Default)]
+pub struct RunList {
+    /// By index; an index is in use until its queue is forgotten.
+    entries: Vec<Option<Box<Entry>>>,
+    free: Vec<u32>,
+    /// Who is in line, each at most once, because of its condition.
+    runnable: VecDeque<u32>,
+    blocked: Vec<u32>,
+}
+
+impl RunList {
+    /// The index of a queue, which is taken onto the list if it is not there; `None` when it is
+    /// destroyed.
+    pub fn index_of(&mut self, queue: &Arc<HwQueue>) -> Option<u32> {
+        if let Some(index) = queue.run_list_index() {
+            return self.get(index).map(|_| index);
+        }
+        if queue.is_destroyed() {
+            return None;
+        }
+        let entry = Some(Box::new(Entry::new(queue)));
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                let index = u32::try_from(self.entries.len()).ok()?;
+                self.entries.push(None);
+                // Room for all of them, so that no turn has to allocate.
+                let count = self.entries.len();
+                self.runnable.reserve(count - self.runnable.len());
+                self.blocked.reserve(count - self.blocked.len());
+                index
+            }
+        };
+        *self.entries.get_mut(index as usize)? = entry;
+        queue.set_run_list_index(index);
+        Some(index)
+    }
+
+    /// A queue on the list.
+    #[inline]
+    pub fn get(&mut self, index: u32) -> Option<&mut Entry> {
+        self.entries.get_mut(index as usize)?.as_deref_mut()
+    }
+
+    /// Whether some queue is in line.
+    #[inline]
+    pub fn is_runnable(&self) -> bool {
+        !self.runnable.is_empty()
+    }
+
+    /// Puts an idle queue in line.
+    #[inline]
+    pub fn make_runnable(&mut self, index: u32) {
+        self.change(index, Condition::Idle, Condition::Runnable);
+    }
+
+    /// Takes the queue whose turn it is out of line. It is idle then, until it is said otherwise.
+    #[inline]
+    pub fn next(&mut self) -> Option<u32> {
+        let index = self.runnable.pop_front()?;
+        self.change(index, Condition::Runnable, Condition::Idle);
+        Some(index)
+    }
+
+    /// The queue, which just had its turn, waits for a fence.
+    pub fn block(&mut self, index: u32) {
+        self.change(index, Condition::Idle, Condition::Blocked);
+    }
+
+    /// Puts all queues that wait for fences in line again: each looks at its fence first.
+    pub fn unblock_all(&mut self) {
+        while let Some(index) = self.blocked.pop() {
+            self.change(index, Condition::Blocked, Condition::Runnable);
+        }
+    }
+
+    #[inline]
+    fn change(&mut self, index: u32, from: Condition, to: Condition) {
+        let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
+        if entry.condition != from {
+            return;
+        }
+        entry.condition = to;
+        match to {
+            Condition::Runnable => self.runnable.push_back(index),
+            Condition::Blocked => self.blocked.push(index),
+            Condition::Idle | Condition::Dead => {}
+        }
+    }
+
+    /// Forgets destroyed queues, and brings the others up to date with what their owners changed.
+    pub fn quiesce(&mut self) {
+        for (entry, index) in self.entries.iter_mut().zip(0..) {
+            if entry.as_ref().is_some_and(|entry| entry.queue.is_destroyed()) {
+                *entry = None;
+                self.free.push(index);
+            } else if let Some(entry) = entry {
+                entry.memory = entry.queue.partition.memory();
+                entry.refresh_ring();
+            }
+        }
+        // Before an index is used again, nobody may stand in line under it.
+        let entries = &self.entries;
+        let is_listed = |index: &u32| matches!(entries.get(*index as usize), Some(Some(_)));
+        self.runnable.retain(is_listed);
+        self.blocked.retain(is_listed);
+    }
+}

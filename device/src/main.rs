@@ -1,0 +1,7 @@
+//! `bellhopd`: serves virtual GPUs over vhost-user.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    bellhop_device::service::cli::main(std::env::args_os())
+}

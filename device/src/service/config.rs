@@ -1,0 +1,203 @@
+//! What `bellhopd` is configured with: a TOML file, every key optional.
+
+use crate::gpu::GpuConfig;
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::bar::BarLayout;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+/// Why a configuration cannot be used. One line, which says what to change.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read configuration {path}: {source}; name a readable file with --config")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is not TOML, or has a key or a type that does not exist here.
+    #[error("configuration {path}, line {line}: {message}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A value is outside its range.
+    #[error("configuration: {key} is {value}; it must be {expected}")]
+    Range {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: u64,
+        /// What it may be.
+        expected: &'static str,
+    },
+}
+
+/// The whole configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The adapter that all guests share.
+    pub adapter: AdapterConfig,
+    /// What each guest gets of it.
+    pub guest: GuestConfig,
+    /// What is logged.
+    pub log: LogConfig,
+}
+
+/// The adapter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdapterConfig {
+    /// Copy nodes (SDMA) beside the one 3D/compute node, 1 to 8. Each is a thread.
+    pub copy_nodes: u32,
+    /// Physical doorbells that all guests share, 1 to 65,536.
+    pub physical_doorbells: u32,
+    /// How long an engine looks for more work before it sleeps, in microseconds; 0 to 1,000,000.
+    pub spin_us: u64,
+    /// Memory for page tables in MiB, 1 to 4,096. 1 MiB maps about 500 MiB.
+    pub page_table_mib: u64,
+}
+
+/// One guest's share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GuestConfig {
+    /// Doorbells, and with that HW queues for user-mode submission, 1 to 16,384.
+    pub doorbells: u32,
+    /// Native fences, those of HW queues included, 1 to 65,536.
+    pub fences: u32,
+    /// CPU-visible local memory in MiB, 1 to 65,536.
+    pub local_memory_mib: u64,
+}
+
+/// The log, which goes to standard error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogConfig {
+    /// A filter as `tracing-subscriber` reads it, such as `info` or `bellhop_device=debug`. The
+    /// environment variable `BELLHOP_LOG` comes before it.
+    pub filter: String,
+}
+
+impl Default for AdapterConfig {
+    fn default() -> Self {
+        Self { copy_nodes: 2, physical_doorbells: 64, spin_us: 50, page_table_mib: 64 }
+    }
+}
+
+impl Default for GuestConfig {
+    fn default() -> Self {
+        Self { doorbells: 1024, fences: 4096, local_memory_mib: 64 }
+    }
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self { filter: "info".into() }
+    }
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let config: Self = toml::from_str(&text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            let line = 1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
+            let message = error.message().replace('\n', "; ");
+            ConfigError::Parse { path: path.to_owned(), line, message }
+        })?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        let check = |key, value: u64, range: std::ops::RangeInclusive<u64>, expected| {
+            if range.contains(&value) {
+                return Ok(());
+            }
+            Err(ConfigError::Range { key, value, expected })
+        };
+        let Self { adapter, guest, .. } = self;
+        check("adapter.copy_nodes", adapter.copy_nodes.into(), 1..=8, "1 to 8")?;
+        let doorbells = u64::from(adapter.physical_doorbells);
+        check("adapter.physical_doorbells", doorbells, 1..=65_536, "1 to 65536")?;
+        check("adapter.spin_us", adapter.spin_us, 0..=1_000_000, "0 to 1000000")?;
+        check("adapter.page_table_mib", adapter.page_table_mib, 1..=4096, "1 to 4096")?;
+        check("guest.doorbells", guest.doorbells.into(), 1..=16_384, "1 to 16384")?;
+        check("guest.fences", guest.fences.into(), 1..=65_536, "1 to 65536")?;
+        check("guest.local_memory_mib", guest.local_memory_mib, 1..=65_536, "1 to 65536")
+    }
+
+    /// The GPU that this configuration asks for.
+    #[must_use]
+    pub fn gpu(&self) -> GpuConfig {
+        GpuConfig {
+            copy_engines: self.adapter.copy_nodes,
+            physical_doorbells: self.adapter.physical_doorbells,
+            spin: Duration::from_micros(self.adapter.spin_us),
+            page_table_pages: (self.adapter.page_table_mib * MIB / PAGE_SIZE) as u32,
+        }
+    }
+
+    /// The BAR that this configuration gives each guest.
+    #[must_use]
+    pub fn bar(&self) -> BarLayout {
+        BarLayout {
+            doorbell_count: self.guest.doorbells,
+            fence_count: self.guest.fences,
+            local_memory: self.guest.local_memory_mib * MIB,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Result<Config, ConfigError> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bellhopd.toml");
+        std::fs::write(&path, text).unwrap();
+        Config::load(&path)
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        assert_eq!(load("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_line() {
+        let error = load("[adapter]\ncopy_nodes = 1\nfrequency = 3\n").unwrap_err().to_string();
+        assert!(error.contains("line 3") && error.contains("frequency"), "{error}");
+        assert!(!error.contains('\n'));
+    }
+
+    #[test]
+    fn a_value_outside_its_range_is_refused_with_the_range() {
+        let error = load("[guest]\nlocal_memory_mib = 0\n").unwrap_err().to_string();
+        assert!(error.contains("guest.local_memory_mib is 0") && error.contains("1 to 65536"));
+    }
+
+    #[test]
+    fn a_missing_file_says_how_to_name_one() {
+        let error = Config::load(Path::new("/nonexistent/bellhopd.toml")).unwrap_err();
+        assert!(error.to_string().contains("--config"));
+    }
+}

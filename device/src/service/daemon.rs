@@ -1,0 +1,173 @@
+//! The daemon's life: engines, control plane, one server for each socket, and their end.
+
+use super::config::Config;
+use super::readable::Readable;
+use super::socket::Endpoint;
+use crate::gpu::Gpu;
+use crate::vhost::backend::{GuestBackend, Host};
+use anyhow::Context;
+use bellhop_host_kmd::actor::{self, KernelHandle};
+use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tracing::{debug, info, warn};
+use vhost::vhost_user::Listener;
+use vhost_user_backend::{ShutdownHandle, VhostUserDaemon};
+use vm_memory::{GuestMemoryAtomic, GuestMemoryMmap};
+
+/// Serves the endpoints until SIGTERM or SIGINT, or until every guest that could come has gone.
+///
+/// # Errors
+/// When the engines cannot be started or a socket cannot be watched.
+pub fn run(config: &Config, endpoints: Vec<Endpoint>) -> anyhow::Result<()> {
+    let gpu = Gpu::start(config.gpu()).context("cannot start the engines")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the control plane")?;
+    runtime.block_on(serve(config, gpu, endpoints))
+}
+
+async fn serve(config: &Config, gpu: Arc<Gpu>, endpoints: Vec<Endpoint>) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for SIGINT")?;
+    let (kernel, mailbox) = actor::channel();
+    let control_plane =
+        tokio::spawn(actor::run(Kernel::new(gpu.clone(), Limits::default()), mailbox));
+    let interrupts = tokio::spawn(forward_interrupts(gpu.clone(), kernel.clone()));
+    let host = Host { gpu, kernel, bar: config.bar() };
+
+    let (stop, stopped) = watch::channel(false);
+    let mut servers = JoinSet::new();
+    for endpoint in endpoints {
+        servers.spawn(serve_endpoint(host.clone(), endpoint, stopped.clone()));
+    }
+    info!(sockets = servers.len(), "ready");
+    let result = loop {
+        tokio::select! {
+            _ = terminate.recv() => break Ok(()),
+            _ = interrupt.recv() => break Ok(()),
+            ended = servers.join_next() => match ended {
+                Some(Ok(Ok(()))) => {}
+                Some(Ok(Err(error))) => break Err(error),
+                Some(Err(error)) => break Err(error).context("a server ended"),
+                None => break Ok(()),
+            },
+        }
+    };
+    info!("stopping");
+    // Every server has a receiver of its own; there is none only when all have ended.
+    let _ = stop.send(true);
+    while servers.join_next().await.is_some() {}
+    interrupts.abort();
+    control_plane.abort();
+    result
+}
+
+/// Tells the kernel when the hardware has interrupts.
+async fn forward_interrupts(gpu: Arc<Gpu>, kernel: KernelHandle) -> anyhow::Result<()> {
+    let raised = Readable::watch(gpu.interrupt_fd()).context("interrupt event")?;
+    loop {
+        raised.readable().await.context("interrupt event")?;
+        // Acknowledge before taking, so that what comes in between is announced again.
+        gpu.acknowledge_interrupt();
+        kernel.interrupt();
+    }
+}
+
+/// Serves one guest after another.
+async fn serve_endpoint(
+    host: Host,
+    endpoint: Endpoint,
+    mut stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let arrivals = Readable::watch(&endpoint.listener).context("cannot watch a socket")?;
+    let mut listener = Listener::from(endpoint.listener.try_clone()?);
+    loop {
+        tokio::select! {
+            ready = arrivals.readable() => ready.context("cannot watch a socket")?,
+            _ = stopped.changed() => return Ok(()),
+        }
+        let connection = Arc::new(Connection::default());
+        let (host, current) = (host.clone(), connection.clone());
+        // vhost-user-backend blocks its caller for as long as the guest stays.
+        let mut serving = tokio::task::spawn_blocking(move || {
+            let ended = current.serve(host, &mut listener);
+            (listener, ended)
+        });
+        let (returned, ended) = tokio::select! {
+            served = &mut serving => served.context("serving a guest")?,
+            _ = stopped.changed() => {
+                connection.shut_down();
+                let (_, ended) = serving.await.context("serving a guest")?;
+                debug!(?ended, "connection shut down");
+                return Ok(());
+            }
+        };
+        listener = returned;
+        match ended {
+            Ok(()) => debug!("connection closed"),
+            Err(error) => warn!(%error, "connection ended"),
+        }
+        if endpoint.single {
+            return Ok(());
+        }
+    }
+}
+
+/// A connection that can be ended from another thread, before it is made and after.
+#[derive(Default)]
+struct Connection {
+    state: Mutex<ConnectionState>,
+}
+
+#[derive(Default)]
+enum ConnectionState {
+    #[default]
+    New,
+    Serving(ShutdownHandle),
+    ShutDown,
+}
+
+impl Connection {
+    fn serve(&self, host: Host, listener: &mut Listener) -> Result<(), vhost_user_backend::Error> {
+        let backend = GuestBackend::new(host);
+        let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
+        let mut daemon = VhostUserDaemon::new("vhost-user".into(), backend.clone(), memory)?;
+        daemon.start(listener)?;
+        if self.is_wanted(daemon.shutdown_handle()) {
+            info!("front end connected");
+        } else {
+            daemon.request_shutdown();
+        }
+        let result = daemon.wait();
+        backend.stop();
+        use vhost::vhost_user::Error::{Disconnected, PartialMessage};
+        match result {
+            // How a front end that ends, or is killed, goes.
+            Err(vhost_user_backend::Error::HandleRequest(Disconnected | PartialMessage)) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn is_wanted(&self, handle: Option<ShutdownHandle>) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*state, handle) {
+            (ConnectionState::New, Some(handle)) => {
+                *state = ConnectionState::Serving(handle);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn shut_down(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *state, ConnectionState::ShutDown);
+        if let ConnectionState::Serving(handle) = before {
+            handle.shutdown();
+        }
+    }
+}

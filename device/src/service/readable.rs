@@ -1,0 +1,35 @@
+//! Waiting until a descriptor is readable.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// A descriptor that the runtime watches.
+pub(super) struct Readable(AsyncFd<OwnedFd>);
+
+impl Readable {
+    /// Watches a duplicate of `descriptor`.
+    pub(super) fn watch(descriptor: impl AsFd) -> io::Result<Self> {
+        let duplicate = descriptor.as_fd().try_clone_to_owned()?;
+        // SAFETY: an `OwnedFd` is open and names the same description until it is dropped, its
+        // `as_raw_fd` always returns that descriptor, and the `AsyncFd` owns it and never gives
+        // it out.
+        #[expect(unsafe_code, reason = "the one safe way was deprecated; OwnedFd upholds the rest")]
+        let registered = unsafe { AsyncFd::register_with_interest(duplicate, Interest::READABLE) };
+        registered.map(Self).map_err(|error| error.into_parts().1)
+    }
+
+    /// Waits until it is readable; returns at once for as long as it stays so.
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        loop {
+            // The runtime only tells of changes: one may be left over that another wait has taken.
+            let mut now = [PollFd::new(self.0.get_ref(), PollFlags::IN)];
+            if poll(&mut now, Some(&Timespec::default()))? > 0 {
+                return Ok(());
+            }
+            self.0.readable().await?.clear_ready();
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The vhost-user back end of one guest.
+
+use super::exit::ExitEvent;
+use super::port::{KernelPort, QueuePort};
+use crate::gpu::Gpu;
+use bellhop_host_kmd::actor::KernelHandle;
+use bellhop_host_kmd::hardware::{GuestId, Hardware};
+use bellhop_host_kmd::port::GuestResources;
+use bellhop_protocol::bar::BarLayout;
+use bellhop_protocol::config::{
+    BAR_SHMID, CONFIG_MAGIC, CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, MAX_QUEUE_SIZE, QUEUE_COUNT,
+};
+use bellhop_protocol::features::{Features, Version};
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use tracing::{debug, error, info, warn};
+use vhost::vhost_user::message::{
+    VHOST_USER_CONFIG_SIZE, VhostUserMMap, VhostUserMMapFlags, VhostUserProtocolFeatures,
+    VhostUserShMemConfig, VhostUserVirtioFeatures,
+};
+use vhost::vhost_user::{Backend, VhostUserFrontendReqHandler};
+use vhost_user_backend::{VhostUserBackend, VringMutex, VringT};
+use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
+use virtio_queue::QueueT;
+use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
+use vmm_sys_util::epoll::EventSet;
+use vmm_sys_util::event::{EventConsumer, EventNotifier};
+use zerocopy::IntoBytes;
+
+/// What a guest is attached to.
+#[derive(Clone)]
+pub struct Host {
+    /// The GPU that executes its work.
+    pub gpu: Arc<Gpu>,
+    /// The kernel that answers its requests.
+    pub kernel: KernelHandle,
+    /// What every guest's BAR looks like.
+    pub bar: BarLayout,
+}
+
+/// One guest's back end. It serves one connection.
+///
+/// A guest is *started* by its first request and *stopped* when the front end stops the control
+/// queue. Between the two, and only then, the BAR is mapped: QEMU does not survive a `SHMEM_MAP`
+/// at another time, nor one that is sent from within a callback.
+#[derive(Clone)]
+pub struct GuestBackend {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    host: Host,
+    exit: ExitEvent,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    memory: Option<GuestMemoryAtomic<GuestMemoryMmap>>,
+    front_end: Option<Backend>,
+    features: u64,
+    session: Session,
+    /// Counts stops, so that a mapping that ends after one is recognised as stale.
+    stops: u64,
+}
+
+#[derive(Default)]
+enum Session {
+    #[default]
+    Stopped,
+    /// The front end is asked to map the BAR.
+    Mapping(GuestId),
+    Running {
+        guest: GuestId,
+        port: Arc<QueuePort>,
+    },
+}
+
+impl GuestBackend {
+    /// A back end without a front end yet.
+    #[must_use]
+    pub fn new(host: Host) -> Self {
+        let shared = Shared { host, exit: ExitEvent::default(), state: Mutex::default() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Stops the guest, if it runs, and gives back everything it had. Returns when no engine can
+    /// reach its memory any more.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+}
+
+impl Shared {
+    /// No code panics while it holds the lock, so a poisoned state is whole.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn config(&self) -> ConfigSpace {
+        ConfigSpace {
+            magic: CONFIG_MAGIC,
+            version: Version::CURRENT,
+            node_count: self.host.gpu.nodes().len() as u32,
+            bar_size: self.host.bar.bar_size(),
+            doorbell_count: self.host.bar.doorbell_count,
+            fence_count: self.host.bar.fence_count,
+            reserved: [0; 4],
+        }
+    }
+
+    /// The first request is there: attaches the guest, mapping its BAR first where the front end
+    /// can.
+    fn start(self: &Arc<Self>, state: &mut State, vrings: &[VringMutex]) {
+        let (Some(memory), [control, events, ..]) = (state.memory.clone(), vrings) else {
+            warn!("the front end started a queue before it sent a memory table");
+            return;
+        };
+        let attached = self.host.gpu.attach_guest(self.host.bar, memory.memory().into_inner());
+        let guest = match attached {
+            Ok(guest) => guest,
+            Err(error) => {
+                error!(%error, "cannot make the guest's BAR; the guest gets no service");
+                return;
+            }
+        };
+        let port = Arc::new(QueuePort::new(memory, control.clone(), events.clone()));
+        state.session = Session::Mapping(guest);
+        match (state.front_end.clone(), self.host.gpu.bar_file(guest)) {
+            (Some(front_end), Some(file)) => {
+                let (shared, stops) = (Arc::clone(self), state.stops);
+                let spawned = thread::Builder::new().name("bar-mapper".into()).spawn(move || {
+                    let mapped = shared.map_bar(&front_end, &file);
+                    shared.run(guest, port, mapped, stops);
+                });
+                if let Err(error) = spawned {
+                    error!(%error, "cannot start the thread that maps the BAR");
+                    state.session = Session::Stopped;
+                    self.host.gpu.detach_guest(guest);
+                }
+            }
+            _ => self.run_locked(state, guest, port, false),
+        }
+    }
+
+    /// Asks the front end to map the whole BAR and waits for its answer.
+    fn map_bar(&self, front_end: &Backend, file: &File) -> bool {
+        let request = VhostUserMMap {
+            shmid: BAR_SHMID,
+            len: self.host.bar.bar_size(),
+            flags: VhostUserMMapFlags::WRITABLE.bits(),
+            ..Default::default()
+        };
+        match front_end.shmem_map(&request, file) {
+            Ok(_) => true,
+            Err(error) => {
+                warn!(%error, "the front end did not map the BAR; only kernel-mode submission is left");
+                false
+            }
+        }
+    }
+
+    fn run(&self, guest: GuestId, port: Arc<QueuePort>, bar_mapped: bool, stops: u64) {
+        let mut state = self.lock();
+        if state.stops == stops {
+            self.run_locked(&mut state, guest, port, bar_mapped);
+        }
+    }
+
+    fn run_locked(
+        &self,
+        state: &mut State,
+        guest: GuestId,
+        port: Arc<QueuePort>,
+        bar_mapped: bool,
+    ) {
+        let mut features = Features::from_bits_truncate(state.features);
+        if !bar_mapped {
+            // Doorbells are in the BAR.
+            features.remove(Features::USER_MODE_SUBMISSION);
+        }
+        info!(guest = guest.0, bar_mapped, %features, "guest attached");
+        let resources = GuestResources { bar: self.host.bar, bar_mapped, features };
+        self.host.kernel.attach(guest, resources, Box::new(KernelPort(Arc::clone(&port))));
+        port.take_requests(guest, &self.host.kernel);
+        state.session = Session::Running { guest, port };
+    }
+
+    fn stop(&self) {
+        let mut state = self.lock();
+        state.stops += 1;
+        match std::mem::take(&mut state.session) {
+            Session::Stopped => {}
+            Session::Mapping(guest) => self.host.gpu.detach_guest(guest),
+            Session::Running { guest, .. } => {
+                self.host.kernel.detach_blocking(guest);
+                self.host.gpu.detach_guest(guest);
+                info!(guest = guest.0, "guest detached");
+            }
+        }
+    }
+}
+
+/// Whether the queue runs and the driver has put something into it.
+fn has_work(vring: &VringMutex, memory: Option<&GuestMemoryAtomic<GuestMemoryMmap>>) -> bool {
+    let Some(memory) = memory else { return false };
+    let state = vring.get_ref();
+    let queue = state.get_queue();
+    queue.ready()
+        && queue
+            .avail_idx(&*memory.memory(), std::sync::atomic::Ordering::Acquire)
+            .is_ok_and(|available| available.0 != queue.next_avail())
+}
+
+impl VhostUserBackend for GuestBackend {
+    type Bitmap = ();
+    type Vring = VringMutex;
+
+    fn num_queues(&self) -> usize {
+        usize::from(QUEUE_COUNT)
+    }
+
+    fn max_queue_size(&self) -> usize {
+        usize::from(MAX_QUEUE_SIZE)
+    }
+
+    fn features(&self) -> u64 {
+        1 << VIRTIO_F_VERSION_1
+            | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
+            | Features::all().bits()
+    }
+
+    fn acked_features(&self, features: u64) {
+        self.shared.lock().features = features;
+    }
+
+    fn protocol_features(&self) -> VhostUserProtocolFeatures {
+        VhostUserProtocolFeatures::MQ
+            | VhostUserProtocolFeatures::CONFIG
+            | VhostUserProtocolFeatures::REPLY_ACK
+            | VhostUserProtocolFeatures::BACKEND_REQ
+            | VhostUserProtocolFeatures::BACKEND_SEND_FD
+            | VhostUserProtocolFeatures::SHMEM
+    }
+
+    fn set_event_idx(&self, _enabled: bool) {}
+
+    /// Reads beyond the configuration space give zeroes: a VMM may read as much as PCI allows,
+    /// and some do not survive a refusal.
+    fn get_config(&self, offset: u32, size: u32) -> Vec<u8> {
+        let mut config = self.shared.config().as_bytes().to_vec();
+        let end = u64::from(offset) + u64::from(size);
+        if end > u64::from(VHOST_USER_CONFIG_SIZE) {
+            return Vec::new();
+        }
+        let (offset, end) = (offset as usize, end as usize);
+        config.resize(config.len().max(end), 0);
+        config.drain(..offset);
+        config.truncate(size as usize);
+        config
+    }
+
+    fn set_config(&self, _offset: u32, _bytes: &[u8]) -> io::Result<()> {
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, "the configuration is read-only"))
+    }
+
+    fn update_memory(&self, memory: GuestMemoryAtomic<GuestMemoryMmap>) -> io::Result<()> {
+        let mut state = self.shared.lock();
+        if let Session::Mapping(guest) | Session::Running { guest, .. } = state.session {
+            self.shared.host.gpu.update_guest_memory(guest, memory.memory().into_inner());
+        }
+        state.memory = Some(memory);
+        Ok(())
+    }
+
+    fn set_backend_req_fd(&self, front_end: Backend) {
+        self.shared.lock().front_end = Some(front_end);
+    }
+
+    fn exit_event(&self, _thread_index: usize) -> Option<(EventConsumer, EventNotifier)> {
+        match self.shared.exit.create() {
+            Ok(pair) => Some(pair),
+            Err(error) => {
+                error!(%error, "cannot make the event that ends a vring worker");
+                None
+            }
+        }
+    }
+
+    fn stop_vring(&self, queue: u32) -> io::Result<()> {
+        if queue == u32::from(CONTROL_QUEUE) {
+            self.stop();
+        }
+        Ok(())
+    }
+
+    /// Never an error: that would end the worker, and with it the guest's service, over
+    /// something the guest did.
+    fn handle_event(
+        &self,
+        queue: u16,
+        _events: EventSet,
+        vrings: &[VringMutex],
+        _thread: usize,
+    ) -> io::Result<()> {
+        let mut state = self.shared.lock();
+        match (&state.session, queue) {
+            (Session::Running { guest, port }, CONTROL_QUEUE) => {
+                port.take_requests(*guest, &self.shared.host.kernel);
+            }
+            (Session::Running { port, .. }, EVENT_QUEUE) => port.deliver_events(),
+            (Session::Stopped, CONTROL_QUEUE) => {
+                // The event may be a spurious one at the start, or a late one after a stop.
+                if has_work(&vrings[0], state.memory.as_ref()) {
+                    self.shared.start(&mut state, vrings);
+                }
+            }
+            // A request that comes while the BAR is being mapped is taken after that.
+            (Session::Mapping(_) | Session::Stopped, _) | (Session::Running { .. }, _) => {
+                debug!(queue, "nothing to do yet");
+            }
+        }
+        Ok(())
+    }
+
+    fn get_shmem_config(&self) -> io::Result<VhostUserShMemConfig> {
+        Ok(VhostUserShMemConfig::new(1, &[self.shared.host.bar.bar_size()]))
+    }
+}

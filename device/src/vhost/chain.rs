@@ -1,0 +1,123 @@
+//! Reading a request out of a descriptor chain, and writing its reply back.
+//!
+//! The guest owns the descriptors and may change them at any time: each is read once, what it
+//! names is copied out, and nothing is looked at again.
+
+use bellhop_protocol::control::{MAX_REPLY_SIZE, MAX_REQUEST_SIZE, ReplyHeader};
+use bellhop_protocol::status::Status;
+use std::ops::Deref;
+use virtio_queue::DescriptorChain;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use zerocopy::IntoBytes;
+
+/// Most descriptors in a chain that carries a request or takes an event.
+const MAX_DESCRIPTORS: usize = 256;
+
+/// Why a descriptor chain carries no request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ChainError {
+    #[error(
+        "the descriptor chain from {head} does not end: it loops, or names a descriptor outside the table"
+    )]
+    Endless { head: u16 },
+    #[error("descriptor chain {head} has a readable descriptor behind a writable one")]
+    OutOfOrder { head: u16 },
+    #[error("the request is longer than {MAX_REQUEST_SIZE} bytes")]
+    TooLong,
+    #[error("the guest has no memory at {address:#x}")]
+    NoMemory { address: u64 },
+}
+
+impl ChainError {
+    /// The reply that tells the guest.
+    pub(super) fn reply(self) -> ReplyHeader {
+        let (status, detail) = match self {
+            Self::Endless { head } | Self::OutOfOrder { head } => {
+                (Status::INVALID_PARAMETER, u64::from(head))
+            }
+            Self::TooLong => (Status::INVALID_BUFFER_SIZE, MAX_REQUEST_SIZE as u64),
+            Self::NoMemory { address } => (Status::ACCESS_VIOLATION, address),
+        };
+        ReplyHeader { status, length: size_of::<ReplyHeader>() as u32, detail }
+    }
+}
+
+/// The writable part of a chain, with the head that gives it back to the guest.
+#[derive(Debug)]
+pub(super) struct WritablePart {
+    pub(super) head: u16,
+    buffers: Vec<(GuestAddress, usize)>,
+}
+
+impl WritablePart {
+    /// Writes as much of `bytes` as there is room for; returns how much the guest can read.
+    pub(super) fn write(&self, memory: &GuestMemoryMmap, bytes: &[u8]) -> u32 {
+        let mut rest = bytes;
+        for &(address, length) in &self.buffers {
+            let (now, later) = rest.split_at(length.min(rest.len()));
+            if memory.write_slice(now, address).is_err() {
+                break;
+            }
+            rest = later;
+        }
+        (bytes.len() - rest.len()) as u32
+    }
+}
+
+/// Takes a chain apart: its writable part, and the bytes of its readable part or why there are
+/// none.
+pub(super) fn read<M>(
+    memory: &GuestMemoryMmap,
+    mut chain: DescriptorChain<M>,
+) -> (WritablePart, Result<Vec<u8>, ChainError>)
+where
+    M: Deref<Target = GuestMemoryMmap>,
+{
+    let head = chain.head_index();
+    let mut writable = WritablePart { head, buffers: Vec::new() };
+    let mut room = 0;
+    let mut request = Vec::new();
+    let mut result = Ok(());
+    let mut ended = false;
+    for descriptor in chain.by_ref().take(MAX_DESCRIPTORS) {
+        ended = !descriptor.has_next();
+        let length = descriptor.len() as usize;
+        if descriptor.is_write_only() {
+            if room < MAX_REPLY_SIZE {
+                writable.buffers.push((descriptor.addr(), length));
+            }
+            room = usize::saturating_add(room, length);
+        } else if result.is_ok() {
+            result = match room {
+                0 => append(memory, &mut request, descriptor.addr(), length),
+                _ => Err(ChainError::OutOfOrder { head }),
+            };
+        }
+    }
+    if !ended {
+        result = Err(ChainError::Endless { head });
+    }
+    (writable, result.map(|()| request))
+}
+
+fn append(
+    memory: &GuestMemoryMmap,
+    request: &mut Vec<u8>,
+    address: GuestAddress,
+    length: usize,
+) -> Result<(), ChainError> {
+    let start = request.len();
+    if length > MAX_REQUEST_SIZE - start {
+        return Err(ChainError::TooLong);
+    }
+    request.resize(start + length, 0);
+    memory
+        .read_slice(&mut request[start..], address)
+        .map_err(|_| ChainError::NoMemory { address: address.0 })
+}
+
+/// A reply that is a header and nothing more.
+pub(super) fn bare_reply(status: Status, detail: u64) -> Vec<u8> {
+    let header = ReplyHeader { status, length: size_of::<ReplyHeader>() as u32, detail };
+    header.as_bytes().to_vec()
+}

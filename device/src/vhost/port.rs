@@ -1,0 +1,152 @@
+//! The two virtqueues of one guest, as the kernel and the backend use them.
+
+use super::chain::{self, WritablePart};
+use bellhop_host_kmd::actor::KernelHandle;
+use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::port::{GuestPort, RequestToken};
+use bellhop_protocol::event::Event;
+use bellhop_protocol::status::Status;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tracing::{debug, warn};
+use vhost_user_backend::{VringMutex, VringT};
+use virtio_queue::{QueueOwnedT, QueueT};
+use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
+use zerocopy::IntoBytes;
+
+/// Most events that wait for a guest to offer buffers: 2 MiB. A driver that follows the protocol
+/// never has more on their way than it has waits and HW queues; one that waits for events and takes
+/// none must not fill the host's memory.
+const MAX_UNDELIVERED: usize = 32 << 10;
+
+/// Requests on their way and events that wait for a buffer, of one guest.
+pub(super) struct QueuePort {
+    memory: GuestMemoryAtomic<GuestMemoryMmap>,
+    control: VringMutex,
+    events: VringMutex,
+    pending: Mutex<Pending>,
+    undelivered: Mutex<VecDeque<Event>>,
+}
+
+#[derive(Default)]
+struct Pending {
+    next: u64,
+    replies: HashMap<RequestToken, WritablePart>,
+}
+
+/// No code panics while it holds one of these locks, so what a poisoned one guards is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl QueuePort {
+    pub(super) fn new(
+        memory: GuestMemoryAtomic<GuestMemoryMmap>,
+        control: VringMutex,
+        events: VringMutex,
+    ) -> Self {
+        Self { memory, control, events, pending: Mutex::default(), undelivered: Mutex::default() }
+    }
+
+    /// Hands every request that waits in the control queue to the kernel.
+    pub(super) fn take_requests(&self, guest: GuestId, kernel: &KernelHandle) {
+        while let Some((writable, request)) = pop(&self.control, &self.memory) {
+            let request = match request {
+                Ok(request) => request,
+                Err(error) => {
+                    debug!(guest = guest.0, %error, "unreadable request");
+                    self.complete(&self.control, &writable, error.reply().as_bytes());
+                    continue;
+                }
+            };
+            let limit = self.control.get_ref().get_queue().size();
+            let mut pending = lock(&self.pending);
+            if pending.replies.len() >= usize::from(limit) {
+                drop(pending);
+                // Only a driver that offers a descriptor twice gets here.
+                let reply =
+                    chain::bare_reply(Status::INSUFFICIENT_RESOURCES, u64::from(writable.head));
+                self.complete(&self.control, &writable, &reply);
+                continue;
+            }
+            let token = RequestToken(pending.next);
+            pending.next += 1;
+            pending.replies.insert(token, writable);
+            drop(pending);
+            kernel.request(guest, token, request);
+        }
+    }
+
+    /// Moves events into the buffers that the guest has offered.
+    pub(super) fn deliver_events(&self) {
+        let mut undelivered = lock(&self.undelivered);
+        while let Some(event) = undelivered.front() {
+            let Some((writable, _)) = pop(&self.events, &self.memory) else { return };
+            let written = self.complete(&self.events, &writable, event.as_bytes());
+            if written == size_of::<Event>() as u32 {
+                undelivered.pop_front();
+            } else {
+                debug!(head = writable.head, "an event buffer is too small or not in memory");
+            }
+        }
+    }
+
+    /// Gives a chain back with `bytes` in it; returns how many fitted.
+    fn complete(&self, vring: &VringMutex, writable: &WritablePart, bytes: &[u8]) -> u32 {
+        let memory = self.memory.memory();
+        let written = writable.write(&memory, bytes);
+        let mut state = vring.get_mut();
+        // The rings may have been stopped since the chain was taken; they are the next driver's
+        // then.
+        if !state.get_queue().ready() {
+            return written;
+        }
+        let result = state
+            .add_used(writable.head, written)
+            .map_err(|error| error.to_string())
+            .and_then(|()| state.signal_used_queue().map_err(|error| error.to_string()));
+        if let Err(error) = result {
+            warn!(%error, "cannot give a descriptor back to the guest");
+        }
+        written
+    }
+}
+
+/// Takes the next chain off a queue, if the queue runs and holds one.
+fn pop(
+    vring: &VringMutex,
+    memory: &GuestMemoryAtomic<GuestMemoryMmap>,
+) -> Option<(WritablePart, Result<Vec<u8>, chain::ChainError>)> {
+    let memory = memory.memory();
+    let mut state = vring.get_mut();
+    if !state.is_enabled() {
+        return None;
+    }
+    let taken = state.get_queue_mut().iter(memory.clone()).ok()?.next()?;
+    drop(state);
+    Some(chain::read(&memory, taken))
+}
+
+/// The kernel keeps the port, so that it goes when the guest is detached and not before.
+pub(super) struct KernelPort(pub(super) std::sync::Arc<QueuePort>);
+
+impl GuestPort for KernelPort {
+    fn reply(&self, token: RequestToken, reply: &[u8]) {
+        let Some(writable) = lock(&self.0.pending).replies.remove(&token) else {
+            warn!(token = token.0, "a reply to no request");
+            return;
+        };
+        self.0.complete(&self.0.control, &writable, reply);
+    }
+
+    fn event(&self, event: Event) {
+        let mut undelivered = lock(&self.0.undelivered);
+        if undelivered.len() == MAX_UNDELIVERED {
+            debug!(kind = %event.kind, "an event is lost: the guest takes none");
+            return;
+        }
+        undelivered.push_back(event);
+        drop(undelivered);
+        self.0.deliver_events();
+    }
+}

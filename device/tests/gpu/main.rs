@@ -1,0 +1,10 @@
+//! The GPU, driven as its kernel and its guests drive it: through the registers, and through
+//! memory that both sides map.
+
+mod faults;
+mod hostile;
+mod interrupts;
+mod isolation;
+mod packets;
+mod rig;
+mod scheduling;
