@@ -1,4 +1,38 @@
 //! The user-mode driver of a Bellhop GPU.
+//!
+//! A program opens an [`Adapter`] over a [`Transport`](transport::Transport), creates a
+//! [`Device`], a [`Context`] against a node and a [`UserModeQueue`], and then submits
+//! [`CommandBuffer`]s with plain memory stores: no system call, no lock and no allocation stands
+//! between [`UserModeQueue::submit`] and the fence that tells it is done.
+//!
+//! ```
+#![doc = include_str!("../doc/copy.rs")]
+//! ```
 #![forbid(unsafe_code)]
 
+mod adapter;
+mod allocation;
+mod bar;
+mod command_buffer;
+mod context;
+mod device;
+mod doorbell;
+mod error;
+mod events;
+mod fence;
+mod hw_queue;
+mod kernel_mode_queue;
+mod ring;
+mod session;
 pub mod transport;
+
+pub use adapter::Adapter;
+pub use allocation::{Allocation, GpuMapping};
+pub use command_buffer::CommandBuffer;
+pub use context::Context;
+pub use device::Device;
+pub use doorbell::DoorbellCounters;
+pub use error::{Error, QueueFault};
+pub use fence::Fence;
+pub use hw_queue::UserModeQueue;
+pub use kernel_mode_queue::KernelModeQueue;

@@ -3,6 +3,15 @@
 //! The rest of the crate knows only this trait, so that it runs unchanged in a VM, in a container
 //! and in a fake guest.
 
+pub mod control_queue;
+mod dma;
+pub mod event_queue;
+#[cfg(test)]
+mod testing;
+pub mod virtqueue;
+
+pub use dma::DmaMemory;
+
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::event::Event;
@@ -42,6 +51,23 @@ pub trait SystemMemory: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// How one virtqueue's two sides get each other's attention: eventfds, or PCI notifications and
+/// MSI-X.
+pub trait Notifications: Send + Sync {
+    /// Tells the device that something was offered.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    fn kick(&self) -> Result<(), TransportError>;
+
+    /// Waits, blocked, until the device says that it gave something back; false when the time is
+    /// over. What it said before the call counts.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    fn wait(&self, timeout: Option<Duration>) -> Result<bool, TransportError>;
 }
 
 /// A device as the guest reaches it.

@@ -1,0 +1,224 @@
+//! Command buffers: packets in memory that the GPU reads.
+
+use crate::allocation::{Allocation, GpuMapping, pages};
+use crate::device::Device;
+use crate::error::Error;
+use crate::fence::Fence;
+use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};
+use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence, WaitFence};
+use bellhop_protocol::packet::flow::{IndirectBuffer, MAX_INDIRECT_BUFFER_SIZE, NOP};
+use bellhop_protocol::packet::transfer::{
+    Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData,
+};
+use std::sync::Arc;
+use zerocopy::{Immutable, IntoBytes};
+
+/// Room for the packet that submitting appends: the progress fence's.
+const RESERVED: usize = size_of::<SignalFence>();
+
+/// A buffer of packets. It may be submitted again, and changed, once its last submission is done.
+pub struct CommandBuffer {
+    mapping: GpuMapping,
+    used: usize,
+}
+
+impl CommandBuffer {
+    /// Makes a buffer for `capacity` bytes of packets, in local memory if there is a BAR.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn new(device: &Device, capacity: usize) -> Result<Self, Error> {
+        let kind = match device.session().bar() {
+            Ok(_) => AllocationKind::LOCAL,
+            Err(_) => AllocationKind::SYSTEM,
+        };
+        let size = pages((capacity + RESERVED) as u64);
+        let allocation = device.create_allocation(kind, size)?;
+        Self::over(&allocation)
+    }
+
+    /// Makes a buffer of a whole allocation.
+    ///
+    /// # Errors
+    /// When it cannot be mapped, or is larger than an indirect buffer can be.
+    pub fn over(allocation: &Arc<Allocation>) -> Result<Self, Error> {
+        if allocation.size() > u64::from(MAX_INDIRECT_BUFFER_SIZE) {
+            return Err(Error::BadPacket("a command buffer is at most 1 MiB"));
+        }
+        Ok(Self { mapping: allocation.map(Protection::empty())?, used: 0 })
+    }
+
+    /// Forgets all packets.
+    pub fn reset(&mut self) {
+        self.used = 0;
+    }
+
+    /// GPU virtual address of the first packet.
+    #[must_use]
+    pub fn gpu_va(&self) -> u64 {
+        self.mapping.gpu_va()
+    }
+
+    /// Bytes of packets in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Whether it holds no packet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Appends bytes as they are, whether they are packets or not.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn raw(&mut self, bytes: &[u8]) -> Result<&mut Self, Error> {
+        let free = (self.mapping.size() as usize).saturating_sub(self.used + RESERVED);
+        if bytes.len() > free {
+            return Err(Error::CommandBufferFull { needed: bytes.len(), free });
+        }
+        self.mapping.allocation().write(self.used, bytes)?;
+        self.used += bytes.len();
+        Ok(self)
+    }
+
+    fn packet<T: IntoBytes + Immutable>(&mut self, packet: &T) -> Result<&mut Self, Error> {
+        self.raw(packet.as_bytes())
+    }
+
+    /// Does nothing.
+    ///
+    /// # Errors
+    /// When there is no room; so with all packets.
+    pub fn nop(&mut self) -> Result<&mut Self, Error> {
+        self.packet(&NOP)
+    }
+
+    /// Executes `size` bytes of packets at `gpu_va`.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn indirect_buffer(&mut self, gpu_va: u64, size: u32) -> Result<&mut Self, Error> {
+        self.packet(&IndirectBuffer::new(gpu_va, size))
+    }
+
+    /// Fills a range with a pattern.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn fill(&mut self, to: u64, length: u64, pattern: u32) -> Result<&mut Self, Error> {
+        self.packet(&Fill::new(to, length, pattern))
+    }
+
+    /// Copies a range.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn copy(&mut self, from: u64, to: u64, length: u64) -> Result<&mut Self, Error> {
+        self.packet(&Copy::new(from, to, length))
+    }
+
+    /// Writes 1 to 256 bytes.
+    ///
+    /// # Errors
+    /// When there is no room, or too many bytes.
+    pub fn write_data(&mut self, to: u64, bytes: &[u8]) -> Result<&mut Self, Error> {
+        let packet = WriteData::new(to, bytes.len())
+            .ok_or(Error::BadPacket("WRITE_DATA carries 1 to 256 bytes"))?;
+        let mut buffer = [0; size_of::<WriteData>() + WRITE_DATA_MAX];
+        let (fixed, data) = buffer.split_at_mut(size_of::<WriteData>());
+        fixed.copy_from_slice(packet.as_bytes());
+        data[..bytes.len()].copy_from_slice(bytes);
+        let size = packet.header.size();
+        self.raw(&buffer[..size])
+    }
+
+    /// Compares two ranges and writes where they first differ to `result`.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn compare(
+        &mut self,
+        left: u64,
+        right: u64,
+        length: u64,
+        result: u64,
+    ) -> Result<&mut Self, Error> {
+        self.packet(&Compare::new(left, right, length, result))
+    }
+
+    /// Writes the XXH64 digest of a range to `result`.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn hash(
+        &mut self,
+        from: u64,
+        length: u64,
+        seed: u64,
+        result: u64,
+    ) -> Result<&mut Self, Error> {
+        self.packet(&Hash::new(from, length, seed, result))
+    }
+
+    /// Writes the adapter's clock.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn timestamp(&mut self, to: u64) -> Result<&mut Self, Error> {
+        self.packet(&Timestamp::new(to))
+    }
+
+    /// Signals a fence.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn signal_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
+        self.packet(&SignalFence::new(fence.slot(), value))
+    }
+
+    /// Holds the queue until a fence reaches a value.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn wait_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
+        self.packet(&WaitFence::new(fence.slot(), value))
+    }
+
+    /// Interrupts the host if it waits for a value that the fence has passed.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn conditional_interrupt(&mut self, fence: &Fence) -> Result<&mut Self, Error> {
+        self.packet(&ConditionalInterrupt::new(fence.slot()))
+    }
+
+    /// Runs a kernel of the compute node.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn dispatch(
+        &mut self,
+        kernel: Kernel,
+        from: u64,
+        to: u64,
+        length: u64,
+        parameter: u64,
+    ) -> Result<&mut Self, Error> {
+        self.packet(&Dispatch::new(kernel, from, to, length, parameter))
+    }
+
+    /// Puts the progress fence's packet behind the others, where the next submission overwrites
+    /// it; returns the packet that executes the buffer.
+    #[inline]
+    pub(crate) fn finish(&self, progress: u32, value: u64) -> Result<IndirectBuffer, Error> {
+        let signal = SignalFence::new(progress, value);
+        self.mapping.allocation().write(self.used, signal.as_bytes())?;
+        Ok(IndirectBuffer::new(self.gpu_va(), (self.used + RESERVED) as u32))
+    }
+}

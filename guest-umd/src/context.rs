@@ -1,0 +1,70 @@
+//! Contexts.
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::hw_queue::UserModeQueue;
+use crate::kernel_mode_queue::KernelModeQueue;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::context::{CreateContext, DestroyContext};
+use std::sync::Arc;
+
+/// A context against one node. Clones are the same context, which is destroyed with the last of
+/// them and of its HW queues.
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+struct Inner {
+    device: Device,
+    handle: Handle,
+    node: u32,
+}
+
+impl Context {
+    pub(crate) fn create(device: Device, node: u32) -> Result<Self, Error> {
+        let request = CreateContext { device: device.handle(), node, reserved: 0 };
+        let handle = device.session().call(&request)?;
+        Ok(Self(Arc::new(Inner { device, handle, node })))
+    }
+
+    /// The device that it was created on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// The context's handle.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.0.handle
+    }
+
+    /// The node that executes its HW queues.
+    #[must_use]
+    pub fn node(&self) -> u32 {
+        self.0.node
+    }
+
+    /// Creates a HW queue for user-mode submission, with a ring of `ring_size` bytes, a power of
+    /// two from 4 KiB to 16 MiB, and a doorbell that is not connected yet.
+    ///
+    /// # Errors
+    /// When the device refuses, or user-mode submission was not negotiated.
+    pub fn create_user_mode_queue(&self, ring_size: u64) -> Result<UserModeQueue, Error> {
+        UserModeQueue::create(self.clone(), ring_size)
+    }
+
+    /// Creates a HW queue for kernel-mode submission.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn create_kernel_mode_queue(&self) -> Result<KernelModeQueue, Error> {
+        KernelModeQueue::create(self.clone())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // A device that cannot be reached has forgotten it already.
+        let _ = self.device.session().call(&DestroyContext { context: self.handle });
+    }
+}

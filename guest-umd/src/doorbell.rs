@@ -1,0 +1,118 @@
+//! The driver's side of a doorbell.
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::ring::Ring;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::doorbell::{
+    ConnectDoorbell, CreateDoorbell, CreateDoorbellReply, DestroyDoorbell, NotifyWorkSubmission,
+};
+use bellhop_protocol::doorbell::{ConnectionStatus, DOORBELL_PRIVATE_DATA};
+use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use std::sync::atomic::Ordering;
+
+/// What a queue did to its doorbell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DoorbellCounters {
+    /// Stores to the doorbell.
+    pub rings: u64,
+    /// `NOTIFY_WORK_SUBMISSION` requests, after rings that found the device asleep.
+    pub notifies: u64,
+    /// `CONNECT_DOORBELL` requests, after rings that found the doorbell disconnected.
+    pub connects: u64,
+}
+
+/// A doorbell. Destroyed when dropped.
+pub(crate) struct Doorbell {
+    context: Context,
+    hw_queue: Handle,
+    places: CreateDoorbellReply,
+    pub(crate) counters: DoorbellCounters,
+}
+
+impl Doorbell {
+    pub(crate) fn create(context: Context, hw_queue: Handle, ring: &Ring) -> Result<Self, Error> {
+        let request = CreateDoorbell {
+            hw_queue,
+            ring_buffer: ring.buffer().handle(),
+            ring_control: ring.control().handle(),
+            flags: 0,
+            private_data: [0; DOORBELL_PRIVATE_DATA],
+        };
+        let places = context.device().session().call(&request)?;
+        Ok(Self { context, hw_queue, places, counters: DoorbellCounters::default() })
+    }
+
+    pub(crate) fn status_offset(&self) -> u64 {
+        self.places.status_offset
+    }
+
+    #[inline]
+    fn words(&self) -> Result<DoorbellWords<'_>, Error> {
+        let bar = self.context.device().session().bar()?;
+        let CreateDoorbellReply { doorbell_offset, status_offset, .. } = self.places;
+        Ok(DoorbellWords::new(bar.word(doorbell_offset)?, bar.word(status_offset)?))
+    }
+
+    pub(crate) fn status(&self) -> Result<ConnectionStatus, Error> {
+        Ok(self.words()?.status())
+    }
+
+    /// Tells the host which value the progress fence will get: before the work is visible.
+    #[inline]
+    pub(crate) fn set_last_queued(&self, value: u64) -> Result<(), Error> {
+        let bar = self.context.device().session().bar()?;
+        bar.word(self.places.last_queued_offset)?.store(value, Ordering::Release);
+        Ok(())
+    }
+
+    /// Rings until the ring was noticed, or will be: the loop of the reference's pseudocode.
+    #[inline]
+    pub(crate) fn ring(&mut self, write_pointer: u64) -> Result<(), Error> {
+        loop {
+            let status = self.words()?.ring(write_pointer);
+            self.counters.rings += 1;
+            match status {
+                ConnectionStatus::CONNECTED => return Ok(()),
+                ConnectionStatus::CONNECTED_NOTIFY => return self.notify(),
+                ConnectionStatus::DISCONNECTED_RETRY => self.connect()?,
+                // A status that this driver does not know is no promise that work will run.
+                _ => return Err(self.lost()),
+            }
+        }
+    }
+
+    #[cold]
+    fn notify(&mut self) -> Result<(), Error> {
+        self.counters.notifies += 1;
+        let request = NotifyWorkSubmission { doorbell: self.places.doorbell };
+        self.context.device().session().call(&request)
+    }
+
+    #[cold]
+    pub(crate) fn connect(&mut self) -> Result<(), Error> {
+        self.counters.connects += 1;
+        let request = ConnectDoorbell { hw_queue: self.hw_queue };
+        match self.context.device().session().call(&request) {
+            Ok(_) => Ok(()),
+            // The queue may have been lost since the status was read.
+            Err(_) if self.status()? == ConnectionStatus::DISCONNECTED_ABORT => Err(self.lost()),
+            Err(error) => Err(error),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn lost(&self) -> Error {
+        let session = self.context.device().session();
+        let fault = session.link.events.fault(session.process(), self.hw_queue);
+        Error::QueueLost { queue: self.hw_queue, fault }
+    }
+}
+
+impl Drop for Doorbell {
+    fn drop(&mut self) {
+        let request = DestroyDoorbell { doorbell: self.places.doorbell };
+        // A device that cannot be reached has forgotten it already.
+        let _ = self.context.device().session().call(&request);
+    }
+}

@@ -1,0 +1,152 @@
+//! Events: whoever waits reads the event queue for all.
+//!
+//! Of several threads that wait, one, the leader, blocks in the transport; the others wait for it
+//! to hand out what came. When the leader has what it waited for, another takes its place.
+
+use crate::error::{Error, QueueFault};
+use crate::transport::{Transport, TransportError};
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::event::{Event, EventKind};
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A queue, by its process and its handle.
+type QueueKey = (u32, Handle);
+
+pub(crate) struct EventPump {
+    transport: Arc<dyn Transport>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    has_leader: bool,
+    next_cookie: u64,
+    /// Waits that have begun, and whether they are satisfied.
+    waits: HashMap<u64, bool>,
+    faults: HashMap<QueueKey, QueueFault>,
+}
+
+/// A wait that an event will satisfy. It is forgotten when dropped.
+pub(crate) struct Wait<'a> {
+    pump: &'a EventPump,
+    cookie: u64,
+}
+
+impl EventPump {
+    pub(crate) fn new(transport: Arc<dyn Transport>) -> Self {
+        Self { transport, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// No code panics while it holds the lock, so a poisoned state is whole.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a wait: before the device is asked, so that its event finds somebody.
+    pub(crate) fn begin_wait(&self) -> Wait<'_> {
+        let mut state = self.lock();
+        state.next_cookie += 1;
+        let cookie = state.next_cookie;
+        state.waits.insert(cookie, false);
+        Wait { pump: self, cookie }
+    }
+
+    /// Why a queue is lost, if the device has told by now.
+    pub(crate) fn fault(&self, process: u32, queue: Handle) -> Option<QueueFault> {
+        let state = self.lock();
+        // The status word can be ahead of the event; but not by much.
+        let until = Instant::now() + Duration::from_millis(500);
+        let done = |state: &State| state.faults.contains_key(&(process, queue)).then_some(());
+        let (state, _) = self.read_events(state, until, done).ok()?;
+        state.faults.get(&(process, queue)).copied()
+    }
+
+    /// Forgets a queue that was destroyed.
+    pub(crate) fn forget(&self, process: u32, queue: Handle) {
+        self.lock().faults.remove(&(process, queue));
+    }
+
+    /// Reads events, or lets another thread do so, until `done` or until the time is over.
+    fn read_events<'a, R>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        deadline: Instant,
+        done: impl Fn(&State) -> Option<R>,
+    ) -> Result<(MutexGuard<'a, State>, Option<R>), TransportError> {
+        loop {
+            if let Some(result) = done(&state) {
+                return Ok((state, Some(result)));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok((state, None));
+            }
+            if state.has_leader {
+                let waited = self.changed.wait_timeout(state, left);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            state.has_leader = true;
+            drop(state);
+            let event = self.transport.next_event(Some(left));
+            state = self.lock();
+            state.has_leader = false;
+            self.changed.notify_all();
+            if let Some(event) = event? {
+                state.take(&event);
+            }
+        }
+    }
+}
+
+impl State {
+    fn take(&mut self, event: &Event) {
+        match event.kind {
+            EventKind::FENCE_SIGNALED => {
+                // A wait that was given up is not there any more.
+                if let Some(satisfied) = self.waits.get_mut(&event.cookie) {
+                    *satisfied = true;
+                }
+            }
+            EventKind::HW_QUEUE_ERROR => {
+                let key = (event.process, Handle(event.object));
+                self.faults.insert(key, QueueFault::from(event));
+            }
+            // A later minor version may tell more; what is not known is not needed.
+            _ => {}
+        }
+    }
+}
+
+impl Wait<'_> {
+    /// Names the wait to the device.
+    pub(crate) fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
+    /// Waits for the event, or for the queue to be lost.
+    pub(crate) fn finish(&self, queue: Option<QueueKey>, timeout: Duration) -> Result<(), Error> {
+        let now = Instant::now();
+        let deadline = now.checked_add(timeout).unwrap_or(now + Duration::from_secs(1 << 30));
+        let done = |state: &State| {
+            if state.waits.get(&self.cookie) == Some(&true) {
+                return Some(Ok(()));
+            }
+            let queue = queue?;
+            let fault = Some(*state.faults.get(&queue)?);
+            Some(Err(Error::QueueLost { queue: queue.1, fault }))
+        };
+        let state = self.pump.lock();
+        let result = self.pump.read_events(state, deadline, done)?.1;
+        result.unwrap_or(Err(Error::Timeout { value: 0, current: 0 }))
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.pump.lock().waits.remove(&self.cookie);
+    }
+}

@@ -1,0 +1,170 @@
+//! Native fences, and waiting for them.
+
+use crate::device::Device;
+use crate::error::Error;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::fence::{
+    CancelWait, CreateNativeFence, DestroyNativeFence, WaitForFence,
+};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
+use bellhop_protocol::status::Status;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Looks at the fence between two looks at anything else.
+const LOOKS_PER_CLOCK: u32 = 256;
+
+/// A native fence: a value that only grows, which packets signal and wait for and which the driver
+/// polls or waits for.
+pub struct Fence {
+    device: Device,
+    handle: Handle,
+    slot: u32,
+    current_value_offset: u64,
+    kind: Kind,
+}
+
+enum Kind {
+    /// Created by itself, destroyed when dropped.
+    Own,
+    /// A HW queue's progress fence: comes and goes with the queue, and never moves again once the
+    /// queue is lost.
+    Progress { queue: Handle, status_offset: Option<u64> },
+}
+
+impl Fence {
+    pub(crate) fn create(device: Device, initial_value: u64) -> Result<Self, Error> {
+        let request = CreateNativeFence { device: device.handle(), initial_value };
+        let reply = device.session().call(&request)?;
+        Ok(Self {
+            device,
+            handle: reply.fence,
+            slot: reply.slot,
+            current_value_offset: reply.current_value_offset,
+            kind: Kind::Own,
+        })
+    }
+
+    pub(crate) fn progress(
+        device: Device,
+        queue: Handle,
+        reply: &bellhop_protocol::control::hw_queue::CreateHwQueueReply,
+    ) -> Self {
+        Self {
+            device,
+            handle: reply.progress_fence,
+            slot: reply.progress_fence_slot,
+            current_value_offset: reply.progress_fence_offset,
+            kind: Kind::Progress { queue, status_offset: None },
+        }
+    }
+
+    /// The queue got a doorbell, whose status tells when the queue is lost.
+    pub(crate) fn watch_status(&mut self, offset: u64) {
+        if let Kind::Progress { status_offset, .. } = &mut self.kind {
+            *status_offset = Some(offset);
+        }
+    }
+
+    /// The fence's handle.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// The fence's slot, by which packets name it.
+    #[must_use]
+    pub fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// The published CurrentValue.
+    ///
+    /// # Errors
+    /// When there is no BAR.
+    #[inline]
+    pub fn current_value(&self) -> Result<u64, Error> {
+        let bar = self.device.session().bar()?;
+        Ok(bar.word(self.current_value_offset)?.load(Ordering::Acquire))
+    }
+
+    /// Looks at the fence until it reaches `value`: the fastest way, which burns a core.
+    ///
+    /// # Errors
+    /// When the time is over or the queue is lost whose fence it is.
+    #[inline]
+    pub fn poll(&self, value: u64, timeout: Duration) -> Result<(), Error> {
+        let bar = self.device.session().bar()?;
+        let word = bar.word(self.current_value_offset)?;
+        let mut deadline = None;
+        loop {
+            for _ in 0..LOOKS_PER_CLOCK {
+                if word.load(Ordering::Acquire) >= value {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+            self.check_queue()?;
+            let now = Instant::now();
+            if now >= *deadline.get_or_insert(now + timeout) {
+                let current = word.load(Ordering::Acquire);
+                return Err(Error::Timeout { value, current });
+            }
+        }
+    }
+
+    /// Waits until the fence reaches `value`, blocked: the device interrupts. Needs no BAR.
+    ///
+    /// # Errors
+    /// When the time is over or the queue is lost whose fence it is.
+    pub fn wait(&self, value: u64, timeout: Duration) -> Result<(), Error> {
+        if self.current_value().is_ok_and(|current| current >= value) {
+            return Ok(());
+        }
+        let session = self.device.session();
+        let events = &session.link.events;
+        let wait = events.begin_wait();
+        let request = WaitForFence { fence: self.handle, value, cookie: wait.cookie() };
+        if session.start(&request)? == Status::SUCCESS {
+            return Ok(());
+        }
+        let queue = match &self.kind {
+            Kind::Progress { queue, .. } => Some((session.process(), *queue)),
+            Kind::Own => None,
+        };
+        let result = wait.finish(queue, timeout);
+        if result.is_err() {
+            // Where the event is on its way already it finds nobody, which is as well.
+            let _ = session.call(&CancelWait { fence: self.handle, cookie: request.cookie });
+        }
+        result.map_err(|error| match error {
+            Error::Timeout { .. } => {
+                Error::Timeout { value, current: self.current_value().unwrap_or_default() }
+            }
+            error => error,
+        })
+    }
+
+    /// An error when the queue is lost whose progress fence this is.
+    fn check_queue(&self) -> Result<(), Error> {
+        let Kind::Progress { queue, status_offset: Some(offset) } = &self.kind else {
+            return Ok(());
+        };
+        let session = self.device.session();
+        let status = DoorbellStatus(session.bar()?.word(*offset)?.load(Ordering::Acquire));
+        if status.connection() != ConnectionStatus::DISCONNECTED_ABORT {
+            return Ok(());
+        }
+        let fault = session.link.events.fault(session.process(), *queue);
+        Err(Error::QueueLost { queue: *queue, fault })
+    }
+}
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        if let Kind::Own = self.kind {
+            // A device that cannot be reached has forgotten it already.
+            let _ = self.device.session().call(&DestroyNativeFence { fence: self.handle });
+        }
+    }
+}

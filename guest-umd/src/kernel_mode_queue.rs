@@ -1,0 +1,57 @@
+//! HW queues for kernel-mode submission: through the control queue, a request each.
+
+use crate::command_buffer::CommandBuffer;
+use crate::context::Context;
+use crate::error::Error;
+use crate::fence::Fence;
+use crate::hw_queue::HwQueue;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
+
+/// A HW queue that takes work through the control queue. Needs no BAR.
+pub struct KernelModeQueue {
+    queue: HwQueue,
+}
+
+impl KernelModeQueue {
+    pub(crate) fn create(context: Context) -> Result<Self, Error> {
+        Ok(Self { queue: HwQueue::create(context, HwQueueFlags::empty())? })
+    }
+
+    /// The queue's handle.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.queue.handle
+    }
+
+    /// The fence that gets a submission's value when it is done.
+    #[must_use]
+    pub fn progress_fence(&self) -> &Fence {
+        &self.queue.progress
+    }
+
+    /// The value of the last submission.
+    #[must_use]
+    pub fn last_value(&self) -> u64 {
+        self.queue.last_value
+    }
+
+    /// Submits a command buffer (`D3DKMTSubmitCommandToHwQueue`); returns the value that the
+    /// progress fence gets when it is done.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn submit(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
+        let value = self.queue.last_value + 1;
+        let request = SubmitCommand {
+            hw_queue: self.queue.handle,
+            gpu_va: commands.gpu_va(),
+            progress_fence_value: value,
+            size: commands.len() as u32,
+            reserved: 0,
+        };
+        self.queue.context().device().session().call(&request)?;
+        self.queue.last_value = value;
+        Ok(value)
+    }
+}

@@ -1,0 +1,100 @@
+//! A process's conversation with the device.
+
+use crate::bar::Bar;
+use crate::error::Error;
+use crate::events::EventPump;
+use crate::transport::Transport;
+use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
+use bellhop_protocol::status::Status;
+use std::sync::Arc;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// What all processes on one transport share.
+pub(crate) struct Link {
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) events: EventPump,
+    /// There when the VMM maps it; without it there is no user-mode submission.
+    pub(crate) bar: Option<Bar>,
+}
+
+/// One process: handles and GPU virtual addresses are its own. Ended when dropped.
+pub(crate) struct Session {
+    pub(crate) link: Arc<Link>,
+    process: u32,
+}
+
+impl Session {
+    pub(crate) fn begin(link: Arc<Link>) -> Result<Arc<Self>, Error> {
+        let reply = call(&*link.transport, 0, &CreateProcess { reserved: 0 }, &[])?;
+        Ok(Arc::new(Self { link, process: reply.process }))
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// Sends a request and waits for its reply.
+    pub(crate) fn call<T: Request>(&self, request: &T) -> Result<T::Reply, Error> {
+        call(&*self.link.transport, self.process, request, &[])
+    }
+
+    /// Sends a request that a list follows.
+    pub(crate) fn call_with_list<T: Request>(
+        &self,
+        request: &T,
+        list: &[u8],
+    ) -> Result<T::Reply, Error> {
+        call(&*self.link.transport, self.process, request, list)
+    }
+
+    /// Sends a request without a reply's body; tells a `PENDING` from a `SUCCESS`.
+    pub(crate) fn start<T: Request<Reply = ()>>(&self, request: &T) -> Result<Status, Error> {
+        let (status, _) = exchange(&*self.link.transport, self.process, request, &[])?;
+        Ok(status)
+    }
+
+    /// The BAR, for what cannot be without one.
+    pub(crate) fn bar(&self) -> Result<&Bar, Error> {
+        self.link.bar.as_ref().ok_or(Error::NotAvailable("a mapped BAR"))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // A device that is gone has forgotten the process already.
+        let _ = self.call(&DestroyProcess { reserved: 0 });
+    }
+}
+
+/// Sends a request and waits for its reply.
+pub(crate) fn call<T: Request>(
+    transport: &dyn Transport,
+    process: u32,
+    request: &T,
+    list: &[u8],
+) -> Result<T::Reply, Error> {
+    let (_, body) = exchange(transport, process, request, list)?;
+    body.ok_or(Error::BadReply(T::CODE))
+}
+
+fn exchange<T: Request>(
+    transport: &dyn Transport,
+    process: u32,
+    request: &T,
+    list: &[u8],
+) -> Result<(Status, Option<T::Reply>), Error> {
+    let length = size_of::<RequestHeader>() + size_of::<T>() + list.len();
+    let header = RequestHeader { code: T::CODE, length: length as u32, process, reserved: 0 };
+    let bytes = [header.as_bytes(), request.as_bytes(), list].concat();
+    let mut reply = [0; MAX_REPLY_SIZE];
+    let length = transport.request(&bytes, &mut reply)?;
+    let reply = reply.get(..length).ok_or(Error::BadReply(T::CODE))?;
+    let (header, body) =
+        ReplyHeader::read_from_prefix(reply).map_err(|_| Error::BadReply(T::CODE))?;
+    if !header.status.is_success() {
+        let ReplyHeader { status, detail, .. } = header;
+        return Err(Error::Refused { request: T::CODE, status, detail });
+    }
+    Ok((header.status, T::Reply::read_from_prefix(body).ok().map(|(body, _)| body)))
+}

@@ -1,0 +1,266 @@
+//! The control queue: requests of several threads on their way at once.
+//!
+//! Of the threads that wait for replies one, the leader, blocks until the device says something;
+//! it then hands out what came back, and another takes its place when it has its own.
+
+use super::virtqueue::{DESCRIPTOR_NEXT, DESCRIPTOR_WRITE, Descriptor, QueueAddresses, Virtqueue};
+use super::{DmaMemory, Notifications, TransportError};
+use bellhop_protocol::control::{MAX_REPLY_SIZE, MAX_REQUEST_SIZE};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use vm_memory::Bytes;
+
+/// Requests on their way at most.
+const SLOTS: u16 = 8;
+/// Room for a request: more than the device takes, so that its refusal can be seen.
+const REQUEST: usize = 2 * MAX_REQUEST_SIZE;
+/// First of the descriptors that no slot uses.
+const RAW_FIRST: u16 = 2 * SLOTS;
+/// Descriptors in the queue.
+const QUEUE_SIZE: u16 = 64;
+
+/// The control queue of a device.
+pub struct ControlQueue<N> {
+    notifications: N,
+    buffers: DmaMemory,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    queue: Virtqueue,
+    slots: [Slot; SLOTS as usize],
+    raw: Slot,
+    has_leader: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    Free,
+    /// The device has it.
+    Offered,
+    /// The device wrote that many bytes.
+    Done(u32),
+    /// The queue was reset.
+    Lost,
+}
+
+/// Which slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SlotIndex {
+    Request(u16),
+    Raw,
+}
+
+impl State {
+    fn slot(&mut self, index: SlotIndex) -> &mut Slot {
+        match index {
+            SlotIndex::Request(index) => &mut self.slots[usize::from(index % SLOTS)],
+            SlotIndex::Raw => &mut self.raw,
+        }
+    }
+
+    /// Notes everything that the device has given back.
+    fn collect(&mut self) -> Result<(), TransportError> {
+        while let Some(used) = self.queue.take_used()? {
+            let index = match used.head {
+                RAW_FIRST => SlotIndex::Raw,
+                head if head < RAW_FIRST && head % 2 == 0 => SlotIndex::Request(head / 2),
+                head => {
+                    let problem = format!("descriptor {head} came back, which begins no request");
+                    return Err(TransportError::Protocol(problem));
+                }
+            };
+            let slot = self.slot(index);
+            if *slot != Slot::Offered {
+                return Err(TransportError::Protocol("a request came back twice".into()));
+            }
+            *slot = Slot::Done(used.written);
+        }
+        Ok(())
+    }
+}
+
+impl<N: Notifications> ControlQueue<N> {
+    /// How many descriptors the queue has.
+    pub const SIZE: u16 = QUEUE_SIZE;
+
+    /// Bytes of memory that the queue and its buffers take.
+    pub const MEMORY: usize = Self::QUEUE_MEMORY + SLOTS as usize * (REQUEST + MAX_REPLY_SIZE);
+    const QUEUE_MEMORY: usize = Virtqueue::memory_size(QUEUE_SIZE).next_multiple_of(4096);
+
+    /// A queue in memory of at least [`Self::MEMORY`] bytes.
+    ///
+    /// # Errors
+    /// When the memory is too small.
+    pub fn new(memory: &DmaMemory, notifications: N) -> Result<Self, TransportError> {
+        let queue = Virtqueue::new(memory.part(0, Self::QUEUE_MEMORY)?, QUEUE_SIZE)?;
+        let buffers = memory.part(Self::QUEUE_MEMORY, Self::MEMORY - Self::QUEUE_MEMORY)?;
+        let state = State {
+            queue,
+            slots: [Slot::Free; SLOTS as usize],
+            raw: Slot::Free,
+            has_leader: false,
+        };
+        Ok(Self { notifications, buffers, state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    /// Where the device finds the queue.
+    #[must_use]
+    pub fn addresses(&self) -> QueueAddresses {
+        self.lock().queue.addresses()
+    }
+
+    /// The notifications it uses.
+    #[must_use]
+    pub fn notifications(&self) -> &N {
+        &self.notifications
+    }
+
+    /// No code panics while it holds the lock, so a poisoned state is whole.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins anew; requests on their way are lost. The device must not use the queue.
+    ///
+    /// # Errors
+    /// None for a queue that was created.
+    pub fn reset(&self) -> Result<(), TransportError> {
+        let mut state = self.lock();
+        let State { slots, raw, .. } = &mut *state;
+        for slot in slots.iter_mut().chain([raw]) {
+            if *slot == Slot::Offered {
+                *slot = Slot::Lost;
+            }
+        }
+        self.changed.notify_all();
+        state.queue.reset()
+    }
+
+    fn request_buffer(&self, slot: u16) -> Result<DmaMemory, TransportError> {
+        self.buffers.part(usize::from(slot) * REQUEST, REQUEST)
+    }
+
+    fn reply_buffer(&self, slot: u16) -> Result<DmaMemory, TransportError> {
+        let offset = usize::from(SLOTS) * REQUEST + usize::from(slot) * MAX_REPLY_SIZE;
+        self.buffers.part(offset, MAX_REPLY_SIZE)
+    }
+
+    /// Sends a request and waits for its reply; returns the reply's length.
+    ///
+    /// # Errors
+    /// When the request is too long, or the device is gone or breaks the queue's rules.
+    pub fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {
+        if request.len() > REQUEST {
+            return Err(TransportError::OutOfMemory(request.len() as u64));
+        }
+        let mut state = self.lock();
+        let slot = loop {
+            let free = (0..SLOTS).find(|slot| state.slots[usize::from(*slot)] == Slot::Free);
+            match free {
+                Some(slot) => break slot,
+                None => {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        };
+        let (request_buffer, reply_buffer) = (self.request_buffer(slot)?, self.reply_buffer(slot)?);
+        write(&request_buffer, request)?;
+        let head = 2 * slot;
+        let readable = Descriptor {
+            address: request_buffer.address(),
+            length: request.len() as u32,
+            flags: DESCRIPTOR_NEXT,
+            next: head + 1,
+        };
+        let writable = Descriptor {
+            address: reply_buffer.address(),
+            length: MAX_REPLY_SIZE as u32,
+            flags: DESCRIPTOR_WRITE,
+            next: 0,
+        };
+        state.queue.write_descriptor(head, readable)?;
+        state.queue.write_descriptor(head + 1, writable)?;
+        let index = SlotIndex::Request(slot);
+        let (state, written) = self.exchange(state, index, head)?;
+        let length = (written as usize).min(MAX_REPLY_SIZE).min(reply.len());
+        read(&reply_buffer, &mut reply[..length])?;
+        // The buffer was the slot's until here.
+        self.release(state, index);
+        Ok(length)
+    }
+
+    /// Offers descriptors as they are, right or wrong, for conformance suites. They are written
+    /// from [`Self::RAW_INDEX`] on, where the chain begins; `next` fields are indices of the
+    /// table. Returns how many bytes the device says it wrote.
+    ///
+    /// # Errors
+    /// When there are too many descriptors, another such chain is on its way, or the device is
+    /// gone or breaks the queue's rules.
+    pub fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError> {
+        let mut state = self.lock();
+        if state.raw != Slot::Free || descriptors.len() > usize::from(QUEUE_SIZE - RAW_FIRST) {
+            return Err(TransportError::OutOfMemory(descriptors.len() as u64));
+        }
+        for (index, descriptor) in (RAW_FIRST..).zip(descriptors) {
+            state.queue.write_descriptor(index, *descriptor)?;
+        }
+        let (state, written) = self.exchange(state, SlotIndex::Raw, RAW_FIRST)?;
+        self.release(state, SlotIndex::Raw);
+        Ok(written)
+    }
+
+    /// Index of the first descriptor of [`Self::offer_raw`].
+    pub const RAW_INDEX: u16 = RAW_FIRST;
+
+    fn release(&self, mut state: MutexGuard<'_, State>, index: SlotIndex) {
+        *state.slot(index) = Slot::Free;
+        self.changed.notify_all();
+    }
+
+    /// Offers a chain and waits until it comes back.
+    fn exchange<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        index: SlotIndex,
+        head: u16,
+    ) -> Result<(MutexGuard<'a, State>, u32), TransportError> {
+        *state.slot(index) = Slot::Offered;
+        let notify = state.queue.offer(head)?;
+        if notify {
+            self.notifications.kick()?;
+        }
+        loop {
+            match *state.slot(index) {
+                Slot::Done(written) => return Ok((state, written)),
+                Slot::Lost => {
+                    self.release(state, index);
+                    return Err(TransportError::Disconnected("it was reset".into()));
+                }
+                Slot::Free | Slot::Offered => {}
+            }
+            if state.has_leader {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.has_leader = true;
+            drop(state);
+            let waited = self.notifications.wait(None);
+            state = self.lock();
+            state.has_leader = false;
+            self.changed.notify_all();
+            waited?;
+            state.collect()?;
+        }
+    }
+}
+
+fn write(buffer: &DmaMemory, bytes: &[u8]) -> Result<(), TransportError> {
+    let failed = |error| TransportError::Protocol(format!("guest memory: {error}"));
+    buffer.bytes()?.write_slice(bytes, 0).map_err(failed)
+}
+
+fn read(buffer: &DmaMemory, bytes: &mut [u8]) -> Result<(), TransportError> {
+    let failed = |error| TransportError::Protocol(format!("guest memory: {error}"));
+    buffer.bytes()?.read_slice(bytes, 0).map_err(failed)
+}

@@ -1,0 +1,10 @@
+//! What the tests of several files use.
+
+use super::DmaMemory;
+use std::sync::Arc;
+use vm_memory::MmapRegion;
+
+/// Memory that a device would see from `address` on.
+pub fn memory(address: u64, length: usize) -> DmaMemory {
+    DmaMemory::new(Arc::new(MmapRegion::new(length).unwrap()), 0, length, address).unwrap()
+}
