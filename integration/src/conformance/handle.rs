@@ -1,0 +1,116 @@
+//! `handle.*`: handles are typed and belong to one process.
+
+use super::raw::{self, Process};
+use super::scene::Scene;
+use super::{Behaviour, Mismatch, require, source};
+use bellhop_protocol::control::context::{CreateContext, DestroyContext};
+use bellhop_protocol::control::device::DestroyDevice;
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue};
+use bellhop_protocol::control::process::DestroyProcess;
+use bellhop_protocol::control::{Handle, device::CreateDevice};
+use bellhop_protocol::status::Status;
+
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    Behaviour {
+        id: "handle.other-process",
+        shows: "a handle of another process is not valid, and that process keeps its object",
+        section: source::KMD,
+        check: other_process,
+    },
+    Behaviour {
+        id: "handle.other-type",
+        shows: "a handle of another kind of object is told apart from one that is not valid",
+        section: source::KMD,
+        check: other_type,
+    },
+    Behaviour {
+        id: "handle.stale",
+        shows: "a handle is not valid after its object is destroyed, even when another is created",
+        section: source::KMD,
+        check: stale,
+    },
+    Behaviour {
+        id: "handle.made-up",
+        shows: "a value that was never given out is no handle",
+        section: source::KMD,
+        check: made_up,
+    },
+    Behaviour {
+        id: "handle.process-unknown",
+        shows: "a request of a process that does not exist is refused",
+        section: source::PROTOCOL,
+        check: process_unknown,
+    },
+    Behaviour {
+        id: "handle.cascade",
+        shows: "destroying a device destroys what was created on it",
+        section: source::UM,
+        check: cascade,
+    },
+];
+
+fn other_process(scene: &Scene) -> Result<(), Mismatch> {
+    let owner = Process::begin(scene.transport())?;
+    let other = Process::begin(scene.transport())?;
+    let device = owner.device()?;
+    // With objects of its own, so that the value could name one of them by accident.
+    for _ in 0..8 {
+        let own = other.device()?;
+        require!(own != device, "both processes were given {own}");
+    }
+    let (status, detail) = other.status(&DestroyDevice { device })?;
+    require!(status == Status::INVALID_HANDLE, "ended with {status}");
+    require!(detail == device.0, "the detail is {detail:#x}, not the handle {device}");
+    owner.call(&DestroyDevice { device })
+}
+
+fn other_type(scene: &Scene) -> Result<(), Mismatch> {
+    let process = Process::begin(scene.transport())?;
+    let context = process.context(0)?;
+    process.expect_status(&DestroyDevice { device: context }, Status::OBJECT_TYPE_MISMATCH)?;
+    process.expect_status(&DestroyHwQueue { hw_queue: context }, Status::OBJECT_TYPE_MISMATCH)?;
+    process.call(&DestroyContext { context })
+}
+
+fn stale(scene: &Scene) -> Result<(), Mismatch> {
+    let process = Process::begin(scene.transport())?;
+    let device = process.device()?;
+    process.call(&DestroyDevice { device })?;
+    let next = process.device()?;
+    require!(next != device, "the handle {device} was given out again at once");
+    process.expect_status(&DestroyDevice { device }, Status::INVALID_HANDLE)?;
+    process.call(&DestroyDevice { device: next })
+}
+
+fn made_up(scene: &Scene) -> Result<(), Mismatch> {
+    let process = Process::begin(scene.transport())?;
+    let device = process.device()?;
+    for value in [0, 1, u64::MAX, device.0 ^ 1 << 63, device.0 + 1, device.0.swap_bytes()] {
+        let request = CreateContext { device: Handle(value), node: 0, reserved: 0 };
+        process.expect_status(&request, Status::INVALID_HANDLE)?;
+    }
+    Ok(())
+}
+
+fn process_unknown(scene: &Scene) -> Result<(), Mismatch> {
+    let process = Process::begin(scene.transport())?;
+    let gone = Process::begin(scene.transport())?;
+    raw::call(scene.transport(), gone.id, &DestroyProcess { reserved: 0 })?;
+    for id in [0, gone.id, u32::MAX] {
+        let request = CreateDevice { reserved: 0 };
+        let (status, _) = raw::status(scene.transport(), id, &request)?;
+        require!(status == Status::INVALID_HANDLE, "process {id} got {status}");
+    }
+    process.device().map(|_| ())
+}
+
+fn cascade(scene: &Scene) -> Result<(), Mismatch> {
+    let process = Process::begin(scene.transport())?;
+    let device = process.device()?;
+    let context = process.call(&CreateContext { device, node: 0, reserved: 0 })?;
+    let request = CreateHwQueue { context, flags: 0, reserved: 0 };
+    let queue = process.call(&request)?.hw_queue;
+    process.call(&DestroyDevice { device })?;
+    process.expect_status(&DestroyContext { context }, Status::INVALID_HANDLE)?;
+    process.expect_status(&DestroyHwQueue { hw_queue: queue }, Status::INVALID_HANDLE)
+}

@@ -1,0 +1,198 @@
+//! The conformance suite: named behaviours that every guest may rely on.
+//!
+//! Each is a function that runs inside the guest, over the guest's own transport, and knows
+//! nothing of the host. Ids are `area.object.behaviour`; a file holds those of one area.
+
+mod adapter;
+mod doorbell;
+mod fault;
+mod fence;
+mod handle;
+mod km;
+mod memory;
+mod packet;
+mod raw;
+mod scene;
+mod um;
+mod virtqueue;
+
+use crate::fake_guest::FakeGuest;
+use anyhow::Context;
+use scene::Scene;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// One behaviour.
+struct Behaviour {
+    /// Its name.
+    id: &'static str,
+    /// What it shows, in one line.
+    shows: &'static str,
+    /// Where the behaviour comes from.
+    section: &'static str,
+    /// Tries it; the error says what was seen instead.
+    check: fn(&Scene) -> Result<(), Mismatch>,
+}
+
+/// What was seen instead of a behaviour.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Mismatch(String);
+
+impl From<bellhop_guest_umd::Error> for Mismatch {
+    fn from(error: bellhop_guest_umd::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Fails a behaviour unless a condition holds.
+macro_rules! require {
+    ($condition:expr, $($seen:tt)+) => {
+        if !$condition {
+            return Err($crate::conformance::Mismatch(format!($($seen)+)));
+        }
+    };
+}
+use require;
+
+/// Where sections are from.
+mod source {
+    pub(super) const UM: &str = "User-mode work submission";
+    pub(super) const FENCE: &str = "Native GPU fence object";
+    pub(super) const KMD: &str = "Windows KMD overview";
+    pub(super) const PROTOCOL: &str = "docs/protocol.md";
+    pub(super) const VIRTIO: &str = "VIRTIO 1.3";
+}
+
+/// All behaviours, in the order in which they run.
+fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
+    [
+        adapter::BEHAVIOURS,
+        handle::BEHAVIOURS,
+        memory::BEHAVIOURS,
+        packet::BEHAVIOURS,
+        um::BEHAVIOURS,
+        doorbell::BEHAVIOURS,
+        fence::BEHAVIOURS,
+        km::BEHAVIOURS,
+        fault::BEHAVIOURS,
+        virtqueue::BEHAVIOURS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+fn selected(filter: Option<&str>) -> anyhow::Result<Vec<&'static Behaviour>> {
+    let wanted = |behaviour: &&Behaviour| filter.is_none_or(|text| behaviour.id.contains(text));
+    let selected: Vec<_> = behaviours().filter(wanted).collect();
+    if selected.is_empty() {
+        anyhow::bail!(
+            "no behaviour's name contains {:?}; `bellhop selftest --list` shows the names",
+            filter.unwrap_or_default()
+        );
+    }
+    Ok(selected)
+}
+
+/// The behaviours, for people or as JSON.
+///
+/// # Errors
+/// When the filter selects none.
+pub fn list(filter: Option<&str>, json: bool) -> anyhow::Result<String> {
+    #[derive(Serialize)]
+    struct Entry {
+        id: &'static str,
+        section: &'static str,
+        shows: &'static str,
+    }
+    let selected = selected(filter)?;
+    if json {
+        let entry = |b: &&Behaviour| Entry { id: b.id, section: b.section, shows: b.shows };
+        let entries: Vec<_> = selected.iter().map(entry).collect();
+        return Ok(format!("{}\n", serde_json::to_string(&entries)?));
+    }
+    let mut text = String::new();
+    for behaviour in selected {
+        writeln!(text, "{:<44}  {}  [{}]", behaviour.id, behaviour.shows, behaviour.section)?;
+    }
+    Ok(text)
+}
+
+/// What came of one behaviour.
+#[derive(Debug, Serialize)]
+pub struct Check {
+    /// The behaviour's name.
+    pub id: &'static str,
+    /// Where it comes from.
+    pub section: &'static str,
+    /// Whether it was seen.
+    pub passed: bool,
+    /// What it shows, or what was seen instead.
+    pub detail: String,
+}
+
+/// What came of a run.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// One for each behaviour that was tried.
+    pub checks: Vec<Check>,
+}
+
+impl Report {
+    /// Whether every behaviour was seen.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.checks.iter().all(|check| check.passed)
+    }
+}
+
+/// Tries the behaviours whose names contain `filter`, telling people of each when `verbose`.
+///
+/// # Errors
+/// When the filter selects none. A behaviour that is not seen is in the report.
+pub fn run(guest: &Arc<FakeGuest>, filter: Option<&str>, verbose: bool) -> anyhow::Result<Report> {
+    let scene = Scene::new(guest).context("cannot open the adapter")?;
+    let mut checks = Vec::new();
+    for behaviour in selected(filter)? {
+        let result = (behaviour.check)(&scene);
+        let check = Check {
+            id: behaviour.id,
+            section: behaviour.section,
+            passed: result.is_ok(),
+            detail: result.err().map_or_else(|| behaviour.shows.into(), |seen| seen.to_string()),
+        };
+        if verbose {
+            let verdict = if check.passed { "passed" } else { "FAILED" };
+            println!("{verdict}  {:<44}  {}", check.id, check.detail);
+        }
+        checks.push(check);
+    }
+    if verbose {
+        let failed = checks.iter().filter(|check| !check.passed).count();
+        println!("{} passed, {failed} failed", checks.len() - failed);
+    }
+    Ok(Report { checks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_behaviour_has_a_name_of_its_own_and_says_where_it_is_from() {
+        let mut ids = HashSet::new();
+        for behaviour in behaviours() {
+            assert!(ids.insert(behaviour.id), "{} twice", behaviour.id);
+            assert!(behaviour.id.split('.').count() >= 2);
+            assert!(!behaviour.shows.is_empty() && !behaviour.section.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_filter_that_selects_nothing_is_an_error() {
+        assert!(list(Some("no such behaviour"), false).is_err());
+        assert!(list(Some("doorbell."), true).unwrap().starts_with('['));
+    }
+}

@@ -1,0 +1,231 @@
+//! `um.*`: submission through doorbells.
+
+use super::scene::{Scene, TIMEOUT};
+use super::{Behaviour, Mismatch, require, source};
+use bellhop_guest_umd::{CommandBuffer, UserModeQueue};
+use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::control::doorbell::CreateDoorbell;
+use bellhop_protocol::control::hw_queue::SubmitCommand;
+use bellhop_protocol::status::Status;
+
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    Behaviour {
+        id: "um.submit.five-steps",
+        shows: "the five steps submit a command buffer, whose last packet advances the progress fence",
+        section: source::UM,
+        check: five_steps,
+    },
+    Behaviour {
+        id: "um.submit.no-control-message",
+        shows: "while the device is awake a submission sends no request",
+        section: source::UM,
+        check: no_control_message,
+    },
+    Behaviour {
+        id: "um.submit.batch",
+        shows: "many command buffers can be queued and rung for once",
+        section: source::UM,
+        check: batch,
+    },
+    Behaviour {
+        id: "um.submit.order",
+        shows: "a queue's command buffers execute in the order of their submission",
+        section: source::KMD,
+        check: order,
+    },
+    Behaviour {
+        id: "um.ring.wrap",
+        shows: "packets wrap around the end of the ring, and a full ring makes the driver wait",
+        section: source::KMD,
+        check: ring_wrap,
+    },
+    Behaviour {
+        id: "um.queues.every-node",
+        shows: "several queues on every node work at once",
+        section: source::UM,
+        check: every_node,
+    },
+    Behaviour {
+        id: "um.queue.refuses-kernel-mode",
+        shows: "a queue for user-mode submission takes no kernel-mode submission",
+        section: source::UM,
+        check: refuses_kernel_mode,
+    },
+    Behaviour {
+        id: "um.queue.one-doorbell",
+        shows: "a queue has one doorbell, and one without the user-mode flag has none",
+        section: source::UM,
+        check: one_doorbell,
+    },
+];
+
+fn five_steps(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    for expected in 1..=100 {
+        bench.commands.write_data(bench.va(0), &u64::to_le_bytes(expected))?;
+        let value = bench.queue.submit(&mut bench.commands)?;
+        require!(value == expected, "submission {expected} got value {value}");
+        bench.queue.progress_fence().poll(value, TIMEOUT)?;
+        bench.commands.reset();
+        let current = bench.queue.progress_fence().current_value()?;
+        require!(current == expected, "the fence is at {current} after {expected}");
+        let written = bench.word(0)?;
+        require!(written == expected, "the fence came before the work: {written}");
+    }
+    Ok(())
+}
+
+fn no_control_message(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    bench.commands.nop()?;
+    let before = bench.process.statistics()?.control_messages;
+    const SUBMISSIONS: u64 = 2000;
+    for _ in 0..SUBMISSIONS {
+        let value = bench.queue.submit(&mut bench.commands)?;
+        bench.queue.progress_fence().poll(value, TIMEOUT)?;
+    }
+    let messages = bench.process.statistics()?.control_messages - before;
+    let counters = bench.queue.counters();
+    // The query itself, and one for each ring that found the device asleep or disconnected.
+    let expected = 1 + counters.notifies + counters.connects;
+    require!(messages == expected, "{messages} requests, {expected} accounted for");
+    require!(messages < SUBMISSIONS / 4, "{messages} requests for {SUBMISSIONS} submissions");
+    Ok(())
+}
+
+/// Command buffers that each write a number to a place of its own.
+fn numbered(bench: &super::scene::Bench, count: u64) -> Result<Vec<CommandBuffer>, Mismatch> {
+    let mut buffers = Vec::new();
+    for number in 0..count {
+        let mut commands = CommandBuffer::new(&bench.device, 64)?;
+        commands.write_data(bench.va(8 * number), &u64::to_le_bytes(number + 1))?;
+        buffers.push(commands);
+    }
+    Ok(buffers)
+}
+
+fn batch(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let mut buffers = numbered(&bench, 64)?;
+    let mut last = 0;
+    for commands in &mut buffers {
+        last = bench.queue.queue(commands)?;
+    }
+    let rings = bench.queue.counters().rings;
+    bench.queue.ring()?;
+    bench.queue.progress_fence().poll(last, TIMEOUT)?;
+    let rung = bench.queue.counters();
+    require!(rung.rings - rings <= 1 + rung.connects, "{} rings", rung.rings - rings);
+    for number in 0..64 {
+        let written = bench.word(8 * number)?;
+        require!(written == number as u64 + 1, "buffer {number} wrote {written}");
+    }
+    Ok(())
+}
+
+fn order(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let mut buffers = Vec::new();
+    for number in 0..64u64 {
+        // Each moves the number before it on: any other order loses it.
+        let mut commands = CommandBuffer::new(&bench.device, 64)?;
+        commands.copy(bench.va(8 * number), bench.va(8 * number + 8), 8)?;
+        buffers.push(commands);
+    }
+    bench.write(0, &u64::to_le_bytes(0x1234_5678))?;
+    let mut last = 0;
+    for commands in &mut buffers {
+        last = bench.queue.submit(commands)?;
+    }
+    bench.queue.progress_fence().poll(last, TIMEOUT)?;
+    let arrived = bench.word(64 * 8)?;
+    require!(arrived == 0x1234_5678, "{arrived:#x} arrived");
+    Ok(())
+}
+
+fn ring_wrap(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    bench.commands.nop()?;
+    // One packet of 24 bytes makes later ones of 16 lie across the ring's end.
+    bench.queue.queue_raw(&odd_packet())?;
+    // Several times around a ring of 4 KiB, rung only when it is full.
+    let mut last = 0;
+    for _ in 0..2000 {
+        last = bench.queue.queue(&mut bench.commands)?;
+    }
+    bench.queue.ring()?;
+    bench.queue.progress_fence().poll(last, TIMEOUT)?;
+    require!(last == 2000, "{last} submissions");
+    Ok(())
+}
+
+/// A `NOP` of three units.
+fn odd_packet() -> Vec<u8> {
+    use bellhop_protocol::packet::{Opcode, PacketHeader};
+    use zerocopy::IntoBytes;
+    let header = PacketHeader::new(Opcode::NOP, 24, 0);
+    [header.as_bytes(), &[0; 16]].concat()
+}
+
+fn every_node(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let nodes = scene.adapter().nodes()?.len() as u32;
+    let mut queues: Vec<(UserModeQueue, CommandBuffer)> = Vec::new();
+    for node in (0..nodes).flat_map(|node| [node; 3]) {
+        let queue = bench.device.create_context(node)?.create_user_mode_queue(4096)?;
+        let number = queues.len() as u64;
+        let mut commands = CommandBuffer::new(&bench.device, 256)?;
+        commands.fill(bench.va(4096 * number), 4096, number as u32 + 1)?;
+        queues.push((queue, commands));
+    }
+    for _ in 0..20 {
+        let mut values = Vec::new();
+        for (queue, commands) in &mut queues {
+            values.push(queue.submit(commands)?);
+        }
+        for ((queue, _), value) in queues.iter().zip(values) {
+            queue.progress_fence().poll(value, TIMEOUT)?;
+        }
+    }
+    for number in 0..queues.len() {
+        let word = bench.word(4096 * number + 4088)? as u32;
+        require!(word == number as u32 + 1, "queue {number} filled with {word:#x}");
+    }
+    scene.node(EngineType::COPY).map(|_| ())
+}
+
+fn refuses_kernel_mode(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    bench.commands.nop()?;
+    let request = SubmitCommand {
+        hw_queue: bench.queue.handle(),
+        gpu_va: bench.commands.gpu_va(),
+        progress_fence_value: 1,
+        size: 8,
+        reserved: 0,
+    };
+    let process = bench.process.process();
+    super::raw::expect_status(scene.transport(), process, &request, Status::NOT_SUPPORTED)?;
+    bench.run()
+}
+
+fn one_doorbell(scene: &Scene) -> Result<(), Mismatch> {
+    use bellhop_protocol::control::allocation::AllocationKind;
+    let bench = scene.bench()?;
+    let ring = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
+    let control = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
+    let kernel_mode = bench.context.create_kernel_mode_queue()?;
+    let request = |hw_queue| CreateDoorbell {
+        hw_queue,
+        ring_buffer: ring.handle(),
+        ring_control: control.handle(),
+        flags: 0,
+        private_data: [0; 16],
+    };
+    let process = bench.process.process();
+    let expect = |hw_queue, expected| {
+        super::raw::expect_status(scene.transport(), process, &request(hw_queue), expected)
+    };
+    expect(bench.queue.handle(), Status::INVALID_PARAMETER)?;
+    expect(kernel_mode.handle(), Status::NOT_SUPPORTED)
+}

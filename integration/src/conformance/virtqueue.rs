@@ -1,0 +1,188 @@
+//! `virtqueue.*`: descriptor chains that are wrong. Each is answered, and the queue goes on.
+
+use super::raw::{self, Process};
+use super::scene::Scene;
+use super::{Behaviour, Mismatch, require, source};
+use crate::fake_guest::FakeGuest;
+use bellhop_guest_umd::transport::DmaMemory;
+use bellhop_guest_umd::transport::virtqueue::{DESCRIPTOR_NEXT, DESCRIPTOR_WRITE, Descriptor};
+use bellhop_protocol::control::ReplyHeader;
+use bellhop_protocol::control::device::CreateDevice;
+use bellhop_protocol::status::Status;
+use vm_memory::Bytes;
+use zerocopy::{FromZeros, IntoBytes};
+
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    Behaviour {
+        id: "virtqueue.chain.loops",
+        shows: "a descriptor chain that loops is refused",
+        section: source::VIRTIO,
+        check: loops,
+    },
+    Behaviour {
+        id: "virtqueue.chain.leaves-the-table",
+        shows: "a descriptor that goes on outside the table is refused",
+        section: source::VIRTIO,
+        check: leaves_the_table,
+    },
+    Behaviour {
+        id: "virtqueue.chain.out-of-order",
+        shows: "a readable descriptor behind a writable one is refused",
+        section: source::VIRTIO,
+        check: out_of_order,
+    },
+    Behaviour {
+        id: "virtqueue.buffer.not-the-guests",
+        shows: "a buffer that is not in the guest's memory is refused, and named",
+        section: source::VIRTIO,
+        check: not_the_guests,
+    },
+    Behaviour {
+        id: "virtqueue.buffer.no-room",
+        shows: "a chain without room for the reply comes back, and the queue goes on",
+        section: source::VIRTIO,
+        check: no_room,
+    },
+    Behaviour {
+        id: "virtqueue.chain.many-descriptors",
+        shows: "a request in many small descriptors is a request",
+        section: source::VIRTIO,
+        check: many_descriptors,
+    },
+];
+
+/// A good request and room for its reply, in one page.
+struct Chain<'a> {
+    scene: &'a Scene,
+    process: Process<'a>,
+    memory: DmaMemory,
+    request: Descriptor,
+    reply: Descriptor,
+}
+
+/// Offset of the reply in the page.
+const REPLY: usize = 2048;
+const FIRST: u16 = FakeGuest::RAW_INDEX;
+
+impl<'a> Chain<'a> {
+    fn new(scene: &'a Scene) -> Result<Self, Mismatch> {
+        let process = Process::begin(scene.transport())?;
+        let memory = scene.guest().memory(4096).map_err(bellhop_guest_umd::Error::from)?;
+        let bytes = raw::encode(process.id, &CreateDevice { reserved: 0 }, &[]);
+        let request = Descriptor {
+            address: memory.address(),
+            length: bytes.len() as u32,
+            flags: DESCRIPTOR_NEXT,
+            next: FIRST + 1,
+        };
+        let reply = Descriptor {
+            address: memory.address() + REPLY as u64,
+            length: 256,
+            flags: DESCRIPTOR_WRITE,
+            next: 0,
+        };
+        let chain = Self { scene, process, memory, request, reply };
+        chain.access(|slice| slice.write_slice(&bytes, 0))?;
+        Ok(chain)
+    }
+
+    fn access<R>(
+        &self,
+        access: impl FnOnce(&vm_memory::VolatileSlice<'_>) -> Result<R, vm_memory::VolatileMemoryError>,
+    ) -> Result<R, Mismatch> {
+        let slice = self.memory.bytes().map_err(bellhop_guest_umd::Error::from)?;
+        access(&slice).map_err(|error| Mismatch(format!("guest memory: {error}")))
+    }
+
+    /// Offers the descriptors; returns how many bytes came back.
+    fn offer(&self, descriptors: &[Descriptor]) -> Result<u32, Mismatch> {
+        self.access(|slice| slice.write_slice(&[0; 256], REPLY))?;
+        let offered = self.scene.guest().offer_raw(descriptors);
+        Ok(offered.map_err(bellhop_guest_umd::Error::from)?)
+    }
+
+    /// Offers descriptors that must be refused, and asserts that a good request works after.
+    fn expect_refused(
+        &self,
+        descriptors: &[Descriptor],
+        status: Status,
+        detail: u64,
+    ) -> Result<(), Mismatch> {
+        let written = self.offer(descriptors)? as usize;
+        require!(written == size_of::<ReplyHeader>(), "{written} bytes came back");
+        let mut header = ReplyHeader::new_zeroed();
+        self.access(|slice| slice.read_slice(header.as_mut_bytes(), REPLY))?;
+        require!(header.status == status, "ended with {}, not {status}", header.status);
+        require!(header.detail == detail, "the detail is {:#x}, not {detail:#x}", header.detail);
+        self.process.device().map(|_| ())
+    }
+}
+
+fn loops(scene: &Scene) -> Result<(), Mismatch> {
+    let chain = Chain::new(scene)?;
+    let back =
+        Descriptor { flags: DESCRIPTOR_WRITE | DESCRIPTOR_NEXT, next: FIRST + 1, ..chain.reply };
+    chain.expect_refused(&[chain.request, back], Status::INVALID_PARAMETER, FIRST.into())
+}
+
+fn leaves_the_table(scene: &Scene) -> Result<(), Mismatch> {
+    let chain = Chain::new(scene)?;
+    for next in [64, u16::MAX] {
+        let away = Descriptor { flags: DESCRIPTOR_WRITE | DESCRIPTOR_NEXT, next, ..chain.reply };
+        chain.expect_refused(&[chain.request, away], Status::INVALID_PARAMETER, FIRST.into())?;
+    }
+    Ok(())
+}
+
+fn out_of_order(scene: &Scene) -> Result<(), Mismatch> {
+    let chain = Chain::new(scene)?;
+    let reply =
+        Descriptor { flags: DESCRIPTOR_WRITE | DESCRIPTOR_NEXT, next: FIRST + 1, ..chain.reply };
+    let request = Descriptor { flags: 0, next: 0, ..chain.request };
+    chain.expect_refused(&[reply, request], Status::INVALID_PARAMETER, FIRST.into())
+}
+
+fn not_the_guests(scene: &Scene) -> Result<(), Mismatch> {
+    let chain = Chain::new(scene)?;
+    for address in [0, scene.guest().end_of_memory(), u64::MAX - 4] {
+        let request = Descriptor { address, ..chain.request };
+        chain.expect_refused(&[request, chain.reply], Status::ACCESS_VIOLATION, address)?;
+        let reply = Descriptor { address, ..chain.reply };
+        let written = chain.offer(&[chain.request, reply])?;
+        require!(written == 0, "{written} bytes were written to {address:#x}");
+    }
+    chain.process.device().map(|_| ())
+}
+
+fn no_room(scene: &Scene) -> Result<(), Mismatch> {
+    let chain = Chain::new(scene)?;
+    let alone = Descriptor { flags: 0, next: 0, ..chain.request };
+    let written = chain.offer(&[alone])?;
+    require!(written == 0, "{written} bytes were written nowhere");
+    let written = chain.offer(&[chain.request, Descriptor { length: 5, ..chain.reply }])?;
+    require!(written == 5, "{written} bytes were written into 5");
+    let written = chain.offer(&[Descriptor { length: 0, ..chain.request }, chain.reply])?;
+    require!(written == 16, "an empty request got {written} bytes");
+    chain.process.device().map(|_| ())
+}
+
+fn many_descriptors(scene: &Scene) -> Result<(), Mismatch> {
+    let chain = Chain::new(scene)?;
+    let Descriptor { address, length, .. } = chain.request;
+    let mut descriptors = Vec::new();
+    for place in 0..length {
+        descriptors.push(Descriptor {
+            address: address + u64::from(place),
+            length: 1,
+            flags: DESCRIPTOR_NEXT,
+            next: FIRST + place as u16 + 1,
+        });
+    }
+    descriptors.push(chain.reply);
+    let written = chain.offer(&descriptors)? as usize;
+    require!(written > size_of::<ReplyHeader>(), "{written} bytes came back");
+    let mut header = ReplyHeader::new_zeroed();
+    chain.access(|slice| slice.read_slice(header.as_mut_bytes(), REPLY))?;
+    require!(header.status == Status::SUCCESS, "ended with {}", header.status);
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! The window into which the device maps its BAR, and the rules that the VMM has for that.
+
+use super::{FakeGuestError, VmmProfile};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+use vhost::vhost_user::message::{VhostUserMMap, VhostUserMMapFlags};
+use vhost::vhost_user::{HandlerResult, VhostUserFrontendReqHandlerMut};
+use vm_memory::MmapRegion;
+use vm_memory::mmap::MmapRegionBuilder;
+
+/// Something that the device did and that the VMM would not have survived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation(pub String);
+
+/// The window, as the device's requests reach it.
+pub(super) struct BarWindow {
+    profile: &'static VmmProfile,
+    region: Arc<MmapRegion>,
+    /// Length by offset.
+    mappings: BTreeMap<u64, u64>,
+    /// Whether the driver has started the device and not stopped it again.
+    started: bool,
+    violations: Vec<Violation>,
+}
+
+impl BarWindow {
+    /// A window of `size` bytes in which nothing is mapped: an access faults.
+    pub(super) fn new(size: u64, profile: &'static VmmProfile) -> Result<Self, FakeGuestError> {
+        let failed =
+            |error| FakeGuestError::Io("address space for the BAR", io::Error::other(error));
+        let region = MmapRegionBuilder::<()>::new(size.max(1) as usize)
+            .with_mmap_prot(libc::PROT_NONE)
+            .with_mmap_flags(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE)
+            .build()
+            .map_err(failed)?;
+        Ok(Self {
+            profile,
+            region: Arc::new(region),
+            mappings: BTreeMap::new(),
+            started: false,
+            violations: Vec::new(),
+        })
+    }
+
+    pub(super) fn region(&self) -> Arc<MmapRegion> {
+        Arc::clone(&self.region)
+    }
+
+    pub(super) fn violations(&self) -> Vec<Violation> {
+        self.violations.clone()
+    }
+
+    /// The device may map from now on.
+    pub(super) fn start(&mut self) {
+        self.started = true;
+    }
+
+    /// The device is stopped: its mappings go.
+    pub(super) fn stop(&mut self) -> io::Result<()> {
+        self.started = false;
+        for (offset, length) in std::mem::take(&mut self.mappings) {
+            self.replace(offset, length, None)?;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, why: impl std::fmt::Display) -> io::Error {
+        io::Error::new(ErrorKind::InvalidInput, format!("{} refuses: {why}", self.profile.name))
+    }
+
+    /// What every request must keep to.
+    fn check(&mut self, request: &VhostUserMMap, what: &str) -> io::Result<()> {
+        let VhostUserMMap { shmid, shm_offset, len, .. } = *request;
+        if !self.started && self.profile.dies_of_early_mappings {
+            let violation = format!("{what} while the device is not started");
+            self.violations.push(Violation(violation.clone()));
+            return Err(self.refuse(violation));
+        }
+        if u32::from(shmid) >= self.profile.shared_memory_regions {
+            return Err(self.refuse(format_args!("there is no shared-memory region {shmid}")));
+        }
+        let end = shm_offset.checked_add(len);
+        if len == 0 || end.is_none_or(|end| end > self.region.size() as u64) {
+            return Err(
+                self.refuse(format_args!("{len} bytes at {shm_offset} are outside the region"))
+            );
+        }
+        Ok(())
+    }
+
+    /// Puts a file, or nothing, in the place of a part of the window, which `check` has accepted.
+    fn replace(
+        &self,
+        offset: u64,
+        length: u64,
+        file: Option<(BorrowedFd<'_>, u64)>,
+    ) -> io::Result<()> {
+        let (offset, length) = (offset as usize, length as usize);
+        if offset.checked_add(length).is_none_or(|end| end > self.region.size()) {
+            return Err(self.refuse("outside the region"));
+        }
+        let place = self.region.as_ptr().wrapping_add(offset).cast();
+        // SAFETY: the range lies within `region`, which this process reserved for mappings of the
+        // device's and which stays reserved for as long as anybody holds it. Nobody has references
+        // into it but to atomics and by volatile accesses, which go on to be valid for whatever
+        // memory is there; an access to a part where nothing is mapped faults, as it says.
+        #[expect(unsafe_code, reason = "a VMM's mapping over its own reservation")]
+        unsafe {
+            match file {
+                Some((file, start)) => mmap(
+                    place,
+                    length,
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    MapFlags::SHARED | MapFlags::FIXED,
+                    file,
+                    start,
+                )?,
+                None => mmap_anonymous(
+                    place,
+                    length,
+                    ProtFlags::empty(),
+                    MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
+                )?,
+            };
+        }
+        Ok(())
+    }
+}
+
+impl VhostUserFrontendReqHandlerMut for BarWindow {
+    fn shmem_map(&mut self, request: &VhostUserMMap, file: &dyn AsRawFd) -> HandlerResult<u64> {
+        self.check(request, "SHMEM_MAP")?;
+        let VhostUserMMap { shm_offset, len, fd_offset, flags, .. } = *request;
+        let overlaps = |(offset, length): (&u64, &u64)| {
+            *offset < shm_offset + len && shm_offset < *offset + *length
+        };
+        if self.mappings.iter().any(overlaps) {
+            return Err(self.refuse("something is mapped there already"));
+        }
+        // Guest memory is one entry of the table.
+        if self.mappings.len() + 1 >= self.profile.memory_slots {
+            return Err(self.refuse("the memory table is full"));
+        }
+        if flags != VhostUserMMapFlags::WRITABLE.bits() {
+            return Err(self.refuse("the BAR is for the guest to write as well"));
+        }
+        // SAFETY: vhost's request handler keeps the file open for the length of this call.
+        #[expect(unsafe_code, reason = "the trait passes a raw descriptor")]
+        let file = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) };
+        self.replace(shm_offset, len, Some((file.as_fd(), fd_offset)))?;
+        self.mappings.insert(shm_offset, len);
+        Ok(0)
+    }
+
+    fn shmem_unmap(&mut self, request: &VhostUserMMap) -> HandlerResult<u64> {
+        self.check(request, "SHMEM_UNMAP")?;
+        let VhostUserMMap { shm_offset, len, .. } = *request;
+        if self.mappings.get(&shm_offset) != Some(&len) {
+            return Err(self.refuse("no mapping has that offset and length"));
+        }
+        self.replace(shm_offset, len, None)?;
+        self.mappings.remove(&shm_offset);
+        Ok(0)
+    }
+}

@@ -1,0 +1,184 @@
+//! A guest without a VM: the front end of a vhost-user connection in a process of its own.
+//!
+//! It stands for the VMM and for the kernel of the guest: it owns the guest's memory, drives real
+//! virtqueues, and maps the BAR where the device asks for it, by the rules of a VMM
+//! [profile](VmmProfile). To the driver it is a [`Transport`] like any other.
+
+mod bar;
+mod front_end;
+mod notifications;
+mod profile;
+mod ram;
+
+pub use bar::Violation;
+pub use profile::{QEMU, VmmProfile, WITHOUT_SHARED_MEMORY};
+
+use bellhop_guest_umd::transport::control_queue::ControlQueue;
+use bellhop_guest_umd::transport::event_queue::EventQueue;
+use bellhop_guest_umd::transport::virtqueue::Descriptor;
+use bellhop_guest_umd::transport::{DmaMemory, SystemMemory, Transport, TransportError};
+use bellhop_protocol::config::ConfigSpace;
+use bellhop_protocol::event::Event;
+use bellhop_protocol::features::Features;
+use front_end::FrontEnd;
+use notifications::EventFds;
+use ram::GuestRam;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use vm_memory::MmapRegion;
+
+/// What a guest is made with.
+#[derive(Debug, Clone)]
+pub struct GuestOptions {
+    /// Bytes of guest memory.
+    pub ram: u64,
+    /// The VMM it runs under.
+    pub profile: &'static VmmProfile,
+    /// The device's features that its driver takes, where the device offers them.
+    pub features: Features,
+}
+
+impl Default for GuestOptions {
+    fn default() -> Self {
+        Self { ram: 256 << 20, profile: &QEMU, features: Features::all() }
+    }
+}
+
+/// Why there is no guest.
+#[derive(Debug, thiserror::Error)]
+pub enum FakeGuestError {
+    /// The device is not what the VMM can attach, or went.
+    #[error("vhost-user: {what}: {source}")]
+    VhostUser {
+        /// What was being done.
+        what: &'static str,
+        /// What became of it.
+        #[source]
+        source: vhost::Error,
+    },
+    /// The VMM refuses the device.
+    #[error("the VMM refuses the device: {0}")]
+    Refused(String),
+    /// The operating system refused something.
+    #[error("{0}: {1}")]
+    Io(&'static str, #[source] std::io::Error),
+    /// Guest memory or a queue in it could not be made.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+}
+
+/// A running guest.
+pub struct FakeGuest {
+    front_end: Mutex<FrontEnd>,
+    config: ConfigSpace,
+    features: Features,
+    ram: Arc<GuestRam>,
+    bar: Arc<MmapRegion>,
+    control: ControlQueue<EventFds>,
+    events: EventQueue<EventFds>,
+}
+
+impl FakeGuest {
+    /// Attaches the device that listens on `socket`, and starts it.
+    ///
+    /// # Errors
+    /// See [`FakeGuestError`].
+    pub fn connect(socket: &Path, options: GuestOptions) -> Result<Arc<Self>, FakeGuestError> {
+        let ram = GuestRam::new(options.ram)?;
+        let mut front_end = FrontEnd::connect(socket, &options)?;
+        let queue_memory = |length: usize| ram.take(length as u64);
+        let notifications = || EventFds::new(front_end.socket());
+        let control =
+            ControlQueue::new(&queue_memory(ControlQueue::<EventFds>::MEMORY)?, notifications()?)?;
+        let events =
+            EventQueue::new(&queue_memory(EventQueue::<EventFds>::MEMORY)?, notifications()?)?;
+        let (config, features, bar) = (front_end.config(), front_end.features(), front_end.bar());
+        events.reset()?;
+        front_end.start(&ram, &control, &events)?;
+        Ok(Arc::new(Self {
+            front_end: Mutex::new(front_end),
+            config,
+            features,
+            ram,
+            bar,
+            control,
+            events,
+        }))
+    }
+
+    /// No code panics while it holds the lock, so a poisoned front end is whole.
+    fn lock(&self) -> MutexGuard<'_, FrontEnd> {
+        self.front_end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Resets the device and starts it anew, as a reboot of the guest does: everything that the
+    /// driver created is gone, and so are the BAR's mappings.
+    ///
+    /// # Errors
+    /// When the device does not survive it.
+    pub fn reset(&self) -> Result<(), FakeGuestError> {
+        let mut front_end = self.lock();
+        front_end.stop()?;
+        self.control.reset()?;
+        self.events.reset()?;
+        front_end.start(&self.ram, &self.control, &self.events)
+    }
+
+    /// What the device did that the VMM would not have survived.
+    #[must_use]
+    pub fn violations(&self) -> Vec<Violation> {
+        self.lock().violations()
+    }
+
+    /// Some of the guest's memory, given back when dropped.
+    ///
+    /// # Errors
+    /// When there is not enough.
+    pub fn memory(&self, length: u64) -> Result<DmaMemory, TransportError> {
+        self.ram.take(length)
+    }
+
+    /// Guest-physical addresses from this on are none.
+    #[must_use]
+    pub fn end_of_memory(&self) -> u64 {
+        self.ram.end()
+    }
+
+    /// See [`ControlQueue::offer_raw`].
+    ///
+    /// # Errors
+    /// When the device is gone or breaks the queue's rules.
+    pub fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError> {
+        self.control.offer_raw(descriptors)
+    }
+
+    /// Index of the first descriptor of [`Self::offer_raw`].
+    pub const RAW_INDEX: u16 = ControlQueue::<EventFds>::RAW_INDEX;
+}
+
+impl Transport for FakeGuest {
+    fn config(&self) -> ConfigSpace {
+        self.config
+    }
+
+    fn features(&self) -> Features {
+        self.features
+    }
+
+    fn bar(&self) -> Arc<MmapRegion> {
+        Arc::clone(&self.bar)
+    }
+
+    fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {
+        self.control.request(request, reply)
+    }
+
+    fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
+        self.events.next(timeout)
+    }
+
+    fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
+        self.ram.allocate(size)
+    }
+}

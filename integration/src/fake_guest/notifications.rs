@@ -1,0 +1,83 @@
+//! Eventfds for one virtqueue.
+
+use super::FakeGuestError;
+use bellhop_guest_umd::transport::{Notifications, TransportError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
+
+/// The kick and the call of a virtqueue, and the connection whose end ends all waits.
+pub(super) struct EventFds {
+    kick: EventFd,
+    call: EventFd,
+    socket: UnixStream,
+}
+
+impl EventFds {
+    pub(super) fn new(socket: &UnixStream) -> Result<Self, FakeGuestError> {
+        let event = || {
+            EventFd::new(EFD_CLOEXEC | EFD_NONBLOCK)
+                .map_err(|error| FakeGuestError::Io("eventfd", error))
+        };
+        let socket =
+            socket.try_clone().map_err(|error| FakeGuestError::Io("the connection", error))?;
+        Ok(Self { kick: event()?, call: event()?, socket })
+    }
+
+    pub(super) fn kick_fd(&self) -> &EventFd {
+        &self.kick
+    }
+
+    pub(super) fn call_fd(&self) -> &EventFd {
+        &self.call
+    }
+}
+
+fn borrow(event: &EventFd) -> BorrowedFd<'_> {
+    // SAFETY: the descriptor is open for as long as the `EventFd` lives, which the returned
+    // lifetime is bound to; `EventFd` itself offers only the raw number.
+    #[expect(unsafe_code, reason = "EventFd does not implement AsFd")]
+    unsafe {
+        BorrowedFd::borrow_raw(event.as_raw_fd())
+    }
+}
+
+impl Notifications for EventFds {
+    fn kick(&self) -> Result<(), TransportError> {
+        self.kick.write(1).map_err(|error| TransportError::Io("kick", error))
+    }
+
+    fn wait(&self, timeout: Option<Duration>) -> Result<bool, TransportError> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let timespec = left.map(|left| Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: left.subsec_nanos().into(),
+            });
+            let mut descriptors = [
+                PollFd::from_borrowed_fd(borrow(&self.call), PollFlags::IN),
+                PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::RDHUP),
+            ];
+            match poll(&mut descriptors, timespec.as_ref()) {
+                Ok(0) => return Ok(false),
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(TransportError::Io("poll", error.into())),
+            }
+            let hung_up = !descriptors[1].revents().is_empty();
+            match self.call.read() {
+                Ok(_) => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(TransportError::Io("eventfd", error)),
+            }
+            if hung_up {
+                return Err(TransportError::Disconnected("it closed the connection".into()));
+            }
+        }
+    }
+}

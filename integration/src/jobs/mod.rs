@@ -1,0 +1,65 @@
+//! Work that a guest does: the main job.
+
+mod latency;
+mod report;
+mod stream;
+
+pub use report::{Latency, Report};
+
+use anyhow::{Context, bail};
+use bellhop_guest_umd::Adapter;
+use bellhop_guest_umd::transport::Transport;
+use bellhop_protocol::control::adapter::{EngineType, NodeMetadata};
+use bellhop_protocol::features::Features;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// The file to stream.
+    pub input: PathBuf,
+    /// Bytes in a chunk.
+    pub chunk: u64,
+    /// How many small submissions to time.
+    pub samples: u64,
+}
+
+/// Streams a file through the GPU, then times small submissions.
+///
+/// # Errors
+/// When the input cannot be read or the device cannot be used. A result that is wrong is in the
+/// report.
+pub fn run(transport: Arc<dyn Transport>, options: &RunOptions) -> anyhow::Result<Report> {
+    let input = stream::Input::open(&options.input)?;
+    let adapter = Adapter::open(transport).context("cannot open the adapter")?;
+    if !adapter.features().contains(Features::USER_MODE_SUBMISSION) {
+        bail!("the VMM maps no BAR, so there are no doorbells to submit through");
+    }
+    let nodes = Nodes::of(&adapter)?;
+    let streamed = stream::run(&adapter, &nodes, input, options.chunk)?;
+    let timed = latency::run(&adapter, nodes.compute, options.samples)?;
+    let statistics = adapter.statistics().context("cannot read the device's counters")?;
+    Ok(Report::new(&streamed, &timed, &statistics))
+}
+
+/// Which node does what.
+struct Nodes {
+    compute: u32,
+    copy_in: u32,
+    copy_out: u32,
+}
+
+impl Nodes {
+    fn of(adapter: &Adapter) -> anyhow::Result<Self> {
+        let nodes = adapter.nodes().context("cannot ask what nodes there are")?;
+        let of_type = |wanted: EngineType| {
+            let is_wanted = move |(_, node): &(u32, &NodeMetadata)| node.engine_type == wanted;
+            (0u32..).zip(&nodes).filter(is_wanted).map(|(ordinal, _)| ordinal)
+        };
+        let compute = of_type(EngineType::THREE_D).next().context("there is no compute node")?;
+        let mut copies = of_type(EngineType::COPY);
+        let copy_in = copies.next().unwrap_or(compute);
+        Ok(Self { compute, copy_in, copy_out: copies.next().unwrap_or(copy_in) })
+    }
+}

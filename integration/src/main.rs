@@ -1,0 +1,7 @@
+//! `bellhop`: the main job, the conformance suite, and what else people do with a Bellhop GPU.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    bellhop_integration::cli::main()
+}

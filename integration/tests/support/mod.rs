@@ -1,0 +1,117 @@
+//! A `bellhopd` as a process of its own.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use tempfile::TempDir;
+
+/// The `bellhop` command.
+pub fn bellhop() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_bellhop"))
+}
+
+/// `bellhopd` with these arguments, not started yet.
+pub fn bellhopd(arguments: &[&str]) -> Command {
+    let mut command = bellhop();
+    command.args(["daemon", "--"]).args(arguments);
+    command
+}
+
+/// A running `bellhopd`, ended with SIGTERM when dropped.
+pub struct Daemon {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Daemon {
+    /// Starts one that listens on `gpu0.sock`, `gpu1.sock`, ... and returns once it does.
+    pub fn start(sockets: usize) -> Self {
+        Self::start_with(sockets, "")
+    }
+
+    /// The same with a configuration.
+    pub fn start_with(sockets: usize, configuration: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("bellhopd.toml");
+        std::fs::write(&config, configuration).unwrap();
+        let mut command = bellhopd(&["--config", config.to_str().unwrap()]);
+        for number in 0..sockets {
+            command.arg("--socket-path").arg(socket(folder.path(), number));
+        }
+        let mut child = command
+            .env("BELLHOP_LOG", "info")
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut seen = String::new();
+        loop {
+            let line = lines.next().unwrap_or_else(|| panic!("bellhopd ended:\n{seen}")).unwrap();
+            let ready = line.contains("ready");
+            seen.push_str(&line);
+            seen.push('\n');
+            if ready {
+                break;
+            }
+        }
+        // Drained, so that the daemon never blocks on a full pipe; shown if the test fails.
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                eprintln!("bellhopd: {line}");
+            }
+        });
+        Self { child, folder }
+    }
+
+    /// Where guest `number` connects.
+    pub fn socket(&self, number: usize) -> PathBuf {
+        socket(self.folder.path(), number)
+    }
+
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// How many descriptors it has open.
+    pub fn open_descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap().count()
+    }
+
+    /// How many threads it has.
+    pub fn threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.id())).unwrap().count()
+    }
+}
+
+fn socket(folder: &Path, number: usize) -> PathBuf {
+    folder.join(format!("gpu{number}.sock"))
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if self.is_running() {
+            self.signal(rustix::process::Signal::TERM);
+            self.wait();
+        }
+    }
+}
