@@ -12,6 +12,7 @@ use bellhop_protocol::control::adapter::{
     QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
 };
 use bellhop_protocol::features::{Features, Version};
+use bellhop_protocol::status::Status;
 use std::sync::Arc;
 
 /// An open adapter. What it creates keeps the process alive; the process ends with the last of it.
@@ -34,14 +35,7 @@ impl Adapter {
         if !driver.is_compatible_with(config.version) {
             return Err(Error::Version { device: config.version, driver });
         }
-        let features = transport.features().bits();
-        // The device may have switched off what needs a BAR, where the VMM has none.
-        let info = [features, 0]
-            .into_iter()
-            .map(|features| OpenAdapter { version: driver, reserved: 0, features })
-            .map(|request| session::call(&*transport, 0, &request, &[]))
-            .find(|result| !matches!(result, Err(Error::Refused { .. })))
-            .unwrap_or(Err(Error::Version { device: config.version, driver }))?;
+        let info = open(&*transport, transport.features())?;
         let bar = match info.flags & ADAPTER_BAR_MAPPED {
             0 => None,
             _ => Some(Bar::new(transport.bar())?),
@@ -117,5 +111,22 @@ impl Adapter {
         request: &T,
     ) -> Result<T::Reply, Error> {
         session::call(&*self.session.link.transport, 0, request, &[])
+    }
+}
+
+/// Opens the adapter with all features that were negotiated or, where the device has switched off
+/// some since, for want of a BAR, with those that it names.
+fn open(transport: &dyn Transport, features: Features) -> Result<AdapterInfo, Error> {
+    let version = Version::CURRENT;
+    let request =
+        |features: Features| OpenAdapter { version, reserved: 0, features: features.bits() };
+    match session::call(transport, 0, &request(features), &[]) {
+        Err(Error::Refused { status: Status::REVISION_MISMATCH, detail, .. })
+            if version.is_compatible_with(transport.config().version) =>
+        {
+            let left = features & Features::from_bits_truncate(detail);
+            session::call(transport, 0, &request(left), &[])
+        }
+        result => result,
     }
 }

@@ -28,7 +28,7 @@ pub struct Allocation {
 
 enum Memory {
     Local { bar: Bar, offset: u64 },
-    System(Box<dyn SystemMemory>),
+    System(Arc<dyn SystemMemory>),
 }
 
 impl Allocation {
@@ -42,6 +42,11 @@ impl Allocation {
             AllocationKind::SYSTEM => Some(session.link.transport.allocate(size)?),
             _ => None,
         };
+        // Local memory is of no use to a driver that cannot reach it.
+        let bar = session.bar().cloned();
+        if system.is_none() && bar.is_err() {
+            return Err(Error::NotAvailable("CPU-visible local memory"));
+        }
         let extents: &[Extent] = system.as_ref().map_or(&[], |memory| memory.extents());
         let request = CreateAllocation {
             device: device.handle(),
@@ -51,8 +56,8 @@ impl Allocation {
         };
         let reply = session.call_with_list(&request, extents.as_bytes())?;
         let memory = match system {
-            Some(memory) => Memory::System(memory),
-            None => Memory::Local { bar: session.bar()?.clone(), offset: reply.bar_offset },
+            Some(memory) => Memory::System(Arc::from(memory)),
+            None => Memory::Local { bar: bar?, offset: reply.bar_offset },
         };
         let allocation = Self { device, handle: reply.allocation, size, memory };
         // Whatever the device answered, accesses below are to memory that exists.
@@ -167,7 +172,11 @@ impl Drop for Allocation {
     fn drop(&mut self) {
         // The memory is the driver's again only when no engine can reach it, which the reply
         // tells; a device that cannot be reached has no engines.
-        let _ = self.device.session().call(&DestroyAllocation { allocation: self.handle });
+        let ended = self.device.session().call(&DestroyAllocation { allocation: self.handle });
+        if let (Err(Error::Refused { .. }), Memory::System(memory)) = (ended, &self.memory) {
+            // The GPU may go on to write it: nobody else may have it.
+            std::mem::forget(Arc::clone(memory));
+        }
     }
 }
 

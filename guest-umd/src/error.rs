@@ -89,6 +89,14 @@ pub enum Error {
         /// Why, when the device has told by now.
         fault: Option<QueueFault>,
     },
+    /// The device does not read its ring.
+    #[error(
+        "the ring is full and the device read nothing of it for {waited:?}; is the queue waiting for a fence?"
+    )]
+    RingFull {
+        /// How long.
+        waited: std::time::Duration,
+    },
     /// A command buffer has no room for a packet.
     #[error(
         "a packet of {needed} bytes does not fit into the {free} that the command buffer has left; submit and reset it, or make it larger"

@@ -132,17 +132,16 @@ impl Fence {
             Kind::Progress { queue, .. } => Some((session.process(), *queue)),
             Kind::Own => None,
         };
-        let result = wait.finish(queue, timeout);
-        if result.is_err() {
-            // Where the event is on its way already it finds nobody, which is as well.
-            let _ = session.call(&CancelWait { fence: self.handle, cookie: request.cookie });
-        }
-        result.map_err(|error| match error {
-            Error::Timeout { .. } => {
-                Error::Timeout { value, current: self.current_value().unwrap_or_default() }
+        let Err(error) = wait.finish(queue, timeout) else { return Ok(()) };
+        let cancel = CancelWait { fence: self.handle, cookie: request.cookie };
+        match (error, session.call(&cancel)) {
+            // There is nothing to cancel: the value was reached, and its event is on its way.
+            (Error::Timeout { .. }, Err(Error::Refused { .. })) => Ok(()),
+            (Error::Timeout { .. }, _) => {
+                Err(Error::Timeout { value, current: self.current_value().unwrap_or_default() })
             }
-            error => error,
-        })
+            (error, _) => Err(error),
+        }
     }
 
     /// An error when the queue is lost whose progress fence this is.

@@ -11,7 +11,7 @@ use bellhop_protocol::control::hw_queue::{
     CreateHwQueue, CreateHwQueueReply, DestroyHwQueue, HwQueueFlags,
 };
 use bellhop_protocol::doorbell::ConnectionStatus;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
 /// How long a full ring may stand still before that is an error.
@@ -166,16 +166,20 @@ impl UserModeQueue {
         if bytes as u64 > self.ring.buffer().size() {
             return Err(Error::BadPacket("a packet that is larger than the ring"));
         }
-        // What was queued without ringing would wait for ever.
-        self.ring()?;
+        let start = Instant::now();
         while !self.ring.has_room(bytes)? {
+            // What was queued without ringing would wait for ever, and so would what was rung
+            // for before the doorbell was disconnected; the loss of the queue is seen here too.
+            self.ring()?;
             let next = self.queue.progress.current_value()? + 1;
-            if next > self.queue.last_value {
-                // Everything is done: the read pointer follows at once.
+            if next <= self.queue.last_value {
+                self.queue.progress.wait(next, RING_TIMEOUT)?;
+            } else if start.elapsed() > RING_TIMEOUT {
+                // Packets of the caller's own, that no progress value follows.
+                return Err(Error::RingFull { waited: RING_TIMEOUT });
+            } else {
                 std::hint::spin_loop();
-                continue;
             }
-            self.queue.progress.wait(next, RING_TIMEOUT)?;
         }
         Ok(())
     }

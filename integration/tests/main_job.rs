@@ -27,7 +27,12 @@ fn every_byte_is_verified_and_doorbells_far_outnumber_control_messages() {
     let executable = std::fs::metadata(env!("CARGO_BIN_EXE_bellhop")).unwrap().len();
     assert_eq!(number(&report, "bytes"), executable);
     assert!(number(&report, "submissions") > 20_000);
-    assert!(number(&report, "doorbells") > 5 * number(&report, "control_messages"));
+    // Setting up takes some requests, waiting at most one for each chunk; the rest are rings that
+    // found an engine asleep or the doorbell disconnected. A submission itself sends none.
+    let accounted = number(&report, "notifies") + number(&report, "connects");
+    let others = number(&report, "control_messages") - accounted;
+    assert!(others < 300 + number(&report, "chunks"), "{report}");
+    assert!(number(&report, "doorbells") >= number(&report, "submissions"));
     for key in ["notifies", "interrupts", "engine_wakeups"] {
         number(&report, key);
     }

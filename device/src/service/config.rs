@@ -119,7 +119,8 @@ impl Config {
         let config: Self = toml::from_str(&text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             let line = 1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
-            let message = error.message().replace('\n', "; ");
+            let text = text.lines().nth(line - 1).unwrap_or_default().trim();
+            let message = format!("{}, in {text:?}", error.message().replace('\n', "; "));
             ConfigError::Parse { path: path.to_owned(), line, message }
         })?;
         config.validate()?;

@@ -108,7 +108,7 @@ async fn serve_endpoint(
         };
         listener = returned;
         match ended {
-            Ok(()) => debug!("connection closed"),
+            Ok(()) => info!("front end gone"),
             Err(error) => warn!(%error, "connection ended"),
         }
         if endpoint.single {

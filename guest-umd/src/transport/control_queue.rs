@@ -31,6 +31,8 @@ struct State {
     slots: [Slot; SLOTS as usize],
     raw: Slot,
     has_leader: bool,
+    /// The device is gone, or broke the rules: nothing comes back any more, until a reset.
+    is_dead: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,11 +72,7 @@ impl State {
                     return Err(TransportError::Protocol(problem));
                 }
             };
-            let slot = self.slot(index);
-            if *slot != Slot::Offered {
-                return Err(TransportError::Protocol("a request came back twice".into()));
-            }
-            *slot = Slot::Done(used.written);
+            *self.slot(index) = Slot::Done(used.written);
         }
         Ok(())
     }
@@ -100,6 +98,7 @@ impl<N: Notifications> ControlQueue<N> {
             slots: [Slot::Free; SLOTS as usize],
             raw: Slot::Free,
             has_leader: false,
+            is_dead: false,
         };
         Ok(Self { notifications, buffers, state: Mutex::new(state), changed: Condvar::new() })
     }
@@ -133,7 +132,10 @@ impl<N: Notifications> ControlQueue<N> {
                 *slot = Slot::Lost;
             }
         }
+        state.is_dead = false;
         self.changed.notify_all();
+        // The leader waits for the device, not for `changed`.
+        self.notifications.wake()?;
         state.queue.reset()
     }
 
@@ -156,6 +158,9 @@ impl<N: Notifications> ControlQueue<N> {
         }
         let mut state = self.lock();
         let slot = loop {
+            if state.is_dead {
+                return Err(gone());
+            }
             let free = (0..SLOTS).find(|slot| state.slots[usize::from(*slot)] == Slot::Free);
             match free {
                 Some(slot) => break slot,
@@ -231,11 +236,16 @@ impl<N: Notifications> ControlQueue<N> {
             self.notifications.kick()?;
         }
         loop {
+            let is_dead = state.is_dead;
             match *state.slot(index) {
                 Slot::Done(written) => return Ok((state, written)),
                 Slot::Lost => {
                     self.release(state, index);
                     return Err(TransportError::Disconnected("it was reset".into()));
+                }
+                Slot::Free | Slot::Offered if is_dead => {
+                    self.release(state, index);
+                    return Err(gone());
                 }
                 Slot::Free | Slot::Offered => {}
             }
@@ -249,10 +259,17 @@ impl<N: Notifications> ControlQueue<N> {
             state = self.lock();
             state.has_leader = false;
             self.changed.notify_all();
-            waited?;
-            state.collect()?;
+            if let Err(error) = waited.and_then(|_| state.collect()) {
+                state.is_dead = true;
+                self.release(state, index);
+                return Err(error);
+            }
         }
     }
+}
+
+fn gone() -> TransportError {
+    TransportError::Disconnected("it stopped answering earlier".into())
 }
 
 fn write(buffer: &DmaMemory, bytes: &[u8]) -> Result<(), TransportError> {

@@ -79,7 +79,8 @@ impl<N: Notifications> EventQueue<N> {
         queue.offer(index)
     }
 
-    /// Waits for the next event, blocked; `None` when the time is over.
+    /// Waits for the next event, blocked; `None` when the time is over. One thread at a time: of
+    /// two that wait only one would be told of two events.
     ///
     /// # Errors
     /// When the device is gone or breaks the queue's rules.

@@ -68,6 +68,12 @@ pub trait Notifications: Send + Sync {
     /// # Errors
     /// When the device is gone.
     fn wait(&self, timeout: Option<Duration>) -> Result<bool, TransportError>;
+
+    /// Ends a wait as if the device had said something: for another thread of the driver.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    fn wake(&self) -> Result<(), TransportError>;
 }
 
 /// A device as the guest reaches it.

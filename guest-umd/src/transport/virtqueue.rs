@@ -59,6 +59,8 @@ pub struct Virtqueue {
     size: u16,
     available: u16,
     used: u16,
+    /// Which heads the device has: what it gives back must be one of them.
+    offered: Vec<bool>,
 }
 
 const fn available_offset(size: u16) -> usize {
@@ -85,7 +87,8 @@ impl Virtqueue {
         if memory.length() < Self::memory_size(size) {
             return Err(TransportError::OutOfMemory(Self::memory_size(size) as u64));
         }
-        let mut queue = Self { memory, size, available: 0, used: 0 };
+        let offered = vec![false; usize::from(size)];
+        let mut queue = Self { memory, size, available: 0, used: 0, offered };
         queue.reset()?;
         Ok(queue)
     }
@@ -98,6 +101,7 @@ impl Virtqueue {
         let zeroes = vec![0; Self::memory_size(self.size)];
         self.bytes()?.write_slice(&zeroes, 0).map_err(outside)?;
         (self.available, self.used) = (0, 0);
+        self.offered.fill(false);
         Ok(())
     }
 
@@ -156,6 +160,9 @@ impl Virtqueue {
         fence(Ordering::SeqCst);
         let flags: u16 = bytes.load(used_offset(self.size), Ordering::Relaxed).map_err(outside)?;
         self.available = available;
+        if let Some(offered) = self.offered.get_mut(usize::from(head)) {
+            *offered = true;
+        }
         Ok(u16::from_le(flags) & NO_NOTIFY == 0)
     }
 
@@ -178,12 +185,16 @@ impl Virtqueue {
         let place = ring + RING_HEADER + USED_ELEMENT * usize::from(self.used % self.size);
         let head: u32 = bytes.load(place, Ordering::Relaxed).map_err(outside)?;
         let written: u32 = bytes.load(place + 4, Ordering::Relaxed).map_err(outside)?;
-        let head = u16::try_from(u32::from_le(head)).ok().filter(|head| *head < self.size);
-        let Some(head) = head else {
-            return Err(TransportError::Protocol("a descriptor outside the table was used".into()));
-        };
+        let (head, written) = (u32::from_le(head), u32::from_le(written));
+        match self.offered.get_mut(head as usize) {
+            Some(offered) if *offered => *offered = false,
+            _ => {
+                let problem = format!("descriptor {head} came back, which it does not have");
+                return Err(TransportError::Protocol(problem));
+            }
+        }
         self.used = self.used.wrapping_add(1);
-        Ok(Some(Used { head, written: u32::from_le(written) }))
+        Ok(Some(Used { head: head as u16, written }))
     }
 }
 
@@ -244,7 +255,9 @@ mod tests {
         give_back(&queue, 1, 0, 0);
         assert!(matches!(queue.take_used(), Err(TransportError::Protocol(_))));
         queue.offer(0).unwrap();
-        give_back(&queue, 1, u32::from(SIZE), 0);
-        assert!(matches!(queue.take_used(), Err(TransportError::Protocol(_))));
+        for head in [1, u32::from(SIZE), u32::MAX] {
+            give_back(&queue, 1, head, 0);
+            assert!(matches!(queue.take_used(), Err(TransportError::Protocol(_))));
+        }
     }
 }

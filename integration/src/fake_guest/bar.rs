@@ -27,12 +27,13 @@ pub(super) struct BarWindow {
 }
 
 impl BarWindow {
-    /// A window of `size` bytes in which nothing is mapped: an access faults.
+    /// A window of `size` bytes in which nothing is mapped: as behind QEMU it reads as
+    /// zero, and what is written there reaches nobody.
     pub(super) fn new(size: u64, profile: &'static VmmProfile) -> Result<Self, FakeGuestError> {
         let failed =
             |error| FakeGuestError::Io("address space for the BAR", io::Error::other(error));
         let region = MmapRegionBuilder::<()>::new(size.max(1) as usize)
-            .with_mmap_prot(libc::PROT_NONE)
+            .with_mmap_prot(libc::PROT_READ | libc::PROT_WRITE)
             .with_mmap_flags(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE)
             .build()
             .map_err(failed)?;
@@ -106,7 +107,7 @@ impl BarWindow {
         // SAFETY: the range lies within `region`, which this process reserved for mappings of the
         // device's and which stays reserved for as long as anybody holds it. Nobody has references
         // into it but to atomics and by volatile accesses, which go on to be valid for whatever
-        // memory is there; an access to a part where nothing is mapped faults, as it says.
+        // memory is there. `shmem_map` has checked that the file is long enough for the mapping.
         #[expect(unsafe_code, reason = "a VMM's mapping over its own reservation")]
         unsafe {
             match file {
@@ -121,7 +122,7 @@ impl BarWindow {
                 None => mmap_anonymous(
                     place,
                     length,
-                    ProtFlags::empty(),
+                    ProtFlags::READ | ProtFlags::WRITE,
                     MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
                 )?,
             };
@@ -150,6 +151,10 @@ impl VhostUserFrontendReqHandlerMut for BarWindow {
         // SAFETY: vhost's request handler keeps the file open for the length of this call.
         #[expect(unsafe_code, reason = "the trait passes a raw descriptor")]
         let file = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) };
+        let size = rustix::fs::fstat(file)?.st_size as u64;
+        if fd_offset.checked_add(len).is_none_or(|end| end > size) {
+            return Err(self.refuse(format_args!("the file has only {size} bytes")));
+        }
         self.replace(shm_offset, len, Some((file.as_fd(), fd_offset)))?;
         self.mappings.insert(shm_offset, len);
         Ok(0)

@@ -125,14 +125,14 @@ impl FrontEnd {
         during("SET_FEATURES", self.front_end.set_features(self.virtio_features))?;
         let regions: Vec<_> = ram.region_info().into_iter().collect();
         during("SET_MEM_TABLE", self.front_end.set_mem_table(&regions))?;
-        // From here on the driver's kick can reach the device.
-        lock(&self.window).start();
         let control_size = ControlQueue::<EventFds>::SIZE;
         let control_fds = control.notifications();
         self.start_queue(CONTROL_QUEUE, control_size, control.addresses(), ram, control_fds)?;
         let events_size = EventQueue::<EventFds>::SIZE;
         let events_fds = events.notifications();
         self.start_queue(EVENT_QUEUE, events_size, events.addresses(), ram, events_fds)?;
+        // A device that maps before the driver's first kick would not survive QEMU.
+        lock(&self.window).start();
         events_fds.kick()?;
         Ok(())
     }
@@ -205,12 +205,11 @@ fn bar_size(front_end: &mut Frontend, profile: &VmmProfile) -> Result<u64, FakeG
     if regions > profile.shared_memory_regions {
         return Err(FakeGuestError::Refused(format!("it has {regions} shared-memory regions")));
     }
-    let sum: u64 = config.memory_sizes.iter().sum();
-    if !sum.is_power_of_two() {
-        let problem = format!("its shared memory of {sum} bytes is no power of two");
-        return Err(FakeGuestError::Refused(problem));
-    }
-    Ok(sum)
+    let sizes = config.memory_sizes;
+    let sum = sizes.iter().try_fold(0, |sum: u64, size| sum.checked_add(*size));
+    sum.filter(|sum| sum.is_power_of_two()).ok_or_else(|| {
+        FakeGuestError::Refused("the sizes of its shared memory add up to no power of two".into())
+    })
 }
 
 fn read_config(front_end: &mut Frontend) -> Result<ConfigSpace, FakeGuestError> {

@@ -51,6 +51,10 @@ impl Notifications for EventFds {
         self.kick.write(1).map_err(|error| TransportError::Io("kick", error))
     }
 
+    fn wake(&self) -> Result<(), TransportError> {
+        self.call.write(1).map_err(|error| TransportError::Io("eventfd", error))
+    }
+
     fn wait(&self, timeout: Option<Duration>) -> Result<bool, TransportError> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {

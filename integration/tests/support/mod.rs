@@ -4,7 +4,9 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// The `bellhop` command.
@@ -23,6 +25,7 @@ pub fn bellhopd(arguments: &[&str]) -> Command {
 pub struct Daemon {
     child: Child,
     folder: TempDir,
+    log: Receiver<String>,
 }
 
 impl Daemon {
@@ -46,24 +49,30 @@ impl Daemon {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut seen = String::new();
-        loop {
-            let line = lines.next().unwrap_or_else(|| panic!("bellhopd ended:\n{seen}")).unwrap();
-            let ready = line.contains("ready");
-            seen.push_str(&line);
-            seen.push('\n');
-            if ready {
-                break;
-            }
-        }
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (sender, log) = channel();
         // Drained, so that the daemon never blocks on a full pipe; shown if the test fails.
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 eprintln!("bellhopd: {line}");
+                // Nobody may be interested any more.
+                let _ = sender.send(line);
             }
         });
-        Self { child, folder }
+        let daemon = Self { child, folder, log };
+        daemon.await_log("ready");
+        daemon
+    }
+
+    /// Waits until it logs a line that contains this; lines before that are passed over.
+    pub fn await_log(&self, text: &str) -> String {
+        loop {
+            match self.log.recv_timeout(Duration::from_secs(30)) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(_) => {}
+                Err(error) => panic!("bellhopd did not log {text:?}: {error}"),
+            }
+        }
     }
 
     /// Where guest `number` connects.
