@@ -107,6 +107,8 @@ async fn serve_endpoint(
             }
         };
         listener = returned;
+        // Nothing of the guest is left when this is said.
+        drop(connection);
         match ended {
             Ok(()) => info!("front end gone"),
             Err(error) => warn!(%error, "connection ended"),
