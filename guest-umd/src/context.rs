@@ -2,8 +2,8 @@
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::hw_queue::UserModeQueue;
 use crate::kernel_mode_queue::KernelModeQueue;
+use crate::user_mode_queue::UserModeQueue;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::context::{CreateContext, DestroyContext};
 use std::sync::Arc;

@@ -25,6 +25,7 @@ mod kernel_mode_queue;
 mod ring;
 mod session;
 pub mod transport;
+mod user_mode_queue;
 
 pub use adapter::Adapter;
 pub use allocation::{Allocation, GpuMapping};
@@ -34,5 +35,5 @@ pub use device::Device;
 pub use doorbell::DoorbellCounters;
 pub use error::{Error, QueueFault};
 pub use fence::Fence;
-pub use hw_queue::UserModeQueue;
 pub use kernel_mode_queue::KernelModeQueue;
+pub use user_mode_queue::UserModeQueue;

@@ -1,8 +1,8 @@
 //! How long the smallest submission takes, through a doorbell and through the control queue.
 
-use super::report::Latency;
 use bellhop_guest_umd::{Adapter, CommandBuffer, DoorbellCounters, Error};
 use hdrhistogram::Histogram;
+use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// The longest that one may take before something is wrong.
@@ -13,6 +13,36 @@ const KERNEL_MODE_SHARE: u64 = 20;
 const WARM_UP: u64 = 200;
 /// Room for the smallest packet.
 const COMMANDS: usize = 64;
+
+/// Percentiles of a time, in nanoseconds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Latency {
+    /// How many were timed.
+    pub samples: u64,
+    /// Half took at most this.
+    pub p50: u64,
+    /// Nine of ten.
+    pub p90: u64,
+    /// 99 of 100.
+    pub p99: u64,
+    /// 999 of 1,000.
+    pub p99_9: u64,
+    /// All of them.
+    pub max: u64,
+}
+
+impl Latency {
+    fn of(histogram: &Histogram<u64>) -> Self {
+        Self {
+            samples: histogram.len(),
+            p50: histogram.value_at_quantile(0.5),
+            p90: histogram.value_at_quantile(0.9),
+            p99: histogram.value_at_quantile(0.99),
+            p99_9: histogram.value_at_quantile(0.999),
+            max: histogram.max(),
+        }
+    }
+}
 
 pub(super) struct Timed {
     pub(super) submissions: u64,

@@ -4,7 +4,8 @@ mod latency;
 mod report;
 mod stream;
 
-pub use report::{Latency, Report};
+pub use latency::Latency;
+pub use report::Report;
 
 use anyhow::{Context, bail};
 use bellhop_guest_umd::Adapter;

@@ -1,42 +1,11 @@
 //! What the main job prints.
 
-use super::latency::Timed;
+use super::latency::{Latency, Timed};
 use super::stream::Streamed;
 use bellhop_protocol::control::adapter::Statistics;
-use hdrhistogram::Histogram;
 use indicatif::{BinaryBytes, HumanCount};
 use serde::Serialize;
 use std::fmt;
-
-/// Percentiles of a time, in nanoseconds.
-#[derive(Debug, Clone, Serialize)]
-pub struct Latency {
-    /// How many were timed.
-    pub samples: u64,
-    /// Half took at most this.
-    pub p50: u64,
-    /// Nine of ten.
-    pub p90: u64,
-    /// 99 of 100.
-    pub p99: u64,
-    /// 999 of 1,000.
-    pub p99_9: u64,
-    /// All of them.
-    pub max: u64,
-}
-
-impl Latency {
-    pub(super) fn of(histogram: &Histogram<u64>) -> Self {
-        Self {
-            samples: histogram.len(),
-            p50: histogram.value_at_quantile(0.5),
-            p90: histogram.value_at_quantile(0.9),
-            p99: histogram.value_at_quantile(0.99),
-            p99_9: histogram.value_at_quantile(0.999),
-            max: histogram.max(),
-        }
-    }
-}
 
 /// What the main job did.
 #[derive(Debug, Clone, Serialize)]

@@ -1,0 +1,160 @@
+//! HW queues for user-mode submission.
+
+use crate::command_buffer::CommandBuffer;
+use crate::context::Context;
+use crate::doorbell::{Doorbell, DoorbellCounters};
+use crate::error::Error;
+use crate::fence::Fence;
+use crate::hw_queue::HwQueue;
+use crate::ring::Ring;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::hw_queue::HwQueueFlags;
+use bellhop_protocol::doorbell::ConnectionStatus;
+use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
+
+/// How long a full ring may stand still before that is an error.
+const RING_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A HW queue that takes work through a doorbell. One thread submits.
+///
+/// Source: user-mode work submission, "HW queue progress fence changes" and "Work submission
+/// pseudocode in UMD".
+pub struct UserModeQueue {
+    // Dropped in this order: doorbell, queue, ring.
+    doorbell: Doorbell,
+    queue: HwQueue,
+    ring: Ring,
+}
+
+impl UserModeQueue {
+    pub(crate) fn create(context: Context, ring_size: u64) -> Result<Self, Error> {
+        // The residency of both is the driver's to see to, before there is a doorbell.
+        let ring = Ring::create(context.device(), ring_size)?;
+        let mut queue = HwQueue::create(context.clone(), HwQueueFlags::USER_MODE_SUBMISSION)?;
+        let doorbell = Doorbell::create(context, queue.handle, &ring)?;
+        queue.progress.watch_status(doorbell.status_offset());
+        Ok(Self { doorbell, queue, ring })
+    }
+
+    /// The queue's handle.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.queue.handle
+    }
+
+    /// The fence that gets a submission's value when it is done.
+    #[must_use]
+    pub fn progress_fence(&self) -> &Fence {
+        &self.queue.progress
+    }
+
+    /// The value of the last submission.
+    #[must_use]
+    pub fn last_value(&self) -> u64 {
+        self.queue.last_value
+    }
+
+    /// What happened to the doorbell so far.
+    #[must_use]
+    pub fn counters(&self) -> DoorbellCounters {
+        self.doorbell.counters
+    }
+
+    /// The doorbell's status, as the device publishes it.
+    ///
+    /// # Errors
+    /// None for a queue that was created.
+    pub fn status(&self) -> Result<ConnectionStatus, Error> {
+        self.doorbell.status()
+    }
+
+    /// Submits a command buffer; returns the value that the progress fence gets when it is done.
+    ///
+    /// # Errors
+    /// When the queue is lost, or the device cannot be reached to connect or notify.
+    #[inline]
+    pub fn submit(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
+        let value = self.queue(commands)?;
+        self.ring()?;
+        Ok(value)
+    }
+
+    /// Puts a command buffer into the ring and does not ring: [`Self::ring`] does, for all at
+    /// once. The device may see it earlier.
+    ///
+    /// # Errors
+    /// When the ring is full and stays so, or the queue is lost.
+    #[inline]
+    pub fn queue(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
+        let value = self.queue.last_value + 1;
+        let packet = commands.finish(self.queue.progress.slot(), value)?;
+        self.queue_raw_as(packet.as_bytes(), value)?;
+        Ok(value)
+    }
+
+    /// Puts bytes into the ring as they are, whether they are packets or not.
+    ///
+    /// # Errors
+    /// When the ring is full and stays so, or the queue is lost.
+    pub fn queue_raw(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.queue_raw_as(bytes, self.queue.last_value)
+    }
+
+    #[inline]
+    fn queue_raw_as(&mut self, bytes: &[u8], value: u64) -> Result<(), Error> {
+        if !self.ring.has_room(bytes.len())? {
+            self.wait_for_room(bytes.len())?;
+        }
+        // Before the work is visible, so that the host never takes a busy queue for an idle one.
+        self.doorbell.set_last_queued(value)?;
+        self.queue.last_value = value;
+        self.ring.push(bytes)
+    }
+
+    /// Rings the doorbell for everything in the ring.
+    ///
+    /// # Errors
+    /// When the queue is lost, or the device cannot be reached to connect or notify.
+    #[inline]
+    pub fn ring(&mut self) -> Result<(), Error> {
+        self.doorbell.ring(self.ring.write_pointer())
+    }
+
+    /// Rings the doorbell with a write pointer that may not be the ring's.
+    ///
+    /// # Errors
+    /// As [`Self::ring`].
+    pub fn ring_with(&mut self, write_pointer: u64) -> Result<(), Error> {
+        self.doorbell.ring(write_pointer)
+    }
+
+    #[cold]
+    fn wait_for_room(&mut self, bytes: usize) -> Result<(), Error> {
+        if bytes as u64 > self.ring.buffer().size() {
+            return Err(Error::BadPacket("a packet that is larger than the ring"));
+        }
+        let start = Instant::now();
+        while !self.ring.has_room(bytes)? {
+            // What was queued without ringing would wait for ever, and so would what was rung
+            // for before the doorbell was disconnected; the loss of the queue is seen here too.
+            self.ring()?;
+            let next = self.queue.progress.current_value()? + 1;
+            if next <= self.queue.last_value {
+                self.queue.progress.wait(next, RING_TIMEOUT)?;
+            } else if start.elapsed() > RING_TIMEOUT {
+                // Packets of the caller's own, that no progress value follows.
+                return Err(Error::RingFull { waited: RING_TIMEOUT });
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        Ok(())
+    }
+
+    /// The error of a queue that is lost, with what the device told of it.
+    #[must_use]
+    pub fn lost(&self) -> Error {
+        self.doorbell.lost()
+    }
+}
