@@ -6,6 +6,7 @@ use super::{capabilities, daemon};
 use anyhow::Context;
 use clap::{ArgGroup, Parser};
 use rustix::fd::RawFd;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -108,6 +109,7 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
         .with_context(|| format!("log filter {filter:?} cannot be read; try \"info\""))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .try_init()
         .map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))

@@ -106,7 +106,8 @@ impl QueuePort {
             .map_err(|error| error.to_string())
             .and_then(|()| state.signal_used_queue().map_err(|error| error.to_string()));
         if let Err(error) = result {
-            warn!(%error, "cannot give a descriptor back to the guest");
+            // A guest can set its rings up so that they cannot be written.
+            debug!(%error, "cannot give a descriptor back to the guest");
         }
         written
     }
