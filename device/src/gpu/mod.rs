@@ -1,12 +1,12 @@
 //! The virtual GPU.
 //!
-//! *A submission* goes from a doorbell through [`engine`] to [`command_processor`], [`fetch`],
-//! [`packets`] (which reach memory through [`mmu`]) and ends in a fence of [`fence_table`]. All of
+//! *A submission* goes from a doorbell through `engine` to `command_processor`, `fetch`,
+//! `packets` (which reach memory through `mmu`) and ends in a fence of `fence_table`. All of
 //! that is the data plane: one thread for each engine.
 //!
-//! The control plane comes in through [`hardware`], keeps its books in [`registry`], and meets the
-//! engines in [`chip`] (attention, kicks, the watch list, tickets), [`hw_queue`], [`partition`] (a
-//! guest) and [`interrupt`].
+//! The control plane comes in through `hardware`, keeps its books in `registry`, and meets the
+//! engines in `chip` (attention, kicks, the watch list, tickets), `hw_queue`, `partition` (a
+//! guest) and `interrupt`.
 
 mod address_map;
 mod bar;

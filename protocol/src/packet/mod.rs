@@ -1,7 +1,7 @@
 //! Command packets: what a ring buffer or an indirect buffer holds.
 //!
 //! A packet is a whole number of 8-byte units. It begins with a [`PacketHeader`]; the rest is
-//! fixed by the opcode, except for [`flow::NOP`] and [`transfer::WRITE_DATA`], whose length varies.
+//! fixed by the opcode, except for `NOP` and [`WriteData`], whose length varies.
 //! Source: "Ring Buffers and the CP" and "DMA buffers" of the Windows KMD overview.
 
 pub mod dispatch;
@@ -131,13 +131,13 @@ pub enum Packet<'a> {
     IndirectBuffer(IndirectBuffer),
     /// See [`Fill`].
     Fill(Fill),
-    /// See [`Copy`].
+    /// See [`struct@Copy`].
     Copy(Copy),
     /// See [`WriteData`]; with the data.
     WriteData(WriteData, &'a [u8]),
     /// See [`Compare`].
     Compare(Compare),
-    /// See [`Hash`].
+    /// See [`struct@Hash`].
     Hash(Hash),
     /// See [`Timestamp`].
     Timestamp(Timestamp),
