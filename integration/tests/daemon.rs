@@ -2,6 +2,7 @@
 
 mod support;
 
+use bellhop_integration::fake_guest::{FakeGuest, GuestOptions};
 use rustix::process::Signal;
 use std::os::unix::net::UnixListener;
 use std::process::Output;
@@ -41,10 +42,7 @@ fn an_abandoned_socket_is_taken_over() {
         .spawn()
         .unwrap();
     // It serves when a guest gets an answer.
-    let guest = bellhop_integration::fake_guest::FakeGuest::connect(
-        &wait_for_listener(&path),
-        bellhop_integration::fake_guest::GuestOptions::default(),
-    );
+    let guest = FakeGuest::connect(&wait_for_listener(&path), GuestOptions::default());
     assert!(guest.is_ok());
     drop(guest);
     let pid = rustix::process::Pid::from_child(&child);

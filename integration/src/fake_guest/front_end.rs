@@ -13,7 +13,6 @@ use bellhop_protocol::features::Features;
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use vhost::vhost_user::message::{
@@ -50,11 +49,13 @@ fn lock(window: &Mutex<BarWindow>) -> MutexGuard<'_, BarWindow> {
 }
 
 impl FrontEnd {
-    /// Connects and negotiates, up to where the driver would set `DRIVER_OK`.
-    pub(super) fn connect(path: &Path, options: &GuestOptions) -> Result<Self, FakeGuestError> {
-        let io = |error| FakeGuestError::Io("cannot connect", error);
-        let socket = UnixStream::connect(path).map_err(io)?;
-        let stream = socket.try_clone().map_err(io)?;
+    /// Negotiates, up to where the driver would set `DRIVER_OK`.
+    pub(super) fn negotiate(
+        socket: UnixStream,
+        options: &GuestOptions,
+    ) -> Result<Self, FakeGuestError> {
+        let stream =
+            socket.try_clone().map_err(|error| FakeGuestError::Io("the connection", error))?;
         let mut front_end = Frontend::from_stream(stream, u64::from(QUEUE_COUNT));
         let profile = options.profile;
 

@@ -23,6 +23,7 @@ use bellhop_protocol::features::Features;
 use front_end::FrontEnd;
 use notifications::EventFds;
 use ram::GuestRam;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -85,8 +86,18 @@ impl FakeGuest {
     /// # Errors
     /// See [`FakeGuestError`].
     pub fn connect(socket: &Path, options: GuestOptions) -> Result<Arc<Self>, FakeGuestError> {
+        let socket = UnixStream::connect(socket)
+            .map_err(|error| FakeGuestError::Io("cannot connect", error))?;
+        Self::over(socket, options)
+    }
+
+    /// Attaches the device at the other end of a connection, and starts it.
+    ///
+    /// # Errors
+    /// See [`FakeGuestError`].
+    pub fn over(socket: UnixStream, options: GuestOptions) -> Result<Arc<Self>, FakeGuestError> {
         let ram = GuestRam::new(options.ram)?;
-        let mut front_end = FrontEnd::connect(socket, &options)?;
+        let mut front_end = FrontEnd::negotiate(socket, &options)?;
         let queue_memory = |length: usize| ram.take(length as u64);
         let notifications = || EventFds::new(front_end.socket());
         let control =

@@ -1,9 +1,11 @@
 //! A `bellhopd` as a process of its own.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use bellhop_integration::fake_guest::{FakeGuest, GuestOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
@@ -19,6 +21,11 @@ pub fn bellhopd(arguments: &[&str]) -> Command {
     let mut command = bellhop();
     command.args(["daemon", "--"]).args(arguments);
     command
+}
+
+/// A guest of a daemon, in this process.
+pub fn guest(daemon: &Daemon, number: usize) -> Arc<FakeGuest> {
+    FakeGuest::connect(&daemon.socket(number), GuestOptions::default()).unwrap()
 }
 
 /// A running `bellhopd`, ended with SIGTERM when dropped.
