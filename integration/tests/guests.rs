@@ -94,6 +94,8 @@ fn a_guest_killed_in_mid_submission_leaves_nothing_and_hurts_nobody() {
     let daemon = Daemon::start(2);
     let mut neighbour = Worker::new(support::guest(&daemon, 1), 0xAAAA_5555);
     neighbour.work();
+    let count = || (daemon.open_descriptors(), daemon.threads());
+    let before = count();
     let mut counts = Vec::new();
     for round in 0..8 {
         let mut guest = endless_guest(&daemon, 0);
@@ -104,7 +106,7 @@ fn a_guest_killed_in_mid_submission_leaves_nothing_and_hurts_nobody() {
         guest.wait().unwrap();
         neighbour.work();
         daemon.await_log("front end gone");
-        counts.push((daemon.open_descriptors(), daemon.threads()));
+        counts.push(count());
         let mut next = Worker::new(support::guest(&daemon, 0), 7);
         next.work();
         drop(next);
@@ -112,7 +114,7 @@ fn a_guest_killed_in_mid_submission_leaves_nothing_and_hurts_nobody() {
     }
     neighbour.work();
     counts.dedup();
-    assert_eq!(counts.len(), 1, "descriptors and threads after each death: {counts:?}");
+    assert_eq!(counts, [before], "descriptors and threads after each death");
 }
 
 #[test]

@@ -30,9 +30,6 @@ fn it_runs_against_a_daemon_that_runs_already_and_leaves_nothing_behind() {
         String::from_utf8(output.stdout).unwrap()
     };
     let count = || (daemon.open_descriptors(), daemon.threads());
-    // The thread that served a guest stays a while for the next one.
-    run("adapter.");
-    daemon.await_log("front end gone");
     let before = count();
     for filter in ["um.", "fault.", "doorbell."] {
         let printed = run(filter);

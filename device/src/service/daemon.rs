@@ -8,9 +8,11 @@ use crate::vhost::backend::{GuestBackend, Host};
 use anyhow::Context;
 use bellhop_host_kmd::actor::{self, KernelHandle};
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 use vhost::vhost_user::Listener;
@@ -93,15 +95,15 @@ async fn serve_endpoint(
         let connection = Arc::new(Connection::default());
         let (host, current) = (host.clone(), connection.clone());
         // vhost-user-backend blocks its caller for as long as the guest stays.
-        let mut serving = tokio::task::spawn_blocking(move || {
+        let mut serving = pin!(on_its_own_thread(move || {
             let ended = current.serve(host, &mut listener);
             (listener, ended)
-        });
+        }));
         let (returned, ended) = tokio::select! {
-            served = &mut serving => served.context("serving a guest")?,
+            served = &mut serving => served?,
             _ = stopped.changed() => {
                 connection.shut_down();
-                let (_, ended) = serving.await.context("serving a guest")?;
+                let (_, ended) = serving.await?;
                 debug!(?ended, "connection shut down");
                 return Ok(());
             }
@@ -117,6 +119,24 @@ async fn serve_endpoint(
             return Ok(());
         }
     }
+}
+
+/// Does something that blocks; the thread is gone when this is done.
+async fn on_its_own_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<T> {
+    let (done, finished) = oneshot::channel();
+    let thread = thread::Builder::new()
+        .name("guest".into())
+        .spawn(move || {
+            // The receiver waits below for as long as this takes.
+            let _ = done.send(work());
+        })
+        .context("cannot start a thread for a guest")?;
+    let result = finished.await;
+    // It has nothing left to do but end; a panic shows in the result.
+    let _ = thread.join();
+    result.context("the thread of a guest panicked")
 }
 
 /// A connection that can be ended from another thread, before it is made and after.
