@@ -29,13 +29,12 @@ fn it_runs_against_a_daemon_that_runs_already_and_leaves_nothing_behind() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         String::from_utf8(output.stdout).unwrap()
     };
-    let count = || (daemon.open_descriptors(), daemon.threads());
-    let before = count();
+    let before = daemon.resources();
     for filter in ["um.", "fault.", "doorbell."] {
         let printed = run(filter);
         assert!(printed.contains("passed") && printed.contains(filter));
         daemon.await_log("front end gone");
-        assert_eq!(count(), before);
+        daemon.await_resources(before);
     }
 }
 

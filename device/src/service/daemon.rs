@@ -8,6 +8,7 @@ use crate::vhost::backend::{GuestBackend, Host};
 use anyhow::Context;
 use bellhop_host_kmd::actor::{self, KernelHandle};
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
+use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -38,13 +39,15 @@ async fn serve(config: &Config, gpu: Arc<Gpu>, endpoints: Vec<Endpoint>) -> anyh
     let (kernel, mailbox) = actor::channel();
     let control_plane =
         tokio::spawn(actor::run(Kernel::new(gpu.clone(), Limits::default()), mailbox));
-    let interrupts = tokio::spawn(forward_interrupts(gpu.clone(), kernel.clone()));
+    let raised = Readable::watch(gpu.interrupt_fd()).context("cannot watch for interrupts")?;
+    let interrupts = tokio::spawn(forward_interrupts(raised, gpu.clone(), kernel.clone()));
     let host = Host { gpu, kernel, bar: config.bar() };
 
     let (stop, stopped) = watch::channel(false);
     let mut servers = JoinSet::new();
     for endpoint in endpoints {
-        servers.spawn(serve_endpoint(host.clone(), endpoint, stopped.clone()));
+        let server = Server::new(host.clone(), endpoint).context("cannot watch a socket")?;
+        servers.spawn(server.run(stopped.clone()));
     }
     info!(sockets = servers.len(), "ready");
     let result = loop {
@@ -69,8 +72,11 @@ async fn serve(config: &Config, gpu: Arc<Gpu>, endpoints: Vec<Endpoint>) -> anyh
 }
 
 /// Tells the kernel when the hardware has interrupts.
-async fn forward_interrupts(gpu: Arc<Gpu>, kernel: KernelHandle) -> anyhow::Result<()> {
-    let raised = Readable::watch(gpu.interrupt_fd()).context("interrupt event")?;
+async fn forward_interrupts(
+    raised: Readable,
+    gpu: Arc<Gpu>,
+    kernel: KernelHandle,
+) -> anyhow::Result<()> {
     loop {
         raised.readable().await.context("interrupt event")?;
         // Acknowledge before taking, so that what comes in between is announced again.
@@ -79,44 +85,54 @@ async fn forward_interrupts(gpu: Arc<Gpu>, kernel: KernelHandle) -> anyhow::Resu
     }
 }
 
-/// Serves one guest after another.
-async fn serve_endpoint(
+/// Serves one guest after another on one socket.
+struct Server {
     host: Host,
     endpoint: Endpoint,
-    mut stopped: watch::Receiver<bool>,
-) -> anyhow::Result<()> {
-    let arrivals = Readable::watch(&endpoint.listener).context("cannot watch a socket")?;
-    let mut listener = Listener::from(endpoint.listener.try_clone()?);
-    loop {
-        tokio::select! {
-            ready = arrivals.readable() => ready.context("cannot watch a socket")?,
-            _ = stopped.changed() => return Ok(()),
-        }
-        let connection = Arc::new(Connection::default());
-        let (host, current) = (host.clone(), connection.clone());
-        // vhost-user-backend blocks its caller for as long as the guest stays.
-        let mut serving = pin!(on_its_own_thread(move || {
-            let ended = current.serve(host, &mut listener);
-            (listener, ended)
-        }));
-        let (returned, ended) = tokio::select! {
-            served = &mut serving => served?,
-            _ = stopped.changed() => {
-                connection.shut_down();
-                let (_, ended) = serving.await?;
-                debug!(?ended, "connection shut down");
+    listener: Listener,
+    arrivals: Readable,
+}
+
+impl Server {
+    fn new(host: Host, endpoint: Endpoint) -> io::Result<Self> {
+        let listener = Listener::from(endpoint.listener.try_clone()?);
+        let arrivals = Readable::watch(&endpoint.listener)?;
+        Ok(Self { host, endpoint, listener, arrivals })
+    }
+
+    async fn run(self, mut stopped: watch::Receiver<bool>) -> anyhow::Result<()> {
+        let Self { host, endpoint, mut listener, arrivals } = self;
+        loop {
+            tokio::select! {
+                ready = arrivals.readable() => ready.context("cannot watch a socket")?,
+                _ = stopped.changed() => return Ok(()),
+            }
+            let connection = Arc::new(Connection::default());
+            let (host, current) = (host.clone(), connection.clone());
+            // vhost-user-backend blocks its caller for as long as the guest stays.
+            let mut serving = pin!(on_its_own_thread(move || {
+                let ended = current.serve(host, &mut listener);
+                (listener, ended)
+            }));
+            let (returned, ended) = tokio::select! {
+                served = &mut serving => served?,
+                _ = stopped.changed() => {
+                    connection.shut_down();
+                    let (_, ended) = serving.await?;
+                    debug!(?ended, "connection shut down");
+                    return Ok(());
+                }
+            };
+            listener = returned;
+            // Nothing of the guest is left when this is said.
+            drop(connection);
+            match ended {
+                Ok(()) => info!("front end gone"),
+                Err(error) => warn!(%error, "connection ended"),
+            }
+            if endpoint.single {
                 return Ok(());
             }
-        };
-        listener = returned;
-        // Nothing of the guest is left when this is said.
-        drop(connection);
-        match ended {
-            Ok(()) => info!("front end gone"),
-            Err(error) => warn!(%error, "connection ended"),
-        }
-        if endpoint.single {
-            return Ok(());
         }
     }
 }

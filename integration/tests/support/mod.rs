@@ -8,7 +8,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The longest that anything may take before it is taken not to happen.
+const TIMEOUT: Duration = Duration::from_secs(30);
 use tempfile::TempDir;
 
 /// The `bellhop` command.
@@ -74,7 +77,7 @@ impl Daemon {
     /// Waits until it logs a line that contains this; lines before that are passed over.
     pub fn await_log(&self, text: &str) -> String {
         loop {
-            match self.log.recv_timeout(Duration::from_secs(30)) {
+            match self.log.recv_timeout(TIMEOUT) {
                 Ok(line) if line.contains(text) => return line,
                 Ok(_) => {}
                 Err(error) => panic!("bellhopd did not log {text:?}: {error}"),
@@ -108,15 +111,29 @@ impl Daemon {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// How many descriptors it has open.
-    pub fn open_descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap().count()
+    /// How many descriptors it has open and how many threads it has.
+    pub fn resources(&self) -> Resources {
+        let count =
+            |what| std::fs::read_dir(format!("/proc/{}/{what}", self.id())).unwrap().count();
+        Resources { descriptors: count("fd"), threads: count("task") }
     }
 
-    /// How many threads it has.
-    pub fn threads(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/task", self.id())).unwrap().count()
+    /// Waits until it has no more than `expected`: a thread that is about to end may still hold
+    /// something when the daemon says that a guest has gone.
+    pub fn await_resources(&self, expected: Resources) {
+        let start = Instant::now();
+        while self.resources() != expected {
+            assert!(start.elapsed() < TIMEOUT, "{:?}, not {expected:?}", self.resources());
+            thread::yield_now();
+        }
     }
+}
+
+/// What a daemon uses of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resources {
+    descriptors: usize,
+    threads: usize,
 }
 
 fn socket(folder: &Path, number: usize) -> PathBuf {
