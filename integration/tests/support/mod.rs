@@ -111,6 +111,43 @@ impl Daemon {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// How often its threads were given a processor, all together.
+    pub fn wakeups(&self) -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
+        let switches = |status: String| -> u64 {
+            let lines = status.lines().filter(|line| line.contains("ctxt_switches"));
+            lines.map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap()).sum()
+        };
+        tasks
+            .map(|task| {
+                switches(std::fs::read_to_string(task.unwrap().path().join("status")).unwrap())
+            })
+            .sum()
+    }
+
+    /// Waits until all its threads sleep.
+    pub fn await_quiet(&self) {
+        let start = Instant::now();
+        let sleeps = |task: std::fs::DirEntry| {
+            std::fs::read_to_string(task.path().join("stat")).unwrap().contains(") S ")
+        };
+        let tasks = || std::fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
+        while !tasks().all(|task| sleeps(task.unwrap())) {
+            assert!(start.elapsed() < TIMEOUT, "the daemon never comes to rest");
+            thread::yield_now();
+        }
+    }
+
+    /// Waits for a time in which it logs nothing.
+    pub fn expect_no_log_for(&self, time: Duration) {
+        while let Ok(line) = self.log.try_recv() {
+            drop(line);
+        }
+        if let Ok(line) = self.log.recv_timeout(time) {
+            panic!("it logged {line:?}");
+        }
+    }
+
     /// How many descriptors it has open and how many threads it has.
     pub fn resources(&self) -> Resources {
         let count =

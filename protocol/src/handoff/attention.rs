@@ -1,7 +1,9 @@
 //! How anybody gets the attention of an engine, asleep or not.
 //!
 //! One word holds what the engine must look at and whether it sleeps, so that falling asleep and
-//! being called cannot miss each other: both are read-modify-writes of the same word.
+//! being called cannot miss each other: both are read-modify-writes of the same word, and those have
+//! one order whatever their memory ordering is. The orderings below only hand over content, which
+//! goes one way: from who calls to the engine.
 
 use super::sync::{AtomicU64, Ordering};
 
@@ -31,7 +33,7 @@ impl Attention {
     /// [`Self::take`].
     #[must_use = "an engine that sleeps must be woken"]
     pub fn raise(&self, bits: u64) -> bool {
-        let before = self.word.fetch_or(bits & !ASLEEP, Ordering::AcqRel);
+        let before = self.word.fetch_or(bits & !ASLEEP, Ordering::Release);
         before & ASLEEP != 0 && before & !ASLEEP == 0
     }
 
@@ -42,22 +44,23 @@ impl Attention {
         self.word.load(Ordering::Relaxed) != 0
     }
 
-    /// Engine: takes what was raised, and is awake.
+    /// Engine: takes what was raised, and is awake. Acquires what each caller of [`Self::raise`]
+    /// wrote before: those after the first only continue its release sequence.
     #[must_use]
     pub fn take(&self) -> u64 {
-        self.word.swap(0, Ordering::AcqRel) & !ASLEEP
+        self.word.swap(0, Ordering::Acquire) & !ASLEEP
     }
 
     /// Engine: falls asleep, unless something was raised. After true the engine blocks until it
     /// is woken, and then calls [`Self::take`].
     #[must_use]
     pub fn try_sleep(&self) -> bool {
-        self.word.compare_exchange(0, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.word.compare_exchange(0, ASLEEP, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Anybody: whether the engine sleeps.
+    /// Anybody: whether the engine sleeps. For reports: nothing about the engine follows from it.
     #[must_use]
     pub fn is_asleep(&self) -> bool {
-        self.word.load(Ordering::Acquire) & ASLEEP != 0
+        self.word.load(Ordering::Relaxed) & ASLEEP != 0
     }
 }

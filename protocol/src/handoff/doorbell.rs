@@ -41,7 +41,8 @@ impl<'a> DoorbellWords<'a> {
         self.status()
     }
 
-    /// Either side: the status as it stands.
+    /// Either side: the status as it stands. Acquires what the host did before [`Self::connect`] or
+    /// [`Self::disconnect`]: who reads that a queue is lost finds its fences as they were left.
     #[must_use]
     #[inline]
     pub fn status(&self) -> ConnectionStatus {
@@ -87,11 +88,14 @@ impl<'a> DoorbellWords<'a> {
     /// The fence pairs with the one in [`Self::ring`]: a guest that still reads a connected status
     /// has rung before that last look.
     pub fn disconnect(&self, reason: ConnectionStatus) {
-        self.status.swap(DoorbellStatus::new(reason).0, Ordering::AcqRel);
+        self.status.swap(DoorbellStatus::new(reason).0, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
     /// Only from the one status to the other: a disconnect in between must win.
+    ///
+    /// Relaxed: an engine tells nothing by it but the status, and the exchange continues the
+    /// release sequence of the [`Self::connect`] that it found.
     fn replace(&self, from: ConnectionStatus, to: ConnectionStatus) {
         let mut word = self.status.load(Ordering::Relaxed);
         // The exchange fails when the logging level changes in between, which is rare, or when a
@@ -101,7 +105,7 @@ impl<'a> DoorbellWords<'a> {
                 return;
             }
             let new = word & !u64::from(u32::MAX) | u64::from(to.0);
-            match self.status.compare_exchange(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.status.compare_exchange(word, new, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => word = now,
             }

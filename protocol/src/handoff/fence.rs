@@ -4,6 +4,9 @@
 //! loads CurrentValue. Each side puts a full fence between the two, so either the signal sees the
 //! waiter or the waiter sees the value. Spurious interrupts are possible, missed ones are not.
 //!
+//! That is the full fences' work alone, so who waits is stored and loaded relaxed. Acquire and
+//! release hand over what the signaling engine did, to whoever reads the value.
+//!
 //! Source: native GPU fence object, "Synchronization issues", both pairs.
 
 use super::sync::{AtomicU64, Ordering, fence};
@@ -49,11 +52,12 @@ impl FenceCell {
         }
     }
 
-    /// Makes the cell that of a new fence. Nobody may use the old one any more.
+    /// Makes the cell that of a new fence. Nobody may use the old one any more, and the caller
+    /// releases the new one to whoever may.
     pub fn reset(&self, initial: u64) {
-        self.current.store(initial, Ordering::Release);
-        self.monitored.store(NOT_MONITORED, Ordering::Release);
-        self.waiting_engines.store(0, Ordering::Release);
+        self.current.store(initial, Ordering::Relaxed);
+        self.monitored.store(NOT_MONITORED, Ordering::Relaxed);
+        self.waiting_engines.store(0, Ordering::Relaxed);
     }
 
     /// CurrentValue. Acquires what the signaling engine did before.
@@ -71,7 +75,9 @@ impl FenceCell {
     /// [`WentBackwards`] when another signal got further; nothing changes then.
     #[inline]
     pub fn signal(&self, published: &AtomicU64, value: u64) -> Result<Signaled, WentBackwards> {
-        // Engines may signal the same fence at the same time: the greater value must win.
+        // Engines may signal the same fence at the same time: the greater value must win. The
+        // exchange acquires what the engine with the smaller one did, because whoever polls sees
+        // only the greater published.
         let mut current = self.current.load(Ordering::Relaxed);
         loop {
             if value < current {
@@ -95,6 +101,7 @@ impl FenceCell {
         loop {
             published.swap(value, Ordering::AcqRel);
             fence(Ordering::SeqCst);
+            // Acquires what that engine did: its value is published here, maybe before it does.
             let current = self.current.load(Ordering::Acquire);
             if current == value {
                 return Ok(self.decide(current));
@@ -103,20 +110,23 @@ impl FenceCell {
         }
     }
 
-    /// Engine: decides whether CurrentValue as it stands interrupts anybody.
+    /// Decides whether CurrentValue as it stands interrupts anybody.
+    ///
+    /// The full fence pairs with the one in [`Self::wait`]: an engine whose wait this misses sees,
+    /// once it waits, what the caller stored before.
     #[must_use]
     #[inline]
     pub fn evaluate(&self) -> Signaled {
         fence(Ordering::SeqCst);
-        self.decide(self.current.load(Ordering::Acquire))
+        self.decide(self.current.load(Ordering::Relaxed))
     }
 
     /// Who waits for `current` or less. A full fence stands between CurrentValue's store and this.
     fn decide(&self, current: u64) -> Signaled {
-        let interrupt = current > self.monitored.load(Ordering::Acquire);
+        let interrupt = current > self.monitored.load(Ordering::Relaxed);
         let engines = match self.waiting_engines.load(Ordering::Relaxed) {
             0 => 0,
-            _ => self.waiting_engines.swap(0, Ordering::AcqRel),
+            _ => self.waiting_engines.swap(0, Ordering::Relaxed),
         };
         Signaled { interrupt, engines }
     }
@@ -124,10 +134,10 @@ impl FenceCell {
     /// CPU: makes `monitored`, the least waited value minus 1, the MonitoredValue, and re-samples
     /// CurrentValue. The caller satisfies whatever that value reaches.
     ///
-    /// The full fence pairs with the one in [`Self::evaluate`].
+    /// The full fence pairs with the one in [`Self::signal`].
     #[must_use = "a signal may have gone before this and will not interrupt"]
     pub fn monitor(&self, monitored: u64) -> u64 {
-        self.monitored.store(monitored, Ordering::Release);
+        self.monitored.store(monitored, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.current.load(Ordering::Acquire)
     }
@@ -135,13 +145,13 @@ impl FenceCell {
     /// Engine `engine`: holds a queue until `value`; true when it is reached already. After false,
     /// some signal's [`Signaled::engines`] names the engine, and it calls this again.
     ///
-    /// The full fence pairs with the one in [`Self::evaluate`].
+    /// The full fence pairs with those in [`Self::signal`] and [`Self::evaluate`].
     #[must_use]
     pub fn wait(&self, engine: u32, value: u64) -> bool {
         if self.current() >= value {
             return true;
         }
-        self.waiting_engines.fetch_or(1 << engine, Ordering::AcqRel);
+        self.waiting_engines.fetch_or(1 << engine, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.current() >= value
     }
