@@ -1,18 +1,43 @@
 //! Models of the hand-offs: every interleaving and every reordering that the memory model allows,
 //! over the types that the product uses.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p bellhop-protocol --release --test handoff`.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p bellhop-protocol --release --test handoff`. That
+//! they are strong enough is checked too: `cargo xtask mutants` weakens every ordering of these
+//! types in turn, and each time a model here must fail.
 #![cfg(loom)]
 
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
 use bellhop_protocol::handoff::attention::Attention;
 use bellhop_protocol::handoff::doorbell::{DoorbellWords, RingPointers};
-use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, Signaled};
-use bellhop_protocol::handoff::sync::AtomicU64;
+use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, Signaled, WentBackwards};
+use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
 const KICK: u64 = 1;
+
+/// Memory that a hand-off hands over, as ring buffers and resources are: plain bytes. A model in
+/// which two threads use it at the same time, one of them writing, fails.
+struct Bytes(UnsafeCell<()>);
+
+// SAFETY: there is nothing in it to race for. Its accesses only tell loom that they take place.
+#[allow(unsafe_code)]
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    fn new() -> Self {
+        Self(UnsafeCell::new(()))
+    }
+
+    fn write(&self) {
+        self.0.with_mut(|_| ());
+    }
+
+    fn read(&self) {
+        self.0.with(|_| ());
+    }
+}
 
 /// A logical doorbell with its ring buffer control, and the engine that serves it.
 struct Queue {
@@ -20,6 +45,7 @@ struct Queue {
     status: AtomicU64,
     write: AtomicU64,
     read: AtomicU64,
+    packets: Bytes,
     attention: Attention,
 }
 
@@ -30,6 +56,7 @@ impl Queue {
             status: AtomicU64::new(DoorbellStatus::new(status).0),
             write: AtomicU64::new(0),
             read: AtomicU64::new(0),
+            packets: Bytes::new(),
             attention: Attention::new(),
         })
     }
@@ -41,14 +68,20 @@ impl Queue {
     fn pointers(&self) -> RingPointers<'_> {
         RingPointers::new(&self.write, &self.read)
     }
+
+    /// Guest: puts 8 bytes of packets into the ring.
+    fn push(&self) {
+        self.packets.write();
+        self.pointers().publish(8);
+    }
 }
 
 /// The ring that follows is on a page that nobody watches: only the status and the write pointer
 /// are shared with the host.
-fn ring_dummy_page(queue: &Queue, position: u64) -> ConnectionStatus {
+fn ring_dummy_page(queue: &Queue) -> ConnectionStatus {
     let dummy = AtomicU64::new(0);
-    queue.pointers().publish(position);
-    DoorbellWords::new(&dummy, &queue.status).ring(position)
+    queue.push();
+    DoorbellWords::new(&dummy, &queue.status).ring(8)
 }
 
 #[test]
@@ -58,7 +91,7 @@ fn a_ring_is_seen_before_the_engine_sleeps_or_the_guest_is_told_to_notify() {
         let guest = {
             let queue = queue.clone();
             thread::spawn(move || {
-                queue.pointers().publish(8);
+                queue.push();
                 match queue.words().ring(8) {
                     ConnectionStatus::CONNECTED => None,
                     // Notifying makes the host kick the engine.
@@ -107,7 +140,7 @@ fn a_ring_before_a_disconnect_is_seen_by_the_last_look() {
         let queue = Queue::new(ConnectionStatus::CONNECTED);
         let guest = {
             let queue = queue.clone();
-            thread::spawn(move || ring_dummy_page(&queue, 8))
+            thread::spawn(move || ring_dummy_page(&queue))
         };
         queue.words().disconnect(ConnectionStatus::DISCONNECTED_RETRY);
         let last_look = queue.pointers().written();
@@ -124,7 +157,7 @@ fn a_ring_that_another_threads_connect_overtakes_is_seen_or_told_to_notify() {
         let ringing = {
             let queue = queue.clone();
             thread::spawn(move || {
-                queue.pointers().publish(8);
+                queue.push();
                 queue.words().ring(8)
             })
         };
@@ -150,15 +183,100 @@ fn what_was_written_before_a_ring_is_read_after_the_look() {
         let guest = {
             let queue = queue.clone();
             thread::spawn(move || {
-                queue.pointers().publish(8);
+                queue.push();
                 queue.words().ring(8)
             })
         };
         if queue.words().look() == 8 {
+            queue.packets.read();
             assert_eq!(queue.pointers().written(), 8);
         }
-        queue.pointers().consume(0);
         assert_eq!(guest.join().unwrap(), ConnectionStatus::CONNECTED);
+    });
+}
+
+#[test]
+fn packets_are_read_after_a_kick_without_any_ring() {
+    loom::model(|| {
+        let queue = Queue::new(ConnectionStatus::DISCONNECTED_RETRY);
+        let guest = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.push())
+        };
+        if queue.pointers().written() == 8 {
+            queue.packets.read();
+        }
+        guest.join().unwrap();
+    });
+}
+
+#[test]
+fn packets_are_overwritten_only_after_they_were_read() {
+    loom::model(|| {
+        let queue = Queue::new(ConnectionStatus::CONNECTED);
+        queue.push();
+        let engine = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                queue.packets.read();
+                queue.pointers().consume(8);
+            })
+        };
+        if queue.pointers().consumed() == 8 {
+            queue.packets.write();
+        }
+        engine.join().unwrap();
+    });
+}
+
+#[test]
+fn who_reads_a_status_finds_what_the_host_did_before_it() {
+    for (first, then) in [
+        (ConnectionStatus::DISCONNECTED_RETRY, ConnectionStatus::CONNECTED),
+        (ConnectionStatus::CONNECTED, ConnectionStatus::DISCONNECTED_ABORT),
+    ] {
+        loom::model(move || {
+            let queue = Queue::new(first);
+            let left = Arc::new(Bytes::new());
+            let host = {
+                let (queue, left) = (queue.clone(), left.clone());
+                thread::spawn(move || {
+                    left.write();
+                    match then {
+                        ConnectionStatus::CONNECTED => queue.words().connect(then),
+                        _ => queue.words().disconnect(then),
+                    }
+                })
+            };
+            if queue.words().status() == then {
+                left.read();
+            }
+            host.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn who_reads_a_status_that_an_engine_armed_finds_what_the_host_did_before_it_connected() {
+    loom::model(|| {
+        let queue = Queue::new(ConnectionStatus::DISCONNECTED_RETRY);
+        let left = Arc::new(Bytes::new());
+        let host = {
+            let (queue, left) = (queue.clone(), left.clone());
+            thread::spawn(move || {
+                left.write();
+                queue.words().connect(ConnectionStatus::CONNECTED);
+            })
+        };
+        let engine = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.words().arm())
+        };
+        if queue.words().status() == ConnectionStatus::CONNECTED_NOTIFY {
+            left.read();
+        }
+        host.join().unwrap();
+        engine.join().unwrap();
     });
 }
 
@@ -182,15 +300,68 @@ fn of_several_calls_exactly_one_wakes_a_sleeping_engine_and_none_is_lost() {
 }
 
 #[test]
+fn an_engine_finds_what_each_of_its_callers_did_before_it_called() {
+    loom::model(|| {
+        let attention = Arc::new(Attention::new());
+        let callers = [1, 2].map(|bit| {
+            let (attention, done) = (attention.clone(), Arc::new(Bytes::new()));
+            let caller = {
+                let done = done.clone();
+                thread::spawn(move || {
+                    done.write();
+                    attention.raise(bit)
+                })
+            };
+            (bit, done, caller)
+        });
+        let raised = attention.take();
+        for (bit, done, _) in &callers {
+            if raised & bit != 0 {
+                done.read();
+            }
+        }
+        for (_, _, caller) in callers {
+            assert!(!caller.join().unwrap(), "an engine that is awake was to be woken");
+        }
+    });
+}
+
+/// A fence with its published CurrentValue, and what an engine did before it signaled.
+struct Fence {
+    cell: FenceCell,
+    published: AtomicU64,
+    done: Bytes,
+}
+
+impl Fence {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            cell: FenceCell::new(0),
+            published: AtomicU64::new(0),
+            done: Bytes::new(),
+        })
+    }
+
+    /// Engine: does its work, then signals `value`.
+    fn work_and_signal(&self, value: u64) -> Result<Signaled, WentBackwards> {
+        self.done.write();
+        self.cell.signal(&self.published, value)
+    }
+}
+
+#[test]
 fn a_cpu_waiter_is_interrupted_or_sees_the_value() {
     loom::model(|| {
-        let cell = Arc::new(FenceCell::new(0));
+        let fence = Fence::new();
         let engine = {
-            let cell = cell.clone();
-            thread::spawn(move || cell.signal(&AtomicU64::new(0), 1).unwrap())
+            let fence = fence.clone();
+            thread::spawn(move || fence.work_and_signal(1).unwrap())
         };
         // Waits for 1, so the least waited value minus 1 is 0.
-        let current = cell.monitor(0);
+        let current = fence.cell.monitor(0);
+        if current >= 1 {
+            fence.done.read();
+        }
         let signaled = engine.join().unwrap();
         assert!(signaled.interrupt || current >= 1, "the interrupt was missed");
     });
@@ -199,14 +370,125 @@ fn a_cpu_waiter_is_interrupted_or_sees_the_value() {
 #[test]
 fn a_waiting_engine_is_called_or_sees_the_value() {
     loom::model(|| {
-        let cell = Arc::new(FenceCell::new(0));
+        let fence = Fence::new();
         let signaling = {
-            let cell = cell.clone();
-            thread::spawn(move || cell.signal(&AtomicU64::new(0), 1).unwrap())
+            let fence = fence.clone();
+            thread::spawn(move || fence.work_and_signal(1).unwrap())
         };
-        let reached = cell.wait(5, 1);
+        let reached = fence.cell.wait(5, 1);
+        if reached {
+            fence.done.read();
+        }
         let signaled = signaling.join().unwrap();
         assert!(reached || signaled.engines == 1 << 5, "the wait never ends");
+    });
+}
+
+#[test]
+fn an_engine_that_two_signals_may_call_is_called_or_sees_the_value() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let signaling = {
+            let fence = fence.clone();
+            thread::spawn(move || {
+                [1, 2].map(|value| fence.cell.signal(&fence.published, value).unwrap().engines)
+            })
+        };
+        let reached = fence.cell.wait(5, 2);
+        // The first signal called it too early: it looks again.
+        let reached = reached || fence.cell.wait(5, 2);
+        let engines = signaling.join().unwrap();
+        let left = fence.cell.evaluate().engines;
+        assert!(reached || engines[1] == 1 << 5, "the wait never ends");
+        assert_eq!(left & !(1 << 5), 0);
+    });
+}
+
+#[test]
+fn a_waiting_engine_sees_the_fence_gone_or_its_destroyer_sees_it_wait() {
+    const OWNER: u64 = 7;
+    loom::model(|| {
+        let fence = Fence::new();
+        let owner = Arc::new(AtomicU64::new(OWNER));
+        let waiting = {
+            let (fence, owner) = (fence.clone(), owner.clone());
+            thread::spawn(move || {
+                assert!(!fence.cell.wait(5, 1));
+                owner.load(Ordering::Relaxed)
+            })
+        };
+        owner.store(0, Ordering::Relaxed);
+        let engines = fence.cell.evaluate().engines;
+        let seen = waiting.join().unwrap();
+        assert!(engines == 1 << 5 || seen != OWNER, "the wait never ends");
+    });
+}
+
+#[test]
+fn who_polls_a_fence_finds_what_the_engine_did_before_it_signaled() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let engine = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.work_and_signal(1).unwrap())
+        };
+        if fence.published.load(Ordering::Acquire) == 1 {
+            fence.done.read();
+        }
+        engine.join().unwrap();
+    });
+}
+
+#[test]
+fn who_polls_a_fence_finds_what_every_engine_did_before_it_signaled() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let earlier = Arc::new(AtomicU64::new(0));
+        let smaller = {
+            let (fence, earlier) = (fence.clone(), earlier.clone());
+            thread::spawn(move || {
+                // Not plain bytes: of an engine that signals too late nothing is promised.
+                earlier.store(1, Ordering::Relaxed);
+                fence.cell.signal(&fence.published, 1)
+            })
+        };
+        let greater = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.work_and_signal(2).unwrap())
+        };
+        let published = fence.published.load(Ordering::Acquire);
+        let earlier = earlier.load(Ordering::Relaxed);
+        if published == 2 {
+            // Either engine may have published it.
+            fence.done.read();
+        }
+        greater.join().unwrap();
+        if smaller.join().unwrap().is_ok() && published >= 1 {
+            assert_eq!(earlier, 1, "the fence says that this was done");
+        }
+    });
+}
+
+#[test]
+fn a_slot_that_is_used_again_holds_the_new_fence_only() {
+    loom::model(|| {
+        let fence = Fence::new();
+        assert!(!fence.cell.wait(5, 9));
+        assert_eq!(fence.cell.monitor(0), 0);
+        let owner = Arc::new(AtomicU64::new(0));
+        let engine = {
+            let (fence, owner) = (fence.clone(), owner.clone());
+            thread::spawn(move || {
+                if owner.load(Ordering::Acquire) == 7 {
+                    let signaled = fence.cell.signal(&fence.published, 4).unwrap();
+                    assert_eq!(signaled, Signaled { interrupt: false, engines: 0 });
+                    assert!(fence.cell.wait(5, 4));
+                }
+            })
+        };
+        fence.cell.reset(3);
+        owner.store(7, Ordering::Release);
+        engine.join().unwrap();
     });
 }
 
@@ -223,7 +505,7 @@ fn of_two_signals_the_greater_value_stays_published_and_is_monitored() {
         let greater = cell.signal(&published, 2).unwrap();
         let smaller = smaller.join().unwrap();
         assert_eq!(cell.current(), 2);
-        assert_eq!(published.load(core::sync::atomic::Ordering::Relaxed), 2);
+        assert_eq!(published.load(Ordering::Relaxed), 2);
         let interrupted = |signaled: Signaled| signaled.interrupt;
         assert!(interrupted(greater) || smaller.is_ok_and(interrupted));
     });
