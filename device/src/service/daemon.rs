@@ -181,7 +181,7 @@ impl Connection {
             daemon.request_shutdown();
         }
         let result = daemon.wait();
-        backend.stop();
+        backend.close();
         use vhost::vhost_user::Error::{Disconnected, PartialMessage};
         match result {
             // How a front end that ends, or is killed, goes.

@@ -76,6 +76,9 @@ enum Session {
         guest: GuestId,
         port: Arc<QueuePort>,
     },
+    /// The connection has ended. A kick that came before that may still be on its way to
+    /// `handle_event`, and must not start the guest again.
+    Closed,
 }
 
 impl GuestBackend {
@@ -86,10 +89,10 @@ impl GuestBackend {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Stops the guest, if it runs, and gives back everything it had. Returns when no engine can
-    /// reach its memory any more.
-    pub fn stop(&self) {
-        self.shared.stop();
+    /// The connection has ended: stops the guest, if it runs, gives back everything it had, and
+    /// starts it no more. Returns when no engine can reach its memory any more.
+    pub fn close(&self) {
+        self.shared.stop(Session::Closed);
     }
 }
 
@@ -188,11 +191,11 @@ impl Shared {
         state.session = Session::Running { guest, port };
     }
 
-    fn stop(&self) {
+    fn stop(&self, next: Session) {
         let mut state = self.lock();
         state.stops += 1;
-        match std::mem::take(&mut state.session) {
-            Session::Stopped => {}
+        match std::mem::replace(&mut state.session, next) {
+            Session::Stopped | Session::Closed => {}
             Session::Mapping(guest) => self.host.gpu.detach_guest(guest),
             Session::Running { guest, .. } => {
                 self.host.kernel.detach_blocking(guest);
@@ -291,7 +294,7 @@ impl VhostUserBackend for GuestBackend {
 
     fn stop_vring(&self, queue: u32) -> io::Result<()> {
         if queue == u32::from(CONTROL_QUEUE) {
-            self.stop();
+            self.shared.stop(Session::Stopped);
         }
         Ok(())
     }
@@ -318,7 +321,8 @@ impl VhostUserBackend for GuestBackend {
                 }
             }
             // A request that comes while the BAR is being mapped is taken after that.
-            (Session::Mapping(_) | Session::Stopped, _) | (Session::Running { .. }, _) => {
+            (Session::Mapping(_) | Session::Stopped | Session::Closed, _)
+            | (Session::Running { .. }, _) => {
                 debug!(queue, "nothing to do yet");
             }
         }

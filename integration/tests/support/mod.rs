@@ -129,7 +129,9 @@ impl Daemon {
     pub fn await_quiet(&self) {
         let start = Instant::now();
         let sleeps = |task: std::fs::DirEntry| {
-            std::fs::read_to_string(task.path().join("stat")).unwrap().contains(") S ")
+            // A thread may end between being listed and being looked at.
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.contains(") S ")
         };
         let tasks = || std::fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
         while !tasks().all(|task| sleeps(task.unwrap())) {
@@ -148,8 +150,13 @@ impl Daemon {
         }
     }
 
-    /// How many descriptors it has open and how many threads it has.
+    /// What it uses once all its threads sleep: one that is about to end counts no more.
     pub fn resources(&self) -> Resources {
+        self.await_quiet();
+        self.count_resources()
+    }
+
+    fn count_resources(&self) -> Resources {
         let count =
             |what| std::fs::read_dir(format!("/proc/{}/{what}", self.id())).unwrap().count();
         Resources { descriptors: count("fd"), threads: count("task") }
@@ -159,8 +166,8 @@ impl Daemon {
     /// something when the daemon says that a guest has gone.
     pub fn await_resources(&self, expected: Resources) {
         let start = Instant::now();
-        while self.resources() != expected {
-            assert!(start.elapsed() < TIMEOUT, "{:?}, not {expected:?}", self.resources());
+        while self.count_resources() != expected {
+            assert!(start.elapsed() < TIMEOUT, "{:?}, not {expected:?}", self.count_resources());
             thread::yield_now();
         }
     }
