@@ -88,6 +88,7 @@ impl<'a> DoorbellWords<'a> {
     /// The fence pairs with the one in [`Self::ring`]: a guest that still reads a connected status
     /// has rung before that last look.
     pub fn disconnect(&self, reason: ConnectionStatus) {
+        // An exchange, as in `replace`: the models leave a plain store unordered against those.
         self.status.swap(DoorbellStatus::new(reason).0, Ordering::Release);
         fence(Ordering::SeqCst);
     }

@@ -94,14 +94,14 @@ impl FenceCell {
             }
         }
         // With two signals at once the smaller may be published last, so publish until it is the
-        // CurrentValue. The exchange acquires from the one that published before, so whoever comes
-        // last sees the greatest. Only the host's own copy decides how often: each further round
-        // means that another engine signaled this fence in between.
+        // CurrentValue. The exchange reads what was published before, and the full fence makes that
+        // an acquire, so whoever comes last sees the greatest. Only the host's own copy decides how
+        // often: each further round means that another engine signaled this fence in between.
         let mut value = value;
         loop {
-            published.swap(value, Ordering::AcqRel);
+            published.swap(value, Ordering::Release);
             fence(Ordering::SeqCst);
-            // Acquires what that engine did: its value is published here, maybe before it does.
+            // Acquires what that engine did: the next round may publish its value before it does.
             let current = self.current.load(Ordering::Acquire);
             if current == value {
                 return Ok(self.decide(current));

@@ -1,0 +1,164 @@
+//! `cargo xtask mutants`: whether the ordering models notice a weakened ordering.
+//!
+//! Each fence of the hand-offs is removed and each ordering weakened, one at a time, in a copy of
+//! the protocol crate. Each time one of the models must fail: then every ordering is needed, and
+//! the models would notice if it went missing.
+
+use crate::root;
+use crate::schema::{self, Site};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A weakened ordering, or a removed fence.
+struct Mutant {
+    place: String,
+    what: String,
+    /// What chooses it among all: see `schema`.
+    choice: String,
+}
+
+/// Runs the models on every mutant and prints what killed it.
+///
+/// # Errors
+/// When a mutant survives, or the models fail without one.
+pub fn run() -> Result<(), String> {
+    let copy = copy_workspace()?;
+    let mutants = mutate(&copy.join("protocol/src/handoff"))?;
+    if mutants.is_empty() {
+        return Err("there is no ordering to weaken".to_owned());
+    }
+    let failed = failed_models(&copy, "")?;
+    if !failed.is_empty() {
+        return Err(format!("these fail without a mutant: {}", failed.join(", ")));
+    }
+    let mut survived = 0;
+    for mutant in &mutants {
+        let killers = failed_models(&copy, &mutant.choice)?;
+        survived += usize::from(killers.is_empty());
+        mutant.print(&killers);
+    }
+    println!("{} mutants, {survived} survived", mutants.len());
+    match survived {
+        0 => Ok(()),
+        _ => Err("an ordering is not needed, or no model notices that it is".to_owned()),
+    }
+}
+
+impl Mutant {
+    fn new(file: &str, site: &Site, number: usize, weaker: &str) -> Self {
+        Self {
+            place: format!("{file}:{}", site.line),
+            what: format!("{}: {} -> {weaker}", site.function, site.written),
+            choice: format!("{number} {weaker}"),
+        }
+    }
+
+    /// The mutant's row of the table, and one for each further model that killed it.
+    fn print(&self, killers: &[String]) {
+        let (first, further) = match killers {
+            [first, further @ ..] => (first.as_str(), further),
+            [] => ("SURVIVED", killers),
+        };
+        println!("{:<16} {:<32} {first}", self.place, self.what);
+        for killer in further {
+            println!("{:<16} {:<32} {killer}", "", "");
+        }
+    }
+}
+
+/// Puts all mutants into the copied files of this folder, each of which is a hand-off.
+fn mutate(handoff: &Path) -> Result<Vec<Mutant>, String> {
+    let listed = fs::read_dir(handoff).and_then(|entries| {
+        entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    });
+    let mut files: Vec<String> =
+        listed.map_err(|error| format!("cannot list {}: {error}", handoff.display()))?;
+    files.sort();
+
+    let mut mutants = Vec::new();
+    let mut first = 0;
+    for file in &files {
+        let path = handoff.join(file);
+        let source = read(&path)?;
+        let sites = schema::sites(&source);
+        write(&path, &schema::mutate(&source, &sites, first))?;
+        for (number, site) in (first..).zip(&sites) {
+            let weaker = site.weaker().iter();
+            mutants.extend(weaker.map(|weaker| Mutant::new(file, site, number, weaker)));
+        }
+        first += sites.len();
+    }
+    let module = handoff.join("mod.rs");
+    write(&module, &format!("{}\nmod mutant;\n", read(&module)?))?;
+    write(&handoff.join("mutant.rs"), schema::SUPPORT)?;
+    Ok(mutants)
+}
+
+/// Makes a copy of what the models are built from: a workspace of the protocol crate alone, so
+/// that nothing in the work tree is touched.
+fn copy_workspace() -> Result<PathBuf, String> {
+    let copy = root().join("target/mutants");
+    match fs::remove_dir_all(&copy) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(format!("cannot remove {}: {error}", copy.display()));
+        }
+        _ => {}
+    }
+    copy_tree(&root().join("protocol"), &copy.join("protocol"))?;
+    copy_tree(&root().join("Cargo.lock"), &copy.join("Cargo.lock"))?;
+    let manifest = read(&root().join("Cargo.toml"))?;
+    let alone = manifest
+        .lines()
+        .map(|line| match line.split_once(" = ") {
+            Some(("members", _)) => "members = [\"protocol\"]",
+            Some(("default-members", _)) => "",
+            _ => line,
+        })
+        .collect::<Vec<_>>();
+    write(&copy.join("Cargo.toml"), &alone.join("\n"))?;
+    Ok(copy)
+}
+
+/// The models that fail with the mutant of this choice.
+fn failed_models(copy: &Path, choice: &str) -> Result<Vec<String>, String> {
+    let mut models = Command::new(env!("CARGO"));
+    models.args(["test", "--quiet", "--package", "bellhop-protocol", "--release"]);
+    models.args(["--test", "handoff", "--", "--format", "pretty"]);
+    models.current_dir(copy).env(schema::CHOICE, choice).env("RUST_BACKTRACE", "0");
+    // Where the models themselves are built: everything but the protocol crate is there already.
+    models.env("CARGO_TARGET_DIR", root().join("target/loom")).env("RUSTFLAGS", "--cfg loom");
+    let output = models.output().map_err(|error| format!("cannot run cargo: {error}"))?;
+    let failed: Vec<_> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))
+        .map(str::to_owned)
+        .collect();
+    match output.status.success() == failed.is_empty() {
+        true => Ok(failed),
+        false => {
+            Err(format!("the models did not end:\n{}", String::from_utf8_lossy(&output.stderr)))
+        }
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path) -> Result<(), String> {
+    let failed = |error| format!("cannot copy {}: {error}", from.display());
+    if from.is_file() {
+        return fs::copy(from, to).map(drop).map_err(failed);
+    }
+    fs::create_dir_all(to).map_err(failed)?;
+    for entry in fs::read_dir(from).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        copy_tree(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}

@@ -1,0 +1,107 @@
+//! The commands that are a row of steps.
+
+use crate::{mutants, root};
+use std::process::Command;
+use std::time::Instant;
+
+/// One thing that must pass.
+pub struct Step {
+    what: &'static str,
+    action: Action,
+}
+
+enum Action {
+    Cargo {
+        arguments: &'static [&'static str],
+        environment: &'static [(&'static str, &'static str)],
+    },
+    Mutants,
+}
+
+/// `cargo xtask test`.
+pub const TEST: [Step; 3] = [
+    Step {
+        what: "unit, property and whole-system tests",
+        action: Action::Cargo { arguments: &["test", "--workspace", "--locked"], environment: &[] },
+    },
+    Step {
+        what: "ordering models (loom)",
+        action: Action::Cargo {
+            arguments: &[
+                "test",
+                "--package",
+                "bellhop-protocol",
+                "--locked",
+                "--release",
+                "--test",
+                "handoff",
+                "--target-dir",
+                "target/loom",
+            ],
+            // The models replace the atomics under `cfg(loom)`, which must not reach other crates'
+            // artefacts: hence the target folder of its own.
+            environment: &[("RUSTFLAGS", "--cfg loom")],
+        },
+    },
+    Step { what: "mutants of the orderings", action: Action::Mutants },
+];
+
+/// `cargo xtask check`.
+pub const CHECK: [Step; 3] = [
+    Step {
+        what: "formatting",
+        action: Action::Cargo { arguments: &["fmt", "--all", "--check"], environment: &[] },
+    },
+    Step {
+        what: "lints",
+        action: Action::Cargo {
+            arguments: &[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--locked",
+                "--",
+                "--deny",
+                "warnings",
+            ],
+            environment: &[],
+        },
+    },
+    Step {
+        what: "documentation",
+        action: Action::Cargo {
+            arguments: &["doc", "--workspace", "--no-deps", "--locked"],
+            environment: &[("RUSTDOCFLAGS", "--deny warnings")],
+        },
+    },
+];
+
+/// Runs the steps until one fails.
+pub fn run(steps: &[Step]) -> Result<(), String> {
+    for (number, step) in steps.iter().enumerate() {
+        println!("[{}/{}] {}", number + 1, steps.len(), step.what);
+        let start = Instant::now();
+        step.run().map_err(|error| format!("{}: {error}", step.what))?;
+        println!("[{}/{}] done in {:.0?}", number + 1, steps.len(), start.elapsed());
+    }
+    Ok(())
+}
+
+impl Step {
+    fn run(&self) -> Result<(), String> {
+        let (arguments, environment) = match self.action {
+            Action::Cargo { arguments, environment } => (arguments, environment),
+            Action::Mutants => return mutants::run(),
+        };
+        let status = Command::new(env!("CARGO"))
+            .args(arguments)
+            .envs(environment.iter().copied())
+            .current_dir(root())
+            .status()
+            .map_err(|error| format!("cannot run cargo: {error}"))?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("cargo {} failed", arguments.join(" "))),
+        }
+    }
+}
