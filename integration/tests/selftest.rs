@@ -13,8 +13,9 @@ fn every_behaviour_is_seen() {
     let failed: Vec<_> = checks.iter().filter(|check| check["passed"] != true).collect();
     assert!(failed.is_empty(), "{failed:#?}");
     assert!(output.status.success());
-    let listed = bellhop().args(["selftest", "--list"]).output().unwrap();
-    assert_eq!(String::from_utf8(listed.stdout).unwrap().lines().count(), checks.len());
+    let listed = bellhop().args(["selftest", "--list", "--json"]).output().unwrap();
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), checks.len());
 }
 
 #[test]

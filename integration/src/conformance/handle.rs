@@ -14,37 +14,37 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
         id: "handle.other-process",
         shows: "a handle of another process is not valid, and that process keeps its object",
-        section: source::KMD,
+        section: source::KMD_ALLOCATIONS,
         check: other_process,
     },
     Behaviour {
         id: "handle.other-type",
         shows: "a handle of another kind of object is told apart from one that is not valid",
-        section: source::KMD,
+        section: source::KMD_ALLOCATIONS,
         check: other_type,
     },
     Behaviour {
         id: "handle.stale",
         shows: "a handle is not valid after its object is destroyed, even when another is created",
-        section: source::KMD,
+        section: source::KMD_ALLOCATIONS,
         check: stale,
     },
     Behaviour {
         id: "handle.made-up",
         shows: "a value that was never given out is no handle",
-        section: source::KMD,
+        section: source::KMD_ALLOCATIONS,
         check: made_up,
     },
     Behaviour {
         id: "handle.process-unknown",
         shows: "a request of a process that does not exist is refused",
-        section: source::PROTOCOL,
+        section: source::PROTOCOL_REQUESTS,
         check: process_unknown,
     },
     Behaviour {
         id: "handle.cascade",
         shows: "destroying a device destroys what was created on it",
-        section: source::UM,
+        section: source::UM_RESIDENCY,
         check: cascade,
     },
 ];

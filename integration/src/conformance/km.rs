@@ -8,19 +8,19 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
         id: "km.submit",
         shows: "a command buffer submitted through the control queue executes, and its fence is signaled",
-        section: source::KMD,
+        section: source::KMD_DMA,
         check: submit,
     },
     Behaviour {
         id: "km.wait.blocked",
         shows: "its completion wakes a blocked waiter",
-        section: source::KMD,
+        section: source::KMD_INTERRUPT,
         check: wait_blocked,
     },
     Behaviour {
         id: "km.beside-um",
         shows: "both kinds of queue work on one engine at the same time",
-        section: source::UM,
+        section: source::UM_INTRODUCTION,
         check: beside_um,
     },
 ];

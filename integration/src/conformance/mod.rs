@@ -56,13 +56,40 @@ macro_rules! require {
 }
 use require;
 
-/// Where sections are from.
+/// The sections that behaviours come from.
 mod source {
-    pub(super) const UM: &str = "User-mode work submission";
-    pub(super) const FENCE: &str = "Native GPU fence object";
-    pub(super) const KMD: &str = "Windows KMD overview";
-    pub(super) const PROTOCOL: &str = "docs/protocol.md";
-    pub(super) const VIRTIO: &str = "VIRTIO 1.3";
+    pub(super) const UM_INTRODUCTION: &str = "User-mode work submission (introduction)";
+    pub(super) const UM_DOORBELLS: &str = "User-mode work submission: Doorbells";
+    pub(super) const UM_DISCOVERY: &str =
+        "User-mode work submission: Discovering user-mode work submission support";
+    pub(super) const UM_HW_QUEUE: &str =
+        "User-mode work submission: D3DDDI_CREATEHWQUEUEFLAGS::UserModeSubmission";
+    pub(super) const UM_APIS: &str = "User-mode work submission: User-mode work submission APIs";
+    pub(super) const UM_RESIDENCY: &str =
+        "User-mode work submission: Residency model of doorbell memory and ring buffer allocations";
+    pub(super) const UM_PROGRESS: &str =
+        "User-mode work submission: HW queue progress fence changes";
+    pub(super) const UM_PSEUDOCODE: &str =
+        "User-mode work submission: Work submission pseudocode in UMD";
+    pub(super) const UM_VICTIM: &str =
+        "User-mode work submission: Victimizing doorbell pseudocode in KMD";
+    pub(super) const FENCE_NATIVE: &str =
+        "Native GPU fence object: GPU native fence synchronization object";
+    pub(super) const FENCE_DESIGN: &str =
+        "Native GPU fence object: GPU native fence sync object design";
+    pub(super) const FENCE_SYNC: &str = "Native GPU fence object: Synchronization issues";
+    pub(super) const FENCE_HANDLES: &str =
+        "Native GPU fence object: Global and local handles for shared fences";
+    pub(super) const KMD_DMA: &str = "Windows KMD overview: DMA buffers";
+    pub(super) const KMD_INTERRUPT: &str = "Windows KMD overview: Interrupt";
+    pub(super) const KMD_RINGS: &str = "Windows KMD overview: Ring buffers and the CP";
+    pub(super) const KMD_ALLOCATIONS: &str = "Windows KMD overview: Allocations";
+    pub(super) const KMD_PAGING: &str = "Windows KMD overview: Build paging buffer";
+    pub(super) const KMD_VIRTUAL: &str = "Windows KMD overview: Physical vs virtual submission";
+    pub(super) const PROTOCOL_DEVICE: &str = "docs/protocol.md: 1. The virtio device";
+    pub(super) const PROTOCOL_PACKETS: &str = "docs/protocol.md: 5. Packets";
+    pub(super) const PROTOCOL_REQUESTS: &str = "docs/protocol.md: 6. Requests";
+    pub(super) const VIRTIO: &str = "VIRTIO 1.3: 2.7 Split Virtqueues";
 }
 
 /// All behaviours, in the order in which they run.
@@ -114,7 +141,11 @@ pub fn list(filter: Option<&str>, json: bool) -> anyhow::Result<String> {
     }
     let mut text = String::new();
     for behaviour in selected {
-        writeln!(text, "{:<44}  {}  [{}]", behaviour.id, behaviour.shows, behaviour.section)?;
+        writeln!(
+            text,
+            "{:<44}  {}\n{:46}{}",
+            behaviour.id, behaviour.shows, "", behaviour.section
+        )?;
     }
     Ok(text)
 }
