@@ -4,7 +4,7 @@ use super::violation::Violation;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::fence::FenceCell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Owner of a slot without a fence. Address-space ids begin at 1.
 const NOBODY: u64 = 0;
@@ -91,8 +91,7 @@ impl FenceTable {
     pub fn destroy(&self, slot: u32) -> u64 {
         let Some(slot) = self.slot(slot) else { return 0 };
         slot.owner.store(NOBODY, Ordering::Release);
-        // Pairs with the one in `FenceCell::wait`; see `wait`.
-        fence(Ordering::SeqCst);
+        // The full fence in there pairs with the one in `FenceCell::wait`; see `wait`.
         slot.cell.evaluate().engines
     }
 }
