@@ -1,0 +1,11 @@
+//! The driver against a device that does what a test says: the submission path, waiting, opening,
+//! the life of objects, and devices that lie.
+
+mod device;
+mod hostile;
+mod lifetime;
+mod opening;
+mod rig;
+mod ring;
+mod submission;
+mod waiting;

@@ -1,0 +1,83 @@
+//! A driver with a queue whose doorbell is connected.
+
+use crate::device::ScriptedDevice;
+use bellhop_guest_umd::{Adapter, CommandBuffer, Context, Device, Error, UserModeQueue};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::packet::Packet;
+use bellhop_protocol::packet::flow::IndirectBuffer;
+use std::sync::Arc;
+
+/// Bytes of the ring.
+pub const RING: u64 = 4096;
+/// Bytes in the ring that a submission takes.
+pub const SUBMISSION: u64 = size_of::<IndirectBuffer>() as u64;
+
+pub struct Rig {
+    pub queue: UserModeQueue,
+    pub commands: CommandBuffer,
+    pub context: Context,
+    pub gpu: Device,
+    pub adapter: Adapter,
+    pub device: Arc<ScriptedDevice>,
+}
+
+impl Rig {
+    /// Nothing has been submitted, and what was sent until now is forgotten.
+    pub fn new() -> Self {
+        let rig = Self::disconnected();
+        rig.device.set_status(0, ConnectionStatus::CONNECTED);
+        rig
+    }
+
+    /// The doorbell is as the device creates it.
+    pub fn disconnected() -> Self {
+        let device = ScriptedDevice::new();
+        let adapter = open(&device);
+        let gpu = adapter.create_device().unwrap();
+        let context = gpu.create_context(0).unwrap();
+        let queue = context.create_user_mode_queue(RING).unwrap();
+        let commands = CommandBuffer::new(&gpu, 64).unwrap();
+        device.take_sent();
+        Self { queue, commands, context, gpu, adapter, device }
+    }
+
+    /// Submits the command buffer.
+    pub fn submit(&mut self) -> Result<u64, Error> {
+        self.queue.submit(&mut self.commands)
+    }
+
+    /// Fills the ring with submissions, none of which the device has seen.
+    pub fn fill_ring(&mut self) {
+        for _ in 0..RING / SUBMISSION {
+            self.queue.queue(&mut self.commands).unwrap();
+        }
+    }
+}
+
+pub fn open(device: &Arc<ScriptedDevice>) -> Adapter {
+    Adapter::open(Arc::clone(device) as _).unwrap()
+}
+
+/// The error, of results whose value cannot be printed.
+pub fn error_of<T>(result: Result<T, Error>) -> Error {
+    result.err().expect("it should have failed")
+}
+
+/// The packets in `bytes`, which hold nothing else.
+pub fn packets(mut bytes: &[u8]) -> Vec<Packet<'_>> {
+    let mut packets = Vec::new();
+    while !bytes.is_empty() {
+        let (packet, size) = Packet::decode(bytes).unwrap();
+        packets.push(packet);
+        bytes = &bytes[size..];
+    }
+    packets
+}
+
+/// The indirect buffer that `bytes` are.
+pub fn indirect_buffer(bytes: &[u8]) -> IndirectBuffer {
+    match packets(bytes)[..] {
+        [Packet::IndirectBuffer(buffer)] => buffer,
+        ref other => panic!("not an indirect buffer: {other:?}"),
+    }
+}

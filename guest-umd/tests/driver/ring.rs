@@ -1,0 +1,194 @@
+//! The ring buffer: around its end, and full.
+
+use crate::device::{Answer, HANG};
+use crate::rig::{RING, Rig, SUBMISSION, error_of, indirect_buffer};
+use bellhop_guest_umd::{CommandBuffer, Error};
+use bellhop_protocol::control::RequestCode;
+use bellhop_protocol::control::fence::WaitForFence;
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::packet::{MAX_PACKET_SIZE, Opcode, PacketHeader, UNIT};
+use proptest::prelude::*;
+use std::sync::{Arc, Mutex};
+use zerocopy::{FromBytes, IntoBytes};
+
+const SUBMISSIONS: u64 = RING / SUBMISSION;
+
+/// A packet of `units` that no other packet looks like.
+fn packet(units: usize, number: usize) -> Vec<u8> {
+    let header = PacketHeader::new(Opcode::NOP, units * UNIT, number as u32);
+    let mut bytes = header.as_bytes().to_vec();
+    bytes.extend((UNIT..units * UNIT).map(|place| (number * 31 + place) as u8));
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn packets_arrive_whole_and_in_order_however_they_fall_on_the_rings_end(
+        sizes in prop::collection::vec(1..=MAX_PACKET_SIZE / UNIT, 100..300),
+        appetite in prop::collection::vec(1_usize..20, 1..8),
+    ) {
+        let mut rig = Rig::new();
+        let read = Arc::new(Mutex::new(Vec::new()));
+        // The driver notifies whenever it finds the ring full, and the device then reads some.
+        rig.device.set_status(0, ConnectionStatus::CONNECTED_NOTIFY);
+        rig.device.script({
+            let read = Arc::clone(&read);
+            let turn = Mutex::new(appetite.into_iter().cycle());
+            move |device, sent| {
+                if sent.code == RequestCode::NOTIFY_WORK_SUBMISSION {
+                    let ring = device.ring(0);
+                    let pointers = ring.pointers();
+                    assert!(pointers.written() - pointers.consumed() <= RING);
+                    for _ in 0..turn.lock().unwrap().next().unwrap() {
+                        let position = pointers.consumed();
+                        if position == pointers.written() {
+                            break;
+                        }
+                        let header = PacketHeader::read_from_bytes(&ring.read(position, 8)).unwrap();
+                        read.lock().unwrap().extend(ring.read(position, header.size()));
+                        pointers.consume(position + header.size() as u64);
+                    }
+                }
+                Answer::AsUsual
+            }
+        });
+        let mut written = Vec::new();
+        for (number, units) in sizes.into_iter().enumerate() {
+            let packet = packet(units, number);
+            rig.queue.queue_raw(&packet).unwrap();
+            written.extend(packet);
+        }
+        let ring = rig.device.ring(0);
+        while ring.pointers().consumed() != ring.pointers().written() {
+            rig.queue.ring().unwrap();
+        }
+        prop_assert!(written.len() as u64 > RING, "the ring's end was never reached");
+        prop_assert!(*read.lock().unwrap() == written);
+    }
+}
+
+#[test]
+fn a_full_ring_waits_for_the_device_and_overwrites_nothing() {
+    let mut rig = Rig::new();
+    rig.fill_ring();
+    let before = rig.device.ring(0).read(0, RING as usize);
+    let mut last = CommandBuffer::new(&rig.gpu, 64).unwrap();
+    last.nop().unwrap();
+    rig.device.take_sent();
+    rig.device.script({
+        let before = before.clone();
+        move |device, sent| {
+            // Blocked, and not before everything is rung for.
+            assert_eq!(sent.read::<WaitForFence>().value, 1);
+            let ring = device.ring(0);
+            assert_eq!((ring.pointers().written(), device.rung(0)), (RING, RING));
+            assert_eq!(device.last_queued(0), SUBMISSIONS);
+            assert!(ring.read(0, RING as usize) == before);
+            device.execute(0, 1);
+            Answer::AsUsual
+        }
+    });
+    assert_eq!(rig.queue.queue(&mut last).unwrap(), SUBMISSIONS + 1);
+    rig.device.script(|_, _| Answer::AsUsual);
+    assert_eq!(rig.device.take_codes(), [RequestCode::WAIT_FOR_FENCE]);
+    // It took the place of the one that was executed, and of no other.
+    let ring = rig.device.ring(0);
+    let place = SUBMISSION as usize;
+    assert_eq!(indirect_buffer(&ring.read(RING, place)).gpu_va, last.gpu_va());
+    assert!(ring.read(SUBMISSION, RING as usize - place) == before[place..]);
+    assert_eq!(rig.device.executed().len(), 1);
+}
+
+#[test]
+fn a_full_ring_takes_work_again_as_soon_as_the_device_has_read_some() {
+    let mut rig = Rig::new();
+    rig.fill_ring();
+    rig.device.execute(0, 3);
+    for _ in 0..3 {
+        rig.queue.queue(&mut rig.commands).unwrap();
+    }
+    assert!(rig.device.take_sent().is_empty());
+    let ring = rig.device.ring(0);
+    assert_eq!(ring.pointers().written() - ring.pointers().consumed(), RING);
+}
+
+#[test]
+fn a_read_pointer_that_cannot_be_is_not_believed() {
+    for nonsense in [RING + 8, RING * 2, 1 << 63, u64::MAX, u64::MAX - 7] {
+        let mut rig = Rig::new();
+        rig.fill_ring();
+        let before = rig.device.ring(0).read(0, RING as usize);
+        rig.device.ring(0).pointers().consume(nonsense);
+        rig.device.script(move |device, sent| {
+            if sent.code == RequestCode::WAIT_FOR_FENCE {
+                let ring = device.ring(0);
+                assert_eq!(ring.pointers().written(), RING);
+                assert!(ring.read(0, RING as usize) == before);
+                ring.pointers().consume(0);
+                device.execute(0, 1);
+            }
+            Answer::AsUsual
+        });
+        rig.queue.queue(&mut rig.commands).unwrap();
+        assert_eq!(rig.device.take_codes(), [RequestCode::WAIT_FOR_FENCE], "{nonsense:#x}");
+    }
+}
+
+#[test]
+fn a_full_ring_whose_queue_is_lost_is_an_error() {
+    let mut rig = Rig::new();
+    rig.fill_ring();
+    rig.device.set_status(0, ConnectionStatus::DISCONNECTED_ABORT);
+    let error = error_of(rig.queue.queue(&mut rig.commands));
+    assert!(matches!(error, Error::QueueLost { .. }), "{error}");
+    assert_eq!(rig.device.ring(0).pointers().written(), RING);
+}
+
+#[test]
+fn a_full_ring_connects_a_doorbell_that_was_disconnected_meanwhile() {
+    let mut rig = Rig::new();
+    rig.fill_ring();
+    rig.device.set_status(0, ConnectionStatus::DISCONNECTED_RETRY);
+    rig.device.script(|device, sent| {
+        if sent.code == RequestCode::WAIT_FOR_FENCE {
+            device.execute(0, 1);
+        }
+        Answer::AsUsual
+    });
+    rig.queue.queue(&mut rig.commands).unwrap();
+    let codes = [RequestCode::CONNECT_DOORBELL, RequestCode::WAIT_FOR_FENCE];
+    assert_eq!(rig.device.take_codes(), codes);
+}
+
+#[test]
+fn more_bytes_than_the_ring_has_are_refused_and_not_waited_for() {
+    let mut rig = Rig::new();
+    let error = error_of(rig.queue.queue_raw(&vec![0; RING as usize + 8]));
+    assert!(matches!(error, Error::BadPacket(_)), "{error}");
+    assert_eq!(rig.device.ring(0).pointers().written(), 0);
+    rig.queue.queue_raw(&packet(1, 0)).unwrap();
+}
+
+#[test]
+fn a_ring_of_a_size_that_no_ring_has_is_refused_before_anything_is_created() {
+    let rig = Rig::new();
+    for size in [0, 8, 4095, 4097, 12288, 32 << 20, u64::MAX] {
+        let error = error_of(rig.context.create_user_mode_queue(size));
+        assert!(matches!(error, Error::BadPacket(_)), "{size}: {error}");
+    }
+    assert!(rig.device.take_sent().is_empty());
+}
+
+#[test]
+fn work_goes_on_around_the_ring_many_times() {
+    let mut rig = Rig::new();
+    for value in 1..=4 * SUBMISSIONS + 3 {
+        assert_eq!(rig.submit().unwrap(), value);
+        rig.device.execute(0, 1);
+        rig.queue.progress_fence().poll(value, HANG).unwrap();
+    }
+    assert_eq!(rig.device.executed().len() as u64, 4 * SUBMISSIONS + 3);
+    assert!(rig.device.take_sent().is_empty());
+}

@@ -1,0 +1,374 @@
+//! From the command buffer to the doorbell.
+//!
+//! Source: user-mode work submission, "HW queue progress fence changes" and "Work submission
+//! pseudocode in UMD".
+
+use crate::device::{Answer, HANG, LAYOUT, ScriptedDevice, success};
+use crate::rig::{RING, Rig, SUBMISSION, error_of, indirect_buffer, open, packets};
+use bellhop_guest_umd::{CommandBuffer, DoorbellCounters, Error, QueueFault};
+use bellhop_protocol::control::RequestCode;
+use bellhop_protocol::control::doorbell::{ConnectDoorbellReply, CreateDoorbellReply};
+use bellhop_protocol::control::hw_queue::SubmitCommand;
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
+use bellhop_protocol::event::{Event, EventKind, FaultReason};
+use bellhop_protocol::packet::fence::SignalFence;
+use bellhop_protocol::packet::{Opcode, Packet};
+use bellhop_protocol::status::Status;
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+use zerocopy::FromZeros;
+
+/// Waits for `word` to change from `before`, or for the submitting thread to have failed.
+fn changed(before: u64, given_up: &AtomicBool, word: impl Fn() -> u64) -> Option<u64> {
+    let start = Instant::now();
+    loop {
+        let now = word();
+        if now != before {
+            return Some(now);
+        }
+        if given_up.load(Ordering::Relaxed) {
+            return None;
+        }
+        assert!(start.elapsed() < HANG, "the word never changed");
+        std::hint::spin_loop();
+    }
+}
+
+/// Tells the other thread when this one panics or is done.
+struct GiveUp<'a>(&'a AtomicBool);
+
+impl Drop for GiveUp<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What the device posts when the queue makes an error.
+fn fault(rig: &Rig) -> (Event, QueueFault) {
+    let mut event = Event::new_zeroed();
+    event.kind = EventKind::HW_QUEUE_ERROR;
+    (event.process, event.object) = (rig.adapter.process(), rig.queue.handle().0);
+    (event.reason, event.opcode) = (FaultReason::WRITE_PAGE_FAULT, Opcode::FILL);
+    (event.value, event.cookie) = (0xbad_000, 32);
+    let fault = QueueFault {
+        reason: FaultReason::WRITE_PAGE_FAULT,
+        opcode: Opcode::FILL,
+        address: 0xbad_000,
+        read_pointer: 32,
+    };
+    (event, fault)
+}
+
+/// A rig whose doorbell has one of its words outside the BAR.
+fn rig_with_bad_doorbell(field: usize) -> Rig {
+    let device = ScriptedDevice::new();
+    device.script(move |_, sent| match sent.code {
+        RequestCode::CREATE_DOORBELL => Answer::with_word(field, LAYOUT.bar_size()),
+        _ => Answer::AsUsual,
+    });
+    let adapter = open(&device);
+    let gpu = adapter.create_device().unwrap();
+    let context = gpu.create_context(0).unwrap();
+    let queue = context.create_user_mode_queue(RING).unwrap();
+    let commands = CommandBuffer::new(&gpu, 64).unwrap();
+    Rig { queue, commands, context, gpu, adapter, device }
+}
+
+#[test]
+fn whoever_sees_the_doorbell_rung_sees_all_that_came_before() {
+    const ROUNDS: u64 = 600;
+    let mut rig = Rig::new();
+    rig.commands.nop().unwrap().fill(0x1000, 64, 7).unwrap();
+    let device = Arc::clone(&rig.device);
+    let slot = rig.queue.progress_fence().slot();
+    let given_up = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let given_up = &given_up;
+        scope.spawn(move || {
+            let _give_up = GiveUp(given_up);
+            for value in 1..=ROUNDS {
+                let before = (value - 1) * SUBMISSION;
+                let Some(rung) = changed(before, given_up, || device.rung(0)) else { return };
+                let ring = device.ring(0);
+                assert_eq!(rung, value * SUBMISSION);
+                assert_eq!(ring.pointers().written(), rung);
+                assert_eq!(device.last_queued(0), value);
+                let buffer = indirect_buffer(&ring.read(before, SUBMISSION as usize));
+                let content = device.read_gpu(buffer.gpu_va, buffer.size() as usize);
+                let [Packet::Nop, Packet::Fill(_), last] = packets(&content)[..] else {
+                    panic!("another command buffer than the submitted one");
+                };
+                assert_eq!(last, Packet::SignalFence(SignalFence::new(slot, value)));
+                device.execute(0, 1);
+            }
+        });
+        let _give_up = GiveUp(given_up);
+        for value in 1..=ROUNDS {
+            assert_eq!(rig.submit().unwrap(), value);
+            rig.queue.progress_fence().poll(value, HANG).unwrap();
+        }
+    });
+    assert!(rig.device.take_sent().is_empty());
+    assert_eq!(rig.queue.last_value(), ROUNDS);
+}
+
+#[test]
+fn whoever_sees_a_write_pointer_sees_the_last_queued_value_behind_it() {
+    const ROUNDS: u64 = 20_000;
+    let mut rig = Rig::new();
+    let device = Arc::clone(&rig.device);
+    let given_up = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let given_up = &given_up;
+        scope.spawn(move || {
+            let _give_up = GiveUp(given_up);
+            let ring = device.ring(0);
+            let mut seen = 0;
+            while seen < ROUNDS * SUBMISSION {
+                let written = || ring.pointers().written();
+                let Some(write) = changed(seen, given_up, written) else { return };
+                assert!(device.last_queued(0) >= write / SUBMISSION);
+                device.execute(0, (RING / SUBMISSION) as usize);
+                seen = write;
+            }
+        });
+        let _give_up = GiveUp(given_up);
+        for _ in 0..ROUNDS {
+            rig.queue.queue(&mut rig.commands).unwrap();
+        }
+        rig.queue.progress_fence().poll(ROUNDS, HANG).unwrap();
+    });
+}
+
+#[test]
+fn the_last_queued_value_is_told_before_the_ring_holds_the_work() {
+    let mut rig = rig_with_bad_doorbell(offset_of!(CreateDoorbellReply, last_queued_offset));
+    assert!(matches!(rig.queue.queue(&mut rig.commands), Err(Error::BadBar(_))));
+    // The fence's packet came before, the ring did not come after.
+    let signal = rig.device.read_gpu(rig.commands.gpu_va(), size_of::<SignalFence>());
+    let slot = rig.queue.progress_fence().slot();
+    assert_eq!(packets(&signal), [Packet::SignalFence(SignalFence::new(slot, 1))]);
+    let ring = rig.device.ring(0);
+    assert_eq!(ring.pointers().written(), 0);
+    assert_eq!(ring.read(0, RING as usize), vec![0; RING as usize]);
+    assert_eq!(rig.queue.last_value(), 0);
+}
+
+#[test]
+fn the_ring_holds_the_work_before_the_doorbell_is_rung() {
+    let mut rig = rig_with_bad_doorbell(offset_of!(CreateDoorbellReply, doorbell_offset));
+    assert!(matches!(rig.submit(), Err(Error::BadBar(_))));
+    let ring = rig.device.ring(0);
+    assert_eq!(ring.pointers().written(), SUBMISSION);
+    let buffer = indirect_buffer(&ring.read(0, SUBMISSION as usize));
+    assert_eq!(buffer.gpu_va, rig.commands.gpu_va());
+    assert_eq!((rig.device.last_queued(0), rig.device.rung(0)), (1, 0));
+}
+
+#[test]
+fn a_connected_doorbell_takes_one_store_and_no_request() {
+    let mut rig = Rig::new();
+    for value in 1..=10 {
+        assert_eq!(rig.submit().unwrap(), value);
+        assert_eq!(rig.device.rung(0), value * SUBMISSION);
+    }
+    assert!(rig.device.take_sent().is_empty());
+    assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 10, notifies: 0, connects: 0 });
+}
+
+#[test]
+fn a_ring_that_nobody_watched_for_is_made_again_once_connected() {
+    let mut rig = Rig::disconnected();
+    rig.device.script(|device, sent| {
+        if sent.code == RequestCode::CONNECT_DOORBELL {
+            // Takes the first ring away, as the dummy page does.
+            assert_eq!(device.word(LAYOUT.doorbell(0)).swap(0, Ordering::Relaxed), SUBMISSION);
+        }
+        Answer::AsUsual
+    });
+    rig.submit().unwrap();
+    assert_eq!(rig.device.rung(0), SUBMISSION);
+    assert_eq!(rig.device.take_codes(), [RequestCode::CONNECT_DOORBELL]);
+    assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 2, notifies: 0, connects: 1 });
+    // What the ring holds was not put into it again.
+    assert_eq!(rig.device.ring(0).pointers().written(), SUBMISSION);
+}
+
+#[test]
+fn a_doorbell_that_is_victimised_while_it_connects_is_connected_again() {
+    let mut rig = Rig::disconnected();
+    let victims = AtomicU64::new(3);
+    rig.device.script(move |device, sent| {
+        if sent.code != RequestCode::CONNECT_DOORBELL || victims.load(Ordering::Relaxed) == 0 {
+            return Answer::AsUsual;
+        }
+        victims.fetch_sub(1, Ordering::Relaxed);
+        device.set_status(0, ConnectionStatus::DISCONNECTED_RETRY);
+        let status = ConnectionStatus::CONNECTED;
+        let reply = ConnectDoorbellReply { status, reserved: 0 };
+        Answer::Reply(success(&reply))
+    });
+    rig.submit().unwrap();
+    assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 5, notifies: 0, connects: 4 });
+    assert_eq!(rig.queue.status().unwrap(), ConnectionStatus::CONNECTED);
+}
+
+#[test]
+fn a_device_that_sleeps_is_notified_once_after_each_ring() {
+    let mut rig = Rig::new();
+    rig.device.set_status(0, ConnectionStatus::CONNECTED_NOTIFY);
+    rig.device.script(|device, sent| {
+        if sent.code == RequestCode::NOTIFY_WORK_SUBMISSION {
+            assert_eq!(device.rung(0), device.ring(0).pointers().written());
+            assert_eq!(device.rung(0), device.last_queued(0) * SUBMISSION);
+        }
+        Answer::AsUsual
+    });
+    for _ in 0..3 {
+        rig.submit().unwrap();
+    }
+    assert_eq!(rig.device.take_codes(), [RequestCode::NOTIFY_WORK_SUBMISSION; 3]);
+    assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 3, notifies: 3, connects: 0 });
+}
+
+#[test]
+fn a_device_that_falls_asleep_while_it_connects_is_notified() {
+    let mut rig = Rig::disconnected();
+    rig.device.script(|device, sent| {
+        if sent.code != RequestCode::CONNECT_DOORBELL {
+            return Answer::AsUsual;
+        }
+        let status = ConnectionStatus::CONNECTED_NOTIFY;
+        device.set_status(0, status);
+        let reply = ConnectDoorbellReply { status, reserved: 0 };
+        Answer::Reply(success(&reply))
+    });
+    rig.submit().unwrap();
+    let codes = [RequestCode::CONNECT_DOORBELL, RequestCode::NOTIFY_WORK_SUBMISSION];
+    assert_eq!(rig.device.take_codes(), codes);
+}
+
+#[test]
+fn a_lost_queue_tells_the_fault_of_its_event() {
+    let mut rig = Rig::new();
+    let (event, fault) = fault(&rig);
+    // Another queue's and another process's faults are not this one's.
+    let other = FaultReason::UNKNOWN_PACKET;
+    rig.device.post(Event { object: event.object + 1, reason: other, ..event });
+    rig.device.post(Event { process: event.process + 1, reason: other, ..event });
+    rig.device.post(event);
+    rig.device.set_status(0, ConnectionStatus::DISCONNECTED_ABORT);
+    for _ in 0..2 {
+        let Error::QueueLost { queue, fault: told } = error_of(rig.submit()) else {
+            panic!("the queue is lost");
+        };
+        assert_eq!((queue, told), (rig.queue.handle(), Some(fault)));
+    }
+    assert!(rig.device.take_sent().is_empty());
+}
+
+#[test]
+fn a_lost_queue_waits_a_little_for_the_event_that_tells_why() {
+    let mut rig = Rig::new();
+    let (event, fault) = fault(&rig);
+    rig.device.post_late(event);
+    rig.device.set_status(0, ConnectionStatus::DISCONNECTED_ABORT);
+    let error = error_of(rig.submit());
+    assert!(matches!(error, Error::QueueLost { fault: Some(told), .. } if told == fault));
+}
+
+#[test]
+fn a_queue_is_lost_even_if_the_device_never_tells_why() {
+    let mut rig = Rig::new();
+    rig.device.set_status(0, ConnectionStatus::DISCONNECTED_ABORT);
+    assert!(matches!(rig.submit(), Err(Error::QueueLost { fault: None, .. })));
+}
+
+#[test]
+fn a_status_that_nobody_knows_is_a_lost_queue() {
+    for status in [4, 5, u32::MAX] {
+        let mut rig = Rig::new();
+        let (event, _) = fault(&rig);
+        rig.device.post(event);
+        rig.device.set_status(0, ConnectionStatus(status));
+        assert!(matches!(rig.submit(), Err(Error::QueueLost { .. })), "status {status:#x}");
+        assert!(rig.device.take_sent().is_empty());
+    }
+}
+
+#[test]
+fn the_logging_level_in_the_upper_half_is_not_part_of_the_status() {
+    for level in [1, 3, 0x8000_0000, 0xffff_ffff_u64] {
+        let status = |status: ConnectionStatus| level << 32 | DoorbellStatus::new(status).0;
+        let mut rig = Rig::new();
+        let (event, _) = fault(&rig);
+        let set = |rig: &Rig, value| rig.device.status(0).store(value, Ordering::Release);
+        set(&rig, status(ConnectionStatus::CONNECTED));
+        rig.submit().unwrap();
+        assert!(rig.device.take_sent().is_empty());
+        set(&rig, status(ConnectionStatus::CONNECTED_NOTIFY));
+        rig.submit().unwrap();
+        assert_eq!(rig.device.take_codes(), [RequestCode::NOTIFY_WORK_SUBMISSION]);
+        set(&rig, status(ConnectionStatus::DISCONNECTED_RETRY));
+        rig.submit().unwrap();
+        assert_eq!(rig.device.take_codes(), [RequestCode::CONNECT_DOORBELL]);
+        rig.device.post(event);
+        set(&rig, status(ConnectionStatus::DISCONNECTED_ABORT));
+        assert!(matches!(rig.submit(), Err(Error::QueueLost { fault: Some(_), .. })));
+    }
+}
+
+#[test]
+fn a_refused_connect_is_a_lost_queue_only_if_the_status_says_so() {
+    let refusal = || Answer::Refuse(Status::INSUFFICIENT_RESOURCES, 7);
+    let mut rig = Rig::disconnected();
+    rig.device.script(move |_, _| refusal());
+    let error = error_of(rig.submit());
+    let Error::Refused { request, status, detail } = error else { panic!("{error}") };
+    assert_eq!(request, RequestCode::CONNECT_DOORBELL);
+    assert_eq!((status, detail), (Status::INSUFFICIENT_RESOURCES, 7));
+
+    let (event, fault) = fault(&rig);
+    rig.device.script(move |device, _| {
+        device.set_status(0, ConnectionStatus::DISCONNECTED_ABORT);
+        device.post(event);
+        refusal()
+    });
+    let error = error_of(rig.submit());
+    assert!(matches!(error, Error::QueueLost { fault: Some(told), .. } if told == fault));
+}
+
+#[test]
+fn what_is_queued_without_ringing_is_rung_for_with_one_store() {
+    let mut rig = Rig::new();
+    for value in 1..=5 {
+        assert_eq!(rig.queue.queue(&mut rig.commands).unwrap(), value);
+        assert_eq!(rig.device.rung(0), 0);
+        assert_eq!(rig.device.last_queued(0), value);
+        assert_eq!(rig.device.ring(0).pointers().written(), value * SUBMISSION);
+    }
+    assert_eq!(rig.queue.counters().rings, 0);
+    rig.queue.ring().unwrap();
+    assert_eq!(rig.queue.counters().rings, 1);
+    assert_eq!(rig.device.rung(0), 5 * SUBMISSION);
+    assert!(rig.device.take_sent().is_empty());
+}
+
+#[test]
+fn a_kernel_mode_submission_carries_its_progress_value_and_rings_nothing() {
+    let mut rig = Rig::new();
+    let mut queue = rig.context.create_kernel_mode_queue().unwrap();
+    rig.commands.nop().unwrap();
+    rig.device.take_sent();
+    for value in 1..=3 {
+        assert_eq!(queue.submit(&mut rig.commands).unwrap(), value);
+        let request: SubmitCommand = rig.device.take_sent()[0].read();
+        assert_eq!((request.hw_queue, request.progress_fence_value), (queue.handle(), value));
+        assert_eq!((request.gpu_va, request.size), (rig.commands.gpu_va(), 8));
+    }
+    rig.device.script(|_, _| Answer::Refuse(Status::DEVICE_REMOVED, 0));
+    assert!(matches!(queue.submit(&mut rig.commands), Err(Error::Refused { .. })));
+    assert_eq!((queue.last_value(), rig.device.rung(0)), (3, 0));
+}

@@ -1,0 +1,330 @@
+//! Polling and waiting for fences.
+
+use crate::device::{Answer, HANG, ScriptedDevice, success};
+use crate::rig::{Rig, error_of, open};
+use bellhop_guest_umd::{Error, Fence, QueueFault};
+use bellhop_protocol::control::fence::{CancelWait, WaitForFence};
+use bellhop_protocol::control::{Handle, RequestCode};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::event::{Event, EventKind, FaultReason};
+use bellhop_protocol::status::Status;
+use proptest::prelude::*;
+use std::sync::Arc;
+use std::thread::{ScopedJoinHandle, scope};
+use std::time::Duration;
+use zerocopy::FromZeros;
+
+/// The time of a wait that is meant to be in vain.
+const SHORT: Duration = Duration::from_millis(20);
+
+fn queue_error(process: u32, queue: Handle) -> Event {
+    let mut event = Event::new_zeroed();
+    event.kind = EventKind::HW_QUEUE_ERROR;
+    (event.process, event.object) = (process, queue.0);
+    event.reason = FaultReason::UNKNOWN_PACKET;
+    event
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap()
+}
+
+/// A fence whose wait has timed out, with what was sent for it.
+fn time_out(device: &ScriptedDevice, fence: &Fence, value: u64) -> (Error, Vec<RequestCode>) {
+    let error = error_of(fence.wait(value, SHORT));
+    (error, device.take_codes())
+}
+
+#[test]
+fn a_value_that_is_reached_already_takes_no_request() {
+    let rig = Rig::new();
+    let fence = rig.gpu.create_fence(5).unwrap();
+    rig.device.take_sent();
+    for value in [0, 4, 5] {
+        fence.poll(value, Duration::ZERO).unwrap();
+        fence.wait(value, Duration::ZERO).unwrap();
+    }
+    assert_eq!(fence.current_value().unwrap(), 5);
+    assert!(rig.device.take_sent().is_empty());
+}
+
+#[test]
+fn polling_sees_what_another_thread_publishes() {
+    let rig = Rig::new();
+    let fence = rig.gpu.create_fence(0).unwrap();
+    rig.device.take_sent();
+    scope(|scope| {
+        let polling = scope.spawn(|| fence.poll(2, HANG));
+        rig.device.signal(fence.handle(), 1);
+        rig.device.signal(fence.handle(), 2);
+        join(polling).unwrap();
+    });
+    assert!(rig.device.take_sent().is_empty());
+}
+
+#[test]
+fn polling_in_vain_tells_the_value_and_where_the_fence_is() {
+    let rig = Rig::new();
+    let fence = rig.gpu.create_fence(3).unwrap();
+    let error = error_of(fence.poll(4, Duration::ZERO));
+    assert!(matches!(error, Error::Timeout { value: 4, current: 3 }), "{error}");
+}
+
+#[test]
+fn polling_the_fence_of_a_lost_queue_tells_the_fault() {
+    let rig = Rig::new();
+    let process = rig.adapter.process();
+    rig.device.post(queue_error(process, rig.queue.handle()));
+    rig.device.set_status(0, ConnectionStatus::DISCONNECTED_ABORT);
+    let error = error_of(rig.queue.progress_fence().poll(1, HANG));
+    let Error::QueueLost { queue, fault: Some(fault) } = error else { panic!("{error}") };
+    assert_eq!((queue, fault.reason), (rig.queue.handle(), FaultReason::UNKNOWN_PACKET));
+}
+
+#[test]
+fn a_wait_ends_with_its_event() {
+    let rig = Rig::new();
+    let fence = rig.gpu.create_fence(0).unwrap();
+    rig.device.take_sent();
+    scope(|scope| {
+        let waiting = scope.spawn(|| fence.wait(2, HANG));
+        rig.device.wait_for_waits(1);
+        rig.device.signal(fence.handle(), 2);
+        join(waiting).unwrap();
+    });
+    let sent = rig.device.take_sent();
+    let [request] = &sent[..] else { panic!("{sent:?}") };
+    let request: WaitForFence = request.read();
+    assert_eq!((request.fence, request.value), (fence.handle(), 2));
+}
+
+#[test]
+fn a_wait_that_the_device_finds_satisfied_waits_for_no_event() {
+    let rig = Rig::new();
+    let fence = rig.gpu.create_fence(0).unwrap();
+    rig.device.script(|_, _| Answer::Reply(success(&())));
+    rig.device.go_away();
+    fence.wait(1, HANG).unwrap();
+}
+
+#[test]
+fn a_wait_in_vain_is_cancelled_and_tells_the_value() {
+    let rig = Rig::new();
+    let fence = rig.gpu.create_fence(7).unwrap();
+    rig.device.take_sent();
+    let error = error_of(fence.wait(9, SHORT));
+    assert!(matches!(error, Error::Timeout { value: 9, current: 7 }), "{error}");
+    let sent = rig.device.take_sent();
+    let [wait, cancel] = &sent[..] else { panic!("{sent:?}") };
+    let (wait, cancel): (WaitForFence, CancelWait) = (wait.read(), cancel.read());
+    assert_eq!((wait.fence, wait.cookie), (cancel.fence, cancel.cookie));
+    assert_eq!(rig.device.registered_waits(), 0);
+    // The next one is another wait: an event that comes late is not taken for its own.
+    fence.wait(9, SHORT).unwrap_err();
+    assert_ne!(rig.device.take_sent()[0].read::<WaitForFence>().cookie, wait.cookie);
+}
+
+#[test]
+fn a_wait_that_cannot_be_cancelled_any_more_was_satisfied() {
+    let rig = Rig::new();
+    let fence = rig.gpu.create_fence(0).unwrap();
+    rig.device.script(|_, sent| match sent.code {
+        RequestCode::CANCEL_WAIT => Answer::Refuse(Status::INVALID_PARAMETER, 0),
+        _ => Answer::AsUsual,
+    });
+    fence.wait(1, SHORT).unwrap();
+}
+
+#[test]
+fn a_wait_that_is_refused_is_over_and_not_cancelled() {
+    let rig = Rig::new();
+    let fence = rig.gpu.create_fence(0).unwrap();
+    rig.device.take_sent();
+    rig.device.script(|_, sent| match sent.code {
+        RequestCode::WAIT_FOR_FENCE => Answer::Refuse(Status::QUOTA_EXCEEDED, 0),
+        _ => Answer::AsUsual,
+    });
+    let (error, sent) = time_out(&rig.device, &fence, 1);
+    assert!(matches!(error, Error::Refused { status: Status::QUOTA_EXCEEDED, .. }), "{error}");
+    assert_eq!(sent, [RequestCode::WAIT_FOR_FENCE]);
+}
+
+#[test]
+fn an_event_that_nobody_knows_ends_no_wait() {
+    let rig = Rig::new();
+    let fence = rig.gpu.create_fence(0).unwrap();
+    let mut stranger = Event::new_zeroed();
+    (stranger.kind, stranger.cookie) = (EventKind::FENCE_SIGNALED, u64::MAX);
+    rig.device.post(stranger);
+    rig.device.post(Event { kind: EventKind(77), ..stranger });
+    let (error, _) = time_out(&rig.device, &fence, 1);
+    assert!(matches!(error, Error::Timeout { value: 1, .. }), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn waiters_are_woken_in_whatever_order_their_events_come(
+        order in Just((0..5_usize).collect::<Vec<_>>()).prop_shuffle(),
+        in_vain in 0..5_usize,
+    ) {
+        let rig = Rig::new();
+        let fences: Vec<_> = (0..5).map(|_| rig.gpu.create_fence(0).unwrap()).collect();
+        scope(|scope| {
+            let waiting: Vec<_> = fences
+                .iter()
+                .enumerate()
+                .map(|(index, fence)| {
+                    let timeout = if index == in_vain { SHORT } else { HANG };
+                    let waiting = scope.spawn(move || fence.wait(1, timeout));
+                    // One after another: who begins first reads the events for the others.
+                    if index == 0 {
+                        rig.device.wait_for_reads(1);
+                    }
+                    waiting
+                })
+                .collect();
+            let mut woken = Vec::new();
+            for (index, waiting) in waiting.into_iter().enumerate() {
+                if index == in_vain {
+                    let error = error_of(join(waiting));
+                    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+                } else {
+                    woken.push(waiting);
+                }
+            }
+            rig.device.wait_for_waits(woken.len());
+            for index in order {
+                if index != in_vain {
+                    rig.device.signal(fences[index].handle(), 1);
+                }
+            }
+            for waiting in woken {
+                join(waiting).unwrap();
+            }
+        });
+        prop_assert_eq!(rig.device.registered_waits(), 0);
+    }
+}
+
+#[test]
+fn waiters_on_one_fence_end_at_their_own_values() {
+    let rig = Rig::new();
+    let fence = rig.gpu.create_fence(0).unwrap();
+    scope(|scope| {
+        let first = scope.spawn(|| fence.wait(1, HANG));
+        let second = scope.spawn(|| fence.wait(2, HANG));
+        rig.device.wait_for_waits(2);
+        rig.device.signal(fence.handle(), 1);
+        join(first).unwrap();
+        assert!(!second.is_finished());
+        rig.device.signal(fence.handle(), 2);
+        join(second).unwrap();
+    });
+}
+
+#[test]
+fn when_the_reader_of_events_gives_up_another_takes_its_place() {
+    let rig = Rig::new();
+    let (short, long) = (rig.gpu.create_fence(0).unwrap(), rig.gpu.create_fence(0).unwrap());
+    scope(|scope| {
+        let reader = scope.spawn(|| short.wait(1, SHORT));
+        rig.device.wait_for_reads(1);
+        let others: Vec<_> = (1..=3)
+            .map(|value| {
+                let long = &long;
+                scope.spawn(move || long.wait(value, HANG))
+            })
+            .collect();
+        assert!(matches!(join(reader), Err(Error::Timeout { .. })));
+        rig.device.wait_for_waits(3);
+        rig.device.signal(long.handle(), 3);
+        for other in others {
+            join(other).unwrap();
+        }
+    });
+}
+
+#[test]
+fn when_the_reader_of_events_is_served_another_takes_its_place() {
+    let rig = Rig::new();
+    let (first, second) = (rig.gpu.create_fence(0).unwrap(), rig.gpu.create_fence(0).unwrap());
+    scope(|scope| {
+        let reader = scope.spawn(|| first.wait(1, HANG));
+        rig.device.wait_for_reads(1);
+        let other = scope.spawn(|| second.wait(1, HANG));
+        rig.device.wait_for_waits(2);
+        rig.device.signal(first.handle(), 1);
+        join(reader).unwrap();
+        rig.device.wait_for_reads(2);
+        rig.device.signal(second.handle(), 1);
+        join(other).unwrap();
+    });
+}
+
+#[test]
+fn processes_on_one_transport_wake_each_other() {
+    let device = ScriptedDevice::new();
+    let one = open(&device);
+    let other = one.open_process().unwrap();
+    assert_ne!(one.process(), other.process());
+    let first = one.create_device().unwrap().create_fence(0).unwrap();
+    let second = other.create_device().unwrap().create_fence(0).unwrap();
+    scope(|scope| {
+        let reader = scope.spawn(|| first.wait(1, HANG));
+        device.wait_for_reads(1);
+        let waiting = scope.spawn(|| second.wait(1, HANG));
+        device.wait_for_waits(2);
+        device.signal(second.handle(), 1);
+        join(waiting).unwrap();
+        device.signal(first.handle(), 1);
+        join(reader).unwrap();
+    });
+}
+
+#[test]
+fn a_queue_that_is_lost_ends_the_waits_for_its_own_fence_and_no_others() {
+    let rig = Rig::new();
+    let process = rig.adapter.process();
+    let other = rig.context.create_user_mode_queue(4096).unwrap();
+    let fence = rig.gpu.create_fence(0).unwrap();
+    rig.device.take_sent();
+    scope(|scope| {
+        let lost = scope.spawn(|| rig.queue.progress_fence().wait(1, HANG));
+        let kept = scope.spawn(|| other.progress_fence().wait(1, HANG));
+        let own = scope.spawn(|| fence.wait(1, HANG));
+        rig.device.wait_for_waits(3);
+        // A queue of the same name in another process is another queue.
+        rig.device.post(queue_error(process + 1, other.handle()));
+        rig.device.post(queue_error(process, rig.queue.handle()));
+        let error = error_of(join(lost));
+        let Error::QueueLost { queue, fault } = error else { panic!("{error}") };
+        assert_eq!(queue, rig.queue.handle());
+        assert!(matches!(fault, Some(QueueFault { reason: FaultReason::UNKNOWN_PACKET, .. })));
+        assert!(!kept.is_finished() && !own.is_finished());
+        rig.device.signal(other.progress_fence().handle(), 1);
+        rig.device.signal(fence.handle(), 1);
+        join(kept).unwrap();
+        join(own).unwrap();
+    });
+    let codes = rig.device.take_codes();
+    let cancels = codes.iter().filter(|code| **code == RequestCode::CANCEL_WAIT).count();
+    assert_eq!(cancels, 1, "the lost queue's wait is taken back: {codes:?}");
+}
+
+#[test]
+fn a_device_that_goes_away_ends_every_wait() {
+    let rig = Rig::new();
+    let fence = rig.gpu.create_fence(0).unwrap();
+    let device = Arc::clone(&rig.device);
+    scope(|scope| {
+        let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| fence.wait(1, HANG))).collect();
+        device.wait_for_waits(3);
+        device.go_away();
+        for waiting in waiting {
+            let error = error_of(join(waiting));
+            assert!(matches!(error, Error::Transport(_)), "{error}");
+        }
+    });
+}
