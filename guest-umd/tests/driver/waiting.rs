@@ -9,13 +9,16 @@ use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::{Event, EventKind, FaultReason};
 use bellhop_protocol::status::Status;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::thread::{ScopedJoinHandle, scope};
-use std::time::Duration;
+use std::thread::{ScopedJoinHandle, scope, yield_now};
+use std::time::{Duration, Instant};
 use zerocopy::FromZeros;
 
 /// The time of a wait that is meant to be in vain.
 const SHORT: Duration = Duration::from_millis(20);
+/// The time of a wait that only the device ends.
+const FOREVER: Duration = Duration::from_secs(3600);
 
 fn queue_error(process: u32, queue: Handle) -> Event {
     let mut event = Event::new_zeroed();
@@ -25,7 +28,17 @@ fn queue_error(process: u32, queue: Handle) -> Event {
     event
 }
 
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+/// The result of a thread that must have been woken by now, or will be.
+fn join<T>(device: &ScriptedDevice, thread: ScopedJoinHandle<'_, T>) -> T {
+    let start = Instant::now();
+    while !thread.is_finished() {
+        if start.elapsed() > HANG {
+            // Lets the other threads of the test end.
+            device.go_away();
+            panic!("a waiter was never woken");
+        }
+        yield_now();
+    }
     thread.join().unwrap()
 }
 
@@ -57,7 +70,7 @@ fn polling_sees_what_another_thread_publishes() {
         let polling = scope.spawn(|| fence.poll(2, HANG));
         rig.device.signal(fence.handle(), 1);
         rig.device.signal(fence.handle(), 2);
-        join(polling).unwrap();
+        join(&rig.device, polling).unwrap();
     });
     assert!(rig.device.take_sent().is_empty());
 }
@@ -87,10 +100,10 @@ fn a_wait_ends_with_its_event() {
     let fence = rig.gpu.create_fence(0).unwrap();
     rig.device.take_sent();
     scope(|scope| {
-        let waiting = scope.spawn(|| fence.wait(2, HANG));
+        let waiting = scope.spawn(|| fence.wait(2, FOREVER));
         rig.device.wait_for_waits(1);
         rig.device.signal(fence.handle(), 2);
-        join(waiting).unwrap();
+        join(&rig.device, waiting).unwrap();
     });
     let sent = rig.device.take_sent();
     let [request] = &sent[..] else { panic!("{sent:?}") };
@@ -104,7 +117,7 @@ fn a_wait_that_the_device_finds_satisfied_waits_for_no_event() {
     let fence = rig.gpu.create_fence(0).unwrap();
     rig.device.script(|_, _| Answer::Reply(success(&())));
     rig.device.go_away();
-    fence.wait(1, HANG).unwrap();
+    fence.wait(1, FOREVER).unwrap();
 }
 
 #[test]
@@ -176,7 +189,7 @@ proptest! {
                 .iter()
                 .enumerate()
                 .map(|(index, fence)| {
-                    let timeout = if index == in_vain { SHORT } else { HANG };
+                    let timeout = if index == in_vain { SHORT } else { FOREVER };
                     let waiting = scope.spawn(move || fence.wait(1, timeout));
                     // One after another: who begins first reads the events for the others.
                     if index == 0 {
@@ -185,23 +198,22 @@ proptest! {
                     waiting
                 })
                 .collect();
-            let mut woken = Vec::new();
+            let mut woken = BTreeMap::new();
             for (index, waiting) in waiting.into_iter().enumerate() {
                 if index == in_vain {
-                    let error = error_of(join(waiting));
+                    let error = error_of(join(&rig.device, waiting));
                     assert!(matches!(error, Error::Timeout { .. }), "{error}");
                 } else {
-                    woken.push(waiting);
+                    woken.insert(index, waiting);
                 }
             }
             rig.device.wait_for_waits(woken.len());
             for index in order {
-                if index != in_vain {
+                if let Some(waiting) = woken.remove(&index) {
                     rig.device.signal(fences[index].handle(), 1);
+                    // While the others go on to wait.
+                    join(&rig.device, waiting).unwrap();
                 }
-            }
-            for waiting in woken {
-                join(waiting).unwrap();
             }
         });
         prop_assert_eq!(rig.device.registered_waits(), 0);
@@ -213,14 +225,14 @@ fn waiters_on_one_fence_end_at_their_own_values() {
     let rig = Rig::new();
     let fence = rig.gpu.create_fence(0).unwrap();
     scope(|scope| {
-        let first = scope.spawn(|| fence.wait(1, HANG));
-        let second = scope.spawn(|| fence.wait(2, HANG));
+        let first = scope.spawn(|| fence.wait(1, FOREVER));
+        let second = scope.spawn(|| fence.wait(2, FOREVER));
         rig.device.wait_for_waits(2);
         rig.device.signal(fence.handle(), 1);
-        join(first).unwrap();
+        join(&rig.device, first).unwrap();
         assert!(!second.is_finished());
         rig.device.signal(fence.handle(), 2);
-        join(second).unwrap();
+        join(&rig.device, second).unwrap();
     });
 }
 
@@ -234,14 +246,14 @@ fn when_the_reader_of_events_gives_up_another_takes_its_place() {
         let others: Vec<_> = (1..=3)
             .map(|value| {
                 let long = &long;
-                scope.spawn(move || long.wait(value, HANG))
+                scope.spawn(move || long.wait(value, FOREVER))
             })
             .collect();
-        assert!(matches!(join(reader), Err(Error::Timeout { .. })));
+        assert!(matches!(join(&rig.device, reader), Err(Error::Timeout { .. })));
         rig.device.wait_for_waits(3);
         rig.device.signal(long.handle(), 3);
         for other in others {
-            join(other).unwrap();
+            join(&rig.device, other).unwrap();
         }
     });
 }
@@ -251,15 +263,15 @@ fn when_the_reader_of_events_is_served_another_takes_its_place() {
     let rig = Rig::new();
     let (first, second) = (rig.gpu.create_fence(0).unwrap(), rig.gpu.create_fence(0).unwrap());
     scope(|scope| {
-        let reader = scope.spawn(|| first.wait(1, HANG));
+        let reader = scope.spawn(|| first.wait(1, FOREVER));
         rig.device.wait_for_reads(1);
-        let other = scope.spawn(|| second.wait(1, HANG));
+        let other = scope.spawn(|| second.wait(1, FOREVER));
         rig.device.wait_for_waits(2);
         rig.device.signal(first.handle(), 1);
-        join(reader).unwrap();
+        join(&rig.device, reader).unwrap();
         rig.device.wait_for_reads(2);
         rig.device.signal(second.handle(), 1);
-        join(other).unwrap();
+        join(&rig.device, other).unwrap();
     });
 }
 
@@ -272,14 +284,14 @@ fn processes_on_one_transport_wake_each_other() {
     let first = one.create_device().unwrap().create_fence(0).unwrap();
     let second = other.create_device().unwrap().create_fence(0).unwrap();
     scope(|scope| {
-        let reader = scope.spawn(|| first.wait(1, HANG));
+        let reader = scope.spawn(|| first.wait(1, FOREVER));
         device.wait_for_reads(1);
-        let waiting = scope.spawn(|| second.wait(1, HANG));
+        let waiting = scope.spawn(|| second.wait(1, FOREVER));
         device.wait_for_waits(2);
         device.signal(second.handle(), 1);
-        join(waiting).unwrap();
+        join(&device, waiting).unwrap();
         device.signal(first.handle(), 1);
-        join(reader).unwrap();
+        join(&device, reader).unwrap();
     });
 }
 
@@ -291,22 +303,22 @@ fn a_queue_that_is_lost_ends_the_waits_for_its_own_fence_and_no_others() {
     let fence = rig.gpu.create_fence(0).unwrap();
     rig.device.take_sent();
     scope(|scope| {
-        let lost = scope.spawn(|| rig.queue.progress_fence().wait(1, HANG));
-        let kept = scope.spawn(|| other.progress_fence().wait(1, HANG));
-        let own = scope.spawn(|| fence.wait(1, HANG));
+        let lost = scope.spawn(|| rig.queue.progress_fence().wait(1, FOREVER));
+        let kept = scope.spawn(|| other.progress_fence().wait(1, FOREVER));
+        let own = scope.spawn(|| fence.wait(1, FOREVER));
         rig.device.wait_for_waits(3);
         // A queue of the same name in another process is another queue.
         rig.device.post(queue_error(process + 1, other.handle()));
         rig.device.post(queue_error(process, rig.queue.handle()));
-        let error = error_of(join(lost));
+        let error = error_of(join(&rig.device, lost));
         let Error::QueueLost { queue, fault } = error else { panic!("{error}") };
         assert_eq!(queue, rig.queue.handle());
         assert!(matches!(fault, Some(QueueFault { reason: FaultReason::UNKNOWN_PACKET, .. })));
         assert!(!kept.is_finished() && !own.is_finished());
         rig.device.signal(other.progress_fence().handle(), 1);
         rig.device.signal(fence.handle(), 1);
-        join(kept).unwrap();
-        join(own).unwrap();
+        join(&rig.device, kept).unwrap();
+        join(&rig.device, own).unwrap();
     });
     let codes = rig.device.take_codes();
     let cancels = codes.iter().filter(|code| **code == RequestCode::CANCEL_WAIT).count();
@@ -319,11 +331,11 @@ fn a_device_that_goes_away_ends_every_wait() {
     let fence = rig.gpu.create_fence(0).unwrap();
     let device = Arc::clone(&rig.device);
     scope(|scope| {
-        let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| fence.wait(1, HANG))).collect();
+        let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| fence.wait(1, FOREVER))).collect();
         device.wait_for_waits(3);
         device.go_away();
         for waiting in waiting {
-            let error = error_of(join(waiting));
+            let error = error_of(join(&device, waiting));
             assert!(matches!(error, Error::Transport(_)), "{error}");
         }
     });
