@@ -1,13 +1,9 @@
 //! The command line of `bellhop`.
 
-use crate::conformance;
-use crate::fake_guest::{FakeGuest, GuestOptions};
 use crate::hosted::{self, Outcome};
-use crate::jobs::{self, RunOptions};
-use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// A virtual GPU that guests submit to with plain memory stores.
@@ -54,21 +50,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// A guest process
-    #[command(hide = true)]
+    /// bellhop-guest, as part of this executable
+    #[command(hide = true, disable_help_flag = true)]
     Guest {
-        /// The socket of its bellhopd
-        #[arg(long)]
-        socket_path: PathBuf,
-        #[command(subcommand)]
-        work: GuestWork,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
     },
-}
-
-#[derive(Debug, Subcommand)]
-enum GuestWork {
-    Run(RunArguments),
-    Selftest(SelftestArguments),
 }
 
 /// Where the device is.
@@ -84,32 +71,16 @@ struct HostArguments {
 
 #[derive(Debug, Clone, Args)]
 struct RunArguments {
-    /// The file to stream; bellhop's own executable by default
-    #[arg(long, value_name = "PATH")]
-    input: Option<PathBuf>,
-    /// Size of a chunk in KiB
-    #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(4..=65_536))]
-    chunk: u64,
-    /// How many small submissions to time through a doorbell
-    #[arg(long, value_name = "COUNT", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
-    samples: u64,
-    /// Print the report as one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    job: bellhop_guest::cli::RunArguments,
     #[command(flatten)]
     host: HostArguments,
 }
 
 #[derive(Debug, Clone, Args)]
 struct SelftestArguments {
-    /// Only behaviours whose name contains this
-    filter: Option<String>,
-    /// Print the results as one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Print the behaviours, and do not run them
-    #[arg(long)]
-    list: bool,
+    #[command(flatten)]
+    suite: bellhop_guest::cli::SelftestArguments,
     #[command(flatten)]
     host: HostArguments,
 }
@@ -119,8 +90,13 @@ struct SelftestArguments {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command.unwrap_or(Command::Run(cli.run)) {
-        Command::Run(arguments) => host_run(&arguments),
-        Command::Selftest(arguments) => host_selftest(&arguments),
+        Command::Run(RunArguments { job, host }) => hosted(&host, job.to_command_line()),
+        Command::Selftest(SelftestArguments { suite, .. }) if suite.is_list() => {
+            suite.print_list().map(|()| ExitCode::SUCCESS)
+        }
+        Command::Selftest(SelftestArguments { suite, host }) => {
+            hosted(&host, suite.to_command_line())
+        }
         Command::Daemon { arguments } => {
             return match hosted::end_with_parent() {
                 Ok(()) => bellhop_device::service::cli::main(
@@ -129,7 +105,11 @@ pub fn main() -> ExitCode {
                 Err(error) => fail(&error),
             };
         }
-        Command::Guest { socket_path, work } => guest(&socket_path, work),
+        Command::Guest { arguments } => {
+            return bellhop_guest::cli::main(
+                std::iter::once("bellhop-guest".into()).chain(arguments),
+            );
+        }
     };
     match result {
         Ok(code) => code,
@@ -140,29 +120,6 @@ pub fn main() -> ExitCode {
 fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("bellhop: {error:#}");
     ExitCode::FAILURE
-}
-
-fn host_run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
-    let mut guest: Vec<OsString> = vec!["run".into()];
-    let input = arguments.input()?;
-    guest.extend(["--input".into(), input.into()]);
-    guest.extend(["--chunk".into(), arguments.chunk.to_string().into()]);
-    guest.extend(["--samples".into(), arguments.samples.to_string().into()]);
-    guest.extend(arguments.json.then(|| "--json".into()));
-    hosted(&arguments.host, guest)
-}
-
-fn host_selftest(arguments: &SelftestArguments) -> anyhow::Result<ExitCode> {
-    if arguments.list {
-        print!("{}", conformance::list(arguments.filter.as_deref(), arguments.json)?);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut guest: Vec<OsString> = vec!["selftest".into()];
-    guest.extend(arguments.json.then(|| "--json".into()));
-    if let Some(filter) = &arguments.filter {
-        guest.extend(["--".into(), filter.into()]);
-    }
-    hosted(&arguments.host, guest)
 }
 
 fn hosted(host: &HostArguments, guest: Vec<OsString>) -> anyhow::Result<ExitCode> {
@@ -178,45 +135,6 @@ fn hosted(host: &HostArguments, guest: Vec<OsString>) -> anyhow::Result<ExitCode
     })
 }
 
-fn guest(socket_path: &Path, work: GuestWork) -> anyhow::Result<ExitCode> {
-    hosted::end_with_parent()?;
-    let guest = FakeGuest::connect(socket_path, GuestOptions::default()).with_context(|| {
-        format!("the guest cannot reach its device at {}", socket_path.display())
-    })?;
-    let succeeded = match work {
-        GuestWork::Run(arguments) => {
-            let options = RunOptions {
-                input: arguments.input()?,
-                chunk: arguments.chunk * 1024,
-                samples: arguments.samples,
-            };
-            let report = jobs::run(guest, &options)?;
-            match arguments.json {
-                true => println!("{}", serde_json::to_string(&report)?),
-                false => print!("{report}"),
-            }
-            report.verified
-        }
-        GuestWork::Selftest(arguments) => {
-            let report = conformance::run(&guest, arguments.filter.as_deref(), !arguments.json)?;
-            if arguments.json {
-                println!("{}", serde_json::to_string(&report)?);
-            }
-            report.passed()
-        }
-    };
-    Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-impl RunArguments {
-    fn input(&self) -> anyhow::Result<PathBuf> {
-        match &self.input {
-            Some(path) => Ok(path.clone()),
-            None => std::env::current_exe().context("cannot find bellhop's own executable"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,6 +148,6 @@ mod tests {
     #[test]
     fn without_a_command_it_is_the_main_job() {
         let cli = Cli::parse_from(["bellhop", "--input", "file", "--json"]);
-        assert!(cli.command.is_none() && cli.run.json);
+        assert!(cli.command.is_none() && format!("{:?}", cli.run).contains("json: true"));
     }
 }

@@ -120,7 +120,7 @@ fn start_daemon(listener: OwnedFd, config: Option<&Path>) -> anyhow::Result<Chil
 
 fn start_guest(socket_path: &Path, work: &[OsString]) -> anyhow::Result<Child> {
     let mut command = this_executable()?;
-    command.arg("guest").arg("--socket-path").arg(socket_path).args(work);
+    command.args(["guest", "--", "--end-with-parent", "--socket-path"]).arg(socket_path).args(work);
     command.spawn().context("cannot start the guest")
 }
 

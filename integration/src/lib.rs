@@ -1,12 +1,8 @@
-//! Test hosts, jobs and the `bellhop` command.
+//! The `bellhop` command: what people do with a Bellhop GPU on its host.
 //!
-//! [`fake_guest`] stands for a VMM and the kernel of its guest, so that the driver of
-//! `bellhop-guest-umd` reaches a `bellhopd` over the real transport without a VM. [`jobs`] is work
-//! that a guest does; [`conformance`] is what every guest may rely on; [`hosted`] starts daemon
-//! and guest as processes of their own.
+//! What runs in a guest is `bellhop-guest`; [`hosted`] starts a daemon and such a guest as
+//! processes of their own.
 
 pub mod cli;
-pub mod conformance;
-pub mod fake_guest;
+pub mod guest_binary;
 pub mod hosted;
-pub mod jobs;

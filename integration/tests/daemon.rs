@@ -2,7 +2,7 @@
 
 mod support;
 
-use bellhop_integration::fake_guest::{FakeGuest, GuestOptions};
+use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use rustix::process::Signal;
 use std::os::unix::net::UnixListener;
 use std::process::Output;

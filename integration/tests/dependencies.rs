@@ -9,7 +9,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bellhop-host-kmd", &["bellhop-protocol"]),
     ("bellhop-device", &["bellhop-host-kmd", "bellhop-protocol"]),
     ("bellhop-guest-umd", &["bellhop-protocol"]),
-    ("bellhop-integration", &["bellhop-device", "bellhop-guest-umd", "bellhop-protocol"]),
+    ("bellhop-guest", &["bellhop-guest-umd", "bellhop-protocol"]),
+    ("bellhop-integration", &["bellhop-device", "bellhop-guest"]),
     ("bellhop-xtask", &[]),
 ];
 

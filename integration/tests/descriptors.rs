@@ -2,8 +2,8 @@
 
 mod support;
 
+use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use bellhop_guest_umd::Adapter;
-use bellhop_integration::fake_guest::{FakeGuest, GuestOptions};
 use command_fds::{CommandFdExt, FdMapping};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};

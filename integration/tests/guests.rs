@@ -2,8 +2,8 @@
 
 mod support;
 
+use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest_umd::{Adapter, CommandBuffer, Device, GpuMapping, UserModeQueue};
-use bellhop_integration::fake_guest::FakeGuest;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use rustix::process::{Pid, Signal, kill_process};

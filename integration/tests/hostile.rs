@@ -2,10 +2,12 @@
 
 mod support;
 
+use bellhop_guest::Guest as _;
+use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest_umd::transport::Transport;
+use bellhop_guest_umd::transport::control_queue::RAW_INDEX;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
 use bellhop_guest_umd::{Adapter, CommandBuffer, Error};
-use bellhop_integration::fake_guest::FakeGuest;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader, RequestCode, RequestHeader};
@@ -168,7 +170,7 @@ fn random_descriptor_chains_come_back() {
         let memory = guest.memory(8192).unwrap();
         let mut noise = Noise(1 << 33);
         for _ in 0..2000 {
-            let first = FakeGuest::RAW_INDEX;
+            let first = RAW_INDEX;
             let descriptors: Vec<_> = (0..1 + noise.below(8))
                 .map(|_| Descriptor {
                     address: {

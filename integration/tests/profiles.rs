@@ -2,10 +2,8 @@
 
 mod support;
 
+use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, QEMU, VmmProfile, WITHOUT_SHARED_MEMORY};
 use bellhop_guest_umd::{Adapter, CommandBuffer, Error};
-use bellhop_integration::fake_guest::{
-    FakeGuest, GuestOptions, QEMU, VmmProfile, WITHOUT_SHARED_MEMORY,
-};
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::features::Features;

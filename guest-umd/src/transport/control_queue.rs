@@ -13,8 +13,8 @@ use vm_memory::Bytes;
 const SLOTS: u16 = 8;
 /// Room for a request: more than the device takes, so that its refusal can be seen.
 const REQUEST: usize = 2 * MAX_REQUEST_SIZE;
-/// First of the descriptors that no slot uses.
-const RAW_FIRST: u16 = 2 * SLOTS;
+/// Index of the first descriptor of [`ControlQueue::offer_raw`]: the first that no slot uses.
+pub const RAW_INDEX: u16 = 2 * SLOTS;
 /// Descriptors in the queue.
 const QUEUE_SIZE: u16 = 64;
 
@@ -65,8 +65,8 @@ impl State {
     fn collect(&mut self) -> Result<(), TransportError> {
         while let Some(used) = self.queue.take_used()? {
             let index = match used.head {
-                RAW_FIRST => SlotIndex::Raw,
-                head if head < RAW_FIRST && head % 2 == 0 => SlotIndex::Request(head / 2),
+                RAW_INDEX => SlotIndex::Raw,
+                head if head < RAW_INDEX && head % 2 == 0 => SlotIndex::Request(head / 2),
                 head => {
                     let problem = format!("descriptor {head} came back, which begins no request");
                     return Err(TransportError::Protocol(problem));
@@ -196,7 +196,7 @@ impl<N: Notifications> ControlQueue<N> {
     }
 
     /// Offers descriptors as they are, right or wrong, for conformance suites. They are written
-    /// from [`Self::RAW_INDEX`] on, where the chain begins; `next` fields are indices of the
+    /// from [`RAW_INDEX`] on, where the chain begins; `next` fields are indices of the
     /// table. Returns how many bytes the device says it wrote.
     ///
     /// # Errors
@@ -204,19 +204,16 @@ impl<N: Notifications> ControlQueue<N> {
     /// gone or breaks the queue's rules.
     pub fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError> {
         let mut state = self.lock();
-        if state.raw != Slot::Free || descriptors.len() > usize::from(QUEUE_SIZE - RAW_FIRST) {
+        if state.raw != Slot::Free || descriptors.len() > usize::from(QUEUE_SIZE - RAW_INDEX) {
             return Err(TransportError::OutOfMemory(descriptors.len() as u64));
         }
-        for (index, descriptor) in (RAW_FIRST..).zip(descriptors) {
+        for (index, descriptor) in (RAW_INDEX..).zip(descriptors) {
             state.queue.write_descriptor(index, *descriptor)?;
         }
-        let (state, written) = self.exchange(state, SlotIndex::Raw, RAW_FIRST)?;
+        let (state, written) = self.exchange(state, SlotIndex::Raw, RAW_INDEX)?;
         self.release(state, SlotIndex::Raw);
         Ok(written)
     }
-
-    /// Index of the first descriptor of [`Self::offer_raw`].
-    pub const RAW_INDEX: u16 = RAW_FIRST;
 
     fn release(&self, mut state: MutexGuard<'_, State>, index: SlotIndex) {
         *state.slot(index) = Slot::Free;

@@ -1,7 +1,7 @@
 //! A `bellhopd` as a process of its own.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use bellhop_integration::fake_guest::{FakeGuest, GuestOptions};
+use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};

@@ -16,7 +16,7 @@ mod scene;
 mod um;
 mod virtqueue;
 
-use crate::fake_guest::FakeGuest;
+use crate::guest::Guest;
 use anyhow::Context;
 use scene::Scene;
 use serde::Serialize;
@@ -182,7 +182,7 @@ impl Report {
 ///
 /// # Errors
 /// When the filter selects none. A behaviour that is not seen is in the report.
-pub fn run(guest: &Arc<FakeGuest>, filter: Option<&str>, verbose: bool) -> anyhow::Result<Report> {
+pub fn run(guest: Arc<dyn Guest>, filter: Option<&str>, verbose: bool) -> anyhow::Result<Report> {
     let scene = Scene::new(guest).context("cannot open the adapter")?;
     let mut checks = Vec::new();
     for behaviour in selected(filter)? {

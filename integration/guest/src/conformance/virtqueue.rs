@@ -3,8 +3,8 @@
 use super::raw::{self, Process};
 use super::scene::Scene;
 use super::{Behaviour, Mismatch, require, source};
-use crate::fake_guest::FakeGuest;
 use bellhop_guest_umd::transport::DmaMemory;
+use bellhop_guest_umd::transport::control_queue::RAW_INDEX;
 use bellhop_guest_umd::transport::virtqueue::{DESCRIPTOR_NEXT, DESCRIPTOR_WRITE, Descriptor};
 use bellhop_protocol::control::ReplyHeader;
 use bellhop_protocol::control::device::CreateDevice;
@@ -62,7 +62,6 @@ struct Chain<'a> {
 
 /// Offset of the reply in the page.
 const REPLY: usize = 2048;
-const FIRST: u16 = FakeGuest::RAW_INDEX;
 
 impl<'a> Chain<'a> {
     fn new(scene: &'a Scene) -> Result<Self, Mismatch> {
@@ -73,7 +72,7 @@ impl<'a> Chain<'a> {
             address: memory.address(),
             length: bytes.len() as u32,
             flags: DESCRIPTOR_NEXT,
-            next: FIRST + 1,
+            next: RAW_INDEX + 1,
         };
         let reply = Descriptor {
             address: memory.address() + REPLY as u64,
@@ -120,26 +119,36 @@ impl<'a> Chain<'a> {
 
 fn loops(scene: &Scene) -> Result<(), Mismatch> {
     let chain = Chain::new(scene)?;
-    let back =
-        Descriptor { flags: DESCRIPTOR_WRITE | DESCRIPTOR_NEXT, next: FIRST + 1, ..chain.reply };
-    chain.expect_refused(&[chain.request, back], Status::INVALID_PARAMETER, FIRST.into())
+    let back = Descriptor {
+        flags: DESCRIPTOR_WRITE | DESCRIPTOR_NEXT,
+        next: RAW_INDEX + 1,
+        ..chain.reply
+    };
+    chain.expect_refused(&[chain.request, back], Status::INVALID_PARAMETER, RAW_INDEX.into())
 }
 
 fn leaves_the_table(scene: &Scene) -> Result<(), Mismatch> {
     let chain = Chain::new(scene)?;
     for next in [64, u16::MAX] {
         let away = Descriptor { flags: DESCRIPTOR_WRITE | DESCRIPTOR_NEXT, next, ..chain.reply };
-        chain.expect_refused(&[chain.request, away], Status::INVALID_PARAMETER, FIRST.into())?;
+        chain.expect_refused(
+            &[chain.request, away],
+            Status::INVALID_PARAMETER,
+            RAW_INDEX.into(),
+        )?;
     }
     Ok(())
 }
 
 fn out_of_order(scene: &Scene) -> Result<(), Mismatch> {
     let chain = Chain::new(scene)?;
-    let reply =
-        Descriptor { flags: DESCRIPTOR_WRITE | DESCRIPTOR_NEXT, next: FIRST + 1, ..chain.reply };
+    let reply = Descriptor {
+        flags: DESCRIPTOR_WRITE | DESCRIPTOR_NEXT,
+        next: RAW_INDEX + 1,
+        ..chain.reply
+    };
     let request = Descriptor { flags: 0, next: 0, ..chain.request };
-    chain.expect_refused(&[reply, request], Status::INVALID_PARAMETER, FIRST.into())
+    chain.expect_refused(&[reply, request], Status::INVALID_PARAMETER, RAW_INDEX.into())
 }
 
 fn not_the_guests(scene: &Scene) -> Result<(), Mismatch> {
@@ -175,7 +184,7 @@ fn many_descriptors(scene: &Scene) -> Result<(), Mismatch> {
             address: address + u64::from(place),
             length: 1,
             flags: DESCRIPTOR_NEXT,
-            next: FIRST + place as u16 + 1,
+            next: RAW_INDEX + place as u16 + 1,
         });
     }
     descriptors.push(chain.reply);

@@ -13,6 +13,7 @@ mod ram;
 pub use bar::Violation;
 pub use profile::{QEMU, VmmProfile, WITHOUT_SHARED_MEMORY};
 
+use crate::guest::Guest;
 use bellhop_guest_umd::transport::control_queue::ControlQueue;
 use bellhop_guest_umd::transport::event_queue::EventQueue;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
@@ -141,31 +142,6 @@ impl FakeGuest {
     pub fn violations(&self) -> Vec<Violation> {
         self.lock().violations()
     }
-
-    /// Some of the guest's memory, given back when dropped.
-    ///
-    /// # Errors
-    /// When there is not enough.
-    pub fn memory(&self, length: u64) -> Result<DmaMemory, TransportError> {
-        self.ram.take(length)
-    }
-
-    /// Guest-physical addresses from this on are none.
-    #[must_use]
-    pub fn end_of_memory(&self) -> u64 {
-        self.ram.end()
-    }
-
-    /// See [`ControlQueue::offer_raw`].
-    ///
-    /// # Errors
-    /// When the device is gone or breaks the queue's rules.
-    pub fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError> {
-        self.control.offer_raw(descriptors)
-    }
-
-    /// Index of the first descriptor of [`Self::offer_raw`].
-    pub const RAW_INDEX: u16 = ControlQueue::<EventFds>::RAW_INDEX;
 }
 
 impl Transport for FakeGuest {
@@ -191,5 +167,19 @@ impl Transport for FakeGuest {
 
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
         self.ram.allocate(size)
+    }
+}
+
+impl Guest for FakeGuest {
+    fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError> {
+        self.control.offer_raw(descriptors)
+    }
+
+    fn memory(&self, length: u64) -> Result<DmaMemory, TransportError> {
+        self.ram.take(length)
+    }
+
+    fn end_of_memory(&self) -> u64 {
+        self.ram.end()
     }
 }

@@ -1,7 +1,7 @@
 //! What behaviours are tried with.
 
 use super::{Mismatch, require};
-use crate::fake_guest::FakeGuest;
+use crate::guest::Guest;
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{
     Adapter, CommandBuffer, Context, Device, Error, GpuMapping, QueueFault, UserModeQueue,
@@ -21,18 +21,18 @@ pub(super) const MEMORY: u64 = 256 << 10;
 
 /// A guest with its adapter open.
 pub(super) struct Scene {
-    guest: Arc<FakeGuest>,
+    guest: Arc<dyn Guest>,
     adapter: Adapter,
 }
 
 impl Scene {
-    pub(super) fn new(guest: &Arc<FakeGuest>) -> Result<Self, Error> {
-        let transport: Arc<dyn Transport> = Arc::clone(guest) as _;
-        Ok(Self { guest: Arc::clone(guest), adapter: Adapter::open(transport)? })
+    pub(super) fn new(guest: Arc<dyn Guest>) -> Result<Self, Error> {
+        let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>)?;
+        Ok(Self { guest, adapter })
     }
 
-    pub(super) fn guest(&self) -> &FakeGuest {
-        &self.guest
+    pub(super) fn guest(&self) -> &dyn Guest {
+        &*self.guest
     }
 
     pub(super) fn transport(&self) -> &dyn Transport {

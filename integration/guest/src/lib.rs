@@ -1,0 +1,14 @@
+//! What runs in a guest of a Bellhop GPU.
+//!
+//! The same program runs in a VM, where it drives the device over virtio-pci, and in a container
+//! or beside the daemon, where [`fake_guest`] stands for the VMM and the guest's kernel: then the
+//! driver of `bellhop-guest-umd` reaches a `bellhopd` over its socket. [`jobs`] is work that a
+//! guest does; [`conformance`] is what every guest may rely on.
+
+pub mod cli;
+pub mod conformance;
+pub mod fake_guest;
+mod guest;
+pub mod jobs;
+
+pub use guest::Guest;

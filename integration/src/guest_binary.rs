@@ -1,0 +1,56 @@
+//! Where the static `bellhop-guest` comes from that is put into VMs and containers.
+
+use anyhow::{Context, bail, ensure};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The target that it is built for; naming one also keeps its flags from build scripts.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// Everything inside: a guest need not have a C library.
+const FLAGS: &str = "-C target-feature=+crt-static";
+
+/// Finds the program: `explicit` if given, else the one installed beside this executable, else
+/// the one that cargo builds in this checkout.
+///
+/// # Errors
+/// When there is none and none can be built.
+pub fn find(explicit: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(path) = explicit {
+        ensure!(path.is_file(), "there is no guest program at {}", path.display());
+        return Ok(path.to_owned());
+    }
+    let this = std::env::current_exe().context("cannot find bellhop's own executable")?;
+    // An installed bellhop, not one among cargo's build results, where a program of this name
+    // needs libraries.
+    let installed = [this.with_file_name("../lib/bellhop/bellhop-guest")];
+    if let Some(path) = installed.into_iter().find(|path| path.is_file()) {
+        return Ok(path);
+    }
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    if !workspace.join("integration/guest").is_dir() {
+        bail!(
+            "cannot find bellhop-guest, the program for guests; install it beside bellhop in \
+             ../lib/bellhop, or name it with --guest-binary"
+        );
+    }
+    build(&workspace)
+}
+
+fn build(workspace: &Path) -> anyhow::Result<PathBuf> {
+    // A folder of its own: other flags than the rest of the workspace is built with.
+    let folder = workspace.join("target").join("guest");
+    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--locked", "--quiet", "--package", "bellhop-guest"])
+        .args(["--profile", "guest", "--target", TARGET, "--target-dir"])
+        .arg(&folder)
+        .env("RUSTFLAGS", FLAGS)
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .current_dir(workspace)
+        .stdin(Stdio::null())
+        // The report is on standard output.
+        .stdout(std::io::stderr())
+        .status()
+        .context("cannot run cargo to build bellhop-guest")?;
+    ensure!(status.success(), "cargo could not build bellhop-guest ({status})");
+    Ok(folder.join(TARGET).join("guest").join("bellhop-guest"))
+}
