@@ -36,9 +36,9 @@ impl Adapter {
             return Err(Error::Version { device: config.version, driver });
         }
         let info = open(&*transport, transport.features())?;
-        let bar = match info.flags & ADAPTER_BAR_MAPPED {
-            0 => None,
-            _ => Some(Bar::new(transport.bar())?),
+        let bar = match (info.flags & ADAPTER_BAR_MAPPED, transport.bar()) {
+            (0, _) | (_, None) => None,
+            (_, Some(bar)) => Some(Bar::new(bar.region)?),
         };
         let events = EventPump::new(Arc::clone(&transport));
         let session = Session::begin(Arc::new(Link { transport, events, bar }))?;

@@ -8,7 +8,6 @@
 //! ```
 #![doc = include_str!("../doc/copy.rs")]
 //! ```
-#![forbid(unsafe_code)]
 
 mod adapter;
 mod allocation;

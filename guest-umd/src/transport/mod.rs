@@ -8,6 +8,7 @@ mod dma;
 pub mod event_queue;
 #[cfg(test)]
 mod testing;
+pub mod virtio_pci;
 pub mod virtqueue;
 
 pub use dma::DmaMemory;
@@ -32,9 +33,63 @@ pub enum TransportError {
     /// The guest has no memory left that the device can reach.
     #[error("no guest memory left for {0} bytes")]
     OutOfMemory(u64),
+    /// No driver in the guest's kernel gives access to the device.
+    #[error(
+        "{address} is bound to {driver}; bind it to vfio-pci where the VM has an IOMMU, else to \
+         uio_pci_generic: write the name to /sys/bus/pci/devices/{address}/driver_override and \
+         the address to /sys/bus/pci/drivers_probe"
+    )]
+    NotAttached {
+        /// The device.
+        address: String,
+        /// Whose it is.
+        driver: String,
+    },
     /// The operating system refused something.
     #[error("{0}: {1}")]
     Io(&'static str, #[source] std::io::Error),
+}
+
+/// How the processor treats accesses to a mapping.
+///
+/// The guest's kernel asks for a type; a hypervisor may override it, so this is the weakest that
+/// it can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryType {
+    /// Ordinary memory.
+    WriteBack,
+    /// Stores are gathered, and become visible in any order until a fence; loads are slow.
+    WriteCombining,
+    /// Each access goes to the bus by itself and in order.
+    Uncached,
+}
+
+impl MemoryType {
+    /// Whether stores need a full fence, and not only release semantics, to become visible before
+    /// later ones.
+    #[must_use]
+    pub const fn needs_store_fence(self) -> bool {
+        matches!(self, Self::WriteCombining)
+    }
+}
+
+impl std::fmt::Display for MemoryType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::WriteBack => "write-back",
+            Self::WriteCombining => "write-combining",
+            Self::Uncached => "uncached",
+        })
+    }
+}
+
+/// The BAR as this process has it mapped.
+#[derive(Clone)]
+pub struct BarMapping {
+    /// The whole BAR, readable and writable.
+    pub region: Arc<MmapRegion>,
+    /// How the processor treats it.
+    pub memory_type: MemoryType,
 }
 
 /// Guest memory that the device can reach, given back when dropped.
@@ -84,8 +139,9 @@ pub trait Transport: Send + Sync {
     /// The features that were negotiated.
     fn features(&self) -> Features;
 
-    /// The whole BAR, mapped readable and writable once the device has answered `OPEN_ADAPTER`.
-    fn bar(&self) -> Arc<MmapRegion>;
+    /// The BAR, if the VMM has one: the device's memory is behind it once the device has answered
+    /// `OPEN_ADAPTER`.
+    fn bar(&self) -> Option<BarMapping>;
 
     /// Sends a request (header and all) and waits for its reply; returns the reply's length.
     /// Callable from several threads at once.

@@ -1,6 +1,8 @@
 //! A device in the same process that keeps every rule until a test's script breaks one.
 
-use bellhop_guest_umd::transport::{SystemMemory, Transport, TransportError};
+use bellhop_guest_umd::transport::{
+    BarMapping, MemoryType, SystemMemory, Transport, TransportError,
+};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{BarHeader, BarLayout};
 use bellhop_protocol::config::{CONFIG_MAGIC, ConfigSpace};
@@ -643,9 +645,10 @@ impl Transport for ScriptedDevice {
         Features::all()
     }
 
-    fn bar(&self) -> Arc<MmapRegion> {
-        assert!(self.shape.bar.is_some(), "the driver maps a BAR that is not there");
-        Arc::clone(&self.bar)
+    fn bar(&self) -> Option<BarMapping> {
+        self.shape.bar.as_ref()?;
+        let region = Arc::clone(&self.bar);
+        Some(BarMapping { region, memory_type: MemoryType::WriteBack })
     }
 
     fn request(&self, request: &[u8], reply_buffer: &mut [u8]) -> Result<usize, TransportError> {

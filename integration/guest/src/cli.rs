@@ -5,6 +5,7 @@ use crate::fake_guest::{FakeGuest, GuestOptions};
 use crate::guest::Guest;
 use crate::jobs::{self, RunOptions};
 use anyhow::Context;
+use bellhop_guest_umd::transport::virtio_pci::{self, Options, PciAddress, VirtioPci};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use std::sync::Arc;
     version,
     after_help = "\
 Examples:
+  bellhop-guest run                                       the main job, in a VM
   bellhop-guest --socket-path /run/bellhop/gpu.sock run   the main job, in a container
   bellhop-guest --socket-path gpu.sock selftest doorbell  the behaviours named like \"doorbell\""
 )]
@@ -28,12 +30,15 @@ struct Cli {
     work: Work,
 }
 
-/// Where the device is.
+/// Where the device is. In a VM it is found by itself.
 #[derive(Debug, Args)]
 struct DeviceArguments {
     /// The socket of a bellhopd: stands for a VMM and a guest's kernel
-    #[arg(long, value_name = "PATH")]
-    socket_path: PathBuf,
+    #[arg(long, value_name = "PATH", env = "BELLHOP_SOCKET")]
+    socket_path: Option<PathBuf>,
+    /// The VM's PCI device, such as 0000:01:00.0; the first Bellhop GPU by default
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "socket_path")]
+    pci: Option<PciAddress>,
     /// End when the process that started this one does
     #[arg(long, hide = true)]
     end_with_parent: bool,
@@ -135,13 +140,29 @@ impl DeviceArguments {
             rustix::process::set_parent_process_death_signal(Some(signal))
                 .context("cannot follow the parent process")?;
         }
-        over_socket(&self.socket_path)
+        match &self.socket_path {
+            Some(path) => over_socket(path),
+            None => over_pci(self.pci),
+        }
     }
 }
 
 fn over_socket(path: &Path) -> anyhow::Result<Arc<dyn Guest>> {
     let guest = FakeGuest::connect(path, GuestOptions::default())
         .with_context(|| format!("the guest cannot reach its device at {}", path.display()))?;
+    Ok(guest)
+}
+
+fn over_pci(address: Option<PciAddress>) -> anyhow::Result<Arc<dyn Guest>> {
+    let address = match address {
+        Some(address) => address,
+        None => *virtio_pci::discover()?.first().context(
+            "this machine has no Bellhop GPU; in a container, name a bellhopd's socket with \
+             --socket-path",
+        )?,
+    };
+    let guest = VirtioPci::open(address, Options::default())
+        .with_context(|| format!("cannot use the device at {address}"))?;
     Ok(guest)
 }
 

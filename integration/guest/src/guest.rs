@@ -1,5 +1,6 @@
 //! A guest as the conformance suite needs it.
 
+use bellhop_guest_umd::transport::virtio_pci::VirtioPci;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
 use bellhop_guest_umd::transport::{DmaMemory, Transport, TransportError};
 
@@ -20,4 +21,22 @@ pub trait Guest: Transport {
 
     /// A guest-physical address from which on the guest has no memory.
     fn end_of_memory(&self) -> u64;
+}
+
+/// More than a processor can address: no guest has memory there.
+const NO_MEMORY: u64 = 1 << 52;
+
+impl Guest for VirtioPci {
+    fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError> {
+        Self::offer_raw(self, descriptors)
+    }
+
+    fn memory(&self, length: u64) -> Result<DmaMemory, TransportError> {
+        let length = usize::try_from(length).map_err(|_| TransportError::OutOfMemory(length))?;
+        self.contiguous(length)
+    }
+
+    fn end_of_memory(&self) -> u64 {
+        NO_MEMORY
+    }
 }

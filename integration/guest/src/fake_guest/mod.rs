@@ -17,7 +17,9 @@ use crate::guest::Guest;
 use bellhop_guest_umd::transport::control_queue::ControlQueue;
 use bellhop_guest_umd::transport::event_queue::EventQueue;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
-use bellhop_guest_umd::transport::{DmaMemory, SystemMemory, Transport, TransportError};
+use bellhop_guest_umd::transport::{
+    BarMapping, DmaMemory, MemoryType, SystemMemory, Transport, TransportError,
+};
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
@@ -153,8 +155,9 @@ impl Transport for FakeGuest {
         self.features
     }
 
-    fn bar(&self) -> Arc<MmapRegion> {
-        Arc::clone(&self.bar)
+    fn bar(&self) -> Option<BarMapping> {
+        let region = Arc::clone(&self.bar);
+        Some(BarMapping { region, memory_type: MemoryType::WriteBack })
     }
 
     fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {

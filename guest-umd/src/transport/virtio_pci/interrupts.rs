@@ -1,0 +1,138 @@
+//! One interrupt for all queues, and who waits for which.
+//!
+//! Whoever waits for a queue waits for the interrupt as well, and whoever takes the interrupt
+//! tells the waiters of every queue: it does not say which queue it is for.
+
+use super::TransportError;
+use super::access::Access;
+use super::address::Attachment;
+use super::registers::Registers;
+use crate::transport::Notifications;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::{Errno, read, write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// `VIRTIO_MSI_NO_VECTOR`.
+pub(super) const NO_VECTOR: u16 = 0xffff;
+
+/// The device's interrupt.
+pub(super) struct Interrupts {
+    access: Access,
+    status: Registers,
+    /// Readable when something may have happened to the queue of that index.
+    queues: Box<[OwnedFd]>,
+}
+
+impl Interrupts {
+    pub(super) fn new(
+        access: Access,
+        status: Registers,
+        queues: usize,
+    ) -> Result<Arc<Self>, TransportError> {
+        let event = |_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(io);
+        let queues = (0..queues).map(event).collect::<Result<_, _>>()?;
+        Ok(Arc::new(Self { access, status, queues }))
+    }
+
+    /// The MSI-X vector of the queues.
+    pub(super) fn vector(&self) -> u16 {
+        match self.access.attachment() {
+            Attachment::Vfio => 0,
+            Attachment::Uio => NO_VECTOR,
+        }
+    }
+
+    fn queue(&self, queue: u16) -> Result<&OwnedFd, TransportError> {
+        let missing = || TransportError::Protocol(format!("there is no queue {queue}"));
+        self.queues.get(usize::from(queue)).ok_or_else(missing)
+    }
+
+    fn tell(&self, queue: &OwnedFd) -> Result<(), TransportError> {
+        match write(queue, &1u64.to_ne_bytes()) {
+            // Full: it has been told often enough.
+            Ok(_) | Err(Errno::AGAIN) => Ok(()),
+            Err(error) => Err(io(error)),
+        }
+    }
+
+    fn distribute(&self) -> Result<(), TransportError> {
+        let read_status = || self.status.read::<u8>(0).map(|_| ());
+        // Another waiter may have taken it meanwhile, and tells.
+        if self.access.take_interrupt(read_status)? {
+            for queue in &self.queues {
+                self.tell(queue)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self, queue: u16, timeout: Option<Duration>) -> Result<bool, TransportError> {
+        let queue = self.queue(queue)?;
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            match read(queue, &mut [0; 8]) {
+                Ok(_) => return Ok(true),
+                Err(Errno::AGAIN) => {}
+                Err(error) => return Err(io(error)),
+            }
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let timespec = left.map(|left| Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: left.subsec_nanos().into(),
+            });
+            let interrupt = self.access.interrupt();
+            let mut descriptors = [
+                PollFd::from_borrowed_fd(queue.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(interrupt, PollFlags::IN),
+            ];
+            match poll(&mut descriptors, timespec.as_ref()) {
+                Ok(0) => return Ok(false),
+                Ok(_) if !descriptors[1].revents().is_empty() => self.distribute()?,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(io(error)),
+            }
+        }
+    }
+}
+
+fn io(error: Errno) -> TransportError {
+    TransportError::Io("waiting for an interrupt", error.into())
+}
+
+/// How one queue's two sides get each other's attention.
+pub(super) struct QueueNotifications {
+    interrupts: Arc<Interrupts>,
+    notify: Arc<Registers>,
+    offset: usize,
+    queue: u16,
+}
+
+impl QueueNotifications {
+    /// For a queue whose place in the notification structure is at `offset`.
+    pub(super) fn new(
+        interrupts: &Arc<Interrupts>,
+        notify: &Arc<Registers>,
+        offset: usize,
+        queue: u16,
+    ) -> Result<Self, TransportError> {
+        interrupts.queue(queue)?;
+        let (interrupts, notify) = (Arc::clone(interrupts), Arc::clone(notify));
+        Ok(Self { interrupts, notify, offset, queue })
+    }
+}
+
+impl Notifications for QueueNotifications {
+    fn kick(&self) -> Result<(), TransportError> {
+        self.notify.write(self.offset, self.queue)
+    }
+
+    fn wait(&self, timeout: Option<Duration>) -> Result<bool, TransportError> {
+        self.interrupts.wait(self.queue, timeout)
+    }
+
+    fn wake(&self) -> Result<(), TransportError> {
+        self.interrupts.tell(self.interrupts.queue(self.queue)?)
+    }
+}

@@ -1,0 +1,201 @@
+//! The transport of a guest in a VM: a virtio-pci device, driven from user space.
+//!
+//! No driver in the guest's kernel knows the device. VFIO gives access to it where the VM has an
+//! IOMMU; elsewhere sysfs and `uio_pci_generic` do. Queues are in pinned memory whose
+//! guest-physical addresses the kernel tells (see [`pinned`]).
+//!
+//! Source: VIRTIO 1.3, "Virtio Over PCI Bus".
+
+mod access;
+mod address;
+mod capability;
+mod common;
+mod interrupts;
+mod pinned;
+mod registers;
+mod uio;
+mod vfio;
+
+pub use address::{Attachment, PciAddress, discover};
+
+use super::control_queue::ControlQueue;
+use super::event_queue::EventQueue;
+use super::virtqueue::{Descriptor, QueueAddresses};
+use super::{BarMapping, DmaMemory, SystemMemory, Transport, TransportError};
+use access::Access;
+use bellhop_protocol::config::{
+    BAR_SHMID, CONFIG_MAGIC, CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, QUEUE_COUNT,
+};
+use bellhop_protocol::event::Event;
+use bellhop_protocol::features::Features;
+use capability::Capabilities;
+use common::CommonConfig;
+use interrupts::{Interrupts, NO_VECTOR, QueueNotifications};
+use pinned::PinnedMemory;
+use registers::Registers;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Which features a driver takes, where the device offers them.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Bellhop's own features.
+    pub features: Features,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { features: Features::all() }
+    }
+}
+
+/// A device of this VM.
+pub struct VirtioPci {
+    config: ConfigSpace,
+    features: Features,
+    bar: Option<BarMapping>,
+    control: ControlQueue<QueueNotifications>,
+    events: EventQueue<QueueNotifications>,
+    interrupts: Arc<Interrupts>,
+    /// The lock is for resets only: two at once would set up the queues twice.
+    common: Mutex<CommonConfig>,
+    memory: PinnedMemory,
+    /// How the guest's kernel gives access to the device.
+    attachment: Attachment,
+}
+
+impl VirtioPci {
+    /// Takes over the device at an address and starts it.
+    ///
+    /// # Errors
+    /// When it is not a Bellhop device, is in use, cannot be reached by this user, or does not
+    /// follow VIRTIO.
+    pub fn open(address: PciAddress, options: Options) -> Result<Arc<Self>, TransportError> {
+        let access = Access::open(address)?;
+        let attachment = access.attachment();
+        let capabilities = Capabilities::parse(&access.config_space()?)?;
+        let device = Registers::map(&access, capabilities.device)?;
+        let common = CommonConfig::new(Registers::map(&access, capabilities.common)?);
+        let config = common.read_device_config(&device)?;
+        if config.magic != CONFIG_MAGIC {
+            return Err(TransportError::Protocol(format!("{address} is not a Bellhop GPU")));
+        }
+        let bar = capabilities
+            .shared_memory
+            .filter(|memory| memory.id == BAR_SHMID)
+            .map(|memory| access.map_shared_memory(memory.window))
+            .transpose()?;
+        let notify = Arc::new(Registers::map(&access, capabilities.notify)?);
+        let isr = Registers::map(&access, capabilities.isr)?;
+        let memory = PinnedMemory::new()?;
+
+        common.reset()?;
+        let features = common.negotiate(options.features)?;
+        let interrupts = Interrupts::new(access, isr, usize::from(QUEUE_COUNT))?;
+        let notifications = |queue: u16| -> Result<_, TransportError> {
+            let offset = common.notify_offset(queue)?;
+            let offset = usize::from(offset) * capabilities.notify_multiplier as usize;
+            QueueNotifications::new(&interrupts, &notify, offset, queue)
+        };
+        let queues = memory.contiguous(Self::CONTROL_MEMORY + Self::EVENT_MEMORY)?;
+        let control_memory = queues.part(0, Self::CONTROL_MEMORY)?;
+        let event_memory = queues.part(Self::CONTROL_MEMORY, Self::EVENT_MEMORY)?;
+        let control = ControlQueue::new(&control_memory, notifications(CONTROL_QUEUE)?)?;
+        let events = EventQueue::new(&event_memory, notifications(EVENT_QUEUE)?)?;
+        let common = Mutex::new(common);
+        let device =
+            Self { config, features, bar, control, events, interrupts, common, memory, attachment };
+        device.start(&device.lock())?;
+        Ok(Arc::new(device))
+    }
+
+    const CONTROL_MEMORY: usize = ControlQueue::<QueueNotifications>::MEMORY.next_multiple_of(4096);
+    const EVENT_MEMORY: usize = EventQueue::<QueueNotifications>::MEMORY.next_multiple_of(4096);
+
+    /// No code panics while it holds the lock, so what a poisoned one guards is whole.
+    fn lock(&self) -> std::sync::MutexGuard<'_, CommonConfig> {
+        self.common.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the queues up and lets the device run. It must have been reset and negotiated with.
+    fn start(&self, common: &CommonConfig) -> Result<(), TransportError> {
+        self.events.reset()?;
+        let vector = self.interrupts.vector();
+        common.set_config_vector(NO_VECTOR)?;
+        let control_size = ControlQueue::<QueueNotifications>::SIZE;
+        let control: QueueAddresses = self.control.addresses();
+        common.enable_queue(CONTROL_QUEUE, control_size, control, vector)?;
+        let event_size = EventQueue::<QueueNotifications>::SIZE;
+        common.enable_queue(EVENT_QUEUE, event_size, self.events.addresses(), vector)?;
+        common.driver_ok()
+    }
+
+    /// Resets the device and starts it anew: everything that the driver created is gone, and so
+    /// are the BAR's mappings.
+    ///
+    /// # Errors
+    /// When the device does not come back.
+    pub fn reset(&self) -> Result<(), TransportError> {
+        let common = self.lock();
+        common.reset()?;
+        self.control.reset()?;
+        common.negotiate(self.features)?;
+        self.start(&common)
+    }
+
+    /// How the guest's kernel gives access to the device.
+    #[must_use]
+    pub fn attachment(&self) -> Attachment {
+        self.attachment
+    }
+
+    /// See [`ControlQueue::offer_raw`].
+    ///
+    /// # Errors
+    /// When the device is gone or breaks the queue's rules.
+    pub fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError> {
+        self.control.offer_raw(descriptors)
+    }
+
+    /// Contiguous memory whose guest-physical address is known. It goes with the device.
+    ///
+    /// # Errors
+    /// When there is no such run of free memory.
+    pub fn contiguous(&self, length: usize) -> Result<DmaMemory, TransportError> {
+        self.memory.contiguous(length)
+    }
+}
+
+impl Drop for VirtioPci {
+    fn drop(&mut self) {
+        // Before the memory goes: the device must not write it when it is somebody else's. A
+        // device that cannot be reset cannot be reached at all.
+        let _ = self.lock().reset();
+    }
+}
+
+impl Transport for VirtioPci {
+    fn config(&self) -> ConfigSpace {
+        self.config
+    }
+
+    fn features(&self) -> Features {
+        self.features
+    }
+
+    fn bar(&self) -> Option<BarMapping> {
+        self.bar.clone()
+    }
+
+    fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {
+        self.control.request(request, reply)
+    }
+
+    fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
+        self.events.next(timeout)
+    }
+
+    fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
+        self.memory.allocate(size)
+    }
+}
