@@ -18,7 +18,7 @@ crate::assert_layout!(Version, 4, major at 0, minor at 2);
 
 impl Version {
     /// The version that this crate describes.
-    pub const CURRENT: Self = Self { major: 1, minor: 0 };
+    pub const CURRENT: Self = Self { major: 1, minor: 1 };
 
     /// Whether a peer of version `other` can be spoken to.
     #[must_use]
@@ -42,6 +42,9 @@ bitflags! {
         /// HW queues may be created for user-mode submission: the guest maps doorbells and
         /// submits with plain stores. Without it only the kernel-mode path exists.
         const USER_MODE_SUBMISSION = 1 << 0;
+        /// Areas of the BAR may be put into the guest's own memory instead, and must be where the
+        /// VMM maps no BAR: see [`DonateArea`](crate::control::adapter::DonateArea).
+        const DONATED_AREAS = 1 << 1;
     }
 }
 

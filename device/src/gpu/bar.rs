@@ -1,18 +1,22 @@
-//! The memory behind one guest's BAR.
+//! The memory behind one guest's BAR, and the areas of it that the guest keeps in its own memory.
 //!
 //! A sealed memfd: the guest's VMM gets the file and maps it, and the engines use the mapping made
 //! here. Seals keep whoever has the file from truncating it under the engines, which would be a
 //! SIGBUS for all guests.
 
-use super::address_map::Mapping;
+use super::address_map::{AddressMap, Mapping, Place};
+use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
-use bellhop_protocol::bar::{BarLayout, FENCE_STRIDE, STATUS_STRIDE, doorbell_word_offset};
+use bellhop_protocol::bar::{
+    AreaKind, BarLayout, FENCE_STRIDE, STATUS_STRIDE, doorbell_word_offset,
+};
+use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use zerocopy::IntoBytes;
 
@@ -22,11 +26,35 @@ pub struct Bar {
     file: Arc<File>,
     region: Arc<MmapRegion>,
     layout: BarLayout,
-    /// Offsets of the areas, so that the engines need not compute the layout again.
-    doorbells: u64,
-    last_queued: u64,
-    status: u64,
-    fences: u64,
+    doorbells: Area,
+    last_queued: Area,
+    status: Area,
+    fences: Area,
+}
+
+/// An area that engines look into.
+#[derive(Debug)]
+struct Area {
+    /// Its offset in the BAR, so that engines need not compute the layout again.
+    offset: u64,
+    /// Where it is instead.
+    donated: OnceLock<DonatedArea>,
+}
+
+/// Where in the guest's memory an area is.
+#[derive(Debug)]
+struct DonatedArea {
+    /// Keeps the memory mapped, whatever the guest has later.
+    memory: Arc<AddressMap>,
+    pages: Box<[Place]>,
+}
+
+impl DonatedArea {
+    #[inline]
+    fn word(&self, offset: u64) -> Option<&AtomicU64> {
+        let page = self.pages.get(usize::try_from(offset / PAGE_SIZE).ok()?)?;
+        self.memory.word(page.plus(offset % PAGE_SIZE))
+    }
 }
 
 impl Bar {
@@ -44,7 +72,11 @@ impl Bar {
         let size = usize::try_from(size).map_err(io::Error::other)?;
         let region = MmapRegion::from_file(FileOffset::from_arc(Arc::clone(&file), 0), size)
             .map_err(io::Error::other)?;
-        let [doorbells, last_queued, status, fences, _] = layout.areas().map(|area| area.offset);
+        let area = |area: bellhop_protocol::bar::Area| Area {
+            offset: area.offset,
+            donated: OnceLock::new(),
+        };
+        let [doorbells, last_queued, status, fences, _] = layout.areas().map(area);
         let bar =
             Self { file, region: Arc::new(region), layout, doorbells, last_queued, status, fences };
         bar.write_header()?;
@@ -76,6 +108,37 @@ impl Bar {
         }
     }
 
+    /// Puts an area into the guest's own memory, once and before anything uses it. False when the
+    /// guest has no memory there, or the area cannot be elsewhere.
+    pub fn donate(&self, kind: AreaKind, memory: Arc<AddressMap>, extents: &[Extent]) -> bool {
+        let area = match kind {
+            AreaKind::DOORBELLS => &self.doorbells,
+            AreaKind::PROGRESS => &self.last_queued,
+            AreaKind::STATUS => &self.status,
+            AreaKind::FENCES => &self.fences,
+            _ => return false,
+        };
+        let pages: Option<Box<[Place]>> = extents
+            .iter()
+            .flat_map(|extent| {
+                (0..extent.length)
+                    .step_by(PAGE_SIZE as usize)
+                    .map(move |offset| extent.address.saturating_add(offset))
+            })
+            .map(|address| memory.locate(PhysicalPage { segment: Segment::System, address }))
+            .collect();
+        pages.is_some_and(|pages| area.donated.set(DonatedArea { memory, pages }).is_ok())
+    }
+
+    /// The word at an offset of an area.
+    #[inline]
+    fn area_word<'a>(&'a self, area: &'a Area, offset: u64) -> Option<&'a AtomicU64> {
+        match area.donated.get() {
+            None => self.word(area.offset + offset),
+            Some(donated) => donated.word(offset),
+        }
+    }
+
     /// The word at an offset; `None` when it is not a word of the BAR.
     #[inline]
     fn word(&self, offset: u64) -> Option<&AtomicU64> {
@@ -88,14 +151,15 @@ impl Bar {
         if slot >= self.layout.doorbell_count {
             return None;
         }
-        self.word(self.doorbells + u64::from(slot) * PAGE_SIZE + doorbell_word_offset(slot))
+        let offset = u64::from(slot) * PAGE_SIZE + doorbell_word_offset(slot);
+        self.area_word(&self.doorbells, offset)
     }
 
     /// The doorbell and the status word of `slot`.
     #[inline]
     pub fn doorbell(&self, slot: u32) -> Option<DoorbellWords<'_>> {
         let doorbell = self.doorbell_word(slot)?;
-        let status = self.word(self.status + u64::from(slot) * STATUS_STRIDE)?;
+        let status = self.area_word(&self.status, u64::from(slot) * STATUS_STRIDE)?;
         Some(DoorbellWords::new(doorbell, status))
     }
 
@@ -104,7 +168,7 @@ impl Bar {
         if slot >= self.layout.doorbell_count {
             return None;
         }
-        self.word(self.last_queued + u64::from(slot) * STATUS_STRIDE)
+        self.area_word(&self.last_queued, u64::from(slot) * STATUS_STRIDE)
     }
 
     /// The published CurrentValue of fence `slot`.
@@ -113,7 +177,7 @@ impl Bar {
         if slot >= self.layout.fence_count {
             return None;
         }
-        self.word(self.fences + u64::from(slot) * FENCE_STRIDE)
+        self.area_word(&self.fences, u64::from(slot) * FENCE_STRIDE)
     }
 
     /// The word at `offset` of local memory.
@@ -147,6 +211,7 @@ mod tests {
     use super::*;
     use bellhop_protocol::bar::BarHeader;
     use std::os::unix::fs::FileExt;
+    use vm_memory::{GuestAddress, GuestMemoryMmap};
     use zerocopy::FromBytes;
 
     const LAYOUT: BarLayout =
@@ -188,6 +253,30 @@ mod tests {
         assert!(bar.fence(4).is_none());
         assert!(bar.local_word(1 << 16).is_none());
         assert!(bar.local_word(4).is_none());
+    }
+
+    #[test]
+    fn an_area_in_the_guests_memory_is_where_its_pages_are_and_nowhere_else() {
+        let bar = Bar::new(LAYOUT).unwrap();
+        let guest = GuestMemoryMmap::from_ranges(&[(GuestAddress(0x8000), 0x10000)]).unwrap();
+        let map = Arc::new(AddressMap::new(1, bar.local_memory(), &guest));
+        let extent = |address, pages| Extent { address, length: pages * PAGE_SIZE };
+        let outside = [extent(0x8000, 3), extent(0x18000, 1)];
+        assert!(!bar.donate(AreaKind::DOORBELLS, Arc::clone(&map), &outside));
+        let pages = [extent(0xc000, 1), extent(0x9000, 2), extent(0x8000, 1)];
+        assert!(bar.donate(AreaKind::DOORBELLS, Arc::clone(&map), &pages));
+        assert!(!bar.donate(AreaKind::DOORBELLS, Arc::clone(&map), &pages));
+        assert!(!bar.donate(AreaKind::LOCAL_MEMORY, map, &pages));
+        for (slot, page) in [(0, 0xc000), (1, 0x9000), (2, 0xa000), (3, 0x8000)] {
+            bar.doorbell_word(slot).unwrap().store(u64::from(slot) + 7, Ordering::Release);
+            let address = GuestAddress(page + doorbell_word_offset(slot));
+            let word: u64 = guest.load(address, Ordering::Acquire).unwrap();
+            assert_eq!(word, u64::from(slot) + 7);
+        }
+        assert!(bar.doorbell_word(4).is_none());
+        let mut bytes = [1; 8];
+        bar.file().read_exact_at(&mut bytes, LAYOUT.doorbell(3)).unwrap();
+        assert_eq!(bytes, [0; 8]);
     }
 
     #[test]

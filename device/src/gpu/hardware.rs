@@ -8,14 +8,18 @@ use super::page_table::AddressSpace;
 use super::partition::Partition;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, Interrupt,
-    KernelSubmission, NodeDescription, PhysicalDoorbell, Pte, RingBinding, Ticket,
+    KernelSubmission, NodeDescription, PhysicalDoorbell, PhysicalPage, Pte, RingBinding, Segment,
+    Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::Statistics;
+use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use vm_memory::Bytes;
 
 /// Logs that the caller named something that does not exist, which the trait asks not to panic
 /// over.
@@ -106,6 +110,27 @@ impl Hardware for Gpu {
         if let Err(error) = partition.bar().zero_local_memory(offset, length) {
             tracing::error!(%error, ?guest, offset, length, "local memory was not zeroed");
         }
+    }
+
+    fn zero_guest_memory(&self, guest: GuestId, address: u64, length: u64) {
+        let Some(partition) = self.guest(guest) else { return };
+        let memory = partition.memory();
+        for offset in (0..length).step_by(PAGE_SIZE as usize) {
+            let address = address.saturating_add(offset);
+            let place = memory.locate(PhysicalPage { segment: Segment::System, address });
+            let page = place.and_then(|place| memory.slice(place, PAGE_SIZE as usize));
+            // What the guest does not have any more holds nothing.
+            if let Some(page) = page
+                && let Err(error) = page.write_slice(&[0; PAGE_SIZE as usize], 0)
+            {
+                tracing::error!(%error, ?guest, address, "guest memory was not zeroed");
+            }
+        }
+    }
+
+    fn place_area(&self, guest: GuestId, kind: AreaKind, extents: &[Extent]) -> bool {
+        self.guest(guest)
+            .is_some_and(|partition| partition.bar().donate(kind, partition.memory(), extents))
     }
 
     fn is_guest_memory(&self, guest: GuestId, address: u64, length: u64) -> bool {

@@ -159,7 +159,7 @@ impl Shared {
         match front_end.shmem_map(&request, file) {
             Ok(_) => true,
             Err(error) => {
-                warn!(%error, "the front end did not map the BAR; only kernel-mode submission is left");
+                warn!(%error, "the front end did not map the BAR; the guest has its own memory only");
                 false
             }
         }
@@ -180,8 +180,8 @@ impl Shared {
         bar_mapped: bool,
     ) {
         let mut features = Features::from_bits_truncate(state.features);
-        if !bar_mapped {
-            // Doorbells are in the BAR.
+        if !bar_mapped && !features.contains(Features::DONATED_AREAS) {
+            // There is no place for doorbells.
             features.remove(Features::USER_MODE_SUBMISSION);
         }
         info!(guest = guest.0, bar_mapped, %features, "guest attached");

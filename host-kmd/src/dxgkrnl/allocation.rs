@@ -6,7 +6,7 @@ use super::pool::{PageRange, is_whole_pages};
 use super::request::{Answer, Handled};
 use super::retire::Resource;
 use super::scope::Scope;
-use crate::hardware::{PhysicalPage, Segment};
+use crate::hardware::{GuestId, Hardware, PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{
@@ -26,6 +26,8 @@ pub(super) struct Allocation {
     /// First bytes of the guest's mappings of it.
     pub(super) mappings: BTreeSet<u64>,
     segment: Segment,
+    /// The part of local memory that it takes.
+    local_memory: Option<PageRange>,
     /// Where its bytes are, in order; checked, and as long together as it is.
     extents: Vec<Extent>,
 }
@@ -86,13 +88,22 @@ impl Scope<'_> {
             .local_memory
             .take(request.size)
             .ok_or(RequestError::NoVideoMemory(request.size))?;
-        let extents = vec![Extent { address: range.start, length: range.length }];
-        let allocation = self.insert_allocation(request, Segment::Local, extents);
+        // Another process of the guest may have had it before.
+        let (segment, extents) = match self.guest.donations.local_memory(range) {
+            Some(extents) => {
+                for Extent { address, length } in &extents {
+                    self.hardware.zero_guest_memory(self.guest_id, *address, *length);
+                }
+                (Segment::System, extents)
+            }
+            None => {
+                self.hardware.zero_local_memory(self.guest_id, range.start, range.length);
+                (Segment::Local, vec![Extent { address: range.start, length: range.length }])
+            }
+        };
+        let allocation = self.insert_allocation(request, segment, Some(range), extents);
         if allocation.is_err() {
             self.guest.local_memory.give_back(range);
-        } else {
-            // Another process of the guest may have had it before.
-            self.hardware.zero_local_memory(self.guest_id, range.start, range.length);
         }
         let local_memory = self.guest.resources.bar.local_memory();
         Ok((allocation?, local_memory.saturating_add(range.start)))
@@ -103,26 +114,12 @@ impl Scope<'_> {
         request: &CreateAllocation,
         extents: Vec<Extent>,
     ) -> Result<Handle, RequestError> {
-        let mut size = 0u64;
-        for extent in &extents {
-            let end = extent.address.checked_add(extent.length);
-            if !extent.address.is_multiple_of(PAGE_SIZE)
-                || !is_whole_pages(extent.length)
-                || end.is_none()
-                || !self.hardware.is_guest_memory(self.guest_id, extent.address, extent.length)
-            {
-                return Err(RequestError::parameter("an extent", extent.address));
-            }
-            size = size
-                .checked_add(extent.length)
-                .ok_or(RequestError::parameter("an extent's length", extent.length))?;
-        }
-        if size != request.size {
+        if total_length(self.hardware, self.guest_id, &extents)? != request.size {
             return Err(RequestError::parameter("size", request.size));
         }
         let count = extents.len() as u64;
         self.guest.quotas.extents.charge(count)?;
-        self.insert_allocation(request, Segment::System, extents)
+        self.insert_allocation(request, Segment::System, None, extents)
             .inspect_err(|_| self.guest.quotas.extents.refund(count))
     }
 
@@ -130,6 +127,7 @@ impl Scope<'_> {
         &mut self,
         request: &CreateAllocation,
         segment: Segment,
+        local_memory: Option<PageRange>,
         extents: Vec<Extent>,
     ) -> Result<Handle, RequestError> {
         self.insert(Allocation {
@@ -138,6 +136,7 @@ impl Scope<'_> {
             doorbells: 0,
             mappings: BTreeSet::new(),
             segment,
+            local_memory,
             extents,
         })
     }
@@ -160,16 +159,9 @@ impl Scope<'_> {
                 self.given_up.push(Resource::GpuVa { process, range });
             }
         }
-        match allocation.segment {
-            Segment::System => self.guest.quotas.extents.refund(allocation.extents.len() as u64),
-            Segment::Local => {
-                self.given_up.extend(allocation.extents.iter().map(|extent| {
-                    Resource::LocalMemory(PageRange {
-                        start: extent.address,
-                        length: extent.length,
-                    })
-                }));
-            }
+        match allocation.local_memory {
+            Some(range) => self.given_up.push(Resource::LocalMemory(range)),
+            None => self.guest.quotas.extents.refund(allocation.extents.len() as u64),
         }
         // The device is gone already when it takes its allocations with it.
         if let Ok(device) = self.get_mut::<Device>(allocation.device) {
@@ -177,6 +169,29 @@ impl Scope<'_> {
         }
         Ok(())
     }
+}
+
+/// How many bytes extents name together, once each is whole pages of the guest's own memory.
+pub(super) fn total_length(
+    hardware: &dyn Hardware,
+    guest: GuestId,
+    extents: &[Extent],
+) -> Result<u64, RequestError> {
+    let mut total = 0u64;
+    for extent in extents {
+        let end = extent.address.checked_add(extent.length);
+        if !extent.address.is_multiple_of(PAGE_SIZE)
+            || !is_whole_pages(extent.length)
+            || end.is_none()
+            || !hardware.is_guest_memory(guest, extent.address, extent.length)
+        {
+            return Err(RequestError::parameter("an extent", extent.address));
+        }
+        total = total
+            .checked_add(extent.length)
+            .ok_or(RequestError::parameter("an extent's length", extent.length))?;
+    }
+    Ok(total)
 }
 
 #[cfg(test)]
@@ -211,6 +226,7 @@ mod tests {
                 doorbells: 0,
                 mappings: BTreeSet::new(),
                 segment: Segment::System,
+                local_memory: None,
                 extents,
             };
             let pages: Vec<_> = allocation

@@ -2,6 +2,7 @@
 
 use super::handles::ObjectKind;
 use crate::hardware::HardwareFull;
+use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::{Handle, RequestCode};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
@@ -82,6 +83,9 @@ pub(super) enum RequestError {
     /// Another object needs this one.
     #[error("{0} is in use")]
     Busy(Handle),
+    /// Processes may use this area, or it was donated before.
+    #[error("the area {0} is in use")]
+    AreaBusy(AreaKind),
     /// A doorbell needs this allocation.
     #[error("allocation {0} is in use by a doorbell")]
     AllocationBusy(Handle),
@@ -110,7 +114,7 @@ impl RequestError {
             Self::HardwareFull(_) | Self::NoPhysicalDoorbell(_) => Status::INSUFFICIENT_RESOURCES,
             Self::NoVideoMemory(_) => Status::GRAPHICS_NO_VIDEO_MEMORY,
             Self::ConflictingAddresses(_) => Status::CONFLICTING_ADDRESSES,
-            Self::Busy(_) => Status::DEVICE_BUSY,
+            Self::Busy(_) | Self::AreaBusy(_) => Status::DEVICE_BUSY,
             Self::AllocationBusy(_) => Status::GRAPHICS_ALLOCATION_BUSY,
             Self::DeviceRemoved(_) => Status::DEVICE_REMOVED,
         }
@@ -132,6 +136,7 @@ impl RequestError {
             | Self::Busy(handle)
             | Self::AllocationBusy(handle)
             | Self::DeviceRemoved(handle) => handle.0,
+            Self::AreaBusy(kind) => kind.0.into(),
             Self::QuotaExceeded { limit, .. } => limit,
             Self::NoVideoMemory(size) => size,
             Self::ConflictingAddresses(address) => address,

@@ -1,11 +1,13 @@
 //! One guest: its processes, its handles, and what it may have.
 
+use super::donation::Donations;
 use super::handles::{Handles, MAX_HANDLES};
 use super::limits::{Limits, Quota};
 use super::pool::{PagePool, SlotPool};
 use super::process::Process;
 use crate::hardware::GuestId;
 use crate::port::GuestResources;
+use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::Handle;
 use std::collections::BTreeMap;
 
@@ -58,6 +60,8 @@ pub(super) struct Guest {
     pub(super) doorbell_slots: SlotPool,
     /// Local memory to give out, by offset.
     pub(super) local_memory: PagePool,
+    /// Which areas are in its own memory.
+    pub(super) donations: Donations,
     /// What it has used of its limits.
     pub(super) quotas: Quotas,
     /// Requests that it sent.
@@ -80,6 +84,7 @@ impl Guest {
             fence_slots: SlotPool::new(resources.bar.fence_count),
             doorbell_slots: SlotPool::new(resources.bar.doorbell_count),
             local_memory: PagePool::new(0, resources.bar.local_memory),
+            donations: Donations::default(),
             quotas: Quotas {
                 processes: Quota::new(limits.processes, "processes"),
                 handles: Quota::new(limits.handles.min(MAX_HANDLES), "handles"),
@@ -91,6 +96,12 @@ impl Guest {
             control_messages: 0,
             notifies: 0,
         }
+    }
+
+    /// Whether the guest can reach what a doorbell is made of.
+    pub(super) fn has_doorbells(&self) -> bool {
+        let mut areas = [AreaKind::DOORBELLS, AreaKind::PROGRESS, AreaKind::STATUS].into_iter();
+        self.resources.bar_mapped || areas.all(|area| self.donations.is_in_force(area))
     }
 
     /// Whether everything that was given out is back.

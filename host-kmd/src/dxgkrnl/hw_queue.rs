@@ -67,6 +67,9 @@ impl Scope<'_> {
         {
             return Err(RequestError::NotSupported("user-mode submission"));
         }
+        if user_mode_submission && !self.guest.has_doorbells() {
+            return Err(RequestError::NotSupported("doorbells in memory that the guest reaches"));
+        }
 
         let address_space = self.process()?.space;
         let (progress_fence, slot) = self.insert_fence(FenceOwner::HwQueue, 0)?;

@@ -13,6 +13,7 @@ use crate::ddi::Miniport;
 use crate::hardware::{GuestId, Hardware, HwQueueId};
 use crate::miniport::BellhopMiniport;
 use crate::port::{Effect, GuestResources, Input, RequestToken};
+use bellhop_protocol::control::adapter::DonateArea;
 use bellhop_protocol::control::allocation::CreateAllocation;
 use bellhop_protocol::control::{Request, RequestCode};
 use bellhop_protocol::status::Status;
@@ -218,6 +219,11 @@ fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: &[u8]) -> Handled<Ve
             serve(scope, body, Scope::query_user_mode_submission_caps)
         }
         RequestCode::QUERY_STATISTICS => serve(scope, body, Scope::query_statistics),
+        RequestCode::QUERY_BAR_LAYOUT => serve(scope, body, Scope::query_bar_layout),
+        RequestCode::DONATE_AREA => {
+            let (request, extents) = with_list(body, |request: &DonateArea| request.extent_count)?;
+            into_bytes(scope.donate_area(request, extents))
+        }
         RequestCode::CREATE_PROCESS => serve(scope, body, Scope::create_process),
         RequestCode::DESTROY_PROCESS => serve(scope, body, Scope::destroy_process),
         RequestCode::CREATE_DEVICE => serve(scope, body, Scope::create_device),

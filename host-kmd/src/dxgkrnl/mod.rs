@@ -9,6 +9,7 @@ mod allocation;
 mod callbacks;
 mod context;
 mod device;
+mod donation;
 mod doorbell;
 mod error;
 mod gpu_va;

@@ -80,6 +80,8 @@ pub(super) fn is_adapter_request(code: RequestCode) -> bool {
             | RequestCode::GET_NODE_METADATA
             | RequestCode::QUERY_USER_MODE_SUBMISSION_CAPS
             | RequestCode::QUERY_STATISTICS
+            | RequestCode::QUERY_BAR_LAYOUT
+            | RequestCode::DONATE_AREA
             | RequestCode::CREATE_PROCESS
     )
 }

@@ -9,7 +9,9 @@ mod pte;
 
 pub use pte::{PhysicalPage, Pte, Segment};
 
+use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::{EngineType, Statistics};
+use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
@@ -158,6 +160,14 @@ pub trait Hardware: Send + Sync {
 
     /// Zeroes a range of a guest's local memory.
     fn zero_local_memory(&self, guest: GuestId, offset: u64, length: u64);
+
+    /// Zeroes a range of the guest's own memory, as far as the guest has it.
+    fn zero_guest_memory(&self, guest: GuestId, address: u64, length: u64);
+
+    /// Puts an area of the BAR that is not local memory into the guest's own memory, once: `extents`
+    /// are as long together as the area. False when the guest does not have that memory.
+    #[must_use]
+    fn place_area(&self, guest: GuestId, kind: AreaKind, extents: &[Extent]) -> bool;
 
     /// Whether the guest has memory at all of these guest-physical addresses now.
     fn is_guest_memory(&self, guest: GuestId, address: u64, length: u64) -> bool;

@@ -5,6 +5,7 @@ mod adapter;
 mod bench;
 mod ddi;
 mod detach;
+mod donation;
 mod doorbells;
 mod faults;
 mod fences;

@@ -6,7 +6,9 @@ use bellhop_host_kmd::hardware::{
     KernelSubmission, NodeDescription, PhysicalDoorbell, Pte, RingBinding, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::{EngineType, Statistics};
+use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
 use std::collections::{BTreeMap, HashMap};
@@ -27,6 +29,7 @@ pub enum Call {
     Disconnected(HwQueueId, ConnectionStatus),
     DestroyQueue(HwQueueId),
     Zero(GuestId, u64, u64),
+    ZeroGuestMemory(GuestId, u64, u64),
     Monitor(u64),
     Submit(HwQueueId, KernelSubmission),
     Invalidate(u64),
@@ -50,6 +53,8 @@ pub struct State {
     pub watches: HashMap<PhysicalDoorbell, HwQueueId>,
     pub fences: BTreeMap<(GuestId, u32), Fence>,
     pub local_words: HashMap<(GuestId, u64), u64>,
+    /// Lengths of the areas that are in guests' memory.
+    pub placed: HashMap<(GuestId, AreaKind), u64>,
     /// Entries that page tables have room for.
     pub page_table_room: usize,
     /// Kernel-mode submissions that there is room for.
@@ -198,6 +203,18 @@ impl Hardware for Model {
             .local_words
             .retain(|(owner, at), _| *owner != guest || *at < offset || *at >= offset + length);
         state.log.push(Call::Zero(guest, offset, length));
+    }
+
+    fn zero_guest_memory(&self, guest: GuestId, address: u64, length: u64) {
+        self.state().log.push(Call::ZeroGuestMemory(guest, address, length));
+    }
+
+    fn place_area(&self, guest: GuestId, kind: AreaKind, extents: &[Extent]) -> bool {
+        let mut state = self.state();
+        let length: u64 = extents.iter().map(|extent| extent.length).sum();
+        let before = state.placed.insert((guest, kind), length);
+        assert_eq!(before, None, "{kind} was placed already");
+        true
     }
 
     fn is_guest_memory(&self, _: GuestId, address: u64, length: u64) -> bool {

@@ -1,6 +1,7 @@
 //! Requests about the adapter as a whole.
 
 use super::request;
+use crate::bar::{AreaKind, BarHeader};
 use crate::features::Version;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -152,3 +153,36 @@ crate::assert_layout!(
     packets at 0, bytes at 8, doorbells at 16, interrupts at 24, control_messages at 32,
     notifies at 40, victims at 48, engine_wakeups at 56, engines_asleep at 64,
 );
+
+/// What the BAR's header page says, for a guest that has no BAR.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct QueryBarLayout {
+    /// Zero.
+    pub reserved: u64,
+}
+crate::assert_layout!(QueryBarLayout, 8, reserved at 0);
+request!(QueryBarLayout, QUERY_BAR_LAYOUT -> BarHeader);
+
+/// Puts an area of the BAR into the guest's own memory, until the device is reset. A list of
+/// `extent_count` [`Extent`](super::allocation::Extent)s follows.
+///
+/// Layout and meaning of the area stay as they are, and offsets in replies go on to be the
+/// BAR's: only the bytes are elsewhere. An area whose list is too long for one request is
+/// donated in several, in order; it is in force once all of it is there. `DEVICE_BUSY` when a
+/// process exists, or when the area was donated before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct DonateArea {
+    /// Which area.
+    pub kind: AreaKind,
+    /// How many extents follow.
+    pub extent_count: u32,
+    /// Length of the whole donation in bytes: that of the area, and for local memory any
+    /// multiple of the page size up to that.
+    pub length: u64,
+    /// How many bytes earlier requests have donated.
+    pub offset: u64,
+}
+crate::assert_layout!(DonateArea, 24, kind at 0, extent_count at 4, length at 8, offset at 16);
+request!(DonateArea, DONATE_AREA -> ());

@@ -36,6 +36,10 @@ open_enum! {
         QUERY_USER_MODE_SUBMISSION_CAPS = 0x03;
         /// [`adapter::QueryStatistics`]
         QUERY_STATISTICS = 0x04;
+        /// [`adapter::QueryBarLayout`]
+        QUERY_BAR_LAYOUT = 0x05;
+        /// [`adapter::DonateArea`]
+        DONATE_AREA = 0x06;
         /// [`process::CreateProcess`]
         CREATE_PROCESS = 0x10;
         /// [`process::DestroyProcess`]
