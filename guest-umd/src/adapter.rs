@@ -1,15 +1,18 @@
 //! The adapter: one process's view of the GPU.
 
-use crate::bar::Bar;
+use crate::areas::{Areas, read_header, to_donate};
 use crate::device::Device;
+use crate::donation::donate;
 use crate::error::Error;
 use crate::events::EventPump;
+use crate::placement::{Costs, PlacementPolicy, Placements};
 use crate::session::{self, Link, Session};
-use crate::transport::Transport;
+use crate::transport::{BarMapping, Transport};
+use bellhop_protocol::bar::{AreaKind, BarHeader};
 use bellhop_protocol::config::CONFIG_MAGIC;
 use bellhop_protocol::control::adapter::{
-    ADAPTER_BAR_MAPPED, AdapterInfo, GetNodeMetadata, NodeMetadata, OpenAdapter, QueryStatistics,
-    QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
+    ADAPTER_BAR_MAPPED, AdapterInfo, GetNodeMetadata, NodeMetadata, OpenAdapter, QueryBarLayout,
+    QueryStatistics, QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
 };
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
@@ -19,14 +22,28 @@ use std::sync::Arc;
 pub struct Adapter {
     session: Arc<Session>,
     info: AdapterInfo,
+    local_memory: u64,
+    costs: Option<Costs>,
 }
 
 impl Adapter {
-    /// Opens the adapter (`D3DKMTOpenAdapter`) and begins a process on it.
+    /// Opens the adapter (`D3DKMTOpenAdapter`) and begins a process on it. What driver and device
+    /// share is where accesses to it are fast.
     ///
     /// # Errors
     /// When the device is not a Bellhop GPU, speaks another version, or cannot be reached.
     pub fn open(transport: Arc<dyn Transport>) -> Result<Self, Error> {
+        Self::open_with(transport, PlacementPolicy::Measured)
+    }
+
+    /// The same with a say in where things are.
+    ///
+    /// # Errors
+    /// Also when there is not enough guest memory to give to the device.
+    pub fn open_with(
+        transport: Arc<dyn Transport>,
+        policy: PlacementPolicy,
+    ) -> Result<Self, Error> {
         let config = transport.config();
         if config.magic != CONFIG_MAGIC {
             return Err(Error::NotBellhop { magic: config.magic });
@@ -36,13 +53,17 @@ impl Adapter {
             return Err(Error::Version { device: config.version, driver });
         }
         let info = open(&*transport, transport.features())?;
-        let bar = match (info.flags & ADAPTER_BAR_MAPPED, transport.bar()) {
-            (0, _) | (_, None) => None,
-            (_, Some(bar)) => Some(Bar::new(bar.region)?),
-        };
+        let bar = transport.bar().filter(|_| info.flags & ADAPTER_BAR_MAPPED != 0);
+        let Placed { areas, placements, costs } = place(&*transport, &info, bar, policy)?;
+        let donated = transport.donations().all();
+        let local_memory = donated
+            .get(&AreaKind::LOCAL_MEMORY)
+            .map_or(info.local_memory, |memory| memory.len() as u64);
         let events = EventPump::new(Arc::clone(&transport));
-        let session = Session::begin(Arc::new(Link { transport, events, bar }))?;
-        Ok(Self { session, info })
+        let features = Features::from_bits_truncate(info.features);
+        let link = Link { transport, events, features, areas, placements };
+        let session = Session::begin(Arc::new(link))?;
+        Ok(Self { session, info, local_memory, costs })
     }
 
     /// Begins another process on the same device. Processes on one transport must come from one
@@ -52,7 +73,8 @@ impl Adapter {
     /// When the device has no room for another.
     pub fn open_process(&self) -> Result<Self, Error> {
         let session = Session::begin(Arc::clone(&self.session.link))?;
-        Ok(Self { session, info: self.info })
+        let Self { info, local_memory, costs, .. } = *self;
+        Ok(Self { session, info, local_memory, costs })
     }
 
     /// The process's number, as events and requests name it.
@@ -64,13 +86,25 @@ impl Adapter {
     /// The features that are on.
     #[must_use]
     pub fn features(&self) -> Features {
-        Features::from_bits_truncate(self.info.features)
+        self.session.link.features
     }
 
     /// Bytes of CPU-visible local memory that this guest may use.
     #[must_use]
     pub fn local_memory(&self) -> u64 {
-        self.info.local_memory
+        self.local_memory
+    }
+
+    /// Where what driver and device share is.
+    #[must_use]
+    pub fn placements(&self) -> Placements {
+        self.session.link.placements
+    }
+
+    /// What accesses cost, where that was measured.
+    #[must_use]
+    pub fn costs(&self) -> Option<Costs> {
+        self.costs
     }
 
     /// What each node is, by ordinal (`DxgkDdiGetNodeMetadata`).
@@ -112,6 +146,45 @@ impl Adapter {
     ) -> Result<T::Reply, Error> {
         session::call(&*self.session.link.transport, 0, request, &[])
     }
+}
+
+/// What came of deciding where things are.
+struct Placed {
+    areas: Option<Areas>,
+    placements: Placements,
+    costs: Option<Costs>,
+}
+
+/// Decides where things are and gives the device the memory that it needs for that.
+fn place(
+    transport: &dyn Transport,
+    info: &AdapterInfo,
+    bar: Option<BarMapping>,
+    policy: PlacementPolicy,
+) -> Result<Placed, Error> {
+    let can_donate = Features::from_bits_truncate(info.features).contains(Features::DONATED_AREAS);
+    let header: BarHeader = match &bar {
+        Some(bar) => read_header(bar)?,
+        None if can_donate => session::call(transport, 0, &QueryBarLayout { reserved: 0 }, &[])?,
+        None => return Ok(Placed { areas: None, placements: Placements::BAR, costs: None }),
+    };
+    let mut costs = None;
+    let placements = match (policy, &bar) {
+        (PlacementPolicy::Fixed(placements), Some(_)) => placements,
+        (PlacementPolicy::Measured, Some(bar)) if can_donate => {
+            costs.insert(Costs::measure(bar, &header)?).placements()
+        }
+        (PlacementPolicy::Measured, Some(_)) => Placements::BAR,
+        (_, None) => Placements::GUEST_MEMORY,
+    };
+    if placements.needs_donations() && !can_donate {
+        return Err(Error::NotAvailable("memory of the guest's for areas of the BAR"));
+    }
+    for kind in to_donate(placements) {
+        donate(transport, &header, kind)?;
+    }
+    let areas = Areas::new(&header, bar.as_ref(), transport.donations().all())?;
+    Ok(Placed { areas: Some(areas), placements, costs })
 }
 
 /// Opens the adapter with all features that were negotiated or, where the device has switched off

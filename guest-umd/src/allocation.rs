@@ -1,6 +1,6 @@
 //! Allocations and their GPU virtual addresses.
 
-use crate::bar::Bar;
+use crate::areas::Place;
 use crate::device::Device;
 use crate::error::Error;
 use crate::transport::SystemMemory;
@@ -27,7 +27,7 @@ pub struct Allocation {
 }
 
 enum Memory {
-    Local { bar: Bar, offset: u64 },
+    Local(Place),
     System(Arc<dyn SystemMemory>),
 }
 
@@ -43,8 +43,8 @@ impl Allocation {
             _ => None,
         };
         // Local memory is of no use to a driver that cannot reach it.
-        let bar = session.bar().cloned();
-        if system.is_none() && bar.is_err() {
+        let areas = session.areas();
+        if system.is_none() && areas.is_err() {
             return Err(Error::NotAvailable("CPU-visible local memory"));
         }
         let extents: &[Extent] = system.as_ref().map_or(&[], |memory| memory.extents());
@@ -57,12 +57,16 @@ impl Allocation {
         let reply = session.call_with_list(&request, extents.as_bytes())?;
         let memory = match system {
             Some(memory) => Memory::System(Arc::from(memory)),
-            None => Memory::Local { bar: bar?, offset: reply.bar_offset },
+            // Whatever the device answered, accesses below are to memory that exists.
+            None => match areas?.place(reply.bar_offset, size) {
+                Ok(place) => Memory::Local(place),
+                Err(_) => {
+                    session.call(&DestroyAllocation { allocation: reply.allocation })?;
+                    return Err(Error::BadReply(RequestCode::CREATE_ALLOCATION));
+                }
+            },
         };
-        let allocation = Self { device, handle: reply.allocation, size, memory };
-        // Whatever the device answered, accesses below are to memory that exists.
-        allocation.bytes().ok_or(Error::BadReply(RequestCode::CREATE_ALLOCATION))?;
-        Ok(Arc::new(allocation))
+        Ok(Arc::new(Self { device, handle: reply.allocation, size, memory }))
     }
 
     /// The allocation's handle.
@@ -80,7 +84,7 @@ impl Allocation {
     fn bytes(&self) -> Option<VolatileSlice<'_>> {
         let size = usize::try_from(self.size).ok()?;
         match &self.memory {
-            Memory::Local { bar, offset } => bar.slice(*offset, size),
+            Memory::Local(place) => place.slice().ok(),
             Memory::System(memory) => memory.region().get_slice(memory.offset(), size).ok(),
         }
     }
@@ -129,7 +133,7 @@ impl Allocation {
             return Err(outside());
         }
         match &self.memory {
-            Memory::Local { bar, offset: base } => bar.word(base + offset as u64),
+            Memory::Local(place) => place.word(offset),
             Memory::System(memory) => {
                 memory.region().get_atomic_ref(memory.offset() + offset).map_err(|_| outside())
             }

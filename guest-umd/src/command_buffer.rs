@@ -25,13 +25,14 @@ pub struct CommandBuffer {
 }
 
 impl CommandBuffer {
-    /// Makes a buffer for `capacity` bytes of packets, in local memory if there is a BAR.
+    /// Makes a buffer for `capacity` bytes of packets, where accesses to it are fast.
     ///
     /// # Errors
     /// When there is no memory for it.
     pub fn new(device: &Device, capacity: usize) -> Result<Self, Error> {
-        let kind = match device.session().bar() {
-            Ok(_) => AllocationKind::LOCAL,
+        let session = device.session();
+        let kind = match session.areas() {
+            Ok(_) => session.link.placements.rings,
             Err(_) => AllocationKind::SYSTEM,
         };
         let size = pages((capacity + RESERVED) as u64);

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::kernel_mode_queue::KernelModeQueue;
 use crate::user_mode_queue::UserModeQueue;
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::context::{CreateContext, DestroyContext};
 use std::sync::Arc;
 
@@ -50,7 +51,20 @@ impl Context {
     /// # Errors
     /// When the device refuses, or user-mode submission was not negotiated.
     pub fn create_user_mode_queue(&self, ring_size: u64) -> Result<UserModeQueue, Error> {
-        UserModeQueue::create(self.clone(), ring_size)
+        let kind = self.device().session().link.placements.rings;
+        self.create_user_mode_queue_in(kind, ring_size)
+    }
+
+    /// The same with the ring in memory of this kind.
+    ///
+    /// # Errors
+    /// As [`Self::create_user_mode_queue`].
+    pub fn create_user_mode_queue_in(
+        &self,
+        ring_kind: AllocationKind,
+        ring_size: u64,
+    ) -> Result<UserModeQueue, Error> {
+        UserModeQueue::create(self.clone(), ring_kind, ring_size)
     }
 
     /// Creates a HW queue for kernel-mode submission.

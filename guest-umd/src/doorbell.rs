@@ -1,5 +1,6 @@
 //! The driver's side of a doorbell.
 
+use crate::areas::{Areas, Word};
 use crate::context::Context;
 use crate::error::Error;
 use crate::ring::Ring;
@@ -9,7 +10,7 @@ use bellhop_protocol::control::doorbell::{
 };
 use bellhop_protocol::doorbell::{ConnectionStatus, DOORBELL_PRIVATE_DATA};
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 /// What a queue did to its doorbell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,11 +23,30 @@ pub struct DoorbellCounters {
     pub connects: u64,
 }
 
+/// What the driver and the device share of a doorbell.
+struct Words {
+    doorbell: Word,
+    status: Word,
+    last_queued: Word,
+}
+
+impl Words {
+    fn find(areas: &Areas, reply: &CreateDoorbellReply) -> Result<Self, Error> {
+        Ok(Self {
+            doorbell: areas.word(reply.doorbell_offset)?,
+            status: areas.word(reply.status_offset)?,
+            last_queued: areas.word(reply.last_queued_offset)?,
+        })
+    }
+}
+
 /// A doorbell. Destroyed when dropped.
 pub(crate) struct Doorbell {
     context: Context,
     hw_queue: Handle,
-    places: CreateDoorbellReply,
+    doorbell: Handle,
+    words: Words,
+    store_fence: bool,
     pub(crate) counters: DoorbellCounters,
 }
 
@@ -39,19 +59,29 @@ impl Doorbell {
             flags: 0,
             private_data: [0; DOORBELL_PRIVATE_DATA],
         };
-        let places = context.device().session().call(&request)?;
-        Ok(Self { context, hw_queue, places, counters: DoorbellCounters::default() })
+        let session = context.device().session();
+        let areas = session.areas()?;
+        let reply = session.call(&request)?;
+        let doorbell = reply.doorbell;
+        let words = match Words::find(areas, &reply) {
+            Ok(words) => words,
+            Err(error) => {
+                session.call(&DestroyDoorbell { doorbell })?;
+                return Err(error);
+            }
+        };
+        let store_fence = areas.needs_store_fence();
+        let counters = DoorbellCounters::default();
+        Ok(Self { context, hw_queue, doorbell, words, store_fence, counters })
     }
 
-    pub(crate) fn status_offset(&self) -> u64 {
-        self.places.status_offset
+    pub(crate) fn status_word(&self) -> &Word {
+        &self.words.status
     }
 
     #[inline]
     fn words(&self) -> Result<DoorbellWords<'_>, Error> {
-        let bar = self.context.device().session().bar()?;
-        let CreateDoorbellReply { doorbell_offset, status_offset, .. } = self.places;
-        Ok(DoorbellWords::new(bar.word(doorbell_offset)?, bar.word(status_offset)?))
+        Ok(DoorbellWords::new(self.words.doorbell.get()?, self.words.status.get()?))
     }
 
     pub(crate) fn status(&self) -> Result<ConnectionStatus, Error> {
@@ -61,14 +91,17 @@ impl Doorbell {
     /// Tells the host which value the progress fence will get: before the work is visible.
     #[inline]
     pub(crate) fn set_last_queued(&self, value: u64) -> Result<(), Error> {
-        let bar = self.context.device().session().bar()?;
-        bar.word(self.places.last_queued_offset)?.store(value, Ordering::Release);
+        self.words.last_queued.get()?.store(value, Ordering::Release);
         Ok(())
     }
 
     /// Rings until the ring was noticed, or will be: the loop of the reference's pseudocode.
     #[inline]
     pub(crate) fn ring(&mut self, write_pointer: u64) -> Result<(), Error> {
+        // The ring before the doorbell that announces it.
+        if self.store_fence {
+            fence(Ordering::SeqCst);
+        }
         loop {
             let status = self.words()?.ring(write_pointer);
             self.counters.rings += 1;
@@ -85,7 +118,7 @@ impl Doorbell {
     #[cold]
     fn notify(&mut self) -> Result<(), Error> {
         self.counters.notifies += 1;
-        let request = NotifyWorkSubmission { doorbell: self.places.doorbell };
+        let request = NotifyWorkSubmission { doorbell: self.doorbell };
         self.context.device().session().call(&request)
     }
 
@@ -111,7 +144,7 @@ impl Doorbell {
 
 impl Drop for Doorbell {
     fn drop(&mut self) {
-        let request = DestroyDoorbell { doorbell: self.places.doorbell };
+        let request = DestroyDoorbell { doorbell: self.doorbell };
         // A device that cannot be reached has forgotten it already.
         let _ = self.context.device().session().call(&request);
     }

@@ -1,5 +1,6 @@
 //! Native fences, and waiting for them.
 
+use crate::areas::{OUTSIDE, Word};
 use crate::device::Device;
 use crate::error::Error;
 use bellhop_protocol::control::Handle;
@@ -8,7 +9,7 @@ use bellhop_protocol::control::fence::{
 };
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
 use bellhop_protocol::status::Status;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Looks at the fence between two looks at anything else.
@@ -20,7 +21,8 @@ pub struct Fence {
     device: Device,
     handle: Handle,
     slot: u32,
-    current_value_offset: u64,
+    /// None where the driver does not reach the area that it would be in.
+    published: Option<Word>,
     kind: Kind,
 }
 
@@ -29,20 +31,15 @@ enum Kind {
     Own,
     /// A HW queue's progress fence: comes and goes with the queue, and never moves again once the
     /// queue is lost.
-    Progress { queue: Handle, status_offset: Option<u64> },
+    Progress { queue: Handle, status: Option<Word> },
 }
 
 impl Fence {
     pub(crate) fn create(device: Device, initial_value: u64) -> Result<Self, Error> {
         let request = CreateNativeFence { device: device.handle(), initial_value };
         let reply = device.session().call(&request)?;
-        Ok(Self {
-            device,
-            handle: reply.fence,
-            slot: reply.slot,
-            current_value_offset: reply.current_value_offset,
-            kind: Kind::Own,
-        })
+        let published = published(&device, reply.current_value_offset);
+        Ok(Self { device, handle: reply.fence, slot: reply.slot, published, kind: Kind::Own })
     }
 
     pub(crate) fn progress(
@@ -51,18 +48,18 @@ impl Fence {
         reply: &bellhop_protocol::control::hw_queue::CreateHwQueueReply,
     ) -> Self {
         Self {
+            published: published(&device, reply.progress_fence_offset),
             device,
             handle: reply.progress_fence,
             slot: reply.progress_fence_slot,
-            current_value_offset: reply.progress_fence_offset,
-            kind: Kind::Progress { queue, status_offset: None },
+            kind: Kind::Progress { queue, status: None },
         }
     }
 
     /// The queue got a doorbell, whose status tells when the queue is lost.
-    pub(crate) fn watch_status(&mut self, offset: u64) {
-        if let Kind::Progress { status_offset, .. } = &mut self.kind {
-            *status_offset = Some(offset);
+    pub(crate) fn watch_status(&mut self, word: &Word) {
+        if let Kind::Progress { status, .. } = &mut self.kind {
+            *status = Some(word.clone());
         }
     }
 
@@ -81,11 +78,19 @@ impl Fence {
     /// The published CurrentValue.
     ///
     /// # Errors
-    /// When there is no BAR.
+    /// When the driver does not reach it.
     #[inline]
     pub fn current_value(&self) -> Result<u64, Error> {
-        let bar = self.device.session().bar()?;
-        Ok(bar.word(self.current_value_offset)?.load(Ordering::Acquire))
+        Ok(self.word()?.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn word(&self) -> Result<&AtomicU64, Error> {
+        match &self.published {
+            Some(word) => word.get(),
+            // Where the driver reaches areas at all, the device gave an offset that is in none.
+            None => self.device.session().areas().and(Err(OUTSIDE)),
+        }
     }
 
     /// Looks at the fence until it reaches `value`: the fastest way, which burns a core.
@@ -94,8 +99,7 @@ impl Fence {
     /// When the time is over or the queue is lost whose fence it is.
     #[inline]
     pub fn poll(&self, value: u64, timeout: Duration) -> Result<(), Error> {
-        let bar = self.device.session().bar()?;
-        let word = bar.word(self.current_value_offset)?;
+        let word = self.word()?;
         let mut deadline = None;
         loop {
             for _ in 0..LOOKS_PER_CLOCK {
@@ -113,7 +117,8 @@ impl Fence {
         }
     }
 
-    /// Waits until the fence reaches `value`, blocked: the device interrupts. Needs no BAR.
+    /// Waits until the fence reaches `value`, blocked: the device interrupts. Needs no published
+    /// value.
     ///
     /// # Errors
     /// When the time is over or the queue is lost whose fence it is.
@@ -146,17 +151,22 @@ impl Fence {
 
     /// An error when the queue is lost whose progress fence this is.
     fn check_queue(&self) -> Result<(), Error> {
-        let Kind::Progress { queue, status_offset: Some(offset) } = &self.kind else {
+        let Kind::Progress { queue, status: Some(word) } = &self.kind else {
             return Ok(());
         };
         let session = self.device.session();
-        let status = DoorbellStatus(session.bar()?.word(*offset)?.load(Ordering::Acquire));
+        let status = DoorbellStatus(word.get()?.load(Ordering::Acquire));
         if status.connection() != ConnectionStatus::DISCONNECTED_ABORT {
             return Ok(());
         }
         let fault = session.link.events.fault(session.process(), *queue);
         Err(Error::QueueLost { queue: *queue, fault })
     }
+}
+
+/// The word at the offset that the device gave for a fence's published value.
+fn published(device: &Device, offset: u64) -> Option<Word> {
+    device.session().areas().ok()?.word(offset).ok()
 }
 
 impl Drop for Fence {

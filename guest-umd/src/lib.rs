@@ -11,16 +11,18 @@
 
 mod adapter;
 mod allocation;
-mod bar;
+mod areas;
 mod command_buffer;
 mod context;
 mod device;
+mod donation;
 mod doorbell;
 mod error;
 mod events;
 mod fence;
 mod hw_queue;
 mod kernel_mode_queue;
+mod placement;
 mod ring;
 mod session;
 pub mod transport;
@@ -35,4 +37,5 @@ pub use doorbell::DoorbellCounters;
 pub use error::{Error, QueueFault};
 pub use fence::Fence;
 pub use kernel_mode_queue::KernelModeQueue;
+pub use placement::{AccessCost, Costs, Placement, PlacementPolicy, Placements};
 pub use user_mode_queue::UserModeQueue;

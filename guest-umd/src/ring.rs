@@ -9,24 +9,27 @@ use bellhop_protocol::ring::{
     READ_POINTER_OFFSET, RING_CONTROL_SIZE, WRITE_POINTER_OFFSET, is_valid_ring_size,
 };
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 /// A ring buffer with its control.
 pub(crate) struct Ring {
     buffer: Arc<Allocation>,
     control: Arc<Allocation>,
+    store_fence: bool,
     write: u64,
     /// Where the device was when last looked at.
     read: u64,
 }
 
 impl Ring {
-    pub(crate) fn create(device: &Device, size: u64) -> Result<Self, Error> {
+    pub(crate) fn create(device: &Device, kind: AllocationKind, size: u64) -> Result<Self, Error> {
         if !is_valid_ring_size(size) {
             return Err(Error::BadPacket("a ring is a power of two from 4 KiB to 16 MiB"));
         }
-        let buffer = device.create_allocation(AllocationKind::LOCAL, size)?;
-        let control = device.create_allocation(AllocationKind::LOCAL, pages(RING_CONTROL_SIZE))?;
-        Ok(Self { buffer, control, write: 0, read: 0 })
+        let buffer = device.create_allocation(kind, size)?;
+        let control = device.create_allocation(kind, pages(RING_CONTROL_SIZE))?;
+        let store_fence = device.session().areas()?.needs_store_fence();
+        Ok(Self { buffer, control, store_fence, write: 0, read: 0 })
     }
 
     pub(crate) fn buffer(&self) -> &Arc<Allocation> {
@@ -76,6 +79,10 @@ impl Ring {
             self.buffer.write(0, wrapped)?;
         }
         self.write += packet.len() as u64;
+        // Packet and command buffer before the pointer that announces them.
+        if self.store_fence {
+            fence(Ordering::SeqCst);
+        }
         self.pointers()?.publish(self.write);
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! A process's conversation with the device.
 
-use crate::bar::Bar;
+use crate::areas::Areas;
 use crate::error::Error;
 use crate::events::EventPump;
+use crate::placement::Placements;
 use crate::transport::Transport;
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
 use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
+use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
@@ -14,8 +16,12 @@ use zerocopy::{FromBytes, IntoBytes};
 pub(crate) struct Link {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) events: EventPump,
-    /// There when the VMM maps it; without it there is no user-mode submission.
-    pub(crate) bar: Option<Bar>,
+    /// The features that are on.
+    pub(crate) features: Features,
+    /// There when the driver reaches some; without them there is no user-mode submission.
+    pub(crate) areas: Option<Areas>,
+    /// Where rings and command buffers are where the program does not say.
+    pub(crate) placements: Placements,
 }
 
 /// One process: handles and GPU virtual addresses are its own. Ended when dropped.
@@ -54,9 +60,9 @@ impl Session {
         Ok(status)
     }
 
-    /// The BAR, for what cannot be without one.
-    pub(crate) fn bar(&self) -> Result<&Bar, Error> {
-        self.link.bar.as_ref().ok_or(Error::NotAvailable("a mapped BAR"))
+    /// The areas, for what cannot be without them.
+    pub(crate) fn areas(&self) -> Result<&Areas, Error> {
+        self.link.areas.as_ref().ok_or(Error::NotAvailable("memory that both sides reach"))
     }
 }
 

@@ -8,8 +8,10 @@ use crate::fence::Fence;
 use crate::hw_queue::HwQueue;
 use crate::ring::Ring;
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::hw_queue::HwQueueFlags;
 use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::features::Features;
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
@@ -28,12 +30,19 @@ pub struct UserModeQueue {
 }
 
 impl UserModeQueue {
-    pub(crate) fn create(context: Context, ring_size: u64) -> Result<Self, Error> {
+    pub(crate) fn create(
+        context: Context,
+        ring_kind: AllocationKind,
+        ring_size: u64,
+    ) -> Result<Self, Error> {
+        if !context.device().session().link.features.contains(Features::USER_MODE_SUBMISSION) {
+            return Err(Error::NotAvailable("user-mode submission"));
+        }
         // The residency of both is the driver's to see to, before there is a doorbell.
-        let ring = Ring::create(context.device(), ring_size)?;
+        let ring = Ring::create(context.device(), ring_kind, ring_size)?;
         let mut queue = HwQueue::create(context.clone(), HwQueueFlags::USER_MODE_SUBMISSION)?;
         let doorbell = Doorbell::create(context, queue.handle, &ring)?;
-        queue.progress.watch_status(doorbell.status_offset());
+        queue.progress.watch_status(doorbell.status_word());
         Ok(Self { doorbell, queue, ring })
     }
 

@@ -1,7 +1,7 @@
 //! The command line of `bellhop`.
 
 use crate::hosted::{self, Outcome};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,6 +44,8 @@ enum Command {
     /// Starts a bellhopd and a guest; the guest tries one named behaviour after another over its
     /// own transport. Exits with 1 when one fails.
     Selftest(SelftestArguments),
+    /// Say what a guest is offered, what accesses cost it, and where things are placed and why
+    Probe(ProbeArguments),
     /// bellhopd, as part of this executable
     #[command(hide = true, disable_help_flag = true)]
     Daemon {
@@ -67,6 +69,16 @@ struct HostArguments {
     /// Configuration file for the bellhopd that is started
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    place: bellhop_guest::cli::PlaceArguments,
+}
+
+#[derive(Debug, Clone, Args)]
+struct ProbeArguments {
+    #[command(flatten)]
+    probe: bellhop_guest::cli::ProbeArguments,
+    #[command(flatten)]
+    host: HostArguments,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -85,11 +97,18 @@ struct SelftestArguments {
     host: HostArguments,
 }
 
+/// The command line, for man pages and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Runs `bellhop`. Errors go to standard error, a line each.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command.unwrap_or(Command::Run(cli.run)) {
+        Command::Probe(ProbeArguments { probe, host }) => hosted(&host, probe.to_command_line()),
         Command::Run(RunArguments { job, host }) => hosted(&host, job.to_command_line()),
         Command::Selftest(SelftestArguments { suite, .. }) if suite.is_list() => {
             suite.print_list().map(|()| ExitCode::SUCCESS)
@@ -122,7 +141,8 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn hosted(host: &HostArguments, guest: Vec<OsString>) -> anyhow::Result<ExitCode> {
+fn hosted(host: &HostArguments, work: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let guest = [host.place.to_command_line(), work].concat();
     let outcome = match &host.socket_path {
         Some(path) => hosted::run_guest(path, &guest)?,
         None => hosted::run(host.config.as_deref(), &guest)?,
@@ -138,11 +158,10 @@ fn hosted(host: &HostArguments, guest: Vec<OsString>) -> anyhow::Result<ExitCode
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]

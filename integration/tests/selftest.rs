@@ -10,7 +10,7 @@ fn every_behaviour_is_seen() {
     let output = bellhop().args(["selftest", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let checks = report["checks"].as_array().unwrap();
-    let failed: Vec<_> = checks.iter().filter(|check| check["passed"] != true).collect();
+    let failed: Vec<_> = checks.iter().filter(|check| check["outcome"] != "passed").collect();
     assert!(failed.is_empty(), "{failed:#?}");
     assert!(output.status.success());
     let listed = bellhop().args(["selftest", "--list", "--json"]).output().unwrap();

@@ -5,6 +5,7 @@
 
 pub mod control_queue;
 mod dma;
+mod donations;
 pub mod event_queue;
 #[cfg(test)]
 mod testing;
@@ -12,6 +13,7 @@ pub mod virtio_pci;
 pub mod virtqueue;
 
 pub use dma::DmaMemory;
+pub use donations::Donations;
 
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::control::allocation::Extent;
@@ -95,7 +97,7 @@ pub struct BarMapping {
 /// Guest memory that the device can reach, given back when dropped.
 pub trait SystemMemory: Send + Sync {
     /// The mapping that holds it.
-    fn region(&self) -> &MmapRegion;
+    fn region(&self) -> &Arc<MmapRegion>;
     /// Offset of its first byte in the mapping.
     fn offset(&self) -> usize;
     /// Its length in bytes, a multiple of the page size.
@@ -142,6 +144,9 @@ pub trait Transport: Send + Sync {
     /// The BAR, if the VMM has one: the device's memory is behind it once the device has answered
     /// `OPEN_ADAPTER`.
     fn bar(&self) -> Option<BarMapping>;
+
+    /// What the driver has given to the device since the last reset.
+    fn donations(&self) -> &Donations;
 
     /// Sends a request (header and all) and waits for its reply; returns the reply's length.
     /// Callable from several threads at once.

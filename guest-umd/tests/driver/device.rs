@@ -1,7 +1,7 @@
 //! A device in the same process that keeps every rule until a test's script breaks one.
 
 use bellhop_guest_umd::transport::{
-    BarMapping, MemoryType, SystemMemory, Transport, TransportError,
+    BarMapping, Donations, MemoryType, SystemMemory, Transport, TransportError,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{BarHeader, BarLayout};
@@ -53,7 +53,10 @@ pub const HANG: Duration = Duration::from_secs(30);
 /// What a device says of itself, before anything goes wrong.
 pub struct Shape {
     pub config: ConfigSpace,
+    /// What was negotiated before the adapter is opened.
     pub features: Features,
+    /// What is left of that when it is.
+    pub opened: Features,
     /// `None`: no BAR is mapped.
     pub bar: Option<BarHeader>,
     pub bar_size: usize,
@@ -73,6 +76,7 @@ impl Default for Shape {
         Self {
             config,
             features: Features::USER_MODE_SUBMISSION,
+            opened: Features::USER_MODE_SUBMISSION,
             bar: Some(LAYOUT.header()),
             bar_size: LAYOUT.bar_size() as usize,
         }
@@ -198,6 +202,7 @@ struct State {
 pub struct ScriptedDevice {
     shape: Shape,
     bar: Arc<MmapRegion>,
+    donations: Donations,
     system: Arc<MmapRegion>,
     next_system: AtomicUsize,
     system_in_use: Arc<AtomicUsize>,
@@ -239,6 +244,7 @@ impl ScriptedDevice {
         Arc::new(Self {
             shape,
             bar: Arc::new(bar),
+            donations: Donations::default(),
             system: Arc::new(MmapRegion::new(SYSTEM_SIZE).unwrap()),
             next_system: AtomicUsize::new(0),
             system_in_use: Arc::default(),
@@ -455,8 +461,8 @@ impl ScriptedDevice {
         match sent.code {
             RequestCode::OPEN_ADAPTER => {
                 let features = sent.read::<OpenAdapter>().features;
-                if features & !self.shape.features.bits() != 0 {
-                    return reply(Status::REVISION_MISMATCH, self.shape.features.bits(), &[]);
+                if features & !self.shape.opened.bits() != 0 {
+                    return reply(Status::REVISION_MISMATCH, self.shape.opened.bits(), &[]);
                 }
                 success(&AdapterInfo {
                     version: self.shape.config.version,
@@ -642,7 +648,11 @@ impl Transport for ScriptedDevice {
     }
 
     fn features(&self) -> Features {
-        Features::all()
+        self.shape.features
+    }
+
+    fn donations(&self) -> &Donations {
+        &self.donations
     }
 
     fn bar(&self) -> Option<BarMapping> {
@@ -725,7 +735,7 @@ struct Pages {
 }
 
 impl SystemMemory for Pages {
-    fn region(&self) -> &MmapRegion {
+    fn region(&self) -> &Arc<MmapRegion> {
         &self.region
     }
 

@@ -114,10 +114,10 @@ fn a_bar_that_ends_inside_its_header_is_refused() {
 
 #[test]
 fn a_feature_that_was_switched_off_since_is_not_asked_for_again() {
-    let (result, device) = open_changed(|shape| shape.features = Features::empty());
+    let (result, device) = open_changed(|shape| shape.opened = Features::empty());
     assert_eq!(result.unwrap().features(), Features::empty());
     let sent = device.take_sent();
-    assert_eq!(sent[0].read::<OpenAdapter>().features, Features::all().bits());
+    assert_eq!(sent[0].read::<OpenAdapter>().features, Features::USER_MODE_SUBMISSION.bits());
     assert_eq!(sent[1].read::<OpenAdapter>().features, 0);
 }
 

@@ -3,18 +3,17 @@
 //! Source: user-mode work submission, "HW queue progress fence changes" and "Work submission
 //! pseudocode in UMD".
 
-use crate::device::{Answer, HANG, LAYOUT, ScriptedDevice, success};
-use crate::rig::{RING, Rig, SUBMISSION, error_of, indirect_buffer, open, packets};
-use bellhop_guest_umd::{CommandBuffer, DoorbellCounters, Error, QueueFault};
+use crate::device::{Answer, HANG, LAYOUT, success};
+use crate::rig::{Rig, SUBMISSION, error_of, indirect_buffer, packets};
+use bellhop_guest_umd::{DoorbellCounters, Error, QueueFault};
 use bellhop_protocol::control::RequestCode;
-use bellhop_protocol::control::doorbell::{ConnectDoorbellReply, CreateDoorbellReply};
+use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
 use bellhop_protocol::control::hw_queue::SubmitCommand;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
 use bellhop_protocol::event::{Event, EventKind, FaultReason};
 use bellhop_protocol::packet::fence::SignalFence;
 use bellhop_protocol::packet::{Opcode, Packet};
 use bellhop_protocol::status::Status;
-use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -61,21 +60,6 @@ fn fault(rig: &Rig) -> (Event, QueueFault) {
     (event, fault)
 }
 
-/// A rig whose doorbell has one of its words outside the BAR.
-fn rig_with_bad_doorbell(field: usize) -> Rig {
-    let device = ScriptedDevice::new();
-    device.script(move |_, sent| match sent.code {
-        RequestCode::CREATE_DOORBELL => Answer::with_word(field, LAYOUT.bar_size()),
-        _ => Answer::AsUsual,
-    });
-    let adapter = open(&device);
-    let gpu = adapter.create_device().unwrap();
-    let context = gpu.create_context(0).unwrap();
-    let queue = context.create_user_mode_queue(RING).unwrap();
-    let commands = CommandBuffer::new(&gpu, 64).unwrap();
-    Rig { queue, commands, context, gpu, adapter, device }
-}
-
 #[test]
 fn whoever_sees_the_doorbell_rung_sees_all_that_came_before() {
     const ROUNDS: u64 = 600;
@@ -115,28 +99,31 @@ fn whoever_sees_the_doorbell_rung_sees_all_that_came_before() {
 }
 
 #[test]
-fn the_last_queued_value_is_told_before_the_ring_holds_the_work() {
-    let mut rig = rig_with_bad_doorbell(offset_of!(CreateDoorbellReply, last_queued_offset));
-    assert!(matches!(rig.queue.queue(&mut rig.commands), Err(Error::BadBar(_))));
-    // The fence's packet came before, the ring did not come after.
-    let signal = rig.device.read_gpu(rig.commands.gpu_va(), size_of::<SignalFence>());
-    let slot = rig.queue.progress_fence().slot();
-    assert_eq!(packets(&signal), [Packet::SignalFence(SignalFence::new(slot, 1))]);
-    let ring = rig.device.ring(0);
-    assert_eq!(ring.pointers().written(), 0);
-    assert_eq!(ring.read(0, RING as usize), vec![0; RING as usize]);
-    assert_eq!(rig.queue.last_value(), 0);
-}
-
-#[test]
-fn the_ring_holds_the_work_before_the_doorbell_is_rung() {
-    let mut rig = rig_with_bad_doorbell(offset_of!(CreateDoorbellReply, doorbell_offset));
-    assert!(matches!(rig.submit(), Err(Error::BadBar(_))));
-    let ring = rig.device.ring(0);
-    assert_eq!(ring.pointers().written(), SUBMISSION);
-    let buffer = indirect_buffer(&ring.read(0, SUBMISSION as usize));
-    assert_eq!(buffer.gpu_va, rig.commands.gpu_va());
-    assert_eq!((rig.device.last_queued(0), rig.device.rung(0)), (1, 0));
+fn whoever_sees_the_ring_hold_work_sees_the_last_queued_value_told() {
+    const ROUNDS: u64 = 600;
+    let mut rig = Rig::new();
+    let device = Arc::clone(&rig.device);
+    let given_up = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let given_up = &given_up;
+        scope.spawn(move || {
+            let _give_up = GiveUp(given_up);
+            let mut before = 0;
+            while before < ROUNDS * SUBMISSION {
+                let written = || device.ring(0).pointers().written();
+                let Some(written) = changed(before, given_up, written) else { return };
+                assert_eq!(device.last_queued(0), written / SUBMISSION);
+                before = written;
+                device.execute(0, 1);
+            }
+        });
+        let _give_up = GiveUp(given_up);
+        for value in 1..=ROUNDS {
+            assert_eq!(rig.queue.queue(&mut rig.commands).unwrap(), value);
+            // The other thread looks at the ring and not at the doorbell.
+            rig.queue.progress_fence().poll(value, HANG).unwrap();
+        }
+    });
 }
 
 #[test]

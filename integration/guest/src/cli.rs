@@ -1,12 +1,15 @@
 //! The command line of `bellhop-guest`.
 
 use crate::conformance;
-use crate::fake_guest::{FakeGuest, GuestOptions};
+use crate::fake_guest::{FakeGuest, GuestOptions, QEMU, VMMS};
 use crate::guest::Guest;
 use crate::jobs::{self, RunOptions};
+use crate::probe;
 use anyhow::Context;
 use bellhop_guest_umd::transport::virtio_pci::{self, Options, PciAddress, VirtioPci};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use bellhop_guest_umd::{PlacementPolicy, Placements};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,13 +42,53 @@ struct DeviceArguments {
     /// The VM's PCI device, such as 0000:01:00.0; the first Bellhop GPU by default
     #[arg(long, value_name = "ADDRESS", conflicts_with = "socket_path")]
     pci: Option<PciAddress>,
+    #[command(flatten)]
+    place: PlaceArguments,
     /// End when the process that started this one does
     #[arg(long, hide = true)]
     end_with_parent: bool,
 }
 
+/// What kind of place the guest is.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct PlaceArguments {
+    /// Where doorbells, fences, rings and local memory are
+    ///
+    /// "measured" puts them where accesses are fast. "around-slow-bar" keeps the bulk of local
+    /// memory in the BAR, and what is polled and rung in the guest's own memory.
+    #[arg(long, value_enum, default_value_t = PlacementArgument::Measured)]
+    placement: PlacementArgument,
+    /// The VMM that the socket's front end behaves as
+    #[arg(long, value_name = "VMM", default_value = QEMU.name,
+          value_parser = PossibleValuesParser::new(VMMS.iter().map(|vmm| vmm.name)))]
+    vmm: String,
+}
+
+/// [`PlacementPolicy`] on a command line.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PlacementArgument {
+    Measured,
+    Bar,
+    GuestMemory,
+    AroundSlowBar,
+}
+
+impl From<PlacementArgument> for PlacementPolicy {
+    fn from(argument: PlacementArgument) -> Self {
+        match argument {
+            PlacementArgument::Measured => Self::Measured,
+            PlacementArgument::Bar => Self::Fixed(Placements::BAR),
+            PlacementArgument::GuestMemory => Self::Fixed(Placements::GUEST_MEMORY),
+            PlacementArgument::AroundSlowBar => Self::Fixed(Placements::AROUND_SLOW_BAR),
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum Work {
+    /// Say what the device offers, what accesses to it cost, and where things are placed and why
+    Probe(ProbeArguments),
     /// Do real work through doorbells: stream a file through the GPU, verify it, report
     Run(RunArguments),
     /// Check what every guest may rely on
@@ -53,6 +96,15 @@ enum Work {
     /// Tries one named behaviour after another over this guest's transport. Exits with 1 when one
     /// fails.
     Selftest(SelftestArguments),
+}
+
+/// How the device is described.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct ProbeArguments {
+    /// Print the description as one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// What the main job does.
@@ -114,9 +166,18 @@ fn work(cli: Cli) -> anyhow::Result<bool> {
         return suite.print_list().map(|()| true);
     }
     let guest = cli.device.guest()?;
+    let placement = cli.device.place.placement.into();
     match cli.work {
+        Work::Probe(arguments) => {
+            let description = probe::probe(guest, placement)?;
+            match arguments.json {
+                true => println!("{}", serde_json::to_string(&description)?),
+                false => print!("{description}"),
+            }
+            Ok(true)
+        }
         Work::Run(arguments) => {
-            let report = jobs::run(guest, &arguments.options()?)?;
+            let report = jobs::run(guest, &arguments.options(placement)?)?;
             match arguments.json {
                 true => println!("{}", serde_json::to_string(&report)?),
                 false => print!("{report}"),
@@ -124,7 +185,7 @@ fn work(cli: Cli) -> anyhow::Result<bool> {
             Ok(report.verified)
         }
         Work::Selftest(SelftestArguments { filter, json, .. }) => {
-            let report = conformance::run(guest, filter.as_deref(), !json)?;
+            let report = conformance::run(guest, placement, filter.as_deref(), !json)?;
             if json {
                 println!("{}", serde_json::to_string(&report)?);
             }
@@ -141,14 +202,16 @@ impl DeviceArguments {
                 .context("cannot follow the parent process")?;
         }
         match &self.socket_path {
-            Some(path) => over_socket(path),
+            Some(path) => over_socket(path, &self.place.vmm),
             None => over_pci(self.pci),
         }
     }
 }
 
-fn over_socket(path: &Path) -> anyhow::Result<Arc<dyn Guest>> {
-    let guest = FakeGuest::connect(path, GuestOptions::default())
+fn over_socket(path: &Path, vmm: &str) -> anyhow::Result<Arc<dyn Guest>> {
+    let profile = VMMS.into_iter().find(|profile| profile.name == vmm);
+    let profile = profile.with_context(|| format!("no VMM is called {vmm}"))?;
+    let guest = FakeGuest::connect(path, GuestOptions { profile, ..GuestOptions::default() })
         .with_context(|| format!("the guest cannot reach its device at {}", path.display()))?;
     Ok(guest)
 }
@@ -166,13 +229,33 @@ fn over_pci(address: Option<PciAddress>) -> anyhow::Result<Arc<dyn Guest>> {
     Ok(guest)
 }
 
+impl PlaceArguments {
+    /// The same as options of `bellhop-guest`.
+    #[must_use]
+    pub fn to_command_line(&self) -> Vec<OsString> {
+        let placement = self.placement.to_possible_value();
+        let placement = placement.map_or_else(String::new, |value| value.get_name().to_owned());
+        vec!["--placement".into(), placement.into(), "--vmm".into(), self.vmm.clone().into()]
+    }
+}
+
+impl ProbeArguments {
+    /// The same as a command line of `bellhop-guest`.
+    #[must_use]
+    pub fn to_command_line(&self) -> Vec<OsString> {
+        let mut line: Vec<OsString> = vec!["probe".into()];
+        line.extend(self.json.then(|| "--json".into()));
+        line
+    }
+}
+
 impl RunArguments {
-    fn options(&self) -> anyhow::Result<RunOptions> {
+    fn options(&self, placement: PlacementPolicy) -> anyhow::Result<RunOptions> {
         let input = match &self.input {
             Some(path) => path.clone(),
             None => std::env::current_exe().context("cannot find this program's executable")?,
         };
-        Ok(RunOptions { input, chunk: self.chunk * 1024, samples: self.samples })
+        Ok(RunOptions { input, chunk: self.chunk * 1024, samples: self.samples, placement })
     }
 
     /// The same as a command line of `bellhop-guest`.

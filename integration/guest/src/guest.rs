@@ -19,6 +19,9 @@ pub trait Guest: Transport {
     /// When there is not enough.
     fn memory(&self, length: u64) -> Result<DmaMemory, TransportError>;
 
+    /// How the guest reaches its device, for people.
+    fn reached(&self) -> String;
+
     /// A guest-physical address from which on the guest has no memory.
     fn end_of_memory(&self) -> u64;
 }
@@ -34,6 +37,10 @@ impl Guest for VirtioPci {
     fn memory(&self, length: u64) -> Result<DmaMemory, TransportError> {
         let length = usize::try_from(length).map_err(|_| TransportError::OutOfMemory(length))?;
         self.contiguous(length)
+    }
+
+    fn reached(&self) -> String {
+        format!("over virtio-pci by {}", self.attachment())
     }
 
     fn end_of_memory(&self) -> u64 {

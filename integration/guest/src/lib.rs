@@ -10,5 +10,6 @@ pub mod conformance;
 pub mod fake_guest;
 mod guest;
 pub mod jobs;
+pub mod probe;
 
 pub use guest::Guest;

@@ -21,7 +21,7 @@ pub use address::{Attachment, PciAddress, discover};
 use super::control_queue::ControlQueue;
 use super::event_queue::EventQueue;
 use super::virtqueue::{Descriptor, QueueAddresses};
-use super::{BarMapping, DmaMemory, SystemMemory, Transport, TransportError};
+use super::{BarMapping, DmaMemory, Donations, SystemMemory, Transport, TransportError};
 use access::Access;
 use bellhop_protocol::config::{
     BAR_SHMID, CONFIG_MAGIC, CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, QUEUE_COUNT,
@@ -57,6 +57,7 @@ pub struct VirtioPci {
     control: ControlQueue<QueueNotifications>,
     events: EventQueue<QueueNotifications>,
     interrupts: Arc<Interrupts>,
+    donations: Donations,
     /// The lock is for resets only: two at once would set up the queues twice.
     common: Mutex<CommonConfig>,
     memory: PinnedMemory,
@@ -103,8 +104,18 @@ impl VirtioPci {
         let control = ControlQueue::new(&control_memory, notifications(CONTROL_QUEUE)?)?;
         let events = EventQueue::new(&event_memory, notifications(EVENT_QUEUE)?)?;
         let common = Mutex::new(common);
-        let device =
-            Self { config, features, bar, control, events, interrupts, common, memory, attachment };
+        let device = Self {
+            config,
+            features,
+            bar,
+            control,
+            events,
+            interrupts,
+            donations: Donations::default(),
+            common,
+            memory,
+            attachment,
+        };
         device.start(&device.lock())?;
         Ok(Arc::new(device))
     }
@@ -138,6 +149,7 @@ impl VirtioPci {
     pub fn reset(&self) -> Result<(), TransportError> {
         let common = self.lock();
         common.reset()?;
+        self.donations.clear();
         self.control.reset()?;
         common.negotiate(self.features)?;
         self.start(&common)
@@ -185,6 +197,10 @@ impl Transport for VirtioPci {
 
     fn bar(&self) -> Option<BarMapping> {
         self.bar.clone()
+    }
+
+    fn donations(&self) -> &Donations {
+        &self.donations
     }
 
     fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {

@@ -196,7 +196,7 @@ impl Block {
 }
 
 impl SystemMemory for Block {
-    fn region(&self) -> &MmapRegion {
+    fn region(&self) -> &Arc<MmapRegion> {
         &self.region
     }
 

@@ -288,7 +288,7 @@ fn wait_ends(scene: &Scene) -> Result<(), Mismatch> {
     let ended = std::thread::scope(|threads| {
         let waiter = threads.spawn(|| bench.queue.progress_fence().wait(value, TIMEOUT));
         opener.submit(&mut open)?;
-        waiter.join().map_err(|_| Mismatch("the waiter panicked".into()))
+        waiter.join().map_err(|_| Mismatch::Seen("the waiter panicked".into()))
     })?;
     bench.expect_lost(ended, FaultReason::UNKNOWN_PACKET, 0xFFFF).map(|_| ())
 }

@@ -114,7 +114,7 @@ fn wait_blocked(scene: &Scene) -> Result<(), Mismatch> {
             opener.submit(&mut open)?;
             waiter
                 .join()
-                .map_err(|_| Mismatch("the waiter panicked".into()))?
+                .map_err(|_| Mismatch::Seen("the waiter panicked".into()))?
                 .map_err(Mismatch::from)
         });
         waited?;
@@ -180,7 +180,7 @@ fn wait_many(scene: &Scene) -> Result<(), Mismatch> {
     for (value, ended) in (1..).zip(ended) {
         match ended {
             Ok(result) => result?,
-            Err(_) => return Err(Mismatch(format!("the waiter for {value} panicked"))),
+            Err(_) => return Err(Mismatch::Seen(format!("the waiter for {value} panicked"))),
         }
     }
     Ok(())

@@ -129,7 +129,7 @@ fn system_scattered(scene: &Scene) -> Result<(), Mismatch> {
     require!(bench.read(source.len(), source.len())? == source, "the bytes did not come back");
     let mut last_page = vec![0; PAGE_SIZE as usize];
     use vm_memory::Bytes;
-    let read = |error| Mismatch(format!("guest memory: {error}"));
+    let read = |error| Mismatch::Seen(format!("guest memory: {error}"));
     let bytes = memory.bytes().map_err(bellhop_guest_umd::Error::from)?;
     bytes.read_slice(&mut last_page, (PAGES - 1) as usize * PAGE_SIZE as usize).map_err(read)?;
     require!(last_page == source[..PAGE_SIZE as usize], "the first page is not the last extent");

@@ -18,6 +18,7 @@ mod virtqueue;
 
 use crate::guest::Guest;
 use anyhow::Context;
+use bellhop_guest_umd::PlacementPolicy;
 use scene::Scene;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -35,14 +36,23 @@ struct Behaviour {
     check: fn(&Scene) -> Result<(), Mismatch>,
 }
 
-/// What was seen instead of a behaviour.
+/// Why a behaviour was not seen.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Mismatch(String);
+enum Mismatch {
+    /// What was seen instead.
+    #[error("{0}")]
+    Seen(String),
+    /// This place does not offer what the behaviour is about.
+    #[error("{0}")]
+    NotOffered(String),
+}
 
 impl From<bellhop_guest_umd::Error> for Mismatch {
     fn from(error: bellhop_guest_umd::Error) -> Self {
-        Self(error.to_string())
+        match error {
+            bellhop_guest_umd::Error::NotAvailable(_) => Self::NotOffered(error.to_string()),
+            error => Self::Seen(error.to_string()),
+        }
     }
 }
 
@@ -50,7 +60,7 @@ impl From<bellhop_guest_umd::Error> for Mismatch {
 macro_rules! require {
     ($condition:expr, $($seen:tt)+) => {
         if !$condition {
-            return Err($crate::conformance::Mismatch(format!($($seen)+)));
+            return Err($crate::conformance::Mismatch::Seen(format!($($seen)+)));
         }
     };
 }
@@ -158,9 +168,21 @@ pub struct Check {
     /// Where it comes from.
     pub section: &'static str,
     /// Whether it was seen.
-    pub passed: bool,
-    /// What it shows, or what was seen instead.
+    pub outcome: Outcome,
+    /// What it shows, what was seen instead, or why it is not offered.
     pub detail: String,
+}
+
+/// Whether a behaviour was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It was.
+    Passed,
+    /// Something else was.
+    Failed,
+    /// This place does not offer what it is about.
+    NotOffered,
 }
 
 /// What came of a run.
@@ -171,10 +193,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether every behaviour was seen.
+    /// Whether every behaviour was seen that this place offers.
     #[must_use]
     pub fn passed(&self) -> bool {
-        self.checks.iter().all(|check| check.passed)
+        self.count(Outcome::Failed) == 0
+    }
+
+    fn count(&self, outcome: Outcome) -> usize {
+        self.checks.iter().filter(|check| check.outcome == outcome).count()
     }
 }
 
@@ -182,28 +208,34 @@ impl Report {
 ///
 /// # Errors
 /// When the filter selects none. A behaviour that is not seen is in the report.
-pub fn run(guest: Arc<dyn Guest>, filter: Option<&str>, verbose: bool) -> anyhow::Result<Report> {
-    let scene = Scene::new(guest).context("cannot open the adapter")?;
+pub fn run(
+    guest: Arc<dyn Guest>,
+    placement: PlacementPolicy,
+    filter: Option<&str>,
+    verbose: bool,
+) -> anyhow::Result<Report> {
+    let scene = Scene::new(guest, placement).context("cannot open the adapter")?;
     let mut checks = Vec::new();
     for behaviour in selected(filter)? {
         let result = (behaviour.check)(&scene);
-        let check = Check {
-            id: behaviour.id,
-            section: behaviour.section,
-            passed: result.is_ok(),
-            detail: result.err().map_or_else(|| behaviour.shows.into(), |seen| seen.to_string()),
+        let (outcome, verdict) = match &result {
+            Ok(()) => (Outcome::Passed, "passed"),
+            Err(Mismatch::Seen(_)) => (Outcome::Failed, "FAILED"),
+            Err(Mismatch::NotOffered(_)) => (Outcome::NotOffered, "not here"),
         };
+        let detail = result.err().map_or_else(|| behaviour.shows.into(), |seen| seen.to_string());
         if verbose {
-            let verdict = if check.passed { "passed" } else { "FAILED" };
-            println!("{verdict}  {:<44}  {}", check.id, check.detail);
+            println!("{verdict:<8}  {:<44}  {detail}", behaviour.id);
         }
-        checks.push(check);
+        checks.push(Check { id: behaviour.id, section: behaviour.section, outcome, detail });
     }
+    let report = Report { checks };
     if verbose {
-        let failed = checks.iter().filter(|check| !check.passed).count();
-        println!("{} passed, {failed} failed", checks.len() - failed);
+        let [passed, failed, not_offered] =
+            [Outcome::Passed, Outcome::Failed, Outcome::NotOffered].map(|o| report.count(o));
+        println!("{passed} passed, {failed} failed, {not_offered} not offered here");
     }
-    Ok(Report { checks })
+    Ok(report)
 }
 
 #[cfg(test)]

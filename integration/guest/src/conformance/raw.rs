@@ -25,10 +25,10 @@ pub(super) fn send(transport: &dyn Transport, request: &[u8]) -> Result<Reply, M
     let mut reply = [0; MAX_REPLY_SIZE];
     let length = transport
         .request(request, &mut reply)
-        .map_err(|error| Mismatch(format!("no reply: {error}")))?;
+        .map_err(|error| Mismatch::Seen(format!("no reply: {error}")))?;
     let reply = reply.get(..length).unwrap_or(&reply);
     let Ok((header, body)) = ReplyHeader::read_from_prefix(reply) else {
-        return Err(Mismatch(format!("a reply of {length} bytes has no header")));
+        return Err(Mismatch::Seen(format!("a reply of {length} bytes has no header")));
     };
     require!(
         header.length as usize == length,
@@ -74,7 +74,7 @@ pub(super) fn call_with_list<T: Request>(
     let reply = send(transport, &encode(process, request, list))?;
     require!(reply.status.is_success(), "{} ended with {}", T::CODE, reply.status);
     T::Reply::read_from_bytes(&reply.body)
-        .map_err(|_| Mismatch(format!("{} replied {} bytes", T::CODE, reply.body.len())))
+        .map_err(|_| Mismatch::Seen(format!("{} replied {} bytes", T::CODE, reply.body.len())))
 }
 
 /// Asserts how a request ends.

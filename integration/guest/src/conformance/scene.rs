@@ -4,7 +4,8 @@ use super::{Mismatch, require};
 use crate::guest::Guest;
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{
-    Adapter, CommandBuffer, Context, Device, Error, GpuMapping, QueueFault, UserModeQueue,
+    Adapter, CommandBuffer, Context, Device, Error, GpuMapping, PlacementPolicy, QueueFault,
+    UserModeQueue,
 };
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::allocation::AllocationKind;
@@ -26,8 +27,9 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) fn new(guest: Arc<dyn Guest>) -> Result<Self, Error> {
-        let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>)?;
+    pub(super) fn new(guest: Arc<dyn Guest>, placement: PlacementPolicy) -> Result<Self, Error> {
+        let transport = Arc::clone(&guest) as Arc<dyn Transport>;
+        let adapter = Adapter::open_with(transport, placement)?;
         Ok(Self { guest, adapter })
     }
 
@@ -48,7 +50,9 @@ impl Scene {
         let nodes = self.adapter.nodes()?;
         let mut ordinals = (0..).zip(&nodes);
         let found = ordinals.find(|(_, node)| node.engine_type == engine_type);
-        found.map(|(ordinal, _)| ordinal).ok_or(Mismatch(format!("there is no {engine_type} node")))
+        found
+            .map(|(ordinal, _)| ordinal)
+            .ok_or(Mismatch::Seen(format!("there is no {engine_type} node")))
     }
 
     /// A bench in a process of its own, on the compute node.
@@ -134,8 +138,8 @@ impl Bench {
     ) -> Result<QueueFault, Mismatch> {
         let fault = match ended {
             Err(Error::QueueLost { fault: Some(fault), .. }) => fault,
-            Err(error) => return Err(Mismatch(format!("instead of a fault: {error}"))),
-            Ok(()) => return Err(Mismatch(format!("no {reason}, but success"))),
+            Err(error) => return Err(Mismatch::Seen(format!("instead of a fault: {error}"))),
+            Ok(()) => return Err(Mismatch::Seen(format!("no {reason}, but success"))),
         };
         require!(fault.reason == reason, "{fault}, not {reason}");
         require!(fault.address == address, "{fault}, not at {address:#x}");

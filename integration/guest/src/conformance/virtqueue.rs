@@ -90,7 +90,7 @@ impl<'a> Chain<'a> {
         access: impl FnOnce(&vm_memory::VolatileSlice<'_>) -> Result<R, vm_memory::VolatileMemoryError>,
     ) -> Result<R, Mismatch> {
         let slice = self.memory.bytes().map_err(bellhop_guest_umd::Error::from)?;
-        access(&slice).map_err(|error| Mismatch(format!("guest memory: {error}")))
+        access(&slice).map_err(|error| Mismatch::Seen(format!("guest memory: {error}")))
     }
 
     /// Offers the descriptors; returns how many bytes came back.

@@ -11,14 +11,14 @@ mod profile;
 mod ram;
 
 pub use bar::Violation;
-pub use profile::{QEMU, VmmProfile, WITHOUT_SHARED_MEMORY};
+pub use profile::{QEMU, VMMS, VmmProfile, WITHOUT_SHARED_MEMORY};
 
 use crate::guest::Guest;
 use bellhop_guest_umd::transport::control_queue::ControlQueue;
 use bellhop_guest_umd::transport::event_queue::EventQueue;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
 use bellhop_guest_umd::transport::{
-    BarMapping, DmaMemory, MemoryType, SystemMemory, Transport, TransportError,
+    BarMapping, DmaMemory, Donations, MemoryType, SystemMemory, Transport, TransportError,
 };
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::event::Event;
@@ -75,10 +75,12 @@ pub enum FakeGuestError {
 /// A running guest.
 pub struct FakeGuest {
     front_end: Mutex<FrontEnd>,
+    profile: &'static VmmProfile,
     config: ConfigSpace,
     features: Features,
     ram: Arc<GuestRam>,
     bar: Arc<MmapRegion>,
+    donations: Donations,
     control: ControlQueue<EventFds>,
     events: EventQueue<EventFds>,
 }
@@ -112,10 +114,12 @@ impl FakeGuest {
         front_end.start(&ram, &control, &events)?;
         Ok(Arc::new(Self {
             front_end: Mutex::new(front_end),
+            profile: options.profile,
             config,
             features,
             ram,
             bar,
+            donations: Donations::default(),
             control,
             events,
         }))
@@ -134,6 +138,7 @@ impl FakeGuest {
     pub fn reset(&self) -> Result<(), FakeGuestError> {
         let mut front_end = self.lock();
         front_end.stop()?;
+        self.donations.clear();
         self.control.reset()?;
         self.events.reset()?;
         front_end.start(&self.ram, &self.control, &self.events)
@@ -156,8 +161,15 @@ impl Transport for FakeGuest {
     }
 
     fn bar(&self) -> Option<BarMapping> {
+        if self.profile.shared_memory_regions == 0 {
+            return None;
+        }
         let region = Arc::clone(&self.bar);
         Some(BarMapping { region, memory_type: MemoryType::WriteBack })
+    }
+
+    fn donations(&self) -> &Donations {
+        &self.donations
     }
 
     fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {
@@ -180,6 +192,10 @@ impl Guest for FakeGuest {
 
     fn memory(&self, length: u64) -> Result<DmaMemory, TransportError> {
         self.ram.take(length)
+    }
+
+    fn reached(&self) -> String {
+        format!("over vhost-user as {}", self.profile.name)
     }
 
     fn end_of_memory(&self) -> u64 {

@@ -30,3 +30,6 @@ pub const WITHOUT_SHARED_MEMORY: VmmProfile = VmmProfile {
     memory_slots: 32,
     dies_of_early_mappings: false,
 };
+
+/// All of them.
+pub const VMMS: [&VmmProfile; 2] = [&QEMU, &WITHOUT_SHARED_MEMORY];

@@ -110,7 +110,7 @@ struct Block {
 }
 
 impl SystemMemory for Block {
-    fn region(&self) -> &MmapRegion {
+    fn region(&self) -> &Arc<MmapRegion> {
         &self.ram.region
     }
 

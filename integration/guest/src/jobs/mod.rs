@@ -8,8 +8,8 @@ pub use latency::Latency;
 pub use report::Report;
 
 use anyhow::{Context, bail};
-use bellhop_guest_umd::Adapter;
 use bellhop_guest_umd::transport::Transport;
+use bellhop_guest_umd::{Adapter, PlacementPolicy};
 use bellhop_protocol::control::adapter::{EngineType, NodeMetadata};
 use bellhop_protocol::features::Features;
 use std::path::PathBuf;
@@ -24,6 +24,8 @@ pub struct RunOptions {
     pub chunk: u64,
     /// How many small submissions to time.
     pub samples: u64,
+    /// Where what driver and device share is.
+    pub placement: PlacementPolicy,
 }
 
 /// Streams a file through the GPU, then times small submissions.
@@ -33,9 +35,10 @@ pub struct RunOptions {
 /// report.
 pub fn run(transport: Arc<dyn Transport>, options: &RunOptions) -> anyhow::Result<Report> {
     let input = stream::Input::open(&options.input)?;
-    let adapter = Adapter::open(transport).context("cannot open the adapter")?;
+    let adapter =
+        Adapter::open_with(transport, options.placement).context("cannot open the adapter")?;
     if !adapter.features().contains(Features::USER_MODE_SUBMISSION) {
-        bail!("the VMM maps no BAR, so there are no doorbells to submit through");
+        bail!("user-mode submission was not negotiated, so there are no doorbells");
     }
     let nodes = Nodes::of(&adapter)?;
     let streamed = stream::run(&adapter, &nodes, input, options.chunk)?;

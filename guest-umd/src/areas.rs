@@ -1,0 +1,181 @@
+//! The areas of the BAR as the driver reaches them: each in the BAR or in memory of its own.
+//!
+//! The device gives offsets in the BAR, wherever the bytes are.
+
+use crate::error::Error;
+use crate::placement::{Placement, Placements};
+use crate::transport::{BarMapping, SystemMemory};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::bar::{Area, AreaKind, BAR_MAGIC, BarHeader};
+use bellhop_protocol::features::Version;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use vm_memory::{Bytes, MmapRegion, VolatileMemory, VolatileSlice};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// An offset that lies in no area.
+pub(crate) const OUTSIDE: Error = Error::BadBar("an offset that the device gave lies outside it");
+
+/// Memory that the device named by an offset in the BAR.
+#[derive(Clone)]
+pub(crate) struct Place {
+    region: Arc<MmapRegion>,
+    offset: usize,
+    length: usize,
+}
+
+impl Place {
+    /// Its bytes.
+    pub(crate) fn slice(&self) -> Result<VolatileSlice<'_>, Error> {
+        self.region.get_slice(self.offset, self.length).map_err(|_| OUTSIDE)
+    }
+
+    /// The word `offset` bytes into it.
+    #[inline]
+    pub(crate) fn word(&self, offset: usize) -> Result<&AtomicU64, Error> {
+        let end = offset.checked_add(size_of::<u64>());
+        if end.is_none_or(|end| end > self.length) {
+            return Err(OUTSIDE);
+        }
+        self.region.get_atomic_ref(self.offset + offset).map_err(|_| OUTSIDE)
+    }
+}
+
+/// A 64-bit word that both sides access.
+#[derive(Clone)]
+pub(crate) struct Word {
+    region: Arc<MmapRegion>,
+    offset: usize,
+}
+
+impl Word {
+    /// The word.
+    #[inline]
+    pub(crate) fn get(&self) -> Result<&AtomicU64, Error> {
+        self.region.get_atomic_ref(self.offset).map_err(|_| OUTSIDE)
+    }
+}
+
+/// An area that the driver reaches.
+struct Reachable {
+    /// Offsets in the BAR.
+    start: u64,
+    length: u64,
+    region: Arc<MmapRegion>,
+    /// Offset in the region of the first byte.
+    base: usize,
+}
+
+/// All areas that the driver reaches.
+pub(crate) struct Areas {
+    areas: Vec<Reachable>,
+    needs_store_fence: bool,
+    /// Donated memory is the device's for as long as anybody may look into it.
+    _donated: Vec<Arc<dyn SystemMemory>>,
+}
+
+impl Areas {
+    /// The areas of a header: those that were donated, and of the rest those that are in the BAR.
+    pub(crate) fn new(
+        header: &BarHeader,
+        bar: Option<&BarMapping>,
+        donated: BTreeMap<AreaKind, Arc<dyn SystemMemory>>,
+    ) -> Result<Self, Error> {
+        let mut areas = Vec::new();
+        let mut written_in_bar = false;
+        for area in named(header)? {
+            let Area { kind, offset: start, length, .. } = *area;
+            if let Some(memory) = donated.get(&kind) {
+                let length = length.min(memory.len() as u64);
+                let (region, base) = (Arc::clone(memory.region()), memory.offset());
+                areas.push(Reachable { start, length, region, base });
+            } else if let Some(bar) = bar {
+                let end = start.checked_add(length);
+                if end.is_none_or(|end| end > bar.region.size() as u64) {
+                    return Err(Error::BadBar("an area lies outside it"));
+                }
+                let region = Arc::clone(&bar.region);
+                areas.push(Reachable { start, length, region, base: start as usize });
+                written_in_bar |= kind != AreaKind::STATUS && kind != AreaKind::FENCES;
+            }
+        }
+        let weak = bar.is_some_and(|bar| bar.memory_type.needs_store_fence());
+        let donated = donated.into_values().collect();
+        Ok(Self { areas, needs_store_fence: weak && written_in_bar, _donated: donated })
+    }
+
+    /// Whether what the driver writes may be in memory whose stores are gathered, so that a full
+    /// fence must stand between work and what announces it.
+    pub(crate) fn needs_store_fence(&self) -> bool {
+        self.needs_store_fence
+    }
+
+    /// Bytes at an offset.
+    pub(crate) fn place(&self, offset: u64, length: u64) -> Result<Place, Error> {
+        let end = offset.checked_add(length).ok_or(OUTSIDE)?;
+        let holds = |area: &&Reachable| area.start <= offset && end <= area.start + area.length;
+        let area = self.areas.iter().find(holds).ok_or(OUTSIDE)?;
+        let offset = area.base + (offset - area.start) as usize;
+        let place = Place { region: Arc::clone(&area.region), offset, length: length as usize };
+        place.slice()?;
+        Ok(place)
+    }
+
+    /// The word at an offset.
+    pub(crate) fn word(&self, offset: u64) -> Result<Word, Error> {
+        let Place { region, offset, .. } = self.place(offset, size_of::<u64>() as u64)?;
+        let word = Word { region, offset };
+        word.get()?;
+        Ok(word)
+    }
+}
+
+/// The areas that a header names, once it is a header.
+fn named(header: &BarHeader) -> Result<&[Area], Error> {
+    if header.magic != BAR_MAGIC {
+        return Err(Error::BadBar("it does not begin with the magic"));
+    }
+    if !Version::CURRENT.is_compatible_with(header.version) {
+        return Err(Error::Version { device: header.version, driver: Version::CURRENT });
+    }
+    let areas = header.areas.get(..header.area_count as usize);
+    let areas = areas.ok_or(Error::BadBar("its header names more areas than it can"))?;
+    for area in areas {
+        if !area.offset.is_multiple_of(PAGE_SIZE) || area.offset.checked_add(area.length).is_none()
+        {
+            return Err(Error::BadBar("an area lies outside it"));
+        }
+    }
+    Ok(areas)
+}
+
+/// The header page of a BAR.
+pub(crate) fn read_header(bar: &BarMapping) -> Result<BarHeader, Error> {
+    let mut header = BarHeader::new_zeroed();
+    bar.region
+        .as_volatile_slice()
+        .read_slice(header.as_mut_bytes(), 0)
+        .map_err(|_| Error::BadBar("it is smaller than its header"))?;
+    named(&header)?;
+    Ok(header)
+}
+
+/// An area of a header.
+pub(crate) fn area_of(header: &BarHeader, kind: AreaKind) -> Result<&Area, Error> {
+    let found = named(header)?.iter().find(|area| area.kind == kind);
+    found.ok_or(Error::BadBar("an area is missing from it"))
+}
+
+/// The kinds of area that are to be in guest memory.
+pub(crate) fn to_donate(placements: Placements) -> impl Iterator<Item = AreaKind> {
+    [
+        (AreaKind::DOORBELLS, placements.doorbells),
+        (AreaKind::PROGRESS, placements.doorbells),
+        (AreaKind::STATUS, placements.fences),
+        (AreaKind::FENCES, placements.fences),
+        (AreaKind::LOCAL_MEMORY, placements.local_memory),
+    ]
+    .into_iter()
+    .filter_map(|(kind, placement)| (placement == Placement::GuestMemory).then_some(kind))
+}

@@ -1,0 +1,35 @@
+//! What a driver has given to the device until the next reset.
+
+use super::SystemMemory;
+use bellhop_protocol::bar::AreaKind;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The memory of donated areas. It belongs to the transport, because only a reset of the device
+/// ends a donation.
+#[derive(Default)]
+pub struct Donations(Mutex<BTreeMap<AreaKind, Arc<dyn SystemMemory>>>);
+
+impl Donations {
+    /// No code panics while it holds the lock, so what a poisoned one guards is whole.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<AreaKind, Arc<dyn SystemMemory>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device was reset: the memory is the guest's again.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
+    pub(crate) fn contains(&self, kind: AreaKind) -> bool {
+        self.lock().contains_key(&kind)
+    }
+
+    pub(crate) fn insert(&self, kind: AreaKind, memory: Arc<dyn SystemMemory>) {
+        self.lock().insert(kind, memory);
+    }
+
+    pub(crate) fn all(&self) -> BTreeMap<AreaKind, Arc<dyn SystemMemory>> {
+        self.lock().clone()
+    }
+}

@@ -1,0 +1,192 @@
+//! What a device offers to this guest, and what accesses to it cost.
+
+use crate::guest::Guest;
+use anyhow::Context;
+use bellhop_guest_umd::transport::Transport;
+use bellhop_guest_umd::{AccessCost, Adapter, Costs, PlacementPolicy, Placements};
+use bellhop_protocol::control::adapter::NODE_USER_MODE_SUBMISSION_SUPPORTED;
+use bellhop_protocol::control::allocation::AllocationKind;
+use serde::Serialize;
+use std::fmt;
+use std::sync::Arc;
+
+/// A device as this guest sees it.
+#[derive(Debug, Serialize)]
+pub struct Description {
+    /// How the guest reaches it.
+    pub reached: String,
+    /// Version of the protocol.
+    pub version: String,
+    /// The features that are on.
+    pub features: String,
+    /// Its nodes.
+    pub nodes: Vec<Node>,
+    /// Doorbells that this guest can have.
+    pub doorbells: u32,
+    /// Fences that this guest can have.
+    pub fences: u32,
+    /// Physical doorbells, which all guests share.
+    pub physical_doorbells: u32,
+    /// Bytes of the BAR; 0 where the VMM has none.
+    pub bar_size: u64,
+    /// How the processor treats the BAR at worst.
+    pub bar_memory_type: Option<String>,
+    /// Bytes of local memory.
+    pub local_memory: u64,
+    /// What accesses cost, in nanoseconds.
+    pub costs: Option<AreaCosts>,
+    /// Where things are.
+    pub placement: Placement,
+}
+
+/// A node.
+#[derive(Debug, Serialize)]
+pub struct Node {
+    /// What its engines are made for.
+    pub engine_type: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it takes user-mode submission.
+    pub user_mode_submission: bool,
+}
+
+/// Nanoseconds of an access.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Cost {
+    /// A load.
+    pub load: f64,
+    /// A store and a full fence.
+    pub store: f64,
+}
+
+/// What accesses cost where.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct AreaCosts {
+    /// To the BAR.
+    pub bar: Cost,
+    /// To the guest's own memory.
+    pub guest_memory: Cost,
+}
+
+/// Where things are, and why.
+#[derive(Debug, Serialize)]
+pub struct Placement {
+    /// Doorbells and last-queued values.
+    pub doorbells: String,
+    /// Doorbell statuses and fence values.
+    pub fences: String,
+    /// Local memory.
+    pub local_memory: String,
+    /// Rings and command buffers.
+    pub rings: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Asks the device.
+///
+/// # Errors
+/// When it cannot be opened or asked.
+pub fn probe(guest: Arc<dyn Guest>, policy: PlacementPolicy) -> anyhow::Result<Description> {
+    let transport: Arc<dyn Transport> = Arc::clone(&guest) as _;
+    let adapter = Adapter::open_with(transport, policy).context("cannot open the adapter")?;
+    let config = guest.config();
+    let nodes = adapter.nodes().context("cannot ask what nodes there are")?;
+    let caps = adapter.user_mode_submission_caps().context("cannot ask for the doorbells")?;
+    let bar = guest.bar();
+    let cost = |AccessCost { load, store }| Cost { load, store };
+    let costs = adapter.costs();
+    Ok(Description {
+        reached: guest.reached(),
+        version: config.version.to_string(),
+        features: adapter.features().to_string(),
+        nodes: nodes
+            .iter()
+            .map(|node| Node {
+                engine_type: node.engine_type.to_string(),
+                name: String::from_utf8_lossy(&node.friendly_name)
+                    .trim_end_matches('\0')
+                    .to_owned(),
+                user_mode_submission: node.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED != 0,
+            })
+            .collect(),
+        doorbells: config.doorbell_count,
+        fences: config.fence_count,
+        physical_doorbells: caps.physical_doorbells,
+        bar_size: bar.as_ref().map_or(0, |_| config.bar_size),
+        bar_memory_type: bar.as_ref().map(|bar| bar.memory_type.to_string()),
+        local_memory: adapter.local_memory(),
+        costs: costs.map(|costs| AreaCosts {
+            bar: cost(costs.bar),
+            guest_memory: cost(costs.guest_memory),
+        }),
+        placement: placement(adapter.placements(), policy, costs, bar.is_some()),
+    })
+}
+
+fn placement(
+    placements: Placements,
+    policy: PlacementPolicy,
+    costs: Option<Costs>,
+    has_bar: bool,
+) -> Placement {
+    let rings = match placements.rings {
+        AllocationKind::SYSTEM => "guest memory".into(),
+        _ => placements.local_memory.to_string(),
+    };
+    let reason = match (policy, costs) {
+        _ if !has_bar => "the VMM maps no BAR",
+        (PlacementPolicy::Fixed(_), _) => "it was asked for",
+        (PlacementPolicy::Measured, Some(costs)) if costs.is_bar_slow() => {
+            "accesses to the BAR are much slower than to memory"
+        }
+        (PlacementPolicy::Measured, Some(_)) => "accesses to the BAR are as fast as to memory",
+        (PlacementPolicy::Measured, None) => "the device takes no memory of the guest's for it",
+    };
+    Placement {
+        doorbells: placements.doorbells.to_string(),
+        fences: placements.fences.to_string(),
+        local_memory: placements.local_memory.to_string(),
+        rings,
+        reason: reason.into(),
+    }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Bellhop GPU, protocol {}, {}", self.version, self.reached)?;
+        writeln!(f, "  features        {}", self.features)?;
+        for node in &self.nodes {
+            let how = if node.user_mode_submission { "doorbells" } else { "control queue only" };
+            writeln!(f, "  node            {:<10} {:<8} {how}", node.name, node.engine_type)?;
+        }
+        writeln!(
+            f,
+            "  doorbells       {}, over {} physical ones that all guests share",
+            self.doorbells, self.physical_doorbells
+        )?;
+        writeln!(f, "  fences          {}", self.fences)?;
+        match &self.bar_memory_type {
+            Some(memory_type) => {
+                writeln!(f, "  BAR             {} MiB, {memory_type}", self.bar_size >> 20)?;
+            }
+            None => writeln!(f, "  BAR             none")?,
+        }
+        writeln!(f, "  local memory    {} MiB", self.local_memory >> 20)?;
+        if let Some(AreaCosts { bar, guest_memory }) = self.costs {
+            writeln!(f, "  access, ns             load  store and fence")?;
+            writeln!(f, "    BAR          {:>10.1} {:>16.1}", bar.load, bar.store)?;
+            writeln!(
+                f,
+                "    guest memory {:>10.1} {:>16.1}",
+                guest_memory.load, guest_memory.store
+            )?;
+        }
+        let Placement { doorbells, fences, local_memory, rings, reason } = &self.placement;
+        writeln!(f, "  placement       {reason}:")?;
+        writeln!(f, "    doorbells     {doorbells}")?;
+        writeln!(f, "    fences        {fences}")?;
+        writeln!(f, "    rings         {rings}")?;
+        writeln!(f, "    local memory  {local_memory}")
+    }
+}
