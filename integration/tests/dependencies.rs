@@ -11,6 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bellhop-guest-umd", &["bellhop-protocol"]),
     ("bellhop-guest", &["bellhop-guest-umd", "bellhop-protocol"]),
     ("bellhop-integration", &["bellhop-device", "bellhop-guest"]),
+    ("bellhop-package", &["bellhop-device", "bellhop-guest", "bellhop-integration"]),
     ("bellhop-xtask", &[]),
 ];
 

@@ -1,31 +1,29 @@
 //! The command line of `bellhopd`.
 
-use super::config::Config;
-use super::socket::{self, Endpoint};
-use super::{capabilities, daemon};
-use anyhow::Context;
-use clap::{ArgGroup, Parser};
+use super::config::{Config, ConfigError};
+use super::socket::{self, Inherited};
+use super::{capabilities, daemon, log, manager};
+use anyhow::bail;
+use clap::{CommandFactory, Parser};
 use rustix::fd::RawFd;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
 
 /// Serves virtual GPUs to VMs and containers over vhost-user.
 ///
 /// Each socket serves one guest at a time and the next one when that has gone; name several for
 /// several guests at once. The daemon stays in the foreground, logs to standard error and ends at
-/// SIGTERM or SIGINT.
+/// SIGTERM or SIGINT. From a systemd socket unit it takes the sockets over (LISTEN_FDS), and it
+/// tells systemd when it is ready (NOTIFY_SOCKET). It exits with 78 when the configuration cannot
+/// be used.
 #[derive(Debug, Parser)]
 #[command(
     name = "bellhopd",
     version,
-    group(ArgGroup::new("endpoint").required(true).multiple(true)
-        .args(["socket_path", "fd", "print_capabilities"])),
     after_help = "\
 Examples:
   bellhopd --socket-path /run/bellhop/vm0.sock
-  bellhopd --socket-path a.sock --socket-path b.sock --config /etc/bellhop/bellhopd.toml
+  bellhopd --socket-path a.sock --socket-path b.sock --config /etc/bellhop/bellhop.toml
 
 With QEMU 11 or newer, and guest memory that is shared:
   qemu-system-x86_64 -M q35 -m 2G \\
@@ -62,6 +60,16 @@ pub struct Arguments {
     print_capabilities: bool,
 }
 
+/// The exit status for a configuration that cannot be used (`EX_CONFIG` of `sysexits.h`), so that
+/// a service manager knows that it need not try again.
+const CONFIGURATION_FAULT: u8 = 78;
+
+/// The command line, for man pages and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
 /// Runs `bellhopd` with these arguments, the program's name first. Errors go to standard error,
 /// a line each.
 #[must_use]
@@ -78,7 +86,10 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bellhopd: {error:#}");
-            ExitCode::FAILURE
+            match error.is::<ConfigError>() {
+                true => ExitCode::from(CONFIGURATION_FAULT),
+                false => ExitCode::FAILURE,
+            }
         }
     }
 }
@@ -92,49 +103,38 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
-    start_log(&config)?;
-    let mut endpoints = Vec::new();
+    log::start(&config.log)?;
+    let mut inherited = manager::sockets()?;
+    let named = arguments.fd.iter().map(|&fd| Inherited { fd, origin: "--fd".into() });
+    inherited.extend(named);
+    let mut endpoints = socket::inherit(inherited)?;
     for path in &arguments.socket_path {
         endpoints.push(socket::listen(path)?);
     }
-    for &fd in &arguments.fd {
-        endpoints.push(Endpoint::inherit(fd)?);
+    if endpoints.is_empty() {
+        bail!("there is no socket to serve; name one with --socket-path, see --help");
     }
     daemon::run(&config, endpoints)
-}
-
-fn start_log(config: &Config) -> anyhow::Result<()> {
-    let filter = std::env::var("BELLHOP_LOG").unwrap_or_else(|_| config.log.filter.clone());
-    let filter = EnvFilter::try_new(&filter)
-        .with_context(|| format!("log filter {filter:?} cannot be read; try \"info\""))?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .try_init()
-        .map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Arguments::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
-    fn an_endpoint_is_required() {
-        assert!(Arguments::try_parse_from(["bellhopd"]).is_err());
+    fn a_standard_stream_is_no_endpoint() {
         assert!(Arguments::try_parse_from(["bellhopd", "--fd", "2"]).is_err());
         assert!(Arguments::try_parse_from(["bellhopd", "--fd", "3"]).is_ok());
     }
 
     #[test]
     fn the_help_shows_the_default_configuration() {
-        let help = Arguments::command().render_long_help().to_string();
+        let help = command().render_long_help().to_string();
         let start = help.find("  [adapter]").unwrap();
         let shown: Config = toml::from_str(&help[start..]).unwrap();
         assert_eq!(shown, Config::default());

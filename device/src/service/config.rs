@@ -81,7 +81,7 @@ pub struct GuestConfig {
     pub local_memory_mib: u64,
 }
 
-/// The log, which goes to standard error.
+/// The log, which goes to the journal or to standard error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogConfig {
@@ -200,5 +200,31 @@ mod tests {
     fn a_missing_file_says_how_to_name_one() {
         let error = Config::load(Path::new("/nonexistent/bellhopd.toml")).unwrap_err();
         assert!(error.to_string().contains("--config"));
+    }
+
+    const INSTALLED: &str = include_str!("../../dist/bellhop.toml");
+
+    #[test]
+    fn the_installed_file_changes_nothing() {
+        assert_eq!(load(INSTALLED).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn the_installed_file_shows_every_key_with_its_default() {
+        // A comment has a space after the `#`, a default has none.
+        let shown = INSTALLED.replace("\n#", "\n").replace("\n ", "\n# ");
+        let shown: toml::Table = toml::from_str(&shown).unwrap();
+        assert_eq!(shown, toml::Table::try_from(Config::default()).unwrap());
+    }
+
+    #[test]
+    fn the_reference_shows_every_key_with_its_default() {
+        let reference = include_str!("../../../docs/service.md");
+        for (section, keys) in toml::Table::try_from(Config::default()).unwrap() {
+            for (key, default) in keys.as_table().unwrap() {
+                let row = format!("| `{section}.{key}` | `{default}` |");
+                assert!(reference.contains(&row), "docs/service.md lacks {row}");
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The daemon's life: engines, control plane, one server for each socket, and their end.
 
 use super::config::Config;
+use super::manager;
 use super::readable::Readable;
 use super::socket::Endpoint;
 use crate::gpu::Gpu;
@@ -50,6 +51,7 @@ async fn serve(config: &Config, gpu: Arc<Gpu>, endpoints: Vec<Endpoint>) -> anyh
         servers.spawn(server.run(stopped.clone()));
     }
     info!(sockets = servers.len(), "ready");
+    manager::ready(servers.len());
     let result = loop {
         tokio::select! {
             _ = terminate.recv() => break Ok(()),
@@ -63,6 +65,7 @@ async fn serve(config: &Config, gpu: Arc<Gpu>, endpoints: Vec<Endpoint>) -> anyh
         }
     };
     info!("stopping");
+    manager::stopping();
     // Every server has a receiver of its own; there is none only when all have ended.
     let _ = stop.send(true);
     while servers.join_next().await.is_some() {}

@@ -4,6 +4,8 @@ pub mod capabilities;
 pub mod cli;
 pub mod config;
 mod daemon;
+mod log;
+mod manager;
 mod readable;
 mod relay;
 mod socket;

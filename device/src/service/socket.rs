@@ -4,6 +4,7 @@ use super::relay;
 use anyhow::{Context, bail};
 use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::net::{AddressFamily, sockopt};
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -24,6 +25,28 @@ impl Drop for Endpoint {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// A descriptor that this process was started with.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Inherited {
+    pub(super) fd: RawFd,
+    /// Who says so, for error messages.
+    pub(super) origin: String,
+}
+
+/// Takes inherited sockets over, each once however often it was named.
+pub(super) fn inherit(sockets: Vec<Inherited>) -> anyhow::Result<Vec<Endpoint>> {
+    let mut taken = HashSet::new();
+    sockets
+        .into_iter()
+        .filter(|socket| taken.insert(socket.fd))
+        .map(|socket| {
+            Endpoint::inherit(socket.fd).with_context(|| {
+                format!("cannot serve descriptor {} of {}", socket.fd, socket.origin)
+            })
+        })
+        .collect()
 }
 
 /// Listens at `path`, taking the place of a socket that nobody serves any more.
@@ -67,31 +90,31 @@ fn remove_stale(path: &Path) -> anyhow::Result<()> {
 }
 
 impl Endpoint {
-    /// Takes an inherited socket over.
-    pub(super) fn inherit(fd: RawFd) -> anyhow::Result<Self> {
+    /// Takes one over that nobody else has.
+    fn inherit(fd: RawFd) -> anyhow::Result<Self> {
         // SAFETY: the borrow ends within this function, and only asks the kernel about the
         // number: a descriptor that is not open, or no socket, is an error.
         #[expect(unsafe_code, reason = "an inherited descriptor is just a number")]
         let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
         let advice = "pass a Unix stream socket, listening or connected";
         let family = sockopt::socket_domain(borrowed)
-            .with_context(|| format!("descriptor {fd} of --fd is no open socket; {advice}"))?;
+            .with_context(|| format!("it is no open socket; {advice}"))?;
         if family != AddressFamily::UNIX {
-            bail!("descriptor {fd} of --fd is no Unix socket; {advice}");
+            bail!("it is no Unix socket; {advice}");
         }
-        let listening = sockopt::socket_acceptconn(borrowed)
-            .with_context(|| format!("cannot tell what descriptor {fd} of --fd is"))?;
+        let listening =
+            sockopt::socket_acceptconn(borrowed).context("cannot tell whether it listens")?;
         // SAFETY: the descriptor is open, as was just checked, was inherited for this process to
-        // use by whoever wrote `--fd`, and nothing else here knows its number: all descriptors
-        // that this process opens are close-on-exec, and it has none from before `main` but the
-        // standard three, which the command line refuses.
+        // use by whoever named it, and nothing else here knows its number: the caller takes each
+        // once, all descriptors that this process opens are close-on-exec, and it has none from
+        // before `main` but the standard three, which cannot be named.
         #[expect(unsafe_code, reason = "an inherited descriptor is just a number")]
         let owned = unsafe { OwnedFd::from_raw_fd(fd) };
         if listening {
             return Ok(Self { listener: owned.into(), single: false, path: None });
         }
-        let listener = relay::listener_for(owned.into())
-            .with_context(|| format!("cannot serve the connected descriptor {fd} of --fd"))?;
+        let listener =
+            relay::listener_for(owned.into()).context("it is connected, and cannot be relayed")?;
         Ok(Self { listener, single: true, path: None })
     }
 }
@@ -99,6 +122,7 @@ impl Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fd::{AsRawFd, IntoRawFd};
 
     #[test]
     fn an_abandoned_socket_is_replaced_and_a_served_one_is_not() {
@@ -130,8 +154,17 @@ mod tests {
     #[test]
     fn a_descriptor_that_is_no_socket_is_refused() {
         let file = tempfile::tempfile().unwrap();
-        use rustix::fd::AsRawFd;
-        let error = Endpoint::inherit(file.as_raw_fd()).err().unwrap();
-        assert!(error.to_string().contains("--fd"));
+        let socket = Inherited { fd: file.as_raw_fd(), origin: "--fd".into() };
+        let error = format!("{:#}", inherit(vec![socket]).err().unwrap());
+        assert!(error.contains("--fd") && error.contains("no open socket"), "{error}");
+    }
+
+    #[test]
+    fn a_socket_that_is_named_twice_is_taken_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(directory.path().join("gpu.sock")).unwrap();
+        let fd = listener.into_raw_fd();
+        let named = ["--fd", "LISTEN_FDS"].map(|origin| Inherited { fd, origin: origin.into() });
+        assert_eq!(inherit(named.into()).unwrap().len(), 1);
     }
 }

@@ -1,8 +1,12 @@
 //! Commands for people who work on Bellhop: `cargo xtask COMMAND`.
 
+mod command;
+mod dist;
 mod mutants;
+mod packages;
 mod schema;
 mod steps;
+mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,9 +21,11 @@ Commands:
            and that these notice every ordering that is weakened
   mutants  the last of these alone, with a table
   check    formatting, lints and documentation, with warnings as errors
+  dist     what people install: an archive and a Debian package, in target/dist
   help     this text
 
-They need nothing but a Rust toolchain; cargo fetches and builds what else they use.";
+They need a Rust toolchain; cargo fetches and builds what else they use. `test` and `dist` can do
+more with some Debian packages: root has them installed, others are told which.";
 
 fn main() -> ExitCode {
     let command = std::env::args().nth(1);
@@ -27,6 +33,7 @@ fn main() -> ExitCode {
         Some("test") => steps::run(&steps::TEST),
         Some("mutants") => mutants::run(),
         Some("check") => steps::run(&steps::CHECK),
+        Some("dist") => steps::run(&steps::DIST),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             Ok(())

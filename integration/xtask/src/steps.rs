@@ -1,7 +1,7 @@
 //! The commands that are a row of steps.
 
-use crate::{mutants, root};
-use std::process::Command;
+use crate::command::{self, cargo};
+use crate::{dist, mutants, packages};
 use std::time::Instant;
 
 /// One thing that must pass.
@@ -15,11 +15,12 @@ enum Action {
         arguments: &'static [&'static str],
         environment: &'static [(&'static str, &'static str)],
     },
-    Mutants,
+    Call(fn() -> Result<(), String>),
 }
 
 /// `cargo xtask test`.
-pub const TEST: [Step; 3] = [
+pub const TEST: [Step; 4] = [
+    Step { what: "programs that tests use", action: Action::Call(packages::install) },
     Step {
         what: "unit, property and whole-system tests",
         action: Action::Cargo { arguments: &["test", "--workspace", "--locked"], environment: &[] },
@@ -43,7 +44,7 @@ pub const TEST: [Step; 3] = [
             environment: &[("RUSTFLAGS", "--cfg loom")],
         },
     },
-    Step { what: "mutants of the orderings", action: Action::Mutants },
+    Step { what: "mutants of the orderings", action: Action::Call(mutants::run) },
 ];
 
 /// `cargo xtask check`.
@@ -76,6 +77,15 @@ pub const CHECK: [Step; 3] = [
     },
 ];
 
+/// `cargo xtask dist`.
+pub const DIST: [Step; 5] = [
+    Step { what: "programs that packaging uses", action: Action::Call(packages::install) },
+    Step { what: "programs", action: Action::Call(dist::programs) },
+    Step { what: "tree of files", action: Action::Call(dist::lay_out) },
+    Step { what: "archive", action: Action::Call(dist::archive) },
+    Step { what: "Debian package", action: Action::Call(dist::debian_package) },
+];
+
 /// Runs the steps until one fails.
 pub fn run(steps: &[Step]) -> Result<(), String> {
     for (number, step) in steps.iter().enumerate() {
@@ -89,19 +99,11 @@ pub fn run(steps: &[Step]) -> Result<(), String> {
 
 impl Step {
     fn run(&self) -> Result<(), String> {
-        let (arguments, environment) = match self.action {
-            Action::Cargo { arguments, environment } => (arguments, environment),
-            Action::Mutants => return mutants::run(),
-        };
-        let status = Command::new(env!("CARGO"))
-            .args(arguments)
-            .envs(environment.iter().copied())
-            .current_dir(root())
-            .status()
-            .map_err(|error| format!("cannot run cargo: {error}"))?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(format!("cargo {} failed", arguments.join(" "))),
+        match self.action {
+            Action::Cargo { arguments, environment } => {
+                command::run(cargo(arguments).envs(environment.iter().copied()))
+            }
+            Action::Call(function) => function(),
         }
     }
 }

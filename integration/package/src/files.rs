@@ -1,0 +1,80 @@
+//! Programs, and files that are in the repository.
+
+use crate::folder;
+use anyhow::{Context, anyhow};
+use bellhop_integration::guest_binary;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// Files of the repository, and the folders where a package has them.
+const FILES: [(&str, &str); 5] = [
+    ("device/dist/bellhop.toml", "etc/bellhop"),
+    ("device/dist/bellhopd.service", "usr/lib/systemd/system"),
+    ("device/dist/bellhopd.socket", "usr/lib/systemd/system"),
+    ("device/dist/sysusers.d/bellhop.conf", "usr/lib/sysusers.d"),
+    ("README.md", "usr/share/doc/bellhop"),
+];
+
+/// Copies what people read and what systemd does.
+pub fn write(tree: &Path) -> anyhow::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (source, place) in FILES {
+        copy(&root.join(source), tree, place, 0o644)?;
+    }
+    // The documents refer to each other and are referred to from beside their folder.
+    for document in documents(&root.join("docs"))? {
+        copy(&document, tree, "usr/share/doc/bellhop/docs", 0o644)?;
+    }
+    Ok(())
+}
+
+fn documents(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    fs::read_dir(folder)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+        .with_context(|| format!("cannot list {}", folder.display()))
+}
+
+/// Copies the programs of the host from the folder where cargo put them, and builds and copies
+/// the static one for guests.
+pub fn write_programs(built: &Path, tree: &Path) -> anyhow::Result<()> {
+    for program in ["bellhop", "bellhopd"] {
+        copy(&built.join(program), tree, "usr/bin", 0o755)?;
+    }
+    // Where `bellhop` looks for it. It is also a command of its own, in a container.
+    copy(&guest_binary::find(None)?, tree, "usr/lib/bellhop", 0o755)?;
+    let link = tree.join("usr/bin/bellhop-guest");
+    symlink("../lib/bellhop/bellhop-guest", &link)
+        .with_context(|| format!("cannot make the link {}; remove the folder", link.display()))
+}
+
+fn copy(source: &Path, tree: &Path, place: &str, mode: u32) -> anyhow::Result<()> {
+    let name = source.file_name().ok_or_else(|| anyhow!("{} is no file", source.display()))?;
+    let target = folder(tree, place)?.join(name);
+    fs::copy(source, &target)
+        .and_then(|_| fs::set_permissions(&target, Permissions::from_mode(mode)))
+        .with_context(|| format!("cannot copy {} to {}", source.display(), target.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_service_finds_its_program_and_its_configuration() {
+        let tree = tempfile::tempdir().unwrap();
+        let built = tempfile::tempdir().unwrap();
+        for program in ["bellhop", "bellhopd"] {
+            fs::write(built.path().join(program), program).unwrap();
+        }
+        write(tree.path()).unwrap();
+        write_programs(built.path(), tree.path()).unwrap();
+        let unit = tree.path().join("usr/lib/systemd/system/bellhopd.service");
+        let unit = fs::read_to_string(unit).unwrap();
+        let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+        for path in start.split(' ').filter_map(|word| word.strip_prefix('/')) {
+            assert!(tree.path().join(path).is_file(), "the service names /{path}");
+        }
+        assert!(tree.path().join("usr/bin/bellhop-guest").is_file());
+    }
+}

@@ -1,0 +1,132 @@
+//! Lays out what a package of Bellhop contains, as a tree that stands for the root of the file
+//! system. Man pages and shell completions are made from the command lines themselves.
+
+mod completions;
+mod files;
+mod man;
+
+use anyhow::Context;
+use clap::{Command, Parser};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Lays out what a package of Bellhop contains.
+#[derive(Debug, Parser)]
+#[command(name = "bellhop-package", version)]
+struct Arguments {
+    /// The folder that stands for the root of the file system
+    tree: PathBuf,
+    /// Where the built programs are
+    #[arg(long, value_name = "FOLDER")]
+    programs: PathBuf,
+}
+
+/// A program of the package.
+struct Program {
+    command: Command,
+    /// The section of the manual that it belongs to.
+    section: &'static str,
+}
+
+fn programs() -> [Program; 3] {
+    [
+        Program { command: bellhop_device::service::cli::command(), section: "8" },
+        Program { command: bellhop_integration::cli::command(), section: "1" },
+        Program { command: bellhop_guest::cli::command(), section: "1" },
+    ]
+}
+
+fn main() -> ExitCode {
+    match write(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bellhop-package: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn write(Arguments { tree, programs }: &Arguments) -> anyhow::Result<()> {
+    files::write(tree)?;
+    files::write_programs(programs, tree)?;
+    write_pages(tree)
+}
+
+/// Writes the man pages and completions.
+fn write_pages(tree: &Path) -> anyhow::Result<()> {
+    for program in programs() {
+        man::write(&program, tree)?;
+        completions::write(&program.command, tree)?;
+    }
+    Ok(())
+}
+
+/// Makes a folder of the tree.
+fn folder(tree: &Path, path: &str) -> anyhow::Result<PathBuf> {
+    let folder = tree.join(path);
+    std::fs::create_dir_all(&folder).with_context(|| {
+        format!("cannot make {}; name a folder that you may write", folder.display())
+    })?;
+    Ok(folder)
+}
+
+/// A command's visible subcommands.
+fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_and_subcommand_has_a_man_page() {
+        let tree = tempfile::tempdir().unwrap();
+        write_pages(tree.path()).unwrap();
+        let page = |name: &str, section: &str| {
+            let path = format!("usr/share/man/man{section}/{name}.{section}");
+            std::fs::read_to_string(tree.path().join(&path)).expect(&path)
+        };
+        for Program { command, section } in programs() {
+            let name = command.get_name();
+            let text = page(name, section);
+            for subcommand in subcommands(&command) {
+                let full = format!("{name}-{}", subcommand.get_name());
+                assert!(text.contains(&full.replace('-', "\\-")), "{name} lacks {full}");
+                assert!(!page(&full, section).is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn every_shell_completes_every_subcommand_and_option() {
+        let tree = tempfile::tempdir().unwrap();
+        write_pages(tree.path()).unwrap();
+        for Program { command, .. } in programs() {
+            let name = command.get_name();
+            for path in completions::PLACES.map(|place| place.path(name)) {
+                let text = std::fs::read_to_string(tree.path().join(&path)).expect(&path);
+                for subcommand in subcommands(&command) {
+                    assert!(text.contains(subcommand.get_name()), "{path}: {subcommand}");
+                }
+                let options = command.get_arguments().filter(|option| !option.is_hide_set());
+                for long in options.filter_map(|option| option.get_long()) {
+                    assert!(text.contains(long), "{path} lacks --{long}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_from_people_is_not_offered_to_them() {
+        let tree = tempfile::tempdir().unwrap();
+        write_pages(tree.path()).unwrap();
+        assert!(!tree.path().join("usr/share/man/man1/bellhop-daemon.1").exists());
+        for place in completions::PLACES {
+            let text = std::fs::read_to_string(tree.path().join(place.path("bellhop"))).unwrap();
+            for hidden in ["daemon", "bellhop-guest"] {
+                assert!(!text.contains(hidden), "{} offers {hidden}", place.path("bellhop"));
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Running other programs.
+
+use crate::root;
+use std::process::Command;
+
+/// The cargo that runs this, at the workspace's root.
+pub fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs a program that must succeed.
+///
+/// # Errors
+/// When it cannot be started, or fails; it has said why itself then.
+pub fn run(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| not_started(command, &error))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("this failed ({status}): {}", line(command))),
+    }
+}
+
+/// Runs a program for what it prints.
+///
+/// # Errors
+/// When it cannot be started, or fails.
+pub fn output(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| not_started(command, &error))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("this failed ({}): {}", said.trim(), line(command)));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("no text from {}", line(command)))
+}
+
+/// Whether a program can be found.
+pub fn exists(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn not_started(command: &Command, error: &std::io::Error) -> String {
+    let program = command.get_program().to_string_lossy();
+    format!("cannot start {program}: {error}; install it, or put it into PATH")
+}
+
+fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_fails_is_named_with_its_arguments() {
+        let error = run(Command::new("sh").args(["-c", "exit 3"])).unwrap_err();
+        assert!(error.contains("sh -c exit 3") && error.contains('3'), "{error}");
+        let error = output(Command::new("sh").args(["-c", "echo why >&2; false"])).unwrap_err();
+        assert!(error.contains("why"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_to_be_installed() {
+        assert!(exists("sh") && !exists("no-such-program"));
+        let error = run(&mut Command::new("no-such-program")).unwrap_err();
+        assert!(error.contains("no-such-program") && error.contains("install"), "{error}");
+    }
+}
