@@ -78,6 +78,19 @@ fn submit(queue: &mut UserModeQueue, commands: &mut CommandBuffer) {
 }
 
 #[test]
+fn a_daemon_may_keep_its_bar_to_itself() {
+    let daemon = Daemon::start_with(1, "[guest]\nbar = false\n");
+    let guest = support::guest(&daemon, 0);
+    assert!(guest.bar().is_none());
+    let adapter = Adapter::open(guest).unwrap();
+    assert_eq!(adapter.placements(), Placements::GUEST_MEMORY);
+    let device = adapter.create_device().unwrap();
+    let context = device.create_context(0).unwrap();
+    let mut queue = context.create_user_mode_queue(4096).unwrap();
+    submit(&mut queue, &mut CommandBuffer::new(&device, 64).unwrap());
+}
+
+#[test]
 fn a_queue_may_have_its_ring_in_memory_of_either_kind() {
     let daemon = Daemon::start(1);
     let guest = support::guest(&daemon, 0);

@@ -79,6 +79,9 @@ pub struct GuestConfig {
     pub fences: u32,
     /// CPU-visible local memory in MiB, 1 to 65,536.
     pub local_memory_mib: u64,
+    /// Whether a guest gets a BAR where its VMM can map one. Without it everything that guest and
+    /// device share is in the guest's own memory.
+    pub bar: bool,
 }
 
 /// The log, which goes to the journal or to standard error.
@@ -98,7 +101,7 @@ impl Default for AdapterConfig {
 
 impl Default for GuestConfig {
     fn default() -> Self {
-        Self { doorbells: 1024, fences: 4096, local_memory_mib: 64 }
+        Self { doorbells: 1024, fences: 4096, local_memory_mib: 64, bar: true }
     }
 }
 

@@ -38,6 +38,8 @@ pub struct Host {
     pub kernel: KernelHandle,
     /// What every guest's BAR looks like.
     pub bar: BarLayout,
+    /// Whether VMMs are asked to map it.
+    pub maps_bar: bool,
 }
 
 /// One guest's back end. It serves one connection.
@@ -131,7 +133,8 @@ impl Shared {
         };
         let port = Arc::new(QueuePort::new(memory, control.clone(), events.clone()));
         state.session = Session::Mapping(guest);
-        match (state.front_end.clone(), self.host.gpu.bar_file(guest)) {
+        let front_end = state.front_end.clone().filter(|_| self.host.maps_bar);
+        match (front_end, self.host.gpu.bar_file(guest)) {
             (Some(front_end), Some(file)) => {
                 let (shared, stops) = (Arc::clone(self), state.stops);
                 let spawned = thread::Builder::new().name("bar-mapper".into()).spawn(move || {
@@ -240,12 +243,13 @@ impl VhostUserBackend for GuestBackend {
     }
 
     fn protocol_features(&self) -> VhostUserProtocolFeatures {
-        VhostUserProtocolFeatures::MQ
+        let mut features = VhostUserProtocolFeatures::MQ
             | VhostUserProtocolFeatures::CONFIG
             | VhostUserProtocolFeatures::REPLY_ACK
             | VhostUserProtocolFeatures::BACKEND_REQ
-            | VhostUserProtocolFeatures::BACKEND_SEND_FD
-            | VhostUserProtocolFeatures::SHMEM
+            | VhostUserProtocolFeatures::BACKEND_SEND_FD;
+        features.set(VhostUserProtocolFeatures::SHMEM, self.shared.host.maps_bar);
+        features
     }
 
     fn set_event_idx(&self, _enabled: bool) {}

@@ -1,11 +1,12 @@
 //! The command line of `bellhop-guest`.
 
+use crate::churn::Churn;
 use crate::conformance;
 use crate::fake_guest::{FakeGuest, GuestOptions, QEMU, VMMS};
 use crate::guest::Guest;
 use crate::jobs::{self, RunOptions};
 use crate::probe;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use bellhop_guest_umd::transport::virtio_pci::{self, Options, PciAddress, VirtioPci};
 use bellhop_guest_umd::{PlacementPolicy, Placements};
 use clap::builder::PossibleValuesParser;
@@ -42,6 +43,9 @@ struct DeviceArguments {
     /// The VM's PCI device, such as 0000:01:00.0; the first Bellhop GPU by default
     #[arg(long, value_name = "ADDRESS", conflicts_with = "socket_path")]
     pci: Option<PciAddress>,
+    /// All Bellhop GPUs of the VM, started together and used one after another
+    #[arg(long, conflicts_with_all = ["socket_path", "pci"])]
+    all_devices: bool,
     #[command(flatten)]
     place: PlaceArguments,
     /// End when the process that started this one does
@@ -91,6 +95,11 @@ enum Work {
     Probe(ProbeArguments),
     /// Do real work through doorbells: stream a file through the GPU, verify it, report
     Run(RunArguments),
+    /// Keep everything in use that a guest can have in use, until somebody ends it
+    ///
+    /// Prints "working" once it is. With --resets it instead resets the device that often in the
+    /// middle of work, each time with everything in use, and ends.
+    Churn(ChurnArguments),
     /// Check what every guest may rely on
     ///
     /// Tries one named behaviour after another over this guest's transport. Exits with 1 when one
@@ -105,6 +114,15 @@ pub struct ProbeArguments {
     /// Print the description as one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// How everything is kept in use.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+struct ChurnArguments {
+    /// Reset the device this often, and end
+    #[arg(long, value_name = "COUNT")]
+    resets: Option<u32>,
 }
 
 /// What the main job does.
@@ -165,12 +183,21 @@ fn work(cli: Cli) -> anyhow::Result<bool> {
     if let Work::Selftest(suite @ SelftestArguments { list: true, .. }) = &cli.work {
         return suite.print_list().map(|()| true);
     }
-    let guest = cli.device.guest()?;
     let placement = cli.device.place.placement.into();
-    match cli.work {
-        Work::Probe(arguments) => {
+    let mut succeeded = true;
+    // All are started before the first is used.
+    for guest in cli.device.guests()? {
+        succeeded &= work_on(guest, placement, &cli.work)?;
+    }
+    Ok(succeeded)
+}
+
+/// Does the work on one device.
+fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> anyhow::Result<bool> {
+    match work {
+        Work::Probe(ProbeArguments { json }) => {
             let description = probe::probe(guest, placement)?;
-            match arguments.json {
+            match json {
                 true => println!("{}", serde_json::to_string(&description)?),
                 false => print!("{description}"),
             }
@@ -186,25 +213,66 @@ fn work(cli: Cli) -> anyhow::Result<bool> {
         }
         Work::Selftest(SelftestArguments { filter, json, .. }) => {
             let report = conformance::run(guest, placement, filter.as_deref(), !json)?;
-            if json {
+            if *json {
                 println!("{}", serde_json::to_string(&report)?);
             }
             Ok(report.passed())
         }
+        Work::Churn(ChurnArguments { resets }) => churn(&guest, placement, *resets).map(|()| true),
     }
 }
 
+/// Rounds of work before everything counts as in use.
+const ROUNDS: usize = 3;
+
+fn churn(
+    guest: &Arc<dyn Guest>,
+    placement: PlacementPolicy,
+    resets: Option<u32>,
+) -> anyhow::Result<()> {
+    let begin = || -> anyhow::Result<Churn> {
+        let mut churn = Churn::new(guest, placement)?;
+        (0..ROUNDS).try_for_each(|_| churn.round())?;
+        Ok(churn)
+    };
+    let mut churn = begin()?;
+    for _ in 0..resets.unwrap_or(0) {
+        guest.reset()?;
+        // What it had is gone already; it is told so and does not mind.
+        drop(churn);
+        churn = begin()?;
+    }
+    println!("working");
+    while resets.is_none() {
+        churn.round()?;
+    }
+    Ok(())
+}
+
 impl DeviceArguments {
-    fn guest(&self) -> anyhow::Result<Arc<dyn Guest>> {
+    fn guests(&self) -> anyhow::Result<Vec<Arc<dyn Guest>>> {
         if self.end_with_parent {
             let signal = rustix::process::Signal::TERM;
             rustix::process::set_parent_process_death_signal(Some(signal))
                 .context("cannot follow the parent process")?;
         }
-        match &self.socket_path {
-            Some(path) => over_socket(path, &self.place.vmm),
-            None => over_pci(self.pci),
+        if let Some(path) = &self.socket_path {
+            return Ok(vec![over_socket(path, &self.place.vmm)?]);
         }
+        if let Some(address) = self.pci {
+            return Ok(vec![over_pci(address)?]);
+        }
+        let mut found = virtio_pci::discover()?;
+        if found.is_empty() {
+            bail!(
+                "this machine has no Bellhop GPU; in a container, name a bellhopd's socket with \
+                 --socket-path"
+            );
+        }
+        if !self.all_devices {
+            found.truncate(1);
+        }
+        found.into_iter().map(over_pci).collect()
     }
 }
 
@@ -216,14 +284,7 @@ fn over_socket(path: &Path, vmm: &str) -> anyhow::Result<Arc<dyn Guest>> {
     Ok(guest)
 }
 
-fn over_pci(address: Option<PciAddress>) -> anyhow::Result<Arc<dyn Guest>> {
-    let address = match address {
-        Some(address) => address,
-        None => *virtio_pci::discover()?.first().context(
-            "this machine has no Bellhop GPU; in a container, name a bellhopd's socket with \
-             --socket-path",
-        )?,
-    };
+fn over_pci(address: PciAddress) -> anyhow::Result<Arc<dyn Guest>> {
     let guest = VirtioPci::open(address, Options::default())
         .with_context(|| format!("cannot use the device at {address}"))?;
     Ok(guest)

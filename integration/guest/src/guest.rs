@@ -1,5 +1,6 @@
 //! A guest as the conformance suite needs it.
 
+use anyhow::Context as _;
 use bellhop_guest_umd::transport::virtio_pci::VirtioPci;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
 use bellhop_guest_umd::transport::{DmaMemory, Transport, TransportError};
@@ -19,6 +20,12 @@ pub trait Guest: Transport {
     /// When there is not enough.
     fn memory(&self, length: u64) -> Result<DmaMemory, TransportError>;
 
+    /// Resets the device with whatever is in use, and starts it anew.
+    ///
+    /// # Errors
+    /// When the device does not survive it.
+    fn reset(&self) -> anyhow::Result<()>;
+
     /// How the guest reaches its device, for people.
     fn reached(&self) -> String;
 
@@ -37,6 +44,10 @@ impl Guest for VirtioPci {
     fn memory(&self, length: u64) -> Result<DmaMemory, TransportError> {
         let length = usize::try_from(length).map_err(|_| TransportError::OutOfMemory(length))?;
         self.contiguous(length)
+    }
+
+    fn reset(&self) -> anyhow::Result<()> {
+        Self::reset(self).context("the device cannot be reset")
     }
 
     fn reached(&self) -> String {

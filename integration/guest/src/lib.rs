@@ -5,6 +5,7 @@
 //! driver of `bellhop-guest-umd` reaches a `bellhopd` over its socket. [`jobs`] is work that a
 //! guest does; [`conformance`] is what every guest may rely on.
 
+mod churn;
 pub mod cli;
 pub mod conformance;
 pub mod fake_guest;

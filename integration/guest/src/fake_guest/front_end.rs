@@ -32,6 +32,7 @@ pub(super) struct FrontEnd {
     virtio_features: u64,
     features: Features,
     window: Arc<Mutex<BarWindow>>,
+    has_bar: bool,
     requests: Option<RequestServer>,
 }
 
@@ -92,6 +93,7 @@ impl FrontEnd {
             virtio_features,
             features: Features::from_bits_truncate(virtio_features),
             window,
+            has_bar: bar_size > 0,
             requests,
         })
     }
@@ -108,8 +110,9 @@ impl FrontEnd {
         self.features
     }
 
-    pub(super) fn bar(&self) -> Arc<MmapRegion> {
-        lock(&self.window).region()
+    /// Where the device maps its BAR, if device and VMM both have shared memory.
+    pub(super) fn bar(&self) -> Option<Arc<MmapRegion>> {
+        self.has_bar.then(|| lock(&self.window).region())
     }
 
     pub(super) fn violations(&self) -> Vec<Violation> {

@@ -14,6 +14,7 @@ pub use bar::Violation;
 pub use profile::{QEMU, VMMS, VmmProfile, WITHOUT_SHARED_MEMORY};
 
 use crate::guest::Guest;
+use anyhow::Context as _;
 use bellhop_guest_umd::transport::control_queue::ControlQueue;
 use bellhop_guest_umd::transport::event_queue::EventQueue;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
@@ -79,7 +80,7 @@ pub struct FakeGuest {
     config: ConfigSpace,
     features: Features,
     ram: Arc<GuestRam>,
-    bar: Arc<MmapRegion>,
+    bar: Option<Arc<MmapRegion>>,
     donations: Donations,
     control: ControlQueue<EventFds>,
     events: EventQueue<EventFds>,
@@ -161,10 +162,7 @@ impl Transport for FakeGuest {
     }
 
     fn bar(&self) -> Option<BarMapping> {
-        if self.profile.shared_memory_regions == 0 {
-            return None;
-        }
-        let region = Arc::clone(&self.bar);
+        let region = Arc::clone(self.bar.as_ref()?);
         Some(BarMapping { region, memory_type: MemoryType::WriteBack })
     }
 
@@ -192,6 +190,10 @@ impl Guest for FakeGuest {
 
     fn memory(&self, length: u64) -> Result<DmaMemory, TransportError> {
         self.ram.take(length)
+    }
+
+    fn reset(&self) -> anyhow::Result<()> {
+        Self::reset(self).context("the device cannot be reset")
     }
 
     fn reached(&self) -> String {
