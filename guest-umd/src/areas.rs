@@ -179,3 +179,81 @@ pub(crate) fn to_donate(placements: Placements) -> impl Iterator<Item = AreaKind
     .into_iter()
     .filter_map(|(kind, placement)| (placement == Placement::GuestMemory).then_some(kind))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::MemoryType;
+    use bellhop_protocol::bar::BarLayout;
+
+    const LAYOUT: BarLayout =
+        BarLayout { doorbell_count: 2, fence_count: 2, local_memory: 1 << 16 };
+
+    struct Pages(Arc<MmapRegion>);
+
+    impl SystemMemory for Pages {
+        fn region(&self) -> &Arc<MmapRegion> {
+            &self.0
+        }
+
+        fn offset(&self) -> usize {
+            4096
+        }
+
+        fn len(&self) -> usize {
+            self.0.size() - 4096
+        }
+
+        fn extents(&self) -> &[bellhop_protocol::control::allocation::Extent] {
+            &[]
+        }
+    }
+
+    fn areas(memory_type: MemoryType, donated: &[AreaKind]) -> Areas {
+        let region = Arc::new(MmapRegion::new(LAYOUT.bar_size() as usize).unwrap());
+        let bar = BarMapping { region, memory_type };
+        let header = LAYOUT.header();
+        let donate = |kind: &AreaKind| {
+            let length = area_of(&header, *kind).unwrap().length as usize;
+            let pages = Pages(Arc::new(MmapRegion::new(length + 4096).unwrap()));
+            (*kind, Arc::new(pages) as Arc<dyn SystemMemory>)
+        };
+        Areas::new(&header, Some(&bar), donated.iter().map(donate).collect()).unwrap()
+    }
+
+    #[test]
+    fn only_stores_to_gathering_memory_need_a_fence() {
+        let written = [AreaKind::DOORBELLS, AreaKind::PROGRESS, AreaKind::LOCAL_MEMORY];
+        let combining = MemoryType::WriteCombining;
+        assert!(areas(combining, &[]).needs_store_fence());
+        assert!(areas(combining, &written[..2]).needs_store_fence());
+        assert!(!areas(combining, &written).needs_store_fence());
+        assert!(!areas(MemoryType::Uncached, &[]).needs_store_fence());
+        assert!(!areas(MemoryType::WriteBack, &[]).needs_store_fence());
+    }
+
+    #[test]
+    fn a_place_lies_in_one_area_wherever_that_is() {
+        for donated in [&[][..], &[AreaKind::FENCES, AreaKind::LOCAL_MEMORY]] {
+            let areas = areas(MemoryType::WriteBack, donated);
+            let end = LAYOUT.local_memory() + LAYOUT.local_memory;
+            assert!(areas.word(LAYOUT.fence(1)).is_ok());
+            assert!(areas.place(LAYOUT.local_memory(), LAYOUT.local_memory).is_ok());
+            assert!(areas.word(end).is_err());
+            assert!(areas.place(LAYOUT.local_memory() - 8, 16).is_err());
+            assert!(areas.place(u64::MAX, 1).is_err());
+            assert!(areas.word(0).is_err());
+        }
+    }
+
+    #[test]
+    fn what_is_written_through_one_view_is_read_through_another() {
+        use std::sync::atomic::Ordering;
+        let areas = areas(MemoryType::WriteBack, &[AreaKind::LOCAL_MEMORY]);
+        let offset = LAYOUT.local_memory() + 0x1238;
+        areas.word(offset).unwrap().get().unwrap().store(7, Ordering::Release);
+        let page = areas.place(LAYOUT.local_memory() + 0x1000, PAGE_SIZE).unwrap();
+        assert_eq!(page.word(0x238).unwrap().load(Ordering::Acquire), 7);
+        assert!(page.word(PAGE_SIZE as usize - 7).is_err());
+    }
+}

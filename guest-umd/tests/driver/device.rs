@@ -46,7 +46,7 @@ pub const LAYOUT: BarLayout =
     BarLayout { doorbell_count: 4, fence_count: 16, local_memory: 2 << 20 };
 /// Guest-physical address of the memory that the driver is given.
 const SYSTEM_BASE: u64 = 1 << 32;
-const SYSTEM_SIZE: usize = 1 << 20;
+const SYSTEM_SIZE: usize = 8 << 20;
 /// How long something may take before a test calls it a hang.
 pub const HANG: Duration = Duration::from_secs(30);
 
@@ -139,7 +139,7 @@ pub fn success(body: &(impl IntoBytes + Immutable)) -> Vec<u8> {
     reply(Status::SUCCESS, 0, body.as_bytes())
 }
 
-fn reply(status: Status, detail: u64, body: &[u8]) -> Vec<u8> {
+pub fn reply(status: Status, detail: u64, body: &[u8]) -> Vec<u8> {
     let length = (size_of::<ReplyHeader>() + body.len()) as u32;
     [ReplyHeader { status, length, detail }.as_bytes(), body].concat()
 }

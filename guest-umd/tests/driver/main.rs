@@ -2,6 +2,7 @@
 //! the life of objects, and devices that lie.
 
 mod device;
+mod donation;
 mod hostile;
 mod lifetime;
 mod opening;

@@ -1,5 +1,6 @@
 //! The command line of `bellhop-guest`.
 
+use crate::bench::{self, Suite};
 use crate::churn::Churn;
 use crate::conformance;
 use crate::fake_guest::{FakeGuest, GuestOptions, QEMU, VMMS};
@@ -95,6 +96,8 @@ enum Work {
     Probe(ProbeArguments),
     /// Do real work through doorbells: stream a file through the GPU, verify it, report
     Run(RunArguments),
+    /// Measure what submitting costs, beside what it could cost at least
+    Bench(BenchArguments),
     /// Keep everything in use that a guest can have in use, until somebody ends it
     ///
     /// Prints "working" once it is. With --resets it instead resets the device that often in the
@@ -112,6 +115,21 @@ enum Work {
 #[group(skip)]
 pub struct ProbeArguments {
     /// Print the description as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct BenchArguments {
+    /// What is measured; everything by default
+    #[arg(value_enum)]
+    suites: Vec<Suite>,
+    /// How many submissions of each kind
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    samples: u64,
+    /// Print figures and ratios as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -218,6 +236,15 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
             }
             Ok(report.passed())
         }
+        Work::Bench(BenchArguments { suites, samples, json }) => {
+            let options = bench::Options { suites: suites.clone(), samples: *samples, placement };
+            let report = bench::run(guest, &options)?;
+            match json {
+                true => println!("{}", serde_json::to_string(&report)?),
+                false => print!("{report}"),
+            }
+            Ok(true)
+        }
         Work::Churn(ChurnArguments { resets }) => churn(&guest, placement, *resets).map(|()| true),
     }
 }
@@ -297,6 +324,19 @@ impl PlaceArguments {
         let placement = self.placement.to_possible_value();
         let placement = placement.map_or_else(String::new, |value| value.get_name().to_owned());
         vec!["--placement".into(), placement.into(), "--vmm".into(), self.vmm.clone().into()]
+    }
+}
+
+impl BenchArguments {
+    /// The same as a command line of `bellhop-guest`.
+    #[must_use]
+    pub fn to_command_line(&self) -> Vec<OsString> {
+        let mut line: Vec<OsString> = vec!["bench".into()];
+        let names = self.suites.iter().filter_map(ValueEnum::to_possible_value);
+        line.extend(names.map(|name| name.get_name().into()));
+        line.extend(["--samples".into(), self.samples.to_string().into()]);
+        line.extend(self.json.then(|| "--json".into()));
+        line
     }
 }
 

@@ -5,6 +5,7 @@
 //! driver of `bellhop-guest-umd` reaches a `bellhopd` over its socket. [`jobs`] is work that a
 //! guest does; [`conformance`] is what every guest may rely on.
 
+pub mod bench;
 mod churn;
 pub mod cli;
 pub mod conformance;
@@ -12,5 +13,6 @@ pub mod fake_guest;
 mod guest;
 pub mod jobs;
 pub mod probe;
+pub mod timing;
 
 pub use guest::Guest;

@@ -1,48 +1,15 @@
 //! How long the smallest submission takes, through a doorbell and through the control queue.
 
-use bellhop_guest_umd::{Adapter, CommandBuffer, DoorbellCounters, Error};
-use hdrhistogram::Histogram;
-use serde::Serialize;
-use std::time::{Duration, Instant};
+use crate::timing::{Latency, time};
+use bellhop_guest_umd::{Adapter, CommandBuffer, DoorbellCounters};
+use std::time::Duration;
 
 /// The longest that one may take before something is wrong.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Kernel-mode submissions are that much fewer: each takes that much longer.
 const KERNEL_MODE_SHARE: u64 = 20;
-/// Submissions before the first that is timed.
-const WARM_UP: u64 = 200;
 /// Room for the smallest packet.
 const COMMANDS: usize = 64;
-
-/// Percentiles of a time, in nanoseconds.
-#[derive(Debug, Clone, Serialize)]
-pub struct Latency {
-    /// How many were timed.
-    pub samples: u64,
-    /// Half took at most this.
-    pub p50: u64,
-    /// Nine of ten.
-    pub p90: u64,
-    /// 99 of 100.
-    pub p99: u64,
-    /// 999 of 1,000.
-    pub p99_9: u64,
-    /// All of them.
-    pub max: u64,
-}
-
-impl Latency {
-    fn of(histogram: &Histogram<u64>) -> Self {
-        Self {
-            samples: histogram.len(),
-            p50: histogram.value_at_quantile(0.5),
-            p90: histogram.value_at_quantile(0.9),
-            p99: histogram.value_at_quantile(0.99),
-            p99_9: histogram.value_at_quantile(0.999),
-            max: histogram.max(),
-        }
-    }
-}
 
 pub(super) struct Timed {
     pub(super) submissions: u64,
@@ -50,20 +17,6 @@ pub(super) struct Timed {
     pub(super) user_mode: Latency,
     pub(super) kernel_mode: Latency,
     pub(super) kernel_mode_submissions: u64,
-}
-
-/// Times `count` calls after a warm-up.
-fn time(count: u64, mut submit: impl FnMut() -> Result<(), Error>) -> anyhow::Result<Latency> {
-    for _ in 0..WARM_UP.min(count) {
-        submit()?;
-    }
-    let mut histogram = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3)?;
-    for _ in 0..count {
-        let start = Instant::now();
-        submit()?;
-        histogram.saturating_record(start.elapsed().as_nanos() as u64);
-    }
-    Ok(Latency::of(&histogram))
 }
 
 pub(super) fn run(adapter: &Adapter, node: u32, samples: u64) -> anyhow::Result<Timed> {

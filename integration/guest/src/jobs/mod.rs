@@ -4,7 +4,6 @@ mod latency;
 mod report;
 mod stream;
 
-pub use latency::Latency;
 pub use report::Report;
 
 use anyhow::{Context, bail};

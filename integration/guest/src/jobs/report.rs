@@ -1,7 +1,8 @@
 //! What the main job prints.
 
-use super::latency::{Latency, Timed};
+use super::latency::Timed;
 use super::stream::Streamed;
+use crate::timing::Latency;
 use bellhop_protocol::control::adapter::Statistics;
 use indicatif::{BinaryBytes, HumanCount};
 use serde::Serialize;

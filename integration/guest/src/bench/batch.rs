@@ -1,0 +1,81 @@
+//! Many null command buffers, each with a buffer of its own, on one engine.
+
+use super::report::Report;
+use super::{TIMEOUT, node};
+use bellhop_guest_umd::{Adapter, CommandBuffer, Error, UserModeQueue};
+use bellhop_protocol::control::adapter::EngineType;
+use std::time::Instant;
+
+/// Submissions that are not waited for one by one.
+const DEPTHS: [u64; 4] = [1, 4, 16, 64];
+
+/// When the doorbell is rung and when the fence is waited for.
+struct Discipline {
+    name: &'static str,
+    batch: fn(&mut UserModeQueue, &mut [CommandBuffer]) -> Result<(), Error>,
+}
+
+const DISCIPLINES: [Discipline; 3] = [
+    Discipline { name: "ring_and_wait_each", batch: ring_and_wait_each },
+    Discipline { name: "ring_each_wait_last", batch: ring_each_wait_last },
+    Discipline { name: "ring_once_wait_last", batch: ring_once_wait_last },
+];
+
+fn ring_and_wait_each(queue: &mut UserModeQueue, batch: &mut [CommandBuffer]) -> Result<(), Error> {
+    for commands in batch {
+        let value = queue.submit(commands)?;
+        queue.progress_fence().poll(value, TIMEOUT)?;
+    }
+    Ok(())
+}
+
+fn ring_each_wait_last(
+    queue: &mut UserModeQueue,
+    batch: &mut [CommandBuffer],
+) -> Result<(), Error> {
+    for commands in batch {
+        queue.submit(commands)?;
+    }
+    queue.progress_fence().poll(queue.last_value(), TIMEOUT)
+}
+
+fn ring_once_wait_last(
+    queue: &mut UserModeQueue,
+    batch: &mut [CommandBuffer],
+) -> Result<(), Error> {
+    for commands in batch {
+        queue.queue(commands)?;
+    }
+    queue.ring()?;
+    queue.progress_fence().poll(queue.last_value(), TIMEOUT)
+}
+
+pub(super) fn run(adapter: &Adapter, samples: u64, report: &mut Report) -> anyhow::Result<()> {
+    let device = adapter.create_device()?;
+    let context = device.create_context(node(adapter, EngineType::THREE_D)?)?;
+    for depth in DEPTHS {
+        let mut batch = (0..depth)
+            .map(|_| {
+                let mut commands = CommandBuffer::new(&device, 64)?;
+                commands.nop()?;
+                Ok(commands)
+            })
+            .collect::<Result<Vec<_>, Error>>()?;
+        for Discipline { name, batch: submit } in DISCIPLINES {
+            let mut queue = context.create_user_mode_queue(64 << 10)?;
+            // The first connects, and the engine may have been asleep.
+            submit(&mut queue, &mut batch)?;
+            let rounds = (samples / depth).max(1);
+            let start = Instant::now();
+            for _ in 0..rounds {
+                submit(&mut queue, &mut batch)?;
+            }
+            let rate = (rounds * depth) as f64 / start.elapsed().as_secs_f64();
+            report.figure(format!("{name}_depth_{depth:02}_submissions_per_second"), rate);
+            if (name, depth) == ("ring_once_wait_last", 64) {
+                report.figure("submissions_per_second_one_engine", rate);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! Times, as distributions.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::time::Instant;
+
+/// Calls before the first that is timed.
+const WARM_UP: u64 = 200;
+/// The longest time that is told from longer ones, in nanoseconds.
+const LONGEST: u64 = 60_000_000_000;
+
+/// Percentiles of a time, in nanoseconds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Latency {
+    /// How many were timed.
+    pub samples: u64,
+    /// Half took at most this.
+    pub p50: u64,
+    /// Nine of ten.
+    pub p90: u64,
+    /// 99 of 100.
+    pub p99: u64,
+    /// 999 of 1,000.
+    pub p99_9: u64,
+    /// All of them.
+    pub max: u64,
+}
+
+/// Times `count` calls after a warm-up.
+pub(crate) fn time<E>(
+    count: u64,
+    mut call: impl FnMut() -> Result<(), E>,
+) -> anyhow::Result<Latency>
+where
+    anyhow::Error: From<E>,
+{
+    for _ in 0..WARM_UP.min(count) {
+        call()?;
+    }
+    let mut histogram = Histogram::<u64>::new_with_bounds(1, LONGEST, 3)?;
+    for _ in 0..count {
+        let start = Instant::now();
+        call()?;
+        histogram.saturating_record(start.elapsed().as_nanos() as u64);
+    }
+    Ok(Latency {
+        samples: histogram.len(),
+        p50: histogram.value_at_quantile(0.5),
+        p90: histogram.value_at_quantile(0.9),
+        p99: histogram.value_at_quantile(0.99),
+        p99_9: histogram.value_at_quantile(0.999),
+        max: histogram.max(),
+    })
+}
