@@ -8,27 +8,35 @@
 use rustix::cmsg_space;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen,
+    recvmsg, sendmsg, socket_with,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread;
 use tracing::debug;
 
+/// Bytes of a vhost-user message's header; the last four tell how many follow.
+const HEADER: usize = 12;
+/// Most bytes that follow, which is more than vhost-user has messages for.
+const MAX_BODY: usize = 8192;
 /// Most descriptors in one vhost-user message: a memory table of 32 regions.
 const MAX_DESCRIPTORS: usize = 32;
 
 /// A listener that accepts one connection, whose other end is `connected`.
 pub(super) fn listener_for(connected: UnixStream) -> io::Result<UnixListener> {
     connected.set_nonblocking(false)?;
-    // An empty abstract name makes the kernel choose an unused one.
-    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(b"")?)?;
+    // Without a name the kernel chooses an unused one that is in no folder.
+    let listener =
+        socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    bind(&listener, &SocketAddrUnix::new_unnamed())?;
+    listen(&listener, 1)?;
+    let listener = UnixListener::from(listener);
     let inner = UnixStream::connect_addr(&listener.local_addr()?)?;
     let (outer, inner) = (Arc::new(connected), Arc::new(inner));
     forward("relay-in", Arc::clone(&outer), Arc::clone(&inner))?;
@@ -48,15 +56,39 @@ fn forward(name: &str, from: Arc<UnixStream>, to: Arc<UnixStream>) -> io::Result
     Ok(())
 }
 
+/// Forwards message by message. Several read at once would go on as one, and descriptors that came
+/// with the last of them would arrive with the first.
 fn pump(from: &UnixStream, to: &UnixStream) -> io::Result<()> {
-    let mut bytes = [0; 8192];
+    let mut message = [0; HEADER + MAX_BODY];
     loop {
-        let (length, descriptors) = receive(from, &mut bytes)?;
-        if length == 0 {
+        let mut descriptors = Vec::new();
+        let (header, body) = message.split_at_mut(HEADER);
+        if !fill(from, header, &mut descriptors)? {
             return Ok(());
         }
-        send(to, &bytes[..length], &descriptors)?;
+        let [.., a, b, c, d] = *header else { return Ok(()) };
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        let body = body.get_mut(..length).ok_or(io::ErrorKind::InvalidData)?;
+        if !fill(from, body, &mut descriptors)? {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        send(to, &message[..HEADER + length], &descriptors)?;
     }
+}
+
+/// Receives until `bytes` are full; false when the connection ended before the first of them.
+fn fill(from: &UnixStream, bytes: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<bool> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let (length, received) = receive(from, &mut bytes[filled..])?;
+        descriptors.extend(received);
+        match length {
+            0 if filled == 0 => return Ok(false),
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            length => filled += length,
+        }
+    }
+    Ok(true)
 }
 
 fn receive(from: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
@@ -103,26 +135,57 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
 
+    /// A message with this body.
+    fn message(body: &[u8]) -> Vec<u8> {
+        let header = [7u32, 1, body.len() as u32].map(u32::to_le_bytes).concat();
+        [header, body.to_vec()].concat()
+    }
+
     #[test]
-    fn bytes_and_descriptors_pass_and_an_end_passes_too() {
+    fn messages_and_their_descriptors_pass_and_an_end_passes_too() {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let listener = listener_for(theirs).unwrap();
         let (mut accepted, _) = listener.accept().unwrap();
 
+        // Two at once: the descriptors belong to the second.
+        let (first, second) = (message(b"features"), message(b"table"));
         let file = tempfile::tempfile().unwrap();
-        (&file).write_all(b"shared").unwrap();
-        send(&ours, b"table", &[file.into()]).unwrap();
-        let mut bytes = [0; 16];
-        let (length, descriptors) = receive(&accepted, &mut bytes).unwrap();
-        assert_eq!(&bytes[..length], b"table");
-        assert_eq!(descriptors.len(), 1);
+        ours.write_all(&first).unwrap();
+        send(&ours, &second, &[file.into()]).unwrap();
+        for (message, count) in [(first, 0), (second, 1)] {
+            let (mut bytes, mut descriptors) = (vec![0; message.len()], Vec::new());
+            assert!(fill(&accepted, &mut bytes, &mut descriptors).unwrap());
+            assert_eq!((bytes, descriptors.len()), (message, count));
+        }
 
-        accepted.write_all(b"reply").unwrap();
-        let mut reply = [0; 5];
-        ours.read_exact(&mut reply).unwrap();
-        assert_eq!(&reply, b"reply");
+        let reply = message(b"");
+        accepted.write_all(&reply).unwrap();
+        let mut bytes = vec![0; reply.len()];
+        ours.read_exact(&mut bytes).unwrap();
+        assert_eq!(bytes, reply);
 
         drop(ours);
+        assert_eq!(accepted.read(&mut [0; 1]).unwrap(), 0);
+    }
+
+    #[test]
+    fn several_connections_are_relayed_at_once() {
+        let (ours, theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| UnixStream::pair().unwrap()).unzip();
+        let listeners = theirs.into_iter().map(|theirs| listener_for(theirs).unwrap());
+        for (listener, ours) in listeners.collect::<Vec<_>>().iter().zip(&ours) {
+            let (mut accepted, _) = listener.accept().unwrap();
+            send(ours, &message(b"x"), &[]).unwrap();
+            accepted.read_exact(&mut vec![0; message(b"x").len()]).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_ends_the_connection() {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let listener = listener_for(theirs).unwrap();
+        let (mut accepted, _) = listener.accept().unwrap();
+        let header = [7u32, 1, u32::MAX].map(u32::to_le_bytes).concat();
+        ours.write_all(&header).unwrap();
         assert_eq!(accepted.read(&mut [0; 1]).unwrap(), 0);
     }
 }
