@@ -18,7 +18,7 @@ pub struct GuestResources {
     pub bar: BarLayout,
     /// Whether the BAR is mapped into the guest.
     pub bar_mapped: bool,
-    /// The features that it negotiated.
+    /// The features that it is offered.
     pub features: Features,
 }
 

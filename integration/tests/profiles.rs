@@ -2,7 +2,7 @@
 
 mod support;
 
-use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, QEMU, VMMS, WITHOUT_SHARED_MEMORY};
+use bellhop_guest::fake_guest::{CLOUD_HYPERVISOR, FakeGuest, GuestOptions, QEMU, VMMS};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{
     Adapter, CommandBuffer, Error, Placement, PlacementPolicy, Placements, UserModeQueue,
@@ -40,8 +40,8 @@ fn without_user_mode_submission_the_kernel_mode_path_works() {
     for (profile, features) in [
         (&QEMU, Features::empty()),
         (&QEMU, Features::DONATED_AREAS),
-        (&WITHOUT_SHARED_MEMORY, Features::empty()),
-        (&WITHOUT_SHARED_MEMORY, Features::USER_MODE_SUBMISSION),
+        (&CLOUD_HYPERVISOR, Features::empty()),
+        (&CLOUD_HYPERVISOR, Features::USER_MODE_SUBMISSION),
     ] {
         let daemon = Daemon::start(1);
         let options = GuestOptions { profile, features, ..GuestOptions::default() };
@@ -77,6 +77,34 @@ fn submit(queue: &mut UserModeQueue, commands: &mut CommandBuffer) {
     commands.reset();
 }
 
+/// Memory is given out from its end: above the hole.
+#[test]
+fn memory_in_two_pieces_around_a_hole_is_memory() {
+    for profile in VMMS {
+        let daemon = Daemon::start(1);
+        let ram = profile.low_memory + (256 << 20);
+        let options = GuestOptions { profile, ram, ..GuestOptions::default() };
+        let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
+        let adapter = Adapter::open(guest).unwrap();
+        let device = adapter.create_device().unwrap();
+        let context = device.create_context(0).unwrap();
+        let mut queue = context.create_user_mode_queue_in(AllocationKind::SYSTEM, 4096).unwrap();
+        let mut commands = CommandBuffer::new(&device, 256).unwrap();
+        // The second one lies across the hole.
+        for size in [1 << 20, 256 << 20] {
+            let memory = device.create_allocation(AllocationKind::SYSTEM, size).unwrap();
+            let mapping = memory.map(Protection::WRITE).unwrap();
+            commands.fill(mapping.gpu_va(), size, 0x5a5a_1234).unwrap();
+            submit(&mut queue, &mut commands);
+            let mut word = [0; 4];
+            for offset in [0, size as usize / 2, size as usize - 4] {
+                memory.read(offset, &mut word).unwrap();
+                assert_eq!(u32::from_le_bytes(word), 0x5a5a_1234, "{} {offset:#x}", profile.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_daemon_may_keep_its_bar_to_itself() {
     let daemon = Daemon::start_with(1, "[guest]\nbar = false\n");
@@ -110,7 +138,7 @@ fn a_queue_may_have_its_ring_in_memory_of_either_kind() {
 #[test]
 fn donated_areas_last_until_the_device_is_reset() {
     let daemon = Daemon::start(1);
-    let options = GuestOptions { profile: &WITHOUT_SHARED_MEMORY, ..GuestOptions::default() };
+    let options = GuestOptions { profile: &CLOUD_HYPERVISOR, ..GuestOptions::default() };
     let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
     let work = || {
         let transport = Arc::clone(&guest) as Arc<dyn Transport>;

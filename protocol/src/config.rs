@@ -39,11 +39,13 @@ pub struct ConfigSpace {
     pub doorbell_count: u32,
     /// How many native fences one guest can have.
     pub fence_count: u32,
+    /// The [features](crate::features::Features) that the device offers.
+    pub features: u64,
     /// Zero.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 3],
 }
 crate::assert_layout!(
     ConfigSpace, 64,
     magic at 0, version at 8, node_count at 12, bar_size at 16, doorbell_count at 24,
-    fence_count at 28, reserved at 32,
+    fence_count at 28, features at 32, reserved at 40,
 );

@@ -1,4 +1,4 @@
-//! Protocol version and virtio feature bits.
+//! Protocol version and features.
 
 use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -18,7 +18,7 @@ crate::assert_layout!(Version, 4, major at 0, minor at 2);
 
 impl Version {
     /// The version that this crate describes.
-    pub const CURRENT: Self = Self { major: 1, minor: 1 };
+    pub const CURRENT: Self = Self { major: 2, minor: 0 };
 
     /// Whether a peer of version `other` can be spoken to.
     #[must_use]
@@ -34,9 +34,12 @@ impl core::fmt::Display for Version {
 }
 
 bitflags! {
-    /// Device-specific virtio feature bits (0 to 23), negotiated before `DRIVER_OK`.
+    /// What a device can do beyond the least: it offers them in its
+    /// [configuration space](crate::config::ConfigSpace), and the driver takes what it wants of
+    /// them in [`OpenAdapter`](crate::control::adapter::OpenAdapter). A bit that is not offered is
+    /// refused, not ignored.
     ///
-    /// A bit outside this set is refused, not ignored.
+    /// They are not virtio feature bits: some VMMs pass none that they do not know.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub struct Features: u64 {
         /// HW queues may be created for user-mode submission: the guest maps doorbells and

@@ -62,7 +62,6 @@ struct Shared {
 struct State {
     memory: Option<GuestMemoryAtomic<GuestMemoryMmap>>,
     front_end: Option<Backend>,
-    features: u64,
     session: Session,
     /// Counts stops, so that a mapping that ends after one is recognised as stale.
     stops: u64,
@@ -112,7 +111,8 @@ impl Shared {
             bar_size: self.host.bar.bar_size(),
             doorbell_count: self.host.bar.doorbell_count,
             fence_count: self.host.bar.fence_count,
-            reserved: [0; 4],
+            features: Features::all().bits(),
+            reserved: [0; 3],
         }
     }
 
@@ -182,13 +182,9 @@ impl Shared {
         port: Arc<QueuePort>,
         bar_mapped: bool,
     ) {
-        let mut features = Features::from_bits_truncate(state.features);
-        if !bar_mapped && !features.contains(Features::DONATED_AREAS) {
-            // There is no place for doorbells.
-            features.remove(Features::USER_MODE_SUBMISSION);
-        }
-        info!(guest = guest.0, bar_mapped, %features, "guest attached");
-        let resources = GuestResources { bar: self.host.bar, bar_mapped, features };
+        info!(guest = guest.0, bar_mapped, "guest attached");
+        let resources =
+            GuestResources { bar: self.host.bar, bar_mapped, features: Features::all() };
         self.host.kernel.attach(guest, resources, Box::new(KernelPort(Arc::clone(&port))));
         port.take_requests(guest, &self.host.kernel);
         state.session = Session::Running { guest, port };
@@ -233,13 +229,7 @@ impl VhostUserBackend for GuestBackend {
     }
 
     fn features(&self) -> u64 {
-        1 << VIRTIO_F_VERSION_1
-            | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
-            | Features::all().bits()
-    }
-
-    fn acked_features(&self, features: u64) {
-        self.shared.lock().features = features;
+        1 << VIRTIO_F_VERSION_1 | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
     }
 
     fn protocol_features(&self) -> VhostUserProtocolFeatures {
@@ -269,8 +259,9 @@ impl VhostUserBackend for GuestBackend {
         config
     }
 
+    /// Writes change nothing. Refusing one would end the VM under some VMMs.
     fn set_config(&self, _offset: u32, _bytes: &[u8]) -> io::Result<()> {
-        Err(io::Error::new(io::ErrorKind::PermissionDenied, "the configuration is read-only"))
+        Ok(())
     }
 
     fn update_memory(&self, memory: GuestMemoryAtomic<GuestMemoryMmap>) -> io::Result<()> {

@@ -54,15 +54,27 @@ impl<N: Notifications> EventQueue<N> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins anew and offers all buffers. The device must not use the queue yet.
+    /// Begins anew, with no buffer on offer. The device must not use the queue.
     ///
     /// # Errors
     /// None for a queue that was created.
     pub fn reset(&self) -> Result<(), TransportError> {
+        self.lock().reset()
+    }
+
+    /// Offers all buffers, once the device runs. Some VMMs have a device begin behind what was on
+    /// offer when it was started.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    pub fn offer_buffers(&self) -> Result<(), TransportError> {
         let mut queue = self.lock();
-        queue.reset()?;
+        let mut notify = false;
         for index in 0..QUEUE_SIZE {
-            self.offer(&mut queue, index)?;
+            notify |= self.offer(&mut queue, index)?;
+        }
+        if notify {
+            self.notifications.kick()?;
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ pub enum TransportError {
     },
     /// The operating system refused something.
     #[error("{0}: {1}")]
-    Io(&'static str, #[source] std::io::Error),
+    Io(&'static str, std::io::Error),
 }
 
 /// How the processor treats accesses to a mapping.
@@ -138,7 +138,7 @@ pub trait Transport: Send + Sync {
     /// The configuration space.
     fn config(&self) -> ConfigSpace;
 
-    /// The features that were negotiated.
+    /// The features that the device offers and a driver on this transport may use.
     fn features(&self) -> Features;
 
     /// The BAR, if the VMM has one: the device's memory is behind it once the device has answered

@@ -71,7 +71,8 @@ impl Default for Shape {
             bar_size: LAYOUT.bar_size(),
             doorbell_count: LAYOUT.doorbell_count,
             fence_count: LAYOUT.fence_count,
-            reserved: [0; 4],
+            features: Features::all().bits(),
+            reserved: [0; 3],
         };
         Self {
             config,

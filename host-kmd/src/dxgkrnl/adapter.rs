@@ -14,11 +14,11 @@ impl Scope<'_> {
     /// `D3DKMTOpenAdapter`. A driver that starts anew may open it again.
     pub(super) fn open_adapter(&mut self, request: OpenAdapter) -> Handled<AdapterInfo> {
         zero("reserved", request.reserved)?;
-        let negotiated = self.guest.resources.features;
+        let offered = self.guest.resources.features;
         let mismatch = if !Version::CURRENT.is_compatible_with(request.version) {
             Some(RequestError::Version { driver: request.version })
-        } else if request.features & !negotiated.bits() != 0 {
-            Some(RequestError::Features { wanted: request.features, negotiated })
+        } else if request.features & !offered.bits() != 0 {
+            Some(RequestError::Features { wanted: request.features, offered })
         } else {
             None
         };
@@ -32,12 +32,17 @@ impl Scope<'_> {
             }
             return Err(error);
         }
-        self.guest.open = true;
+        let mut features = Features::from_bits_truncate(request.features);
         let resources = &self.guest.resources;
+        if !resources.bar_mapped && !features.contains(Features::DONATED_AREAS) {
+            // There is no place for doorbells.
+            features.remove(Features::USER_MODE_SUBMISSION);
+        }
+        (self.guest.open, self.guest.features) = (true, features);
         Ok(Answer::Done(AdapterInfo {
             version: Version::CURRENT,
             node_count: self.miniport.node_count(),
-            features: negotiated.bits(),
+            features: features.bits(),
             local_memory: resources.bar.local_memory,
             flags: if resources.bar_mapped { ADAPTER_BAR_MAPPED } else { 0 },
         }))
@@ -55,7 +60,7 @@ impl Scope<'_> {
             .miniport
             .get_node_metadata(node)
             .ok_or(RequestError::parameter("node", node.into()))?;
-        if !self.guest.resources.features.contains(Features::USER_MODE_SUBMISSION) {
+        if !self.guest.features.contains(Features::USER_MODE_SUBMISSION) {
             metadata.flags &= !NODE_USER_MODE_SUBMISSION_SUPPORTED;
         }
         Ok(metadata)

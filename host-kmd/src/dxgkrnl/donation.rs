@@ -65,7 +65,7 @@ impl Scope<'_> {
 
     /// Takes memory of the guest's for an area.
     pub(super) fn donate_area(&mut self, request: DonateArea, extents: Vec<Extent>) -> Handled<()> {
-        if !self.guest.resources.features.contains(Features::DONATED_AREAS) {
+        if !self.guest.features.contains(Features::DONATED_AREAS) {
             return Err(RequestError::NotSupported("donated areas"));
         }
         // Whatever a process has may be in the area, and so may what engines have not forgotten.

@@ -25,13 +25,13 @@ pub(super) enum RequestError {
         /// The driver's version.
         driver: Version,
     },
-    /// The driver wants features that it did not negotiate.
-    #[error("features {wanted:#x} are wanted, negotiated are: {negotiated}")]
+    /// The driver wants features that the device does not offer.
+    #[error("features {wanted:#x} are wanted, offered are: {offered}")]
     Features {
         /// What the driver wants.
         wanted: u64,
-        /// What it negotiated.
-        negotiated: Features,
+        /// What the device offers.
+        offered: Features,
     },
     /// A field has a value that it cannot have.
     #[error("{field} cannot be {value:#x}")]
@@ -128,7 +128,7 @@ impl RequestError {
             Self::Version { .. } => {
                 u64::from(Version::CURRENT.minor) << 16 | u64::from(Version::CURRENT.major)
             }
-            Self::Features { negotiated, .. } => negotiated.bits(),
+            Self::Features { offered, .. } => offered.bits(),
             Self::InvalidParameter { value, .. } => value,
             Self::NoSuchProcess(process) => process.into(),
             Self::InvalidHandle(handle)

@@ -9,6 +9,7 @@ use crate::hardware::GuestId;
 use crate::port::GuestResources;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::features::Features;
 use std::collections::BTreeMap;
 
 /// Whose a fence slot is.
@@ -44,6 +45,8 @@ pub(super) struct Guest {
     pub(super) resources: GuestResources,
     /// Whether it has opened the adapter.
     pub(super) open: bool,
+    /// The features that it took when it did.
+    pub(super) features: Features,
     /// Whether a refused version was logged: a guest can repeat it as often as it likes.
     pub(super) mismatch_logged: bool,
     /// It has gone, and only what engines may still use is left.
@@ -76,6 +79,7 @@ impl Guest {
         Self {
             resources,
             open: false,
+            features: Features::empty(),
             mismatch_logged: false,
             detaching: false,
             processes: BTreeMap::new(),

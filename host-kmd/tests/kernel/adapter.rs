@@ -41,7 +41,7 @@ fn nothing_is_answered_before_the_adapter_is_open() {
 }
 
 #[test]
-fn another_major_version_or_a_feature_that_was_not_negotiated_is_a_revision_mismatch() {
+fn another_major_version_or_a_feature_that_is_not_offered_is_a_revision_mismatch() {
     let mut bench = Bench::new(2);
     let guest = bench.attach(1);
     let newer = Version { major: Version::CURRENT.major + 1, minor: 0 };
@@ -50,8 +50,8 @@ fn another_major_version_or_a_feature_that_was_not_negotiated_is_a_revision_mism
     assert_eq!(bench.ask(guest, 0, &open).unwrap_err(), (Status::REVISION_MISMATCH, device));
 
     let open = OpenAdapter { version: Version::CURRENT, reserved: 0, features: 1 << 9 };
-    let negotiated = RESOURCES.features.bits();
-    assert_eq!(bench.ask(guest, 0, &open).unwrap_err(), (Status::REVISION_MISMATCH, negotiated));
+    let offered = RESOURCES.features.bits();
+    assert_eq!(bench.ask(guest, 0, &open).unwrap_err(), (Status::REVISION_MISMATCH, offered));
 
     let minor = Version { minor: u16::MAX, ..Version::CURRENT };
     let open = OpenAdapter { version: minor, reserved: 0, features: 0 };

@@ -176,7 +176,15 @@ impl Bench {
     }
 
     pub fn open(&mut self, guest: GuestId) -> Result<AdapterInfo, Refused> {
-        let features = Features::USER_MODE_SUBMISSION.bits();
+        self.open_with(guest, Features::USER_MODE_SUBMISSION)
+    }
+
+    pub fn open_with(
+        &mut self,
+        guest: GuestId,
+        features: Features,
+    ) -> Result<AdapterInfo, Refused> {
+        let features = features.bits();
         self.ask(guest, 0, &OpenAdapter { version: Version::CURRENT, reserved: 0, features })
     }
 

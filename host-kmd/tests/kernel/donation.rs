@@ -28,7 +28,7 @@ fn guest_without_bar(bench: &mut Bench) -> GuestId {
     let features = Features::USER_MODE_SUBMISSION | Features::DONATED_AREAS;
     let resources = GuestResources { bar_mapped: false, features, ..RESOURCES };
     bench.input(Input::Attach { guest, resources });
-    bench.open(guest).unwrap();
+    bench.open_with(guest, features).unwrap();
     guest
 }
 
@@ -56,6 +56,21 @@ fn the_layout_is_told_without_a_bar() {
     let guest = guest_without_bar(&mut bench);
     let header = bench.ask(guest, 0, &QueryBarLayout { reserved: 0 }).unwrap();
     assert_eq!(header, BAR.header());
+}
+
+#[test]
+fn without_a_bar_user_mode_submission_takes_donated_areas() {
+    let mut bench = Bench::new(2);
+    let guest = guest_without_bar(&mut bench);
+    let both = Features::USER_MODE_SUBMISSION | Features::DONATED_AREAS;
+    for (wanted, on) in [
+        (both, both),
+        (Features::USER_MODE_SUBMISSION, Features::empty()),
+        (Features::DONATED_AREAS, Features::DONATED_AREAS),
+    ] {
+        let info = bench.open_with(guest, wanted).unwrap();
+        assert_eq!(info.features, on.bits());
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// `D3DKMTOpenAdapter`: the first request. Its reply comes only once the BAR is mapped.
 ///
 /// `REVISION_MISMATCH` when the version's major differs from the device's (`detail`: the device's
-/// version, major in the low 16 bits) or a feature was not negotiated (`detail`: those that were).
+/// version, major in the low 16 bits) or a feature is not offered (`detail`: those that are).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct OpenAdapter {

@@ -6,7 +6,6 @@ use super::TransportError;
 use super::registers::Registers;
 use crate::transport::virtqueue::QueueAddresses;
 use bellhop_protocol::config::ConfigSpace;
-use bellhop_protocol::features::Features;
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 use zerocopy::{FromZeros, IntoBytes};
@@ -74,17 +73,15 @@ impl CommonConfig {
         Ok(half(0)? | half(1)? << 32)
     }
 
-    /// Takes those of `wanted` that the device offers, after a reset.
-    pub(super) fn negotiate(&self, wanted: Features) -> Result<Features, TransportError> {
+    /// Takes the features that there must be, after a reset.
+    pub(super) fn negotiate(&self) -> Result<(), TransportError> {
         self.set_status(ACKNOWLEDGE)?;
         self.set_status(ACKNOWLEDGE | DRIVER)?;
         let offered = self.offered_features()?;
         if offered & VERSION_1 == 0 {
             return Err(TransportError::Protocol("it is not a VIRTIO 1 device".into()));
         }
-        let features = Features::from_bits_truncate(offered) & wanted;
-        let taken = features.bits() | VERSION_1;
-        for (select, half) in [(0u32, taken as u32), (1, (taken >> 32) as u32)] {
+        for (select, half) in [(0u32, VERSION_1 as u32), (1, (VERSION_1 >> 32) as u32)] {
             self.0.write(DRIVER_FEATURE_SELECT, select)?;
             self.0.write(DRIVER_FEATURE, half)?;
         }
@@ -92,7 +89,7 @@ impl CommonConfig {
         if self.status()? & FEATURES_OK == 0 {
             return Err(TransportError::Protocol("it refuses the features that it offers".into()));
         }
-        Ok(features)
+        Ok(())
     }
 
     /// Lets the device run.

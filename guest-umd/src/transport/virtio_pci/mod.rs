@@ -36,7 +36,7 @@ use registers::Registers;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Which features a driver takes, where the device offers them.
+/// Which features a driver may use, where the device offers them.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Bellhop's own features.
@@ -91,7 +91,8 @@ impl VirtioPci {
         let memory = PinnedMemory::new()?;
 
         common.reset()?;
-        let features = common.negotiate(options.features)?;
+        common.negotiate()?;
+        let features = Features::from_bits_truncate(config.features) & options.features;
         let interrupts = Interrupts::new(access, isr, usize::from(QUEUE_COUNT))?;
         let notifications = |queue: u16| -> Result<_, TransportError> {
             let offset = common.notify_offset(queue)?;
@@ -130,7 +131,6 @@ impl VirtioPci {
 
     /// Sets the queues up and lets the device run. It must have been reset and negotiated with.
     fn start(&self, common: &CommonConfig) -> Result<(), TransportError> {
-        self.events.reset()?;
         let vector = self.interrupts.vector();
         common.set_config_vector(NO_VECTOR)?;
         let control_size = ControlQueue::<QueueNotifications>::SIZE;
@@ -138,7 +138,8 @@ impl VirtioPci {
         common.enable_queue(CONTROL_QUEUE, control_size, control, vector)?;
         let event_size = EventQueue::<QueueNotifications>::SIZE;
         common.enable_queue(EVENT_QUEUE, event_size, self.events.addresses(), vector)?;
-        common.driver_ok()
+        common.driver_ok()?;
+        self.events.offer_buffers()
     }
 
     /// Resets the device and starts it anew: everything that the driver created is gone, and so
@@ -151,7 +152,8 @@ impl VirtioPci {
         common.reset()?;
         self.donations.clear();
         self.control.reset()?;
-        common.negotiate(self.features)?;
+        self.events.reset()?;
+        common.negotiate()?;
         self.start(&common)
     }
 

@@ -1,15 +1,14 @@
-//! The vhost-user conversation, in QEMU's order.
+//! The vhost-user conversation, in the order of the VMM's profile.
 
 use super::bar::{BarWindow, Violation};
 use super::notifications::EventFds;
+use super::profile::{self, Acknowledged, QueueStep, Step};
 use super::ram::GuestRam;
-use super::{FakeGuestError, GuestOptions, VmmProfile};
-use bellhop_guest_umd::transport::Notifications;
+use super::{FakeGuestError, VmmProfile};
 use bellhop_guest_umd::transport::control_queue::ControlQueue;
 use bellhop_guest_umd::transport::event_queue::EventQueue;
 use bellhop_guest_umd::transport::virtqueue::QueueAddresses;
 use bellhop_protocol::config::{CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, QUEUE_COUNT};
-use bellhop_protocol::features::Features;
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -22,19 +21,60 @@ use vhost::vhost_user::{Frontend, FrontendReqHandler, VhostUserFrontend};
 use vhost::{VhostBackend, VringConfigData};
 use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
 use vm_memory::MmapRegion;
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
+use zerocopy::{FromZeros, IntoBytes};
 
 /// A front end, from the connection on.
 pub(super) struct FrontEnd {
     front_end: Frontend,
+    profile: &'static VmmProfile,
     socket: UnixStream,
+    protocol: VhostUserProtocolFeatures,
     config: ConfigSpace,
-    virtio_features: u64,
-    features: Features,
     window: Arc<Mutex<BarWindow>>,
     has_bar: bool,
     requests: Option<RequestServer>,
 }
+
+/// What starting and stopping are about.
+pub(super) struct Queues<'a> {
+    /// The memory that they are in.
+    pub(super) ram: &'a GuestRam,
+    /// The control queue.
+    pub(super) control: &'a ControlQueue<EventFds>,
+    /// The event queue.
+    pub(super) events: &'a EventQueue<EventFds>,
+}
+
+/// One queue.
+struct Queue<'a> {
+    index: usize,
+    size: u16,
+    addresses: QueueAddresses,
+    notifications: &'a EventFds,
+}
+
+impl<'a> Queues<'a> {
+    fn each(&self) -> [Queue<'a>; 2] {
+        [
+            Queue {
+                index: CONTROL_QUEUE.into(),
+                size: ControlQueue::<EventFds>::SIZE,
+                addresses: self.control.addresses(),
+                notifications: self.control.notifications(),
+            },
+            Queue {
+                index: EVENT_QUEUE.into(),
+                size: EventQueue::<EventFds>::SIZE,
+                addresses: self.events.addresses(),
+                notifications: self.events.notifications(),
+            },
+        ]
+    }
+}
+
+/// The virtio features that every driver takes.
+const VIRTIO_FEATURES: u64 =
+    1 << VIRTIO_F_VERSION_1 | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
 
 /// Names what was being done in an error.
 fn during<T, E: Into<vhost::Error>>(
@@ -50,52 +90,25 @@ fn lock(window: &Mutex<BarWindow>) -> MutexGuard<'_, BarWindow> {
 }
 
 impl FrontEnd {
-    /// Negotiates, up to where the driver would set `DRIVER_OK`.
+    /// Says what the VMM says before the driver sets `DRIVER_OK`.
     pub(super) fn negotiate(
         socket: UnixStream,
-        options: &GuestOptions,
+        profile: &'static VmmProfile,
     ) -> Result<Self, FakeGuestError> {
         let stream =
             socket.try_clone().map_err(|error| FakeGuestError::Io("the connection", error))?;
-        let mut front_end = Frontend::from_stream(stream, u64::from(QUEUE_COUNT));
-        let profile = options.profile;
-
-        during("SET_OWNER", front_end.set_owner())?;
-        let offered = during("GET_FEATURES", front_end.get_features())?;
-        let required = 1 << VIRTIO_F_VERSION_1 | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
-        if offered & required != required {
-            let problem = format!("it offers features {offered:#x}, of {required:#x} required");
-            return Err(FakeGuestError::Refused(problem));
-        }
-        let protocol =
-            during("GET_PROTOCOL_FEATURES", front_end.get_protocol_features())? & wanted(profile);
-        during("SET_PROTOCOL_FEATURES", front_end.set_protocol_features(protocol))?;
-        front_end.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
-        let queues = during("GET_QUEUE_NUM", front_end.get_queue_num())?;
-        if queues < u64::from(QUEUE_COUNT) {
-            return Err(FakeGuestError::Refused(format!("it has {queues} virtqueues")));
-        }
-        let bar_size = match protocol.contains(VhostUserProtocolFeatures::SHMEM) {
-            true => bar_size(&mut front_end, profile)?,
-            false => 0,
-        };
-        let window = Arc::new(Mutex::new(BarWindow::new(bar_size, profile)?));
-        let requests = match protocol.contains(VhostUserProtocolFeatures::BACKEND_REQ) {
-            true => Some(RequestServer::start(&mut front_end, Arc::clone(&window))?),
-            false => None,
-        };
-        let config = read_config(&mut front_end)?;
-        let virtio_features = required | offered & options.features.bits();
-        Ok(Self {
-            front_end,
+        let mut front_end = Self {
+            front_end: Frontend::from_stream(stream, u64::from(QUEUE_COUNT)),
+            profile,
             socket,
-            config,
-            virtio_features,
-            features: Features::from_bits_truncate(virtio_features),
-            window,
-            has_bar: bar_size > 0,
-            requests,
-        })
+            protocol: VhostUserProtocolFeatures::empty(),
+            config: ConfigSpace::new_zeroed(),
+            window: Arc::new(Mutex::new(BarWindow::new(0, profile)?)),
+            has_bar: false,
+            requests: None,
+        };
+        front_end.say(profile.connect, None)?;
+        Ok(front_end)
     }
 
     pub(super) fn socket(&self) -> &UnixStream {
@@ -104,10 +117,6 @@ impl FrontEnd {
 
     pub(super) fn config(&self) -> ConfigSpace {
         self.config
-    }
-
-    pub(super) fn features(&self) -> Features {
-        self.features
     }
 
     /// Where the device maps its BAR, if device and VMM both have shared memory.
@@ -120,62 +129,190 @@ impl FrontEnd {
     }
 
     /// What setting `DRIVER_OK` sets off.
-    pub(super) fn start(
-        &mut self,
-        ram: &GuestRam,
-        control: &ControlQueue<EventFds>,
-        events: &EventQueue<EventFds>,
-    ) -> Result<(), FakeGuestError> {
-        during("SET_FEATURES", self.front_end.set_features(self.virtio_features))?;
-        let regions: Vec<_> = ram.region_info().into_iter().collect();
-        during("SET_MEM_TABLE", self.front_end.set_mem_table(&regions))?;
-        let control_size = ControlQueue::<EventFds>::SIZE;
-        let control_fds = control.notifications();
-        self.start_queue(CONTROL_QUEUE, control_size, control.addresses(), ram, control_fds)?;
-        let events_size = EventQueue::<EventFds>::SIZE;
-        let events_fds = events.notifications();
-        self.start_queue(EVENT_QUEUE, events_size, events.addresses(), ram, events_fds)?;
+    pub(super) fn start(&mut self, queues: &Queues<'_>) -> Result<(), FakeGuestError> {
+        self.say(self.profile.start, Some(queues))?;
         // A device that maps before the driver's first kick would not survive QEMU.
         lock(&self.window).start();
-        events_fds.kick()?;
-        Ok(())
-    }
-
-    fn start_queue(
-        &mut self,
-        index: u16,
-        size: u16,
-        addresses: QueueAddresses,
-        ram: &GuestRam,
-        notifications: &EventFds,
-    ) -> Result<(), FakeGuestError> {
-        let index = usize::from(index);
-        let front_end = &mut self.front_end;
-        during("SET_VRING_NUM", front_end.set_vring_num(index, size))?;
-        during("SET_VRING_BASE", front_end.set_vring_base(index, 0))?;
-        let config = VringConfigData {
-            queue_max_size: size,
-            queue_size: size,
-            flags: 0,
-            desc_table_addr: ram.address_here(addresses.descriptors),
-            used_ring_addr: ram.address_here(addresses.used),
-            avail_ring_addr: ram.address_here(addresses.available),
-            log_addr: None,
-        };
-        during("SET_VRING_ADDR", front_end.set_vring_addr(index, &config))?;
-        during("SET_VRING_KICK", front_end.set_vring_kick(index, notifications.kick_fd()))?;
-        during("SET_VRING_CALL", front_end.set_vring_call(index, notifications.call_fd()))?;
-        during("SET_VRING_ENABLE", front_end.set_vring_enable(index, true))
+        Ok(queues.events.offer_buffers()?)
     }
 
     /// What a reset of the device sets off.
-    pub(super) fn stop(&mut self) -> Result<(), FakeGuestError> {
-        for index in [CONTROL_QUEUE, EVENT_QUEUE] {
-            let index = usize::from(index);
-            during("SET_VRING_ENABLE", self.front_end.set_vring_enable(index, false))?;
-            during("GET_VRING_BASE", self.front_end.get_vring_base(index))?;
-        }
+    pub(super) fn stop(&mut self, queues: &Queues<'_>) -> Result<(), FakeGuestError> {
+        self.say(self.profile.stop, Some(queues))?;
         lock(&self.window).stop().map_err(|error| FakeGuestError::Io("unmapping the BAR", error))
+    }
+
+    fn say(&mut self, steps: &[Step], queues: Option<&Queues<'_>>) -> Result<(), FakeGuestError> {
+        for step in steps {
+            self.want_reply(matches!(step, Step::RequestChannel | Step::MemoryTable));
+            match step {
+                Step::Owner => during("SET_OWNER", self.front_end.set_owner())?,
+                Step::Features => self.check_features()?,
+                Step::ProtocolFeatures => self.negotiate_protocol()?,
+                Step::QueueCount => self.check_queue_count()?,
+                Step::RequestChannel => self.open_request_channel()?,
+                Step::SharedMemory => self.make_window()?,
+                Step::Configuration(piece) => self.read_config(*piece)?,
+                Step::AcceptFeatures => {
+                    during("SET_FEATURES", self.front_end.set_features(VIRTIO_FEATURES))?;
+                }
+                Step::MemoryTable => {
+                    let regions = queues.map(|queues| queues.ram.region_infos());
+                    let regions = regions.unwrap_or_default();
+                    during("SET_MEM_TABLE", self.front_end.set_mem_table(&regions))?;
+                }
+                Step::EachQueue(steps) => self.say_of_each_queue(steps, queues)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the next message wants to be acknowledged.
+    fn want_reply(&mut self, is_marked: bool) {
+        let can = self.protocol.contains(VhostUserProtocolFeatures::REPLY_ACK);
+        let wanted = is_marked || self.profile.acknowledged == Acknowledged::All;
+        self.front_end.set_hdr_flags(match can && wanted {
+            true => VhostUserHeaderFlag::NEED_REPLY,
+            false => VhostUserHeaderFlag::empty(),
+        });
+    }
+
+    fn check_features(&mut self) -> Result<(), FakeGuestError> {
+        let offered = during("GET_FEATURES", self.front_end.get_features())?;
+        if offered & VIRTIO_FEATURES == VIRTIO_FEATURES {
+            return Ok(());
+        }
+        Err(FakeGuestError::Refused(format!(
+            "it offers features {offered:#x}, of {VIRTIO_FEATURES:#x} required"
+        )))
+    }
+
+    fn negotiate_protocol(&mut self) -> Result<(), FakeGuestError> {
+        let offered = during("GET_PROTOCOL_FEATURES", self.front_end.get_protocol_features())?;
+        self.protocol = offered & self.profile.protocol_features;
+        during("SET_PROTOCOL_FEATURES", self.front_end.set_protocol_features(self.protocol))
+    }
+
+    fn check_queue_count(&mut self) -> Result<(), FakeGuestError> {
+        let queues = during("GET_QUEUE_NUM", self.front_end.get_queue_num())?;
+        if queues < u64::from(QUEUE_COUNT) {
+            return Err(FakeGuestError::Refused(format!("it has {queues} virtqueues")));
+        }
+        Ok(())
+    }
+
+    fn open_request_channel(&mut self) -> Result<(), FakeGuestError> {
+        if self.protocol.contains(VhostUserProtocolFeatures::BACKEND_REQ) {
+            let window = Arc::clone(&self.window);
+            self.requests = Some(RequestServer::start(&mut self.front_end, window)?);
+        }
+        Ok(())
+    }
+
+    fn make_window(&mut self) -> Result<(), FakeGuestError> {
+        if self.protocol.contains(VhostUserProtocolFeatures::SHMEM) {
+            let size = bar_size(&mut self.front_end, self.profile)?;
+            *lock(&self.window) = BarWindow::new(size, self.profile)?;
+            self.has_bar = size > 0;
+        }
+        Ok(())
+    }
+
+    /// Reads the configuration in pieces, as a driver's accesses come through.
+    fn read_config(&mut self, piece: usize) -> Result<(), FakeGuestError> {
+        let mut config = ConfigSpace::new_zeroed();
+        for (index, bytes) in config.as_mut_bytes().chunks_mut(piece).enumerate() {
+            let (offset, length) = ((index * piece) as u32, bytes.len() as u32);
+            let flags = VhostUserConfigFlags::empty();
+            let read = self.front_end.get_config(offset, length, flags, bytes);
+            let (_, read) = during("GET_CONFIG", read)?;
+            if read.len() != bytes.len() {
+                let problem = format!("{} bytes of configuration came for {length}", read.len());
+                return Err(FakeGuestError::Refused(problem));
+            }
+            bytes.copy_from_slice(&read);
+        }
+        self.config = config;
+        Ok(())
+    }
+
+    fn say_of_each_queue(
+        &mut self,
+        steps: &[QueueStep],
+        queues: Option<&Queues<'_>>,
+    ) -> Result<(), FakeGuestError> {
+        let Some(queues) = queues else {
+            // Before there is a driver: nobody listens to these yet.
+            let nobody = EventFds::new(&self.socket)?;
+            let addresses = QueueAddresses { descriptors: 0, available: 0, used: 0 };
+            for index in 0..QUEUE_COUNT.into() {
+                let queue = Queue { index, size: 0, addresses, notifications: &nobody };
+                self.say_of_queue(steps, &queue, None)?;
+            }
+            return Ok(());
+        };
+        queues.each().iter().try_for_each(|queue| self.say_of_queue(steps, queue, Some(queues.ram)))
+    }
+
+    fn say_of_queue(
+        &mut self,
+        steps: &[QueueStep],
+        queue: &Queue<'_>,
+        ram: Option<&GuestRam>,
+    ) -> Result<(), FakeGuestError> {
+        let Queue { index, size, addresses, notifications } = *queue;
+        let here = |address| ram.map_or(0, |ram| ram.address_here(address));
+        for step in steps {
+            use QueueStep::{Addresses, Base, Size, TakeBase};
+            self.want_reply(!matches!(step, Size | Base | Addresses | TakeBase));
+            let front_end = &mut self.front_end;
+            match step {
+                Size => during("SET_VRING_NUM", front_end.set_vring_num(index, size))?,
+                Base => {
+                    // Behind flags, a ring's index is its second word.
+                    let available = || ram.map_or(0, |ram| ram.load(addresses.available + 2));
+                    let base = match self.profile.base {
+                        profile::Base::Zero => 0,
+                        profile::Base::Available => available(),
+                    };
+                    during("SET_VRING_BASE", front_end.set_vring_base(index, base))?;
+                }
+                Addresses => {
+                    let config = VringConfigData {
+                        queue_max_size: size,
+                        queue_size: size,
+                        flags: 0,
+                        desc_table_addr: here(addresses.descriptors),
+                        used_ring_addr: here(addresses.used),
+                        avail_ring_addr: here(addresses.available),
+                        log_addr: None,
+                    };
+                    during("SET_VRING_ADDR", front_end.set_vring_addr(index, &config))?;
+                }
+                QueueStep::Kick => {
+                    let kick = notifications.kick_fd();
+                    during("SET_VRING_KICK", front_end.set_vring_kick(index, kick))?;
+                }
+                QueueStep::Call => {
+                    let call = notifications.call_fd();
+                    during("SET_VRING_CALL", front_end.set_vring_call(index, call))?;
+                }
+                QueueStep::Error => {
+                    let call = notifications.call_fd();
+                    during("SET_VRING_ERR", front_end.set_vring_err(index, call))?;
+                }
+                QueueStep::Enable => {
+                    during("SET_VRING_ENABLE", front_end.set_vring_enable(index, true))?;
+                }
+                QueueStep::Disable => {
+                    during("SET_VRING_ENABLE", front_end.set_vring_enable(index, false))?;
+                }
+                TakeBase => {
+                    during("GET_VRING_BASE", front_end.get_vring_base(index))?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -184,21 +321,6 @@ impl Drop for FrontEnd {
         // As a VMM goes: the device sees the connection end. It may have ended already.
         let _ = self.socket.shutdown(Shutdown::Both);
         drop(self.requests.take());
-    }
-}
-
-/// The protocol features that a VMM takes.
-fn wanted(profile: &VmmProfile) -> VhostUserProtocolFeatures {
-    let base = VhostUserProtocolFeatures::MQ
-        | VhostUserProtocolFeatures::CONFIG
-        | VhostUserProtocolFeatures::REPLY_ACK;
-    match profile.shared_memory_regions {
-        0 => base,
-        _ => {
-            base | VhostUserProtocolFeatures::BACKEND_REQ
-                | VhostUserProtocolFeatures::BACKEND_SEND_FD
-                | VhostUserProtocolFeatures::SHMEM
-        }
     }
 }
 
@@ -213,22 +335,6 @@ fn bar_size(front_end: &mut Frontend, profile: &VmmProfile) -> Result<u64, FakeG
     let sum = sizes.iter().try_fold(0, |sum: u64, size| sum.checked_add(*size));
     sum.filter(|sum| sum.is_power_of_two()).ok_or_else(|| {
         FakeGuestError::Refused("the sizes of its shared memory add up to no power of two".into())
-    })
-}
-
-fn read_config(front_end: &mut Frontend) -> Result<ConfigSpace, FakeGuestError> {
-    let empty = ConfigSpace::new_zeroed();
-    let (_, bytes) = during(
-        "GET_CONFIG",
-        front_end.get_config(
-            0,
-            size_of::<ConfigSpace>() as u32,
-            VhostUserConfigFlags::WRITABLE,
-            empty.as_bytes(),
-        ),
-    )?;
-    ConfigSpace::read_from_bytes(&bytes).map_err(|_| {
-        FakeGuestError::Refused(format!("its configuration has {} bytes", bytes.len()))
     })
 }
 

@@ -5,13 +5,18 @@
 //! [profile](VmmProfile). To the driver it is a [`Transport`] like any other.
 
 mod bar;
+#[cfg(test)]
+mod conversation;
 mod front_end;
 mod notifications;
 mod profile;
 mod ram;
 
 pub use bar::Violation;
-pub use profile::{QEMU, VMMS, VmmProfile, WITHOUT_SHARED_MEMORY};
+pub use profile::{
+    Acknowledged, Base, CLOUD_HYPERVISOR, QEMU, QEMU_WITHOUT_SHARED_MEMORY, QueueStep, Step, VMMS,
+    VmmProfile,
+};
 
 use crate::guest::Guest;
 use anyhow::Context as _;
@@ -24,7 +29,7 @@ use bellhop_guest_umd::transport::{
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
-use front_end::FrontEnd;
+use front_end::{FrontEnd, Queues};
 use notifications::EventFds;
 use ram::GuestRam;
 use std::os::unix::net::UnixStream;
@@ -67,7 +72,7 @@ pub enum FakeGuestError {
     Refused(String),
     /// The operating system refused something.
     #[error("{0}: {1}")]
-    Io(&'static str, #[source] std::io::Error),
+    Io(&'static str, std::io::Error),
     /// Guest memory or a queue in it could not be made.
     #[error(transparent)]
     Transport(#[from] TransportError),
@@ -102,28 +107,32 @@ impl FakeGuest {
     /// # Errors
     /// See [`FakeGuestError`].
     pub fn over(socket: UnixStream, options: GuestOptions) -> Result<Arc<Self>, FakeGuestError> {
-        let ram = GuestRam::new(options.ram)?;
-        let mut front_end = FrontEnd::negotiate(socket, &options)?;
+        let GuestOptions { ram, profile, features } = options;
+        let ram = GuestRam::new(ram, profile.low_memory)?;
+        let mut front_end = FrontEnd::negotiate(socket, profile)?;
         let queue_memory = |length: usize| ram.take(length as u64);
         let notifications = || EventFds::new(front_end.socket());
         let control =
             ControlQueue::new(&queue_memory(ControlQueue::<EventFds>::MEMORY)?, notifications()?)?;
         let events =
             EventQueue::new(&queue_memory(EventQueue::<EventFds>::MEMORY)?, notifications()?)?;
-        let (config, features, bar) = (front_end.config(), front_end.features(), front_end.bar());
-        events.reset()?;
-        front_end.start(&ram, &control, &events)?;
+        let (config, bar) = (front_end.config(), front_end.bar());
+        front_end.start(&Queues { ram: &ram, control: &control, events: &events })?;
         Ok(Arc::new(Self {
             front_end: Mutex::new(front_end),
-            profile: options.profile,
+            profile,
             config,
-            features,
+            features: Features::from_bits_truncate(config.features) & features,
             ram,
             bar,
             donations: Donations::default(),
             control,
             events,
         }))
+    }
+
+    fn queues(&self) -> Queues<'_> {
+        Queues { ram: &self.ram, control: &self.control, events: &self.events }
     }
 
     /// No code panics while it holds the lock, so a poisoned front end is whole.
@@ -138,11 +147,11 @@ impl FakeGuest {
     /// When the device does not survive it.
     pub fn reset(&self) -> Result<(), FakeGuestError> {
         let mut front_end = self.lock();
-        front_end.stop()?;
+        front_end.stop(&self.queues())?;
         self.donations.clear();
         self.control.reset()?;
         self.events.reset()?;
-        front_end.start(&self.ram, &self.control, &self.events)
+        front_end.start(&self.queues())
     }
 
     /// What the device did that the VMM would not have survived.

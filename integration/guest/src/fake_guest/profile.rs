@@ -1,10 +1,92 @@
 //! VMMs, as far as a vhost-user device can tell them apart. A profile is data.
 
+use vhost::vhost_user::message::VhostUserProtocolFeatures as Protocol;
+
+/// A part of the conversation with the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// `SET_OWNER`
+    Owner,
+    /// `GET_FEATURES`
+    Features,
+    /// `GET_PROTOCOL_FEATURES`, `SET_PROTOCOL_FEATURES`
+    ProtocolFeatures,
+    /// `GET_QUEUE_NUM`
+    QueueCount,
+    /// `SET_BACKEND_REQ_FD`, if the device takes it
+    RequestChannel,
+    /// `GET_SHMEM_CONFIG`, if the device has shared memory
+    SharedMemory,
+    /// `GET_CONFIG`, of pieces of this many bytes
+    Configuration(usize),
+    /// `SET_FEATURES`
+    AcceptFeatures,
+    /// `SET_MEM_TABLE`
+    MemoryTable,
+    /// These, of one queue after the other
+    EachQueue(&'static [QueueStep]),
+}
+
+/// A part of the conversation about one queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueStep {
+    /// `SET_VRING_NUM`
+    Size,
+    /// `SET_VRING_BASE`
+    Base,
+    /// `SET_VRING_ADDR`
+    Addresses,
+    /// `SET_VRING_KICK`
+    Kick,
+    /// `SET_VRING_CALL`
+    Call,
+    /// `SET_VRING_ERR`
+    Error,
+    /// `SET_VRING_ENABLE` with 1
+    Enable,
+    /// `SET_VRING_ENABLE` with 0
+    Disable,
+    /// `GET_VRING_BASE`, which stops the queue
+    TakeBase,
+}
+
+/// Where a queue begins when it is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// At its beginning.
+    Zero,
+    /// Behind what the driver had offered by then: that is never taken.
+    Available,
+}
+
+/// Which messages the VMM wants acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acknowledged {
+    /// All.
+    All,
+    /// Those that carry descriptors, and those that enable or disable queues.
+    Some,
+}
+
 /// A VMM.
 #[derive(Debug, PartialEq, Eq)]
 pub struct VmmProfile {
     /// Its name.
     pub name: &'static str,
+    /// The vhost-user protocol features that it takes where the device offers them.
+    pub protocol_features: Protocol,
+    /// What it says once it is connected.
+    pub connect: &'static [Step],
+    /// What it says when the driver sets `DRIVER_OK`.
+    pub start: &'static [Step],
+    /// What it says when the driver resets the device.
+    pub stop: &'static [Step],
+    /// Where queues begin.
+    pub base: Base,
+    /// Which messages it wants acknowledged.
+    pub acknowledged: Acknowledged,
+    /// Bytes of guest memory below the hole that ends at 4 GiB; the rest is above it.
+    pub low_memory: u64,
     /// Whether it has shared-memory regions, and how many a device may have. Their sizes must add
     /// up to a power of two.
     pub shared_memory_regions: u32,
@@ -15,21 +97,91 @@ pub struct VmmProfile {
     pub dies_of_early_mappings: bool,
 }
 
-/// QEMU 11 with `vhost-user-test-device-pci` behind a PCIe root port.
+/// QEMU 11 with `vhost-user-test-device-pci` behind a PCIe root port. The order is as recorded
+/// from QEMU 11.1.3.
 pub const QEMU: VmmProfile = VmmProfile {
     name: "qemu",
+    protocol_features: Protocol::MQ
+        .union(Protocol::CONFIG)
+        .union(Protocol::REPLY_ACK)
+        .union(Protocol::BACKEND_REQ)
+        .union(Protocol::BACKEND_SEND_FD)
+        .union(Protocol::SHMEM),
+    connect: &[
+        Step::Features,
+        Step::ProtocolFeatures,
+        Step::QueueCount,
+        Step::RequestChannel,
+        Step::Owner,
+        Step::Features,
+        Step::EachQueue(&[QueueStep::Call, QueueStep::Error]),
+        Step::SharedMemory,
+        Step::Configuration(4),
+    ],
+    start: &[
+        Step::AcceptFeatures,
+        Step::MemoryTable,
+        Step::EachQueue(&[
+            QueueStep::Size,
+            QueueStep::Base,
+            QueueStep::Addresses,
+            QueueStep::Kick,
+            QueueStep::Call,
+        ]),
+        Step::EachQueue(&[QueueStep::Enable]),
+        Step::EachQueue(&[QueueStep::Call]),
+    ],
+    stop: &[Step::EachQueue(&[QueueStep::Disable]), Step::EachQueue(&[QueueStep::TakeBase])],
+    base: Base::Zero,
+    acknowledged: Acknowledged::Some,
+    low_memory: 2 << 30,
     shared_memory_regions: 1,
     memory_slots: 8,
     dies_of_early_mappings: true,
 };
 
-/// A VMM that has no shared-memory regions.
-pub const WITHOUT_SHARED_MEMORY: VmmProfile = VmmProfile {
-    name: "without-shared-memory",
+/// QEMU before 11: the same without shared-memory regions.
+pub const QEMU_WITHOUT_SHARED_MEMORY: VmmProfile = VmmProfile {
+    name: "qemu-without-shared-memory",
+    protocol_features: QEMU.protocol_features.difference(Protocol::SHMEM),
+    shared_memory_regions: 0,
+    ..QEMU
+};
+
+/// cloud-hypervisor with `--generic-vhost-user`. The order is that of its sources, version 50.
+pub const CLOUD_HYPERVISOR: VmmProfile = VmmProfile {
+    name: "cloud-hypervisor",
+    protocol_features: Protocol::CONFIG
+        .union(Protocol::MQ)
+        .union(Protocol::CONFIGURE_MEM_SLOTS)
+        .union(Protocol::REPLY_ACK)
+        .union(Protocol::INFLIGHT_SHMFD)
+        .union(Protocol::LOG_SHMFD)
+        .union(Protocol::DEVICE_STATE)
+        .union(Protocol::BACKEND_REQ),
+    connect: &[
+        Step::Owner,
+        Step::Features,
+        Step::ProtocolFeatures,
+        Step::QueueCount,
+        Step::Configuration(4),
+    ],
+    start: &[
+        Step::AcceptFeatures,
+        Step::MemoryTable,
+        Step::EachQueue(&[QueueStep::Size]),
+        Step::EachQueue(&[QueueStep::Addresses, QueueStep::Base, QueueStep::Call, QueueStep::Kick]),
+        Step::EachQueue(&[QueueStep::Enable]),
+        Step::RequestChannel,
+    ],
+    stop: &[Step::EachQueue(&[QueueStep::Disable, QueueStep::TakeBase])],
+    base: Base::Available,
+    acknowledged: Acknowledged::All,
+    low_memory: 3 << 30,
     shared_memory_regions: 0,
     memory_slots: 32,
     dies_of_early_mappings: false,
 };
 
 /// All of them.
-pub const VMMS: [&VmmProfile; 2] = [&QEMU, &WITHOUT_SHARED_MEMORY];
+pub const VMMS: [&VmmProfile; 3] = [&QEMU, &QEMU_WITHOUT_SHARED_MEMORY, &CLOUD_HYPERVISOR];

@@ -7,6 +7,7 @@ use bellhop_protocol::control::allocation::Extent;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vhost::VhostUserMemoryRegionInfo;
 use vm_allocator::{AddressAllocator, AllocPolicy, RangeInclusive};
@@ -14,16 +15,21 @@ use vm_memory::mmap::MmapRegionError;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 /// Guest-physical address of the first byte: not 0, so that an address is not an offset.
-const BASE: u64 = 1 << 32;
+const LOW: u64 = 1 << 20;
+/// Guest-physical address of what does not fit below the hole.
+const HIGH: u64 = 1 << 32;
 
-/// All of the guest's memory.
+/// All of the guest's memory. It is given out by offset in its memfd.
 pub(super) struct GuestRam {
     region: Arc<MmapRegion>,
+    /// Bytes below the hole.
+    low: u64,
     free: Mutex<AddressAllocator>,
 }
 
 impl GuestRam {
-    pub(super) fn new(size: u64) -> Result<Arc<Self>, FakeGuestError> {
+    /// `size` bytes, of which at most `low` are below the hole.
+    pub(super) fn new(size: u64, low: u64) -> Result<Arc<Self>, FakeGuestError> {
         let size = size.next_multiple_of(PAGE_SIZE);
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create("guest-ram", flags)
@@ -38,9 +44,9 @@ impl GuestRam {
         };
         let file = FileOffset::new(File::from(file), 0);
         let region = MmapRegion::from_file(file, size as usize).map_err(mapping)?;
-        let free = AddressAllocator::new(BASE, size)
+        let free = AddressAllocator::new(0, size)
             .map_err(|error| FakeGuestError::Io("guest memory", std::io::Error::other(error)))?;
-        Ok(Arc::new(Self { region: Arc::new(region), free: Mutex::new(free) }))
+        Ok(Arc::new(Self { region: Arc::new(region), low: low.min(size), free: Mutex::new(free) }))
     }
 
     /// No code panics while it holds the lock, so a poisoned allocator is whole.
@@ -48,50 +54,90 @@ impl GuestRam {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As the memory table names it.
-    pub(super) fn region_info(&self) -> Option<VhostUserMemoryRegionInfo> {
-        let file = self.region.file_offset()?;
-        Some(VhostUserMemoryRegionInfo {
-            guest_phys_addr: BASE,
-            memory_size: self.region.size() as u64,
-            userspace_addr: self.region.as_ptr() as u64,
-            mmap_offset: file.start(),
-            mmap_handle: file.file().as_raw_fd(),
-        })
+    fn size(&self) -> u64 {
+        self.region.size() as u64
     }
 
-    /// Where this process has a guest-physical address.
+    /// The runs of guest-physical memory that a range of offsets is.
+    fn extents(&self, start: u64, length: u64) -> Vec<Extent> {
+        let end = start + length;
+        [(0, self.low, LOW), (self.low, self.size(), HIGH)]
+            .into_iter()
+            .filter_map(|(first, last, address)| {
+                let (from, to) = (start.max(first), end.min(last));
+                (from < to).then(|| Extent { address: address + (from - first), length: to - from })
+            })
+            .collect()
+    }
+
+    fn offset_of(&self, address: u64) -> u64 {
+        if address >= HIGH { address - HIGH + self.low } else { address - LOW }
+    }
+
+    /// As the memory table names it.
+    pub(super) fn region_infos(&self) -> Vec<VhostUserMemoryRegionInfo> {
+        let Some(file) = self.region.file_offset() else { return Vec::new() };
+        let mut offset = 0;
+        self.extents(0, self.size())
+            .into_iter()
+            .map(|Extent { address, length }| {
+                let info = VhostUserMemoryRegionInfo {
+                    guest_phys_addr: address,
+                    memory_size: length,
+                    userspace_addr: self.region.as_ptr() as u64 + offset,
+                    mmap_offset: offset,
+                    mmap_handle: file.file().as_raw_fd(),
+                };
+                offset += length;
+                info
+            })
+            .collect()
+    }
+
+    /// Where this process has a guest-physical address of its own.
     pub(super) fn address_here(&self, address: u64) -> u64 {
-        self.region.as_ptr() as u64 + (address - BASE)
+        self.region.as_ptr() as u64 + self.offset_of(address)
+    }
+
+    /// The 16-bit word at a guest-physical address of its own.
+    pub(super) fn load(&self, address: u64) -> u16 {
+        let bytes = self.region.as_volatile_slice();
+        let word = bytes.load::<u16>(self.offset_of(address) as usize, Ordering::Acquire);
+        word.map_or(0, u16::from_le)
     }
 
     /// Guest-physical addresses from this on are none.
     pub(super) fn end(&self) -> u64 {
-        BASE + self.region.size() as u64
+        self.extents(0, self.size()).last().map_or(0, |last| last.address + last.length)
     }
 
-    fn allocate_range(&self, size: u64) -> Result<RangeInclusive, TransportError> {
+    fn allocate_range(
+        &self,
+        size: u64,
+        policy: AllocPolicy,
+    ) -> Result<RangeInclusive, TransportError> {
         let size = size.next_multiple_of(PAGE_SIZE);
-        self.lock()
-            .allocate(size, PAGE_SIZE, AllocPolicy::FirstMatch)
-            .map_err(|_| TransportError::OutOfMemory(size))
+        self.lock().allocate(size, PAGE_SIZE, policy).map_err(|_| TransportError::OutOfMemory(size))
     }
 
-    /// Memory that is never given back: queues.
+    /// Memory that is never given back, from the start: queues.
     pub(super) fn take(&self, length: u64) -> Result<DmaMemory, TransportError> {
-        let range = self.allocate_range(length)?;
-        let offset = (range.start() - BASE) as usize;
-        DmaMemory::new(Arc::clone(&self.region), offset, length as usize, range.start())
+        let range = self.allocate_range(length, AllocPolicy::FirstMatch)?;
+        let [Extent { address, .. }] = self.extents(range.start(), length)[..] else {
+            return Err(TransportError::OutOfMemory(length));
+        };
+        let offset = range.start() as usize;
+        DmaMemory::new(Arc::clone(&self.region), offset, length as usize, address)
     }
 
-    /// Memory that is given back when dropped.
+    /// Memory that is given back when dropped, from the end.
     pub(super) fn allocate(
         self: &Arc<Self>,
         size: u64,
     ) -> Result<Box<dyn SystemMemory>, TransportError> {
-        let range = self.allocate_range(size)?;
-        let extent = Extent { address: range.start(), length: range.len() };
-        let block = Block { ram: Arc::clone(self), range, extents: [extent] };
+        let range = self.allocate_range(size, AllocPolicy::LastMatch)?;
+        let extents = self.extents(range.start(), range.len());
+        let block = Block { ram: Arc::clone(self), range, extents };
         // Whoever had it before may have left something.
         let failed = |error| TransportError::Protocol(format!("guest memory: {error}"));
         let bytes = self.region.get_slice(block.offset(), block.len()).map_err(failed)?;
@@ -106,7 +152,7 @@ impl GuestRam {
 struct Block {
     ram: Arc<GuestRam>,
     range: RangeInclusive,
-    extents: [Extent; 1],
+    extents: Vec<Extent>,
 }
 
 impl SystemMemory for Block {
@@ -115,7 +161,7 @@ impl SystemMemory for Block {
     }
 
     fn offset(&self) -> usize {
-        (self.range.start() - BASE) as usize
+        self.range.start() as usize
     }
 
     fn len(&self) -> usize {
@@ -131,5 +177,33 @@ impl Drop for Block {
     fn drop(&mut self) {
         // The range was allocated, so it can be freed.
         let _ = self.ram.lock().free(&self.range);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_does_not_fit_below_the_hole_is_above_it() {
+        let ram = GuestRam::new(8 * PAGE_SIZE, 3 * PAGE_SIZE).unwrap();
+        let extent = |address, pages| Extent { address, length: pages * PAGE_SIZE };
+        assert_eq!(ram.extents(0, ram.size()), [extent(LOW, 3), extent(HIGH, 5)]);
+        assert_eq!(ram.extents(PAGE_SIZE, PAGE_SIZE), [extent(LOW + PAGE_SIZE, 1)]);
+        assert_eq!(ram.extents(4 * PAGE_SIZE, 2 * PAGE_SIZE), [extent(HIGH + PAGE_SIZE, 2)]);
+        assert_eq!(ram.end(), HIGH + 5 * PAGE_SIZE);
+        let [low, high] = ram.region_infos()[..] else { panic!("not two regions") };
+        assert_eq!((low.guest_phys_addr, low.mmap_offset), (LOW, 0));
+        assert_eq!((high.guest_phys_addr, high.mmap_offset), (HIGH, 3 * PAGE_SIZE));
+        assert_eq!(ram.address_here(HIGH) - ram.address_here(LOW), 3 * PAGE_SIZE);
+        let across = ram.allocate(6 * PAGE_SIZE).unwrap();
+        assert_eq!(across.extents(), [extent(LOW + 2 * PAGE_SIZE, 1), extent(HIGH, 5)]);
+    }
+
+    #[test]
+    fn memory_that_fits_below_the_hole_is_one_region() {
+        let ram = GuestRam::new(4 * PAGE_SIZE, 1 << 31).unwrap();
+        assert_eq!(ram.region_infos().len(), 1);
+        assert_eq!(ram.end(), LOW + 4 * PAGE_SIZE);
     }
 }
