@@ -1,8 +1,12 @@
 //! The `bellhop` command: what people do with a Bellhop GPU on its host.
 //!
-//! What runs in a guest is `bellhop-guest`; [`hosted`] starts a daemon and such a guest as
-//! processes of their own.
+//! What runs in a guest is `bellhop-guest`. [`hosted`] starts a daemon and such a guest as
+//! processes of their own, [`vm`] a daemon and a virtual machine.
 
 pub mod cli;
+pub mod container;
+pub mod daemon;
 pub mod guest_binary;
 pub mod hosted;
+pub mod process;
+pub mod vm;

@@ -26,6 +26,25 @@ pub fn bellhopd(arguments: &[&str]) -> Command {
     command
 }
 
+/// Whether a program is there that a test needs; without it `loss` is what is not tested, which is
+/// a failure where everything must be.
+pub fn is_here(program: &str, loss: &str) -> bool {
+    let ran =
+        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if ran.is_ok() {
+        return true;
+    }
+    let required = ["CI", "BELLHOP_REQUIRE_ALL"].map(std::env::var_os).iter().any(Option::is_some);
+    assert!(!required, "{program} is not installed");
+    eprintln!("skipped: {program} is not installed, so {loss}");
+    false
+}
+
+/// Whether a VM can be set up.
+pub fn vms_are_here() -> bool {
+    ["apt-get", "dpkg-deb"].iter().all(|program| is_here(program, "nothing is run in a VM"))
+}
+
 /// A guest of a daemon, in this process.
 pub fn guest(daemon: &Daemon, number: usize) -> Arc<FakeGuest> {
     FakeGuest::connect(&daemon.socket(number), GuestOptions::default()).unwrap()

@@ -10,9 +10,11 @@ struct Tool {
     used: &'static str,
 }
 
-const TOOLS: [Tool; 3] = [
+const TOOLS: [Tool; 5] = [
     Tool { program: "systemd-analyze", package: "systemd", used: "tests of the service's units" },
     Tool { program: "systemd-sysusers", package: "systemd", used: "tests of the service's user" },
+    Tool { program: "podman", package: "podman", used: "tests of containers" },
+    Tool { program: "runc", package: "runc", used: "tests of containers" },
     Tool { program: "dpkg-shlibdeps", package: "dpkg-dev", used: "the Debian package" },
 ];
 

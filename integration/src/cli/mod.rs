@@ -1,10 +1,21 @@
 //! The command line of `bellhop`.
 
+mod cdi;
+mod container;
+mod vm;
+
 use crate::hosted::{self, Outcome};
+use crate::process;
+use cdi::CdiArguments;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use container::ContainerArguments;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use vm::VmArguments;
+
+/// As a shell reports a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
 
 /// A virtual GPU that guests submit to with plain memory stores.
 ///
@@ -20,7 +31,9 @@ Examples:
   bellhop run --input disk.img --json      the main job on a file, the report as JSON
   bellhop selftest doorbell                the behaviours whose names contain \"doorbell\"
   bellhop selftest --list                  what the conformance suite checks
-  bellhop selftest --socket-path gpu.sock  against a bellhopd that runs already"
+  bellhop selftest --socket-path gpu.sock  against a bellhopd that runs already
+  bellhop vm -- selftest                   the conformance suite inside a virtual machine
+  bellhop container -- selftest            the same inside a container"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -46,6 +59,24 @@ enum Command {
     Selftest(SelftestArguments),
     /// Say what a guest is offered, what accesses cost it, and where things are placed and why
     Probe(ProbeArguments),
+    /// Measure what submitting costs a guest, beside what it could cost at least
+    Bench(BenchArguments),
+    /// Do the same, or anything else that a guest can, in a virtual machine
+    ///
+    /// Boots a Debian kernel in stock QEMU with the device attached, runs bellhop-guest in it,
+    /// passes its output and exit status on, and powers off. What is missing is fetched from
+    /// Debian once: about 40 MB for QEMU unless this machine has version 11 or newer, and 35 or
+    /// 55 MB for a kernel. Nothing is installed, and no privileges are needed.
+    Vm(VmArguments),
+    /// Do the same in a container that has its device's socket and nothing else
+    ///
+    /// Starts a bellhopd, builds an image from bellhop-guest alone, and runs it with podman:
+    /// without network or capabilities, on a read-only root, as a user that the host does not
+    /// know. Nothing is left of any of it. What this host needs, and why, is said on standard
+    /// error.
+    Container(ContainerArguments),
+    /// Name devices for container engines: podman run --device bellhop.local/gpu=0
+    Cdi(CdiArguments),
     /// bellhopd, as part of this executable
     #[command(hide = true, disable_help_flag = true)]
     Daemon {
@@ -82,6 +113,14 @@ struct ProbeArguments {
 }
 
 #[derive(Debug, Clone, Args)]
+struct BenchArguments {
+    #[command(flatten)]
+    bench: bellhop_guest::cli::BenchArguments,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+#[derive(Debug, Clone, Args)]
 struct RunArguments {
     #[command(flatten)]
     job: bellhop_guest::cli::RunArguments,
@@ -109,6 +148,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Probe(ProbeArguments { probe, host }) => hosted(&host, probe.to_command_line()),
+        Command::Bench(BenchArguments { bench, host }) => hosted(&host, bench.to_command_line()),
         Command::Run(RunArguments { job, host }) => hosted(&host, job.to_command_line()),
         Command::Selftest(SelftestArguments { suite, .. }) if suite.is_list() => {
             suite.print_list().map(|()| ExitCode::SUCCESS)
@@ -116,8 +156,11 @@ pub fn main() -> ExitCode {
         Command::Selftest(SelftestArguments { suite, host }) => {
             hosted(&host, suite.to_command_line())
         }
+        Command::Vm(arguments) => arguments.run(),
+        Command::Container(arguments) => arguments.run(),
+        Command::Cdi(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Daemon { arguments } => {
-            return match hosted::end_with_parent() {
+            return match process::end_with_parent() {
                 Ok(()) => bellhop_device::service::cli::main(
                     std::iter::once("bellhopd".into()).chain(arguments),
                 ),
@@ -147,12 +190,15 @@ fn hosted(host: &HostArguments, work: Vec<OsString>) -> anyhow::Result<ExitCode>
         Some(path) => hosted::run_guest(path, &guest)?,
         None => hosted::run(host.config.as_deref(), &guest)?,
     };
-    Ok(match outcome {
+    Ok(exit_code(outcome))
+}
+
+fn exit_code(outcome: Outcome) -> ExitCode {
+    match outcome {
         Outcome::Succeeded => ExitCode::SUCCESS,
         Outcome::Failed => ExitCode::FAILURE,
-        // As a shell reports a program that a signal ended.
-        Outcome::Interrupted => ExitCode::from(130),
-    })
+        Outcome::Interrupted => INTERRUPTED.into(),
+    }
 }
 
 #[cfg(test)]

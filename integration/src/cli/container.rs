@@ -1,0 +1,68 @@
+//! `bellhop container`.
+
+use crate::container::{self, Options};
+use crate::guest_binary;
+use clap::Args;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What a container is run with.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  bellhop container                           the main job, in a container
+  bellhop container -- selftest               the conformance suite, seen from a container
+  bellhop container --memory 64m              what the guest maps counts against the limit
+  bellhop container --image-only              the image, for containers of your own
+  bellhop container --print-command           the command for one, with what this host needs")]
+pub struct ContainerArguments {
+    /// The most memory that the container may use, such as 512m
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Use the bellhopd that listens on this socket instead of starting one
+    #[arg(long, value_name = "PATH", conflicts_with = "config")]
+    socket_path: Option<PathBuf>,
+    /// Configuration file for the bellhopd that is started
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The program for the image, instead of the bellhop-guest that belongs to this bellhop
+    #[arg(long, value_name = "PATH")]
+    guest_binary: Option<PathBuf>,
+    /// Put the image among your own, print its name, and exit
+    #[arg(long, conflicts_with_all = ["memory", "socket_path", "config", "task"])]
+    image_only: bool,
+    /// Print the podman command for a container of an image of your own, and exit
+    ///
+    /// Its device is the one at --socket-path, or the service's at /run/bellhop/gpu.sock.
+    #[arg(long, conflicts_with_all = ["image_only", "guest_binary", "config"])]
+    print_command: bool,
+    /// What bellhop-guest does in the container
+    #[arg(last = true, value_name = "GUEST-COMMAND", default_value = "run")]
+    task: Vec<OsString>,
+}
+
+impl ContainerArguments {
+    /// Does it.
+    ///
+    /// # Errors
+    /// When podman cannot do it, or the container does not come to its task's end.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let options = Options {
+            socket: self.socket_path,
+            config: self.config,
+            memory: self.memory,
+            task: self.task,
+        };
+        if self.print_command {
+            println!("{}", container::command_line(options)?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        let program = guest_binary::find(self.guest_binary.as_deref())?;
+        let outcome = match self.image_only {
+            true => container::make_image(&program)?,
+            false => container::run(options, &program)?,
+        };
+        Ok(super::exit_code(outcome))
+    }
+}

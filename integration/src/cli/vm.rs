@@ -1,0 +1,138 @@
+//! `bellhop vm`.
+
+use crate::guest_binary;
+use crate::vm::variant::{VARIANTS, Variant, find};
+use crate::vm::{self, Accelerator, Options, Outcome, Sources, attachment};
+use anyhow::Context;
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What a VM is started with.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  bellhop vm                                    what a guest of the plain VM is offered
+  bellhop vm -- selftest                        the conformance suite, inside the VM
+  bellhop vm --variant iommu -- run --json      the main job over VFIO and MSI-X
+  bellhop vm --interactive                      a shell in the guest; Ctrl-A X ends the VM
+  bellhop vm --trace-mmio trace.log -- run      which accesses stopped the guest
+  bellhop vm --print-command                    for a VM of your own: what QEMU needs
+  bellhop vm --print-libvirt                    the same for a domain of libvirt's
+
+Downloads are kept in $BELLHOP_CACHE, by default ~/.cache/bellhop.")]
+pub struct VmArguments {
+    /// The kind of VM
+    #[arg(long, value_name = "NAME", default_value = VARIANTS[0].name,
+          value_parser = PossibleValuesParser::new(VARIANTS.iter().map(described)))]
+    variant: String,
+    /// What executes the guest
+    #[arg(long, value_enum, default_value_t = Accelerator::Auto)]
+    accel: Accelerator,
+    /// Start a shell in the guest, on this terminal
+    #[arg(long, conflicts_with_all = ["task", "timeout"])]
+    interactive: bool,
+    /// End the VM when its task is not done after so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
+    /// Use the bellhopd that listens on this socket instead of starting one; once for each GPU
+    #[arg(long, value_name = "PATH", conflicts_with = "config")]
+    socket_path: Vec<PathBuf>,
+    /// Configuration file for the bellhopd that is started
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The program for the guest, instead of the bellhop-guest that belongs to this bellhop
+    #[arg(long, value_name = "PATH")]
+    guest_binary: Option<PathBuf>,
+    /// QEMU's program, instead of this machine's or, where that is missing or older than 11,
+    /// Debian's
+    #[arg(long, value_name = "PATH")]
+    qemu: Option<PathBuf>,
+    /// Debian's mirror, instead of the one that this machine's apt uses
+    #[arg(long, value_name = "URL", env = "BELLHOP_MIRROR")]
+    mirror: Option<String>,
+    /// Fetch QEMU, kernel and shell again
+    #[arg(long)]
+    refresh: bool,
+    /// Keep the guest kernel's messages in this file
+    #[arg(long, value_name = "FILE")]
+    kernel_log: Option<PathBuf>,
+    /// Have QEMU write each access that it emulates to this file, and count those to the GPU
+    #[arg(long, value_name = "FILE")]
+    trace_mmio: Option<PathBuf>,
+    /// Go on when the guest reboots; without this a reboot ends the VM
+    #[arg(long)]
+    reboot: bool,
+    /// Print what starts a VM of your own with the device, and exit
+    #[arg(long, conflicts_with_all = ["print_libvirt", "print_description", "interactive", "task"])]
+    print_command: bool,
+    /// Print what to add to a domain of libvirt's, and exit
+    #[arg(long, conflicts_with_all = ["interactive", "task"])]
+    print_libvirt: bool,
+    /// Print bellhopd's description as QEMU's conventions for vhost-user programs want it, and exit
+    #[arg(long, conflicts_with_all = ["print_libvirt", "interactive", "task"])]
+    print_description: bool,
+    /// What bellhop-guest does in the VM
+    #[arg(last = true, value_name = "GUEST-COMMAND", default_value = "probe")]
+    task: Vec<OsString>,
+}
+
+fn described(variant: &Variant) -> PossibleValue {
+    PossibleValue::new(variant.name).help(variant.description)
+}
+
+impl VmArguments {
+    /// Does it.
+    ///
+    /// # Errors
+    /// When the VM cannot be set up or started, or does not come to its task's end.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let variant = find(&self.variant).context("no VM has this name")?;
+        if self.print_description {
+            println!("{}", attachment::description()?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        if self.print_command || self.print_libvirt {
+            let sockets = self.sockets_of_others(variant);
+            print!(
+                "{}",
+                match self.print_command {
+                    true => attachment::command(variant, &sockets)?,
+                    false => attachment::libvirt(variant, &sockets)?,
+                }
+            );
+            return Ok(ExitCode::SUCCESS);
+        }
+        let options = Options {
+            variant,
+            accelerator: self.accel,
+            sources: Sources { qemu: self.qemu, mirror: self.mirror, refresh: self.refresh },
+            guest_program: guest_binary::find(self.guest_binary.as_deref())?,
+            task: (!self.interactive).then_some(self.task),
+            sockets: self.socket_path,
+            config: self.config,
+            reboots: self.reboot,
+            timeout: Duration::from_secs(self.timeout),
+            kernel_log: self.kernel_log,
+            trace: self.trace_mmio,
+        };
+        Ok(match vm::run(&options)? {
+            Outcome::Exited(status) => ExitCode::from(status),
+            Outcome::Interrupted => super::INTERRUPTED.into(),
+        })
+    }
+
+    /// The sockets of a VM that somebody else starts.
+    fn sockets_of_others(&self, variant: &Variant) -> Vec<PathBuf> {
+        match self.socket_path.is_empty() {
+            true => {
+                let path = |number| format!("/run/bellhop/vm{number}.sock").into();
+                (0..variant.devices).map(path).collect()
+            }
+            false => self.socket_path.clone(),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A container with a guest in it.
+
+use super::engine::{self, Engine, Host};
+use super::socket::{self, Access};
+use super::{SOCKET_IN_CONTAINER, SOCKET_VARIABLE, image};
+use crate::hosted::Outcome;
+use anyhow::{Context, bail, ensure};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use tokio::process::Child;
+
+/// What is run.
+pub struct Guest {
+    /// The device's, on the host.
+    pub socket: PathBuf,
+    /// The container's limit, as podman reads it.
+    pub memory: Option<String>,
+    /// What `bellhop-guest` is told.
+    pub task: Vec<OsString>,
+}
+
+/// Everything that a guest can do without is taken away.
+const CONFINEMENT: [&str; 14] = [
+    "--network",
+    "none",
+    "--read-only",
+    // Not even in memory.
+    "--read-only-tmpfs=false",
+    "--cap-drop",
+    "all",
+    "--security-opt",
+    "no-new-privileges",
+    // Podman as root asks for more than a process without CAP_SYS_RESOURCE may give; a guest
+    // needs far less.
+    "--ulimit",
+    "nofile=1024:1024",
+    "--ulimit",
+    "nproc=4096:4096",
+    // What it prints is seen here, and kept nowhere.
+    "--log-driver",
+    "none",
+];
+
+impl Guest {
+    /// The podman command that runs it.
+    ///
+    /// # Errors
+    /// When the host cannot do what is asked for.
+    pub fn command_line(&self, engine: &Engine) -> anyhow::Result<Vec<OsString>> {
+        let mut line = engine.line();
+        line.extend(["run".into(), "--rm".into()]);
+        line.extend(self.arguments(engine.host())?);
+        Ok(line)
+    }
+
+    /// What comes after `podman run`.
+    fn arguments(&self, host: &Host) -> anyhow::Result<Vec<OsString>> {
+        let mut arguments: Vec<OsString> = vec!["--pull".into(), "never".into()];
+        arguments.extend(CONFINEMENT.map(OsString::from));
+        if host.selinux {
+            arguments.extend(["--security-opt".into(), "label=disable".into()]);
+        }
+        if let Some(memory) = &self.memory {
+            ensure!(
+                host.limits_memory,
+                "this user cannot limit memory, podman has no memory controller here; run as \
+                 root, or have systemd delegate it (Delegate=memory in user@.service)"
+            );
+            arguments.extend(["--memory".into(), memory.into()]);
+        }
+        if let Access::Group(group) = socket::access(&self.socket)? {
+            ensure!(
+                !host.rootless,
+                "a container without root is not in group {group}, which may connect to {}; run \
+                 as root, or let everybody connect with SocketMode=0666",
+                self.socket.display()
+            );
+            arguments.extend(["--group-add".into(), group.to_string().into()]);
+        }
+        let mut mount = OsString::from("type=bind,source=");
+        mount.push(&self.socket);
+        // Read-only: nobody can replace it, and connecting changes no file.
+        mount.push(format!(",destination={SOCKET_IN_CONTAINER},ro"));
+        arguments.extend(["--mount".into(), mount]);
+        let variable = format!("{SOCKET_VARIABLE}={SOCKET_IN_CONTAINER}");
+        arguments.extend(["--env".into(), variable.into()]);
+        arguments.push(image::NAME.into());
+        arguments.extend_from_slice(&self.task);
+        Ok(arguments)
+    }
+}
+
+/// A running container. It is the only one in its storage.
+pub struct Container<'a> {
+    engine: &'a Engine,
+    podman: Child,
+    /// Has the number of the process that watches over the container.
+    monitor: PathBuf,
+    memory: Option<String>,
+}
+
+impl<'a> Container<'a> {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// When the host cannot do what is asked for, or podman cannot be started.
+    pub fn start(engine: &'a Engine, guest: Guest, folder: &Path) -> anyhow::Result<Self> {
+        let monitor = folder.join("monitor.pid");
+        let podman = engine
+            .command()
+            .args(["run", "--rm", "--conmon-pidfile"])
+            .arg(&monitor)
+            .args(guest.arguments(engine.host())?)
+            // Podman's monitor may leave a file where it is when the kernel kills the container.
+            .current_dir(folder)
+            .spawn()
+            .context("cannot start podman")?;
+        Ok(Self { engine, podman, monitor, memory: guest.memory })
+    }
+
+    /// Waits until the guest has ended.
+    ///
+    /// # Errors
+    /// When it did not run, or something killed it.
+    pub async fn ended(&mut self) -> anyhow::Result<Outcome> {
+        // Podman ends as the guest did, or with a status of its own.
+        let status = self.podman.wait().await?;
+        match (status.code(), &self.memory) {
+            (Some(0), _) => Ok(Outcome::Succeeded),
+            (Some(125..=127), _) => bail!("podman cannot run the container ({status}), see above"),
+            (Some(137), Some(limit)) => bail!(
+                "the container was killed, most likely by the kernel, as its guest needs more \
+                 than --memory {limit}"
+            ),
+            (Some(137), None) => bail!("the container was killed"),
+            _ => Ok(Outcome::Failed),
+        }
+    }
+
+    /// Ends it, if it has not ended, and waits until nothing uses its storage any more.
+    ///
+    /// # Errors
+    /// When podman cannot do it.
+    pub async fn end(mut self) -> anyhow::Result<()> {
+        if let Some(pid) = self.podman.id().and_then(|id| Pid::from_raw(id as i32)) {
+            // Podman that has not started the container yet ends by itself. Else it only passes
+            // the signal on, to a process that does not see it.
+            kill_process(pid, Signal::TERM).context("cannot end podman")?;
+            self.remove().await?;
+            self.podman.wait().await?;
+            // It may have started the container in the meantime.
+            self.remove().await?;
+        }
+        self.monitor_ended().await
+    }
+
+    async fn remove(&self) -> anyhow::Result<()> {
+        let mut podman = self.engine.command();
+        podman.args(["rm", "--all", "--force", "--time=0"]);
+        engine::output(&mut podman).await.context("cannot remove the container").map(drop)
+    }
+
+    /// The monitor cleans up when podman has gone already, and would find its storage removed.
+    async fn monitor_ended(&self) -> anyhow::Result<()> {
+        // There is none if podman did not come that far.
+        let Ok(number) = std::fs::read_to_string(&self.monitor) else { return Ok(()) };
+        let pid = number.trim().parse().ok().and_then(Pid::from_raw);
+        let pid = pid.with_context(|| format!("podman's monitor has no number: {number:?}"))?;
+        let monitor = match pidfd_open(pid, PidfdFlags::empty()) {
+            Err(Errno::SRCH) => return Ok(()),
+            monitor => monitor.context("cannot find podman's monitor")?,
+        };
+        let ended = move || poll(&mut [PollFd::new(&monitor, PollFlags::IN)], None);
+        tokio::task::spawn_blocking(ended).await?.context("cannot wait for podman's monitor")?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::tests::host;
+    use super::*;
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
+
+    /// The options for a socket of this mode, in one line.
+    fn options(mode: u32, memory: Option<&str>, host: &Host) -> anyhow::Result<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("gpu.sock");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        set_permissions(&socket, Permissions::from_mode(mode)).unwrap();
+        let guest =
+            Guest { socket, memory: memory.map(str::to_owned), task: vec!["selftest".into()] };
+        let words = guest.arguments(host)?;
+        Ok(words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn everything_but_the_socket_is_taken_away() {
+        let options = options(0o666, None, &host()).unwrap();
+        for option in CONFINEMENT {
+            assert!(options.contains(option), "{options} lacks {option}");
+        }
+        assert_eq!(options.matches("--mount").count(), 1);
+        assert!(options.contains("gpu.sock,destination=/run/bellhop/gpu.sock,ro"));
+        assert!(!options.contains("group-add") && !options.contains("label"));
+        assert!(options.ends_with("localhost/bellhop-guest selftest"));
+    }
+
+    #[test]
+    fn a_group_that_may_connect_is_given_to_a_container_of_root_only() {
+        assert!(options(0o660, None, &host()).unwrap().contains("--group-add "));
+        let rootless = Host { rootless: true, ..host() };
+        let error = options(0o660, None, &rootless).unwrap_err().to_string();
+        assert!(error.contains("SocketMode=0666"), "{error}");
+        assert!(options(0o666, None, &rootless).is_ok());
+    }
+
+    #[test]
+    fn a_memory_limit_is_never_ignored() {
+        assert!(options(0o666, Some("64m"), &host()).unwrap().contains("--memory 64m"));
+        let without = Host { limits_memory: false, ..host() };
+        let error = options(0o666, Some("64m"), &without).unwrap_err().to_string();
+        assert!(error.contains("Delegate=memory"), "{error}");
+        assert!(options(0o666, None, &without).is_ok());
+    }
+
+    #[test]
+    fn selinux_is_told_to_let_the_socket_through() {
+        let confined = Host { selinux: true, ..host() };
+        assert!(options(0o666, None, &confined).unwrap().contains("label=disable"));
+    }
+}

@@ -1,0 +1,170 @@
+//! `bellhop container`: a guest in a container.
+//!
+//! The container has the device's socket and nothing else: no network, no capability, nothing
+//! that can be written, and a user that the host does not know. `bellhop-guest` in it is the front
+//! end of the vhost-user connection and so stands for a VMM.
+
+pub mod cdi;
+mod engine;
+mod guest;
+mod image;
+mod socket;
+
+use crate::daemon::{self, Daemon};
+use crate::hosted::Outcome;
+use crate::process::{Signals, block_on};
+use anyhow::{Context, bail};
+use engine::Engine;
+use guest::{Container, Guest};
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Where the service listens.
+pub const SOCKET_OF_SERVICE: &str = "/run/bellhop/gpu.sock";
+
+/// Where a container finds its device.
+const SOCKET_IN_CONTAINER: &str = "/run/bellhop/gpu.sock";
+/// Names that place to `bellhop-guest`.
+const SOCKET_VARIABLE: &str = "BELLHOP_SOCKET";
+
+/// What a container is run with.
+#[derive(Debug)]
+pub struct Options {
+    /// A daemon that runs already.
+    pub socket: Option<PathBuf>,
+    /// The configuration of the daemon that is started otherwise.
+    pub config: Option<PathBuf>,
+    /// The container's memory limit, as podman reads it.
+    pub memory: Option<String>,
+    /// What `bellhop-guest` is told.
+    pub task: Vec<OsString>,
+}
+
+/// Builds an image with `program` in it, runs it, and leaves nothing of either.
+///
+/// # Errors
+/// When podman cannot do it, the container is killed, or the daemon ends before the guest.
+pub fn run(options: Options, program: &Path) -> anyhow::Result<Outcome> {
+    in_folder(async |folder, signals| {
+        let Some(engine) = prepare(Some(folder), program, folder, signals).await? else {
+            return Ok(Outcome::Interrupted);
+        };
+        let Options { socket, config, memory, task } = options;
+        match socket {
+            Some(socket) => {
+                let guest = Guest { socket: absolute(&socket)?, memory, task };
+                alone(Container::start(&engine, guest, folder)?, signals).await
+            }
+            None => {
+                let socket = folder.join("gpu.sock");
+                let daemon = Daemon::start(&[&socket], config.as_deref())?;
+                // The container's user is nobody to the host. Others still cannot reach it: the
+                // folder is its owner's alone.
+                fs::set_permissions(&socket, Permissions::from_mode(0o666))
+                    .context("cannot let the container use the socket")?;
+                let guest = Guest { socket, memory, task };
+                beside(daemon, Container::start(&engine, guest, folder)?, signals).await
+            }
+        }
+    })
+}
+
+/// Puts the image into the user's own storage and prints its name.
+///
+/// # Errors
+/// When podman cannot do it.
+pub fn make_image(program: &Path) -> anyhow::Result<Outcome> {
+    in_folder(async |folder, signals| {
+        if prepare(None, program, folder, signals).await?.is_none() {
+            return Ok(Outcome::Interrupted);
+        }
+        println!("{}", image::NAME);
+        Ok(Outcome::Succeeded)
+    })
+}
+
+/// What people may run themselves, with the image in their own storage.
+///
+/// # Errors
+/// When this host, or the socket, does not allow it.
+pub fn command_line(options: Options) -> anyhow::Result<String> {
+    let Options { socket, memory, task, .. } = options;
+    let socket = absolute(socket.as_deref().unwrap_or(Path::new(SOCKET_OF_SERVICE)))?;
+    let engine = block_on(Engine::new(None))?;
+    let line = Guest { socket, memory, task }.command_line(&engine)?;
+    let words = line.iter().map(|word| word.to_str().context("a name is not UTF-8"));
+    let words: Vec<&str> = words.collect::<anyhow::Result<_>>()?;
+    shlex::try_join(words).context("a name has a NUL")
+}
+
+/// Does something with a folder that is gone afterwards, and Ctrl-C in its hands.
+fn in_folder(
+    work: impl AsyncFnOnce(&Path, &mut Signals) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<Outcome> {
+    let folder = daemon::folder()?;
+    let outcome = block_on(async {
+        let outcome = work(folder.path(), &mut Signals::new()?).await;
+        let removed = engine::remove_storage(folder.path()).await;
+        let outcome = outcome?;
+        removed.map(|()| outcome)
+    })?;
+    folder.close().context("cannot remove the folder of the run")?;
+    Ok(outcome)
+}
+
+/// Builds the image in this storage, or the user's; returns nothing when interrupted.
+async fn prepare(
+    storage: Option<&Path>,
+    program: &Path,
+    folder: &Path,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<Engine>> {
+    let prepared = async {
+        let engine = Engine::new(storage).await?;
+        engine.explain();
+        image::build(&engine, program, folder).await?;
+        Ok(engine)
+    }
+    .await;
+    // It takes a moment, and podman must not be ended while it writes.
+    if signals.have_come().await { Ok(None) } else { prepared.map(Some) }
+}
+
+fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
+}
+
+/// Waits for a container whose daemon is somebody else's.
+async fn alone(mut container: Container<'_>, signals: &mut Signals) -> anyhow::Result<Outcome> {
+    let outcome = tokio::select! {
+        outcome = container.ended() => outcome,
+        () = signals.received() => Ok(Outcome::Interrupted),
+    };
+    container.end().await?;
+    outcome
+}
+
+/// Waits for a container, and ends its daemon after it.
+async fn beside(
+    mut daemon: Daemon,
+    mut container: Container<'_>,
+    signals: &mut Signals,
+) -> anyhow::Result<Outcome> {
+    let outcome = tokio::select! {
+        outcome = container.ended() => outcome,
+        status = daemon.ended() => {
+            // The guest notices by itself and says what it lost; but it may have been about to
+            // end.
+            let _ = container.ended().await;
+            status.context("cannot wait for bellhopd").and_then(|status| {
+                bail!("bellhopd ended ({status}) before the guest did")
+            })
+        }
+        () = signals.received() => Ok(Outcome::Interrupted),
+    };
+    container.end().await?;
+    daemon.end().await?;
+    outcome
+}

@@ -1,0 +1,80 @@
+//! A `bellhopd` for as long as a guest needs it.
+
+use crate::process;
+use anyhow::Context;
+use command_fds::{CommandFdExt, FdMapping};
+use std::ffi::OsString;
+use std::fs::Permissions;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::ExitStatus;
+use tokio::process::Child;
+
+/// The number that the first listening socket has in the daemon.
+const FIRST_LISTENER_FD: i32 = 3;
+
+/// A running `bellhopd`.
+pub struct Daemon {
+    child: Child,
+}
+
+impl Daemon {
+    /// Starts one that serves a guest on each of these sockets. They listen before the daemon
+    /// runs, so nobody need wait for it.
+    ///
+    /// # Errors
+    /// When a socket cannot be made, or the daemon cannot be started.
+    pub fn start<P: AsRef<Path>>(sockets: &[P], config: Option<&Path>) -> anyhow::Result<Self> {
+        let mut command = process::this_executable()?;
+        command.args(["daemon", "--"]);
+        let mut mappings = Vec::new();
+        for (path, child_fd) in sockets.iter().map(AsRef::as_ref).zip(FIRST_LISTENER_FD..) {
+            let listener = UnixListener::bind(path)
+                .with_context(|| format!("cannot listen on {}", path.display()))?;
+            mappings.push(FdMapping { parent_fd: OwnedFd::from(listener), child_fd });
+            command.args([OsString::from("--fd"), child_fd.to_string().into()]);
+        }
+        if let Some(config) = config {
+            command.arg("--config").arg(config);
+        }
+        // People asked for a report, not for the daemon's life story.
+        if std::env::var_os("BELLHOP_LOG").is_none() {
+            command.env("BELLHOP_LOG", "warn");
+        }
+        // Ctrl-C is for bellhop, which ends the guest first.
+        command.process_group(0);
+        command.as_std_mut().fd_mappings(mappings).context("cannot pass the sockets on")?;
+        Ok(Self { child: command.spawn().context("cannot start bellhopd")? })
+    }
+
+    /// Waits until it ends, which it does by itself only when something is wrong.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub async fn ended(&mut self) -> std::io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// When it cannot be told to.
+    pub async fn end(self) -> anyhow::Result<()> {
+        process::end(self.child).await
+    }
+}
+
+/// A folder for sockets and what else belongs to one run; it goes with the run.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn folder() -> anyhow::Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix("bellhop-")
+        // Who can reach a socket in it can have its GPU.
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .context("cannot make a folder for the run; set TMPDIR to one that you may write")
+}

@@ -1,0 +1,202 @@
+//! A guest in a real VM: stock QEMU, Debian's kernel, and the guest program as its only task.
+
+mod accelerator;
+pub mod attachment;
+mod cache;
+mod debian;
+mod environment;
+mod initramfs;
+mod kernel;
+mod machine;
+mod monitor;
+mod progress;
+mod qemu;
+mod trace;
+pub mod variant;
+
+pub use accelerator::Accelerator;
+pub use environment::Sources;
+
+use crate::daemon::{self, Daemon};
+use crate::process::{Signals, block_on};
+use anyhow::{Context, bail, ensure};
+use environment::Environment;
+use initramfs::Task;
+use machine::{End, Machine, Running};
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use trace::Accesses;
+use variant::Variant;
+
+/// A VM, and what is done in it.
+#[derive(Debug)]
+pub struct Options {
+    /// Its shape.
+    pub variant: &'static Variant,
+    /// What executes it.
+    pub accelerator: Accelerator,
+    /// What it is made from.
+    pub sources: Sources,
+    /// `bellhop-guest`, an executable that needs no libraries.
+    pub guest_program: PathBuf,
+    /// The guest program's arguments; a shell without.
+    pub task: Option<Vec<OsString>>,
+    /// Sockets of daemons that run already, one for each GPU; a daemon is started without.
+    pub sockets: Vec<PathBuf>,
+    /// The configuration of the daemon that is started.
+    pub config: Option<PathBuf>,
+    /// Whether the VM goes on when its guest reboots, and does not end.
+    pub reboots: bool,
+    /// How long a task may take.
+    pub timeout: Duration,
+    /// Where to keep the guest kernel's messages.
+    pub kernel_log: Option<PathBuf>,
+    /// Where to keep QEMU's trace of accesses that it emulates.
+    pub trace: Option<PathBuf>,
+}
+
+/// How a VM ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The task's exit status.
+    Exited(u8),
+    /// Somebody pressed Ctrl-C, or sent SIGTERM.
+    Interrupted,
+}
+
+/// Boots a VM, has it do its task, and waits for it. Nothing is left of it when this returns.
+///
+/// # Errors
+/// When it cannot be set up or started, or does not come to the task's end.
+pub fn run(options: &Options) -> anyhow::Result<Outcome> {
+    let environment = Environment::prepare(&options.sources, options.variant.kernel)?;
+    let accelerator = options.accelerator.first(&environment.kvm_fails);
+    match attempt(options, &environment, accelerator)? {
+        Attempt::Ended(outcome) => Ok(outcome),
+        // Nothing of the task has been done, so it can be tried otherwise.
+        Attempt::NotExecuted if accelerator == Accelerator::Auto => {
+            eprintln!("bellhop: this machine's KVM does not execute the guest; going on without");
+            environment.kvm_fails.write()?;
+            match attempt(options, &environment, Accelerator::Tcg)? {
+                Attempt::Ended(outcome) => Ok(outcome),
+                Attempt::NotExecuted => bail!("QEMU stopped the VM before its kernel ran"),
+            }
+        }
+        Attempt::NotExecuted => {
+            bail!("QEMU stopped the VM before its kernel ran; try it with --accel tcg")
+        }
+    }
+}
+
+/// How trying to run a VM ended.
+enum Attempt {
+    /// It ran.
+    Ended(Outcome),
+    /// Its kernel did not.
+    NotExecuted,
+}
+
+fn attempt(
+    options: &Options,
+    environment: &Environment,
+    accelerator: Accelerator,
+) -> anyhow::Result<Attempt> {
+    let folder = daemon::folder()?;
+    let task = match &options.task {
+        Some(arguments) => Task::Run(arguments),
+        None => Task::Shell,
+    };
+    let initramfs = folder.path().join("initramfs");
+    let archive = File::create(&initramfs).context("cannot write the guest's file system")?;
+    let Environment { qemu, kernel, busybox, .. } = environment;
+    initramfs::write(busybox, &options.guest_program, kernel, &task, archive)?;
+
+    let count = options.variant.devices;
+    let sockets = match options.sockets.len() {
+        0 => (0..count).map(|number| folder.path().join(format!("gpu{number}.sock"))).collect(),
+        given => {
+            ensure!(given == count, "this VM has {count} GPUs, so it needs as many sockets");
+            options.sockets.clone()
+        }
+    };
+    let kernel_log = or_in(folder.path(), options.kernel_log.as_deref(), "kernel.log");
+    let machine = Machine {
+        variant: options.variant,
+        accelerator,
+        kernel: &kernel.image,
+        initramfs: &initramfs,
+        task: &task,
+        reboots: options.reboots,
+        sockets: &sockets,
+        kernel_log: &kernel_log,
+        qemu_log: &folder.path().join("qemu.log"),
+        status: &folder.path().join("status"),
+        trace: options.trace.as_deref(),
+    };
+    let attempt = block_on(async {
+        let mut signals = Signals::new()?;
+        let mut daemon = match options.sockets.is_empty() {
+            true => Some(Daemon::start(&sockets, options.config.as_deref())?),
+            false => None,
+        };
+        let mut running = machine.start(qemu)?;
+        let attempt =
+            attend(&machine, options.timeout, &mut signals, &mut daemon, &mut running).await;
+        running.end().await?;
+        if let Some(daemon) = daemon {
+            daemon.end().await?;
+        }
+        attempt
+    })?;
+    if let (Some(trace), Attempt::Ended(_)) = (&options.trace, &attempt) {
+        eprint!("{}", Accesses::read(trace)?);
+    }
+    Ok(attempt)
+}
+
+async fn attend<P: AsRef<Path>>(
+    machine: &Machine<'_, P>,
+    timeout: Duration,
+    signals: &mut Signals,
+    daemon: &mut Option<Daemon>,
+    running: &mut Running,
+) -> anyhow::Result<Attempt> {
+    let log = machine.kernel_log;
+    let daemon_ended = async {
+        match daemon {
+            Some(daemon) => daemon.ended().await,
+            None => std::future::pending().await,
+        }
+    };
+    let too_late = async {
+        match machine.task {
+            Task::Run(_) => tokio::time::sleep(timeout).await,
+            Task::Shell => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        end = running.ended() => match end? {
+            End::Exited(status) => {
+                let said = || machine::last_lines(machine.qemu_log);
+                ensure!(status.success(), "QEMU failed ({status}):\n{}", said());
+                let status = machine::exit_status(machine.status, log)?;
+                Ok(Attempt::Ended(Outcome::Exited(status)))
+            }
+            End::Stopped(_) if !machine::has_started(log) => Ok(Attempt::NotExecuted),
+            End::Stopped(why) => bail!("QEMU stopped the VM: {why}{}", machine::messages(log)),
+        },
+        ended = daemon_ended => bail!("bellhopd ended ({}) before the VM did", ended?),
+        () = signals.received() => Ok(Attempt::Ended(Outcome::Interrupted)),
+        () = too_late => bail!(
+            "the guest was not done after {} s; give it more with --timeout{}",
+            timeout.as_secs(),
+            machine::messages(log),
+        ),
+    }
+}
+
+fn or_in(folder: &Path, given: Option<&Path>, name: &str) -> PathBuf {
+    given.map_or_else(|| folder.join(name), Path::to_owned)
+}

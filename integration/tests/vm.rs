@@ -1,0 +1,239 @@
+//! `bellhop vm`: real guests in real VMs.
+//!
+//! What a VM is made from is fetched from Debian when it is not in the cache. Each boot takes
+//! seconds without KVM, so each test boots once for each thing that it shows.
+
+mod support;
+
+use bellhop_integration::vm::variant::{KernelSeries, VARIANTS};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use support::{Daemon, bellhop};
+use tempfile::TempDir;
+
+/// A program that the guest runs: a script for its shell.
+struct Program {
+    folder: TempDir,
+}
+
+impl Program {
+    fn new(script: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = Self { folder };
+        std::fs::write(program.path(), format!("#!/bin/sh\n{script}")).unwrap();
+        std::fs::set_permissions(program.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        program
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("program")
+    }
+
+    /// `bellhop vm` that runs it.
+    fn vm(&self) -> Command {
+        let mut command = vm();
+        command.arg("--guest-binary").arg(self.path());
+        command
+    }
+}
+
+fn vm() -> Command {
+    let mut command = bellhop();
+    command.arg("vm");
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn succeed(output: Output) -> String {
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn every_kind_of_vm_has_the_gpu_it_says() {
+    if !support::vms_are_here() {
+        return;
+    }
+    for variant in VARIANTS {
+        let describe = "\
+nproc
+free -m | sed -n 's/Mem: *\\([0-9]*\\) .*/\\1/p'
+uname -r | cut -d. -f1
+for device in /sys/bus/pci/devices/*; do
+    [ $(cat $device/vendor)$(cat $device/device) = 0x1af40x1067 ] || continue
+    driver=$(readlink $device/driver)
+    bus=${device##*/0000:}
+    echo ${driver##*/} ${bus%%:*}
+done";
+        let output = Program::new(describe).vm().args(["--variant", variant.name]).output();
+        let said = succeed(output.unwrap());
+        let lines: Vec<_> = said.lines().collect();
+        let name = variant.name;
+        assert_eq!(lines[0], variant.processors.to_string(), "{name}");
+        let memory: u32 = lines[1].parse().unwrap();
+        // The kernel and its tables take a part.
+        assert!(memory <= variant.memory_mib && memory > variant.memory_mib * 3 / 4, "{name}");
+        let expected = match variant.kernel {
+            KernelSeries::Stable => "6",
+            KernelSeries::Backports => "7",
+        };
+        assert_eq!(lines[2], expected, "{name}");
+        let driver = if variant.iommu { "vfio-pci" } else { "uio_pci_generic" };
+        let gpus = (1..=variant.devices).map(|number| match variant.root_ports {
+            true => format!("{driver} {number:02x}"),
+            false => format!("{driver} 00"),
+        });
+        assert_eq!(lines[3..], gpus.collect::<Vec<_>>(), "{name}");
+    }
+}
+
+#[test]
+fn every_behaviour_is_seen_in_every_kind_of_vm() {
+    if !support::vms_are_here() {
+        return;
+    }
+    for variant in VARIANTS {
+        let arguments = ["--variant", variant.name, "--", "--all-devices", "selftest", "--json"];
+        let said = succeed(vm().args(arguments).output().unwrap());
+        let reports = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let reports: Vec<_> = reports.collect();
+        assert_eq!(reports.len(), variant.devices, "{}", variant.name);
+        for report in reports {
+            let checks = report["checks"].as_array().unwrap();
+            assert!(!checks.is_empty(), "{}", variant.name);
+            let failed: Vec<_> = checks.iter().filter(|c| c["outcome"] != "passed").collect();
+            assert!(failed.is_empty(), "{}: {failed:#?}", variant.name);
+        }
+    }
+}
+
+#[test]
+fn output_errors_and_exit_status_come_back_as_they_are() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let script = "\
+head -c 100000 /dev/zero | tr '\\0' x
+printf '\\000\\377\\r\\n\\004'
+echo \"these: $*\" >&2
+exit 42";
+    let arguments = ["--", "two words", "it's", "--help"];
+    let output = Program::new(script).vm().args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(42), "{}", text(&output.stderr));
+    let mut expected = vec![b'x'; 100_000];
+    expected.extend(b"\x00\xff\r\n\x04");
+    assert!(output.stdout == expected, "{} bytes came", output.stdout.len());
+    assert!(text(&output.stderr).contains("these: two words it's --help\n"));
+}
+
+#[test]
+fn a_guest_that_panics_or_hangs_is_an_error_that_quotes_its_kernel() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let panics = Program::new("echo c > /proc/sysrq-trigger");
+    let hangs = Program::new("echo it hangs > /dev/console; sleep 1000000");
+    let cases = [(&panics, "600", "sysrq triggered crash"), (&hangs, "20", "--timeout")];
+    for (program, timeout, expected) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("kernel.log");
+        let output =
+            program.vm().args(["--timeout", timeout, "--kernel-log"]).arg(&log).output().unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(expected), "{error}");
+        let log = std::fs::read_to_string(log).unwrap();
+        let last = log.lines().rfind(|line| !line.is_empty()).unwrap();
+        assert!(error.trim_end().ends_with(last.trim_end()), "{error}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_it_and_nothing_is_left() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::new("echo it runs; sleep 1000000");
+    let mut child =
+        program.vm().env("TMPDIR", folder.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "it runs");
+    let names = |folder: &TempDir| {
+        let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+        let named = folder.path().to_str().unwrap().as_bytes();
+        let lines = processes.filter_map(|path| std::fs::read(path.join("cmdline")).ok());
+        lines.filter(|line| line.windows(named.len()).any(|part| part == named)).count()
+    };
+    assert_eq!(names(&folder), 1, "QEMU names its sockets");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(names(&folder), 0, "QEMU is left");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "files are left");
+}
+
+#[test]
+fn a_shell_in_the_guest_takes_commands_and_its_status_comes_back() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let mut child =
+        vm().arg("--interactive").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut await_line = |wanted: &str| {
+        let found = lines.by_ref().map_while(Result::ok).any(|line| line.contains(wanted));
+        assert!(found, "no {wanted:?}");
+    };
+    await_line("exit ends the VM");
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"echo $((6 * 7)) $(tty); bellhop-guest probe; exit 3\n").unwrap();
+    await_line("42 /dev/ttyS1");
+    await_line("Bellhop GPU");
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn guests_come_and_go_at_a_daemon_that_runs_already() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let daemon = Daemon::start(1);
+    for _ in 0..2 {
+        let output = vm().arg("--socket-path").arg(daemon.socket(0)).output().unwrap();
+        assert!(succeed(output).contains("Bellhop GPU"));
+        daemon.await_log("front end gone");
+    }
+}
+
+#[test]
+fn no_access_to_shared_memory_stops_the_guest() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.log");
+    let output = vm()
+        .arg("--trace-mmio")
+        .arg(&trace)
+        .args(["--accel", "tcg", "--", "run", "--samples", "1000", "--json"])
+        .output()
+        .unwrap();
+    let summary = text(&output.stderr);
+    let report: Value = serde_json::from_str(&succeed(output)).unwrap();
+    assert_eq!(report["verified"], true);
+    let regions = summary.lines().filter(|line| line.contains(" reads ")).map(|line| {
+        let region = line.split_whitespace().next().unwrap();
+        region.split("-virtio").next().unwrap().to_owned()
+    });
+    // Set-up and interrupts only. Shared memory would be a region of its own.
+    let registers = ["virtio-pci-common", "virtio-pci-device", "virtio-pci-isr"];
+    assert_eq!(regions.collect::<Vec<_>>(), registers, "{summary}");
+}

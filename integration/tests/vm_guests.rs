@@ -1,0 +1,253 @@
+//! What becomes of VMs' guests together: beside each other, reset, rebooted, killed.
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use support::{Daemon, bellhop};
+
+fn vm(arguments: &[&str]) -> Command {
+    let mut command = bellhop();
+    command.arg("vm").args(arguments);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn succeed(output: Output) -> String {
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn without_a_bar_every_behaviour_is_seen_in_memory_that_the_guest_donates() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("bellhopd.toml");
+    std::fs::write(&config, "[guest]\nbar = false\n").unwrap();
+    let with = |variant: &str, work: &[&str]| {
+        let mut command = vm(&["--variant", variant, "--config"]);
+        succeed(command.arg(&config).arg("--").args(work).output().unwrap())
+    };
+    let description: Value = serde_json::from_str(&with("iommu", &["probe", "--json"])).unwrap();
+    assert_eq!(description["bar_size"], 0);
+    assert_eq!(description["placement"]["doorbells"], "guest memory");
+    for variant in ["iommu", "large-memory"] {
+        let report: Value = serde_json::from_str(&with(variant, &["selftest", "--json"])).unwrap();
+        assert_all_passed(&report);
+    }
+}
+
+#[track_caller]
+fn assert_all_passed(report: &Value) {
+    let checks = report["checks"].as_array().unwrap();
+    let failed: Vec<_> = checks.iter().filter(|check| check["outcome"] != "passed").collect();
+    assert!(!checks.is_empty() && failed.is_empty(), "{failed:#?}");
+}
+
+#[test]
+fn a_driver_that_avoids_the_bar_sees_every_behaviour() {
+    if !support::vms_are_here() {
+        return;
+    }
+    for placement in ["around-slow-bar", "guest-memory"] {
+        let work = ["--variant", "iommu", "--", "--placement", placement, "selftest", "--json"];
+        let said = succeed(vm(&work).output().unwrap());
+        assert_all_passed(&serde_json::from_str(&said).unwrap());
+    }
+}
+
+#[test]
+fn two_vms_at_one_daemon_work_at_once() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let daemon = Daemon::start(2);
+    let start = |number: usize, variant: &str| {
+        vm(&["--variant", variant, "--socket-path"])
+            .arg(daemon.socket(number))
+            .args(["--", "run", "--samples", "2000", "--json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let vms = [start(0, "iommu"), start(1, "plain")];
+    for vm in vms {
+        let report: Value = serde_json::from_str(&succeed(vm.wait_with_output().unwrap())).unwrap();
+        assert_eq!(report["verified"], true);
+    }
+}
+
+#[test]
+fn two_daemons_in_one_vm_work_together() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let daemons = [Daemon::start(1), Daemon::start(1)];
+    let mut command = vm(&["--variant", "two-devices"]);
+    for daemon in &daemons {
+        command.arg("--socket-path").arg(daemon.socket(0));
+    }
+    let work = ["--", "--all-devices", "run", "--samples", "500", "--json"];
+    let said = succeed(command.args(work).output().unwrap());
+    let reports: Vec<Value> =
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(reports.len(), 2);
+    assert!(reports.iter().all(|report| report["verified"] == true));
+    for daemon in &daemons {
+        daemon.await_log("guest attached");
+    }
+}
+
+#[test]
+fn a_device_that_is_reset_ten_times_with_everything_in_use_goes_on() {
+    if !support::vms_are_here() {
+        return;
+    }
+    for variant in ["plain", "iommu", "new-kernel-iommu"] {
+        let work = ["--variant", variant, "--", "churn", "--resets", "10"];
+        assert!(succeed(vm(&work).output().unwrap()).contains("working"), "{variant}");
+    }
+}
+
+/// A VM whose shell the test types into.
+struct Typed {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Typed {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = vm(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Waits until the shell takes what is typed.
+    #[track_caller]
+    fn wait_for_shell(&mut self) {
+        self.wait_for("exit ends the VM");
+    }
+
+    fn write(&mut self, text: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    #[track_caller]
+    fn wait_for(&mut self, wanted: &str) {
+        let mut seen = Vec::new();
+        for line in self.lines.by_ref().map_while(Result::ok) {
+            if line.contains(wanted) {
+                return;
+            }
+            seen.push(line);
+        }
+        panic!("{wanted:?} never came, but {seen:#?}");
+    }
+}
+
+#[test]
+fn a_guest_that_reboots_ten_times_with_everything_in_use_begins_anew() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let mut vm = Typed::start(&["--variant", "iommu", "--interactive", "--reboot"]);
+    for _ in 0..10 {
+        vm.wait_for_shell();
+        vm.write("bellhop-guest churn &\n");
+        vm.wait_for("working");
+        vm.write("reboot -f\n");
+    }
+    vm.wait_for_shell();
+    vm.write("bellhop-guest selftest um. && echo all is $((40 + 2)); exit 0\n");
+    vm.wait_for("all is 42");
+    assert!(vm.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_vm_that_is_killed_in_the_middle_of_work_leaves_nothing_with_the_daemon() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let daemon = Daemon::start(1);
+    let before = daemon.resources();
+    for _ in 0..2 {
+        let mut killed = vm(&["--variant", "iommu", "--socket-path"])
+            .arg(daemon.socket(0))
+            .args(["--", "churn"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(killed.stdout.take().unwrap()).lines();
+        assert!(lines.by_ref().map_while(Result::ok).any(|line| line.trim() == "working"));
+        // QEMU goes with it.
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        daemon.await_log("front end gone");
+        daemon.await_resources(before);
+    }
+    let work = ["--variant", "iommu", "--socket-path"];
+    let output = vm(&work).arg(daemon.socket(0)).args(["--", "selftest", "um."]).output().unwrap();
+    succeed(output);
+}
+
+/// A program that is killed in the guest: its pages are the kernel's to give to others, so the
+/// device must be stopped before.
+#[test]
+fn a_program_that_is_killed_in_its_guest_leaves_the_device_to_the_next() {
+    if !support::vms_are_here() {
+        return;
+    }
+    for variant in ["plain", "iommu"] {
+        let mut vm = Typed::start(&["--variant", variant, "--interactive"]);
+        vm.wait_for_shell();
+        for _ in 0..3 {
+            vm.write("bellhop-guest churn &\n");
+            vm.wait_for("working");
+            vm.write("kill -9 $!; wait\n");
+        }
+        vm.write("bellhop-guest selftest um. && echo all is $((40 + 2)); exit 0\n");
+        vm.wait_for("all is 42");
+        assert!(vm.child.wait().unwrap().success());
+    }
+}
+
+/// Accesses to the device that QEMU emulated, by region, while the main job ran.
+fn accesses(folder: &Path, samples: &str) -> BTreeMap<String, String> {
+    let trace = folder.join(samples);
+    let output = vm(&["--variant", "iommu", "--accel", "tcg", "--trace-mmio"])
+        .arg(&trace)
+        .args(["--", "run", "--samples", samples, "--json"])
+        .output()
+        .unwrap();
+    let summary = text(&output.stderr);
+    let report: Value = serde_json::from_str(&succeed(output)).unwrap();
+    assert_eq!(report["verified"], true);
+    assert!(report["submissions"].as_u64().unwrap() > samples.parse().unwrap());
+    let counted = summary.lines().filter(|line| line.contains(" reads "));
+    let counted: BTreeMap<_, _> = counted
+        .map(|line| {
+            let (region, counts) = line.trim().split_once(' ').unwrap();
+            (region.to_owned(), counts.trim().to_owned())
+        })
+        .collect();
+    assert!(!counted.is_empty(), "{summary}");
+    counted
+}
+
+#[test]
+fn a_hundred_thousand_submissions_trap_as_often_as_a_hundred() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(accesses(folder.path(), "100000"), accesses(folder.path(), "100"));
+}
