@@ -1,8 +1,8 @@
 //! The adapter: one process's view of the GPU.
 
-use crate::areas::{Areas, read_header, to_donate};
+use crate::areas::{Areas, read_header};
 use crate::device::Device;
-use crate::donation::donate;
+use crate::donation::{donate, to_donate};
 use crate::error::Error;
 use crate::events::EventPump;
 use crate::placement::{Costs, PlacementPolicy, Placements};

@@ -3,7 +3,6 @@
 //! The device gives offsets in the BAR, wherever the bytes are.
 
 use crate::error::Error;
-use crate::placement::{Placement, Placements};
 use crate::transport::{BarMapping, SystemMemory};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{Area, AreaKind, BAR_MAGIC, BarHeader};
@@ -165,19 +164,6 @@ pub(crate) fn read_header(bar: &BarMapping) -> Result<BarHeader, Error> {
 pub(crate) fn area_of(header: &BarHeader, kind: AreaKind) -> Result<&Area, Error> {
     let found = named(header)?.iter().find(|area| area.kind == kind);
     found.ok_or(Error::BadBar("an area is missing from it"))
-}
-
-/// The kinds of area that are to be in guest memory.
-pub(crate) fn to_donate(placements: Placements) -> impl Iterator<Item = AreaKind> {
-    [
-        (AreaKind::DOORBELLS, placements.doorbells),
-        (AreaKind::PROGRESS, placements.doorbells),
-        (AreaKind::STATUS, placements.fences),
-        (AreaKind::FENCES, placements.fences),
-        (AreaKind::LOCAL_MEMORY, placements.local_memory),
-    ]
-    .into_iter()
-    .filter_map(|(kind, placement)| (placement == Placement::GuestMemory).then_some(kind))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::areas::area_of;
 use crate::error::Error;
+use crate::placement::{Placement, Placements};
 use crate::session;
 use crate::transport::{SystemMemory, Transport};
 use bellhop_protocol::bar::{AreaKind, BarHeader};
@@ -41,4 +42,17 @@ pub(crate) fn donate(
     }
     transport.donations().insert(kind, memory);
     Ok(())
+}
+
+/// The kinds of area that are to be in guest memory.
+pub(crate) fn to_donate(placements: Placements) -> impl Iterator<Item = AreaKind> {
+    [
+        (AreaKind::DOORBELLS, placements.doorbells),
+        (AreaKind::PROGRESS, placements.doorbells),
+        (AreaKind::STATUS, placements.fences),
+        (AreaKind::FENCES, placements.fences),
+        (AreaKind::LOCAL_MEMORY, placements.local_memory),
+    ]
+    .into_iter()
+    .filter_map(|(kind, placement)| (placement == Placement::GuestMemory).then_some(kind))
 }

@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use support::{Daemon, bellhop};
+use support::{Daemon, bellhop, succeed, text};
 use tempfile::TempDir;
 
 fn podman_is_here() -> bool {
@@ -23,16 +23,6 @@ fn container() -> Command {
     let mut command = bellhop();
     command.arg("container").stdin(Stdio::null());
     command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-#[track_caller]
-fn succeed(output: Output) -> String {
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    text(&output.stdout)
 }
 
 /// What a failing command says on standard error.

@@ -2,7 +2,9 @@
 
 mod support;
 
-use bellhop_guest::fake_guest::{CLOUD_HYPERVISOR, FakeGuest, GuestOptions, QEMU, VMMS};
+use bellhop_guest::fake_guest::{
+    CLOUD_HYPERVISOR, ConfigAccess, FakeGuest, GuestOptions, QEMU, Step, VMMS, VmmProfile,
+};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{
     Adapter, CommandBuffer, Error, Placement, PlacementPolicy, Placements, UserModeQueue,
@@ -10,10 +12,14 @@ use bellhop_guest_umd::{
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::features::Features;
+use rustix::process::Signal;
 use serde_json::Value;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{hint, thread};
 use support::{Daemon, bellhop};
+use zerocopy::IntoBytes;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -75,6 +81,185 @@ fn submit(queue: &mut UserModeQueue, commands: &mut CommandBuffer) {
     let value = queue.submit(commands.nop().unwrap()).unwrap();
     queue.progress_fence().poll(value, TIMEOUT).unwrap();
     commands.reset();
+}
+
+/// A guest of a VMM.
+fn guest_of(profile: &'static VmmProfile, daemon: &Daemon) -> Arc<FakeGuest> {
+    let options = GuestOptions { profile, ..GuestOptions::default() };
+    FakeGuest::connect(&daemon.socket(0), options).unwrap()
+}
+
+/// Opens the adapter and submits once each way.
+fn work(guest: &Arc<FakeGuest>) {
+    let adapter = Adapter::open(Arc::clone(guest) as Arc<dyn Transport>).unwrap();
+    let device = adapter.create_device().unwrap();
+    let context = device.create_context(0).unwrap();
+    let mut commands = CommandBuffer::new(&device, 64).unwrap();
+    submit(&mut context.create_user_mode_queue(4096).unwrap(), &mut commands);
+    let mut queue = context.create_kernel_mode_queue().unwrap();
+    let value = queue.submit(commands.nop().unwrap()).unwrap();
+    queue.progress_fence().wait(value, TIMEOUT).unwrap();
+}
+
+#[test]
+fn ten_resets_are_survived_under_every_vmm() {
+    for profile in VMMS {
+        let daemon = Daemon::start(1);
+        let guest = guest_of(profile, &daemon);
+        for _ in 0..10 {
+            work(&guest);
+            guest.reset().unwrap();
+        }
+        // A driver that resets the device before it has asked for anything.
+        guest.reset().unwrap();
+        work(&guest);
+        assert_eq!(guest.violations(), [], "{}", profile.name);
+    }
+}
+
+/// cloud-hypervisor ends its VM when an access is refused, and passes on what a driver asks for:
+/// at the most 4 KiB, as much as PCI transports have room for.
+#[test]
+fn the_configuration_can_be_accessed_anywhere_in_any_size() {
+    const ROOM: u32 = 4096;
+    let daemon = Daemon::start(1);
+    for profile in VMMS {
+        let guest = guest_of(profile, &daemon);
+        let config = guest.config();
+        let config = config.as_bytes();
+        let beyond = if profile.config_access == ConfigAccess::AsItIs { 0 } else { 0xff };
+        let offsets = (0..80).chain(ROOM - 16..ROOM);
+        for (offset, length) in offsets.flat_map(|o| [1, 2, 3, 4, 8].map(|length| (o, length))) {
+            if offset + length > ROOM {
+                continue;
+            }
+            let mut bytes = vec![0x55; length as usize];
+            guest.write_config(offset, &bytes).unwrap();
+            guest.read_config(offset, &mut bytes).unwrap();
+            let all = offset as usize..(offset + length) as usize;
+            let is_within = all.end <= config.len();
+            for (byte, at) in bytes.into_iter().zip(all) {
+                let expected = config.get(at).copied().unwrap_or(beyond);
+                // A read that begins within and ends beyond is beyond for those that look.
+                let expected = if is_within || beyond == 0 { expected } else { beyond };
+                assert_eq!(byte, expected, "{} {at} of {offset}+{length}", profile.name);
+            }
+        }
+        work(&guest);
+    }
+}
+
+/// This VMM, gone after each part of what it says to begin with.
+fn cut_short(profile: &'static VmmProfile) -> Vec<VmmProfile> {
+    let connecting = (0..profile.connect.len()).map(|said| VmmProfile {
+        connect: &profile.connect[..said],
+        start: &[],
+        ..*profile
+    });
+    let starting = (0..profile.start.len())
+        .map(|said| VmmProfile { start: &profile.start[..said], ..*profile });
+    let amid_queues = profile.start.iter().enumerate().flat_map(|(said, step)| {
+        let Step::EachQueue(steps) = *step else { return Vec::new() };
+        let amid = |length| {
+            let start = [&profile.start[..said], &[Step::EachQueue(&steps[..length])]].concat();
+            VmmProfile { start: start.leak(), ..*profile }
+        };
+        (1..steps.len()).map(amid).collect()
+    });
+    connecting.chain(starting).chain(amid_queues).collect()
+}
+
+#[test]
+fn a_vmm_may_go_after_any_of_its_messages() {
+    let daemon = Daemon::start(1);
+    work(&guest_of(&QEMU, &daemon));
+    daemon.await_log("front end gone");
+    let before = daemon.resources();
+    for profile in VMMS {
+        for cut in cut_short(profile) {
+            // Without its last part the guest may fail to start: that is an end as well.
+            let options = GuestOptions { profile: Box::leak(Box::new(cut)), ..Default::default() };
+            drop(FakeGuest::connect(&daemon.socket(0), options));
+            daemon.await_log("front end gone");
+            daemon.await_resources(before);
+        }
+        work(&guest_of(profile, &daemon));
+        daemon.await_log("front end gone");
+    }
+}
+
+#[test]
+fn a_paused_guest_goes_on_with_all_that_it_had() {
+    let daemon = Daemon::start(1);
+    let guest = guest_of(&CLOUD_HYPERVISOR, &daemon);
+    let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
+    let device = adapter.create_device().unwrap();
+    let context = device.create_context(0).unwrap();
+    let mut queue = context.create_user_mode_queue(4096).unwrap();
+    let mut commands = CommandBuffer::new(&device, 64).unwrap();
+    for round in 0..200 {
+        commands.reset();
+        let submitted = queue.submit(commands.nop().unwrap()).unwrap();
+        guest.pause().unwrap();
+        // A request that is on its way while the queues are disabled is answered after that.
+        thread::scope(|threads| {
+            let request = threads.spawn(|| adapter.statistics());
+            // Another moment of its way each time.
+            (0..round * 100).for_each(|_| hint::spin_loop());
+            guest.resume().unwrap();
+            request.join().unwrap().unwrap();
+        });
+        queue.progress_fence().poll(submitted, TIMEOUT).unwrap();
+    }
+    assert!(guest_of(&QEMU, &Daemon::start(1)).pause().is_err());
+}
+
+#[test]
+fn memory_may_be_announced_again_while_work_runs() {
+    for profile in VMMS {
+        let daemon = Daemon::start(1);
+        let guest = guest_of(profile, &daemon);
+        let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
+        let device = adapter.create_device().unwrap();
+        let context = device.create_context(0).unwrap();
+        let mut queue = context.create_user_mode_queue_in(AllocationKind::SYSTEM, 4096).unwrap();
+        let mut commands = CommandBuffer::new(&device, 256).unwrap();
+        let memory = device.create_allocation(AllocationKind::SYSTEM, 1 << 20).unwrap();
+        let mapping = memory.map(Protection::WRITE).unwrap();
+        thread::scope(|threads| {
+            let announcer = threads.spawn(|| {
+                for _ in 0..50 {
+                    guest.announce_memory().unwrap();
+                }
+            });
+            let mut round = 0;
+            while round < 50 || !announcer.is_finished() {
+                round += 1;
+                commands.fill(mapping.gpu_va(), 1 << 20, round).unwrap();
+                submit(&mut queue, &mut commands);
+                let mut word = [0; 4];
+                memory.read((1 << 20) - 4, &mut word).unwrap();
+                assert_eq!(u32::from_le_bytes(word), round, "{}", profile.name);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_guest_goes_on_with_a_restarted_daemon_once_it_has_reset_the_device() {
+    let mut daemon = Daemon::start(1);
+    let guest = guest_of(&CLOUD_HYPERVISOR, &daemon);
+    let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
+    let device = adapter.create_device().unwrap();
+    daemon.signal(Signal::KILL);
+    daemon.wait();
+    let restarted = Daemon::start(1);
+    guest.reconnect(UnixStream::connect(restarted.socket(0)).unwrap()).unwrap();
+    // What it had is gone.
+    let lost = device.create_allocation(AllocationKind::SYSTEM, 4096).err();
+    assert!(lost.is_some());
+    guest.reset().unwrap();
+    work(&guest);
 }
 
 /// Memory is given out from its end: above the hole.

@@ -11,8 +11,8 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-use support::{Daemon, bellhop};
+use std::process::{Command, Stdio};
+use support::{Daemon, succeed, text, vm};
 use tempfile::TempDir;
 
 /// A program that the guest runs: a script for its shell.
@@ -39,22 +39,6 @@ impl Program {
         command.arg("--guest-binary").arg(self.path());
         command
     }
-}
-
-fn vm() -> Command {
-    let mut command = bellhop();
-    command.arg("vm");
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-#[track_caller]
-fn succeed(output: Output) -> String {
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    text(&output.stdout)
 }
 
 #[test]

@@ -6,24 +6,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use support::{Daemon, bellhop};
-
-fn vm(arguments: &[&str]) -> Command {
-    let mut command = bellhop();
-    command.arg("vm").args(arguments);
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-#[track_caller]
-fn succeed(output: Output) -> String {
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    text(&output.stdout)
-}
+use std::process::{Child, Stdio};
+use support::{Daemon, succeed, text, vm};
 
 #[test]
 fn without_a_bar_every_behaviour_is_seen_in_memory_that_the_guest_donates() {
@@ -34,7 +18,8 @@ fn without_a_bar_every_behaviour_is_seen_in_memory_that_the_guest_donates() {
     let config = folder.path().join("bellhopd.toml");
     std::fs::write(&config, "[guest]\nbar = false\n").unwrap();
     let with = |variant: &str, work: &[&str]| {
-        let mut command = vm(&["--variant", variant, "--config"]);
+        let mut command = vm();
+        command.args(["--variant", variant, "--config"]);
         succeed(command.arg(&config).arg("--").args(work).output().unwrap())
     };
     let description: Value = serde_json::from_str(&with("iommu", &["probe", "--json"])).unwrap();
@@ -60,7 +45,7 @@ fn a_driver_that_avoids_the_bar_sees_every_behaviour() {
     }
     for placement in ["around-slow-bar", "guest-memory"] {
         let work = ["--variant", "iommu", "--", "--placement", placement, "selftest", "--json"];
-        let said = succeed(vm(&work).output().unwrap());
+        let said = succeed(vm().args(work).output().unwrap());
         assert_all_passed(&serde_json::from_str(&said).unwrap());
     }
 }
@@ -72,7 +57,7 @@ fn two_vms_at_one_daemon_work_at_once() {
     }
     let daemon = Daemon::start(2);
     let start = |number: usize, variant: &str| {
-        vm(&["--variant", variant, "--socket-path"])
+        vm().args(["--variant", variant, "--socket-path"])
             .arg(daemon.socket(number))
             .args(["--", "run", "--samples", "2000", "--json"])
             .stdout(Stdio::piped())
@@ -92,7 +77,8 @@ fn two_daemons_in_one_vm_work_together() {
         return;
     }
     let daemons = [Daemon::start(1), Daemon::start(1)];
-    let mut command = vm(&["--variant", "two-devices"]);
+    let mut command = vm();
+    command.args(["--variant", "two-devices"]);
     for daemon in &daemons {
         command.arg("--socket-path").arg(daemon.socket(0));
     }
@@ -114,7 +100,7 @@ fn a_device_that_is_reset_ten_times_with_everything_in_use_goes_on() {
     }
     for variant in ["plain", "iommu", "new-kernel-iommu"] {
         let work = ["--variant", variant, "--", "churn", "--resets", "10"];
-        assert!(succeed(vm(&work).output().unwrap()).contains("working"), "{variant}");
+        assert!(succeed(vm().args(work).output().unwrap()).contains("working"), "{variant}");
     }
 }
 
@@ -126,7 +112,8 @@ struct Typed {
 
 impl Typed {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = vm(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            vm().args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
     }
@@ -180,7 +167,8 @@ fn a_vm_that_is_killed_in_the_middle_of_work_leaves_nothing_with_the_daemon() {
     let daemon = Daemon::start(1);
     let before = daemon.resources();
     for _ in 0..2 {
-        let mut killed = vm(&["--variant", "iommu", "--socket-path"])
+        let mut killed = vm()
+            .args(["--variant", "iommu", "--socket-path"])
             .arg(daemon.socket(0))
             .args(["--", "churn"])
             .stdout(Stdio::piped())
@@ -195,7 +183,8 @@ fn a_vm_that_is_killed_in_the_middle_of_work_leaves_nothing_with_the_daemon() {
         daemon.await_resources(before);
     }
     let work = ["--variant", "iommu", "--socket-path"];
-    let output = vm(&work).arg(daemon.socket(0)).args(["--", "selftest", "um."]).output().unwrap();
+    let output =
+        vm().args(work).arg(daemon.socket(0)).args(["--", "selftest", "um."]).output().unwrap();
     succeed(output);
 }
 
@@ -223,7 +212,8 @@ fn a_program_that_is_killed_in_its_guest_leaves_the_device_to_the_next() {
 /// Accesses to the device that QEMU emulated, by region, while the main job ran.
 fn accesses(folder: &Path, samples: &str) -> BTreeMap<String, String> {
     let trace = folder.join(samples);
-    let output = vm(&["--variant", "iommu", "--accel", "tcg", "--trace-mmio"])
+    let output = vm()
+        .args(["--variant", "iommu", "--accel", "tcg", "--trace-mmio"])
         .arg(&trace)
         .args(["--", "run", "--samples", samples, "--json"])
         .output()

@@ -21,7 +21,7 @@ pub struct Environment {
     pub kvm_fails: Note,
 }
 
-/// Where an [`Environment`] comes from.
+/// What a VM is made from, where that is not the usual.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// QEMU's program, instead of this machine's or Debian's.

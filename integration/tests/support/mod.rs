@@ -4,7 +4,7 @@
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -24,6 +24,25 @@ pub fn bellhopd(arguments: &[&str]) -> Command {
     let mut command = bellhop();
     command.args(["daemon", "--"]).args(arguments);
     command
+}
+
+/// `bellhop vm`.
+pub fn vm() -> Command {
+    let mut command = bellhop();
+    command.arg("vm");
+    command
+}
+
+/// What a program wrote.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What a program wrote that must have succeeded.
+#[track_caller]
+pub fn succeed(output: Output) -> String {
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
 }
 
 /// Whether a program is there that a test needs; without it `loss` is what is not tested, which is

@@ -6,10 +6,9 @@ use super::capability::{CONFIG_SIZE, Window};
 use super::uio::Uio;
 use super::vfio::Vfio;
 use crate::transport::{BarMapping, MemoryType};
-use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use vm_memory::{FileOffset, MmapRegion};
+use vm_memory::MmapRegion;
 
 /// A device that this process has for itself.
 pub(super) enum Access {
@@ -77,10 +76,4 @@ impl Access {
             Self::Uio(uio) => uio.take_interrupt(read_status),
         }
     }
-}
-
-/// Maps a part of a file.
-pub(super) fn map_file(file: File, offset: u64, length: u64) -> Result<MmapRegion, TransportError> {
-    MmapRegion::from_file(FileOffset::new(file, offset), length as usize)
-        .map_err(|error| TransportError::Io("cannot map a BAR", std::io::Error::other(error)))
 }

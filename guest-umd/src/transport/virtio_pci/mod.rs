@@ -2,7 +2,7 @@
 //!
 //! No driver in the guest's kernel knows the device. VFIO gives access to it where the VM has an
 //! IOMMU; elsewhere sysfs and `uio_pci_generic` do. Queues are in pinned memory whose
-//! guest-physical addresses the kernel tells (see [`pinned`]).
+//! guest-physical addresses the kernel tells (see `pinned`).
 //!
 //! Source: VIRTIO 1.3, "Virtio Over PCI Bus".
 
@@ -11,6 +11,7 @@ mod address;
 mod capability;
 mod common;
 mod interrupts;
+mod mapping;
 mod pinned;
 mod registers;
 mod uio;

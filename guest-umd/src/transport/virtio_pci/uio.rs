@@ -1,9 +1,9 @@
 //! A device that `uio_pci_generic` has: BARs from sysfs, INTx from the UIO file.
 
 use super::TransportError;
-use super::access::map_file;
 use super::address::PciAddress;
 use super::capability::{CONFIG_SIZE, Window};
+use super::mapping::map_file;
 use crate::transport::MemoryType;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, OpenOptions};

@@ -1,9 +1,9 @@
 //! A device that `vfio-pci` has: BARs and MSI-X from VFIO.
 
 use super::TransportError;
-use super::access::map_file;
 use super::address::PciAddress;
 use super::capability::{CONFIG_SIZE, Window};
+use super::mapping::map_file;
 use std::fs::File;
 use std::io::{Error, ErrorKind};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};

@@ -56,7 +56,13 @@ fn record(mut socket: UnixStream) -> Vec<String> {
         socket.read_exact(&mut body).unwrap();
         let name = NAMES.iter().find(|(number, _)| *number == code).unwrap().1;
         let is_marked = flags & NEED_REPLY != 0;
-        heard.push(format!("{name}{}", if is_marked { "*" } else { "" }));
+        let word = |index: usize| u32::from_le_bytes(*body[index * 4..].first_chunk().unwrap());
+        let about = match name {
+            "SET_VRING_ENABLE" | "SET_VRING_BASE" => format!(" {}", word(1)),
+            "GET_CONFIG" => format!(" {}+{}", word(0), word(1)),
+            _ => String::new(),
+        };
+        heard.push(format!("{name}{}{about}", if is_marked { "*" } else { "" }));
         let answer = match name {
             "GET_FEATURES" => {
                 (1 << 32 | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()).as_bytes().to_vec()
@@ -98,73 +104,126 @@ fn with_config(mut body: Vec<u8>) -> Vec<u8> {
     body
 }
 
-/// What a VMM says while its guest starts, resets the device once and goes. Repeated messages
-/// count once.
-fn conversation(profile: &'static VmmProfile) -> Vec<String> {
+/// What a VMM says from its start to its end, `acts` between. Repeated messages count once.
+fn conversation(profile: &'static VmmProfile, acts: impl FnOnce(&FakeGuest)) -> Vec<String> {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let device = thread::spawn(move || record(theirs));
     let guest = FakeGuest::over(ours, GuestOptions { profile, ..GuestOptions::default() }).unwrap();
-    guest.reset().unwrap();
+    acts(&guest);
     drop(guest);
     let mut heard = device.join().unwrap();
     heard.dedup();
     heard
 }
 
-/// As recorded from QEMU 11.1.3, whose guest resets the device once. A `*` marks messages that
-/// want to be acknowledged.
-#[test]
-fn qemu_says_what_qemu_says() {
-    let connect = [
-        "GET_FEATURES",
-        "GET_PROTOCOL_FEATURES",
-        "SET_PROTOCOL_FEATURES",
-        "GET_QUEUE_NUM",
-        "SET_BACKEND_REQ_FD*",
-        "SET_OWNER",
-        "GET_FEATURES",
-        "SET_VRING_CALL*",
-        "SET_VRING_ERR*",
-        "SET_VRING_CALL*",
-        "SET_VRING_ERR*",
-        "GET_SHMEM_CONFIG",
-        "GET_CONFIG",
-    ];
-    let queue =
-        ["SET_VRING_NUM", "SET_VRING_BASE", "SET_VRING_ADDR", "SET_VRING_KICK*", "SET_VRING_CALL*"];
-    let start = [
-        &["SET_FEATURES", "SET_MEM_TABLE*"][..],
-        &queue,
-        &queue,
-        &["SET_VRING_ENABLE*", "SET_VRING_CALL*"],
-    ]
-    .concat();
-    let stop = ["SET_VRING_ENABLE*", "GET_VRING_BASE"];
-    let expected = [&connect[..], &start, &stop, &start].concat();
-    assert_eq!(conversation(&QEMU), expected);
+/// One message a line.
+fn messages(said: &str) -> Vec<String> {
+    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(str::to_owned).collect()
 }
 
-/// As cloud-hypervisor's sources have it: `vhost_user::vu_common_ctrl` and
-/// `vhost_user::generic_vhost_user`.
+/// As recorded from QEMU 11.1.3, whose guest resets the device once; the size of `GET_CONFIG` is
+/// that of its sources (`vub_get_config`). A `*` marks messages that want to be acknowledged.
+#[test]
+fn qemu_says_what_qemu_says() {
+    let connect = messages(
+        "GET_FEATURES
+        GET_PROTOCOL_FEATURES
+        SET_PROTOCOL_FEATURES
+        GET_QUEUE_NUM
+        SET_BACKEND_REQ_FD*
+        SET_OWNER
+        GET_FEATURES
+        SET_VRING_CALL*
+        SET_VRING_ERR*
+        SET_VRING_CALL*
+        SET_VRING_ERR*
+        GET_SHMEM_CONFIG
+        GET_CONFIG 0+64",
+    );
+    let start = messages(
+        "SET_FEATURES
+        SET_MEM_TABLE*
+        SET_VRING_NUM
+        SET_VRING_BASE 0
+        SET_VRING_ADDR
+        SET_VRING_KICK*
+        SET_VRING_CALL*
+        SET_VRING_NUM
+        SET_VRING_BASE 0
+        SET_VRING_ADDR
+        SET_VRING_KICK*
+        SET_VRING_CALL*
+        SET_VRING_ENABLE* 1
+        SET_VRING_CALL*",
+    );
+    let stop = messages("SET_VRING_ENABLE* 0\nGET_VRING_BASE");
+    let expected = [&connect[..], &start, &stop, &start].concat();
+    assert_eq!(conversation(&QEMU, |guest| guest.reset().unwrap()), expected);
+}
+
+/// As cloud-hypervisor's sources have it (`VhostUserHandle::setup_vhost_user`); queues begin behind
+/// what is on offer.
+fn cloud_hypervisor_starts(control: u16, events: u16) -> Vec<String> {
+    messages(&format!(
+        "SET_FEATURES*
+        SET_MEM_TABLE*
+        SET_VRING_NUM*
+        SET_VRING_ADDR*
+        SET_VRING_BASE* {control}
+        SET_VRING_CALL*
+        SET_VRING_KICK*
+        SET_VRING_ADDR*
+        SET_VRING_BASE* {events}
+        SET_VRING_CALL*
+        SET_VRING_KICK*
+        SET_VRING_ENABLE* 1
+        SET_BACKEND_REQ_FD*"
+    ))
+}
+
+/// Sources: `GenericVhostUser::new`, `read_config`; `VhostUserHandle::reset_vhost_user`,
+/// `pause_vhost_user`, `resume_vhost_user`; `VhostUserCommon::add_memory_region`.
 #[test]
 fn cloud_hypervisor_says_what_cloud_hypervisor_says() {
-    let connect = [
-        "SET_OWNER",
-        "GET_FEATURES",
-        "GET_PROTOCOL_FEATURES",
-        "SET_PROTOCOL_FEATURES",
-        "GET_QUEUE_NUM*",
-        "GET_CONFIG*",
-    ];
-    let queue = ["SET_VRING_ADDR*", "SET_VRING_BASE*", "SET_VRING_CALL*", "SET_VRING_KICK*"];
-    let start = [
-        &["SET_FEATURES*", "SET_MEM_TABLE*", "SET_VRING_NUM*"][..],
-        &queue,
-        &queue,
-        &["SET_VRING_ENABLE*", "SET_BACKEND_REQ_FD*"],
-    ]
-    .concat();
-    let stop = ["SET_VRING_ENABLE*", "GET_VRING_BASE*", "SET_VRING_ENABLE*", "GET_VRING_BASE*"];
-    let expected = [&connect[..], &start, &stop, &start].concat();
-    assert_eq!(conversation(&CLOUD_HYPERVISOR), expected);
+    let mut connect = messages(
+        "SET_OWNER
+        GET_FEATURES
+        GET_PROTOCOL_FEATURES
+        SET_PROTOCOL_FEATURES
+        GET_QUEUE_NUM*",
+    );
+    let words = (0..size_of::<ConfigSpace>()).step_by(4);
+    connect.extend(words.map(|word| format!("GET_CONFIG* {word}+4")));
+    let start = cloud_hypervisor_starts(0, 0);
+    let pause = messages("SET_VRING_ENABLE* 0");
+    let resume = messages("SET_VRING_ENABLE* 1");
+    let memory = messages("SET_MEM_TABLE*");
+    let stop = messages(
+        "SET_VRING_ENABLE* 0
+        GET_VRING_BASE*
+        SET_VRING_ENABLE* 0
+        GET_VRING_BASE*",
+    );
+    let expected = [&connect[..], &start, &pause, &resume, &memory, &stop, &start].concat();
+    let heard = conversation(&CLOUD_HYPERVISOR, |guest| {
+        guest.pause().unwrap();
+        guest.resume().unwrap();
+        guest.announce_memory().unwrap();
+        guest.reset().unwrap();
+    });
+    assert_eq!(heard, expected);
+}
+
+/// Sources: `VhostUserEpollHandler::reconnect_inner`, `VhostUserHandle::reinitialize_vhost_user`.
+#[test]
+fn cloud_hypervisor_takes_up_with_a_device_that_came_back_where_the_driver_is() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let device = thread::spawn(move || record(theirs));
+    conversation(&CLOUD_HYPERVISOR, |guest| guest.reconnect(ours).unwrap());
+    let mut heard = device.join().unwrap();
+    heard.dedup();
+    let connect = messages("SET_OWNER\nGET_FEATURES\nSET_PROTOCOL_FEATURES");
+    // All of its 64 event buffers are on offer.
+    assert_eq!(heard, [connect, cloud_hypervisor_starts(0, 64)].concat());
 }

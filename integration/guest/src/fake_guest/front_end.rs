@@ -2,7 +2,7 @@
 
 use super::bar::{BarWindow, Violation};
 use super::notifications::EventFds;
-use super::profile::{self, Acknowledged, QueueStep, Step};
+use super::profile::{self, Acknowledged, ConfigAccess, Pause, QueueStep, Step};
 use super::ram::GuestRam;
 use super::{FakeGuestError, VmmProfile};
 use bellhop_guest_umd::transport::control_queue::ControlQueue;
@@ -28,6 +28,9 @@ pub(super) struct FrontEnd {
     front_end: Frontend,
     profile: &'static VmmProfile,
     socket: UnixStream,
+    /// The protocol features that the device offers.
+    offered: VhostUserProtocolFeatures,
+    /// Those that were accepted in this connection.
     protocol: VhostUserProtocolFeatures,
     config: ConfigSpace,
     window: Arc<Mutex<BarWindow>>,
@@ -95,12 +98,11 @@ impl FrontEnd {
         socket: UnixStream,
         profile: &'static VmmProfile,
     ) -> Result<Self, FakeGuestError> {
-        let stream =
-            socket.try_clone().map_err(|error| FakeGuestError::Io("the connection", error))?;
         let mut front_end = Self {
-            front_end: Frontend::from_stream(stream, u64::from(QUEUE_COUNT)),
+            front_end: speaker(&socket)?,
             profile,
             socket,
+            offered: VhostUserProtocolFeatures::empty(),
             protocol: VhostUserProtocolFeatures::empty(),
             config: ConfigSpace::new_zeroed(),
             window: Arc::new(Mutex::new(BarWindow::new(0, profile)?)),
@@ -142,17 +144,67 @@ impl FrontEnd {
         lock(&self.window).stop().map_err(|error| FakeGuestError::Io("unmapping the BAR", error))
     }
 
+    /// What a pause of the VM sets off.
+    pub(super) fn pause(&mut self, queues: &Queues<'_>) -> Result<(), FakeGuestError> {
+        self.say(self.pauses()?.pause, Some(queues))
+    }
+
+    /// What the end of a pause sets off.
+    pub(super) fn resume(&mut self, queues: &Queues<'_>) -> Result<(), FakeGuestError> {
+        self.say(self.pauses()?.resume, Some(queues))
+    }
+
+    fn pauses(&self) -> Result<Pause, FakeGuestError> {
+        let name = self.profile.name;
+        self.profile.pause.ok_or(FakeGuestError::VmmCannot(name, "pause and keep the device"))
+    }
+
+    /// What the VMM says to a device that came back. The driver is told nothing.
+    pub(super) fn reconnect(
+        &mut self,
+        socket: UnixStream,
+        queues: &Queues<'_>,
+    ) -> Result<(), FakeGuestError> {
+        let name = self.profile.name;
+        let steps = self.profile.reconnect;
+        let steps = steps.ok_or(FakeGuestError::VmmCannot(name, "connect again"))?;
+        self.requests = None;
+        self.front_end = speaker(&socket)?;
+        self.socket = socket;
+        self.protocol = VhostUserProtocolFeatures::empty();
+        for notifications in [queues.control.notifications(), queues.events.notifications()] {
+            notifications.watch(&self.socket)?;
+        }
+        self.say(steps, Some(queues))?;
+        self.say(self.profile.start, Some(queues))
+    }
+
+    /// What a change of the VM's memory elsewhere sets off: all of it is announced again.
+    pub(super) fn announce_memory(&mut self, queues: &Queues<'_>) -> Result<(), FakeGuestError> {
+        self.say(&[Step::MemoryTable], Some(queues))
+    }
+
     fn say(&mut self, steps: &[Step], queues: Option<&Queues<'_>>) -> Result<(), FakeGuestError> {
         for step in steps {
             self.want_reply(matches!(step, Step::RequestChannel | Step::MemoryTable));
             match step {
                 Step::Owner => during("SET_OWNER", self.front_end.set_owner())?,
                 Step::Features => self.check_features()?,
-                Step::ProtocolFeatures => self.negotiate_protocol()?,
+                Step::ProtocolFeatures => {
+                    let offered = self.front_end.get_protocol_features();
+                    self.offered = during("GET_PROTOCOL_FEATURES", offered)?;
+                }
+                Step::AcceptProtocolFeatures => self.accept_protocol_features()?,
                 Step::QueueCount => self.check_queue_count()?,
                 Step::RequestChannel => self.open_request_channel()?,
                 Step::SharedMemory => self.make_window()?,
-                Step::Configuration(piece) => self.read_config(*piece)?,
+                Step::Configuration => {
+                    let mut config = ConfigSpace::new_zeroed();
+                    for (word, bytes) in (0..).step_by(4).zip(config.as_mut_bytes().chunks_mut(4)) {
+                        self.read_config(word, bytes)?;
+                    }
+                    self.config = config;
+                }
                 Step::AcceptFeatures => {
                     during("SET_FEATURES", self.front_end.set_features(VIRTIO_FEATURES))?;
                 }
@@ -187,10 +239,11 @@ impl FrontEnd {
         )))
     }
 
-    fn negotiate_protocol(&mut self) -> Result<(), FakeGuestError> {
-        let offered = during("GET_PROTOCOL_FEATURES", self.front_end.get_protocol_features())?;
-        self.protocol = offered & self.profile.protocol_features;
-        during("SET_PROTOCOL_FEATURES", self.front_end.set_protocol_features(self.protocol))
+    fn accept_protocol_features(&mut self) -> Result<(), FakeGuestError> {
+        let accepted = self.offered & self.profile.protocol_features;
+        during("SET_PROTOCOL_FEATURES", self.front_end.set_protocol_features(accepted))?;
+        self.protocol = accepted;
+        Ok(())
     }
 
     fn check_queue_count(&mut self) -> Result<(), FakeGuestError> {
@@ -218,21 +271,54 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// Reads the configuration in pieces, as a driver's accesses come through.
-    fn read_config(&mut self, piece: usize) -> Result<(), FakeGuestError> {
-        let mut config = ConfigSpace::new_zeroed();
-        for (index, bytes) in config.as_mut_bytes().chunks_mut(piece).enumerate() {
-            let (offset, length) = ((index * piece) as u32, bytes.len() as u32);
-            let flags = VhostUserConfigFlags::empty();
-            let read = self.front_end.get_config(offset, length, flags, bytes);
-            let (_, read) = during("GET_CONFIG", read)?;
-            if read.len() != bytes.len() {
-                let problem = format!("{} bytes of configuration came for {length}", read.len());
-                return Err(FakeGuestError::Refused(problem));
+    /// A driver's read of the configuration, as it comes through to the device.
+    pub(super) fn read_config(
+        &mut self,
+        offset: u32,
+        bytes: &mut [u8],
+    ) -> Result<(), FakeGuestError> {
+        match self.profile.config_access {
+            ConfigAccess::AsItIs => self.ask_for_config(offset, bytes),
+            ConfigAccess::Whole(length) => {
+                let mut whole = vec![0; length as usize];
+                let wanted = offset as usize..offset as usize + bytes.len();
+                if wanted.end > whole.len() {
+                    bytes.fill(0xff);
+                    return Ok(());
+                }
+                self.ask_for_config(0, &mut whole)?;
+                bytes.copy_from_slice(&whole[wanted]);
+                Ok(())
             }
-            bytes.copy_from_slice(&read);
         }
-        self.config = config;
+    }
+
+    /// A driver's write to the configuration, as it comes through to the device.
+    pub(super) fn write_config(&mut self, offset: u32, bytes: &[u8]) -> Result<(), FakeGuestError> {
+        self.want_reply(false);
+        let written = match self.profile.config_access {
+            ConfigAccess::AsItIs => {
+                self.front_end.set_config(offset, VhostUserConfigFlags::WRITABLE, bytes)
+            }
+            ConfigAccess::Whole(length) => {
+                let mut whole = vec![0; length as usize];
+                let Some(part) = whole.get_mut(offset as usize..offset as usize + bytes.len())
+                else {
+                    return Ok(());
+                };
+                part.copy_from_slice(bytes);
+                self.front_end.set_config(0, VhostUserConfigFlags::empty(), &whole)
+            }
+        };
+        during("SET_CONFIG", written)
+    }
+
+    fn ask_for_config(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), FakeGuestError> {
+        self.want_reply(false);
+        let (length, flags) = (bytes.len() as u32, VhostUserConfigFlags::empty());
+        let read = self.front_end.get_config(offset, length, flags, bytes);
+        let (_, read) = during("GET_CONFIG", read)?;
+        bytes.copy_from_slice(&read);
         Ok(())
     }
 
@@ -314,6 +400,12 @@ impl FrontEnd {
         }
         Ok(())
     }
+}
+
+/// What speaks vhost-user over a connection.
+fn speaker(socket: &UnixStream) -> Result<Frontend, FakeGuestError> {
+    let stream = socket.try_clone().map_err(|error| FakeGuestError::Io("the connection", error))?;
+    Ok(Frontend::from_stream(stream, u64::from(QUEUE_COUNT)))
 }
 
 impl Drop for FrontEnd {

@@ -14,8 +14,8 @@ mod ram;
 
 pub use bar::Violation;
 pub use profile::{
-    Acknowledged, Base, CLOUD_HYPERVISOR, QEMU, QEMU_WITHOUT_SHARED_MEMORY, QueueStep, Step, VMMS,
-    VmmProfile,
+    Acknowledged, Base, CLOUD_HYPERVISOR, ConfigAccess, Pause, QEMU, QEMU_WITHOUT_SHARED_MEMORY,
+    QueueStep, Step, VMMS, VmmProfile,
 };
 
 use crate::guest::Guest;
@@ -70,6 +70,9 @@ pub enum FakeGuestError {
     /// The VMM refuses the device.
     #[error("the VMM refuses the device: {0}")]
     Refused(String),
+    /// The VMM does not do that.
+    #[error("{0} does not {1}: take another profile")]
+    VmmCannot(&'static str, &'static str),
     /// The operating system refused something.
     #[error("{0}: {1}")]
     Io(&'static str, std::io::Error),
@@ -152,6 +155,56 @@ impl FakeGuest {
         self.control.reset()?;
         self.events.reset()?;
         front_end.start(&self.queues())
+    }
+
+    /// Pauses the VM: the device may take nothing from its queues until [`Self::resume`].
+    ///
+    /// # Errors
+    /// When the VMM does not pause devices, or the device does not survive it.
+    pub fn pause(&self) -> Result<(), FakeGuestError> {
+        self.lock().pause(&self.queues())
+    }
+
+    /// Goes on after [`Self::pause`].
+    ///
+    /// # Errors
+    /// When the VMM does not pause devices, or the device does not survive it.
+    pub fn resume(&self) -> Result<(), FakeGuestError> {
+        self.lock().resume(&self.queues())
+    }
+
+    /// Goes on with a device that came back, behind another connection. The driver is not told: to
+    /// use the new device it must reset it.
+    ///
+    /// # Errors
+    /// When the VMM does not connect again, or the device does not take it.
+    pub fn reconnect(&self, socket: UnixStream) -> Result<(), FakeGuestError> {
+        self.lock().reconnect(socket, &self.queues())
+    }
+
+    /// Announces all memory again while the device runs, as VMMs do when memory is plugged in
+    /// somewhere.
+    ///
+    /// # Errors
+    /// When the device does not survive it.
+    pub fn announce_memory(&self) -> Result<(), FakeGuestError> {
+        self.lock().announce_memory(&self.queues())
+    }
+
+    /// A driver's read of the device's configuration.
+    ///
+    /// # Errors
+    /// When the device refuses it, which ends some VMMs.
+    pub fn read_config(&self, offset: u32, bytes: &mut [u8]) -> Result<(), FakeGuestError> {
+        self.lock().read_config(offset, bytes)
+    }
+
+    /// A driver's write to the device's configuration.
+    ///
+    /// # Errors
+    /// When the device refuses it, which ends some VMMs.
+    pub fn write_config(&self, offset: u32, bytes: &[u8]) -> Result<(), FakeGuestError> {
+        self.lock().write_config(offset, bytes)
     }
 
     /// What the device did that the VMM would not have survived.

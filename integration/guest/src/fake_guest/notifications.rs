@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
@@ -14,7 +15,7 @@ use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 pub(super) struct EventFds {
     kick: EventFd,
     call: EventFd,
-    socket: UnixStream,
+    socket: Mutex<Arc<UnixStream>>,
 }
 
 impl EventFds {
@@ -23,9 +24,18 @@ impl EventFds {
             EventFd::new(EFD_CLOEXEC | EFD_NONBLOCK)
                 .map_err(|error| FakeGuestError::Io("eventfd", error))
         };
-        let socket =
-            socket.try_clone().map_err(|error| FakeGuestError::Io("the connection", error))?;
-        Ok(Self { kick: event()?, call: event()?, socket })
+        Ok(Self { kick: event()?, call: event()?, socket: Mutex::new(share(socket)?) })
+    }
+
+    /// From now on waits end with this connection.
+    pub(super) fn watch(&self, socket: &UnixStream) -> Result<(), FakeGuestError> {
+        *self.socket() = share(socket)?;
+        Ok(())
+    }
+
+    /// No code panics while it holds the lock, so what is in it is whole.
+    fn socket(&self) -> MutexGuard<'_, Arc<UnixStream>> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn kick_fd(&self) -> &EventFd {
@@ -35,6 +45,11 @@ impl EventFds {
     pub(super) fn call_fd(&self) -> &EventFd {
         &self.call
     }
+}
+
+fn share(socket: &UnixStream) -> Result<Arc<UnixStream>, FakeGuestError> {
+    let socket = socket.try_clone().map_err(|error| FakeGuestError::Io("the connection", error))?;
+    Ok(Arc::new(socket))
 }
 
 fn borrow(event: &EventFd) -> BorrowedFd<'_> {
@@ -57,6 +72,7 @@ impl Notifications for EventFds {
 
     fn wait(&self, timeout: Option<Duration>) -> Result<bool, TransportError> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let socket = Arc::clone(&self.socket());
         loop {
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             let timespec = left.map(|left| Timespec {
@@ -65,7 +81,7 @@ impl Notifications for EventFds {
             });
             let mut descriptors = [
                 PollFd::from_borrowed_fd(borrow(&self.call), PollFlags::IN),
-                PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::RDHUP),
+                PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::RDHUP),
             ];
             match poll(&mut descriptors, timespec.as_ref()) {
                 Ok(0) => return Ok(false),

@@ -9,16 +9,18 @@ pub enum Step {
     Owner,
     /// `GET_FEATURES`
     Features,
-    /// `GET_PROTOCOL_FEATURES`, `SET_PROTOCOL_FEATURES`
+    /// `GET_PROTOCOL_FEATURES`
     ProtocolFeatures,
+    /// `SET_PROTOCOL_FEATURES`
+    AcceptProtocolFeatures,
     /// `GET_QUEUE_NUM`
     QueueCount,
     /// `SET_BACKEND_REQ_FD`, if the device takes it
     RequestChannel,
     /// `GET_SHMEM_CONFIG`, if the device has shared memory
     SharedMemory,
-    /// `GET_CONFIG`, of pieces of this many bytes
-    Configuration(usize),
+    /// `GET_CONFIG`, as the driver reads the configuration word by word
+    Configuration,
     /// `SET_FEATURES`
     AcceptFeatures,
     /// `SET_MEM_TABLE`
@@ -48,6 +50,25 @@ pub enum QueueStep {
     Disable,
     /// `GET_VRING_BASE`, which stops the queue
     TakeBase,
+}
+
+/// What becomes of a driver's access to the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigAccess {
+    /// It is passed on as it is, wherever it is and however long. The VMM ends if it is refused.
+    AsItIs,
+    /// The first so many bytes are asked for, or written, every time. What is beyond them reads as
+    /// ones, and the device does not hear of it.
+    Whole(u32),
+}
+
+/// What a VMM says when it is paused and goes on, its device keeping all it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// To pause.
+    pub pause: &'static [Step],
+    /// To go on.
+    pub resume: &'static [Step],
 }
 
 /// Where a queue begins when it is started.
@@ -81,6 +102,13 @@ pub struct VmmProfile {
     pub start: &'static [Step],
     /// What it says when the driver resets the device.
     pub stop: &'static [Step],
+    /// What it says about a pause; none where a pause is the end of all that the device has.
+    pub pause: Option<Pause>,
+    /// What it says instead of `connect`, and before `start`, to a device that came back after the
+    /// connection had ended; none if it cannot go on.
+    pub reconnect: Option<&'static [Step]>,
+    /// How it passes accesses to the configuration on.
+    pub config_access: ConfigAccess,
     /// Where queues begin.
     pub base: Base,
     /// Which messages it wants acknowledged.
@@ -110,13 +138,14 @@ pub const QEMU: VmmProfile = VmmProfile {
     connect: &[
         Step::Features,
         Step::ProtocolFeatures,
+        Step::AcceptProtocolFeatures,
         Step::QueueCount,
         Step::RequestChannel,
         Step::Owner,
         Step::Features,
         Step::EachQueue(&[QueueStep::Call, QueueStep::Error]),
         Step::SharedMemory,
-        Step::Configuration(4),
+        Step::Configuration,
     ],
     start: &[
         Step::AcceptFeatures,
@@ -132,6 +161,9 @@ pub const QEMU: VmmProfile = VmmProfile {
         Step::EachQueue(&[QueueStep::Call]),
     ],
     stop: &[Step::EachQueue(&[QueueStep::Disable]), Step::EachQueue(&[QueueStep::TakeBase])],
+    pause: None,
+    reconnect: None,
+    config_access: ConfigAccess::Whole(64),
     base: Base::Zero,
     acknowledged: Acknowledged::Some,
     low_memory: 2 << 30,
@@ -148,7 +180,7 @@ pub const QEMU_WITHOUT_SHARED_MEMORY: VmmProfile = VmmProfile {
     ..QEMU
 };
 
-/// cloud-hypervisor with `--generic-vhost-user`. The order is that of its sources, version 50.
+/// cloud-hypervisor with `--generic-vhost-user`. The order is that of its sources, version 53.
 pub const CLOUD_HYPERVISOR: VmmProfile = VmmProfile {
     name: "cloud-hypervisor",
     protocol_features: Protocol::CONFIG
@@ -163,8 +195,9 @@ pub const CLOUD_HYPERVISOR: VmmProfile = VmmProfile {
         Step::Owner,
         Step::Features,
         Step::ProtocolFeatures,
+        Step::AcceptProtocolFeatures,
         Step::QueueCount,
-        Step::Configuration(4),
+        Step::Configuration,
     ],
     start: &[
         Step::AcceptFeatures,
@@ -175,6 +208,12 @@ pub const CLOUD_HYPERVISOR: VmmProfile = VmmProfile {
         Step::RequestChannel,
     ],
     stop: &[Step::EachQueue(&[QueueStep::Disable, QueueStep::TakeBase])],
+    pause: Some(Pause {
+        pause: &[Step::EachQueue(&[QueueStep::Disable])],
+        resume: &[Step::EachQueue(&[QueueStep::Enable])],
+    }),
+    reconnect: Some(&[Step::Owner, Step::Features, Step::AcceptProtocolFeatures]),
+    config_access: ConfigAccess::AsItIs,
     base: Base::Available,
     acknowledged: Acknowledged::All,
     low_memory: 3 << 30,
