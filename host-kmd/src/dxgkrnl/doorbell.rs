@@ -162,6 +162,7 @@ impl Scope<'_> {
             }
             Err(error) => {
                 self.remove::<Doorbell>(doorbell)?;
+                self.forget_host_mappings([request.ring_buffer, request.ring_control], &holds);
                 self.given_up.append(&mut holds);
                 Err(error)
             }
@@ -223,6 +224,14 @@ impl Scope<'_> {
         let control =
             self.map_for_host(request.ring_control, PAGE_SIZE, Protection::WRITE, holds)?;
 
+        let binding = RingBinding {
+            slot,
+            ring_va: ring.range.start,
+            ring_size,
+            control_va: control.range.start,
+            notify_each: false,
+        };
+        self.miniport.create_doorbell(queue, binding, request.private_data)?;
         // "Dxgkrnl does take a reference on them during the lifetime of the doorbell."
         let allocations = [request.ring_buffer, request.ring_control];
         for handle in allocations {
@@ -233,17 +242,6 @@ impl Scope<'_> {
             hw_queue: request.hw_queue,
             allocations,
         });
-        let binding = RingBinding {
-            slot,
-            ring_va: ring.range.start,
-            ring_size,
-            control_va: control.range.start,
-            notify_each: false,
-        };
-        if let Err(error) = self.miniport.create_doorbell(queue, binding, request.private_data) {
-            self.forget_host_mappings([ring, control]);
-            return Err(error.into());
-        }
         Ok((slot, [ring, control]))
     }
 
@@ -267,11 +265,16 @@ impl Scope<'_> {
         Ok(mapping)
     }
 
-    fn forget_host_mappings(&mut self, mappings: [HostMapping; 2]) {
-        for mapping in mappings {
+    /// Forgets where these allocations were mapped for a doorbell that holds this.
+    fn forget_host_mappings(&mut self, allocations: [Handle; 2], holds: &[Resource]) {
+        let is_held = |mapping: &HostMapping| {
+            let is_it = |hold: &Resource| matches!(hold, Resource::GpuVa { range, .. } if *range == mapping.range);
+            holds.iter().any(is_it)
+        };
+        for handle in allocations {
             // It goes before its doorbell when its device goes.
-            if let Ok(allocation) = self.get_mut::<Allocation>(mapping.allocation) {
-                allocation.host_mappings.retain(|other| *other != mapping);
+            if let Ok(allocation) = self.get_mut::<Allocation>(handle) {
+                allocation.host_mappings.retain(|mapping| !is_held(mapping));
             }
         }
     }
@@ -326,7 +329,8 @@ impl Scope<'_> {
     /// Destroys a doorbell. The queue and the allocations of the ring stay.
     pub(super) fn remove_doorbell(&mut self, handle: Handle) -> Result<(), RequestError> {
         let mut doorbell = self.remove::<Doorbell>(handle)?;
-        self.forget_host_mappings(doorbell.ring);
+        let allocations = doorbell.ring.map(|mapping| mapping.allocation);
+        self.forget_host_mappings(allocations, &doorbell.holds);
         // Connecting it again is not what a guest thread that still rings it should do.
         self.disconnect(doorbell.queue, DisconnectReason::Abort);
         self.miniport.destroy_doorbell(doorbell.queue);

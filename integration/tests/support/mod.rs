@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
+use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -43,6 +44,21 @@ pub fn text(bytes: &[u8]) -> String {
 pub fn succeed(output: Output) -> String {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
+}
+
+/// Behaviours that the device does not offer as it is configured when nobody says otherwise.
+pub const NOT_OFFERED: &[&str] = &["um.node.not-supported"];
+
+/// Asserts that a conformance report has every behaviour, all of them seen but those that are not
+/// offered there, which must be exactly these.
+#[track_caller]
+pub fn assert_every_behaviour_is_seen(report: &Value, not_offered: &[&str]) {
+    let checks = report["checks"].as_array().unwrap();
+    let of = |outcome: &'static str| checks.iter().filter(move |c| c["outcome"] == outcome);
+    let failed: Vec<_> = of("failed").collect();
+    assert!(!checks.is_empty() && failed.is_empty(), "{failed:#?}");
+    let absent: Vec<_> = of("not-offered").map(|check| check["id"].as_str().unwrap()).collect();
+    assert_eq!(absent, not_offered);
 }
 
 /// Whether a program is there that a test needs; without it `loss` is what is not tested, which is

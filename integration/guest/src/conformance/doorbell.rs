@@ -3,12 +3,12 @@
 use super::raw;
 use super::scene::{Bench, Scene, TIMEOUT};
 use super::{Behaviour, Mismatch, require, source};
-use bellhop_guest_umd::CommandBuffer;
+use bellhop_guest_umd::{CommandBuffer, UserModeQueue};
 use bellhop_protocol::control::Handle;
-use bellhop_protocol::control::allocation::{AllocationKind, DestroyAllocation};
+use bellhop_protocol::control::allocation::{AllocationKind, DestroyAllocation, Evict};
 use bellhop_protocol::control::doorbell::{ConnectDoorbell, CreateDoorbell, DestroyDoorbell};
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags};
-use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, NOTIFY_EACH_SUBMISSION};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::status::Status;
 use std::time::Instant;
@@ -61,6 +61,30 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "the ring's allocations cannot be destroyed while the doorbell lives, and can be after",
         section: source::UM_RESIDENCY,
         check: ring_referenced,
+    },
+    Behaviour {
+        id: "doorbell.ring.resident",
+        shows: "a ring must be resident when its doorbell is created, and cannot be evicted until that is destroyed",
+        section: source::UM_RESIDENCY,
+        check: ring_resident,
+    },
+    Behaviour {
+        id: "doorbell.evicted-memory",
+        shows: "the GPU faults on evicted memory, and reaches it as before when it is resident again",
+        section: source::UM_RESIDENCY,
+        check: evicted_memory,
+    },
+    Behaviour {
+        id: "doorbell.notify-each",
+        shows: "a doorbell can be connected as CONNECTED_NOTIFY for good, and each of its rings is notified",
+        section: source::UM_APIS,
+        check: notify_each,
+    },
+    Behaviour {
+        id: "doorbell.private-data.not-valid",
+        shows: "private data that the kernel-mode driver does not take is refused, and nothing is kept",
+        section: source::UM_APIS,
+        check: private_data_not_valid,
     },
     Behaviour {
         id: "doorbell.destroy",
@@ -168,6 +192,91 @@ fn victim(scene: &Scene) -> Result<(), Mismatch> {
     let reconnected = queues.iter().any(|(queue, _)| queue.counters().connects > 1);
     require!(reconnected, "no victim was connected again");
     Ok(())
+}
+
+/// Queues of another context that have all physical doorbells.
+pub(super) fn take_all_doorbells(bench: &Bench) -> Result<Vec<UserModeQueue>, Mismatch> {
+    let physical = bench.process.user_mode_submission_caps()?.physical_doorbells;
+    let context = bench.device.create_context(bench.context.node())?;
+    let mut commands = CommandBuffer::new(&bench.device, 64)?;
+    commands.nop()?;
+    let mut queues = Vec::new();
+    for _ in 0..physical {
+        let mut queue = context.create_user_mode_queue(4096)?;
+        let value = queue.submit(&mut commands)?;
+        queue.progress_fence().poll(value, TIMEOUT)?;
+        queues.push(queue);
+    }
+    Ok(queues)
+}
+
+fn ring_resident(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let parts = Parts::new(scene, &bench)?;
+    let ring = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
+    let control = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
+    let request = parts.doorbell(ring.handle(), control.handle());
+    for allocation in [&ring, &control] {
+        allocation.evict()?;
+        let expected = Status::GRAPHICS_ALLOCATION_INVALID;
+        raw::expect_status(scene.transport(), parts.process, &request, expected)?;
+        allocation.make_resident()?;
+    }
+    let doorbell = raw::call(scene.transport(), parts.process, &request)?.doorbell;
+    for allocation in [&ring, &control] {
+        let request = Evict { allocation: allocation.handle() };
+        let expected = Status::GRAPHICS_ALLOCATION_BUSY;
+        raw::expect_status(scene.transport(), parts.process, &request, expected)?;
+    }
+    raw::call(scene.transport(), parts.process, &DestroyDoorbell { doorbell })?;
+    ring.evict()?;
+    Ok(control.evict()?)
+}
+
+fn evicted_memory(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    bench.write(0, &[7; 64])?;
+    bench.memory.allocation().evict()?;
+    require!(bench.read(0, 64)? == [7; 64], "the CPU does not reach it");
+    bench.memory.allocation().make_resident()?;
+    bench.commands.copy(bench.va(0), bench.va(64), 64)?;
+    bench.run()?;
+    require!(bench.read(64, 64)? == [7; 64], "the GPU does not reach it again");
+    bench.memory.allocation().evict()?;
+    bench.commands.copy(bench.va(0), bench.va(128), 64)?;
+    bench.expect_fault(FaultReason::READ_PAGE_FAULT, bench.va(0)).map(|_| ())
+}
+
+fn notify_each(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let data = DoorbellPrivateData { flags: NOTIFY_EACH_SUBMISSION, reserved: [0; 3] };
+    let mut queue = bench.context.create_user_mode_queue_with(4096, data)?;
+    bench.commands.nop()?;
+    for _ in 0..50 {
+        let value = queue.submit(&mut bench.commands)?;
+        queue.progress_fence().poll(value, TIMEOUT)?;
+    }
+    let counters = queue.counters();
+    // A ring that finds it disconnected is notified when it is made again.
+    let expected = counters.rings - counters.connects;
+    require!(counters.notifies == expected, "{} notifies for {expected} rings", counters.notifies);
+    Ok(())
+}
+
+fn private_data_not_valid(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let parts = Parts::new(scene, &bench)?;
+    let ring = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
+    let control = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
+    let good = parts.doorbell(ring.handle(), control.handle());
+    for private_data in [
+        DoorbellPrivateData { flags: 2, ..DoorbellPrivateData::default() },
+        DoorbellPrivateData { flags: 0, reserved: [0, 0, 1] },
+    ] {
+        let request = CreateDoorbell { private_data, ..good };
+        raw::expect_status(scene.transport(), parts.process, &request, Status::INVALID_PARAMETER)?;
+    }
+    raw::call(scene.transport(), parts.process, &good).map(|_| ())
 }
 
 /// A HW queue without a doorbell, and two allocations for a ring.
