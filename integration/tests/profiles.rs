@@ -26,17 +26,13 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Every VMM with every placement: the conformance suite, from inside the guest.
 #[test]
 fn every_behaviour_is_seen_under_every_vmm_wherever_things_are() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("bellhopd.toml");
-    let quick =
-        "[adapter]\nengine_idle_ms = 100\ntimeout_ms = 300\n[guest]\npower_control = true\n";
-    std::fs::write(&config, quick).unwrap();
+    let config = support::quick_configuration();
     for vmm in VMMS {
         for placement in ["measured", "bar", "guest-memory", "around-slow-bar"] {
             let output = bellhop()
                 .args(["selftest", "--json", "--vmm", vmm.name, "--placement", placement])
                 .arg("--config")
-                .arg(&config)
+                .arg(config.path())
                 .output()
                 .unwrap();
             let report: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -84,9 +84,12 @@ fn every_behaviour_is_seen_in_every_kind_of_vm() {
     if !support::vms_are_here() {
         return;
     }
+    let config = support::quick_configuration();
     for variant in VARIANTS {
-        let arguments = ["--variant", variant.name, "--", "--all-devices", "selftest", "--json"];
-        let said = succeed(vm().args(arguments).output().unwrap());
+        let mut vm = vm();
+        vm.arg("--config").arg(config.path()).args(["--variant", variant.name]);
+        vm.args(["--", "--all-devices", "selftest", "--json"]);
+        let said = succeed(vm.output().unwrap());
         let reports = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let reports: Vec<_> = reports.collect();
         assert_eq!(reports.len(), variant.devices, "{}", variant.name);

@@ -3,7 +3,7 @@
 
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// The longest that anything may take before it is taken not to happen.
 const TIMEOUT: Duration = Duration::from_secs(30);
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
 /// The `bellhop` command.
 pub fn bellhop() -> Command {
@@ -44,6 +44,15 @@ pub fn text(bytes: &[u8]) -> String {
 pub fn succeed(output: Output) -> String {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
+}
+
+/// A configuration under which the conformance suite need not wait for long: engines lose their power
+/// soon, and what hangs is soon found out.
+pub fn quick_configuration() -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    let text = "[adapter]\nengine_idle_ms = 100\ntimeout_ms = 300\n[guest]\npower_control = true\n";
+    file.write_all(text.as_bytes()).unwrap();
+    file
 }
 
 /// Behaviours that the device does not offer as it is configured when nobody says otherwise.
