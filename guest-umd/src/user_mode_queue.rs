@@ -130,11 +130,12 @@ impl UserModeQueue {
         self.doorbell.ring(self.ring.write_pointer())
     }
 
-    /// Rings the doorbell with a write pointer that may not be the ring's.
+    /// Rings with a write pointer that may not be the ring's, here and in the ring buffer control.
     ///
     /// # Errors
     /// As [`Self::ring`].
     pub fn ring_with(&mut self, write_pointer: u64) -> Result<(), Error> {
+        self.ring.claim_written(write_pointer)?;
         self.doorbell.ring(write_pointer)
     }
 

@@ -32,6 +32,24 @@ pub mod attention {
     pub const STOP: u64 = 1 << 4;
 }
 
+/// A queue whose rings an engine looks for.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    /// The queue.
+    pub queue: Arc<HwQueue>,
+    /// Where it rings.
+    pub at: WatchedAt,
+}
+
+/// Where a watched queue rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchedAt {
+    /// The word on its logical doorbell's page, whose value is the write pointer.
+    OwnPage,
+    /// Its guest's global doorbell.
+    Global,
+}
+
 /// How others reach an engine.
 #[derive(Debug)]
 pub struct EnginePort {
@@ -40,7 +58,7 @@ pub struct EnginePort {
     /// Signaled once for each of the engine's sleeps.
     pub wake: Event,
     /// The queues whose doorbells the engine watches. Published before `WATCH_LIST` is raised.
-    pub watch_list: ArcSwap<Vec<Arc<HwQueue>>>,
+    pub watch_list: ArcSwap<Vec<Watched>>,
     /// Kicked queues. Each is here at most once; see [`HwQueue::begin_kick`].
     pub kicks: SegQueue<Arc<HwQueue>>,
     /// The latest ticket that has passed on this engine.

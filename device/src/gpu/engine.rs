@@ -8,8 +8,9 @@
 //! no system call is made.
 
 use super::bar::Bar;
-use super::chip::{Chip, EnginePort, attention};
+use super::chip::{Chip, EnginePort, WatchedAt, attention};
 use super::command_processor::{Execution, Turn, Unit, Windows};
+use super::hints::{Hinted, Hints};
 use super::hw_queue::HwQueue;
 use super::mmu::Mmu;
 use super::packets::Context;
@@ -32,6 +33,7 @@ pub struct Engine {
     core: Core,
     spin: Duration,
     watches: Vec<Watch>,
+    hints: Hints,
     run_list: RunList,
 }
 
@@ -149,6 +151,7 @@ impl Engine {
             core: Core { chip, index, engine_type, unit: Unit::new() },
             spin,
             watches: Vec::new(),
+            hints: Hints::default(),
             run_list: RunList::default(),
         }
     }
@@ -163,6 +166,9 @@ impl Engine {
                 return;
             }
             self.look_at_doorbells();
+            if !self.hints.is_empty() {
+                self.look_at_hints();
+            }
             if self.give_a_turn() {
                 idleness = Idleness::default();
             } else if idleness.has_lasted(self.spin) {
@@ -202,20 +208,10 @@ impl Engine {
     /// Looks once at what the queue's ring and its kernel-mode submissions hold.
     fn kick(&mut self, queue: &Arc<HwQueue>) {
         let Some(index) = self.run_list.index_of(queue) else { return };
-        let Some(entry) = self.run_list.get(index) else { return };
-        if entry.is_dead() {
-            return;
+        if let Some(entry) = self.run_list.get(index) {
+            entry.refresh_ring();
         }
-        entry.refresh_ring();
-        let looked = self.core.with(entry, |execution, queue, context, _| {
-            execution.look_at_ring(context)?;
-            Ok(execution.has_work() || !queue.submissions.is_empty())
-        });
-        match looked {
-            Ok(true) => self.run_list.make_runnable(index),
-            Ok(false) => {}
-            Err(violation) => self.core.fault(entry, violation),
-        }
+        look_at_ring(&mut self.core, &mut self.run_list, index);
     }
 
     /// Takes over the list of watched doorbells.
@@ -227,19 +223,21 @@ impl Engine {
                 entry.last_rung = watch.last_rung;
             }
         }
-        for queue in port.watch_list.load().iter() {
-            let Some(index) = self.run_list.index_of(queue) else { continue };
+        let mut hinted = Vec::new();
+        for watched in port.watch_list.load().iter() {
+            let Some(index) = self.run_list.index_of(&watched.queue) else { continue };
             let Some(entry) = self.run_list.get(index) else { continue };
             entry.refresh_ring();
-            if let Some(ring) = &entry.execution.ring {
-                self.watches.push(Watch {
-                    queue: Arc::clone(queue),
-                    ring: Arc::clone(&ring.binding),
-                    index,
-                    last_rung: entry.last_rung,
-                });
+            let Some(ring) = &entry.execution.ring else { continue };
+            let (queue, ring) = (Arc::clone(&watched.queue), Arc::clone(&ring.binding));
+            match watched.at {
+                WatchedAt::OwnPage => {
+                    self.watches.push(Watch { queue, ring, index, last_rung: entry.last_rung });
+                }
+                WatchedAt::Global => hinted.push(Hinted { queue, ring, index }),
             }
         }
+        self.hints.watch(hinted);
     }
 
     /// Puts the queues whose doorbells were rung in line.
@@ -256,6 +254,17 @@ impl Engine {
                 Err(violation) => self.core.fault(entry, violation),
             }
         }
+    }
+
+    /// Puts the queues in line whose rings hold work, of those that doorbells hint at.
+    #[inline]
+    fn look_at_hints(&mut self) {
+        let Self { core, hints, run_list, .. } = self;
+        let engine = core.index;
+        hints.look(
+            |guest| guest.counters().add(engine, Tally { doorbells: 1, ..Tally::default() }),
+            |hinted| look_at_ring(core, run_list, hinted.index),
+        );
     }
 
     /// Gives the queue whose turn it is a turn; false when there is none.
@@ -297,8 +306,11 @@ impl Engine {
                 words.arm();
             }
         }
+        self.hints.arm();
         DoorbellWords::after_arming();
         self.look_at_doorbells();
+        let Self { core, hints, run_list, .. } = self;
+        hints.scan_all(|hinted| look_at_ring(core, run_list, hinted.index));
         if !self.run_list.is_runnable() && port.attention.try_sleep() {
             port.wake.wait();
             port.wakeups.fetch_add(1, Ordering::Relaxed);
@@ -308,5 +320,23 @@ impl Engine {
                 words.disarm();
             }
         }
+        self.hints.disarm();
+    }
+}
+
+/// Looks once at what a queue's ring and its kernel-mode submissions hold, and puts it in line.
+fn look_at_ring(core: &mut Core, run_list: &mut RunList, index: u32) {
+    let Some(entry) = run_list.get(index) else { return };
+    if entry.is_dead() {
+        return;
+    }
+    let looked = core.with(entry, |execution, queue, context, _| {
+        execution.look_at_ring(context)?;
+        Ok(execution.has_work() || !queue.submissions.is_empty())
+    });
+    match looked {
+        Ok(true) => run_list.make_runnable(index),
+        Ok(false) => {}
+        Err(violation) => core.fault(entry, violation),
     }
 }

@@ -7,9 +7,9 @@ use super::interrupt::{Interrupts, Raised};
 use super::page_table::AddressSpace;
 use super::partition::Partition;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, Interrupt,
-    KernelSubmission, NodeDescription, PhysicalDoorbell, PhysicalPage, Pte, RingBinding, Segment,
-    Ticket,
+    AddressSpaceId, DoorbellModel, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
+    Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell, PhysicalPage, Pte, RingBinding,
+    Segment, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -65,6 +65,10 @@ impl Gpu {
 impl Hardware for Gpu {
     fn nodes(&self) -> &[NodeDescription] {
         &self.nodes
+    }
+
+    fn doorbell_model(&self) -> DoorbellModel {
+        self.doorbell_model
     }
 
     fn physical_doorbells(&self) -> u32 {
@@ -193,7 +197,10 @@ impl Hardware for Gpu {
             return;
         };
         doorbell.connect(ConnectionStatus::DISCONNECTED_RETRY);
-        word.store(0, Ordering::Release);
+        // The word of a global doorbell is other queues', too, and nothing need be in it.
+        if self.doorbell_model == DoorbellModel::Dedicated {
+            word.store(0, Ordering::Release);
+        }
         last_queued.store(0, Ordering::Release);
         queue.ring.store(Some(Arc::new(ring)));
     }
@@ -220,6 +227,17 @@ impl Hardware for Gpu {
     fn unwatch(&self, doorbell: PhysicalDoorbell) {
         if !self.registry().set_watch(&self.chip, doorbell.0, None) {
             no_such!("{doorbell:?}");
+        }
+    }
+
+    fn watch_global(&self, queue: HwQueueId) {
+        let Some(queue) = self.queue(queue) else { return };
+        self.registry().watch_global(&self.chip, queue);
+    }
+
+    fn unwatch_global(&self, queue: HwQueueId) {
+        if !self.registry().unwatch_global(&self.chip, queue) {
+            no_such!("{queue:?} at a global doorbell");
         }
     }
 

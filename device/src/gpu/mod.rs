@@ -17,6 +17,7 @@ mod event;
 mod fence_table;
 mod fetch;
 mod hardware;
+mod hints;
 mod hw_queue;
 mod interrupt;
 mod mmu;
@@ -29,7 +30,7 @@ mod statistics;
 mod tlb;
 mod violation;
 
-use bellhop_host_kmd::hardware::{GuestId, NodeDescription};
+use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
 use chip::{Chip, attention};
@@ -63,6 +64,8 @@ pub struct GpuConfig {
     pub copy_engines: u32,
     /// Physical doorbells, which all guests share.
     pub physical_doorbells: u32,
+    /// Whether queues have doorbells of their own, or a guest's share one and none of the above.
+    pub doorbell_model: DoorbellModel,
     /// How long an engine without work looks at its doorbells before it sleeps.
     pub spin: Duration,
     /// Page-table pages of 4 KiB, which all guests share. One guest can have a quarter of them.
@@ -74,6 +77,7 @@ impl Default for GpuConfig {
         Self {
             copy_engines: 2,
             physical_doorbells: 64,
+            doorbell_model: DoorbellModel::Dedicated,
             spin: Duration::from_micros(50),
             page_table_pages: 1 << 15,
         }
@@ -86,6 +90,7 @@ pub struct Gpu {
     chip: Arc<Chip>,
     nodes: Vec<NodeDescription>,
     physical_doorbells: u32,
+    doorbell_model: DoorbellModel,
     /// No engine ever takes this lock.
     registry: Mutex<Registry>,
     threads: Vec<JoinHandle<()>>,
@@ -113,6 +118,7 @@ impl Gpu {
             chip: Arc::new(chip),
             nodes,
             physical_doorbells: config.physical_doorbells,
+            doorbell_model: config.doorbell_model,
             registry: Mutex::new(Registry::new(config.physical_doorbells)),
             threads: Vec::new(),
         };

@@ -1,6 +1,7 @@
 //! What `bellhopd` is configured with: a TOML file, every key optional.
 
 use crate::gpu::GpuConfig;
+use bellhop_host_kmd::hardware;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::BarLayout;
 use serde::{Deserialize, Serialize};
@@ -63,10 +64,23 @@ pub struct AdapterConfig {
     pub copy_nodes: u32,
     /// Physical doorbells that all guests share, 1 to 65,536.
     pub physical_doorbells: u32,
+    /// Whether each queue has a doorbell of its own, or all queues of a guest share one.
+    pub doorbell_model: DoorbellModel,
     /// How long an engine looks for more work before it sleeps, in microseconds; 0 to 1,000,000.
     pub spin_us: u64,
     /// Memory for page tables in MiB, 1 to 4,096. 1 MiB maps about 500 MiB.
     pub page_table_mib: u64,
+}
+
+/// How queues and doorbells go together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DoorbellModel {
+    /// A doorbell for each queue, watched by one of the physical doorbells.
+    #[default]
+    Dedicated,
+    /// One doorbell for all queues of a guest.
+    Global,
 }
 
 /// One guest's share.
@@ -95,7 +109,13 @@ pub struct LogConfig {
 
 impl Default for AdapterConfig {
     fn default() -> Self {
-        Self { copy_nodes: 2, physical_doorbells: 64, spin_us: 50, page_table_mib: 64 }
+        Self {
+            copy_nodes: 2,
+            physical_doorbells: 64,
+            doorbell_model: DoorbellModel::Dedicated,
+            spin_us: 50,
+            page_table_mib: 64,
+        }
     }
 }
 
@@ -154,6 +174,10 @@ impl Config {
         GpuConfig {
             copy_engines: self.adapter.copy_nodes,
             physical_doorbells: self.adapter.physical_doorbells,
+            doorbell_model: match self.adapter.doorbell_model {
+                DoorbellModel::Dedicated => hardware::DoorbellModel::Dedicated,
+                DoorbellModel::Global => hardware::DoorbellModel::Global,
+            },
             spin: Duration::from_micros(self.adapter.spin_us),
             page_table_pages: (self.adapter.page_table_mib * MIB / PAGE_SIZE) as u32,
         }

@@ -2,6 +2,7 @@
 //! memory that both sides map.
 
 mod faults;
+mod global_doorbell;
 mod hostile;
 mod interrupts;
 mod isolation;

@@ -11,7 +11,7 @@ use super::request::{Answer, Handled, zero};
 use super::retire::Resource;
 use super::scope::Scope;
 use crate::ddi::{ConnectedStatus, InvalidParameter};
-use crate::hardware::{HwQueueId, RingBinding, Segment};
+use crate::hardware::{DoorbellModel, HwQueueId, RingBinding, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::doorbell::{
@@ -19,7 +19,7 @@ use bellhop_protocol::control::doorbell::{
     NotifyWorkSubmission,
 };
 use bellhop_protocol::control::gpu_va::Protection;
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::doorbell::{ConnectionStatus, GLOBAL_DOORBELL_SLOT, RingTag};
 use bellhop_protocol::ring::{
     READ_POINTER_OFFSET, RING_CONTROL_SIZE, WRITE_POINTER_OFFSET, is_valid_ring_size,
 };
@@ -142,18 +142,35 @@ impl Scope<'_> {
                 self.get_mut::<Doorbell>(doorbell)?.holds = holds;
                 self.get_mut::<HwQueue>(request.hw_queue)?.doorbell = Some(doorbell);
                 self.callbacks.create(self.guest_id, id);
+                let (word, ring_tag) = self.doorbell_word(slot);
                 let bar = &self.guest.resources.bar;
                 Ok(Answer::Done(CreateDoorbellReply {
                     doorbell,
-                    doorbell_offset: bar.doorbell(slot),
+                    doorbell_offset: bar.doorbell(word),
                     status_offset: bar.status(slot),
                     last_queued_offset: bar.last_queued(slot),
+                    ring_tag,
+                    reserved: 0,
                 }))
             }
             Err(error) => {
                 self.remove::<Doorbell>(doorbell)?;
                 self.given_up.append(&mut holds);
                 Err(error)
+            }
+        }
+    }
+
+    /// Which slot's word the new doorbell of this slot is rung through, and what tells its rings
+    /// from others there.
+    fn doorbell_word(&mut self, slot: u32) -> (u32, RingTag) {
+        match self.hardware.doorbell_model() {
+            DoorbellModel::Dedicated => (slot, RingTag(0)),
+            DoorbellModel::Global => {
+                let count = self.guest.global_doorbells.wrapping_add(1);
+                self.guest.global_doorbells = count;
+                // A BAR has fewer than 2^16 doorbells, and a tag of another slot is a hint only.
+                (GLOBAL_DOORBELL_SLOT, RingTag::new(slot as u16, count))
             }
         }
     }

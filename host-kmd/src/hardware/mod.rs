@@ -32,6 +32,16 @@ pub struct HwQueueId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysicalDoorbell(pub u32);
 
+/// How queues and doorbells go together, for all of an adapter's guests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DoorbellModel {
+    /// Each HW queue has a doorbell of its own, which one of few physical doorbells watches.
+    #[default]
+    Dedicated,
+    /// All HW queues of a guest ring one doorbell, and everything rung is seen.
+    Global,
+}
+
 /// A point in time up to which engines have forgotten; see [`Hardware::quiesce`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ticket(pub u64);
@@ -133,7 +143,12 @@ pub trait Hardware: Send + Sync {
     /// The nodes, by ordinal.
     fn nodes(&self) -> &[NodeDescription];
 
-    /// How many physical doorbells there are.
+    /// How queues and doorbells go together.
+    fn doorbell_model(&self) -> DoorbellModel {
+        DoorbellModel::Dedicated
+    }
+
+    /// How many physical doorbells there are, in the dedicated model.
     fn physical_doorbells(&self) -> u32;
 
     /// Makes an empty address space.
@@ -191,8 +206,8 @@ pub trait Hardware: Send + Sync {
     /// Makes a HW queue and puts it on its engine's run list.
     fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId;
 
-    /// Gives a HW queue its ring. The doorbell word and the last-queued value become 0, the
-    /// status `DISCONNECTED_RETRY`.
+    /// Gives a HW queue its ring. The last-queued value and, in the dedicated model, the doorbell
+    /// word become 0, the status `DISCONNECTED_RETRY`.
     fn bind_ring(&self, queue: HwQueueId, ring: RingBinding);
 
     /// Takes the ring away again. The doorbell must be disconnected.
@@ -207,6 +222,13 @@ pub trait Hardware: Send + Sync {
 
     /// Makes a physical doorbell watch nothing.
     fn unwatch(&self, doorbell: PhysicalDoorbell);
+
+    /// In the global model: makes rings of the guest's one doorbell be looked for in this queue's
+    /// ring, too.
+    fn watch_global(&self, queue: HwQueueId);
+
+    /// In the global model: the opposite of [`Self::watch_global`].
+    fn unwatch_global(&self, queue: HwQueueId);
 
     /// Makes the queue's engine, woken if need be, look at the ring's write pointer and at
     /// kernel-mode submissions once.

@@ -4,14 +4,15 @@ mod doorbells;
 
 use crate::ddi::{ConnectedStatus, DxgkCallbacks, Miniport, NoPhysicalDoorbell};
 use crate::hardware::{
-    AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
+    AddressSpaceId, DoorbellModel, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
     KernelSubmission, Pte, RingBinding,
 };
 use bellhop_protocol::control::adapter::{
-    NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
+    CAPS_GLOBAL_DOORBELL, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
 };
 use bellhop_protocol::doorbell::ConnectionStatus;
 use doorbells::PhysicalDoorbells;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Bytes that a doorbell takes: its word. The page around it is the logical doorbell's own.
@@ -22,6 +23,9 @@ const DOORBELL_SIZE: u32 = size_of::<u64>() as u32;
 pub struct BellhopMiniport {
     hardware: Arc<dyn Hardware>,
     doorbells: PhysicalDoorbells,
+    /// In the global model: whose rings are looked for. There, nobody has a physical doorbell to
+    /// lose; "This mechanism isn't required if a GPU uses global doorbells."
+    globally_connected: HashSet<HwQueueId>,
 }
 
 impl BellhopMiniport {
@@ -29,7 +33,11 @@ impl BellhopMiniport {
     #[must_use]
     pub fn new(hardware: Arc<dyn Hardware>) -> Self {
         let doorbells = PhysicalDoorbells::new(hardware.physical_doorbells());
-        Self { hardware, doorbells }
+        Self { hardware, doorbells, globally_connected: HashSet::new() }
+    }
+
+    fn is_global(&self) -> bool {
+        self.hardware.doorbell_model() == DoorbellModel::Global
     }
 
     /// `VictimizeDoorbell()` of the reference: dxgkrnl publishes first, the driver disconnects
@@ -48,11 +56,15 @@ impl BellhopMiniport {
 
 impl Miniport for BellhopMiniport {
     fn query_user_mode_submission_caps(&self) -> UserModeSubmissionCaps {
+        let (flags, physical_doorbells) = match self.hardware.doorbell_model() {
+            DoorbellModel::Dedicated => (0, self.hardware.physical_doorbells()),
+            DoorbellModel::Global => (CAPS_GLOBAL_DOORBELL, 1),
+        };
         UserModeSubmissionCaps {
-            flags: 0,
+            flags,
             doorbell_size: DOORBELL_SIZE,
             secondary_doorbell_size: 0,
-            physical_doorbells: self.hardware.physical_doorbells(),
+            physical_doorbells,
         }
     }
 
@@ -108,6 +120,11 @@ impl Miniport for BellhopMiniport {
         queue: HwQueueId,
         callbacks: &mut dyn DxgkCallbacks,
     ) -> Result<ConnectedStatus, NoPhysicalDoorbell> {
+        if self.is_global() {
+            self.globally_connected.insert(queue);
+            self.hardware.watch_global(queue);
+            return Ok(ConnectedStatus::Connected);
+        }
         let doorbell = match self.doorbells.assign(queue) {
             Some(doorbell) => doorbell,
             None => {
@@ -121,6 +138,12 @@ impl Miniport for BellhopMiniport {
     }
 
     fn disconnect_doorbell(&mut self, queue: HwQueueId) {
+        if self.globally_connected.remove(&queue) {
+            // As below.
+            self.hardware.unwatch_global(queue);
+            self.hardware.kick(queue);
+            return;
+        }
         let Some(doorbell) = self.doorbells.release(queue) else { return };
         // Second half of protocol::handoff::doorbell's disconnect: the status and its full fence
         // came before. A guest that still read a connected status has rung by now, and this last

@@ -9,6 +9,7 @@ mod donation;
 mod doorbells;
 mod faults;
 mod fences;
+mod global_doorbell;
 mod malformed;
 mod memory;
 mod model;

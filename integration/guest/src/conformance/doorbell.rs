@@ -3,14 +3,17 @@
 use super::raw;
 use super::scene::{Bench, Scene, TIMEOUT};
 use super::{Behaviour, Mismatch, require, source};
-use bellhop_guest_umd::CommandBuffer;
+use bellhop_guest_umd::{Allocation, CommandBuffer, Error, UserModeQueue};
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::adapter::CAPS_GLOBAL_DOORBELL;
 use bellhop_protocol::control::allocation::{AllocationKind, DestroyAllocation};
 use bellhop_protocol::control::doorbell::{ConnectDoorbell, CreateDoorbell, DestroyDoorbell};
-use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, HwQueueFlags};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::status::Status;
+use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
@@ -49,6 +52,18 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "with more queues than physical doorbells, one loses its and gets it back, and no ring is lost",
         section: source::UM_VICTIM,
         check: victim,
+    },
+    Behaviour {
+        id: "doorbell.model.words",
+        shows: "each doorbell has a word of its own or, in the global model, all have one and tags of their own",
+        section: source::UM_DOORBELLS,
+        check: model_words,
+    },
+    Behaviour {
+        id: "doorbell.model.everybody-rings",
+        shows: "queues that ring at the same time, through one word or several, lose no ring",
+        section: source::UM_DOORBELLS,
+        check: model_everybody_rings,
     },
     Behaviour {
         id: "doorbell.ring.not-valid",
@@ -145,8 +160,16 @@ fn connect_runs_the_ring(scene: &Scene) -> Result<(), Mismatch> {
     Ok(())
 }
 
+/// Whether all queues ring one doorbell.
+fn is_global(bench: &Bench) -> Result<bool, Mismatch> {
+    Ok(bench.process.user_mode_submission_caps()?.flags & CAPS_GLOBAL_DOORBELL != 0)
+}
+
 fn victim(scene: &Scene) -> Result<(), Mismatch> {
     let bench = scene.bench()?;
+    if is_global(&bench)? {
+        return Err(Mismatch::NotOffered("nobody needs another's global doorbell".into()));
+    }
     let physical = bench.process.user_mode_submission_caps()?.physical_doorbells as usize;
     let doorbells = scene.transport().config().doorbell_count as usize;
     require!(physical + 2 < doorbells, "{physical} physical doorbells are too many to run out of");
@@ -167,6 +190,60 @@ fn victim(scene: &Scene) -> Result<(), Mismatch> {
     require!(victims > 0, "no doorbell was victimised");
     let reconnected = queues.iter().any(|(queue, _)| queue.counters().connects > 1);
     require!(reconnected, "no victim was connected again");
+    Ok(())
+}
+
+fn model_words(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let global = is_global(&bench)?;
+    let allocate = || bench.device.create_allocation(AllocationKind::LOCAL, 4096);
+    let parts = [Parts::new(scene, &bench)?, Parts::new(scene, &bench)?];
+    let rings = [[allocate()?, allocate()?], [allocate()?, allocate()?]];
+    let create = |parts: &Parts, [ring, control]: &[Arc<Allocation>; 2]| {
+        let request = parts.doorbell(ring.handle(), control.handle());
+        raw::call(scene.transport(), parts.process, &request)
+    };
+    let first = create(&parts[0], &rings[0])?;
+    let second = create(&parts[1], &rings[1])?;
+    for Parts { process, hw_queue } in parts {
+        raw::call(scene.transport(), process, &DestroyHwQueue { hw_queue })?;
+    }
+    let one_word = first.doorbell_offset == second.doorbell_offset;
+    require!(one_word == global, "words at {:#x}", first.doorbell_offset);
+    let tags = [first.ring_tag.0, second.ring_tag.0];
+    require!(global || tags == [0; 2], "tags {tags:x?} for words that nobody shares");
+    require!(!global || tags[0] != tags[1], "both have tag {:#x}", tags[0]);
+    require!(first.status_offset != second.status_offset, "they share a status");
+    Ok(())
+}
+
+fn model_everybody_rings(scene: &Scene) -> Result<(), Mismatch> {
+    const ROUNDS: u64 = 500;
+    let bench = scene.bench()?;
+    let queues: Vec<_> = (0..3)
+        .map(|_| {
+            let commands = CommandBuffer::new(&bench.device, 64)?;
+            Ok((bench.context.create_user_mode_queue(4096)?, commands))
+        })
+        .collect::<Result<_, Error>>()?;
+    let ring = |(mut queue, mut commands): (UserModeQueue, CommandBuffer)| {
+        for _ in 0..ROUNDS {
+            commands.nop()?;
+            let value = queue.submit(&mut commands)?;
+            queue.progress_fence().poll(value, TIMEOUT)?;
+            commands.reset();
+        }
+        queue.progress_fence().current_value()
+    };
+    let ended: Vec<_> = thread::scope(|threads| {
+        let ringing: Vec<_> =
+            queues.into_iter().map(|parts| threads.spawn(move || ring(parts))).collect();
+        ringing.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    for result in ended {
+        let value = result.map_err(|_| Mismatch::Seen("a thread panicked".into()))??;
+        require!(value == ROUNDS, "{value} of {ROUNDS} submissions ended");
+    }
     Ok(())
 }
 
