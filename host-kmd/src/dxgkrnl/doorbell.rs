@@ -11,7 +11,7 @@ use super::request::{Answer, Handled, zero};
 use super::retire::Resource;
 use super::scope::Scope;
 use crate::ddi::{ConnectedStatus, InvalidParameter};
-use crate::hardware::{DoorbellModel, HwQueueId, RingBinding, Segment};
+use crate::hardware::{DoorbellModel, HwQueueId, RingBinding, RotationProgress, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::doorbell::{
@@ -54,13 +54,18 @@ impl TryFrom<ConnectionStatus> for DisconnectReason {
 ///                                          v             │
 ///                                       Aborted <────────┘
 /// ```
-/// It can be destroyed in any state. An aborted doorbell stays aborted. The engine goes between
+/// Where pages are moved, `Connecting` and `Settling` come before `Connected`: the page is on its
+/// way, and it is there but rings may miss it yet. It can be destroyed in any state. An aborted doorbell stays aborted. The engine goes between
 /// `CONNECTED` and `CONNECTED_NOTIFY` by itself as it falls asleep and wakes; that is not state of
 /// dxgkrnl's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DoorbellState {
     /// No physical doorbell watches it; the guest may connect it.
     Disconnected,
+    /// A physical doorbell watches it, and its page is on its way.
+    Connecting(ConnectedStatus),
+    /// Its page is there; rings may still miss it.
+    Settling(ConnectedStatus),
     /// A physical doorbell watches it.
     Connected(ConnectedStatus),
     /// The queue is lost.
@@ -74,8 +79,24 @@ impl DoorbellState {
     /// After a physical doorbell was made to watch it.
     pub(super) const fn connected(self, status: ConnectedStatus) -> Self {
         match self {
-            Self::Disconnected | Self::Connected(_) => Self::Connected(status),
             Self::Aborted => Self::Aborted,
+            _ => Self::Connected(status),
+        }
+    }
+
+    /// After a physical doorbell was made to watch it, whose page is on its way.
+    pub(super) const fn connecting(self, status: ConnectedStatus) -> Self {
+        match self {
+            Self::Aborted => Self::Aborted,
+            _ => Self::Connecting(status),
+        }
+    }
+
+    /// After the page has come.
+    pub(super) const fn settling(self) -> Self {
+        match self {
+            Self::Connecting(status) => Self::Settling(status),
+            state => state,
         }
     }
 
@@ -89,13 +110,14 @@ impl DoorbellState {
 
     /// Whether a physical doorbell watches it.
     pub(super) const fn is_connected(self) -> bool {
-        matches!(self, Self::Connected(_))
+        matches!(self, Self::Connecting(_) | Self::Settling(_) | Self::Connected(_))
     }
 
     /// What the guest reads.
     pub(super) fn status(self) -> ConnectionStatus {
         match self {
-            Self::Disconnected => ConnectionStatus::DISCONNECTED_RETRY,
+            Self::Disconnected | Self::Connecting(_) => ConnectionStatus::DISCONNECTED_RETRY,
+            Self::Settling(_) => ConnectionStatus::CONNECTED_NOTIFY,
             Self::Connected(status) => status.into(),
             Self::Aborted => ConnectionStatus::DISCONNECTED_ABORT,
         }
@@ -273,12 +295,22 @@ impl Scope<'_> {
             Some(DoorbellState::Aborted) => {
                 return Err(RequestError::DeviceRemoved(request.hw_queue));
             }
+            // Somebody else connected it first. The guest rang meanwhile, perhaps unseen.
             Some(DoorbellState::Connected(status)) => {
-                // Somebody else connected it first. The guest rang meanwhile, perhaps unseen.
                 self.miniport.notify_work_submission(queue);
                 status
             }
-            Some(DoorbellState::Disconnected) => self.connect(queue)?,
+            Some(DoorbellState::Settling(_)) => {
+                self.miniport.notify_work_submission(queue);
+                ConnectedStatus::ConnectedNotify
+            }
+            Some(DoorbellState::Connecting(_)) => {
+                return Ok(Answer::AfterRotation(queue, request.hw_queue));
+            }
+            Some(DoorbellState::Disconnected) => match self.connect(queue)? {
+                Some(status) => status,
+                None => return Ok(Answer::AfterRotation(queue, request.hw_queue)),
+            },
         };
         Ok(Answer::Done(ConnectDoorbellReply { status: status.into(), reserved: 0 }))
     }
@@ -286,11 +318,17 @@ impl Scope<'_> {
     /// Connects a disconnected doorbell. The order is protocol::handoff::doorbell's, `connect`
     /// there: watch, status, and then one look at the ring, because a guest may have rung the page
     /// while nobody watched it and have read the new status, or an older connected one, after.
-    fn connect(&mut self, queue: HwQueueId) -> Result<ConnectedStatus, RequestError> {
+    ///
+    /// None where status and look come later, when the doorbell's page does.
+    fn connect(&mut self, queue: HwQueueId) -> Result<Option<ConnectedStatus>, RequestError> {
         let status = self.miniport.connect_doorbell(queue, self.callbacks)?;
+        if self.hardware.rotate_to_physical(queue) == RotationProgress::Pending {
+            self.callbacks.begin_connect(queue, status);
+            return Ok(None);
+        }
         self.callbacks.publish_connected(queue, status);
         self.miniport.notify_work_submission(queue);
-        Ok(status)
+        Ok(Some(status))
     }
 
     /// Disconnects a queue's doorbell. The order is protocol::handoff::doorbell's, `disconnect`

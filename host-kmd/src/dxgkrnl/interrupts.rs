@@ -22,6 +22,9 @@ impl Kernel {
                 Interrupt::HwQueueFault { queue, fault } => {
                     self.hw_queue_fault(queue, fault, effects);
                 }
+                Interrupt::DoorbellRotated { queue, outcome } => {
+                    self.doorbell_rotated(queue, outcome, effects);
+                }
                 // What this releases is released after every input.
                 Interrupt::Quiesced => {}
             }

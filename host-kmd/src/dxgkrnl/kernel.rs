@@ -8,6 +8,7 @@ use super::limits::Limits;
 use super::process::ProcessIds;
 use super::request::{Answer, Handled, fixed, is_adapter_request, parse, reply, with_list, zero};
 use super::retire::{Completion, Resource, Retirements};
+use super::rotation::Connecting;
 use super::scope::Scope;
 use crate::ddi::Miniport;
 use crate::hardware::{GuestId, Hardware, HwQueueId};
@@ -71,6 +72,7 @@ impl Kernel {
             }
             Input::Interrupt => self.interrupt(effects),
         }
+        self.answer_connects(effects);
         self.release_retired(effects);
     }
 
@@ -123,6 +125,10 @@ impl Kernel {
         let reply = match answer {
             Ok(Answer::Done(body)) => Some(reply(Status::SUCCESS, 0, &body)),
             Ok(Answer::Pending) => Some(reply(Status::PENDING, 0, &[])),
+            Ok(Answer::AfterRotation(queue, hw_queue)) => {
+                self.callbacks.wait_for_connect(queue, Connecting { token, hw_queue });
+                None
+            }
             Ok(Answer::AfterQuiesce) => {
                 completion = Completion::Reply(token);
                 None
@@ -206,6 +212,7 @@ fn into_bytes<R: IntoBytes + zerocopy::Immutable>(answer: Handled<R>) -> Handled
     Ok(match answer? {
         Answer::Done(reply) => Answer::Done(reply.as_bytes().to_vec()),
         Answer::Pending => Answer::Pending,
+        Answer::AfterRotation(queue, hw_queue) => Answer::AfterRotation(queue, hw_queue),
         Answer::AfterQuiesce => Answer::AfterQuiesce,
     })
 }

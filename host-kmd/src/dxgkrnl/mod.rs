@@ -24,6 +24,7 @@ mod pool;
 mod process;
 mod request;
 mod retire;
+mod rotation;
 mod scope;
 mod waits;
 

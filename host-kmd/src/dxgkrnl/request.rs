@@ -1,8 +1,9 @@
 //! From bytes to requests, from answers to bytes.
 
 use super::error::RequestError;
+use crate::hardware::HwQueueId;
 use bellhop_protocol::control::{
-    MAX_REQUEST_SIZE, ReplyHeader, Request, RequestCode, RequestHeader,
+    Handle, MAX_REQUEST_SIZE, ReplyHeader, Request, RequestCode, RequestHeader,
 };
 use bellhop_protocol::status::Status;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -14,6 +15,8 @@ pub(super) enum Answer<R> {
     Done(R),
     /// It was accepted: `PENDING`, and an event tells when it is done.
     Pending,
+    /// It is done once the page of the doorbell of this queue is there; the reply comes then.
+    AfterRotation(HwQueueId, Handle),
     /// It is done once engines have forgotten what the handler gave up; the reply, which carries
     /// nothing, comes then.
     AfterQuiesce,

@@ -105,6 +105,26 @@ pub struct Fault {
     pub read_pointer: u64,
 }
 
+/// How far rotating a doorbell's page got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RotationProgress {
+    /// There was nothing to do: the page is what it has to be.
+    Done,
+    /// An interrupt tells when the page is there: [`Interrupt::DoorbellRotated`].
+    Pending,
+}
+
+/// What became of a doorbell whose page was rotated to a physical doorbell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RotationOutcome {
+    /// The page is there. For a while rings may still miss it.
+    Shown,
+    /// That while is over.
+    Settled,
+    /// The VMM did not map the page.
+    Refused,
+}
+
 /// What the GPU tells the host (`DXGK_INTERRUPT_TYPE`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interrupt {
@@ -123,6 +143,13 @@ pub enum Interrupt {
         queue: HwQueueId,
         /// Why.
         fault: Fault,
+    },
+    /// The page of a doorbell was rotated, since [`Hardware::rotate_to_physical`] was asked last.
+    DoorbellRotated {
+        /// The doorbell's.
+        queue: HwQueueId,
+        /// What became of it.
+        outcome: RotationOutcome,
     },
     /// [`Hardware::quiesced`] advanced.
     Quiesced,
@@ -222,6 +249,16 @@ pub trait Hardware: Send + Sync {
 
     /// Makes a physical doorbell watch nothing.
     fn unwatch(&self, doorbell: PhysicalDoorbell);
+
+    /// Makes the page of the queue's logical doorbell show the physical one that watches it, where
+    /// pages are moved at all. The VMM may take its time: that is not waited for.
+    fn rotate_to_physical(&self, _queue: HwQueueId) -> RotationProgress {
+        RotationProgress::Done
+    }
+
+    /// Makes it show the dummy page. Nobody is told when it does: of stores that reach the old page
+    /// until then, and a while after, an engine only sees that there were some.
+    fn rotate_to_dummy(&self, _queue: HwQueueId) {}
 
     /// In the global model: makes rings of the guest's one doorbell be looked for in this queue's
     /// ring, too.

@@ -14,4 +14,5 @@ mod malformed;
 mod memory;
 mod model;
 mod objects;
+mod rotation;
 mod submit;

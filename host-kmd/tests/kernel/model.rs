@@ -3,7 +3,8 @@
 
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
-    Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell, Pte, RingBinding, Ticket,
+    Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell, Pte, RingBinding,
+    RotationProgress, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -24,6 +25,8 @@ pub enum Call {
     Unbind(HwQueueId),
     Watch(PhysicalDoorbell, HwQueueId),
     Unwatch(PhysicalDoorbell),
+    RotateToPhysical(HwQueueId),
+    RotateToDummy(HwQueueId),
     WatchGlobal(HwQueueId),
     UnwatchGlobal(HwQueueId),
     Kick(HwQueueId),
@@ -53,6 +56,8 @@ pub struct State {
     pub rings: HashMap<HwQueueId, RingBinding>,
     pub status: HashMap<HwQueueId, ConnectionStatus>,
     pub watches: HashMap<PhysicalDoorbell, HwQueueId>,
+    /// Whether doorbells' pages are moved.
+    pub rotates: bool,
     pub model: DoorbellModel,
     pub global_watches: BTreeSet<HwQueueId>,
     pub fences: BTreeMap<(GuestId, u32), Fence>,
@@ -317,6 +322,24 @@ impl Hardware for Model {
         let queue = state.watches.remove(&doorbell).expect("a watch");
         assert!(!is_connected(state.status[&queue]), "the status must be published first");
         state.log.push(Call::Unwatch(doorbell));
+    }
+
+    fn rotate_to_physical(&self, queue: HwQueueId) -> RotationProgress {
+        let mut state = self.state();
+        if !state.rotates {
+            return RotationProgress::Done;
+        }
+        assert!(state.watches.values().any(|watched| *watched == queue), "watch first");
+        state.log.push(Call::RotateToPhysical(queue));
+        RotationProgress::Pending
+    }
+
+    fn rotate_to_dummy(&self, queue: HwQueueId) {
+        let mut state = self.state();
+        assert!(!is_connected(state.status[&queue]), "the status must be published first");
+        if state.rotates {
+            state.log.push(Call::RotateToDummy(queue));
+        }
     }
 
     fn watch_global(&self, queue: HwQueueId) {
