@@ -1,8 +1,9 @@
 //! The window into which the device maps its BAR, and the rules that the VMM has for that.
 
+use super::late::{Change, LateChanges};
 use super::{FakeGuestError, VmmProfile};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -18,12 +19,18 @@ pub struct Violation(pub String);
 /// The window, as the device's requests reach it.
 pub(super) struct BarWindow {
     profile: &'static VmmProfile,
-    region: Arc<MmapRegion>,
+    place: Place,
+    /// Where something was mapped since the device was started.
+    shown: BTreeSet<u64>,
+    /// What the guest does not see yet.
+    late: Option<LateChanges>,
     /// Length by offset.
     mappings: BTreeMap<u64, u64>,
     /// Whether the driver has started the device and not stopped it again.
     started: bool,
     violations: Vec<Violation>,
+    /// How often something was unmapped at the device's request.
+    unmapped: u64,
 }
 
 impl BarWindow {
@@ -39,19 +46,26 @@ impl BarWindow {
             .map_err(failed)?;
         Ok(Self {
             profile,
-            region: Arc::new(region),
+            place: Place(Arc::new(region)),
+            shown: BTreeSet::new(),
+            late: None,
             mappings: BTreeMap::new(),
             started: false,
             violations: Vec::new(),
+            unmapped: 0,
         })
     }
 
     pub(super) fn region(&self) -> Arc<MmapRegion> {
-        Arc::clone(&self.region)
+        Arc::clone(&self.place.0)
     }
 
     pub(super) fn violations(&self) -> Vec<Violation> {
         self.violations.clone()
+    }
+
+    pub(super) fn unmapped(&self) -> u64 {
+        self.unmapped
     }
 
     /// The device may map from now on.
@@ -62,10 +76,10 @@ impl BarWindow {
     /// The device is stopped: its mappings go.
     pub(super) fn stop(&mut self) -> io::Result<()> {
         self.started = false;
-        for (offset, length) in std::mem::take(&mut self.mappings) {
-            self.replace(offset, length, None)?;
-        }
-        Ok(())
+        self.mappings.clear();
+        self.shown.clear();
+        drop(self.late.take());
+        self.place.replace(0, self.place.0.size() as u64, None)
     }
 
     fn refuse(&self, why: impl std::fmt::Display) -> io::Error {
@@ -84,7 +98,7 @@ impl BarWindow {
             return Err(self.refuse(format_args!("there is no shared-memory region {shmid}")));
         }
         let end = shm_offset.checked_add(len);
-        if len == 0 || end.is_none_or(|end| end > self.region.size() as u64) {
+        if len == 0 || end.is_none_or(|end| end > self.place.0.size() as u64) {
             return Err(
                 self.refuse(format_args!("{len} bytes at {shm_offset} are outside the region"))
             );
@@ -92,19 +106,50 @@ impl BarWindow {
         Ok(())
     }
 
-    /// Puts a file, or nothing, in the place of a part of the window, which `check` has accepted.
+    /// Puts a file, or nothing, in the place of a part of the window, which `check` has accepted:
+    /// now, or as late as the VMM does that with a part that it has shown something in before.
     fn replace(
+        &mut self,
+        offset: u64,
+        length: u64,
+        file: Option<(BorrowedFd<'_>, u64)>,
+    ) -> io::Result<()> {
+        let delay = self.profile.late_changes;
+        if delay.is_zero() || self.shown.insert(offset) {
+            return self.place.replace(offset, length, file);
+        }
+        let file = match file {
+            Some((file, start)) => Some((file.try_clone_to_owned()?, start)),
+            None => None,
+        };
+        let late = match self.late.take() {
+            Some(late) => late,
+            None => LateChanges::new(self.place.clone(), delay)?,
+        };
+        late.add(Change { offset, length, file });
+        self.late = Some(late);
+        Ok(())
+    }
+}
+
+/// The window's address space.
+#[derive(Clone)]
+pub(super) struct Place(Arc<MmapRegion>);
+
+impl Place {
+    /// Puts a file, or nothing, in the place of a part of it.
+    pub(super) fn replace(
         &self,
         offset: u64,
         length: u64,
         file: Option<(BorrowedFd<'_>, u64)>,
     ) -> io::Result<()> {
         let (offset, length) = (offset as usize, length as usize);
-        if offset.checked_add(length).is_none_or(|end| end > self.region.size()) {
-            return Err(self.refuse("outside the region"));
+        if offset.checked_add(length).is_none_or(|end| end > self.0.size()) {
+            return Err(ErrorKind::InvalidInput.into());
         }
-        let place = self.region.as_ptr().wrapping_add(offset).cast();
-        // SAFETY: the range lies within `region`, which this process reserved for mappings of the
+        let place = self.0.as_ptr().wrapping_add(offset).cast();
+        // SAFETY: the range lies within the region, which this process reserved for mappings of the
         // device's and which stays reserved for as long as anybody holds it. Nobody has references
         // into it but to atomics and by volatile accesses, which go on to be valid for whatever
         // memory is there. `shmem_map` has checked that the file is long enough for the mapping.
@@ -168,6 +213,7 @@ impl VhostUserFrontendReqHandlerMut for BarWindow {
         }
         self.replace(shm_offset, len, None)?;
         self.mappings.remove(&shm_offset);
+        self.unmapped += 1;
         Ok(0)
     }
 }
