@@ -115,18 +115,23 @@ impl Doorbell {
             fence(Ordering::SeqCst);
         }
         loop {
-            let status = match self.global {
-                None => self.words()?.ring(write_pointer),
-                Some(_) => self.ring_global()?,
-            };
-            self.counters.rings += 1;
-            match status {
+            match self.ring_once(write_pointer)? {
                 ConnectionStatus::CONNECTED => return Ok(()),
                 ConnectionStatus::CONNECTED_NOTIFY => return self.notify(),
                 ConnectionStatus::DISCONNECTED_RETRY => self.connect()?,
                 // A status that this driver does not know is no promise that work will run.
                 _ => return Err(self.lost()),
             }
+        }
+    }
+
+    /// Rings, and does nothing about the status that it returns.
+    #[inline]
+    pub(crate) fn ring_once(&mut self, write_pointer: u64) -> Result<ConnectionStatus, Error> {
+        self.counters.rings += 1;
+        match self.global {
+            None => Ok(self.words()?.ring(write_pointer)),
+            Some(_) => self.ring_global(),
         }
     }
 

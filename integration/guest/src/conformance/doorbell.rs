@@ -66,6 +66,18 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         check: model_everybody_rings,
     },
     Behaviour {
+        id: "doorbell.rotation.dummy",
+        shows: "a ring of a disconnected doorbell, before or after it had a physical one, runs when it is connected and not earlier",
+        section: source::UM_VICTIM,
+        check: rotation_dummy,
+    },
+    Behaviour {
+        id: "doorbell.rotation.connect-at-once",
+        shows: "several threads connect one doorbell and several at the same time, and each succeeds",
+        section: source::UM_VICTIM,
+        check: rotation_connect_at_once,
+    },
+    Behaviour {
         id: "doorbell.ring.not-valid",
         shows: "a ring or ring control of a wrong size is refused",
         section: source::UM_RESIDENCY,
@@ -243,6 +255,81 @@ fn model_everybody_rings(scene: &Scene) -> Result<(), Mismatch> {
     for result in ended {
         let value = result.map_err(|_| Mismatch::Seen("a thread panicked".into()))??;
         require!(value == ROUNDS, "{value} of {ROUNDS} submissions ended");
+    }
+    Ok(())
+}
+
+fn rotation_dummy(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let caps = bench.process.user_mode_submission_caps()?;
+    let doorbells = scene.transport().config().doorbell_count;
+    let mut disconnected = bench.context.create_user_mode_queue(4096)?;
+    let mut commands = CommandBuffer::new(&bench.device, 64)?;
+    // Others that take its physical doorbell away: as many as there are, if there are so many.
+    let can_be_a_victim = !is_global(&bench)? && caps.physical_doorbells + 2 < doorbells;
+    let others = if can_be_a_victim { caps.physical_doorbells } else { 1 };
+    let mut others: Vec<_> = (0..others)
+        .map(|_| {
+            let commands = CommandBuffer::new(&bench.device, 64)?;
+            Ok((bench.context.create_user_mode_queue(4096)?, commands))
+        })
+        .collect::<Result<_, Error>>()?;
+    for round in 1..=3 {
+        if disconnected.status()? == ConnectionStatus::DISCONNECTED_RETRY {
+            commands.reset();
+            let value = disconnected.queue(commands.nop()?)?;
+            let status = disconnected.ring_once()?;
+            let expected = ConnectionStatus::DISCONNECTED_RETRY;
+            require!(status == expected, "a ring of a disconnected doorbell reads {status}");
+            let (other, commands) = &mut others[0];
+            for _ in 0..20 {
+                commands.reset();
+                let value = other.submit(commands.nop()?)?;
+                other.progress_fence().poll(value, TIMEOUT)?;
+            }
+            let run = disconnected.progress_fence().current_value()?;
+            require!(run < value, "it ran before it was connected, in round {round}");
+            disconnected.ring()?;
+            disconnected.progress_fence().poll(value, TIMEOUT)?;
+        }
+        for (other, commands) in &mut others {
+            commands.reset();
+            let value = other.submit(commands.nop()?)?;
+            other.progress_fence().poll(value, TIMEOUT)?;
+        }
+    }
+    Ok(())
+}
+
+fn rotation_connect_at_once(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let (mut queues, mut buffers, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let mut queue = bench.context.create_user_mode_queue(4096)?;
+        let mut commands = CommandBuffer::new(&bench.device, 64)?;
+        values.push(queue.queue(commands.nop()?)?);
+        queues.push(queue);
+        // It is read when the connect is there.
+        buffers.push(commands);
+    }
+    let process = bench.process.process();
+    let transport = scene.transport();
+    let connect = |hw_queue| raw::call(transport, process, &ConnectDoorbell { hw_queue });
+    let replies: Vec<_> = thread::scope(|threads| {
+        let handles = queues.iter().map(UserModeQueue::handle);
+        let connecting: Vec<_> = handles
+            .flat_map(|handle| [handle; 3])
+            .map(|handle| threads.spawn(move || connect(handle)))
+            .collect();
+        connecting.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    for reply in replies {
+        let reply = reply.map_err(|_| Mismatch::Seen("a thread panicked".into()))??;
+        let connected = [ConnectionStatus::CONNECTED, ConnectionStatus::CONNECTED_NOTIFY];
+        require!(connected.contains(&reply.status), "the reply says {}", reply.status);
+    }
+    for (queue, value) in queues.iter().zip(values) {
+        queue.progress_fence().poll(value, TIMEOUT)?;
     }
     Ok(())
 }
