@@ -42,10 +42,12 @@ pub struct Watched {
 }
 
 /// Where a watched queue rings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WatchedAt {
     /// The word on its logical doorbell's page, whose value is the write pointer.
     OwnPage,
+    /// The guest's page of this physical doorbell, which its logical doorbell's shows.
+    Physical(u32),
     /// Its guest's global doorbell.
     Global,
 }

@@ -234,7 +234,9 @@ impl Engine {
                 WatchedAt::OwnPage => {
                     self.watches.push(Watch { queue, ring, index, last_rung: entry.last_rung });
                 }
-                WatchedAt::Global => hinted.push(Hinted { queue, ring, index }),
+                at @ (WatchedAt::Physical(_) | WatchedAt::Global) => {
+                    hinted.push(Hinted { queue, ring, index, at });
+                }
             }
         }
         self.hints.watch(hinted);

@@ -9,7 +9,7 @@ use super::partition::Partition;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
     Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell, PhysicalPage, Pte, RingBinding,
-    Segment, Ticket,
+    RotationProgress, Segment, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -230,6 +230,27 @@ impl Hardware for Gpu {
         }
     }
 
+    fn rotate_to_physical(&self, queue: HwQueueId) -> RotationProgress {
+        let Some(queue) = self.queue(queue) else { return RotationProgress::Done };
+        let doorbell = self.registry().doorbell_of(queue.id);
+        let ring = queue.ring.load_full();
+        let (Some(rotation), Some(doorbell), Some(ring)) =
+            (queue.partition.rotation(), doorbell, ring)
+        else {
+            return RotationProgress::Done;
+        };
+        queue.set_settling(true);
+        rotation.connect(ring.slot, doorbell, queue.id);
+        RotationProgress::Pending
+    }
+
+    fn rotate_to_dummy(&self, queue: HwQueueId) {
+        let Some(queue) = self.queue(queue) else { return };
+        if let (Some(rotation), Some(ring)) = (queue.partition.rotation(), queue.ring.load_full()) {
+            rotation.disconnect(ring.slot);
+        }
+    }
+
     fn watch_global(&self, queue: HwQueueId) {
         let Some(queue) = self.queue(queue) else { return };
         self.registry().watch_global(&self.chip, queue);
@@ -249,6 +270,9 @@ impl Hardware for Gpu {
 
     fn publish_connected(&self, queue: HwQueueId, status: ConnectionStatus) {
         let Some(queue) = self.queue(queue) else { return };
+        if status == ConnectionStatus::CONNECTED {
+            queue.set_settling(false);
+        }
         self.with_doorbell(&queue, |words| words.connect(status));
         // Only now: an engine that fell asleep before this has not armed the doorbell, which was
         // not connected yet. And a guest may have rung before anybody watched.
@@ -309,6 +333,13 @@ impl Hardware for Gpu {
         }
         if scans.fences {
             taken.push(Interrupt::NativeFencesSignaled);
+        }
+        if scans.rotated {
+            let rotations = registry.guests.values().filter_map(|guest| guest.rotation());
+            let reports = rotations.flat_map(|rotation| rotation.take_reports());
+            taken.extend(
+                reports.map(|(queue, outcome)| Interrupt::DoorbellRotated { queue, outcome }),
+            );
         }
         if scans.quiesced {
             taken.push(Interrupt::Quiesced);

@@ -7,6 +7,7 @@
 //!
 //! Source: user-mode work submission, "Global doorbells".
 
+use super::chip::WatchedAt;
 use super::hw_queue::HwQueue;
 use super::partition::Partition;
 use bellhop_host_kmd::hardware::RingBinding;
@@ -31,6 +32,8 @@ pub struct Hinted {
     pub ring: Arc<RingBinding>,
     /// Its index on the run list.
     pub index: u32,
+    /// Where it rings.
+    pub at: WatchedAt,
 }
 
 impl Hinted {
@@ -39,10 +42,14 @@ impl Hinted {
     }
 }
 
-/// A word, and which of `Hints::queues` may ring it.
+/// A word, and which of `Hints::queues` may ring it: all of a guest's a global one, one queue a
+/// physical doorbell's.
 #[derive(Debug)]
 struct Group {
     partition: Arc<Partition>,
+    at: WatchedAt,
+    /// Slot of the first queue.
+    slot: u32,
     queues: Range<usize>,
     /// What the word held when last looked at.
     last: u64,
@@ -54,7 +61,12 @@ struct Group {
 
 impl Group {
     fn word(&self) -> Option<&AtomicU64> {
-        self.partition.bar().doorbell_word(GLOBAL_DOORBELL_SLOT)
+        let bar = self.partition.bar();
+        match self.at {
+            WatchedAt::OwnPage => bar.doorbell_word(self.slot),
+            WatchedAt::Physical(doorbell) => bar.physical_word(doorbell, self.slot),
+            WatchedAt::Global => bar.doorbell_word(GLOBAL_DOORBELL_SLOT),
+        }
     }
 
     /// Whether somebody rang since this was asked last.
@@ -79,14 +91,16 @@ pub struct Hints {
 impl Hints {
     /// Watches the words of these queues, and will look at all their rings soon.
     pub fn watch(&mut self, mut queues: Vec<Hinted>) {
-        let guest = |hinted: &Hinted| hinted.queue.partition.id();
-        queues.sort_unstable_by_key(|hinted| (guest(hinted), hinted.ring.slot));
+        let word = |hinted: &Hinted| (hinted.queue.partition.id(), hinted.at);
+        queues.sort_unstable_by_key(|hinted| (word(hinted), hinted.ring.slot));
         self.groups.clear();
-        for group in queues.chunk_by(|a, b| guest(a) == guest(b)) {
+        for group in queues.chunk_by(|a, b| word(a) == word(b)) {
             let start = self.groups.last().map_or(0, |group| group.queues.end);
             let Some(first) = group.first() else { continue };
             let mut group = Group {
                 partition: Arc::clone(&first.queue.partition),
+                at: first.at,
+                slot: first.ring.slot,
                 queues: start..start + group.len(),
                 last: 0,
                 next: 0,
@@ -145,8 +159,9 @@ impl Hints {
         self.queues.iter().for_each(scan);
     }
 
-    /// The engine is awake: guests need not notify any more.
+    /// The engine is awake: guests need not notify any more, but where pages settle.
     pub fn disarm(&self) {
-        self.queues.iter().filter_map(Hinted::words).for_each(|words| words.disarm());
+        let settled = self.queues.iter().filter(|hinted| !hinted.queue.is_settling());
+        settled.filter_map(Hinted::words).for_each(|words| words.disarm());
     }
 }

@@ -36,6 +36,7 @@ pub struct HwQueue {
     /// What was submitted in kernel mode. The queue's own ordering hands over the content.
     pub submissions: ArrayQueue<KernelSubmission>,
     kicked: AtomicBool,
+    settling: AtomicBool,
     destroyed: AtomicBool,
     fault: OnceLock<Fault>,
     fault_reported: AtomicBool,
@@ -60,6 +61,7 @@ impl HwQueue {
             ring: ArcSwapOption::empty(),
             submissions: ArrayQueue::new(SUBMISSIONS),
             kicked: AtomicBool::new(false),
+            settling: AtomicBool::new(false),
             destroyed: AtomicBool::new(false),
             fault: OnceLock::new(),
             fault_reported: AtomicBool::new(false),
@@ -77,6 +79,19 @@ impl HwQueue {
     /// before that found it there happened before this. Pairs with [`Self::begin_kick`].
     pub fn end_kick(&self) {
         self.kicked.swap(false, Ordering::AcqRel);
+    }
+
+    /// Control plane: whether rings of the doorbell may still miss its page; the guest then notifies
+    /// after each.
+    pub fn set_settling(&self, settling: bool) {
+        // Relaxed, and an engine may see it late: see `is_settling`.
+        self.settling.store(settling, Ordering::Relaxed);
+    }
+
+    /// Engine: whether to leave the doorbell's status at `CONNECTED_NOTIFY` when it wakes. Not doing
+    /// so loses no ring, since it looks at the ring before it sleeps; it only would see it later.
+    pub fn is_settling(&self) -> bool {
+        self.settling.load(Ordering::Relaxed)
     }
 
     /// Control plane: nobody executes the queue again, once the engine has seen this.

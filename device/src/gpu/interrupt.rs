@@ -33,6 +33,8 @@ pub enum Raised {
 pub struct Scans {
     /// Some ticket passed.
     pub quiesced: bool,
+    /// Something became of a doorbell's page.
+    pub rotated: bool,
     /// Any monitored fence may have been signaled.
     pub fences: bool,
     /// Any HW queue may hold a fault.
@@ -44,6 +46,7 @@ pub struct Scans {
 pub struct Interrupts {
     raised: ArrayQueue<Raised>,
     quiesced: AtomicBool,
+    rotated: AtomicBool,
     scan_fences: AtomicBool,
     scan_faults: AtomicBool,
     /// The event is signaled and nobody has taken since.
@@ -60,6 +63,7 @@ impl Interrupts {
         Ok(Self {
             raised: ArrayQueue::new(capacity),
             quiesced: AtomicBool::new(false),
+            rotated: AtomicBool::new(false),
             scan_fences: AtomicBool::new(false),
             scan_faults: AtomicBool::new(false),
             line: AtomicBool::new(false),
@@ -109,6 +113,12 @@ impl Interrupts {
         self.assert_line();
     }
 
+    /// Whoever moves doorbells' pages: something became of one. Under the lock that guards what.
+    pub fn raise_rotated(&self) {
+        self.rotated.store(true, Ordering::Release);
+        self.assert_line();
+    }
+
     /// Pairs with the exchange in `take`: either that follows, and then sees what was raised
     /// before this, or this signals again.
     fn assert_line(&self) {
@@ -125,6 +135,7 @@ impl Interrupts {
         self.line.swap(false, Ordering::AcqRel);
         let scans = Scans {
             quiesced: self.quiesced.swap(false, Ordering::AcqRel),
+            rotated: self.rotated.swap(false, Ordering::AcqRel),
             fences: self.scan_fences.swap(false, Ordering::AcqRel),
             faults: self.scan_faults.swap(false, Ordering::AcqRel),
         };
@@ -191,7 +202,7 @@ mod tests {
         interrupts.raise_fault(HwQueueId(5));
         let (taken, scans) = take(&interrupts);
         assert_eq!(taken, [Raised::Fence { guest: GUEST, slot: 0 }]);
-        assert_eq!(scans, Scans { quiesced: false, fences: true, faults: true });
+        assert_eq!(scans, Scans { fences: true, faults: true, ..Scans::default() });
         // The fence that did not fit is not pending: it can be raised again.
         assert!(interrupts.raise_fence(GUEST, 1, fences.slot(1).unwrap()));
         assert_eq!(take(&interrupts).0, [Raised::Fence { guest: GUEST, slot: 1 }]);

@@ -57,6 +57,14 @@ impl Registry {
         true
     }
 
+    /// Which physical doorbell watches a queue's.
+    pub fn doorbell_of(&self, queue: HwQueueId) -> Option<u32> {
+        let watches = |watched: &Option<Arc<HwQueue>>| {
+            watched.as_ref().is_some_and(|watched| watched.id == queue)
+        };
+        self.doorbells.iter().position(watches)?.try_into().ok()
+    }
+
     /// Connects a queue to its guest's global doorbell.
     pub fn watch_global(&mut self, chip: &Chip, queue: Arc<HwQueue>) {
         let engine = queue.engine;
@@ -88,9 +96,13 @@ impl Registry {
     /// Tells an engine which doorbells it watches.
     fn publish_watch_list(&self, chip: &Chip, engine: u32) {
         let Some(port) = chip.engines.get(engine as usize) else { return };
-        let own_page = self.doorbells.iter().flatten().map(|queue| (queue, WatchedAt::OwnPage));
+        let dedicated = self.doorbells.iter().zip(0..).filter_map(|(queue, doorbell)| {
+            let queue = queue.as_ref()?;
+            let is_moved = queue.partition.rotation().is_some();
+            Some((queue, if is_moved { WatchedAt::Physical(doorbell) } else { WatchedAt::OwnPage }))
+        });
         let global = self.global.values().map(|queue| (queue, WatchedAt::Global));
-        let watched = own_page.chain(global).filter(|(queue, _)| queue.engine == engine);
+        let watched = dedicated.chain(global).filter(|(queue, _)| queue.engine == engine);
         let list = watched.map(|(queue, at)| Watched { queue: Arc::clone(queue), at }).collect();
         // Before raising: the engine loads it after it took the attention.
         port.watch_list.store(Arc::new(list));
@@ -102,6 +114,9 @@ impl Registry {
         let queues = self.queues.values().filter(|queue| queue.partition.id() == guest);
         for queue in queues.map(|queue| queue.id).collect::<Vec<_>>() {
             self.remove_queue(chip, queue);
+        }
+        if let Some(partition) = self.guests.get(&guest) {
+            partition.stop_rotation();
         }
         self.spaces.retain(|_, (owner, _)| *owner != guest);
         self.guests.remove(&guest);

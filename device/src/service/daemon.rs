@@ -42,7 +42,13 @@ async fn serve(config: &Config, gpu: Arc<Gpu>, endpoints: Vec<Endpoint>) -> anyh
         tokio::spawn(actor::run(Kernel::new(gpu.clone(), Limits::default()), mailbox));
     let raised = Readable::watch(gpu.interrupt_fd()).context("cannot watch for interrupts")?;
     let interrupts = tokio::spawn(forward_interrupts(raised, gpu.clone(), kernel.clone()));
-    let host = Host { gpu, kernel, bar: config.bar(), maps_bar: config.guest.bar };
+    let host = Host {
+        gpu,
+        kernel,
+        bar: config.bar(),
+        maps_bar: config.guest.bar,
+        remaps_doorbells: config.remaps_doorbells(),
+    };
 
     let (stop, stopped) = watch::channel(false);
     let mut servers = JoinSet::new();

@@ -8,4 +8,5 @@ mod interrupts;
 mod isolation;
 mod packets;
 mod rig;
+mod rotation;
 mod scheduling;
