@@ -12,6 +12,8 @@ use bellhop_guest_umd::{
 };
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::status::Status;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -316,6 +318,35 @@ fn a_guest_that_is_killed_with_pages_on_the_move_leaves_nothing() {
     }
     let guest = guest_of(&QEMU_WITH_MEMORY_SLOTS, &daemon, 0);
     Lane::new(&open(&guest), 0).unwrap().run().unwrap();
+    assert_eq!(guest.violations(), []);
+}
+
+#[test]
+fn a_page_that_the_vmm_does_not_map_is_an_error_and_can_be_tried_again() {
+    let daemon = Daemon::start_with(1, &remap(4, 1));
+    let guest = guest_of(&QEMU, &daemon, 0);
+    let adapter = open(&guest);
+    let mut lanes = [(); 2].map(|()| Lane::new(&adapter, 0).unwrap());
+    lanes[0].run().unwrap();
+    guest.refuse_mappings(true);
+    for _ in 0..3 {
+        let refused = lanes[1].run().unwrap_err();
+        let expected = Status::IO_DEVICE_ERROR;
+        assert!(
+            matches!(refused, Error::Refused { status, .. } if status == expected),
+            "{refused}"
+        );
+        let status = lanes[1].queue.status().unwrap();
+        assert_eq!(status, ConnectionStatus::DISCONNECTED_RETRY);
+        // What the ring holds is looked at all the same.
+        let value = lanes[1].queue.last_value();
+        lanes[1].queue.progress_fence().poll(value, TIMEOUT).unwrap();
+    }
+    guest.refuse_mappings(false);
+    for _ in 0..3 {
+        lanes.iter_mut().for_each(|lane| lane.run().unwrap());
+    }
+    lanes.iter().for_each(Lane::check);
     assert_eq!(guest.violations(), []);
 }
 

@@ -140,7 +140,8 @@ impl Shared {
             (Some(front_end), Some(file)) => {
                 let (shared, stops) = (Arc::clone(self), state.stops);
                 let (gpu, layout) = (Arc::clone(&self.host.gpu), self.host.bar);
-                let pages = BarPages { gpu, guest, layout, file, front_end };
+                let has_refused = false.into();
+                let pages = BarPages { gpu, guest, layout, file, front_end, has_refused };
                 let spawned = thread::Builder::new().name("bar-mapper".into()).spawn(move || {
                     if !shared.host.remaps_doorbells {
                         let mapped = pages.map_whole();

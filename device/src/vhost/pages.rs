@@ -14,7 +14,8 @@ use bellhop_protocol::config::BAR_SHMID;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use tracing::warn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tracing::{debug, warn};
 use vhost::vhost_user::message::{VhostUserMMap, VhostUserMMapFlags};
 use vhost::vhost_user::{Backend, VhostUserFrontendReqHandler};
 
@@ -33,6 +34,8 @@ pub(super) struct BarPages {
     pub(super) layout: BarLayout,
     pub(super) file: Arc<File>,
     pub(super) front_end: Backend,
+    /// Whether that was told.
+    pub(super) has_refused: AtomicBool,
 }
 
 impl BarPages {
@@ -92,7 +95,7 @@ impl BarPages {
     fn move_page(&self, Move { slot, is_mapped, to, .. }: Move, rotation: &Rotation) -> Moved {
         // What is unmapped is named by its place alone.
         if is_mapped && let Err(error) = self.unmap(self.doorbell(slot, 0)) {
-            warn!(guest = self.guest.0, slot, %error, "the front end did not unmap a doorbell");
+            self.complain(&error, slot, "unmap");
             return Moved::StillMapped;
         }
         // The guest may have been reset while the VMM took its time.
@@ -101,10 +104,20 @@ impl BarPages {
         match mapped {
             Some(Ok(())) => Moved::Done,
             Some(Err(error)) => {
-                warn!(guest = self.guest.0, slot, ?to, %error, "the front end did not map a doorbell");
+                self.complain(&error, slot, "map");
                 Moved::NothingMapped
             }
             None => Moved::NothingMapped,
+        }
+    }
+
+    /// Says what the front end refused: once aloud, since a guest can have it asked again and again.
+    fn complain(&self, error: &io::Error, slot: u32, what: &str) {
+        let guest = self.guest.0;
+        if self.has_refused.swap(true, Ordering::Relaxed) {
+            debug!(guest, slot, %error, "the front end did not {what} a doorbell's page");
+        } else {
+            warn!(guest, slot, %error, "the front end did not {what} a doorbell's page");
         }
     }
 

@@ -84,7 +84,6 @@ impl Kernel {
                 if let Some(owner) = owner
                     && let Some(mut scope) = self.scope(owner.guest, owner.process, effects)
                 {
-                    tracing::warn!(guest = owner.guest.0, "the VMM did not map a doorbell's page");
                     scope.disconnect(queue, DisconnectReason::Retry);
                 }
             }

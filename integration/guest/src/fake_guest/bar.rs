@@ -29,6 +29,8 @@ pub(super) struct BarWindow {
     /// Whether the driver has started the device and not stopped it again.
     started: bool,
     violations: Vec<Violation>,
+    /// Whether it maps nothing more, for whatever reason.
+    refuses: bool,
     /// How often something was unmapped at the device's request.
     unmapped: u64,
 }
@@ -52,6 +54,7 @@ impl BarWindow {
             mappings: BTreeMap::new(),
             started: false,
             violations: Vec::new(),
+            refuses: false,
             unmapped: 0,
         })
     }
@@ -68,6 +71,10 @@ impl BarWindow {
         self.unmapped
     }
 
+    pub(super) fn refuse(&mut self, refuses: bool) {
+        self.refuses = refuses;
+    }
+
     /// The device may map from now on.
     pub(super) fn start(&mut self) {
         self.started = true;
@@ -82,7 +89,7 @@ impl BarWindow {
         self.place.replace(0, self.place.0.size() as u64, None)
     }
 
-    fn refuse(&self, why: impl std::fmt::Display) -> io::Error {
+    fn refusal(&self, why: impl std::fmt::Display) -> io::Error {
         io::Error::new(ErrorKind::InvalidInput, format!("{} refuses: {why}", self.profile.name))
     }
 
@@ -92,15 +99,15 @@ impl BarWindow {
         if !self.started && self.profile.dies_of_early_mappings {
             let violation = format!("{what} while the device is not started");
             self.violations.push(Violation(violation.clone()));
-            return Err(self.refuse(violation));
+            return Err(self.refusal(violation));
         }
         if u32::from(shmid) >= self.profile.shared_memory_regions {
-            return Err(self.refuse(format_args!("there is no shared-memory region {shmid}")));
+            return Err(self.refusal(format_args!("there is no shared-memory region {shmid}")));
         }
         let end = shm_offset.checked_add(len);
         if len == 0 || end.is_none_or(|end| end > self.place.0.size() as u64) {
             return Err(
-                self.refuse(format_args!("{len} bytes at {shm_offset} are outside the region"))
+                self.refusal(format_args!("{len} bytes at {shm_offset} are outside the region"))
             );
         }
         Ok(())
@@ -184,21 +191,21 @@ impl VhostUserFrontendReqHandlerMut for BarWindow {
             *offset < shm_offset + len && shm_offset < *offset + *length
         };
         if self.mappings.iter().any(overlaps) {
-            return Err(self.refuse("something is mapped there already"));
+            return Err(self.refusal("something is mapped there already"));
         }
         // Guest memory is one entry of the table.
-        if self.mappings.len() + 1 >= self.profile.memory_slots {
-            return Err(self.refuse("the memory table is full"));
+        if self.refuses || self.mappings.len() + 1 >= self.profile.memory_slots {
+            return Err(self.refusal("the memory table is full"));
         }
         if flags != VhostUserMMapFlags::WRITABLE.bits() {
-            return Err(self.refuse("the BAR is for the guest to write as well"));
+            return Err(self.refusal("the BAR is for the guest to write as well"));
         }
         // SAFETY: vhost's request handler keeps the file open for the length of this call.
         #[expect(unsafe_code, reason = "the trait passes a raw descriptor")]
         let file = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) };
         let size = rustix::fs::fstat(file)?.st_size as u64;
         if fd_offset.checked_add(len).is_none_or(|end| end > size) {
-            return Err(self.refuse(format_args!("the file has only {size} bytes")));
+            return Err(self.refusal(format_args!("the file has only {size} bytes")));
         }
         self.replace(shm_offset, len, Some((file.as_fd(), fd_offset)))?;
         self.mappings.insert(shm_offset, len);
@@ -209,7 +216,7 @@ impl VhostUserFrontendReqHandlerMut for BarWindow {
         self.check(request, "SHMEM_UNMAP")?;
         let VhostUserMMap { shm_offset, len, .. } = *request;
         if self.mappings.get(&shm_offset) != Some(&len) {
-            return Err(self.refuse("no mapping has that offset and length"));
+            return Err(self.refusal("no mapping has that offset and length"));
         }
         self.replace(shm_offset, len, None)?;
         self.mappings.remove(&shm_offset);

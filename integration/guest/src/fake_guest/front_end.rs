@@ -130,6 +130,10 @@ impl FrontEnd {
         lock(&self.window).violations()
     }
 
+    pub(super) fn refuse_mappings(&self, refuses: bool) {
+        lock(&self.window).refuse(refuses);
+    }
+
     pub(super) fn unmapped(&self) -> u64 {
         lock(&self.window).unmapped()
     }

@@ -209,6 +209,11 @@ impl FakeGuest {
         self.lock().write_config(offset, bytes)
     }
 
+    /// Whether the VMM refuses to map anything more into the BAR, as when its table is full.
+    pub fn refuse_mappings(&self, refuses: bool) {
+        self.lock().refuse_mappings(refuses);
+    }
+
     /// How many pieces of its BAR the device has had unmapped.
     #[must_use]
     pub fn unmapped(&self) -> u64 {
