@@ -37,8 +37,9 @@ pub struct Hinted {
 }
 
 impl Hinted {
-    fn words(&self) -> Option<DoorbellWords<'_>> {
-        self.queue.doorbell(&self.ring)
+    /// The words of a doorbell whose status changes as the engine falls asleep and wakes.
+    fn armable(&self) -> Option<DoorbellWords<'_>> {
+        self.queue.doorbell(&self.ring).filter(|_| !self.ring.notify_each)
     }
 }
 
@@ -150,7 +151,7 @@ impl Hints {
     /// Before the engine sleeps: asks all guests to notify. [`DoorbellWords::after_arming`] and
     /// [`Self::scan_all`] must follow.
     pub fn arm(&self) {
-        self.queues.iter().filter_map(Hinted::words).for_each(|words| words.arm());
+        self.queues.iter().filter_map(Hinted::armable).for_each(|words| words.arm());
     }
 
     /// After arming: `scan` for every queue.
@@ -162,6 +163,6 @@ impl Hints {
     /// The engine is awake: guests need not notify any more, but where pages settle.
     pub fn disarm(&self) {
         let settled = self.queues.iter().filter(|hinted| !hinted.queue.is_settling());
-        settled.filter_map(Hinted::words).for_each(|words| words.disarm());
+        settled.filter_map(Hinted::armable).for_each(|words| words.disarm());
     }
 }

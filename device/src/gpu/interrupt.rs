@@ -39,6 +39,8 @@ pub struct Scans {
     pub fences: bool,
     /// Any HW queue may hold a fault.
     pub faults: bool,
+    /// Some engine told of itself.
+    pub engine_states: bool,
 }
 
 /// The interrupt line and what is behind it.
@@ -49,6 +51,7 @@ pub struct Interrupts {
     rotated: AtomicBool,
     scan_fences: AtomicBool,
     scan_faults: AtomicBool,
+    engine_states: AtomicBool,
     /// The event is signaled and nobody has taken since.
     line: AtomicBool,
     event: Event,
@@ -66,6 +69,7 @@ impl Interrupts {
             rotated: AtomicBool::new(false),
             scan_fences: AtomicBool::new(false),
             scan_faults: AtomicBool::new(false),
+            engine_states: AtomicBool::new(false),
             line: AtomicBool::new(false),
             event: Event::pollable()?,
         })
@@ -119,6 +123,12 @@ impl Interrupts {
         self.assert_line();
     }
 
+    /// Engine: has told of itself, in its port.
+    pub fn raise_engine_states(&self) {
+        self.engine_states.store(true, Ordering::Release);
+        self.assert_line();
+    }
+
     /// Pairs with the exchange in `take`: either that follows, and then sees what was raised
     /// before this, or this signals again.
     fn assert_line(&self) {
@@ -138,6 +148,7 @@ impl Interrupts {
             rotated: self.rotated.swap(false, Ordering::AcqRel),
             fences: self.scan_fences.swap(false, Ordering::AcqRel),
             faults: self.scan_faults.swap(false, Ordering::AcqRel),
+            engine_states: self.engine_states.swap(false, Ordering::AcqRel),
         };
         for _ in 0..self.raised.capacity() {
             match self.raised.pop() {

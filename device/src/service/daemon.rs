@@ -38,14 +38,17 @@ async fn serve(config: &Config, gpu: Arc<Gpu>, endpoints: Vec<Endpoint>) -> anyh
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for SIGINT")?;
     let (kernel, mailbox) = actor::channel();
-    let control_plane =
-        tokio::spawn(actor::run(Kernel::new(gpu.clone(), Limits::default()), mailbox));
+    let state = Kernel::new(gpu.clone(), Limits::default())
+        .with_power_policy(config.power())
+        .with_timeout(config.timeout());
+    let control_plane = tokio::spawn(actor::run(state, mailbox));
     let raised = Readable::watch(gpu.interrupt_fd()).context("cannot watch for interrupts")?;
     let interrupts = tokio::spawn(forward_interrupts(raised, gpu.clone(), kernel.clone()));
     let host = Host {
         gpu,
         kernel,
         bar: config.bar(),
+        features: config.features(),
         maps_bar: config.guest.bar,
         remaps_doorbells: config.remaps_doorbells(),
     };

@@ -7,6 +7,7 @@
 mod adapter;
 mod allocation;
 mod callbacks;
+mod command;
 mod context;
 mod device;
 mod donation;
@@ -21,12 +22,16 @@ mod kernel;
 mod limits;
 mod native_fence;
 mod pool;
+mod power;
 mod process;
 mod request;
+mod residency;
 mod retire;
 mod rotation;
 mod scope;
+mod termination;
 mod waits;
 
 pub use kernel::Kernel;
 pub use limits::Limits;
+pub use power::PowerPolicy;

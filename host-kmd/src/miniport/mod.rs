@@ -2,7 +2,7 @@
 
 mod doorbells;
 
-use crate::ddi::{ConnectedStatus, DxgkCallbacks, Miniport, NoPhysicalDoorbell};
+use crate::ddi::{BadPrivateData, ConnectedStatus, DxgkCallbacks, Miniport, NoPhysicalDoorbell};
 use crate::hardware::{
     AddressSpaceId, DoorbellModel, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
     KernelSubmission, Pte, RingBinding,
@@ -10,7 +10,8 @@ use crate::hardware::{
 use bellhop_protocol::control::adapter::{
     CAPS_GLOBAL_DOORBELL, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
 };
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::control::power::EnginePowerState;
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, NOTIFY_EACH_SUBMISSION};
 use doorbells::PhysicalDoorbells;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub struct BellhopMiniport {
     /// In the global model: whose rings are looked for. There, nobody has a physical doorbell to
     /// lose; "This mechanism isn't required if a GPU uses global doorbells."
     globally_connected: HashSet<HwQueueId>,
+    /// Queues whose user-mode driver wants each submission notified.
+    notify_each: HashSet<HwQueueId>,
 }
 
 impl BellhopMiniport {
@@ -33,7 +36,8 @@ impl BellhopMiniport {
     #[must_use]
     pub fn new(hardware: Arc<dyn Hardware>) -> Self {
         let doorbells = PhysicalDoorbells::new(hardware.physical_doorbells());
-        Self { hardware, doorbells, globally_connected: HashSet::new() }
+        let (notify_each, globally_connected) = (HashSet::new(), HashSet::new());
+        Self { hardware, doorbells, notify_each, globally_connected }
     }
 
     fn is_global(&self) -> bool {
@@ -80,7 +84,10 @@ impl Miniport for BellhopMiniport {
         }
         Some(NodeMetadata {
             engine_type: description.engine_type,
-            flags: NODE_USER_MODE_SUBMISSION_SUPPORTED,
+            flags: match description.user_mode_submission {
+                true => NODE_USER_MODE_SUBMISSION_SUPPORTED,
+                false => 0,
+            },
             friendly_name,
         })
     }
@@ -101,6 +108,18 @@ impl Miniport for BellhopMiniport {
         self.hardware.destroy_hw_queue(queue);
     }
 
+    fn suspend_context(&mut self, queues: &[HwQueueId]) {
+        self.hardware.suspend_hw_queues(queues);
+    }
+
+    fn resume_context(&mut self, queues: &[HwQueueId]) {
+        self.hardware.resume_hw_queues(queues);
+    }
+
+    fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState) {
+        self.hardware.set_engine_power(node, state);
+    }
+
     fn submit_command_to_hw_queue(
         &mut self,
         queue: HwQueueId,
@@ -111,8 +130,23 @@ impl Miniport for BellhopMiniport {
         Ok(())
     }
 
-    fn create_doorbell(&mut self, queue: HwQueueId, ring: RingBinding) {
-        self.hardware.bind_ring(queue, ring);
+    fn create_doorbell(
+        &mut self,
+        queue: HwQueueId,
+        ring: RingBinding,
+        private_data: DoorbellPrivateData,
+    ) -> Result<(), BadPrivateData> {
+        let DoorbellPrivateData { flags, reserved } = private_data;
+        let unknown = [flags & !NOTIFY_EACH_SUBMISSION, reserved[0], reserved[1], reserved[2]];
+        if let Some(value) = unknown.into_iter().find(|value| *value != 0) {
+            return Err(BadPrivateData(value));
+        }
+        let notify_each = flags & NOTIFY_EACH_SUBMISSION != 0;
+        if notify_each {
+            self.notify_each.insert(queue);
+        }
+        self.hardware.bind_ring(queue, RingBinding { notify_each, ..ring });
+        Ok(())
     }
 
     fn connect_doorbell(
@@ -133,8 +167,11 @@ impl Miniport for BellhopMiniport {
             }
         };
         self.hardware.watch(doorbell, queue);
-        // The engine turns this into CONNECTED_NOTIFY by itself before it sleeps.
-        Ok(ConnectedStatus::Connected)
+        Ok(match self.notify_each.contains(&queue) {
+            true => ConnectedStatus::ConnectedNotify,
+            // The engine turns this into CONNECTED_NOTIFY by itself before it sleeps.
+            false => ConnectedStatus::Connected,
+        })
     }
 
     fn disconnect_doorbell(&mut self, queue: HwQueueId) {
@@ -153,6 +190,7 @@ impl Miniport for BellhopMiniport {
     }
 
     fn destroy_doorbell(&mut self, queue: HwQueueId) {
+        self.notify_each.remove(&queue);
         self.hardware.unbind_ring(queue);
     }
 

@@ -3,6 +3,7 @@
 mod actor;
 mod adapter;
 mod bench;
+mod contexts;
 mod ddi;
 mod detach;
 mod donation;
@@ -14,5 +15,7 @@ mod malformed;
 mod memory;
 mod model;
 mod objects;
+mod power;
 mod rotation;
 mod submit;
+mod termination;

@@ -9,7 +9,7 @@ use bellhop_protocol::control::adapter::CAPS_GLOBAL_DOORBELL;
 use bellhop_protocol::control::allocation::{AllocationKind, DestroyAllocation};
 use bellhop_protocol::control::doorbell::{ConnectDoorbell, CreateDoorbell, DestroyDoorbell};
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, HwQueueFlags};
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
@@ -351,7 +351,13 @@ impl Parts {
 
     fn doorbell(&self, ring_buffer: Handle, ring_control: Handle) -> CreateDoorbell {
         let hw_queue = self.hw_queue;
-        CreateDoorbell { hw_queue, ring_buffer, ring_control, flags: 0, private_data: [7; 16] }
+        CreateDoorbell {
+            hw_queue,
+            ring_buffer,
+            ring_control,
+            flags: 0,
+            private_data: DoorbellPrivateData::default(),
+        }
     }
 }
 
