@@ -17,6 +17,7 @@ use bellhop_protocol::control::doorbell::{
 };
 use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, Protection};
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, CreateHwQueueReply, HwQueueFlags};
+use bellhop_protocol::control::power::{DevicePowerState, QueryPower, SetDevicePower};
 use bellhop_protocol::control::process::CreateProcess;
 use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, DoorbellStatus};
@@ -59,7 +60,9 @@ struct Queue {
 impl Process {
     fn begin(guest: Arc<FakeGuest>) -> Self {
         let mut this = Self { guest, process: 0, device: Handle(0), context: Handle(0) };
-        let features = Features::USER_MODE_SUBMISSION.bits();
+        let offered = Features::from_bits_truncate(this.guest.config().features);
+        let wanted = Features::USER_MODE_SUBMISSION | Features::POWER_CONTROL;
+        let features = (wanted & offered).bits();
         this.ok(&OpenAdapter { version: Version::CURRENT, reserved: 0, features });
         this.process = this.ok(&CreateProcess { reserved: 0 }).process;
         this.device = this.ok(&CreateDevice { reserved: 0 });
@@ -82,6 +85,13 @@ impl Process {
 
     fn ok<T: Request>(&self, request: &T) -> T::Reply {
         self.call(request).unwrap()
+    }
+
+    /// A request that is about the adapter and not about the process.
+    fn adapter_ok<T: Request>(&self, request: &T) -> T::Reply {
+        let guest = Arc::clone(&self.guest);
+        let adapter = Self { guest, process: 0, device: self.device, context: self.context };
+        adapter.ok(request)
     }
 
     /// `*offset` in the BAR.
@@ -233,5 +243,22 @@ fn the_victim_listing_moves_the_one_physical_doorbell() {
         for queue in [&first, &second] {
             process.await_progress(queue, value);
         }
+    }
+}
+
+/// D3 in the listing's words: "UMD writes a new command to a HWQueue when the GPU is in D3 state".
+#[test]
+fn a_notify_in_d3_wakes_nobody_and_harms_nothing_and_the_listing_goes_on() {
+    let daemon = Daemon::start_with(1, "[guest]\npower_control = true\n");
+    let process = Process::begin(support::guest(&daemon, 0));
+    let queue = process.create_queue();
+    for value in 1..=20 {
+        process.submit(&queue, value);
+        process.await_progress(&queue, value);
+        process.adapter_ok(&SetDevicePower { state: DevicePowerState::D3, reserved: 0 });
+        assert_eq!(process.status(&queue), ConnectionStatus::DISCONNECTED_RETRY);
+        process.ok(&NotifyWorkSubmission { doorbell: queue.doorbell.doorbell });
+        let power = process.adapter_ok(&QueryPower { node: 0, reserved: 0 });
+        assert_eq!(power.device, DevicePowerState::D3);
     }
 }

@@ -182,6 +182,46 @@ fn a_vm_that_is_killed_in_the_middle_of_work_leaves_nothing_with_the_daemon() {
     succeed(output);
 }
 
+/// The physical doorbell and a dummy page in turn, by stock QEMU, over ten resets of the device.
+#[test]
+fn a_vm_whose_doorbells_pages_are_moved_sees_every_behaviour_and_survives_resets() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("bellhopd.toml");
+    let four = "[adapter]\nrotation = \"remap\"\nphysical_doorbells = 1\n[guest]\ndoorbells = 4\n";
+    std::fs::write(&config, four).unwrap();
+    let config = config.to_str().unwrap();
+    let mut vm = Typed::start(&["--variant", "iommu", "--config", config, "--interactive"]);
+    vm.wait_for_shell();
+    vm.write("for i in 1 2 3 4 5 6 7 8 9 10; do ");
+    vm.write("bellhop-guest --placement bar selftest doorbell.victim || exit 9; done; ");
+    vm.write(
+        "bellhop-guest --placement bar selftest um.submit && echo all is $((40 + 2)); exit 0\n",
+    );
+    vm.wait_for("all is 42");
+    assert!(vm.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_vm_whose_queues_ring_one_doorbell_sees_every_behaviour() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("bellhopd.toml");
+    std::fs::write(&config, "[adapter]\ndoorbell_model = \"global\"\n").unwrap();
+    let mut command = vm();
+    command.args(["--variant", "iommu", "--config"]).arg(&config);
+    let said = succeed(command.args(["--", "selftest", "--json"]).output().unwrap());
+    let report: Value = serde_json::from_str(&said).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let absent: Vec<_> = checks.iter().filter(|check| check["outcome"] != "passed").collect();
+    assert_eq!(absent.len(), 1, "{absent:#?}");
+    assert_eq!(absent[0]["id"], "doorbell.victim");
+}
+
 /// A program that is killed in the guest: its pages are the kernel's to give to others, so the
 /// device must be stopped before.
 #[test]

@@ -50,6 +50,7 @@ async fn serve(config: &Config, gpu: Arc<Gpu>, endpoints: Vec<Endpoint>) -> anyh
         bar: config.bar(),
         features: config.features(),
         maps_bar: config.guest.bar,
+        remaps_doorbells: config.remaps_doorbells(),
     };
 
     let (stop, stopped) = watch::channel(false);

@@ -157,7 +157,7 @@ fn victim(scene: &Scene) -> Result<(), Mismatch> {
     bench.commands.nop()?;
     bench.run()?;
     bench.context.suspend()?;
-    let mut others = super::doorbell::take_all_doorbells(&bench)?;
+    let mut others = super::doorbell::take_all_doorbells(scene, &bench)?;
     let status = bench.queue.status()?;
     require!(status == ConnectionStatus::DISCONNECTED_RETRY, "the doorbell reads {status}");
     bench.commands.nop()?;
