@@ -157,6 +157,21 @@ impl FakeGuest {
         front_end.start(&self.queues())
     }
 
+    /// Ends the connection as a VMM that is killed does, whatever the driver is doing. The guest's
+    /// memory stays as it is for as long as the guest exists.
+    pub fn kill(&self) {
+        self.lock().hang_up();
+    }
+
+    /// Has the guest's memory back from whoever the driver gave it to before the last
+    /// [`Self::reset`], as a kernel that boots does. Nobody may use it any more.
+    ///
+    /// # Errors
+    /// None for a guest that was made.
+    pub fn reclaim_memory(&self) -> Result<(), FakeGuestError> {
+        self.ram.reclaim()
+    }
+
     /// Pauses the VM: the device may take nothing from its queues until [`Self::resume`].
     ///
     /// # Errors
