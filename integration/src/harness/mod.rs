@@ -1,0 +1,32 @@
+//! Scenarios: guests that act as a file says, on a real device in this process.
+mod board;
+mod events;
+mod expect;
+mod guest;
+mod junit;
+mod layout;
+mod measure;
+mod mischief;
+mod names;
+mod parse;
+mod plan;
+mod process;
+mod proof;
+mod queue;
+mod report;
+mod request;
+mod run;
+pub mod scenario;
+mod seed;
+mod shipped;
+mod worker;
+
+pub use events::Happened;
+pub use expect::Check;
+pub use junit::to_junit;
+pub use measure::Waits;
+pub use parse::ScenarioError;
+pub use report::{QueueReport, Report};
+pub use run::{Options, RunError};
+pub use scenario::Scenario;
+pub use shipped::{EXAMPLES, Example};
