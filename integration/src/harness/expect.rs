@@ -178,7 +178,12 @@ impl Outcomes<'_> {
                 format!("{}{rest}", first.collect::<Vec<_>>().join(", "))
             }
         };
-        Check::new("queues that were lost", names(&expected), names(&seen), expected == seen)
+        Check::new(
+            "queues that were lost and had to be, or were not to be",
+            names(&expected),
+            names(&seen),
+            expected == seen,
+        )
     }
 
     fn queues(&self, expect: &QueueExpect) -> Vec<Check> {

@@ -156,12 +156,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
                 None => self.orders.recv().context("nobody is left to give orders")?,
             };
             match message {
-                Message::Worked(report) => {
-                    let number = report.process;
-                    if self.note(report) {
-                        self.restart(&machine, number)?;
-                    }
-                }
+                Message::Worked(report) => self.note(report),
                 Message::Order { action, lane, answer } => {
                     let (next, outcome) = self.obey(machine, &action, lane)?;
                     machine = next;
@@ -236,9 +231,8 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         Ok(())
     }
 
-    /// Takes note of what a thread did; returns whether its process has come to its end with work
-    /// left to do.
-    fn note(&mut self, report: Report) -> bool {
+    /// Takes note of what a thread did.
+    fn note(&mut self, report: Report) {
         let Report { process, tallies, measures, error } = report;
         for (all, own) in self.result.measures.iter_mut().zip(measures) {
             match (all.as_mut(), own) {
@@ -247,45 +241,42 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
                 (Some(_), None) => {}
             }
         }
-        let Some(slot) = self.slots.get_mut(&process) else { return false };
+        let Some(slot) = self.slots.get_mut(&process) else { return };
         slot.idle.extend(tallies);
         slot.working -= 1;
-        let was_ended = slot.process.as_ref().is_some_and(|process| process.is_over());
-        if let (Some(error), false) = (error, was_ended || self.common.board.is_given_up()) {
+        let is_over = slot.process.as_ref().is_some_and(|process| process.is_over());
+        if let (Some(error), false) = (error, is_over || self.common.board.is_given_up()) {
             self.result.problems.push(format!("process {process}: {error}"));
-            return false;
         }
-        let is_left = slot.idle.iter().any(|(_, tally)| tally.ended.is_none());
-        slot.working == 0 && was_ended && is_left && !self.common.board.is_given_up()
-    }
-
-    /// A process that ended begins anew.
-    fn restart(&mut self, machine: &Machine, number: u32) -> anyhow::Result<()> {
-        if let Some(slot) = self.slots.get_mut(&number) {
-            slot.process = None;
-        }
-        self.start(machine, number)
     }
 
     /// Waits until no thread works any more.
     fn collect_all(&mut self) {
-        for slot in self.slots.values() {
-            if let Some(process) = &slot.process {
-                process.end();
-            }
+        let numbers: Vec<_> = self.slots.keys().copied().collect();
+        self.collect(&numbers);
+    }
+
+    /// Waits until no thread works for these processes any more, which are over then.
+    fn collect(&mut self, numbers: &[u32]) {
+        let slots = || numbers.iter().copied();
+        for process in slots().filter_map(|number| self.slots.get(&number)?.process.as_ref()) {
+            process.end();
         }
         self.common.board.wake();
-        while self.slots.values().any(|slot| slot.working > 0) {
+        let works = |slots: &BTreeMap<u32, Slot>, number| {
+            slots.get(&number).is_some_and(|slot: &Slot| slot.working > 0)
+        };
+        while slots().any(|number| works(&self.slots, number)) {
             match self.orders.recv() {
-                Ok(Message::Worked(report)) => {
-                    self.note(report);
-                }
+                Ok(Message::Worked(report)) => self.note(report),
                 Ok(order) => self.postponed.push_back(order),
                 Err(_) => break,
             }
         }
-        for slot in self.slots.values_mut() {
-            slot.process = None;
+        for number in slots() {
+            if let Some(slot) = self.slots.get_mut(&number) {
+                slot.process = None;
+            }
         }
     }
 
@@ -296,11 +287,12 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
             .for_each(|process| process.doom());
     }
 
-    /// Begins all processes that have work left.
+    /// Begins all processes that have work left, and do not work at it.
     fn start_all(&mut self, machine: &Machine) -> anyhow::Result<()> {
         let has_work = |slot: &Slot| slot.idle.iter().any(|(_, tally)| tally.ended.is_none());
-        let slots = self.slots.iter().filter(|(_, slot)| has_work(slot));
-        let numbers: Vec<_> = slots.map(|(number, _)| *number).collect();
+        let slots = self.slots.iter();
+        let idle = slots.filter(|(_, slot)| slot.process.is_none() && has_work(slot));
+        let numbers: Vec<_> = idle.map(|(number, _)| *number).collect();
         numbers.into_iter().try_for_each(|number| self.start(machine, number))
     }
 
@@ -317,7 +309,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
             Action::ResetGuest { .. } => self.reset(machine).map(|machine| (machine, Ok(()))),
             Action::KillGuest { .. } => self.kill(machine).map(|machine| (machine, Ok(()))),
             Action::EndProcess { process, .. } => {
-                let outcome = self.end_process(&machine, *process);
+                let outcome = self.end_process(&machine, *process)?;
                 done(machine, outcome)
             }
             Action::AnnounceMemory { .. } => {
@@ -368,21 +360,19 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         })
     }
 
-    /// The process ends with everything in use, as when its guest's kernel kills it. Its threads
-    /// notice after.
-    fn end_process(&mut self, machine: &Machine, number: u32) -> Outcome {
+    /// The process ends with everything in use, as when its guest's kernel kills it: its threads
+    /// notice after. Then it begins anew.
+    fn end_process(&mut self, machine: &Machine, number: u32) -> anyhow::Result<Outcome> {
         let slot = self.slots.get(&number);
-        let process = slot.and_then(|slot| slot.process.clone()).ok_or("the process has ended")?;
+        let Some(process) = slot.and_then(|slot| slot.process.clone()) else {
+            return Ok(Err("the process had ended".into()));
+        };
         process.doom();
-        let request = DestroyProcess { reserved: 0 };
-        let status =
-            send(&*machine.vm, process.number(), &request).map_err(|error| error.to_string())?;
-        process.end();
-        self.common.board.wake();
-        match status.is_success() {
-            true => Ok(()),
-            false => Err(status.to_string()),
-        }
+        let status = send(&*machine.vm, process.number(), &DestroyProcess { reserved: 0 })?;
+        drop(process);
+        self.collect(&[number]);
+        self.start_all(machine)?;
+        Ok(status.is_success().then_some(()).ok_or_else(|| status.to_string()))
     }
 
     /// The guest reboots with everything in use.
@@ -390,11 +380,12 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         self.count(&machine);
         self.doom_all();
         let Machine { vm, base } = machine;
-        vm.reset().context("the guest cannot be reset")?;
+        vm.stop().context("the guest cannot be reset")?;
         self.collect_all();
         self.reap(true);
         drop(base);
         vm.reclaim_memory().context("the guest cannot be reset")?;
+        vm.start().context("the guest cannot be reset")?;
         let machine = self.open(vm)?;
         self.start_all(&machine)?;
         Ok(machine)

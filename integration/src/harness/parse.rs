@@ -185,6 +185,10 @@ impl Checker<'_> {
         for (key, pattern) in lost.map(|(place, lost)| (format!("expect.lost[{place}]"), lost)) {
             self.queue_pattern(key, pattern)?;
         }
+        let may_lose = scenario.expect.may_lose.iter().enumerate();
+        for (place, pattern) in may_lose {
+            self.queue_pattern(format!("expect.may_lose[{place}]"), pattern)?;
+        }
         for (place, queue) in scenario.expect.queue.iter().enumerate() {
             self.queue_pattern(format!("expect.queue[{place}].queue"), &queue.queue)?;
         }

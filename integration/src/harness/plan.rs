@@ -38,15 +38,11 @@ impl fmt::Display for Described<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Planned { action, target, .. } = self.planned;
         write!(f, "{}", action.name())?;
+        let guest = |guest: &usize| self.layout.guests.get(*guest).map(|guest| &guest.name);
+        let lane = |lane: &usize| self.layout.lanes.get(*lane);
         match target {
-            Target::Guest(guest) => match self.layout.guests.get(*guest) {
-                Some(guest) => write!(f, " {}", guest.name)?,
-                None => {}
-            },
-            Target::Queue(lane) => match self.layout.lanes.get(*lane) {
-                Some(lane) => write!(f, " {lane}")?,
-                None => {}
-            },
+            Target::Guest(place) => guest(place).map_or(Ok(()), |guest| write!(f, " {guest}"))?,
+            Target::Queue(place) => lane(place).map_or(Ok(()), |lane| write!(f, " {lane}"))?,
             Target::Nobody => {}
         }
         match action {
@@ -221,10 +217,13 @@ mod tests {
     #[test]
     fn every_choice_is_made_sometimes() {
         let planned = first(5);
-        let is = |action: &str| planned.iter().filter(|planned| planned.action.name() == action);
-        assert_eq!(is("announce-memory").count(), 1);
-        assert!(is("reset-guest").count() > 20 && is("bad-packet").count() > 20);
-        let queues = is("bad-packet").map(|planned| format!("{:?}", planned.target));
-        assert_eq!(queues.collect::<std::collections::HashSet<_>>().len(), 12);
+        let targets = |action: &str| -> Vec<String> {
+            let is = |planned: &&Planned| planned.action.name() == action;
+            planned.iter().filter(is).map(|planned| format!("{:?}", planned.target)).collect()
+        };
+        assert_eq!(targets("announce-memory").len(), 1);
+        assert!(targets("reset-guest").len() > 20 && targets("bad-packet").len() > 20);
+        let queues: std::collections::HashSet<_> = targets("bad-packet").into_iter().collect();
+        assert_eq!(queues.len(), 12);
     }
 }

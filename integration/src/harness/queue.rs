@@ -198,6 +198,8 @@ pub(super) struct Queue {
     counted: DoorbellCounters,
     /// The digest after the last submission that was completed.
     proven: u64,
+    /// What a submission leaves behind that was not answered.
+    unanswered: Option<u64>,
     /// A bad packet was submitted: there is nothing to come but its loss.
     poison: Option<Poison>,
 }
@@ -237,6 +239,7 @@ impl Queue {
             lane,
             tally,
             counted: DoorbellCounters::default(),
+            unanswered: None,
             poison: None,
         })
     }
@@ -254,7 +257,12 @@ impl Queue {
         }
         if let Some(waiter) = shared.board.take_bad_packet(self.lane.index) {
             let poisoned = self.poison(shared);
-            let told = poisoned.as_ref().map(|_| ()).map_err(|error| error.to_string());
+            let told = match &poisoned {
+                // The device may have seen it before the ring.
+                Err(error) if is_loss(error) && self.poison.is_some() => Ok(()),
+                Err(error) => Err(error.to_string()),
+                Ok(()) => Ok(()),
+            };
             // An error means that nobody waits any more.
             let _ = waiter.send(told);
             self.survive(shared, poisoned)?;
@@ -375,6 +383,8 @@ impl Queue {
         self.proof.record(&mut commands, number, work, after.as_ref(), signal)?;
         let queued = self.hardware.queue(&mut commands);
         if queued.is_err() {
+            // Whether the device has it, nobody said.
+            self.unanswered = Some(self.proof.digest());
             self.proof.forget_beyond(before);
         }
         let value = queued?;
@@ -507,6 +517,7 @@ impl Queue {
     fn drop_what_is_left(&mut self) {
         let mut possible = vec![self.proven];
         possible.extend(self.in_flight.iter().map(|submission| submission.digest));
+        possible.extend(self.unanswered);
         match self.proof.found() {
             Ok(digest) if possible.contains(&digest) => {}
             Ok(digest) => self.tally.problem(format!(

@@ -184,7 +184,7 @@ impl fmt::Display for Status {
 /// A time with a unit that suits it.
 fn time(nanoseconds: u64) -> String {
     match nanoseconds as f64 {
-        none if none == 0.0 => "-".into(),
+        0.0 => "-".into(),
         short if short < 1e4 => format!("{short:.0} ns"),
         short if short < 1e7 => format!("{:.0} us", short / 1e3),
         long if long < 1e10 => format!("{:.0} ms", long / 1e6),

@@ -501,6 +501,8 @@ pub struct Expect {
     pub events: bool,
     /// The queues that are lost: these and no others.
     pub lost: Vec<String>,
+    /// Queues that may be lost too.
+    pub may_lose: Vec<String>,
     /// Most violations of the VMMs' rules.
     pub violations: u64,
     /// How many doorbells were taken from a queue for another.
@@ -515,6 +517,7 @@ impl Default for Expect {
             complete: true,
             events: true,
             lost: Vec::new(),
+            may_lose: Vec::new(),
             violations: 0,
             victims: Bounds::default(),
             queue: Vec::new(),

@@ -22,7 +22,25 @@ macro_rules! examples {
 }
 
 /// All of them.
-pub const EXAMPLES: &[Example] = examples!["first-submission",];
+pub const EXAMPLES: &[Example] = examples![
+    "first-submission",
+    "two-guests-one-engine",
+    "kernel-mode-beside-user-mode",
+    "batch-ordering",
+    "fences-between-queues",
+    "without-a-bar",
+    "more-queues-than-doorbells",
+    "connect-storm",
+    "bad-packet-neighbour-unharmed",
+    "recover-from-bad-packets",
+    "process-ended-abnormally",
+    "guest-killed-mid-submission",
+    "guest-reset-storm",
+    "hostile-doorbell-writer",
+    "one-thousand-queues",
+    "ten-thousand-queues",
+    "stress",
+];
 
 impl Scenario {
     /// One that bellhop has.

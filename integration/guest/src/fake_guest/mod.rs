@@ -149,8 +149,26 @@ impl FakeGuest {
     /// # Errors
     /// When the device does not survive it.
     pub fn reset(&self) -> Result<(), FakeGuestError> {
+        self.stop()?;
+        self.start()
+    }
+
+    /// The first half of [`Self::reset`]: stops the device with everything in use. Whatever the
+    /// driver asks for fails until [`Self::start`].
+    ///
+    /// # Errors
+    /// When the device does not survive it.
+    pub fn stop(&self) -> Result<(), FakeGuestError> {
+        self.lock().stop(&self.queues())?;
+        Ok(self.control.close()?)
+    }
+
+    /// The other half.
+    ///
+    /// # Errors
+    /// When the device does not survive it.
+    pub fn start(&self) -> Result<(), FakeGuestError> {
         let mut front_end = self.lock();
-        front_end.stop(&self.queues())?;
         self.donations.clear();
         self.control.reset()?;
         self.events.reset()?;
