@@ -14,6 +14,10 @@ use bellhop_protocol::control::adapter::{
     ADAPTER_BAR_MAPPED, AdapterInfo, GetNodeMetadata, NodeMetadata, OpenAdapter, QueryBarLayout,
     QueryStatistics, QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
 };
+use bellhop_protocol::control::power::{
+    DevicePowerState, EnginePowerState, PowerInfo, QueryPower, SetDevicePower, SetEnginePower,
+};
+use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
@@ -130,6 +134,48 @@ impl Adapter {
     /// When the device cannot be reached.
     pub fn statistics(&self) -> Result<Statistics, Error> {
         self.adapter_call(&QueryStatistics { reserved: 0 })
+    }
+
+    /// What state the device and a node's engine are in.
+    ///
+    /// # Errors
+    /// When there is no such node, or the device cannot be reached.
+    pub fn power(&self, node: u32) -> Result<PowerInfo, Error> {
+        self.adapter_call(&QueryPower { node, reserved: 0 })
+    }
+
+    /// Changes the device's power state, for every guest. Returns when it has changed.
+    ///
+    /// # Errors
+    /// When the host does not let this guest, or somebody needed the device before it was in D3.
+    pub fn set_device_power(&self, state: DevicePowerState) -> Result<(), Error> {
+        self.check_power_control()?;
+        self.adapter_call(&SetDevicePower { state, reserved: 0 })
+    }
+
+    /// Changes an engine's power state, for every guest. An engine that has work stays in F0.
+    ///
+    /// # Errors
+    /// When the host does not let this guest.
+    pub fn set_engine_power(&self, node: u32, state: EnginePowerState) -> Result<(), Error> {
+        self.check_power_control()?;
+        self.adapter_call(&SetEnginePower { node, state })
+    }
+
+    fn check_power_control(&self) -> Result<(), Error> {
+        match self.features().contains(Features::POWER_CONTROL) {
+            true => Ok(()),
+            false => Err(Error::NotAvailable("power control")),
+        }
+    }
+
+    /// Ends the process as the operating system does when a program dies: nothing of what its queues
+    /// were given executes when this returns, and all that it had is gone.
+    ///
+    /// # Errors
+    /// When the device cannot be reached.
+    pub fn terminate_abnormally(&self) -> Result<(), Error> {
+        self.session.call(&DestroyProcess { flags: TERMINATED_ABNORMALLY })
     }
 
     /// `D3DKMTCreateDevice`.

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::transport::SystemMemory;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::{
-    AllocationKind, CreateAllocation, DestroyAllocation, Extent,
+    AllocationKind, CreateAllocation, DestroyAllocation, Evict, Extent, MakeResident,
 };
 use bellhop_protocol::control::gpu_va::{FreeGpuVirtualAddress, MapGpuVirtualAddress, Protection};
 use bellhop_protocol::control::{Handle, RequestCode};
@@ -67,6 +67,23 @@ impl Allocation {
             },
         };
         Ok(Arc::new(Self { device, handle: reply.allocation, size, memory }))
+    }
+
+    /// Evicts the allocation: the GPU does not reach it when this returns, and faults where it tries;
+    /// bytes and addresses stay.
+    ///
+    /// # Errors
+    /// When a doorbell needs it.
+    pub fn evict(&self) -> Result<(), Error> {
+        self.device.session().call(&Evict { allocation: self.handle })
+    }
+
+    /// Makes an evicted allocation resident.
+    ///
+    /// # Errors
+    /// When the device cannot be reached.
+    pub fn make_resident(&self) -> Result<(), Error> {
+        self.device.session().call(&MakeResident { allocation: self.handle })
     }
 
     /// The allocation's handle.

@@ -2,11 +2,15 @@
 
 use crate::device::Device;
 use crate::error::Error;
+use crate::fallback_queue::FallbackQueue;
 use crate::kernel_mode_queue::KernelModeQueue;
 use crate::user_mode_queue::UserModeQueue;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::AllocationKind;
-use bellhop_protocol::control::context::{CreateContext, DestroyContext};
+use bellhop_protocol::control::context::{
+    CreateContext, DestroyContext, ResumeContext, SuspendContext,
+};
+use bellhop_protocol::doorbell::DoorbellPrivateData;
 use std::sync::Arc;
 
 /// A context against one node. Clones are the same context, which is destroyed with the last of
@@ -64,7 +68,46 @@ impl Context {
         ring_kind: AllocationKind,
         ring_size: u64,
     ) -> Result<UserModeQueue, Error> {
-        UserModeQueue::create(self.clone(), ring_kind, ring_size)
+        UserModeQueue::create(self.clone(), ring_kind, ring_size, DoorbellPrivateData::default())
+    }
+
+    /// The same with private data for the host's kernel-mode driver.
+    ///
+    /// # Errors
+    /// As [`Self::create_user_mode_queue`], and when the driver does not take the data.
+    pub fn create_user_mode_queue_with(
+        &self,
+        ring_size: u64,
+        private_data: DoorbellPrivateData,
+    ) -> Result<UserModeQueue, Error> {
+        let kind = self.device().session().link.placements.rings;
+        UserModeQueue::create(self.clone(), kind, ring_size, private_data)
+    }
+
+    /// Creates a HW queue for user-mode submission where there is such a thing, which goes on in
+    /// kernel mode when it is lost.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn create_fallback_queue(&self, ring_size: u64) -> Result<FallbackQueue, Error> {
+        FallbackQueue::create(self.clone(), ring_size)
+    }
+
+    /// Suspends the context: nothing of it executes when this returns, whatever is submitted, until
+    /// [`Self::resume`].
+    ///
+    /// # Errors
+    /// When the device cannot be reached.
+    pub fn suspend(&self) -> Result<(), Error> {
+        self.device().session().call(&SuspendContext { context: self.handle() })
+    }
+
+    /// Resumes the context.
+    ///
+    /// # Errors
+    /// When the device cannot be reached.
+    pub fn resume(&self) -> Result<(), Error> {
+        self.device().session().call(&ResumeContext { context: self.handle() })
     }
 
     /// Creates a HW queue for kernel-mode submission.

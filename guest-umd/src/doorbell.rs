@@ -8,7 +8,7 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, CreateDoorbell, CreateDoorbellReply, DestroyDoorbell, NotifyWorkSubmission,
 };
-use bellhop_protocol::doorbell::{ConnectionStatus, DOORBELL_PRIVATE_DATA};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use std::sync::atomic::{Ordering, fence};
 
@@ -40,7 +40,7 @@ impl Words {
     }
 }
 
-/// A doorbell. Destroyed when dropped.
+/// A doorbell. It goes with its HW queue.
 pub(crate) struct Doorbell {
     context: Context,
     hw_queue: Handle,
@@ -51,13 +51,18 @@ pub(crate) struct Doorbell {
 }
 
 impl Doorbell {
-    pub(crate) fn create(context: Context, hw_queue: Handle, ring: &Ring) -> Result<Self, Error> {
+    pub(crate) fn create(
+        context: Context,
+        hw_queue: Handle,
+        ring: &Ring,
+        private_data: DoorbellPrivateData,
+    ) -> Result<Self, Error> {
         let request = CreateDoorbell {
             hw_queue,
             ring_buffer: ring.buffer().handle(),
             ring_control: ring.control().handle(),
             flags: 0,
-            private_data: [0; DOORBELL_PRIVATE_DATA],
+            private_data,
         };
         let session = context.device().session();
         let areas = session.areas()?;
@@ -139,13 +144,5 @@ impl Doorbell {
         let session = self.context.device().session();
         let fault = session.link.events.fault(session.process(), self.hw_queue);
         Error::QueueLost { queue: self.hw_queue, fault }
-    }
-}
-
-impl Drop for Doorbell {
-    fn drop(&mut self) {
-        let request = DestroyDoorbell { doorbell: self.doorbell };
-        // A device that cannot be reached has forgotten it already.
-        let _ = self.context.device().session().call(&request);
     }
 }

@@ -61,9 +61,7 @@ pub enum Error {
         driver: Version,
     },
     /// The device did not offer what the driver needs.
-    #[error(
-        "{0} is not available: the VMM or the device does not offer it; use kernel-mode submission"
-    )]
+    #[error("{0} is not available: the VMM or the device does not offer it")]
     NotAvailable(&'static str),
     /// The device refused a request.
     #[error("{request} was refused: {status}, about {detail:#x}")]

@@ -69,7 +69,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // A device that is gone has forgotten the process already.
-        let _ = self.call(&DestroyProcess { reserved: 0 });
+        let _ = self.call(&DestroyProcess { flags: 0 });
     }
 }
 

@@ -10,7 +10,7 @@ use crate::ring::Ring;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::hw_queue::HwQueueFlags;
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
 use bellhop_protocol::features::Features;
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
@@ -23,9 +23,10 @@ const RING_TIMEOUT: Duration = Duration::from_secs(30);
 /// Source: user-mode work submission, "HW queue progress fence changes" and "Work submission
 /// pseudocode in UMD".
 pub struct UserModeQueue {
-    // Dropped in this order: doorbell, queue, ring.
-    doorbell: Doorbell,
+    // Dropped in this order. The doorbell goes with the queue, which waits for what it was given;
+    // the ring is free after that.
     queue: HwQueue,
+    doorbell: Doorbell,
     ring: Ring,
 }
 
@@ -34,6 +35,7 @@ impl UserModeQueue {
         context: Context,
         ring_kind: AllocationKind,
         ring_size: u64,
+        private_data: DoorbellPrivateData,
     ) -> Result<Self, Error> {
         if !context.device().session().link.features.contains(Features::USER_MODE_SUBMISSION) {
             return Err(Error::NotAvailable("user-mode submission"));
@@ -41,7 +43,7 @@ impl UserModeQueue {
         // The residency of both is the driver's to see to, before there is a doorbell.
         let ring = Ring::create(context.device(), ring_kind, ring_size)?;
         let mut queue = HwQueue::create(context.clone(), HwQueueFlags::USER_MODE_SUBMISSION)?;
-        let doorbell = Doorbell::create(context, queue.handle, &ring)?;
+        let doorbell = Doorbell::create(context, queue.handle, &ring, private_data)?;
         queue.progress.watch_status(doorbell.status_word());
         Ok(Self { doorbell, queue, ring })
     }

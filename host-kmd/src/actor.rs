@@ -6,15 +6,19 @@
 
 use crate::dxgkrnl::Kernel;
 use crate::hardware::GuestId;
-use crate::port::{Effect, GuestPort, GuestResources, Input, RequestToken};
+use crate::port::{
+    Command, CommandError, CommandToken, Effect, GuestPort, GuestResources, Input, RequestToken,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
 
 enum Message {
     Attach { guest: GuestId, resources: GuestResources, port: Box<dyn GuestPort> },
     Request { guest: GuestId, token: RequestToken, request: Vec<u8> },
     Detach { guest: GuestId, done: oneshot::Sender<()> },
+    Command { command: Command, done: oneshot::Sender<Result<(), CommandError>> },
 }
 
 /// How to reach the kernel, from any thread.
@@ -72,6 +76,28 @@ impl KernelHandle {
         receiver
     }
 
+    /// Asks for something on the host's behalf. Returns when it is done.
+    ///
+    /// # Errors
+    /// When it is refused, or the kernel has stopped.
+    pub async fn command(&self, command: Command) -> Result<(), CommandError> {
+        self.begin_command(command).await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    /// [`Self::command`] for a thread outside of any async runtime.
+    ///
+    /// # Errors
+    /// When it is refused, or the kernel has stopped.
+    pub fn command_blocking(&self, command: Command) -> Result<(), CommandError> {
+        self.begin_command(command).blocking_recv().unwrap_or_else(|_| Err(stopped()))
+    }
+
+    fn begin_command(&self, command: Command) -> oneshot::Receiver<Result<(), CommandError>> {
+        let (done, receiver) = oneshot::channel();
+        self.send(Message::Command { command, done });
+        receiver
+    }
+
     /// The hardware has interrupts. Callable from an engine thread: it neither allocates nor waits
     /// for the kernel. Several before the kernel looks are one; pairs with `notified` in [`run`],
     /// after which the kernel takes all interrupts raised before this call.
@@ -88,16 +114,37 @@ impl KernelHandle {
 
 /// Runs the kernel until every [`KernelHandle`] is gone.
 pub async fn run(kernel: Kernel, mut mailbox: Mailbox) {
-    let mut actor = Actor { kernel, guests: HashMap::new(), effects: Vec::new() };
+    let mut actor = Actor {
+        kernel,
+        start: Instant::now(),
+        guests: HashMap::new(),
+        commands: HashMap::new(),
+        last_command: 0,
+        effects: Vec::new(),
+    };
     loop {
+        let deadline = actor.kernel.deadline().map(|deadline| actor.start + deadline);
         tokio::select! {
             message = mailbox.messages.recv() => match message {
                 Some(message) => actor.receive(message),
                 None => return,
             },
             () = mailbox.interrupt.notified() => actor.handle(Input::Interrupt),
+            () = due(deadline) => actor.handle(Input::Timeout),
         }
     }
+}
+
+/// Returns at a time, or never.
+async fn due(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn stopped() -> CommandError {
+    CommandError("the kernel has stopped".to_owned())
 }
 
 struct AttachedGuest {
@@ -108,7 +155,12 @@ struct AttachedGuest {
 
 struct Actor {
     kernel: Kernel,
+    /// Zero of the kernel's clock.
+    start: Instant,
     guests: HashMap<GuestId, AttachedGuest>,
+    /// Who waits for which command.
+    commands: HashMap<CommandToken, oneshot::Sender<Result<(), CommandError>>>,
+    last_command: u64,
     effects: Vec<Effect>,
 }
 
@@ -136,10 +188,17 @@ impl Actor {
                     let _ = done.send(());
                 }
             },
+            Message::Command { command, done } => {
+                self.last_command += 1;
+                let token = CommandToken(self.last_command);
+                self.commands.insert(token, done);
+                self.handle(Input::Command { token, command });
+            }
         }
     }
 
     fn handle(&mut self, input: Input) {
+        self.kernel.set_time(self.start.elapsed());
         self.kernel.handle(input, &mut self.effects);
         for effect in self.effects.drain(..) {
             match effect {
@@ -151,6 +210,12 @@ impl Actor {
                 Effect::Event { guest, event } => {
                     if let Some(guest) = self.guests.get(&guest) {
                         guest.port.event(event);
+                    }
+                }
+                Effect::CommandDone { token, result } => {
+                    if let Some(done) = self.commands.remove(&token) {
+                        // An error means that nobody waits any more.
+                        let _ = done.send(result);
                     }
                 }
                 Effect::Detached { guest } => {

@@ -2,15 +2,15 @@
 //! ([`DxgkCallbacks`]).
 //!
 //! Names are the references' in Rust case, without `DxgkDdi` and `DxgkCb`. Only what our GPU needs
-//! is here: devices and contexts have no state below dxgkrnl, and a context is suspended for good
-//! by [`Miniport::destroy_hw_queue`] of its queues, which takes them off the run list.
+//! is here: devices and contexts have no state below dxgkrnl, so a context is named by its HW queues.
 
 use crate::hardware::{
     AddressSpaceId, GuestId, HardwareFull, HwQueueDescription, HwQueueId, Interrupt,
     KernelSubmission, Pte, RingBinding,
 };
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::control::power::EnginePowerState;
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
 
 /// How a doorbell was connected: the two statuses that `DxgkDdiConnectDoorbell` may answer with.
 /// A type of its own, so that there is no other answer to refuse.
@@ -35,6 +35,11 @@ impl From<ConnectedStatus> for ConnectionStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the GPU has no physical doorbell")]
 pub struct NoPhysicalDoorbell;
+
+/// Private driver data that the driver does not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the private driver data cannot hold {0:#x}")]
+pub struct BadPrivateData(pub u32);
 
 /// What dxgkrnl refuses of a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +81,16 @@ pub trait Miniport: Send {
     /// `DxgkDdiDestroyHwQueue`: takes a queue off the run list for good.
     fn destroy_hw_queue(&mut self, queue: HwQueueId);
 
+    /// `DxgkDdiSuspendContext`: removes the context's queues from the HW scheduler's list. They
+    /// execute no more once a later quiesce of the hardware has passed. Doorbells stay connected.
+    fn suspend_context(&mut self, queues: &[HwQueueId]);
+
+    /// `DxgkDdiResumeContext`: adds the context's queues to the HW scheduler's list.
+    fn resume_context(&mut self, queues: &[HwQueueId]);
+
+    /// `DxgkDdiSetPowerComponentFState` of a node's component.
+    fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState);
+
     /// `DxgkDdiSubmitCommandToHwQueue`.
     ///
     /// # Errors
@@ -86,8 +101,17 @@ pub trait Miniport: Send {
         submission: KernelSubmission,
     ) -> Result<(), HardwareFull>;
 
-    /// `DxgkDdiCreateDoorbell`: gives the queue its ring. No physical doorbell is assigned yet.
-    fn create_doorbell(&mut self, queue: HwQueueId, ring: RingBinding);
+    /// `DxgkDdiCreateDoorbell`: gives the queue its ring, and takes the user-mode driver's private
+    /// data. No physical doorbell is assigned yet.
+    ///
+    /// # Errors
+    /// When the private data is not what this driver takes; nothing is done then.
+    fn create_doorbell(
+        &mut self,
+        queue: HwQueueId,
+        ring: RingBinding,
+        private_data: DoorbellPrivateData,
+    ) -> Result<(), BadPrivateData>;
 
     /// `DxgkDdiConnectDoorbell`: makes a physical doorbell watch the queue's. When none is free
     /// the driver takes another queue's, after [`DxgkCallbacks::disconnect_doorbell`] for it

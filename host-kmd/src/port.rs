@@ -2,6 +2,7 @@
 
 use crate::hardware::GuestId;
 use bellhop_protocol::bar::BarLayout;
+use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
 
@@ -34,6 +35,51 @@ pub trait GuestPort: Send {
     fn event(&self, event: Event);
 }
 
+/// Names a command until it is done; the sender's to choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommandToken(pub u64);
+
+/// What whoever runs the host can ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Changes the device's power state. Done when it is in that state; fails when somebody needs
+    /// the device before it is in D3.
+    SetDevicePower(DevicePowerState),
+    /// Changes an engine's power state. An engine that has work stays in F0.
+    SetEnginePower {
+        /// Its node.
+        node: u32,
+        /// The state.
+        state: EnginePowerState,
+    },
+    /// Suspends all contexts that the guest has now. Done when engines have left them.
+    SuspendGuest(GuestId),
+    /// Resumes what [`Self::SuspendGuest`] suspended.
+    ResumeGuest(GuestId),
+    /// Disconnects all doorbells of the guest with `DISCONNECTED_RETRY`.
+    DisconnectGuest(GuestId),
+    /// Marks all processes of the guest in error: `DISCONNECTED_ABORT` for all its queues.
+    FailGuest(GuestId),
+}
+
+impl Command {
+    /// The guest that it concerns.
+    pub(crate) fn guest(self) -> Option<GuestId> {
+        match self {
+            Self::SetDevicePower(_) | Self::SetEnginePower { .. } => None,
+            Self::SuspendGuest(guest)
+            | Self::ResumeGuest(guest)
+            | Self::DisconnectGuest(guest)
+            | Self::FailGuest(guest) => Some(guest),
+        }
+    }
+}
+
+/// Why a command was not done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CommandError(pub(crate) String);
+
 /// What the kernel is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
@@ -61,6 +107,15 @@ pub enum Input {
     },
     /// The hardware has interrupts.
     Interrupt,
+    /// Whoever runs the host asks for something.
+    Command {
+        /// Names the command.
+        token: CommandToken,
+        /// What.
+        command: Command,
+    },
+    /// The time is what was last set, and something may be due.
+    Timeout,
 }
 
 /// What the kernel wants done.
@@ -81,6 +136,13 @@ pub enum Effect {
         guest: GuestId,
         /// What.
         event: Event,
+    },
+    /// A command is done, or was refused.
+    CommandDone {
+        /// Which.
+        token: CommandToken,
+        /// What came of it.
+        result: Result<(), CommandError>,
     },
     /// Nothing of the guest is left: no engine touches its memory any more.
     Detached {

@@ -2,40 +2,83 @@
 
 mod support;
 
-use bellhop_guest_umd::{Adapter, CommandBuffer};
+use bellhop_guest_umd::{Adapter, CommandBuffer, UserModeQueue};
+use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use std::time::Duration;
 use support::Daemon;
 
-#[test]
-fn with_guests_attached_and_doorbells_connected_no_thread_wakes() {
-    const GUESTS: usize = 4;
-    let daemon = Daemon::start(GUESTS);
-    let mut attached = Vec::new();
-    for number in 0..GUESTS {
-        let adapter = Adapter::open(support::guest(&daemon, number)).unwrap();
+const GUESTS: usize = 4;
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A guest with a queue on each node, each of which has had work.
+struct Attached {
+    adapter: Adapter,
+    queues: Vec<(UserModeQueue, CommandBuffer)>,
+}
+
+impl Attached {
+    fn new(daemon: &Daemon, number: usize) -> Self {
+        let adapter = Adapter::open(support::guest(daemon, number)).unwrap();
         let device = adapter.create_device().unwrap();
-        for node in 0..3 {
-            let context = device.create_context(node).unwrap();
-            let mut queue = context.create_user_mode_queue(4096).unwrap();
-            let mut commands = CommandBuffer::new(&device, 64).unwrap();
-            let value = queue.submit(&mut commands).unwrap();
-            queue.progress_fence().poll(value, Duration::from_secs(30)).unwrap();
-            attached.push((queue, commands));
+        let queue = |node| {
+            let queue = device.create_context(node).unwrap().create_user_mode_queue(4096).unwrap();
+            (queue, CommandBuffer::new(&device, 64).unwrap())
+        };
+        let mut attached = Self { queues: (0..3).map(queue).collect(), adapter };
+        attached.work();
+        attached
+    }
+
+    fn work(&mut self) {
+        for (queue, commands) in &mut self.queues {
+            let value = queue.submit(commands).unwrap();
+            queue.progress_fence().poll(value, TIMEOUT).unwrap();
         }
     }
-    // Engines fall asleep one after another; the last to do so has armed its doorbells.
-    for (queue, _) in &attached {
-        while queue.status().unwrap() != ConnectionStatus::CONNECTED_NOTIFY {
-            std::thread::yield_now();
+
+    /// Waits until every doorbell reads a status.
+    fn await_status(&self, status: ConnectionStatus) {
+        for (queue, _) in &self.queues {
+            while queue.status().unwrap() != status {
+                std::thread::yield_now();
+            }
         }
     }
+}
+
+fn expect_no_wakeups(daemon: &Daemon) {
     daemon.await_quiet();
     let before = daemon.wakeups();
     daemon.expect_no_log_for(Duration::from_secs(2));
     assert_eq!(daemon.wakeups(), before, "wake-ups in two idle seconds");
-    for (queue, commands) in &mut attached {
-        let value = queue.submit(commands).unwrap();
-        queue.progress_fence().poll(value, Duration::from_secs(30)).unwrap();
+}
+
+#[test]
+fn with_guests_attached_and_doorbells_connected_no_thread_wakes() {
+    let daemon = Daemon::start_with(GUESTS, "[adapter]\nengine_idle_ms = 0\n");
+    let mut guests: Vec<_> = (0..GUESTS).map(|number| Attached::new(&daemon, number)).collect();
+    // Engines fall asleep one after another; the last to do so has armed its doorbells.
+    for guest in &guests {
+        guest.await_status(ConnectionStatus::CONNECTED_NOTIFY);
     }
+    expect_no_wakeups(&daemon);
+    guests.iter_mut().for_each(Attached::work);
+}
+
+#[test]
+fn without_power_no_thread_wakes_and_the_next_submission_brings_it_back() {
+    let config = "[adapter]\nengine_idle_ms = 100\ndevice_idle_ms = 100\n";
+    let daemon = Daemon::start_with(GUESTS, config);
+    let mut guests: Vec<_> = (0..GUESTS).map(|number| Attached::new(&daemon, number)).collect();
+    for guest in &guests {
+        guest.await_status(ConnectionStatus::DISCONNECTED_RETRY);
+        while guest.adapter.power(0).unwrap().device != DevicePowerState::D3 {
+            std::thread::yield_now();
+        }
+    }
+    expect_no_wakeups(&daemon);
+    let power = guests[0].adapter.power(1).unwrap();
+    assert_eq!((power.device, power.engine), (DevicePowerState::D3, EnginePowerState::F1));
+    guests.iter_mut().for_each(Attached::work);
 }

@@ -39,8 +39,23 @@ impl DoorbellStatus {
     }
 }
 
-/// Most bytes of private driver data that a doorbell carries (`D3DKMT_CREATE_DOORBELL`).
-pub const DOORBELL_PRIVATE_DATA: usize = 16;
+/// Private driver data of a doorbell (`D3DKMT_CREATE_DOORBELL`): what the user-mode driver tells the
+/// kernel-mode driver of this GPU.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct DoorbellPrivateData {
+    /// [`NOTIFY_EACH_SUBMISSION`] or 0.
+    pub flags: u32,
+    /// Zero.
+    pub reserved: [u32; 3],
+}
+crate::assert_layout!(DoorbellPrivateData, 16, flags at 0, reserved at 4);
+
+/// [`DoorbellPrivateData::flags`]: the doorbell is always connected as `CONNECTED_NOTIFY`, so that
+/// the kernel-mode driver knows of each submission. Costs a request each time.
+pub const NOTIFY_EACH_SUBMISSION: u32 = 1 << 0;
 
 #[cfg(test)]
 mod tests {

@@ -47,6 +47,11 @@ open_enum! {
         MISALIGNED = 12;
         /// A range wraps around the end of the address space. `address`: its start.
         ADDRESS_OUT_OF_RANGE = 13;
+        /// The engine hung: a packet did not end within the adapter's time-out. `address`: how long
+        /// it executed, in milliseconds.
+        ENGINE_TIMEOUT = 14;
+        /// The process was marked in error. `address`: 0.
+        DEVICE_IN_ERROR = 15;
     }
 }
 

@@ -18,7 +18,7 @@ crate::assert_layout!(Version, 4, major at 0, minor at 2);
 
 impl Version {
     /// The version that this crate describes.
-    pub const CURRENT: Self = Self { major: 2, minor: 0 };
+    pub const CURRENT: Self = Self { major: 3, minor: 0 };
 
     /// Whether a peer of version `other` can be spoken to.
     #[must_use]
@@ -48,6 +48,8 @@ bitflags! {
         /// Areas of the BAR may be put into the guest's own memory instead, and must be where the
         /// VMM maps no BAR: see [`DonateArea`](crate::control::adapter::DonateArea).
         const DONATED_AREAS = 1 << 1;
+        /// The guest may change the adapter's power states, which concerns every guest.
+        const POWER_CONTROL = 1 << 2;
     }
 }
 

@@ -39,6 +39,8 @@ open_enum! {
         GRAPHICS_NO_VIDEO_MEMORY = 0xC01E_0100;
         /// The allocation is referenced, by a doorbell for example, and cannot go.
         GRAPHICS_ALLOCATION_BUSY = 0xC01E_0102;
+        /// The allocation must be resident for this.
+        GRAPHICS_ALLOCATION_INVALID = 0xC01E_0106;
     }
 }
 

@@ -15,7 +15,7 @@ use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Instant;
 
 /// Bits of an engine's attention word.
@@ -30,6 +30,16 @@ pub mod attention {
     pub const QUIESCE: u64 = 1 << 3;
     /// The thread is to end.
     pub const STOP: u64 = 1 << 4;
+    /// The engine is to have power, or none.
+    pub const POWER: u64 = 1 << 5;
+}
+
+/// Bits of what an engine tells of itself: `DXGK_ENGINE_STATE`.
+pub mod engine_state {
+    /// It kept its power because it has work.
+    pub const ACTIVE: u64 = 1 << 0;
+    /// It has been idle for long.
+    pub const TRANSITION_TO_F1: u64 = 1 << 1;
 }
 
 /// How others reach an engine.
@@ -45,6 +55,10 @@ pub struct EnginePort {
     pub kicks: SegQueue<Arc<HwQueue>>,
     /// The latest ticket that has passed on this engine.
     pub quiesced: AtomicU64,
+    /// Whether the engine is to have power. Stored before `POWER` is raised.
+    pub power: AtomicBool,
+    /// What the engine told of itself and nobody has taken: bits of [`engine_state`].
+    pub states: AtomicU64,
     /// Times that the engine woke.
     pub wakeups: AtomicU64,
 }
@@ -57,6 +71,8 @@ impl EnginePort {
             watch_list: ArcSwap::default(),
             kicks: SegQueue::new(),
             quiesced: AtomicU64::new(0),
+            power: AtomicBool::new(true),
+            states: AtomicU64::new(0),
             wakeups: AtomicU64::new(0),
         })
     }
@@ -128,6 +144,14 @@ impl Chip {
     pub fn quiesced(&self) -> Ticket {
         let tickets = self.engines.iter().map(|engine| engine.quiesced.load(Ordering::Acquire));
         Ticket(tickets.min().unwrap_or(0))
+    }
+
+    /// Engine `port`: tells the control plane of itself.
+    pub fn change_state(&self, port: &EnginePort, state: u64) {
+        // Released to the exchange in `take_interrupts` by the interrupt line, which is asserted
+        // after this.
+        port.states.fetch_or(state, Ordering::AcqRel);
+        self.interrupts.raise_engine_states();
     }
 
     /// Makes the engines named by `bits` look again at the queues that wait for fences.

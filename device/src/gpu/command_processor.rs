@@ -19,6 +19,7 @@ use bellhop_protocol::packet::flow::MAX_INDIRECT_DEPTH;
 use bellhop_protocol::packet::{Opcode, UNIT};
 use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Packets in a turn.
 const TURN_PACKETS: u32 = 256;
@@ -103,6 +104,8 @@ pub struct Execution {
     wait: Option<Wait>,
     /// What the progress fence gets when the stack is empty.
     progress: Option<u64>,
+    /// For how long the packet has been executed, in turns after its first.
+    packet_time: Duration,
 }
 
 impl Execution {
@@ -117,6 +120,7 @@ impl Execution {
             operation: None,
             wait: None,
             progress: None,
+            packet_time: Duration::ZERO,
         }
     }
 
@@ -124,6 +128,34 @@ impl Execution {
     #[inline]
     pub fn has_work(&self) -> bool {
         self.is_busy() || self.ring.as_ref().is_some_and(|ring| !ring.stream.is_empty())
+    }
+
+    /// Whether a packet was begun that takes several turns.
+    #[inline]
+    pub fn is_in_packet(&self) -> bool {
+        self.operation.is_some()
+    }
+
+    /// Charges a turn that ended inside a packet to it; `began` is when the turn did, if it did
+    /// inside a packet too. Waiting for other queues' turns does not count.
+    ///
+    /// # Errors
+    /// `ENGINE_TIMEOUT` when the packet has been executed for longer than `limit`.
+    pub fn charge_packet(
+        &mut self,
+        began: Option<Instant>,
+        limit: Duration,
+    ) -> Result<(), Violation> {
+        let Some(began) = began.filter(|_| self.is_in_packet()) else {
+            self.packet_time = Duration::ZERO;
+            return Ok(());
+        };
+        self.packet_time += began.elapsed();
+        if self.packet_time <= limit {
+            return Ok(());
+        }
+        let milliseconds = u64::try_from(self.packet_time.as_millis()).unwrap_or(u64::MAX);
+        Err(Violation::new(FaultReason::ENGINE_TIMEOUT, milliseconds))
     }
 
     /// Whether something was begun.
@@ -205,7 +237,10 @@ impl Execution {
                         bytes += moved;
                         context.tally.bytes += moved as u64;
                     }
-                    Progress::Finished => self.operation = None,
+                    Progress::Finished => {
+                        self.operation = None;
+                        self.packet_time = Duration::ZERO;
+                    }
                 }
                 continue;
             }

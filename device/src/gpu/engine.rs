@@ -8,7 +8,7 @@
 //! no system call is made.
 
 use super::bar::Bar;
-use super::chip::{Chip, EnginePort, attention};
+use super::chip::{Chip, EnginePort, attention, engine_state};
 use super::command_processor::{Execution, Turn, Unit, Windows};
 use super::hw_queue::HwQueue;
 use super::mmu::Mmu;
@@ -30,9 +30,24 @@ const ROUNDS_PER_CLOCK: u32 = 64;
 #[derive(Debug)]
 pub struct Engine {
     core: Core,
-    spin: Duration,
+    times: Times,
     watches: Vec<Watch>,
     run_list: RunList,
+    /// It executes. Without power it only attends.
+    has_power: bool,
+    /// It has asked for F1 since it had work last.
+    asked_for_f1: bool,
+}
+
+/// How long an engine does what.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// It looks at its doorbells without finding work.
+    pub spin: Duration,
+    /// It sleeps before it asks for F1.
+    pub idle: Option<Duration>,
+    /// It executes one packet.
+    pub hang: Duration,
 }
 
 /// The part of an engine that executes.
@@ -144,12 +159,14 @@ impl Idleness {
 
 impl Engine {
     /// An engine that knows no queues. `index` is its node and its place among the chip's ports.
-    pub fn new(chip: Arc<Chip>, index: u32, engine_type: EngineType, spin: Duration) -> Self {
+    pub fn new(chip: Arc<Chip>, index: u32, engine_type: EngineType, times: Times) -> Self {
         Self {
             core: Core { chip, index, engine_type, unit: Unit::new() },
-            spin,
+            times,
             watches: Vec::new(),
             run_list: RunList::default(),
+            has_power: true,
+            asked_for_f1: false,
         }
     }
 
@@ -165,7 +182,7 @@ impl Engine {
             self.look_at_doorbells();
             if self.give_a_turn() {
                 idleness = Idleness::default();
-            } else if idleness.has_lasted(self.spin) {
+            } else if idleness.has_lasted(self.times.spin) {
                 self.sleep(port);
                 idleness = Idleness::default();
             } else {
@@ -193,10 +210,26 @@ impl Engine {
         if bits & attention::FENCE != 0 {
             self.run_list.unblock_all();
         }
+        if bits & attention::POWER != 0 {
+            self.change_power(port);
+        }
+        // Last: whoever waits for the ticket finds the rest done.
         if bits & attention::QUIESCE != 0 {
             self.quiesce(port);
         }
         Next::GoOn
+    }
+
+    /// Loses its power, unless it has work, or gets it back.
+    fn change_power(&mut self, port: &EnginePort) {
+        let wanted = port.power.load(Ordering::Acquire);
+        // Queues that are off the run list stand in line no more.
+        self.run_list.drop_suspended();
+        self.has_power = wanted || self.run_list.has_work();
+        if self.has_power && !wanted {
+            self.core.chip.change_state(port, engine_state::ACTIVE);
+        }
+        self.asked_for_f1 = false;
     }
 
     /// Looks once at what the queue's ring and its kernel-mode submissions hold.
@@ -261,18 +294,26 @@ impl Engine {
     /// Gives the queue whose turn it is a turn; false when there is none.
     #[inline]
     fn give_a_turn(&mut self) -> bool {
+        if !self.has_power {
+            return false;
+        }
         let Some(index) = self.run_list.next() else { return false };
         let Some(entry) = self.run_list.get(index) else { return true };
-        if entry.queue.is_destroyed() {
-            entry.kill();
+        if !entry.queue.membership.may_run() {
+            // Off the run list, or for good: whoever puts it back has it looked at again.
             return true;
         }
+        self.asked_for_f1 = false;
+        let began = entry.execution.is_in_packet().then(Instant::now);
         let turn = self.core.with(entry, |execution, queue, context, windows| {
             execution.turn(queue, context, windows)
         });
         match turn {
             Ok(Turn::Idle) => {}
-            Ok(Turn::Runnable) => self.run_list.make_runnable(index),
+            Ok(Turn::Runnable) => match entry.execution.charge_packet(began, self.times.hang) {
+                Ok(()) => self.run_list.make_runnable(index),
+                Err(violation) => self.core.fault(entry, violation),
+            },
             Ok(Turn::Blocked) => self.run_list.block(index),
             Err(violation) => self.core.fault(entry, violation),
         }
@@ -292,21 +333,37 @@ impl Engine {
 
     /// Sleeps until attention is raised, unless there is something to do after all.
     fn sleep(&mut self, port: &EnginePort) {
-        for watch in &self.watches {
-            if let Some(words) = watch.words() {
-                words.arm();
-            }
+        for words in self.armable() {
+            words.arm();
         }
         DoorbellWords::after_arming();
         self.look_at_doorbells();
-        if !self.run_list.is_runnable() && port.attention.try_sleep() {
+        let has_nothing_to_do = !self.has_power || !self.run_list.is_runnable();
+        if has_nothing_to_do && port.attention.try_sleep() {
+            self.ask_for_f1(port);
             port.wake.wait();
             port.wakeups.fetch_add(1, Ordering::Relaxed);
         }
-        for watch in &self.watches {
-            if let Some(words) = watch.words() {
-                words.disarm();
-            }
+        for words in self.armable() {
+            words.disarm();
+        }
+    }
+
+    /// The doorbells whose status changes as the engine falls asleep and wakes.
+    fn armable(&self) -> impl Iterator<Item = DoorbellWords<'_>> {
+        self.watches.iter().filter(|watch| !watch.ring.notify_each).filter_map(Watch::words)
+    }
+
+    /// Asleep: asks for F1 when nobody wakes it for long, once. A queue that waits for a fence is
+    /// work. Source: user-mode work submission, "Engine F-state transitions".
+    fn ask_for_f1(&mut self, port: &EnginePort) {
+        let Some(idle) = self.times.idle else { return };
+        if self.asked_for_f1 || !self.has_power || self.run_list.has_work() {
+            return;
+        }
+        if !port.wake.wait_for(idle) {
+            self.asked_for_f1 = true;
+            self.core.chip.change_state(port, engine_state::TRANSITION_TO_F1);
         }
     }
 }

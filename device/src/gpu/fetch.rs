@@ -223,8 +223,13 @@ impl Window {
 mod tests {
     use super::*;
 
-    const RING: RingBinding =
-        RingBinding { slot: 0, ring_va: 0x10_0000, ring_size: 4096, control_va: 0x20_0000 };
+    const RING: RingBinding = RingBinding {
+        slot: 0,
+        ring_va: 0x10_0000,
+        ring_size: 4096,
+        control_va: 0x20_0000,
+        notify_each: false,
+    };
 
     fn ring_at(position: u64) -> Stream {
         Stream { position, end: position, ..Stream::ring(&RING) }

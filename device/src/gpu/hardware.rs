@@ -1,21 +1,23 @@
 //! The registers: what the control plane can do to the GPU.
 
 use super::Gpu;
-use super::chip::attention;
+use super::chip::{attention, engine_state};
 use super::hw_queue::HwQueue;
 use super::interrupt::{Interrupts, Raised};
 use super::page_table::AddressSpace;
 use super::partition::Partition;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, Interrupt,
-    KernelSubmission, NodeDescription, PhysicalDoorbell, PhysicalPage, Pte, RingBinding, Segment,
-    Ticket,
+    AddressSpaceId, EngineState, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
+    Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell, PhysicalPage, Pte, RingBinding,
+    Segment, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::control::allocation::Extent;
+use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -210,6 +212,33 @@ impl Hardware for Gpu {
         }
     }
 
+    fn suspend_hw_queues(&self, queues: &[HwQueueId]) {
+        for queue in queues {
+            if let Some(queue) = self.queue(*queue) {
+                queue.membership.suspend();
+            }
+        }
+    }
+
+    fn resume_hw_queues(&self, queues: &[HwQueueId]) {
+        for queue in queues {
+            if let Some(queue) = self.queue(*queue) {
+                queue.membership.resume();
+                self.kick_queue(&queue);
+            }
+        }
+    }
+
+    fn set_engine_power(&self, node: u32, state: EnginePowerState) {
+        let Some(port) = self.chip.engines.get(node as usize) else {
+            no_such!("node {node}");
+            return;
+        };
+        // Before raising: the engine loads it after it took the attention.
+        port.power.store(state == EnginePowerState::F0, Ordering::Release);
+        port.raise(attention::POWER);
+    }
+
     fn watch(&self, doorbell: PhysicalDoorbell, queue: HwQueueId) {
         let Some(queue) = self.queue(queue) else { return };
         if !self.registry().set_watch(&self.chip, doorbell.0, Some(queue)) {
@@ -271,8 +300,14 @@ impl Hardware for Gpu {
         let registry = self.registry();
         let mut taken = Vec::new();
         let fault_of = |queue: &Arc<HwQueue>| {
-            let fault = queue.report_fault()?;
-            Some(Interrupt::HwQueueFault { queue: queue.id, fault })
+            let (fault, node, queue) = (queue.report_fault()?, queue.engine, queue.id);
+            Some(match fault.reason {
+                FaultReason::ENGINE_TIMEOUT => {
+                    let new_state = EngineState::Hung { queue, fault };
+                    Interrupt::GpuEngineStateChange { node, new_state }
+                }
+                _ => Interrupt::HwQueueFault { queue, fault },
+            })
         };
         let scans = self.chip.interrupts.take(|raised| match raised {
             Raised::Fence { guest, slot } => {
@@ -291,6 +326,20 @@ impl Hardware for Gpu {
         }
         if scans.fences {
             taken.push(Interrupt::NativeFencesSignaled);
+        }
+        if scans.engine_states {
+            for (port, node) in self.chip.engines.iter().zip(0..) {
+                // Pairs with `Chip::change_state`.
+                let states = port.states.swap(0, Ordering::AcqRel);
+                let told = [
+                    (engine_state::ACTIVE, EngineState::Active),
+                    (engine_state::TRANSITION_TO_F1, EngineState::TransitionToF1),
+                ];
+                let told = told.into_iter().filter(|(bit, _)| states & bit != 0);
+                taken.extend(
+                    told.map(|(_, new_state)| Interrupt::GpuEngineStateChange { node, new_state }),
+                );
+            }
         }
         if scans.quiesced {
             taken.push(Interrupt::Quiesced);

@@ -7,6 +7,7 @@ use super::partition::Partition;
 use arc_swap::ArcSwapOption;
 use bellhop_host_kmd::hardware::{Fault, HwQueueId, KernelSubmission, RingBinding};
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use bellhop_protocol::handoff::run_list::Membership;
 use crossbeam_queue::ArrayQueue;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -35,8 +36,9 @@ pub struct HwQueue {
     pub ring: ArcSwapOption<RingBinding>,
     /// What was submitted in kernel mode. The queue's own ordering hands over the content.
     pub submissions: ArrayQueue<KernelSubmission>,
+    /// Whether the engine may execute it.
+    pub membership: Membership,
     kicked: AtomicBool,
-    destroyed: AtomicBool,
     fault: OnceLock<Fault>,
     fault_reported: AtomicBool,
     run_list_index: AtomicU32,
@@ -59,8 +61,8 @@ impl HwQueue {
             progress_fence,
             ring: ArcSwapOption::empty(),
             submissions: ArrayQueue::new(SUBMISSIONS),
+            membership: Membership::new(),
             kicked: AtomicBool::new(false),
-            destroyed: AtomicBool::new(false),
             fault: OnceLock::new(),
             fault_reported: AtomicBool::new(false),
             run_list_index: AtomicU32::new(NOT_LISTED),
@@ -77,19 +79,6 @@ impl HwQueue {
     /// before that found it there happened before this. Pairs with [`Self::begin_kick`].
     pub fn end_kick(&self) {
         self.kicked.swap(false, Ordering::AcqRel);
-    }
-
-    /// Control plane: nobody executes the queue again, once the engine has seen this.
-    pub fn destroy(&self) {
-        // Pairs with the load in `is_destroyed`. A quiesce asked for after this passes only when
-        // the engine has seen it.
-        self.destroyed.store(true, Ordering::Release);
-    }
-
-    /// Engine: whether to drop the queue.
-    #[inline]
-    pub fn is_destroyed(&self) -> bool {
-        self.destroyed.load(Ordering::Acquire)
     }
 
     /// Engine: keeps what the queue did wrong for [`Self::report_fault`].

@@ -37,6 +37,8 @@ pub struct Scans {
     pub fences: bool,
     /// Any HW queue may hold a fault.
     pub faults: bool,
+    /// Some engine told of itself.
+    pub engine_states: bool,
 }
 
 /// The interrupt line and what is behind it.
@@ -46,6 +48,7 @@ pub struct Interrupts {
     quiesced: AtomicBool,
     scan_fences: AtomicBool,
     scan_faults: AtomicBool,
+    engine_states: AtomicBool,
     /// The event is signaled and nobody has taken since.
     line: AtomicBool,
     event: Event,
@@ -62,6 +65,7 @@ impl Interrupts {
             quiesced: AtomicBool::new(false),
             scan_fences: AtomicBool::new(false),
             scan_faults: AtomicBool::new(false),
+            engine_states: AtomicBool::new(false),
             line: AtomicBool::new(false),
             event: Event::pollable()?,
         })
@@ -109,6 +113,12 @@ impl Interrupts {
         self.assert_line();
     }
 
+    /// Engine: has told of itself, in its port.
+    pub fn raise_engine_states(&self) {
+        self.engine_states.store(true, Ordering::Release);
+        self.assert_line();
+    }
+
     /// Pairs with the exchange in `take`: either that follows, and then sees what was raised
     /// before this, or this signals again.
     fn assert_line(&self) {
@@ -127,6 +137,7 @@ impl Interrupts {
             quiesced: self.quiesced.swap(false, Ordering::AcqRel),
             fences: self.scan_fences.swap(false, Ordering::AcqRel),
             faults: self.scan_faults.swap(false, Ordering::AcqRel),
+            engine_states: self.engine_states.swap(false, Ordering::AcqRel),
         };
         for _ in 0..self.raised.capacity() {
             match self.raised.pop() {
@@ -191,7 +202,7 @@ mod tests {
         interrupts.raise_fault(HwQueueId(5));
         let (taken, scans) = take(&interrupts);
         assert_eq!(taken, [Raised::Fence { guest: GUEST, slot: 0 }]);
-        assert_eq!(scans, Scans { quiesced: false, fences: true, faults: true });
+        assert_eq!(scans, Scans { fences: true, faults: true, ..Scans::default() });
         // The fence that did not fit is not pending: it can be raised again.
         assert!(interrupts.raise_fence(GUEST, 1, fences.slot(1).unwrap()));
         assert_eq!(take(&interrupts).0, [Raised::Fence { guest: GUEST, slot: 1 }]);

@@ -33,7 +33,7 @@ use bellhop_host_kmd::hardware::{GuestId, NodeDescription};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
 use chip::{Chip, attention};
-use engine::Engine;
+use engine::{Engine, Times};
 use interrupt::Interrupts;
 use page_table::NodePool;
 use partition::Partition;
@@ -63,8 +63,14 @@ pub struct GpuConfig {
     pub copy_engines: u32,
     /// Physical doorbells, which all guests share.
     pub physical_doorbells: u32,
+    /// How many of the copy engines take kernel-mode submissions only: the last so many.
+    pub kernel_mode_copy_engines: u32,
     /// How long an engine without work looks at its doorbells before it sleeps.
     pub spin: Duration,
+    /// How long an engine sleeps without work before it asks for F1. `None` is for ever.
+    pub idle: Option<Duration>,
+    /// How long an engine executes one packet before that is a hang.
+    pub hang: Duration,
     /// Page-table pages of 4 KiB, which all guests share. One guest can have a quarter of them.
     pub page_table_pages: u32,
 }
@@ -73,8 +79,11 @@ impl Default for GpuConfig {
     fn default() -> Self {
         Self {
             copy_engines: 2,
+            kernel_mode_copy_engines: 0,
             physical_doorbells: 64,
             spin: Duration::from_micros(50),
+            idle: Some(Duration::from_secs(1)),
+            hang: Duration::from_secs(2),
             page_table_pages: 1 << 15,
         }
     }
@@ -101,11 +110,18 @@ impl Gpu {
         let copy_engines = COPY_ENGINES
             .get(..config.copy_engines as usize)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "too many copy engines"))?;
-        let node = |engine_type| move |name| NodeDescription { engine_type, name };
-        let nodes: Vec<_> = std::iter::once("3D")
-            .map(node(EngineType::THREE_D))
-            .chain(copy_engines.iter().copied().map(node(EngineType::COPY)))
-            .collect();
+        let user_mode = copy_engines.len().saturating_sub(config.kernel_mode_copy_engines as usize);
+        let copy_nodes = copy_engines.iter().zip(0..).map(|(name, index)| NodeDescription {
+            engine_type: EngineType::COPY,
+            name,
+            user_mode_submission: index < user_mode,
+        });
+        let compute_node = NodeDescription {
+            engine_type: EngineType::THREE_D,
+            name: "3D",
+            user_mode_submission: true,
+        };
+        let nodes: Vec<_> = std::iter::once(compute_node).chain(copy_nodes).collect();
         let pages =
             NodePool::new(config.page_table_pages, config.page_table_pages / PAGE_TABLE_SHARE)?;
         let chip = Chip::new(nodes.len(), Arc::new(pages), Interrupts::new(INTERRUPTS)?)?;
@@ -118,7 +134,8 @@ impl Gpu {
         };
         for (node, index) in gpu.nodes.iter().zip(0..) {
             let chip = Arc::clone(&gpu.chip);
-            let engine = Engine::new(chip, index, node.engine_type, config.spin);
+            let times = Times { spin: config.spin, idle: config.idle, hang: config.hang };
+            let engine = Engine::new(chip, index, node.engine_type, times);
             let name = format!("engine-{}", node.name.to_lowercase());
             gpu.threads.push(Builder::new().name(name).spawn(|| engine.run())?);
         }

@@ -57,7 +57,7 @@ impl Registry {
     /// Forgets a queue, and makes no doorbell watch it. Its engine still knows it for a while.
     pub fn remove_queue(&mut self, chip: &Chip, queue: HwQueueId) -> bool {
         let Some(queue) = self.queues.remove(&queue) else { return false };
-        queue.destroy();
+        queue.membership.destroy();
         let mut was_watched = false;
         for watched in &mut self.doorbells {
             was_watched |= watched.take_if(|watched| watched.id == queue.id).is_some();

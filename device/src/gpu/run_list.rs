@@ -104,7 +104,7 @@ impl RunList {
         if let Some(index) = queue.run_list_index() {
             return self.get(index).map(|_| index);
         }
-        if queue.is_destroyed() {
+        if queue.membership.is_destroyed() {
             return None;
         }
         let entry = Some(Box::new(Entry::new(queue)));
@@ -135,6 +135,12 @@ impl RunList {
     #[inline]
     pub fn is_runnable(&self) -> bool {
         !self.runnable.is_empty()
+    }
+
+    /// Whether some queue is in line or waits for a fence. One that is off the run list counts no
+    /// more once its turn would have come.
+    pub fn has_work(&self) -> bool {
+        self.is_runnable() || !self.blocked.is_empty()
     }
 
     /// Puts an idle queue in line.
@@ -177,10 +183,27 @@ impl RunList {
         }
     }
 
+    /// Takes queues that are off the run list out of line. They are idle then: whoever puts one back
+    /// has it looked at.
+    pub fn drop_suspended(&mut self) {
+        let entries = &mut self.entries;
+        let mut may_run = |index: &u32| {
+            let Some(Some(entry)) = entries.get_mut(*index as usize) else { return false };
+            let may_run = entry.queue.membership.may_run();
+            if !may_run {
+                entry.condition = Condition::Idle;
+            }
+            may_run
+        };
+        self.runnable.retain(&mut may_run);
+        self.blocked.retain(&mut may_run);
+    }
+
     /// Forgets destroyed queues, and brings the others up to date with what their owners changed.
     pub fn quiesce(&mut self) {
+        self.drop_suspended();
         for (entry, index) in self.entries.iter_mut().zip(0..) {
-            if entry.as_ref().is_some_and(|entry| entry.queue.is_destroyed()) {
+            if entry.as_ref().is_some_and(|entry| entry.queue.membership.is_destroyed()) {
                 *entry = None;
                 self.free.push(index);
             } else if let Some(entry) = entry {

@@ -1,8 +1,10 @@
 //! What `bellhopd` is configured with: a TOML file, every key optional.
 
 use crate::gpu::GpuConfig;
+use bellhop_host_kmd::dxgkrnl::PowerPolicy;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::BarLayout;
+use bellhop_protocol::features::Features;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -61,10 +63,21 @@ pub struct Config {
 pub struct AdapterConfig {
     /// Copy nodes (SDMA) beside the one 3D/compute node, 1 to 8. Each is a thread.
     pub copy_nodes: u32,
+    /// How many of the copy nodes take kernel-mode submissions only, 0 to 8: the last so many.
+    pub kernel_mode_copy_nodes: u32,
     /// Physical doorbells that all guests share, 1 to 65,536.
     pub physical_doorbells: u32,
     /// How long an engine looks for more work before it sleeps, in microseconds; 0 to 1,000,000.
     pub spin_us: u64,
+    /// How long an engine sleeps before its power is taken (F1) and its queues' doorbells are
+    /// disconnected, in milliseconds; 0 is never, at most 3,600,000.
+    pub engine_idle_ms: u64,
+    /// How long all engines have been in F1 when the device's power is taken (D3), in milliseconds; 0
+    /// is never, at most 86,400,000.
+    pub device_idle_ms: u64,
+    /// How long an engine executes one packet before that is a hang, and how long what is destroyed may
+    /// go on with what it was given, in milliseconds, 10 to 3,600,000.
+    pub timeout_ms: u64,
     /// Memory for page tables in MiB, 1 to 4,096. 1 MiB maps about 500 MiB.
     pub page_table_mib: u64,
 }
@@ -82,6 +95,8 @@ pub struct GuestConfig {
     /// Whether a guest gets a BAR where its VMM can map one. Without it everything that guest and
     /// device share is in the guest's own memory.
     pub bar: bool,
+    /// Whether a guest may change the adapter's power states. They concern every guest.
+    pub power_control: bool,
 }
 
 /// The log, which goes to the journal or to standard error.
@@ -95,13 +110,28 @@ pub struct LogConfig {
 
 impl Default for AdapterConfig {
     fn default() -> Self {
-        Self { copy_nodes: 2, physical_doorbells: 64, spin_us: 50, page_table_mib: 64 }
+        Self {
+            copy_nodes: 2,
+            kernel_mode_copy_nodes: 0,
+            physical_doorbells: 64,
+            spin_us: 50,
+            engine_idle_ms: 1000,
+            device_idle_ms: 10_000,
+            timeout_ms: 2000,
+            page_table_mib: 64,
+        }
     }
 }
 
 impl Default for GuestConfig {
     fn default() -> Self {
-        Self { doorbells: 1024, fences: 4096, local_memory_mib: 64, bar: true }
+        Self {
+            doorbells: 1024,
+            fences: 4096,
+            local_memory_mib: 64,
+            bar: true,
+            power_control: false,
+        }
     }
 }
 
@@ -143,9 +173,15 @@ impl Config {
         };
         let Self { adapter, guest, .. } = self;
         check("adapter.copy_nodes", adapter.copy_nodes.into(), 1..=8, "1 to 8")?;
+        let kernel_mode = adapter.kernel_mode_copy_nodes.into();
+        check("adapter.kernel_mode_copy_nodes", kernel_mode, 0..=8, "0 to 8")?;
         let doorbells = u64::from(adapter.physical_doorbells);
         check("adapter.physical_doorbells", doorbells, 1..=65_536, "1 to 65536")?;
         check("adapter.spin_us", adapter.spin_us, 0..=1_000_000, "0 to 1000000")?;
+        let (engine, device) = (adapter.engine_idle_ms, adapter.device_idle_ms);
+        check("adapter.engine_idle_ms", engine, 0..=3_600_000, "0 to 3600000")?;
+        check("adapter.device_idle_ms", device, 0..=86_400_000, "0 to 86400000")?;
+        check("adapter.timeout_ms", adapter.timeout_ms, 10..=3_600_000, "10 to 3600000")?;
         check("adapter.page_table_mib", adapter.page_table_mib, 1..=4096, "1 to 4096")?;
         check("guest.doorbells", guest.doorbells.into(), 1..=16_384, "1 to 16384")?;
         check("guest.fences", guest.fences.into(), 1..=65_536, "1 to 65536")?;
@@ -158,9 +194,35 @@ impl Config {
         GpuConfig {
             copy_engines: self.adapter.copy_nodes,
             physical_doorbells: self.adapter.physical_doorbells,
+            kernel_mode_copy_engines: self.adapter.kernel_mode_copy_nodes,
             spin: Duration::from_micros(self.adapter.spin_us),
+            idle: milliseconds_or_never(self.adapter.engine_idle_ms),
+            hang: self.timeout(),
             page_table_pages: (self.adapter.page_table_mib * MIB / PAGE_SIZE) as u32,
         }
+    }
+
+    /// When power states change by themselves.
+    #[must_use]
+    pub fn power(&self) -> PowerPolicy {
+        PowerPolicy {
+            engine_idle: milliseconds_or_never(self.adapter.engine_idle_ms),
+            device_idle: milliseconds_or_never(self.adapter.device_idle_ms),
+        }
+    }
+
+    /// How long an engine may take for one thing.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(self.adapter.timeout_ms)
+    }
+
+    /// The features that guests are offered.
+    #[must_use]
+    pub fn features(&self) -> Features {
+        let mut features = Features::all();
+        features.set(Features::POWER_CONTROL, self.guest.power_control);
+        features
     }
 
     /// The BAR that this configuration gives each guest.
@@ -172,6 +234,10 @@ impl Config {
             local_memory: self.guest.local_memory_mib * MIB,
         }
     }
+}
+
+fn milliseconds_or_never(milliseconds: u64) -> Option<Duration> {
+    (milliseconds != 0).then(|| Duration::from_millis(milliseconds))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod tasks;
 
 pub use bellhop_host_kmd::actor::KernelHandle;
 pub use bellhop_host_kmd::hardware::GuestId;
+pub use bellhop_host_kmd::port::Command;
 pub use daemon::run;
 pub use in_process::Service;
 pub use server::Served;

@@ -27,11 +27,19 @@ impl Tasks {
     pub(super) fn start(config: &Config) -> anyhow::Result<Self> {
         let gpu = Gpu::start(config.gpu()).context("cannot start the engines")?;
         let (kernel, mailbox) = actor::channel();
-        let control_plane =
-            tokio::spawn(actor::run(Kernel::new(gpu.clone(), Limits::default()), mailbox));
+        let state = Kernel::new(gpu.clone(), Limits::default())
+            .with_power_policy(config.power())
+            .with_timeout(config.timeout());
+        let control_plane = tokio::spawn(actor::run(state, mailbox));
         let raised = Readable::watch(gpu.interrupt_fd()).context("cannot watch for interrupts")?;
         let interrupts = tokio::spawn(forward_interrupts(raised, gpu.clone(), kernel.clone()));
-        let host = Host { gpu, kernel, bar: config.bar(), maps_bar: config.guest.bar };
+        let host = Host {
+            gpu,
+            kernel,
+            bar: config.bar(),
+            features: config.features(),
+            maps_bar: config.guest.bar,
+        };
         let (stop, _) = watch::channel(false);
         Ok(Self { host, control_plane, interrupts, stop, servers: JoinSet::new() })
     }

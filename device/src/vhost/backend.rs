@@ -38,6 +38,8 @@ pub struct Host {
     pub kernel: KernelHandle,
     /// What every guest's BAR looks like.
     pub bar: BarLayout,
+    /// What every guest is offered.
+    pub features: Features,
     /// Whether VMMs are asked to map it.
     pub maps_bar: bool,
 }
@@ -120,7 +122,7 @@ impl Shared {
             bar_size: self.host.bar.bar_size(),
             doorbell_count: self.host.bar.doorbell_count,
             fence_count: self.host.bar.fence_count,
-            features: Features::all().bits(),
+            features: self.host.features.bits(),
             reserved: [0; 3],
         }
     }
@@ -193,7 +195,7 @@ impl Shared {
     ) {
         info!(guest = guest.0, bar_mapped, "guest attached");
         let resources =
-            GuestResources { bar: self.host.bar, bar_mapped, features: Features::all() };
+            GuestResources { bar: self.host.bar, bar_mapped, features: self.host.features };
         self.host.kernel.attach(guest, resources, Box::new(KernelPort(Arc::clone(&port))));
         port.take_requests(guest, &self.host.kernel);
         state.session = Session::Running { guest, port };

@@ -156,7 +156,8 @@ fn calls_that_name_nothing_are_ignored() {
     let gpu = start();
     let (guest, space) = (GuestId(99), AddressSpaceId(99));
     let queue = HwQueueId(99);
-    let binding = RingBinding { slot: 0, ring_va: 0, ring_size: 4096, control_va: 0 };
+    let binding =
+        RingBinding { slot: 0, ring_va: 0, ring_size: 4096, control_va: 0, notify_each: false };
     assert!(gpu.create_address_space(guest).is_err());
     gpu.destroy_address_space(space);
     gpu.update_page_table(space, 0, &[Pte::INVALID]).unwrap();

@@ -217,7 +217,8 @@ impl Guest {
         let control_va = self.allocate(PAGE_SIZE);
         let slot = self.doorbells;
         self.doorbells += 1;
-        let binding = RingBinding { slot, ring_va, ring_size: PAGE_SIZE, control_va };
+        let binding =
+            RingBinding { slot, ring_va, ring_size: PAGE_SIZE, control_va, notify_each: false };
         self.gpu.bind_ring(id, binding);
         Queue { id, binding, progress, submitted: 0, written: 0 }
     }

@@ -600,9 +600,17 @@ impl ScriptedDevice {
                 state.mappings.remove(&sent.named());
                 state.destroy(sent.named())
             }
+            RequestCode::DESTROY_HW_QUEUE => {
+                let is_its = |doorbell: &&Doorbell| doorbell.hw_queue.0 == sent.named();
+                // Its doorbell goes with it.
+                if let Some(handle) = state.doorbells.iter().find(is_its).map(|found| found.handle)
+                {
+                    state.live.remove(&handle.0);
+                }
+                state.destroy(sent.named())
+            }
             RequestCode::DESTROY_DEVICE
             | RequestCode::DESTROY_CONTEXT
-            | RequestCode::DESTROY_HW_QUEUE
             | RequestCode::DESTROY_ALLOCATION
             | RequestCode::DESTROY_NATIVE_FENCE
             | RequestCode::DESTROY_DOORBELL => state.destroy(sent.named()),

@@ -159,7 +159,7 @@ fn memory_that_the_device_does_not_let_go_of_is_given_to_nobody_else() {
 }
 
 #[test]
-fn a_doorbell_goes_before_its_queue_and_the_ring_after_both() {
+fn a_doorbell_goes_with_its_queue_and_the_ring_after_both() {
     let device = ScriptedDevice::new();
     let adapter = open(&device);
     let context = adapter.create_device().unwrap().create_context(0).unwrap();
@@ -167,7 +167,6 @@ fn a_doorbell_goes_before_its_queue_and_the_ring_after_both() {
     device.take_sent();
     drop(queue);
     let codes = [
-        RequestCode::DESTROY_DOORBELL,
         RequestCode::DESTROY_HW_QUEUE,
         RequestCode::DESTROY_ALLOCATION,
         RequestCode::DESTROY_ALLOCATION,

@@ -12,6 +12,7 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{
     AllocationKind, CreateAllocation, CreateAllocationReply, DestroyAllocation, Extent, NOT_IN_BAR,
 };
+use bellhop_protocol::control::gpu_va::Protection;
 use std::collections::BTreeSet;
 
 /// An allocation.
@@ -25,11 +26,26 @@ pub(super) struct Allocation {
     pub(super) doorbells: u32,
     /// First bytes of the guest's mappings of it.
     pub(super) mappings: BTreeSet<u64>,
+    /// The host's mappings of it, for rings.
+    pub(super) host_mappings: Vec<HostMapping>,
+    /// Whether page tables lead to it: see `residency`.
+    pub(super) resident: bool,
     segment: Segment,
     /// The part of local memory that it takes.
     local_memory: Option<PageRange>,
     /// Where its bytes are, in order; checked, and as long together as it is.
     extents: Vec<Extent>,
+}
+
+/// A mapping of an allocation's start that the host made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HostMapping {
+    /// Of what.
+    pub(super) allocation: Handle,
+    /// Where.
+    pub(super) range: PageRange,
+    /// What it allows.
+    pub(super) protection: Protection,
 }
 
 impl Allocation {
@@ -135,6 +151,8 @@ impl Scope<'_> {
             size: request.size,
             doorbells: 0,
             mappings: BTreeSet::new(),
+            host_mappings: Vec::new(),
+            resident: true,
             segment,
             local_memory,
             extents,
@@ -225,6 +243,8 @@ mod tests {
                 size: lengths.iter().sum::<u64>() * PAGE_SIZE,
                 doorbells: 0,
                 mappings: BTreeSet::new(),
+                host_mappings: Vec::new(),
+                resident: true,
                 segment: Segment::System,
                 local_memory: None,
                 extents,

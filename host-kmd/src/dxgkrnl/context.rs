@@ -1,12 +1,87 @@
-//! Contexts: streams of work for one node.
+//! Contexts: streams of work for one node, and whether they are on the run list.
+//!
+//! Source: user-mode work submission, "Hardware context suspension".
 
 use super::device::Device;
 use super::error::RequestError;
+use super::hw_queue::HwQueue;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
+use super::termination::{Manner, Target};
+use crate::hardware::HwQueueId;
 use bellhop_protocol::control::Handle;
-use bellhop_protocol::control::context::{CreateContext, DestroyContext};
+use bellhop_protocol::control::context::{
+    CreateContext, DestroyContext, ResumeContext, SuspendContext,
+};
+use bitflags::bitflags;
 use std::collections::BTreeSet;
+
+bitflags! {
+    /// Who keeps a context off the run list.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) struct Suspension: u8 {
+        /// Its owner.
+        const OWNER = 1 << 0;
+        /// Whoever runs the host.
+        const HOST = 1 << 1;
+        /// The device has no power, or is about to lose it.
+        const POWER = 1 << 2;
+        /// It is in error, or its process ended abnormally. For good.
+        const ERROR = 1 << 3;
+    }
+}
+
+/// The life of a context.
+///
+/// ```text
+///             ┌──suspend (the first who wants it)──┐
+///             │                                    v
+///  create ──> Running                          Suspended ──error──> Lost
+///             ^                                    │                 ^
+///             └──resume (the last who wanted it)───┘                 │
+///             └───────────────────────error──────────────────────────┘
+/// ```
+/// It is running while nobody suspends it. One that is lost is suspended until it is destroyed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ContextState(Suspension);
+
+/// What a transition asks of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// `DxgkDdiSuspendContext`
+    Suspend,
+    /// `DxgkDdiResumeContext`
+    Resume,
+}
+
+impl ContextState {
+    /// How a context begins.
+    pub(super) const CREATED: Self = Self(Suspension::empty());
+
+    /// Somebody suspends it.
+    pub(super) fn suspend(&mut self, by: Suspension) -> Option<Change> {
+        let was_running = self.is_running();
+        self.0 |= by;
+        was_running.then_some(Change::Suspend)
+    }
+
+    /// Somebody who suspended it does so no more.
+    pub(super) fn resume(&mut self, by: Suspension) -> Option<Change> {
+        let was_running = self.is_running();
+        self.0 -= by - Suspension::ERROR;
+        (self.is_running() && !was_running).then_some(Change::Resume)
+    }
+
+    /// Whether its queues are on the run list.
+    pub(super) fn is_running(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether its queues would be on the run list if the device had power.
+    pub(super) fn would_run(self) -> bool {
+        (self.0 - Suspension::POWER).is_empty()
+    }
+}
 
 /// A context.
 #[derive(Debug)]
@@ -17,6 +92,8 @@ pub(super) struct Context {
     pub(super) node: u32,
     /// Its HW queues.
     pub(super) hw_queues: BTreeSet<Handle>,
+    /// Whether it is on the run list.
+    pub(super) state: ContextState,
 }
 
 impl Scope<'_> {
@@ -25,16 +102,65 @@ impl Scope<'_> {
         zero("reserved", request.reserved)?;
         self.get::<Device>(request.device)?;
         self.node(request.node)?;
-        let (device, node) = (request.device, request.node);
-        let context = self.insert(Context { device, node, hw_queues: BTreeSet::new() })?;
+        let (device, node, state) = (request.device, request.node, ContextState::CREATED);
+        let context = self.insert(Context { device, node, hw_queues: BTreeSet::new(), state })?;
         self.get_mut::<Device>(device)?.contexts.insert(context);
         Ok(Answer::Done(context))
     }
 
     /// `D3DKMTDestroyContext`.
     pub(super) fn destroy_context(&mut self, request: DestroyContext) -> Handled<()> {
-        self.remove_context(request.context)?;
+        self.get::<Context>(request.context)?;
+        Ok(Answer::Terminate(Target::Context(request.context), Manner::Normal))
+    }
+
+    /// Its owner suspends a context.
+    pub(super) fn suspend_own_context(&mut self, request: SuspendContext) -> Handled<()> {
+        self.suspend_context(request.context, Suspension::OWNER)?;
         Ok(Answer::AfterQuiesce)
+    }
+
+    /// Its owner resumes a context.
+    pub(super) fn resume_own_context(&mut self, request: ResumeContext) -> Handled<()> {
+        self.resume_context(request.context, Suspension::OWNER)?;
+        Ok(Answer::Done(()))
+    }
+
+    /// Suspends a context. Its engine has left it once a later ticket has passed.
+    pub(super) fn suspend_context(
+        &mut self,
+        handle: Handle,
+        by: Suspension,
+    ) -> Result<(), RequestError> {
+        if self.get_mut::<Context>(handle)?.state.suspend(by) == Some(Change::Suspend) {
+            let queues = self.queue_ids(handle)?;
+            self.miniport.suspend_context(&queues);
+        }
+        Ok(())
+    }
+
+    /// Resumes a context that is suspended by nobody else. Its engine gets its power back.
+    pub(super) fn resume_context(
+        &mut self,
+        handle: Handle,
+        by: Suspension,
+    ) -> Result<(), RequestError> {
+        let context = self.get_mut::<Context>(handle)?;
+        let node = context.node;
+        if context.state.resume(by) == Some(Change::Resume) {
+            let queues = self.queue_ids(handle)?;
+            if !queues.is_empty() {
+                self.power.wake_engine(node, self.miniport);
+            }
+            self.miniport.resume_context(&queues);
+        }
+        Ok(())
+    }
+
+    /// A context's queues as the GPU knows them.
+    fn queue_ids(&self, context: Handle) -> Result<Vec<HwQueueId>, RequestError> {
+        let queues = self.get::<Context>(context)?.hw_queues.iter();
+        queues.map(|queue| Ok(self.get::<HwQueue>(*queue)?.id)).collect()
     }
 
     /// Destroys a context and its HW queues.
@@ -48,5 +174,50 @@ impl Scope<'_> {
             device.contexts.remove(&handle);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn who() -> impl Strategy<Value = Suspension> {
+        proptest::sample::select(Suspension::all().iter().collect::<Vec<_>>())
+    }
+
+    proptest! {
+        /// The reference's rules: the driver is asked to suspend a running context and to resume a
+        /// suspended one, never twice in a row, and a lost one is never resumed.
+        #[test]
+        fn the_driver_is_asked_in_turn_and_a_lost_context_stays_off_the_list(
+            steps in proptest::collection::vec((any::<bool>(), who()), 0..40),
+        ) {
+            let mut state = ContextState::CREATED;
+            let mut listed = true;
+            let mut holders = Suspension::empty();
+            for (suspend, by) in steps {
+                let change = if suspend { state.suspend(by) } else { state.resume(by) };
+                if suspend {
+                    holders |= by;
+                } else if by != Suspension::ERROR {
+                    holders -= by;
+                }
+                match change {
+                    Some(Change::Suspend) => {
+                        prop_assert!(listed);
+                        listed = false;
+                    }
+                    Some(Change::Resume) => {
+                        prop_assert!(!listed);
+                        listed = true;
+                    }
+                    None => {}
+                }
+                prop_assert_eq!(listed, holders.is_empty());
+                prop_assert_eq!(state.is_running(), listed);
+                prop_assert_eq!(state.would_run(), (holders - Suspension::POWER).is_empty());
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::error::RequestError;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
+use super::termination::{Manner, Target};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 use std::collections::BTreeSet;
@@ -29,8 +30,8 @@ impl Scope<'_> {
 
     /// `D3DKMTDestroyDevice`.
     pub(super) fn destroy_device(&mut self, request: DestroyDevice) -> Handled<()> {
-        self.remove_device(request.device)?;
-        Ok(Answer::AfterQuiesce)
+        self.get::<Device>(request.device)?;
+        Ok(Answer::Terminate(Target::Device(request.device), Manner::Normal))
     }
 
     /// Destroys a device and everything on it: queues and doorbells first, so that nothing uses

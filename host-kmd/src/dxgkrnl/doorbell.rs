@@ -3,7 +3,8 @@
 //! Source: user-mode work submission, "User-mode work submission APIs", "Residency model of
 //! doorbell memory and ring buffer allocations" and "Victimizing doorbell pseudocode in KMD".
 
-use super::allocation::Allocation;
+use super::allocation::{Allocation, HostMapping};
+use super::context::Context;
 use super::error::RequestError;
 use super::hw_queue::HwQueue;
 use super::pool::PageRange;
@@ -107,6 +108,8 @@ impl DoorbellState {
 pub(super) struct Doorbell {
     /// The queue as the GPU knows it.
     queue: HwQueueId,
+    /// Where the host has mapped ring buffer and ring buffer control.
+    pub(super) ring: [HostMapping; 2],
     /// What it holds until engines have forgotten it.
     holds: Vec<Resource>,
 }
@@ -135,11 +138,18 @@ impl Scope<'_> {
         }
         self.check_new_control(request.ring_control, device)?;
 
-        let doorbell = self.insert(Doorbell { queue: id, holds: Vec::new() })?;
+        let unmapped = HostMapping {
+            allocation: request.ring_buffer,
+            range: PageRange { start: 0, length: 0 },
+            protection: Protection::empty(),
+        };
+        let doorbell =
+            self.insert(Doorbell { queue: id, ring: [unmapped; 2], holds: Vec::new() })?;
         let mut holds = Vec::with_capacity(4);
         match self.bind_doorbell(&request, id, ring_size, &mut holds) {
-            Ok(slot) => {
-                self.get_mut::<Doorbell>(doorbell)?.holds = holds;
+            Ok((slot, ring)) => {
+                let state = self.get_mut::<Doorbell>(doorbell)?;
+                (state.ring, state.holds) = (ring, holds);
                 self.get_mut::<HwQueue>(request.hw_queue)?.doorbell = Some(doorbell);
                 self.callbacks.create(self.guest_id, id);
                 let bar = &self.guest.resources.bar;
@@ -168,11 +178,14 @@ impl Scope<'_> {
         Ok(queue)
     }
 
-    /// An allocation for the ring of a queue of `device`.
+    /// A resident allocation for the ring of a queue of `device`.
     fn ring_allocation(&self, handle: Handle, device: Handle) -> Result<&Allocation, RequestError> {
         let allocation = self.get::<Allocation>(handle)?;
         if allocation.device != device {
             return Err(RequestError::parameter("the ring's device", allocation.device.0));
+        }
+        if !allocation.resident {
+            return Err(RequestError::NotResident(handle));
         }
         Ok(allocation)
     }
@@ -193,14 +206,14 @@ impl Scope<'_> {
     }
 
     /// Takes what a doorbell needs, noting each thing in `holds`, and gives the queue its ring.
-    /// Returns the doorbell's slot.
+    /// Returns the doorbell's slot and where the ring is mapped.
     fn bind_doorbell(
         &mut self,
         request: &CreateDoorbell,
         queue: HwQueueId,
         ring_size: u64,
         holds: &mut Vec<Resource>,
-    ) -> Result<u32, RequestError> {
+    ) -> Result<(u32, [HostMapping; 2]), RequestError> {
         let slot = self.guest.doorbell_slots.take().ok_or(RequestError::QuotaExceeded {
             what: "doorbells",
             limit: self.guest.resources.bar.doorbell_count.into(),
@@ -220,11 +233,18 @@ impl Scope<'_> {
             hw_queue: request.hw_queue,
             allocations,
         });
-        self.miniport.create_doorbell(
-            queue,
-            RingBinding { slot, ring_va: ring.start, ring_size, control_va: control.start },
-        );
-        Ok(slot)
+        let binding = RingBinding {
+            slot,
+            ring_va: ring.range.start,
+            ring_size,
+            control_va: control.range.start,
+            notify_each: false,
+        };
+        if let Err(error) = self.miniport.create_doorbell(queue, binding, request.private_data) {
+            self.forget_host_mappings([ring, control]);
+            return Err(error.into());
+        }
+        Ok((slot, [ring, control]))
     }
 
     /// Maps the start of an allocation where the guest cannot unmap it.
@@ -234,7 +254,7 @@ impl Scope<'_> {
         length: u64,
         protection: Protection,
         holds: &mut Vec<Resource>,
-    ) -> Result<PageRange, RequestError> {
+    ) -> Result<HostMapping, RequestError> {
         let range = self
             .process()?
             .gpu_va
@@ -242,7 +262,18 @@ impl Scope<'_> {
             .ok_or(RequestError::ConflictingAddresses(length))?;
         holds.push(Resource::GpuVa { process: self.process_id, range });
         self.write_mapping(allocation, range, 0, protection)?;
-        Ok(range)
+        let mapping = HostMapping { allocation, range, protection };
+        self.get_mut::<Allocation>(allocation)?.host_mappings.push(mapping);
+        Ok(mapping)
+    }
+
+    fn forget_host_mappings(&mut self, mappings: [HostMapping; 2]) {
+        for mapping in mappings {
+            // It goes before its doorbell when its device goes.
+            if let Ok(allocation) = self.get_mut::<Allocation>(mapping.allocation) {
+                allocation.host_mappings.retain(|other| *other != mapping);
+            }
+        }
     }
 
     /// `D3DKMTConnectDoorbell`.
@@ -250,7 +281,9 @@ impl Scope<'_> {
         &mut self,
         request: ConnectDoorbell,
     ) -> Handled<ConnectDoorbellReply> {
-        let queue = self.user_mode_queue(request.hw_queue)?.id;
+        let queue = self.user_mode_queue(request.hw_queue)?;
+        let (queue, context) = (queue.id, queue.context);
+        let node = self.get::<Context>(context)?.node;
         let status = match self.callbacks.state(queue) {
             None => return Err(RequestError::parameter("hw_queue", request.hw_queue.0)),
             Some(DoorbellState::Aborted) => {
@@ -261,7 +294,7 @@ impl Scope<'_> {
                 self.miniport.notify_work_submission(queue);
                 status
             }
-            Some(DoorbellState::Disconnected) => self.connect(queue)?,
+            Some(DoorbellState::Disconnected) => self.connect(queue, node)?,
         };
         Ok(Answer::Done(ConnectDoorbellReply { status: status.into(), reserved: 0 }))
     }
@@ -269,7 +302,8 @@ impl Scope<'_> {
     /// Connects a disconnected doorbell. The order is protocol::handoff::doorbell's, `connect`
     /// there: watch, status, and then one look at the ring, because a guest may have rung the page
     /// while nobody watched it and have read the new status, or an older connected one, after.
-    fn connect(&mut self, queue: HwQueueId) -> Result<ConnectedStatus, RequestError> {
+    fn connect(&mut self, queue: HwQueueId, node: u32) -> Result<ConnectedStatus, RequestError> {
+        self.power.wake_engine(node, self.miniport);
         let status = self.miniport.connect_doorbell(queue, self.callbacks)?;
         self.callbacks.publish_connected(queue, status);
         self.miniport.notify_work_submission(queue);
@@ -292,6 +326,7 @@ impl Scope<'_> {
     /// Destroys a doorbell. The queue and the allocations of the ring stay.
     pub(super) fn remove_doorbell(&mut self, handle: Handle) -> Result<(), RequestError> {
         let mut doorbell = self.remove::<Doorbell>(handle)?;
+        self.forget_host_mappings(doorbell.ring);
         // Connecting it again is not what a guest thread that still rings it should do.
         self.disconnect(doorbell.queue, DisconnectReason::Abort);
         self.miniport.destroy_doorbell(doorbell.queue);

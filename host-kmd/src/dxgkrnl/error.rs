@@ -1,6 +1,7 @@
 //! Why a request is refused.
 
 use super::handles::ObjectKind;
+use super::termination::Target;
 use crate::hardware::HardwareFull;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::{Handle, RequestCode};
@@ -86,6 +87,18 @@ pub(super) enum RequestError {
     /// Processes may use this area, or it was donated before.
     #[error("the area {0} is in use")]
     AreaBusy(AreaKind),
+    /// A ring must be resident.
+    #[error("allocation {0} is not resident")]
+    NotResident(Handle),
+    /// Somebody needed the device before it was in D3.
+    #[error("the device was needed before it was in D3")]
+    PoweredUpAgain,
+    /// It is being destroyed already.
+    #[error("{0:?} is being destroyed")]
+    Terminating(Target),
+    /// The driver does not take a doorbell's private data.
+    #[error(transparent)]
+    PrivateData(#[from] crate::ddi::BadPrivateData),
     /// A doorbell needs this allocation.
     #[error("allocation {0} is in use by a doorbell")]
     AllocationBusy(Handle),
@@ -106,15 +119,18 @@ impl RequestError {
             Self::BufferSize(_) => Status::INVALID_BUFFER_SIZE,
             Self::UnknownRequest(_) | Self::NotOpen(_) => Status::INVALID_DEVICE_REQUEST,
             Self::Version { .. } | Self::Features { .. } => Status::REVISION_MISMATCH,
-            Self::InvalidParameter { .. } => Status::INVALID_PARAMETER,
-            Self::NoSuchProcess(_) | Self::InvalidHandle(_) => Status::INVALID_HANDLE,
+            Self::InvalidParameter { .. } | Self::PrivateData(_) => Status::INVALID_PARAMETER,
+            Self::NoSuchProcess(_) | Self::InvalidHandle(_) | Self::Terminating(_) => {
+                Status::INVALID_HANDLE
+            }
             Self::TypeMismatch { .. } => Status::OBJECT_TYPE_MISMATCH,
             Self::NotSupported(_) => Status::NOT_SUPPORTED,
             Self::QuotaExceeded { .. } => Status::QUOTA_EXCEEDED,
             Self::HardwareFull(_) | Self::NoPhysicalDoorbell(_) => Status::INSUFFICIENT_RESOURCES,
             Self::NoVideoMemory(_) => Status::GRAPHICS_NO_VIDEO_MEMORY,
             Self::ConflictingAddresses(_) => Status::CONFLICTING_ADDRESSES,
-            Self::Busy(_) | Self::AreaBusy(_) => Status::DEVICE_BUSY,
+            Self::Busy(_) | Self::AreaBusy(_) | Self::PoweredUpAgain => Status::DEVICE_BUSY,
+            Self::NotResident(_) => Status::GRAPHICS_ALLOCATION_INVALID,
             Self::AllocationBusy(_) => Status::GRAPHICS_ALLOCATION_BUSY,
             Self::DeviceRemoved(_) => Status::DEVICE_REMOVED,
         }
@@ -135,12 +151,21 @@ impl RequestError {
             | Self::TypeMismatch { handle, .. }
             | Self::Busy(handle)
             | Self::AllocationBusy(handle)
+            | Self::NotResident(handle)
             | Self::DeviceRemoved(handle) => handle.0,
             Self::AreaBusy(kind) => kind.0.into(),
             Self::QuotaExceeded { limit, .. } => limit,
             Self::NoVideoMemory(size) => size,
             Self::ConflictingAddresses(address) => address,
-            Self::NotSupported(_) | Self::HardwareFull(_) | Self::NoPhysicalDoorbell(_) => 0,
+            Self::Terminating(
+                Target::HwQueue(handle) | Target::Context(handle) | Target::Device(handle),
+            ) => handle.0,
+            Self::PrivateData(crate::ddi::BadPrivateData(value)) => value.into(),
+            Self::NotSupported(_)
+            | Self::HardwareFull(_)
+            | Self::NoPhysicalDoorbell(_)
+            | Self::Terminating(_)
+            | Self::PoweredUpAgain => 0,
         }
     }
 }

@@ -29,6 +29,8 @@ const CHUNK_BYTES: u64 = CHUNK as u64 * PAGE_SIZE;
 struct Mapping {
     length: u64,
     allocation: Handle,
+    offset: u64,
+    protection: Protection,
 }
 
 /// The GPU virtual addresses of a process.
@@ -64,6 +66,17 @@ impl GpuVa {
         } else {
             self.host.give_back(range);
         }
+    }
+
+    /// The range of the guest's mapping at `start`.
+    pub(super) fn mapped_range(&self, start: u64) -> Option<PageRange> {
+        self.mapping(start).map(|(range, ..)| range)
+    }
+
+    /// The guest's mapping at `start`: its range, its offset in its allocation, and what it allows.
+    pub(super) fn mapping(&self, start: u64) -> Option<(PageRange, u64, Protection)> {
+        let Mapping { length, offset, protection, .. } = *self.mappings.get(&start)?;
+        Some((PageRange { start, length }, offset, protection))
     }
 
     /// Forgets the mapping at `start`; its addresses stay taken.
@@ -142,8 +155,9 @@ impl Scope<'_> {
             self.given_up.push(Resource::GpuVa { process: self.process_id, range });
             return Err(error);
         }
-        let (length, allocation) = (range.length, request.allocation);
-        self.process()?.gpu_va.mappings.insert(range.start, Mapping { length, allocation });
+        let MapGpuVirtualAddress { allocation, offset, .. } = request;
+        let mapping = Mapping { length: range.length, allocation, offset, protection };
+        self.process()?.gpu_va.mappings.insert(range.start, mapping);
         self.get_mut::<Allocation>(request.allocation)?.mappings.insert(range.start);
         Ok(Answer::Done(MapGpuVirtualAddressReply { gpu_va: range.start }))
     }
@@ -164,7 +178,7 @@ impl Scope<'_> {
         })
     }
 
-    /// Writes the entries that map `range` to an allocation from `offset` on.
+    /// Writes the entries that map `range` to an allocation from `offset` on, if it is resident.
     pub(super) fn write_mapping(
         &mut self,
         allocation: Handle,
@@ -174,6 +188,9 @@ impl Scope<'_> {
     ) -> Result<(), RequestError> {
         let space = self.process()?.space;
         let allocation = self.guest.handles.get::<Allocation>(self.process_id, allocation)?;
+        if !allocation.resident {
+            return Ok(());
+        }
         let writable = protection.contains(Protection::WRITE);
         let entries = allocation.pages(offset, range.length).map(|page| Pte::new(page, writable));
         Ok(write(self.miniport, space, range.start, entries)?)

@@ -192,12 +192,18 @@ impl Handles {
 
 #[cfg(test)]
 mod tests {
+    use super::super::context::ContextState;
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
     fn context() -> Context {
-        Context { device: Handle(0), node: 0, hw_queues: BTreeSet::new() }
+        Context {
+            device: Handle(0),
+            node: 0,
+            hw_queues: BTreeSet::new(),
+            state: ContextState::CREATED,
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::error::RequestError;
 use super::native_fence::FenceOwner;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
+use super::termination::{Manner, Target};
 use crate::hardware::{GuestId, HwQueueDescription, HwQueueId, KernelSubmission};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::NODE_USER_MODE_SUBMISSION_SUPPORTED;
@@ -29,14 +30,19 @@ pub(super) struct HwQueue {
     pub(super) doorbell: Option<Handle>,
     /// Its progress fence.
     pub(super) progress_fence: Handle,
+    /// The last value that a kernel-mode submission gives its progress fence.
+    pub(super) last_submitted: u64,
     /// It made an error and takes nothing more.
     pub(super) in_error: bool,
+    /// It is about to be destroyed and takes nothing more.
+    pub(super) terminating: bool,
 }
 
 impl HwQueue {
-    /// Refuses a queue that is in error.
+    /// Refuses a queue that is in error or about to be destroyed.
     pub(super) fn check_alive(&self, handle: Handle) -> Result<(), RequestError> {
-        if self.in_error { Err(RequestError::DeviceRemoved(handle)) } else { Ok(()) }
+        let is_lost = self.in_error || self.terminating;
+        if is_lost { Err(RequestError::DeviceRemoved(handle)) } else { Ok(()) }
     }
 }
 
@@ -49,6 +55,8 @@ pub(super) struct QueueOwner {
     pub(super) process: u32,
     /// The queue's handle.
     pub(super) handle: Handle,
+    /// The node that executes it.
+    pub(super) node: u32,
 }
 
 impl Scope<'_> {
@@ -61,7 +69,7 @@ impl Scope<'_> {
         let flags = HwQueueFlags::from_bits(request.flags)
             .ok_or(RequestError::parameter("flags", request.flags.into()))?;
         let context = self.get::<Context>(request.context)?;
-        let (device, node) = (context.device, context.node);
+        let (device, node, state) = (context.device, context.node, context.state);
         let user_mode_submission = flags.contains(HwQueueFlags::USER_MODE_SUBMISSION);
         if user_mode_submission && self.node(node)?.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED == 0
         {
@@ -86,7 +94,9 @@ impl Scope<'_> {
             user_mode_submission,
             doorbell: None,
             progress_fence,
+            last_submitted: 0,
             in_error: false,
+            terminating: false,
         });
         let hw_queue = match queue {
             Ok(handle) => handle,
@@ -96,8 +106,11 @@ impl Scope<'_> {
                 return Err(error);
             }
         };
-        let owner = QueueOwner { guest: self.guest_id, process: self.process_id, handle: hw_queue };
-        self.queues.insert(id, owner);
+        let (guest, process) = (self.guest_id, self.process_id);
+        self.queues.insert(id, QueueOwner { guest, process, handle: hw_queue, node });
+        if !state.is_running() {
+            self.miniport.suspend_context(&[id]);
+        }
         self.get_mut::<Context>(request.context)?.hw_queues.insert(hw_queue);
         Ok(Answer::Done(CreateHwQueueReply {
             hw_queue,
@@ -110,8 +123,8 @@ impl Scope<'_> {
 
     /// `D3DKMTDestroyHwQueue`.
     pub(super) fn destroy_hw_queue(&mut self, request: DestroyHwQueue) -> Handled<()> {
-        self.remove_hw_queue(request.hw_queue)?;
-        Ok(Answer::AfterQuiesce)
+        self.get::<HwQueue>(request.hw_queue)?;
+        Ok(Answer::Terminate(Target::HwQueue(request.hw_queue), Manner::Normal))
     }
 
     /// Destroys a queue, its doorbell and its progress fence.
@@ -149,7 +162,9 @@ impl Scope<'_> {
         if request.size == 0 || !request.size.is_multiple_of(UNIT as u32) {
             return Err(RequestError::parameter("size", request.size.into()));
         }
-        let id = queue.id;
+        let (id, context) = (queue.id, queue.context);
+        let node = self.get::<Context>(context)?.node;
+        self.power.wake_engine(node, self.miniport);
         self.miniport.submit_command_to_hw_queue(
             id,
             KernelSubmission {
@@ -158,6 +173,8 @@ impl Scope<'_> {
                 progress_fence_value: request.progress_fence_value,
             },
         )?;
+        let queue = self.get_mut::<HwQueue>(request.hw_queue)?;
+        queue.last_submitted = queue.last_submitted.max(request.progress_fence_value);
         Ok(Answer::Done(()))
     }
 }

@@ -1,11 +1,14 @@
 //! Interrupts: the driver's interrupt routine, and the DPC that handles what it reported.
 
+use super::context::{Context, Suspension};
 use super::doorbell::DisconnectReason;
 use super::guest::SlotOwner;
 use super::hw_queue::HwQueue;
 use super::kernel::Kernel;
-use crate::hardware::{Fault, GuestId, HwQueueId, Interrupt};
+use super::scope::Scope;
+use crate::hardware::{EngineState, Fault, GuestId, HwQueueId, Interrupt};
 use crate::port::Effect;
+use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::{Event, EventKind};
 use zerocopy::FromZeros;
 
@@ -22,6 +25,11 @@ impl Kernel {
                 Interrupt::HwQueueFault { queue, fault } => {
                     self.hw_queue_fault(queue, fault, effects);
                 }
+                Interrupt::GpuEngineStateChange { node, new_state } => match new_state {
+                    EngineState::Active => self.engine_is_active(node),
+                    EngineState::TransitionToF1 => self.power_down_engine(node, effects),
+                    EngineState::Hung { queue, fault } => self.engine_hung(queue, fault, effects),
+                },
                 // What this releases is released after every input.
                 Interrupt::Quiesced => {}
             }
@@ -58,19 +66,51 @@ impl Kernel {
     fn hw_queue_fault(&mut self, id: HwQueueId, fault: Fault, effects: &mut Vec<Effect>) {
         // A queue that was destroyed meanwhile is nobody's.
         let Some(owner) = self.queues.get(&id).copied() else { return };
-        let Some(mut scope) = self.scope(owner.guest, owner.process, effects) else { return };
-        let Ok(queue) = scope.get_mut::<HwQueue>(owner.handle) else { return };
+        if let Some(mut scope) = self.scope(owner.guest, owner.process, effects) {
+            scope.lose_queue(owner.handle, fault);
+        }
+    }
+
+    /// An engine hung: the context whose packet it was is lost, with all its queues. Others go on.
+    /// Source: user-mode work submission, "Engine F-state transitions" (Active -> Hung).
+    fn engine_hung(&mut self, id: HwQueueId, fault: Fault, effects: &mut Vec<Effect>) {
+        let Some(owner) = self.queues.get(&id).copied() else { return };
+        if let Some(mut scope) = self.scope(owner.guest, owner.process, effects)
+            && let Ok(queue) = scope.get::<HwQueue>(owner.handle)
+        {
+            let context = queue.context;
+            scope.lose_context(context, fault);
+        }
+    }
+}
+
+impl Scope<'_> {
+    /// Nothing more of a context is executed, and all its queues are in error.
+    pub(super) fn lose_context(&mut self, handle: Handle, fault: Fault) {
+        if let Err(error) = self.suspend_context(handle, Suspension::ERROR) {
+            tracing::error!(context = %handle, %error, "a context is missing");
+        }
+        let Ok(context) = self.get::<Context>(handle) else { return };
+        for queue in context.hw_queues.clone() {
+            self.lose_queue(queue, fault);
+        }
+    }
+
+    /// A queue is in error: its doorbell is aborted and the guest is told, once.
+    fn lose_queue(&mut self, handle: Handle, fault: Fault) {
+        let (guest, process) = (self.guest_id, self.process_id);
+        let Ok(queue) = self.get_mut::<HwQueue>(handle) else { return };
         if std::mem::replace(&mut queue.in_error, true) {
             return;
         }
-        let context = queue.context;
+        let (id, context) = (queue.id, queue.context);
         // Debug only: a guest can do this as often as it likes.
-        tracing::debug!(guest = owner.guest.0, hw_queue = %owner.handle, ?fault, "HW queue fault");
-        scope.disconnect(id, DisconnectReason::Abort);
-        scope.event(Event {
+        tracing::debug!(guest = guest.0, hw_queue = %handle, ?fault, "HW queue in error");
+        self.disconnect(id, DisconnectReason::Abort);
+        self.event(Event {
             kind: EventKind::HW_QUEUE_ERROR,
-            process: owner.process,
-            object: owner.handle.0,
+            process,
+            object: handle.0,
             value: fault.address,
             cookie: fault.read_pointer,
             reason: fault.reason,

@@ -5,10 +5,14 @@ use super::error::RequestError;
 use super::guest::Guest;
 use super::hw_queue::QueueOwner;
 use super::limits::Limits;
+use super::power::{Power, PowerPolicy};
 use super::process::ProcessIds;
-use super::request::{Answer, Handled, fixed, is_adapter_request, parse, reply, with_list, zero};
+use super::request::{
+    Answer, Handled, fixed, is_adapter_request, needs_power, parse, reply, with_list, zero,
+};
 use super::retire::{Completion, Resource, Retirements};
 use super::scope::Scope;
+use super::termination::{Manner, Target, Termination};
 use crate::ddi::Miniport;
 use crate::hardware::{GuestId, Hardware, HwQueueId};
 use crate::miniport::BellhopMiniport;
@@ -17,9 +21,13 @@ use bellhop_protocol::control::adapter::DonateArea;
 use bellhop_protocol::control::allocation::CreateAllocation;
 use bellhop_protocol::control::{Request, RequestCode};
 use bellhop_protocol::status::Status;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use zerocopy::IntoBytes;
+
+/// `TdrDelay`: how long an engine may take for one thing.
+const TDR_DELAY: Duration = Duration::from_secs(2);
 
 /// All state of the control plane. It does no I/O and waits for nothing.
 pub struct Kernel {
@@ -27,9 +35,15 @@ pub struct Kernel {
     pub(super) miniport: Box<dyn Miniport>,
     pub(super) callbacks: Callbacks,
     pub(super) guests: BTreeMap<GuestId, Guest>,
-    pub(super) queues: HashMap<HwQueueId, QueueOwner>,
+    pub(super) queues: BTreeMap<HwQueueId, QueueOwner>,
     pub(super) process_ids: ProcessIds,
     pub(super) retirements: Retirements,
+    pub(super) terminations: Vec<Termination>,
+    pub(super) power: Power,
+    /// The time, since whenever.
+    pub(super) now: Duration,
+    /// How long what is destroyed may go on with what it was given.
+    pub(super) timeout: Duration,
     limits: Limits,
 }
 
@@ -51,13 +65,42 @@ impl Kernel {
         Self {
             callbacks: Callbacks::new(Arc::clone(&hardware)),
             hardware,
+            power: Power::new(miniport.node_count()),
             miniport,
             guests: BTreeMap::new(),
-            queues: HashMap::new(),
+            queues: BTreeMap::new(),
             process_ids: ProcessIds::default(),
             retirements: Retirements::default(),
+            terminations: Vec::new(),
+            now: Duration::ZERO,
+            timeout: TDR_DELAY,
             limits,
         }
+    }
+
+    /// When power states change by themselves, instead of never.
+    #[must_use]
+    pub fn with_power_policy(mut self, policy: PowerPolicy) -> Self {
+        self.power.policy = policy;
+        self
+    }
+
+    /// How long what is destroyed may go on with what it was given, instead of two seconds.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets the time. It never goes back, and begins wherever the caller likes.
+    pub fn set_time(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+
+    /// When [`Input::Timeout`] is due if nothing else comes, on the clock of [`Self::set_time`].
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        [self.termination_deadline(), self.power.deadline()].into_iter().flatten().min()
     }
 
     /// Handles one input and appends what is to be done. Every request gets exactly one reply,
@@ -70,7 +113,11 @@ impl Kernel {
                 self.request(guest, token, &request, effects);
             }
             Input::Interrupt => self.interrupt(effects),
+            Input::Command { token, command } => self.command(token, command, effects),
+            Input::Timeout => self.power_down_when_idle(effects),
         }
+        self.continue_power_down(effects);
+        self.continue_terminations(effects);
         self.release_retired(effects);
     }
 
@@ -92,16 +139,8 @@ impl Kernel {
         if std::mem::replace(&mut guest.detaching, true) {
             return;
         }
-        let processes: Vec<u32> = guest.processes.keys().copied().collect();
-        let mut given_up = Vec::new();
-        for process in processes {
-            let Some(mut scope) = self.scope(id, process, effects) else { continue };
-            if let Err(error) = scope.remove_process() {
-                tracing::error!(guest = id.0, process, %error, "a process could not be destroyed");
-            }
-            given_up.append(&mut scope.given_up);
-        }
-        self.retire(id, given_up, Completion::Detached);
+        self.forget_terminations(id);
+        self.terminate((id, 0), Target::Guest, Manner::Abnormal, Completion::Detached, effects);
     }
 
     fn request(
@@ -118,12 +157,34 @@ impl Kernel {
                 return;
             }
         }
-        let (answer, given_up) = self.answer(id, bytes, effects);
+        let (process, answer, given_up) = self.answer(id, bytes, effects);
         let mut completion = Completion::Nothing;
         let reply = match answer {
             Ok(Answer::Done(body)) => Some(reply(Status::SUCCESS, 0, &body)),
             Ok(Answer::Pending) => Some(reply(Status::PENDING, 0, &[])),
             Ok(Answer::AfterQuiesce) => {
+                completion = Completion::Reply(token);
+                None
+            }
+            Ok(Answer::Terminate(target, manner)) => {
+                let completion = Completion::Reply(token);
+                match self.is_terminating(id, process, target) {
+                    true => {
+                        let error = RequestError::Terminating(target);
+                        Some(reply(error.status(), error.detail(), &[]))
+                    }
+                    false => {
+                        self.terminate((id, process), target, manner, completion, effects);
+                        None
+                    }
+                }
+            }
+            Ok(Answer::DevicePower(state)) => {
+                self.set_device_power(state, (id, Completion::Reply(token)), effects);
+                None
+            }
+            Ok(Answer::EnginePower(node, state)) => {
+                self.set_engine_power(node, state, effects);
                 completion = Completion::Reply(token);
                 None
             }
@@ -144,17 +205,32 @@ impl Kernel {
         guest: GuestId,
         bytes: &[u8],
         effects: &mut Vec<Effect>,
-    ) -> (Handled<Vec<u8>>, Vec<Resource>) {
+    ) -> (u32, Handled<Vec<u8>>, Vec<Resource>) {
         let (header, body) = match parse(bytes) {
             Ok(parsed) => parsed,
-            Err(error) => return (Err(error), Vec::new()),
+            Err(error) => return (0, Err(error), Vec::new()),
         };
-        let Some(mut scope) = self.scope(guest, header.process, effects) else {
-            return (Err(RequestError::NoSuchProcess(header.process)), Vec::new());
+        let process = header.process;
+        let no_process = RequestError::NoSuchProcess(process);
+        let Some(mut scope) = self.scope(guest, process, effects) else {
+            return (process, Err(no_process), Vec::new());
         };
-        let answer =
-            scope.check(header.code).and_then(|()| dispatch(&mut scope, header.code, body));
-        (answer, scope.given_up)
+        if let Err(error) = scope.check(header.code) {
+            return (process, Err(error), Vec::new());
+        }
+        let needs_power = needs_power(header.code) && !self.has_power();
+        if needs_power {
+            self.power_up(effects);
+        }
+        let Some(mut scope) = self.scope(guest, process, effects) else {
+            return (process, Err(no_process), Vec::new());
+        };
+        let answer = dispatch(&mut scope, header.code, body);
+        let given_up = scope.given_up;
+        if needs_power {
+            self.resume_after_power_up(effects);
+        }
+        (process, answer, given_up)
     }
 
     /// One process of one guest, or the adapter itself with process 0. `None` when there is no
@@ -173,6 +249,7 @@ impl Kernel {
             hardware: self.hardware.as_ref(),
             callbacks: &mut self.callbacks,
             queues: &mut self.queues,
+            power: &mut self.power,
             process_ids: &mut self.process_ids,
             effects,
             given_up: Vec::new(),
@@ -207,6 +284,9 @@ fn into_bytes<R: IntoBytes + zerocopy::Immutable>(answer: Handled<R>) -> Handled
         Answer::Done(reply) => Answer::Done(reply.as_bytes().to_vec()),
         Answer::Pending => Answer::Pending,
         Answer::AfterQuiesce => Answer::AfterQuiesce,
+        Answer::Terminate(target, manner) => Answer::Terminate(target, manner),
+        Answer::DevicePower(state) => Answer::DevicePower(state),
+        Answer::EnginePower(node, state) => Answer::EnginePower(node, state),
     })
 }
 
@@ -224,12 +304,17 @@ fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: &[u8]) -> Handled<Ve
             let (request, extents) = with_list(body, |request: &DonateArea| request.extent_count)?;
             into_bytes(scope.donate_area(request, extents))
         }
+        RequestCode::QUERY_POWER => serve(scope, body, Scope::query_power),
+        RequestCode::SET_DEVICE_POWER => serve(scope, body, Scope::set_device_power),
+        RequestCode::SET_ENGINE_POWER => serve(scope, body, Scope::set_engine_power),
         RequestCode::CREATE_PROCESS => serve(scope, body, Scope::create_process),
         RequestCode::DESTROY_PROCESS => serve(scope, body, Scope::destroy_process),
         RequestCode::CREATE_DEVICE => serve(scope, body, Scope::create_device),
         RequestCode::DESTROY_DEVICE => serve(scope, body, Scope::destroy_device),
         RequestCode::CREATE_CONTEXT => serve(scope, body, Scope::create_context),
         RequestCode::DESTROY_CONTEXT => serve(scope, body, Scope::destroy_context),
+        RequestCode::SUSPEND_CONTEXT => serve(scope, body, Scope::suspend_own_context),
+        RequestCode::RESUME_CONTEXT => serve(scope, body, Scope::resume_own_context),
         RequestCode::CREATE_HW_QUEUE => serve(scope, body, Scope::create_hw_queue),
         RequestCode::DESTROY_HW_QUEUE => serve(scope, body, Scope::destroy_hw_queue),
         RequestCode::SUBMIT_COMMAND => serve(scope, body, Scope::submit_command),
@@ -239,6 +324,8 @@ fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: &[u8]) -> Handled<Ve
             into_bytes(scope.create_allocation(request, extents))
         }
         RequestCode::DESTROY_ALLOCATION => serve(scope, body, Scope::destroy_allocation),
+        RequestCode::MAKE_RESIDENT => serve(scope, body, Scope::make_resident),
+        RequestCode::EVICT => serve(scope, body, Scope::evict),
         RequestCode::MAP_GPU_VIRTUAL_ADDRESS => serve(scope, body, Scope::map_gpu_virtual_address),
         RequestCode::FREE_GPU_VIRTUAL_ADDRESS => {
             serve(scope, body, Scope::free_gpu_virtual_address)

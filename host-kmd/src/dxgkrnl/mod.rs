@@ -7,6 +7,7 @@
 mod adapter;
 mod allocation;
 mod callbacks;
+mod command;
 mod context;
 mod device;
 mod donation;
@@ -21,11 +22,15 @@ mod kernel;
 mod limits;
 mod native_fence;
 mod pool;
+mod power;
 mod process;
 mod request;
+mod residency;
 mod retire;
 mod scope;
+mod termination;
 mod waits;
 
 pub use kernel::Kernel;
 pub use limits::Limits;
+pub use power::PowerPolicy;

@@ -33,8 +33,18 @@ pub(super) struct NativeFence {
     slot: u32,
     owner: FenceOwner,
     waits: Waits,
+    /// The value that the end of its queue waits for, while that is not reached.
+    drain: Option<u64>,
     /// MonitoredValue as it was last told to the driver.
     monitored: u64,
+}
+
+impl NativeFence {
+    /// What MonitoredValue must be, with all who wait.
+    fn wanted_monitored(&self) -> u64 {
+        let drain = self.drain.map_or(NOT_MONITORED, |value| value.saturating_sub(1));
+        self.waits.monitored().min(drain)
+    }
 }
 
 impl Scope<'_> {
@@ -68,7 +78,7 @@ impl Scope<'_> {
         })?;
         let waits = Waits::default();
         let fence = self
-            .insert(NativeFence { slot, owner, waits, monitored: NOT_MONITORED })
+            .insert(NativeFence { slot, owner, waits, drain: None, monitored: NOT_MONITORED })
             .inspect_err(|_| self.guest.fence_slots.give_back(slot))?;
         self.guest.fences.insert(slot, SlotOwner { process: self.process_id, fence });
         self.miniport.create_native_fence(self.guest_id, slot, space, initial_value);
@@ -124,6 +134,20 @@ impl Scope<'_> {
         Ok(Answer::Done(()))
     }
 
+    /// Asks for an interrupt when a queue's progress fence reaches `value`. Returns the fence's slot,
+    /// unless it has reached the value already.
+    pub(super) fn drain_fence(
+        &mut self,
+        handle: Handle,
+        value: u64,
+    ) -> Result<Option<u32>, RequestError> {
+        let fence = self.get_mut::<NativeFence>(handle)?;
+        let slot = fence.slot;
+        fence.drain = Some(value);
+        self.satisfy_waits(handle, None)?;
+        Ok(self.get::<NativeFence>(handle)?.drain.map(|_| slot))
+    }
+
     /// Satisfies the waiters that CurrentValue has reached and keeps MonitoredValue at the least
     /// waited value minus 1. Returns whether the waiter `own` is among them; the others are told.
     ///
@@ -157,7 +181,8 @@ impl Scope<'_> {
                 });
             }
             let fence = self.get_mut::<NativeFence>(handle)?;
-            let monitored = fence.waits.monitored();
+            fence.drain = fence.drain.filter(|value| *value > current);
+            let monitored = fence.wanted_monitored();
             if monitored == fence.monitored {
                 return Ok(own_is_reached);
             }

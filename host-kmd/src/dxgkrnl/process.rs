@@ -5,9 +5,12 @@ use super::gpu_va::GpuVa;
 use super::request::{Answer, Handled, zero};
 use super::retire::Resource;
 use super::scope::Scope;
+use super::termination::{Manner, Target};
 use crate::hardware::AddressSpaceId;
 use bellhop_protocol::control::Handle;
-use bellhop_protocol::control::process::{CreateProcess, CreateProcessReply, DestroyProcess};
+use bellhop_protocol::control::process::{
+    CreateProcess, CreateProcessReply, DestroyProcess, TERMINATED_ABNORMALLY,
+};
 use std::collections::{BTreeSet, HashSet};
 
 /// A process.
@@ -65,14 +68,15 @@ impl Scope<'_> {
 
     /// Ends the process.
     pub(super) fn destroy_process(&mut self, request: DestroyProcess) -> Handled<()> {
-        zero("reserved", request.reserved)?;
-        self.remove_process()?;
-        Ok(Answer::AfterQuiesce)
+        let manner = match request.flags {
+            0 => Manner::Normal,
+            TERMINATED_ABNORMALLY => Manner::Abnormal,
+            flags => return Err(RequestError::parameter("flags", flags)),
+        };
+        Ok(Answer::Terminate(Target::Process, manner))
     }
 
-    /// Destroys the process and everything that it has. Source: user-mode work submission,
-    /// "Normal and abnormal process termination", the abnormal sequence: queued work is not waited
-    /// for, because only the guest knows whether it would ever end.
+    /// Destroys the process and everything that it has.
     pub(super) fn remove_process(&mut self) -> Result<(), RequestError> {
         let devices = std::mem::take(&mut self.process()?.devices);
         for device in devices {

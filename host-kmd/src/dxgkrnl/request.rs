@@ -1,6 +1,8 @@
 //! From bytes to requests, from answers to bytes.
 
 use super::error::RequestError;
+use super::termination::{Manner, Target};
+use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::control::{
     MAX_REQUEST_SIZE, ReplyHeader, Request, RequestCode, RequestHeader,
 };
@@ -17,6 +19,12 @@ pub(super) enum Answer<R> {
     /// It is done once engines have forgotten what the handler gave up; the reply, which carries
     /// nothing, comes then.
     AfterQuiesce,
+    /// It is done when the target has ended.
+    Terminate(Target, Manner),
+    /// It is done when the device is in this state.
+    DevicePower(DevicePowerState),
+    /// It is done when a node's engine has been told to change to this state.
+    EnginePower(u32, EnginePowerState),
 }
 
 /// What a handler comes back with.
@@ -82,7 +90,24 @@ pub(super) fn is_adapter_request(code: RequestCode) -> bool {
             | RequestCode::QUERY_STATISTICS
             | RequestCode::QUERY_BAR_LAYOUT
             | RequestCode::DONATE_AREA
+            | RequestCode::QUERY_POWER
+            | RequestCode::SET_DEVICE_POWER
+            | RequestCode::SET_ENGINE_POWER
             | RequestCode::CREATE_PROCESS
+    )
+}
+
+/// Whether a request needs the device in D0.
+pub(super) fn needs_power(code: RequestCode) -> bool {
+    matches!(
+        code,
+        RequestCode::CREATE_CONTEXT
+            | RequestCode::RESUME_CONTEXT
+            | RequestCode::CREATE_HW_QUEUE
+            | RequestCode::SUBMIT_COMMAND
+            | RequestCode::CREATE_DOORBELL
+            | RequestCode::CONNECT_DOORBELL
+            | RequestCode::MAKE_RESIDENT
     )
 }
 

@@ -7,13 +7,14 @@
 //! All destruction goes this one way.
 
 use super::allocation::Allocation;
+use super::error::RequestError;
 use super::gpu_va::invalidate;
 use super::hw_queue::HwQueue;
 use super::kernel::Kernel;
 use super::pool::PageRange;
 use super::request::reply;
 use crate::hardware::{AddressSpaceId, GuestId, Ticket};
-use crate::port::{Effect, RequestToken};
+use crate::port::{CommandError, CommandToken, Effect, RequestToken};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::gpu_va::GPU_VA_END;
 use bellhop_protocol::status::Status;
@@ -60,6 +61,8 @@ pub(super) enum Completion {
     Nothing,
     /// A request is answered.
     Reply(RequestToken),
+    /// A command of the host's is answered.
+    Command(CommandToken),
     /// The guest is detached.
     Detached,
 }
@@ -111,24 +114,42 @@ impl Kernel {
             for resource in retirement.resources {
                 self.release(guest, resource);
             }
-            match retirement.completion {
-                Completion::Nothing => {}
-                Completion::Reply(token) => {
-                    if self.guests.get(&guest).is_some_and(|guest| !guest.detaching) {
-                        let reply = reply(Status::SUCCESS, 0, &[]);
-                        effects.push(Effect::Reply { guest, token, reply });
-                    }
+            self.complete(guest, retirement.completion, Ok(()), effects);
+        }
+    }
+
+    /// What waited for something happens.
+    pub(super) fn complete(
+        &mut self,
+        guest: GuestId,
+        completion: Completion,
+        result: Result<(), RequestError>,
+        effects: &mut Vec<Effect>,
+    ) {
+        match completion {
+            Completion::Nothing => {}
+            Completion::Reply(token) => {
+                if self.guests.get(&guest).is_some_and(|guest| !guest.detaching) {
+                    let reply = match result {
+                        Ok(()) => reply(Status::SUCCESS, 0, &[]),
+                        Err(error) => reply(error.status(), error.detail(), &[]),
+                    };
+                    effects.push(Effect::Reply { guest, token, reply });
                 }
-                Completion::Detached => {
-                    if let Some(state) = self.guests.remove(&guest)
-                        && !state.is_empty()
-                    {
-                        tracing::error!(?guest, ?state, "a guest left something behind");
-                        debug_assert!(false, "a guest left something behind");
-                    }
-                    self.callbacks.forget_guest(guest);
-                    effects.push(Effect::Detached { guest });
+            }
+            Completion::Command(token) => {
+                let result = result.map_err(|error| CommandError(error.to_string()));
+                effects.push(Effect::CommandDone { token, result });
+            }
+            Completion::Detached => {
+                if let Some(state) = self.guests.remove(&guest)
+                    && !state.is_empty()
+                {
+                    tracing::error!(?guest, ?state, "a guest left something behind");
+                    debug_assert!(false, "a guest left something behind");
                 }
+                self.callbacks.forget_guest(guest);
+                effects.push(Effect::Detached { guest });
             }
         }
     }

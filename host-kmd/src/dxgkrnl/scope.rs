@@ -5,6 +5,7 @@ use super::error::RequestError;
 use super::guest::Guest;
 use super::handles::Object;
 use super::hw_queue::QueueOwner;
+use super::power::Power;
 use super::process::{Process, ProcessIds};
 use super::retire::Resource;
 use crate::ddi::Miniport;
@@ -12,7 +13,7 @@ use crate::hardware::{GuestId, Hardware, HwQueueId};
 use crate::port::Effect;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::Event;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// One process of one guest, with everything that its requests are answered from. Each object's
 /// file adds its own requests; another guest cannot be reached from here, save by the driver when
@@ -31,7 +32,9 @@ pub(super) struct Scope<'k> {
     /// All doorbells, and what the driver calls dxgkrnl for.
     pub(super) callbacks: &'k mut Callbacks,
     /// Whose a HW queue is.
-    pub(super) queues: &'k mut HashMap<HwQueueId, QueueOwner>,
+    pub(super) queues: &'k mut BTreeMap<HwQueueId, QueueOwner>,
+    /// Power of the device and its engines.
+    pub(super) power: &'k mut Power,
     /// Ids for processes.
     pub(super) process_ids: &'k mut ProcessIds,
     /// What goes out.

@@ -12,6 +12,7 @@ pub use pte::{PhysicalPage, Pte, Segment};
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::{EngineType, Statistics};
 use bellhop_protocol::control::allocation::Extent;
+use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
@@ -43,6 +44,8 @@ pub struct NodeDescription {
     pub engine_type: EngineType,
     /// A name for people.
     pub name: &'static str,
+    /// Whether its queues may be for user-mode submission.
+    pub user_mode_submission: bool,
 }
 
 /// Where the ring of a HW queue for user-mode submission is.
@@ -56,6 +59,9 @@ pub struct RingBinding {
     pub ring_size: u64,
     /// GPU virtual address of the ring buffer control.
     pub control_va: u64,
+    /// The doorbell is always `CONNECTED_NOTIFY` while it is connected: the engine does not change
+    /// that as it falls asleep and wakes.
+    pub notify_each: bool,
 }
 
 /// A command buffer submitted in kernel mode.
@@ -95,6 +101,22 @@ pub struct Fault {
     pub read_pointer: u64,
 }
 
+/// What an engine tells of itself (`DXGK_ENGINE_STATE`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineState {
+    /// It has work, and did not go to F1 when it was told to.
+    Active,
+    /// It has had nothing to do for so long that it is worthwhile to take its power.
+    TransitionToF1,
+    /// It hung on a packet of this queue, which it has taken off its lists.
+    Hung {
+        /// The queue.
+        queue: HwQueueId,
+        /// Where; the reason is `ENGINE_TIMEOUT`.
+        fault: Fault,
+    },
+}
+
 /// What the GPU tells the host (`DXGK_INTERRUPT_TYPE`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interrupt {
@@ -113,6 +135,13 @@ pub enum Interrupt {
         queue: HwQueueId,
         /// Why.
         fault: Fault,
+    },
+    /// `DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE`.
+    GpuEngineStateChange {
+        /// The engine's node.
+        node: u32,
+        /// What it is now, or asks for.
+        new_state: EngineState,
     },
     /// [`Hardware::quiesced`] advanced.
     Quiesced,
@@ -201,6 +230,19 @@ pub trait Hardware: Send + Sync {
     /// Takes a HW queue off its engine's run list for good. An engine may still be executing it
     /// until a later [`Self::quiesce`] has passed.
     fn destroy_hw_queue(&self, queue: HwQueueId);
+
+    /// Takes HW queues off their engine's run list, until [`Self::resume_hw_queues`]. An engine may
+    /// still be executing one until a later [`Self::quiesce`] has passed.
+    fn suspend_hw_queues(&self, queues: &[HwQueueId]);
+
+    /// Puts HW queues back on their engine's run list, and makes it look at each as [`Self::kick`]
+    /// does.
+    fn resume_hw_queues(&self, queues: &[HwQueueId]);
+
+    /// Takes a node's power or gives it back. Without it the engine executes nothing, whatever it is
+    /// given, and uses no CPU time. An engine that has work when it loses power keeps it, and says so
+    /// by an interrupt.
+    fn set_engine_power(&self, node: u32, state: EnginePowerState);
 
     /// Makes a physical doorbell watch the page of the queue's logical doorbell.
     fn watch(&self, doorbell: PhysicalDoorbell, queue: HwQueueId);

@@ -2,7 +2,7 @@
 
 mod doorbells;
 
-use crate::ddi::{ConnectedStatus, DxgkCallbacks, Miniport, NoPhysicalDoorbell};
+use crate::ddi::{BadPrivateData, ConnectedStatus, DxgkCallbacks, Miniport, NoPhysicalDoorbell};
 use crate::hardware::{
     AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
     KernelSubmission, Pte, RingBinding,
@@ -10,8 +10,10 @@ use crate::hardware::{
 use bellhop_protocol::control::adapter::{
     NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
 };
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::control::power::EnginePowerState;
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, NOTIFY_EACH_SUBMISSION};
 use doorbells::PhysicalDoorbells;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Bytes that a doorbell takes: its word. The page around it is the logical doorbell's own.
@@ -22,6 +24,8 @@ const DOORBELL_SIZE: u32 = size_of::<u64>() as u32;
 pub struct BellhopMiniport {
     hardware: Arc<dyn Hardware>,
     doorbells: PhysicalDoorbells,
+    /// Queues whose user-mode driver wants each submission notified.
+    notify_each: HashSet<HwQueueId>,
 }
 
 impl BellhopMiniport {
@@ -29,7 +33,7 @@ impl BellhopMiniport {
     #[must_use]
     pub fn new(hardware: Arc<dyn Hardware>) -> Self {
         let doorbells = PhysicalDoorbells::new(hardware.physical_doorbells());
-        Self { hardware, doorbells }
+        Self { hardware, doorbells, notify_each: HashSet::new() }
     }
 
     /// `VictimizeDoorbell()` of the reference: dxgkrnl publishes first, the driver disconnects
@@ -68,7 +72,10 @@ impl Miniport for BellhopMiniport {
         }
         Some(NodeMetadata {
             engine_type: description.engine_type,
-            flags: NODE_USER_MODE_SUBMISSION_SUPPORTED,
+            flags: match description.user_mode_submission {
+                true => NODE_USER_MODE_SUBMISSION_SUPPORTED,
+                false => 0,
+            },
             friendly_name,
         })
     }
@@ -89,6 +96,18 @@ impl Miniport for BellhopMiniport {
         self.hardware.destroy_hw_queue(queue);
     }
 
+    fn suspend_context(&mut self, queues: &[HwQueueId]) {
+        self.hardware.suspend_hw_queues(queues);
+    }
+
+    fn resume_context(&mut self, queues: &[HwQueueId]) {
+        self.hardware.resume_hw_queues(queues);
+    }
+
+    fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState) {
+        self.hardware.set_engine_power(node, state);
+    }
+
     fn submit_command_to_hw_queue(
         &mut self,
         queue: HwQueueId,
@@ -99,8 +118,23 @@ impl Miniport for BellhopMiniport {
         Ok(())
     }
 
-    fn create_doorbell(&mut self, queue: HwQueueId, ring: RingBinding) {
-        self.hardware.bind_ring(queue, ring);
+    fn create_doorbell(
+        &mut self,
+        queue: HwQueueId,
+        ring: RingBinding,
+        private_data: DoorbellPrivateData,
+    ) -> Result<(), BadPrivateData> {
+        let DoorbellPrivateData { flags, reserved } = private_data;
+        let unknown = [flags & !NOTIFY_EACH_SUBMISSION, reserved[0], reserved[1], reserved[2]];
+        if let Some(value) = unknown.into_iter().find(|value| *value != 0) {
+            return Err(BadPrivateData(value));
+        }
+        let notify_each = flags & NOTIFY_EACH_SUBMISSION != 0;
+        if notify_each {
+            self.notify_each.insert(queue);
+        }
+        self.hardware.bind_ring(queue, RingBinding { notify_each, ..ring });
+        Ok(())
     }
 
     fn connect_doorbell(
@@ -116,8 +150,11 @@ impl Miniport for BellhopMiniport {
             }
         };
         self.hardware.watch(doorbell, queue);
-        // The engine turns this into CONNECTED_NOTIFY by itself before it sleeps.
-        Ok(ConnectedStatus::Connected)
+        Ok(match self.notify_each.contains(&queue) {
+            true => ConnectedStatus::ConnectedNotify,
+            // The engine turns this into CONNECTED_NOTIFY by itself before it sleeps.
+            false => ConnectedStatus::Connected,
+        })
     }
 
     fn disconnect_doorbell(&mut self, queue: HwQueueId) {
@@ -130,6 +167,7 @@ impl Miniport for BellhopMiniport {
     }
 
     fn destroy_doorbell(&mut self, queue: HwQueueId) {
+        self.notify_each.remove(&queue);
         self.hardware.unbind_ring(queue);
     }
 

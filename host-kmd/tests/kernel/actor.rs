@@ -71,7 +71,7 @@ async fn new() -> Fixture {
 async fn an_interrupt_releases_the_reply_that_waits_for_engines() {
     let mut fixture = new().await;
     fixture.model.state().prompt = false;
-    fixture.send(3, 1, &DestroyProcess { reserved: 0 });
+    fixture.send(3, 1, &DestroyProcess { flags: 0 });
     fixture.send(4, 0, &CreateProcess { reserved: 0 });
     assert_eq!(fixture.reply().await.0, 4);
     fixture.model.pass_tickets();
@@ -91,6 +91,14 @@ async fn a_port_is_dropped_before_its_guest_is_said_to_be_detached() {
         tokio::task::yield_now().await;
     }
     fixture.send(3, 0, &CreateProcess { reserved: 0 });
+    assert!(!detached.is_finished());
+    // Once for the contexts to be left, and once for what they had.
+    fixture.model.take_log();
+    fixture.model.pass_tickets();
+    fixture.kernel.interrupt();
+    while fixture.model.take_log().is_empty() {
+        tokio::task::yield_now().await;
+    }
     assert!(!detached.is_finished());
     fixture.model.pass_tickets();
     fixture.kernel.interrupt();

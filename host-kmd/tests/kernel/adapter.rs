@@ -1,6 +1,6 @@
 //! Requests about the adapter.
 
-use crate::bench::{BAR, Bench, RESOURCES, bytes};
+use crate::bench::{BAR, Bench, FEATURES, RESOURCES, bytes};
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{GuestResources, Input};
 use bellhop_protocol::control::adapter::{
@@ -23,7 +23,7 @@ fn an_adapter_tells_what_it_is_when_it_is_opened() {
     let info = bench.open(guest).unwrap();
     assert_eq!(info.version, Version::CURRENT);
     assert_eq!(info.node_count, 2);
-    assert_eq!(info.features, Features::USER_MODE_SUBMISSION.bits());
+    assert_eq!(info.features, FEATURES.bits());
     assert_eq!(info.local_memory, BAR.local_memory);
     assert_eq!(info.flags, ADAPTER_BAR_MAPPED);
     bench.open(guest).unwrap();

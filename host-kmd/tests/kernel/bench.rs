@@ -1,9 +1,11 @@
 //! Guests that ask the kernel for things.
 
 use crate::model::Model;
-use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
-use bellhop_host_kmd::hardware::{GuestId, HwQueueId};
-use bellhop_host_kmd::port::{Effect, GuestResources, Input, RequestToken};
+use bellhop_host_kmd::dxgkrnl::{Kernel, Limits, PowerPolicy};
+use bellhop_host_kmd::hardware::{GuestId, HwQueueId, Interrupt};
+use bellhop_host_kmd::port::{
+    Command, CommandError, CommandToken, Effect, GuestResources, Input, RequestToken,
+};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::{AdapterInfo, OpenAdapter};
 use bellhop_protocol::control::allocation::{
@@ -17,18 +19,27 @@ use bellhop_protocol::control::doorbell::{
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, CreateHwQueueReply, HwQueueFlags};
 use bellhop_protocol::control::process::CreateProcess;
 use bellhop_protocol::control::{Handle, ReplyHeader, Request, RequestHeader};
+use bellhop_protocol::doorbell::DoorbellPrivateData;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
 pub const BAR: BarLayout =
     BarLayout { doorbell_count: 6, fence_count: 12, local_memory: 64 * 4096 };
 
+pub const FEATURES: Features = Features::USER_MODE_SUBMISSION.union(Features::POWER_CONTROL);
+
 pub const RESOURCES: GuestResources =
-    GuestResources { bar: BAR, bar_mapped: true, features: Features::USER_MODE_SUBMISSION };
+    GuestResources { bar: BAR, bar_mapped: true, features: FEATURES };
+
+/// How long all engines are in F1 before the device goes to D3.
+pub const DEVICE_IDLE: Duration = Duration::from_secs(10);
+/// How long what is destroyed may go on.
+pub const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Status and detail of a request that was refused.
 pub type Refused = (Status, u64);
@@ -56,6 +67,8 @@ pub struct Bench {
     pub replies: BTreeMap<(GuestId, RequestToken), Vec<u8>>,
     pub events: Vec<(GuestId, Event)>,
     pub detached: Vec<GuestId>,
+    pub commands: BTreeMap<CommandToken, Result<(), CommandError>>,
+    now: Duration,
     next_token: u64,
 }
 
@@ -80,9 +93,19 @@ impl Bench {
 
     pub fn with_limits(physical_doorbells: u32, limits: Limits) -> Self {
         let model = Arc::new(Model::new(physical_doorbells));
-        let kernel = Kernel::new(Arc::clone(&model) as _, limits);
+        let policy = PowerPolicy { engine_idle: None, device_idle: Some(DEVICE_IDLE) };
+        let kernel = Kernel::new(Arc::clone(&model) as _, limits).with_power_policy(policy);
         let (replies, events) = (BTreeMap::new(), Vec::new());
-        Self { model, kernel, replies, events, detached: Vec::new(), next_token: 0 }
+        Self {
+            model,
+            kernel,
+            replies,
+            events,
+            detached: Vec::new(),
+            commands: BTreeMap::new(),
+            now: Duration::ZERO,
+            next_token: 0,
+        }
     }
 
     pub fn input(&mut self, input: Input) {
@@ -96,8 +119,32 @@ impl Bench {
                 }
                 Effect::Event { guest, event } => self.events.push((guest, event)),
                 Effect::Detached { guest } => self.detached.push(guest),
+                Effect::CommandDone { token, result } => {
+                    let before = self.commands.insert(token, result);
+                    assert_eq!(before, None, "a command was done twice");
+                }
             }
         }
+    }
+
+    /// So much time later.
+    pub fn later(&mut self, time: Duration) {
+        self.now += time;
+        self.kernel.set_time(self.now);
+        self.input(Input::Timeout);
+    }
+
+    /// What came of a command, if it is done.
+    pub fn command(&mut self, command: Command) -> Option<Result<(), CommandError>> {
+        let token = CommandToken(self.next_token);
+        self.next_token += 1;
+        self.input(Input::Command { token, command });
+        self.commands.get(&token).cloned()
+    }
+
+    pub fn raise(&mut self, interrupt: Interrupt) {
+        self.model.raise(interrupt);
+        self.interrupt();
     }
 
     pub fn interrupt(&mut self) {
@@ -176,7 +223,7 @@ impl Bench {
     }
 
     pub fn open(&mut self, guest: GuestId) -> Result<AdapterInfo, Refused> {
-        self.open_with(guest, Features::USER_MODE_SUBMISSION)
+        self.open_with(guest, FEATURES)
     }
 
     pub fn open_with(
@@ -276,7 +323,7 @@ impl Bench {
                 ring_buffer,
                 ring_control,
                 flags: 0,
-                private_data: [0; 16],
+                private_data: DoorbellPrivateData::default(),
             },
         )
     }

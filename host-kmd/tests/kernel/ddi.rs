@@ -3,7 +3,7 @@
 use crate::bench::Bench;
 use crate::model::{Call, Model};
 use bellhop_host_kmd::ddi::{
-    ConnectedStatus, DxgkCallbacks, InvalidParameter, Miniport, NoPhysicalDoorbell,
+    BadPrivateData, ConnectedStatus, DxgkCallbacks, InvalidParameter, Miniport, NoPhysicalDoorbell,
 };
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
 use bellhop_host_kmd::hardware::{
@@ -12,7 +12,8 @@ use bellhop_host_kmd::hardware::{
 };
 use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::control::power::EnginePowerState;
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
 use std::sync::{Arc, Mutex};
 
 type Answers = Arc<Mutex<Vec<Result<(), InvalidParameter>>>>;
@@ -90,8 +91,25 @@ impl Miniport for NotifyMiniport {
         self.rest.submit_command_to_hw_queue(queue, submission)
     }
 
-    fn create_doorbell(&mut self, queue: HwQueueId, ring: RingBinding) {
-        self.rest.create_doorbell(queue, ring);
+    fn suspend_context(&mut self, queues: &[HwQueueId]) {
+        self.rest.suspend_context(queues);
+    }
+
+    fn resume_context(&mut self, queues: &[HwQueueId]) {
+        self.rest.resume_context(queues);
+    }
+
+    fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState) {
+        self.rest.set_power_component_f_state(node, state);
+    }
+
+    fn create_doorbell(
+        &mut self,
+        queue: HwQueueId,
+        ring: RingBinding,
+        private_data: DoorbellPrivateData,
+    ) -> Result<(), BadPrivateData> {
+        self.rest.create_doorbell(queue, ring, private_data)
     }
 
     fn destroy_doorbell(&mut self, queue: HwQueueId) {

@@ -31,6 +31,8 @@ fn a_guest_is_detached_when_no_engine_touches_it_and_leaves_nothing() {
     bench.model.take_log();
 
     bench.input(Input::Detach { guest });
+    assert_eq!(bench.model.take_log(), [Call::Suspend(vec![two.id]), Call::Quiesce]);
+    bench.pass_tickets();
     let log = bench.model.take_log();
     let at = |call| log.iter().position(|other| *other == call).unwrap();
     let abort = Call::Disconnected(two.id, ConnectionStatus::DISCONNECTED_ABORT);

@@ -87,7 +87,7 @@ fn user_mode_queues_need_doorbells_that_the_guest_reaches() {
     // Not while a process exists.
     let busy = (Status::DEVICE_BUSY, AreaKind::DOORBELLS.0.into());
     assert_eq!(donate_whole(&mut bench, guest, AreaKind::DOORBELLS), busy);
-    bench.send(guest, crate::bench::bytes(process, &DestroyProcess { reserved: 0 }));
+    bench.send(guest, crate::bench::bytes(process, &DestroyProcess { flags: 0 }));
     bench.pass_tickets();
     for area in AREAS {
         assert_eq!(donate_whole(&mut bench, guest, area), DONE);

@@ -10,7 +10,7 @@ use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::doorbell::{CreateDoorbell, DestroyDoorbell, NotifyWorkSubmission};
 use bellhop_protocol::control::gpu_va::{FreeGpuVirtualAddress, GPU_VA_END, MapGpuVirtualAddress};
 use bellhop_protocol::control::hw_queue::HwQueueFlags;
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
 use bellhop_protocol::status::Status;
 
 const RETRY: ConnectionStatus = ConnectionStatus::DISCONNECTED_RETRY;
@@ -187,7 +187,7 @@ fn a_ring_must_be_one() {
         ring_buffer: ring,
         ring_control: control,
         flags: 1,
-        private_data: [0; 16],
+        private_data: DoorbellPrivateData::default(),
     };
     assert_eq!(bench.call(client, &request).unwrap_err(), (Status::INVALID_PARAMETER, 1));
     bench.doorbell_on(client, (ring, control)).unwrap();

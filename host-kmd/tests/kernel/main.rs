@@ -3,6 +3,7 @@
 mod actor;
 mod adapter;
 mod bench;
+mod contexts;
 mod ddi;
 mod detach;
 mod donation;
@@ -13,4 +14,6 @@ mod malformed;
 mod memory;
 mod model;
 mod objects;
+mod power;
 mod submit;
+mod termination;

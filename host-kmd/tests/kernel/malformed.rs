@@ -1,13 +1,15 @@
 //! Guests that send anything at all.
 
-use crate::bench::{Bench, bytes, bytes_with_list};
-use bellhop_host_kmd::hardware::{Fault, GuestId, HwQueueId, Interrupt};
-use bellhop_host_kmd::port::{Input, RequestToken};
+use crate::bench::{Bench, TIMEOUT, bytes, bytes_with_list};
+use bellhop_host_kmd::hardware::{EngineState, Fault, GuestId, HwQueueId, Interrupt};
+use bellhop_host_kmd::port::{Command, Input, RequestToken};
 use bellhop_protocol::control::adapter::{GetNodeMetadata, QueryStatistics};
 use bellhop_protocol::control::allocation::{
-    AllocationKind, CreateAllocation, DestroyAllocation, Extent,
+    AllocationKind, CreateAllocation, DestroyAllocation, Evict, Extent, MakeResident,
 };
-use bellhop_protocol::control::context::{CreateContext, DestroyContext};
+use bellhop_protocol::control::context::{
+    CreateContext, DestroyContext, ResumeContext, SuspendContext,
+};
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, CreateDoorbell, DestroyDoorbell, NotifyWorkSubmission,
@@ -19,11 +21,16 @@ use bellhop_protocol::control::gpu_va::{
     FreeGpuVirtualAddress, GPU_VA_START, MapGpuVirtualAddress,
 };
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitCommand};
+use bellhop_protocol::control::power::{
+    DevicePowerState, EnginePowerState, QueryPower, SetDevicePower, SetEnginePower,
+};
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
 use bellhop_protocol::control::{Handle, RequestCode, RequestHeader};
+use bellhop_protocol::doorbell::DoorbellPrivateData;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 use proptest::prelude::*;
+use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// One thing that happens. The numbers choose among what is there.
@@ -38,7 +45,7 @@ struct Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let mutation = proptest::option::weighted(0.05, (0..64usize, 1..=255u8));
-    (0..2usize, 0..32u8, any::<[u8; 4]>(), mutation).prop_map(|(guest, kind, choice, mutation)| {
+    (0..2usize, 0..40u8, any::<[u8; 4]>(), mutation).prop_map(|(guest, kind, choice, mutation)| {
         Step { guest, kind, choice: choice.map(usize::from), mutation }
     })
 }
@@ -90,7 +97,7 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
         0 => bytes(0, &CreateProcess { reserved: 0 }),
         1 => {
             let (process, _) = seen.pick(RequestCode::CREATE_PROCESS, a);
-            bytes(process, &DestroyProcess { reserved: u64::from(b > 64) })
+            bytes(process, &DestroyProcess { flags: u64::from(b > 64) })
         }
         2 | 3 => {
             let (process, _) = seen.pick(RequestCode::CREATE_PROCESS, a);
@@ -170,7 +177,10 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
                     ring_buffer: seen.pick_of(process, allocation, b),
                     ring_control: seen.pick_of(process, allocation, c),
                     flags: 0,
-                    private_data: [0; 16],
+                    private_data: DoorbellPrivateData {
+                        flags: u32::from(b > 200),
+                        reserved: [0; 3],
+                    },
                 },
             )
         }
@@ -194,6 +204,29 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
         }
         28 => bytes(0, &GetNodeMetadata { node: (d % 4) as u32, reserved: 0 }),
         29 => bytes(0, &QueryStatistics { reserved: 0 }),
+        32 | 33 => {
+            let (process, context) = seen.pick(RequestCode::CREATE_CONTEXT, a);
+            match step.kind {
+                32 => bytes(process, &SuspendContext { context }),
+                _ => bytes(process, &ResumeContext { context }),
+            }
+        }
+        34 | 35 => {
+            let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            match step.kind {
+                34 => bytes(process, &Evict { allocation }),
+                _ => bytes(process, &MakeResident { allocation }),
+            }
+        }
+        36 => {
+            let state = if d < 64 { DevicePowerState::D0 } else { DevicePowerState::D3 };
+            bytes(0, &SetDevicePower { state, reserved: 0 })
+        }
+        37 => {
+            let state = EnginePowerState((d % 3) as u32);
+            bytes(0, &SetEnginePower { node: (c % 3) as u32, state })
+        }
+        38 => bytes(0, &QueryPower { node: (d % 3) as u32, reserved: 0 }),
         _ => return None,
     })
 }
@@ -256,6 +289,21 @@ proptest! {
                     bench.model.signal(*guest, *slot, value);
                 }
                 bench.interrupt();
+            } else if step.kind == 39 {
+                let [a, b, c, d] = step.choice;
+                bench.later(Duration::from_millis(a as u64 * 20));
+                let (node, state) = (c as u32 % 3, EnginePowerState(d as u32 % 2));
+                bench.command(match b % 6 {
+                    0 => Command::SetDevicePower(DevicePowerState::D3),
+                    1 => Command::SetEnginePower { node, state },
+                    2 => Command::SuspendGuest(guest),
+                    3 => Command::ResumeGuest(guest),
+                    4 => Command::DisconnectGuest(guest),
+                    _ => Command::FailGuest(guest),
+                });
+                // The model refuses F1 to an engine that it has not.
+                let new_state = EngineState::TransitionToF1;
+                bench.raise(Interrupt::GpuEngineStateChange { node: c as u32 % 2, new_state });
             } else {
                 let queue = HwQueueId(step.choice[0] as u64 % 40);
                 let fault = Fault {
@@ -268,13 +316,18 @@ proptest! {
                 bench.pass_tickets();
             }
         }
-        bench.pass_tickets();
+        // What waits for queues that get nowhere is over in time, and then engines come round.
+        for _ in 0..4 {
+            bench.later(TIMEOUT);
+            bench.pass_tickets();
+        }
         for (guest, token) in &sent {
             prop_assert!(bench.reply(*guest, *token).is_some());
         }
         for guest in guests {
             bench.input(Input::Detach { guest });
         }
+        bench.pass_tickets();
         bench.pass_tickets();
         prop_assert_eq!(bench.detached.as_slice(), guests.as_slice());
         prop_assert!(bench.model.is_empty());

@@ -9,16 +9,17 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::{EngineType, Statistics};
 use bellhop_protocol::control::allocation::Extent;
+use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
 
 /// Guest-physical memory of every guest: this much from 0.
 pub const GUEST_MEMORY: u64 = 1 << 30;
 
 /// What was asked of the GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     Bind(HwQueueId, RingBinding),
     Unbind(HwQueueId),
@@ -32,6 +33,9 @@ pub enum Call {
     ZeroGuestMemory(GuestId, u64, u64),
     Monitor(u64),
     Submit(HwQueueId, KernelSubmission),
+    Suspend(Vec<HwQueueId>),
+    Resume(Vec<HwQueueId>),
+    EnginePower(u32, EnginePowerState),
     Invalidate(u64),
     Quiesce,
 }
@@ -50,6 +54,12 @@ pub struct State {
     pub queues: BTreeMap<HwQueueId, HwQueueDescription>,
     pub rings: HashMap<HwQueueId, RingBinding>,
     pub status: HashMap<HwQueueId, ConnectionStatus>,
+    /// Queues that are off the run list.
+    pub suspended: BTreeSet<HwQueueId>,
+    /// Engines in F1.
+    pub without_power: BTreeSet<u32>,
+    /// What guests wrote as last-queued values.
+    pub last_queued: HashMap<HwQueueId, u64>,
     pub watches: HashMap<PhysicalDoorbell, HwQueueId>,
     pub fences: BTreeMap<(GuestId, u32), Fence>,
     pub local_words: HashMap<(GuestId, u64), u64>,
@@ -139,8 +149,12 @@ impl Model {
 }
 
 const NODES: &[NodeDescription] = &[
-    NodeDescription { engine_type: EngineType::THREE_D, name: "compute" },
-    NodeDescription { engine_type: EngineType::COPY, name: "copy" },
+    NodeDescription {
+        engine_type: EngineType::THREE_D,
+        name: "compute",
+        user_mode_submission: true,
+    },
+    NodeDescription { engine_type: EngineType::COPY, name: "copy", user_mode_submission: true },
 ];
 
 impl Hardware for Model {
@@ -286,6 +300,7 @@ impl Hardware for Model {
         let mut state = self.state();
         assert!(!state.rings.contains_key(&queue));
         state.queues.remove(&queue).expect("a queue that exists");
+        state.suspended.remove(&queue);
         state.log.push(Call::DestroyQueue(queue));
     }
 
@@ -293,6 +308,7 @@ impl Hardware for Model {
         let mut state = self.state();
         assert!(doorbell.0 < self.physical_doorbells);
         assert!(state.rings.contains_key(&queue));
+        assert!(!state.without_power.contains(&state.queues[&queue].node), "power first");
         assert!(state.watches.values().all(|watched| *watched != queue));
         assert_eq!(state.watches.insert(doorbell, queue), None, "{doorbell:?} is taken");
         state.log.push(Call::Watch(doorbell, queue));
@@ -330,8 +346,51 @@ impl Hardware for Model {
         state.log.push(Call::Disconnected(queue, reason));
     }
 
-    fn last_queued_value(&self, _: HwQueueId) -> u64 {
-        0
+    fn last_queued_value(&self, queue: HwQueueId) -> u64 {
+        let state = self.state();
+        assert!(
+            !state.watches.values().any(|watched| *watched == queue),
+            "the value can grow while the doorbell is connected"
+        );
+        state.last_queued.get(&queue).copied().unwrap_or(0)
+    }
+
+    fn suspend_hw_queues(&self, queues: &[HwQueueId]) {
+        let mut state = self.state();
+        for queue in queues {
+            assert!(state.queues.contains_key(queue));
+            state.suspended.insert(*queue);
+        }
+        state.log.push(Call::Suspend(queues.to_vec()));
+    }
+
+    fn resume_hw_queues(&self, queues: &[HwQueueId]) {
+        let mut state = self.state();
+        for queue in queues {
+            let description = state.queues[queue];
+            assert!(!state.without_power.contains(&description.node), "power first");
+            if let Some(ring) = state.rings.get(queue) {
+                let space = description.address_space;
+                assert!(state.mapped(space, ring.ring_va).is_some(), "the ring is evicted");
+            }
+            assert!(state.suspended.remove(queue), "{queue:?} was not suspended");
+        }
+        state.log.push(Call::Resume(queues.to_vec()));
+    }
+
+    fn set_engine_power(&self, node: u32, power: EnginePowerState) {
+        let mut state = self.state();
+        let changed = match power {
+            EnginePowerState::F1 => {
+                let connected =
+                    state.watches.values().any(|queue| state.queues[queue].node == node);
+                assert!(!connected, "a doorbell of the engine is connected");
+                state.without_power.insert(node)
+            }
+            _ => state.without_power.remove(&node),
+        };
+        assert!(changed, "engine {node} was in {power} already");
+        state.log.push(Call::EnginePower(node, power));
     }
 
     fn submit_kernel_mode(

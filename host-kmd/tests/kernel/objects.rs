@@ -135,7 +135,7 @@ fn a_process_takes_everything_with_it() {
     let mut bench = Bench::new(2);
     let guest = bench.guest(1);
     let (client, _) = bench.connected(guest);
-    bench.call(client, &DestroyProcess { reserved: 0 }).unwrap();
+    bench.call(client, &DestroyProcess { flags: 0 }).unwrap();
     assert!(bench.model.is_empty());
     let refused = (Status::INVALID_HANDLE, client.process.into());
     assert_eq!(bench.call(client, &CreateDevice { reserved: 0 }).unwrap_err(), refused);
@@ -150,7 +150,7 @@ fn destruction_is_answered_when_engines_have_forgotten() {
     bench.model.state().prompt = false;
     let queue = bench.begin(client, &DestroyHwQueue { hw_queue: client.queue });
     let device = bench.begin(client, &DestroyDevice { device: client.device });
-    let process = bench.begin(client, &DestroyProcess { reserved: 0 });
+    let process = bench.begin(client, &DestroyProcess { flags: 0 });
     for token in [queue, device, process] {
         assert_eq!(bench.outcome(client, token), None);
     }
@@ -174,7 +174,7 @@ fn quotas_are_the_guests_and_come_back() {
     let create = CreateProcess { reserved: 0 };
     assert_eq!(bench.ask(one, 0, &create).unwrap_err(), (Status::QUOTA_EXCEEDED, 2));
     bench.process(two);
-    bench.ask(one, process, &DestroyProcess { reserved: 0 }).unwrap();
+    bench.ask(one, process, &DestroyProcess { flags: 0 }).unwrap();
     let process = bench.process(one);
 
     let create = CreateDevice { reserved: 0 };

@@ -121,11 +121,24 @@ mod tests {
     fn what_is_hidden_from_people_is_not_offered_to_them() {
         let tree = tempfile::tempdir().unwrap();
         write_pages(tree.path()).unwrap();
+        let command = bellhop_integration::cli::command();
+        let hidden: Vec<_> =
+            command.get_subcommands().filter(|subcommand| subcommand.is_hide_set()).collect();
+        assert!(!hidden.is_empty());
         assert!(!tree.path().join("usr/share/man/man1/bellhop-daemon.1").exists());
-        for place in completions::PLACES {
-            let text = std::fs::read_to_string(tree.path().join(place.path("bellhop"))).unwrap();
-            for hidden in ["daemon", "bellhop-guest"] {
-                assert!(!text.contains(hidden), "{} offers {hidden}", place.path("bellhop"));
+        for path in completions::PLACES.map(|place| place.path("bellhop")) {
+            let text = std::fs::read_to_string(tree.path().join(&path)).unwrap();
+            for subcommand in &hidden {
+                // Shells that say nothing of a subcommand name functions and cases after it.
+                let name = subcommand.get_name();
+                let traces = [
+                    subcommand.get_about().unwrap().to_string(),
+                    format!("bellhop__{name}"),
+                    format!("bellhop__subcmd__{name}"),
+                ];
+                for trace in traces {
+                    assert!(!text.contains(&trace), "{path} offers {name}");
+                }
             }
         }
     }

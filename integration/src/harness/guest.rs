@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, QEMU};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{Adapter, PlacementPolicy, Placements};
-use bellhop_protocol::control::process::DestroyProcess;
+use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::features::Features;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -368,7 +368,8 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
             return Ok(Err("the process had ended".into()));
         };
         process.doom();
-        let status = send(&*machine.vm, process.number(), &DestroyProcess { reserved: 0 })?;
+        let request = DestroyProcess { flags: TERMINATED_ABNORMALLY };
+        let status = send(&*machine.vm, process.number(), &request)?;
         drop(process);
         self.collect(&[number]);
         self.start_all(machine)?;

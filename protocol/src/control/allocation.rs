@@ -24,7 +24,7 @@ pub struct Extent {
 }
 crate::assert_layout!(Extent, 16, address at 0, length at 8);
 
-/// `D3DKMTCreateAllocation`. A list of `extent_count` [`Extent`]s follows.
+/// `D3DKMTCreateAllocation`; the allocation is resident. A list of `extent_count` [`Extent`]s follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct CreateAllocation {
@@ -66,3 +66,24 @@ pub struct DestroyAllocation {
 }
 crate::assert_layout!(DestroyAllocation, 8, allocation at 0);
 request!(DestroyAllocation, DESTROY_ALLOCATION -> ());
+
+/// `D3DKMTMakeResident`: the GPU reaches an evicted allocation again, as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct MakeResident {
+    /// The allocation.
+    pub allocation: Handle,
+}
+crate::assert_layout!(MakeResident, 8, allocation at 0);
+request!(MakeResident, MAKE_RESIDENT -> ());
+
+/// `D3DKMTEvict`: the GPU does not reach the allocation any more; the CPU does. The reply comes when
+/// no engine can. `GRAPHICS_ALLOCATION_BUSY` while a doorbell needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Evict {
+    /// The allocation.
+    pub allocation: Handle,
+}
+crate::assert_layout!(Evict, 8, allocation at 0);
+request!(Evict, EVICT -> ());

@@ -17,7 +17,9 @@ pub struct CreateContext {
 crate::assert_layout!(CreateContext, 16, device at 0, node at 8, reserved at 12);
 request!(CreateContext, CREATE_CONTEXT -> Handle);
 
-/// `D3DKMTDestroyContext`: destroys its HW queues too.
+/// `D3DKMTDestroyContext`: destroys its HW queues too, each as [`DestroyHwQueue`] says.
+///
+/// [`DestroyHwQueue`]: super::hw_queue::DestroyHwQueue
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct DestroyContext {
@@ -26,3 +28,26 @@ pub struct DestroyContext {
 }
 crate::assert_layout!(DestroyContext, 8, context at 0);
 request!(DestroyContext, DESTROY_CONTEXT -> ());
+
+/// `DxgkDdiSuspendContext` by the context's owner: its queues are taken off the run list. Doorbells
+/// stay connected and work can be queued, but nothing of it executes. The reply comes when the engine
+/// has left the context. Without effect on a suspended context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct SuspendContext {
+    /// The context.
+    pub context: Handle,
+}
+crate::assert_layout!(SuspendContext, 8, context at 0);
+request!(SuspendContext, SUSPEND_CONTEXT -> ());
+
+/// `DxgkDdiResumeContext`: what was queued meanwhile executes. Without effect on a context that its
+/// owner has not suspended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct ResumeContext {
+    /// The context.
+    pub context: Handle,
+}
+crate::assert_layout!(ResumeContext, 8, context at 0);
+request!(ResumeContext, RESUME_CONTEXT -> ());

@@ -3,7 +3,7 @@
 //! Source: user-mode work submission, "User-mode work submission APIs".
 
 use super::{Handle, request};
-use crate::doorbell::{ConnectionStatus, DOORBELL_PRIVATE_DATA};
+use crate::doorbell::{ConnectionStatus, DoorbellPrivateData};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `D3DKMTCreateDoorbell`: a doorbell for a HW queue for user-mode submission, which may have one.
@@ -20,7 +20,7 @@ pub struct CreateDoorbell {
     /// Zero.
     pub flags: u64,
     /// Private driver data.
-    pub private_data: [u8; DOORBELL_PRIVATE_DATA],
+    pub private_data: DoorbellPrivateData,
 }
 crate::assert_layout!(
     CreateDoorbell, 48,

@@ -48,7 +48,9 @@ crate::assert_layout!(
     reserved at 28,
 );
 
-/// `D3DKMTDestroyHwQueue`: its doorbell goes with it.
+/// `D3DKMTDestroyHwQueue`: disconnects its doorbell, waits until the last queued progress-fence value
+/// is reached, and destroys queue and doorbell. What does not end within the adapter's time-out, is
+/// suspended or is in error is not waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct DestroyHwQueue {

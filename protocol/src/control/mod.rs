@@ -15,6 +15,7 @@ pub mod doorbell;
 pub mod fence;
 pub mod gpu_va;
 pub mod hw_queue;
+pub mod power;
 pub mod process;
 
 use crate::status::Status;
@@ -40,6 +41,12 @@ open_enum! {
         QUERY_BAR_LAYOUT = 0x05;
         /// [`adapter::DonateArea`]
         DONATE_AREA = 0x06;
+        /// [`power::QueryPower`]
+        QUERY_POWER = 0x07;
+        /// [`power::SetDevicePower`]
+        SET_DEVICE_POWER = 0x08;
+        /// [`power::SetEnginePower`]
+        SET_ENGINE_POWER = 0x09;
         /// [`process::CreateProcess`]
         CREATE_PROCESS = 0x10;
         /// [`process::DestroyProcess`]
@@ -52,6 +59,10 @@ open_enum! {
         CREATE_CONTEXT = 0x30;
         /// [`context::DestroyContext`]
         DESTROY_CONTEXT = 0x31;
+        /// [`context::SuspendContext`]
+        SUSPEND_CONTEXT = 0x32;
+        /// [`context::ResumeContext`]
+        RESUME_CONTEXT = 0x33;
         /// [`hw_queue::CreateHwQueue`]
         CREATE_HW_QUEUE = 0x38;
         /// [`hw_queue::DestroyHwQueue`]
@@ -62,6 +73,10 @@ open_enum! {
         CREATE_ALLOCATION = 0x40;
         /// [`allocation::DestroyAllocation`]
         DESTROY_ALLOCATION = 0x41;
+        /// [`allocation::MakeResident`]
+        MAKE_RESIDENT = 0x42;
+        /// [`allocation::Evict`]
+        EVICT = 0x43;
         /// [`gpu_va::MapGpuVirtualAddress`]
         MAP_GPU_VIRTUAL_ADDRESS = 0x48;
         /// [`gpu_va::FreeGpuVirtualAddress`]

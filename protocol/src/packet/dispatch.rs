@@ -10,6 +10,10 @@ open_enum! {
         /// [`xor_stream`]. Source and destination may be the same range. Applied twice with the
         /// same parameter it gives the source back.
         XOR_STREAM = 1;
+        /// Executes until the 64-bit word at the source is not less than the parameter, and then
+        /// stores that word at the destination; the length is 8. It does not yield its queue: an
+        /// engine takes a word that never comes for a hang.
+        SPIN_UNTIL = 2;
     }
 }
 

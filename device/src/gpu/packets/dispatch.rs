@@ -1,12 +1,13 @@
 //! Packets that only the 3D/compute node executes.
 
-use super::{BUFFER, Context, Cursor, Progress};
+use super::{BUFFER, Context, Cursor, Operation, Progress};
 use crate::gpu::mmu::{Access, check_range};
 use crate::gpu::violation::{Violation, aligned};
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel, xor_stream};
+use std::sync::atomic::Ordering;
 
 const WORD: usize = size_of::<u64>();
 
@@ -14,13 +15,14 @@ const WORD: usize = size_of::<u64>();
 ///
 /// # Errors
 /// `NOT_SUPPORTED_BY_NODE`, or what the kernel has against its arguments.
-pub fn dispatch(context: &Context<'_>, packet: &Dispatch) -> Result<XorStream, Violation> {
+pub fn dispatch(context: &Context<'_>, packet: &Dispatch) -> Result<Operation, Violation> {
     if context.engine_type != EngineType::THREE_D {
         let opcode = u64::from(Opcode::DISPATCH.0);
         return Err(Violation::new(FaultReason::NOT_SUPPORTED_BY_NODE, opcode));
     }
     match packet.kernel() {
-        Kernel::XOR_STREAM => XorStream::new(packet),
+        Kernel::XOR_STREAM => XorStream::new(packet).map(Operation::XorStream),
+        Kernel::SPIN_UNTIL => SpinUntil::new(packet).map(Operation::SpinUntil),
         Kernel(number) => {
             Err(Violation::new(FaultReason::NOT_SUPPORTED_BY_NODE, u64::from(number)))
         }
@@ -65,5 +67,42 @@ impl XorStream {
         }
         destination.copy_from(buffer);
         Ok(self.cursor.advance(destination.len()))
+    }
+}
+
+/// `SPIN_UNTIL` in progress.
+#[derive(Debug)]
+pub struct SpinUntil {
+    source: u64,
+    destination: u64,
+    least: u64,
+    is_over: bool,
+}
+
+impl SpinUntil {
+    fn new(packet: &Dispatch) -> Result<Self, Violation> {
+        for value in [packet.source, packet.destination] {
+            aligned(value, WORD as u64)?;
+            check_range(value, WORD as u64)?;
+        }
+        if packet.length != WORD as u64 {
+            return Err(Violation::new(FaultReason::MISALIGNED, packet.length));
+        }
+        let Dispatch { source, destination, parameter: least, .. } = *packet;
+        Ok(Self { source, destination, least, is_over: false })
+    }
+
+    /// See `Operation::step`. A look that finds nothing takes all that the turn has left.
+    pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
+        if self.is_over {
+            return Ok(Progress::Finished);
+        }
+        let word = context.mmu.word(self.source, Access::Read)?.load(Ordering::Acquire);
+        if word < self.least {
+            return Ok(Progress::Moved(limit));
+        }
+        context.mmu.word(self.destination, Access::Write)?.store(word, Ordering::Release);
+        self.is_over = true;
+        Ok(Progress::Moved(WORD))
     }
 }

@@ -14,7 +14,7 @@ use super::violation::Violation;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::packet::Packet;
-use dispatch::XorStream;
+use dispatch::{SpinUntil, XorStream};
 use fence::Wait;
 use transfer::{Comparison, Copying, Filling, Hashing};
 
@@ -88,7 +88,7 @@ pub fn execute(packet: &Packet<'_>, context: &mut Context<'_>) -> Result<Outcome
         Packet::Copy(packet) => Operation::Copy(Copying::new(packet)?),
         Packet::Compare(packet) => Operation::Compare(Comparison::new(packet)?),
         Packet::Hash(packet) => Operation::Hash(Hashing::new(packet)?),
-        Packet::Dispatch(packet) => Operation::XorStream(dispatch::dispatch(context, packet)?),
+        Packet::Dispatch(packet) => dispatch::dispatch(context, packet)?,
     };
     Ok(Outcome::Begin(operation))
 }
@@ -107,6 +107,8 @@ pub enum Operation {
     Hash(Hashing),
     /// `DISPATCH` of `XOR_STREAM`.
     XorStream(XorStream),
+    /// `DISPATCH` of `SPIN_UNTIL`.
+    SpinUntil(SpinUntil),
 }
 
 /// How far an operation got.
@@ -131,6 +133,7 @@ impl Operation {
             Self::Compare(compare) => compare.step(context, limit),
             Self::Hash(hash) => hash.step(context, limit),
             Self::XorStream(kernel) => kernel.step(context, limit),
+            Self::SpinUntil(kernel) => kernel.step(context, limit),
         }
     }
 }

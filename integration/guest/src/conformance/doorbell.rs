@@ -8,7 +8,7 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{AllocationKind, DestroyAllocation};
 use bellhop_protocol::control::doorbell::{ConnectDoorbell, CreateDoorbell, DestroyDoorbell};
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags};
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::status::Status;
 use std::time::Instant;
@@ -187,7 +187,13 @@ impl Parts {
 
     fn doorbell(&self, ring_buffer: Handle, ring_control: Handle) -> CreateDoorbell {
         let hw_queue = self.hw_queue;
-        CreateDoorbell { hw_queue, ring_buffer, ring_control, flags: 0, private_data: [7; 16] }
+        CreateDoorbell {
+            hw_queue,
+            ring_buffer,
+            ring_control,
+            flags: 0,
+            private_data: DoorbellPrivateData::default(),
+        }
     }
 }
 

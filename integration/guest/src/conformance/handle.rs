@@ -95,7 +95,7 @@ fn made_up(scene: &Scene) -> Result<(), Mismatch> {
 fn process_unknown(scene: &Scene) -> Result<(), Mismatch> {
     let process = Process::begin(scene.transport())?;
     let gone = Process::begin(scene.transport())?;
-    raw::call(scene.transport(), gone.id, &DestroyProcess { reserved: 0 })?;
+    raw::call(scene.transport(), gone.id, &DestroyProcess { flags: 0 })?;
     for id in [0, gone.id, u32::MAX] {
         let request = CreateDevice { reserved: 0 };
         let (status, _) = raw::status(scene.transport(), id, &request)?;

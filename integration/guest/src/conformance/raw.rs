@@ -138,7 +138,7 @@ impl<'a> Process<'a> {
 impl Drop for Process<'_> {
     fn drop(&mut self) {
         // A behaviour that ended its process already gets an error here, which is what it wants.
-        let _ = status(self.transport, self.id, &DestroyProcess { reserved: 0 });
+        let _ = status(self.transport, self.id, &DestroyProcess { flags: 0 });
     }
 }
 

@@ -209,6 +209,7 @@ fn refuses_kernel_mode(scene: &Scene) -> Result<(), Mismatch> {
 
 fn one_doorbell(scene: &Scene) -> Result<(), Mismatch> {
     use bellhop_protocol::control::allocation::AllocationKind;
+    use bellhop_protocol::doorbell::DoorbellPrivateData;
     let bench = scene.bench()?;
     let ring = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
     let control = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
@@ -218,7 +219,7 @@ fn one_doorbell(scene: &Scene) -> Result<(), Mismatch> {
         ring_buffer: ring.handle(),
         ring_control: control.handle(),
         flags: 0,
-        private_data: [0; 16],
+        private_data: DoorbellPrivateData::default(),
     };
     let process = bench.process.process();
     let expect = |hw_queue, expected| {

@@ -1,0 +1,115 @@
+//! What whoever runs the host asks for.
+
+use super::context::Suspension;
+use super::doorbell::DisconnectReason;
+use super::kernel::Kernel;
+use super::retire::Completion;
+use crate::hardware::{Fault, GuestId};
+use crate::port::{Command, CommandError, CommandToken, Effect};
+use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::Opcode;
+
+/// The fault of queues whose process the host has marked in error.
+const IN_ERROR: Fault = Fault {
+    reason: FaultReason::DEVICE_IN_ERROR,
+    opcode: Opcode::NOP,
+    address: 0,
+    read_pointer: 0,
+};
+
+impl Kernel {
+    /// Does what whoever runs the host asks for.
+    pub(super) fn command(
+        &mut self,
+        token: CommandToken,
+        command: Command,
+        effects: &mut Vec<Effect>,
+    ) {
+        let completion = Completion::Command(token);
+        let refuse = |why: &str, effects: &mut Vec<Effect>| {
+            effects.push(Effect::CommandDone { token, result: Err(CommandError(why.to_owned())) });
+        };
+        if let Some(guest) = command.guest()
+            && self.guests.get(&guest).is_none_or(|guest| guest.detaching)
+        {
+            return refuse("there is no such guest", effects);
+        }
+        match command {
+            Command::SetDevicePower(state) => {
+                return match state {
+                    DevicePowerState::D0 | DevicePowerState::D3 => {
+                        self.set_device_power(state, (GuestId(0), completion), effects);
+                    }
+                    _ => refuse("a device is in D0 or in D3", effects),
+                };
+            }
+            Command::SetEnginePower { node, state } => {
+                if node >= self.miniport.node_count() {
+                    return refuse("there is no such node", effects);
+                }
+                self.set_engine_power(node, state, effects);
+            }
+            Command::SuspendGuest(guest) => {
+                self.each_context_of_guest(guest, effects, |scope, context| {
+                    scope.suspend_context(context, Suspension::HOST)
+                })
+            }
+            Command::ResumeGuest(guest) => {
+                self.each_context_of_guest(guest, effects, |scope, context| {
+                    scope.resume_context(context, Suspension::HOST)
+                })
+            }
+            Command::DisconnectGuest(guest) => self.disconnect_guest(guest, effects),
+            Command::FailGuest(guest) => {
+                self.each_context_of_guest(guest, effects, |scope, context| {
+                    scope.lose_context(context, IN_ERROR);
+                    Ok(())
+                })
+            }
+        }
+        self.retire(GuestId(0), Vec::new(), completion);
+    }
+
+    /// Changes the device's state; `completion` happens when it has changed.
+    pub(super) fn set_device_power(
+        &mut self,
+        state: DevicePowerState,
+        (guest, completion): (GuestId, Completion),
+        effects: &mut Vec<Effect>,
+    ) {
+        if state == DevicePowerState::D3 {
+            return self.power_down(guest, completion, effects);
+        }
+        if !self.has_power() {
+            self.power_up(effects);
+            self.resume_after_power_up(effects);
+        }
+        self.complete(guest, completion, Ok(()), effects);
+    }
+
+    /// Changes an engine's state.
+    pub(super) fn set_engine_power(
+        &mut self,
+        node: u32,
+        state: EnginePowerState,
+        effects: &mut Vec<Effect>,
+    ) {
+        match state {
+            EnginePowerState::F1 => self.power_down_engine(node, effects),
+            _ => self.power.wake_engine(node, self.miniport.as_mut()),
+        }
+    }
+
+    /// Disconnects all doorbells of a guest; it may connect them again.
+    fn disconnect_guest(&mut self, guest: GuestId, effects: &mut Vec<Effect>) {
+        let queues: Vec<_> = self.queues.iter().map(|(id, owner)| (*id, *owner)).collect();
+        for (id, owner) in queues.into_iter().filter(|(_, owner)| owner.guest == guest) {
+            if self.callbacks.state(id).is_some_and(|state| state.is_connected())
+                && let Some(mut scope) = self.scope(guest, owner.process, effects)
+            {
+                scope.disconnect(id, DisconnectReason::Retry);
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Contexts on the run list and off it.
+
+use crate::bench::{Bench, Client};
+use crate::model::Call;
+use bellhop_host_kmd::hardware::{EngineState, Fault, Interrupt};
+use bellhop_host_kmd::port::Command;
+use bellhop_protocol::control::context::{ResumeContext, SuspendContext};
+use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::Opcode;
+use bellhop_protocol::status::Status;
+
+fn suspend(bench: &mut Bench, client: Client) {
+    bench.call(client, &SuspendContext { context: client.context }).unwrap();
+}
+
+fn resume(bench: &mut Bench, client: Client) {
+    bench.call(client, &ResumeContext { context: client.context }).unwrap();
+}
+
+#[test]
+fn suspending_takes_all_queues_off_the_list_and_leaves_doorbells_connected() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    let other = bench.queue(client, HwQueueFlags::empty());
+    bench.model.take_log();
+    suspend(&mut bench, client);
+    let queues = vec![client.id, other.id];
+    assert_eq!(bench.model.take_log(), [Call::Suspend(queues.clone()), Call::Quiesce]);
+    assert_eq!(bench.model.state().status[&client.id], ConnectionStatus::CONNECTED);
+    // Twice is once.
+    suspend(&mut bench, client);
+    assert_eq!(bench.model.take_log(), [Call::Quiesce]);
+    resume(&mut bench, client);
+    assert_eq!(bench.model.take_log(), [Call::Resume(queues)]);
+    resume(&mut bench, client);
+    assert_eq!(bench.model.take_log(), []);
+}
+
+#[test]
+fn a_suspend_is_answered_when_engines_have_left_the_context() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    bench.model.state().prompt = false;
+    let request = bench.begin(client, &SuspendContext { context: client.context });
+    assert_eq!(bench.outcome(client, request), None);
+    bench.pass_tickets();
+    assert_eq!(bench.outcome(client, request), Some(Status::SUCCESS));
+}
+
+#[test]
+fn the_doorbell_of_a_suspended_queue_is_taken_and_connected_again() {
+    let mut bench = Bench::new(1);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    suspend(&mut bench, client);
+    bench.connected(guest);
+    let retry = ConnectionStatus::DISCONNECTED_RETRY;
+    assert_eq!(bench.model.state().status[&client.id], retry);
+    bench.connect(client).unwrap();
+    assert_eq!(bench.model.state().status[&client.id], ConnectionStatus::CONNECTED);
+    assert!(bench.model.state().suspended.contains(&client.id));
+}
+
+#[test]
+fn a_queue_that_is_created_in_a_suspended_context_is_off_the_list() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    suspend(&mut bench, client);
+    let other = bench.queue(client, HwQueueFlags::empty());
+    assert!(bench.model.state().suspended.contains(&other.id));
+    resume(&mut bench, client);
+    assert!(bench.model.state().suspended.is_empty());
+}
+
+#[test]
+fn what_the_host_suspends_its_owner_cannot_resume() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    assert_eq!(bench.command(Command::SuspendGuest(guest)), Some(Ok(())));
+    suspend(&mut bench, client);
+    resume(&mut bench, client);
+    assert!(bench.model.state().suspended.contains(&client.id));
+    assert_eq!(bench.command(Command::ResumeGuest(guest)), Some(Ok(())));
+    assert!(bench.model.state().suspended.is_empty());
+}
+
+#[test]
+fn a_hang_loses_the_context_and_no_other() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (guilty, _) = bench.connected(guest);
+    let sibling = bench.queue(guilty, HwQueueFlags::empty());
+    let (innocent, _) = bench.connected(guest);
+    let fault = Fault {
+        reason: FaultReason::ENGINE_TIMEOUT,
+        opcode: Opcode::DISPATCH,
+        address: 2000,
+        read_pointer: 16,
+    };
+    let new_state = EngineState::Hung { queue: guilty.id, fault };
+    bench.model.take_log();
+    bench.raise(Interrupt::GpuEngineStateChange { node: 0, new_state });
+    let log = bench.model.take_log();
+    assert_eq!(log[0], Call::Suspend(vec![guilty.id, sibling.id]));
+    let abort = ConnectionStatus::DISCONNECTED_ABORT;
+    assert_eq!(log[1], Call::Disconnected(guilty.id, abort));
+    let told: Vec<_> = bench.events.iter().map(|(_, event)| (event.object, event.reason)).collect();
+    let reason = FaultReason::ENGINE_TIMEOUT;
+    assert_eq!(told, [(guilty.queue.0, reason), (sibling.queue.0, reason)]);
+    let request = SubmitCommand {
+        hw_queue: sibling.queue,
+        gpu_va: 0,
+        progress_fence_value: 1,
+        size: 8,
+        reserved: 0,
+    };
+    let lost = (Status::DEVICE_REMOVED, sibling.queue.0);
+    assert_eq!(bench.call(sibling, &request).unwrap_err(), lost);
+    assert_eq!(bench.model.state().status[&innocent.id], ConnectionStatus::CONNECTED);
+    // It stays off the list.
+    resume(&mut bench, guilty);
+    assert!(bench.model.state().suspended.contains(&guilty.id));
+}

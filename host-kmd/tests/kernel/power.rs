@@ -1,0 +1,249 @@
+//! F-states of engines and D-states of the device, in the reference's order.
+
+use crate::bench::{Bench, Client, DEVICE_IDLE};
+use crate::model::Call;
+use bellhop_host_kmd::hardware::{EngineState, Interrupt, PhysicalDoorbell};
+use bellhop_host_kmd::port::Command;
+use bellhop_protocol::control::allocation::{Evict, MakeResident};
+use bellhop_protocol::control::doorbell::NotifyWorkSubmission;
+use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::power::{
+    DevicePowerState, EnginePowerState, PowerInfo, QueryPower, SetDevicePower, SetEnginePower,
+};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::features::Features;
+use bellhop_protocol::status::Status;
+use std::time::Duration;
+
+const RETRY: ConnectionStatus = ConnectionStatus::DISCONNECTED_RETRY;
+const CONNECTED: ConnectionStatus = ConnectionStatus::CONNECTED;
+const F0: EnginePowerState = EnginePowerState::F0;
+const F1: EnginePowerState = EnginePowerState::F1;
+
+fn idle(bench: &mut Bench, node: u32) {
+    let new_state = EngineState::TransitionToF1;
+    bench.raise(Interrupt::GpuEngineStateChange { node, new_state });
+}
+
+fn power(bench: &mut Bench, client: Client, node: u32) -> PowerInfo {
+    bench.ask(client.guest, 0, &QueryPower { node, reserved: 0 }).unwrap()
+}
+
+fn d3(bench: &mut Bench) {
+    let command = Command::SetDevicePower(DevicePowerState::D3);
+    assert_eq!(bench.command(command), Some(Ok(())));
+}
+
+#[test]
+fn an_idle_engine_loses_its_doorbells_and_then_its_power() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    bench.model.take_log();
+    idle(&mut bench, 0);
+    assert_eq!(
+        bench.model.take_log(),
+        [
+            Call::Disconnected(client.id, RETRY),
+            Call::Unwatch(PhysicalDoorbell(0)),
+            Call::Kick(client.id),
+            Call::EnginePower(0, F1),
+        ]
+    );
+    let info = power(&mut bench, client, 0);
+    assert_eq!((info.device, info.engine), (DevicePowerState::D0, F1));
+    assert_eq!((info.engine_transitions, info.device_transitions), (1, 0));
+    assert_eq!(power(&mut bench, client, 1).engine, F0);
+    // Told once more, as an engine may that was told to sleep meanwhile.
+    bench.model.take_log();
+    idle(&mut bench, 0);
+    assert_eq!(bench.model.take_log(), []);
+}
+
+#[test]
+fn connecting_gives_the_engine_its_power_first() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    idle(&mut bench, 0);
+    bench.model.take_log();
+    bench.connect(client).unwrap();
+    assert_eq!(
+        bench.model.take_log(),
+        [
+            Call::EnginePower(0, F0),
+            Call::Watch(PhysicalDoorbell(0), client.id),
+            Call::Connected(client.id, CONNECTED),
+            Call::Kick(client.id),
+        ]
+    );
+}
+
+#[test]
+fn a_kernel_mode_submission_gives_the_engine_its_power_first() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let queue = bench.queue(client, HwQueueFlags::empty());
+    idle(&mut bench, 0);
+    bench.model.take_log();
+    let request = SubmitCommand {
+        hw_queue: queue.queue,
+        gpu_va: 0,
+        progress_fence_value: 1,
+        size: 8,
+        reserved: 0,
+    };
+    bench.call(queue, &request).unwrap();
+    assert_eq!(bench.model.take_log()[0], Call::EnginePower(0, F0));
+}
+
+#[test]
+fn an_engine_that_has_work_after_all_is_in_f0() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    idle(&mut bench, 0);
+    let new_state = EngineState::Active;
+    bench.raise(Interrupt::GpuEngineStateChange { node: 0, new_state });
+    let info = power(&mut bench, client, 0);
+    assert_eq!((info.engine, info.engine_transitions), (F0, 0));
+}
+
+#[test]
+fn to_d3_contexts_are_suspended_doorbells_disconnected_and_rings_evicted_in_this_order() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    let ring_va = bench.model.state().rings[&client.id].ring_va;
+    bench.model.take_log();
+    bench.model.state().prompt = false;
+    assert_eq!(bench.command(Command::SetDevicePower(DevicePowerState::D3)), None);
+    assert_eq!(
+        bench.model.take_log(),
+        [
+            Call::Suspend(vec![client.id]),
+            Call::Disconnected(client.id, RETRY),
+            Call::Unwatch(PhysicalDoorbell(0)),
+            Call::Kick(client.id),
+            Call::Quiesce,
+        ]
+    );
+    // Only once engines have left the contexts does memory go from under them.
+    bench.pass_tickets();
+    let log = bench.model.take_log();
+    assert!(log.contains(&Call::Invalidate(ring_va)), "{log:?}");
+    assert_eq!(log.last(), Some(&Call::Quiesce));
+    assert!(bench.commands.is_empty());
+    bench.pass_tickets();
+    let log = bench.model.take_log();
+    assert_eq!(log, [Call::EnginePower(0, F1), Call::EnginePower(1, F1)]);
+    assert_eq!(bench.commands.len(), 1);
+    assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D3);
+}
+
+#[test]
+fn connecting_in_d3_wakes_makes_rings_resident_connects_and_resumes_in_this_order() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (client, doorbell) = bench.connected(guest);
+    let (other, _) = bench.connected(guest);
+    d3(&mut bench);
+    // A late notify wakes nobody.
+    bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap();
+    assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D3);
+    bench.model.take_log();
+    // The model asserts that rings are resident when their queues are resumed.
+    bench.connect(client).unwrap();
+    assert_eq!(
+        bench.model.take_log(),
+        [
+            Call::EnginePower(0, F0),
+            Call::EnginePower(1, F0),
+            Call::Watch(PhysicalDoorbell(1), client.id),
+            Call::Connected(client.id, CONNECTED),
+            Call::Kick(client.id),
+            Call::Resume(vec![client.id]),
+            Call::Resume(vec![other.id]),
+        ]
+    );
+    assert_eq!(bench.model.state().status[&other.id], RETRY);
+    let info = power(&mut bench, client, 0);
+    assert_eq!((info.device, info.device_transitions), (DevicePowerState::D0, 1));
+}
+
+#[test]
+fn whoever_needs_the_device_on_its_way_to_d3_gets_it_and_who_wanted_d3_is_told() {
+    for passed in 0..2 {
+        let mut bench = Bench::new(4);
+        let guest = bench.guest(1);
+        let (client, _) = bench.connected(guest);
+        bench.model.state().prompt = false;
+        let request = SetDevicePower { state: DevicePowerState::D3, reserved: 0 };
+        let request = bench.send(guest, crate::bench::bytes(0, &request));
+        (0..passed).for_each(|_| bench.pass_tickets());
+        bench.connect(client).unwrap();
+        assert_eq!(bench.outcome(client, request), Some(Status::DEVICE_BUSY));
+        assert!(bench.model.state().suspended.is_empty());
+        // What engines pass later changes nothing.
+        bench.pass_tickets();
+        bench.pass_tickets();
+        assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D0);
+    }
+}
+
+#[test]
+fn the_device_goes_to_d3_when_all_engines_have_been_in_f1_for_long_enough() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    assert_eq!(bench.kernel.deadline(), None);
+    idle(&mut bench, 0);
+    assert_eq!(bench.kernel.deadline(), None);
+    idle(&mut bench, 1);
+    assert_eq!(bench.kernel.deadline(), Some(DEVICE_IDLE));
+    bench.later(DEVICE_IDLE - Duration::from_nanos(1));
+    assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D0);
+    // Work in between begins it anew.
+    bench.connect(client).unwrap();
+    assert_eq!(bench.kernel.deadline(), None);
+    idle(&mut bench, 0);
+    bench.later(DEVICE_IDLE);
+    assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D3);
+    assert_eq!(bench.kernel.deadline(), None);
+}
+
+#[test]
+fn only_a_guest_that_may_changes_power() {
+    let mut bench = Bench::new(4);
+    let guest = bench.attach(1);
+    bench.open_with(guest, Features::USER_MODE_SUBMISSION).unwrap();
+    let device = SetDevicePower { state: DevicePowerState::D3, reserved: 0 };
+    let engine = SetEnginePower { node: 0, state: F1 };
+    assert_eq!(bench.ask(guest, 0, &device).unwrap_err().0, Status::NOT_SUPPORTED);
+    assert_eq!(bench.ask(guest, 0, &engine).unwrap_err().0, Status::NOT_SUPPORTED);
+    let guest = bench.guest(2);
+    bench.ask(guest, 0, &device).unwrap();
+    bench.ask(guest, 0, &engine).unwrap();
+    let no_such = SetEnginePower { node: 2, state: F1 };
+    assert_eq!(bench.ask(guest, 0, &no_such).unwrap_err(), (Status::INVALID_PARAMETER, 2));
+    let no_such = SetDevicePower { state: DevicePowerState(2), reserved: 0 };
+    assert_eq!(bench.ask(guest, 0, &no_such).unwrap_err(), (Status::INVALID_PARAMETER, 2));
+}
+
+#[test]
+fn an_evicted_allocation_is_mapped_again_as_it_was_and_a_ring_cannot_be_evicted() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let ring = bench.ring(client);
+    bench.call(client, &Evict { allocation: ring.0 }).unwrap();
+    let refused = bench.doorbell_on(client, ring).unwrap_err();
+    assert_eq!(refused, (Status::GRAPHICS_ALLOCATION_INVALID, ring.0.0));
+    bench.call(client, &MakeResident { allocation: ring.0 }).unwrap();
+    bench.doorbell_on(client, ring).unwrap();
+    for allocation in [ring.0, ring.1] {
+        let refused = bench.call(client, &Evict { allocation }).unwrap_err();
+        assert_eq!(refused, (Status::GRAPHICS_ALLOCATION_BUSY, allocation.0));
+    }
+}
