@@ -15,7 +15,8 @@ mod tasks;
 
 pub use bellhop_host_kmd::actor::KernelHandle;
 pub use bellhop_host_kmd::hardware::GuestId;
-pub use bellhop_host_kmd::port::Command;
+pub use bellhop_host_kmd::port::{Command, CommandError};
+pub use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 pub use daemon::run;
 pub use in_process::Service;
 pub use server::Served;

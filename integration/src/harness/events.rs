@@ -1,6 +1,7 @@
 //! Making control events happen: one after the other, by one thread.
 
 use super::board::{Board, Outcome, Signal};
+use super::control::Control;
 use super::guest::Message;
 use super::layout::Layout;
 use super::plan::{Described, Plan, Planned, Target};
@@ -49,6 +50,7 @@ pub(super) struct Director<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) layout: &'a Layout,
     pub(super) board: &'a Board,
+    pub(super) control: Control,
     pub(super) plan: Plan<'a>,
     pub(super) signals: Receiver<Signal>,
     pub(super) guests: Vec<Sender<Message>>,
@@ -86,9 +88,10 @@ impl Director<'_> {
                 }
                 continue;
             }
-            let next = self.plan.next_at().filter(|_| !self.board.is_over());
+            let is_over = self.board.is_over();
+            let next = self.plan.next_at(is_over);
             if next.is_some_and(|next| next <= now) {
-                if let Some(planned) = self.plan.take() {
+                if let Some(planned) = self.plan.take(is_over) {
                     self.make_happen(&planned, &mut following);
                 }
                 continue;
@@ -107,6 +110,9 @@ impl Director<'_> {
 
     fn make_happen(&mut self, planned: &Planned, following: &mut Vec<usize>) {
         let outcome = self.carry_out(planned);
+        if outcome.is_ok() {
+            self.plan.happened(planned, self.start.elapsed());
+        }
         let event = planned.event;
         self.board.post_event(event);
         if let Some(count) = self.events.counts.get_mut(event) {
@@ -145,11 +151,14 @@ impl Director<'_> {
             (Action::BadPacket { .. }, Target::Queue(lane)) => {
                 self.board.order_bad_packet(lane, answer);
             }
-            (action, Target::Queue(lane)) => {
+            (action, Target::Queue(lane) | Target::Context(lane)) => {
                 self.order(self.layout.guest_of(lane), action, Some(lane), answer)?;
             }
+            (action, Target::Guest(guest)) if action.is_the_host_s() => {
+                return self.control.carry_out(action, Some(guest), TIMEOUT);
+            }
             (action, Target::Guest(guest)) => self.order(guest, action, None, answer)?,
-            (_, Target::Nobody) => return Err("nobody does it".into()),
+            (action, Target::Nobody) => return self.control.carry_out(action, None, TIMEOUT),
         }
         match answered.recv_timeout(TIMEOUT) {
             Ok(outcome) => outcome,

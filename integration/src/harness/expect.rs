@@ -168,8 +168,13 @@ impl Outcomes<'_> {
         let patterns = &self.scenario.expect.lost;
         let expected: BTreeSet<_> =
             patterns.iter().flat_map(|pattern| self.layout.lanes(pattern)).collect();
-        let seen: BTreeSet<_> =
-            (0..self.tallies.len()).filter(|lane| self.tallies[*lane].losses > 0).collect();
+        let excused = &self.scenario.expect.may_lose;
+        let excused: BTreeSet<_> =
+            excused.iter().flat_map(|pattern| self.layout.lanes(pattern)).collect();
+        let seen: BTreeSet<_> = (0..self.tallies.len())
+            .filter(|lane| self.tallies[*lane].losses > 0)
+            .filter(|lane| expected.contains(lane) || !excused.contains(lane))
+            .collect();
         let names = |lanes: &BTreeSet<usize>| match lanes.len() {
             0 => "none".to_string(),
             count => {

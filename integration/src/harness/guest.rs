@@ -13,7 +13,7 @@ use super::worker::{Report, Worker};
 use anyhow::Context as _;
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, QEMU};
 use bellhop_guest_umd::transport::Transport;
-use bellhop_guest_umd::{Adapter, PlacementPolicy, Placements};
+use bellhop_guest_umd::{Adapter, Context, Error, PlacementPolicy, Placements};
 use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::features::Features;
 use std::collections::{BTreeMap, VecDeque};
@@ -336,7 +336,15 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
                 let outcome = self.connect_storm(&machine, lane, *connects);
                 done(machine, outcome)
             }
-            Action::BadPacket { .. } | Action::End => done(machine, Err("no guest does it".into())),
+            Action::SuspendContext { .. } => {
+                let outcome = self.with_context(lane, |context| context.suspend());
+                done(machine, outcome)
+            }
+            Action::ResumeContext { .. } => {
+                let outcome = self.with_context(lane, |context| context.resume());
+                done(machine, outcome)
+            }
+            _ => done(machine, Err("no guest does it".into())),
         }
     }
 
@@ -346,6 +354,19 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
     ) -> Outcome {
         self.errands.push(Errand::begin(what)?);
         Ok(())
+    }
+
+    /// Does something to the context of a queue.
+    fn with_context(
+        &self,
+        lane: Option<usize>,
+        act: impl FnOnce(&Context) -> std::result::Result<(), Error>,
+    ) -> Outcome {
+        let lane = lane.and_then(|lane| self.common.layout.lanes.get(lane));
+        let lane = lane.ok_or("there is no such queue")?;
+        let process = self.slots.get(&lane.process).and_then(|slot| slot.process.as_ref());
+        let context = process.and_then(|process| process.context(lane));
+        act(context.ok_or("the process has ended")?).map_err(|error| error.to_string())
     }
 
     fn connect_storm(&mut self, machine: &Machine, lane: Option<usize>, connects: u64) -> Outcome {

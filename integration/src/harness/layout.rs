@@ -29,6 +29,11 @@ impl Lane {
     fn matches(&self, pattern: &str) -> bool {
         matches(pattern, &[&self.guest, &self.context, &self.queue])
     }
+
+    /// The name of its context.
+    pub(super) fn context_name(&self) -> String {
+        format!("{}/{}", self.guest, self.context)
+    }
 }
 
 impl std::fmt::Display for Lane {
@@ -107,6 +112,20 @@ impl Layout {
     /// The queues that a pattern names.
     pub(super) fn lanes(&self, pattern: &str) -> Vec<usize> {
         self.lanes.iter().filter(|lane| lane.matches(pattern)).map(|lane| lane.index).collect()
+    }
+
+    /// The contexts that a pattern names, by the first queue of each.
+    pub(super) fn contexts(&self, pattern: &str) -> Vec<usize> {
+        let names = |lane: &&Arc<Lane>| matches(pattern, &[&lane.guest, &lane.context]);
+        let mut contexts: Vec<usize> = Vec::new();
+        for lane in self.lanes.iter().filter(names) {
+            let last = contexts.last().and_then(|last| self.lanes.get(*last));
+            let is_same = |last: &Arc<Lane>| last.context_name() == lane.context_name();
+            if !last.is_some_and(is_same) {
+                contexts.push(lane.index);
+            }
+        }
+        contexts
     }
 
     /// The guests that a pattern names.

@@ -1,5 +1,6 @@
 //! Scenarios: guests that act as a file says, on a real device in this process.
 mod board;
+mod control;
 mod events;
 mod expect;
 mod guest;

@@ -370,7 +370,20 @@ impl Checker<'_> {
             Action::KillGuest { guest }
             | Action::ResetGuest { guest }
             | Action::WriteDoorbells { guest, .. }
-            | Action::AnnounceMemory { guest } => self.guest_pattern(key, guest),
+            | Action::AnnounceMemory { guest }
+            | Action::SuspendGuest { guest, .. }
+            | Action::ResumeGuest { guest }
+            | Action::DisconnectGuest { guest }
+            | Action::FailGuest { guest } => self.guest_pattern(key, guest),
+            Action::SuspendContext { context, .. } | Action::ResumeContext { context } => {
+                let is_one = !self.layout.contexts(context).is_empty();
+                let (key, shown) = (format!("{key}.context"), format!("{context:?}"));
+                require(is_one, key, shown, "guest/context, or * for any of them")
+            }
+            Action::EnginePower { node, .. } => {
+                let last = self.scenario.host.adapter.copy_nodes.into();
+                within(0..=last, format!("{key}.node"), *node)
+            }
             Action::EndProcess { guest, process } => {
                 self.guest_pattern(key, guest)?;
                 let has_process = |guest: &usize| {
@@ -387,7 +400,7 @@ impl Checker<'_> {
                 within(1..=16_384, format!("{key}.queues"), *queues)?;
                 within(1..=1_000_000, format!("{key}.rounds"), *rounds)
             }
-            Action::End => Ok(()),
+            Action::DevicePower { .. } | Action::End => Ok(()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! When control events happen, and to whom: worked out from the scenario and the seed alone.
 
 use super::layout::Layout;
-use super::scenario::{Action, Scenario};
+use super::scenario::{Action, DeviceState, EngineState, Scenario};
 use super::seed::Choices;
 use std::fmt;
 use std::time::Duration;
@@ -13,6 +13,8 @@ pub(super) enum Target {
     Guest(usize),
     /// A queue.
     Queue(usize),
+    /// The context of this queue, its first.
+    Context(usize),
     /// The host, or the run itself.
     Nobody,
 }
@@ -43,12 +45,17 @@ impl fmt::Display for Described<'_> {
         match target {
             Target::Guest(place) => guest(place).map_or(Ok(()), |guest| write!(f, " {guest}"))?,
             Target::Queue(place) => lane(place).map_or(Ok(()), |lane| write!(f, " {lane}"))?,
+            Target::Context(place) => {
+                lane(place).map_or(Ok(()), |lane| write!(f, " {}", lane.context_name()))?;
+            }
             Target::Nobody => {}
         }
         match action {
             Action::EndProcess { process, .. } => write!(f, " process {process}"),
             Action::QueueStorm { node, queues, .. } => write!(f, " {queues} queues on node {node}"),
             Action::ConnectStorm { connects, .. } => write!(f, " {connects} times"),
+            Action::DevicePower { state, .. } => write!(f, " {state:?}"),
+            Action::EnginePower { node, state, .. } => write!(f, " node {node} {state:?}"),
             Action::WriteDoorbells { for_ms, .. } => write!(f, " for {for_ms} ms"),
             _ => Ok(()),
         }
@@ -67,8 +74,47 @@ impl Action {
             Self::QueueStorm { .. } => "queue-storm",
             Self::WriteDoorbells { .. } => "write-doorbells",
             Self::AnnounceMemory { .. } => "announce-memory",
+            Self::SuspendContext { .. } => "suspend-context",
+            Self::ResumeContext { .. } => "resume-context",
+            Self::DevicePower { .. } => "device-power",
+            Self::EnginePower { .. } => "engine-power",
+            Self::SuspendGuest { .. } => "suspend-guest",
+            Self::ResumeGuest { .. } => "resume-guest",
+            Self::DisconnectGuest { .. } => "disconnect-guest",
+            Self::FailGuest { .. } => "fail-guest",
             Self::End => "end",
         }
+    }
+
+    /// What takes it back, and after how many milliseconds.
+    pub(super) fn undoing(&self) -> Option<(u64, Self)> {
+        let (after, undoing) = match self {
+            Self::SuspendContext { context, for_ms } => {
+                (for_ms, Self::ResumeContext { context: context.clone() })
+            }
+            Self::SuspendGuest { guest, for_ms } => {
+                (for_ms, Self::ResumeGuest { guest: guest.clone() })
+            }
+            Self::DevicePower { for_ms, .. } => {
+                (for_ms, Self::DevicePower { state: DeviceState::D0, for_ms: None })
+            }
+            Self::EnginePower { node, for_ms, .. } => {
+                (for_ms, Self::EnginePower { node: *node, state: EngineState::F0, for_ms: None })
+            }
+            _ => return None,
+        };
+        Some(((*after)?, undoing))
+    }
+
+    /// Whether the host does it, and not the guest itself.
+    pub(super) fn is_the_host_s(&self) -> bool {
+        matches!(
+            self,
+            Self::SuspendGuest { .. }
+                | Self::ResumeGuest { .. }
+                | Self::DisconnectGuest { .. }
+                | Self::FailGuest { .. }
+        )
     }
 
     /// Whom it names.
@@ -82,10 +128,19 @@ impl Action {
             | Self::EndProcess { guest, .. }
             | Self::QueueStorm { guest, .. }
             | Self::WriteDoorbells { guest, .. }
-            | Self::AnnounceMemory { guest } => {
+            | Self::AnnounceMemory { guest }
+            | Self::SuspendGuest { guest, .. }
+            | Self::ResumeGuest { guest }
+            | Self::DisconnectGuest { guest }
+            | Self::FailGuest { guest } => {
                 layout.guests(guest).into_iter().map(Target::Guest).collect()
             }
-            Self::End => vec![Target::Nobody],
+            Self::SuspendContext { context, .. } | Self::ResumeContext { context } => {
+                layout.contexts(context).into_iter().map(Target::Context).collect()
+            }
+            Self::DevicePower { .. } | Self::EnginePower { .. } | Self::End => {
+                vec![Target::Nobody]
+            }
         }
     }
 }
@@ -142,6 +197,8 @@ pub(super) struct Plan<'a> {
     seed: u64,
     /// Events with times, each with its next occurrence.
     timed: Vec<(Planned, Source)>,
+    /// What takes back what has happened.
+    undoing: Vec<Planned>,
 }
 
 impl<'a> Plan<'a> {
@@ -153,22 +210,38 @@ impl<'a> Plan<'a> {
                 Some((source.draw(scenario, layout)?, source))
             })
             .collect();
-        Self { scenario, layout, seed, timed }
+        Self { scenario, layout, seed, timed, undoing: Vec::new() }
     }
 
-    /// When the next event with a time happens.
-    pub(super) fn next_at(&self) -> Option<Duration> {
-        self.timed.iter().filter_map(|(planned, _)| planned.at).min()
+    /// When the next event with a time happens; once the duration is over, what takes something
+    /// back alone.
+    pub(super) fn next_at(&self, is_over: bool) -> Option<Duration> {
+        let timed = self.timed.iter().map(|(planned, _)| planned).filter(|_| !is_over);
+        timed.chain(&self.undoing).filter_map(|planned| planned.at).min()
     }
 
-    /// Takes that event: the earliest, and of several at one time the first in the file.
-    pub(super) fn take(&mut self) -> Option<Planned> {
-        let at = self.next_at()?;
-        let place = self.timed.iter().position(|(planned, _)| planned.at == Some(at))?;
+    /// Takes that event: the earliest, and of several at one time the first in the file, after
+    /// what takes something back.
+    pub(super) fn take(&mut self, is_over: bool) -> Option<Planned> {
+        let at = self.next_at(is_over);
+        if let Some(place) = self.undoing.iter().position(|planned| planned.at == at) {
+            return Some(self.undoing.remove(place));
+        }
+        let place = self.timed.iter().position(|(planned, _)| planned.at == at)?;
         let (planned, source) = &mut self.timed[place];
         match source.draw(self.scenario, self.layout) {
             Some(next) => Some(std::mem::replace(planned, next)),
             None => Some(self.timed.remove(place).0),
+        }
+    }
+
+    /// An event was made to happen that something takes back later: that is planned too. An event
+    /// on a condition counts from `now`.
+    pub(super) fn happened(&mut self, planned: &Planned, now: Duration) {
+        if let Some((after, action)) = planned.action.undoing() {
+            let at = planned.at.unwrap_or(now) + Duration::from_millis(after);
+            let &Planned { event, target, .. } = planned;
+            self.undoing.push(Planned { event, at: Some(at), action, target });
         }
     }
 
@@ -205,13 +278,36 @@ mod tests {
         let scenario = Scenario::parse(SCENARIO, "test").unwrap();
         let layout = Layout::of(&scenario);
         let mut plan = Plan::new(&scenario, &layout, seed);
-        std::iter::from_fn(|| plan.take()).take(100).collect()
+        std::iter::from_fn(|| plan.take(false)).take(100).collect()
     }
 
     #[test]
     fn the_same_seed_plans_the_same_and_another_does_not() {
         assert_eq!(first(5), first(5));
         assert_ne!(first(5), first(6));
+    }
+
+    #[test]
+    fn what_is_for_a_time_is_taken_back_even_after_the_end() {
+        let text = r#"
+            duration_ms = 10
+            guest = [{ name = "vm", context = [{ queue = [{ name = "q" }] }] }]
+            [[event]]
+            at_ms = 5
+            do = { action = "device-power", state = "d3", for_ms = 20 }
+            [[event]]
+            at_ms = 30
+            do = { action = "reset-guest", guest = "vm" }
+        "#;
+        let scenario = Scenario::parse(text, "test").unwrap();
+        let layout = Layout::of(&scenario);
+        let mut plan = Plan::new(&scenario, &layout, 1);
+        let planned = plan.take(false).unwrap();
+        plan.happened(&planned, Duration::ZERO);
+        let planned = plan.take(true).unwrap();
+        assert_eq!(planned.at, Some(Duration::from_millis(25)));
+        assert_eq!(planned.action, Action::DevicePower { state: DeviceState::D0, for_ms: None });
+        assert_eq!(plan.take(true), None);
     }
 
     #[test]

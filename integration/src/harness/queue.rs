@@ -580,7 +580,13 @@ impl Queue {
         let Some((value, _)) = self.oldest() else { return Ok(()) };
         match self.hardware.progress().wait(value, limit.min(SLICE)) {
             Ok(()) => {
-                self.complete_to(shared, value);
+                // A wait that ends because its process does is no completion: the fence tells,
+                // where the driver reaches it.
+                match self.hardware.progress().current_value() {
+                    Ok(current) => self.complete_to(shared, current),
+                    Err(_) if shared.process.is_doomed() => false,
+                    Err(_) => self.complete_to(shared, value),
+                };
                 Ok(())
             }
             Err(Error::Timeout { .. }) => Ok(()),

@@ -1,6 +1,7 @@
 //! A run, from the first guest to the report.
 
 use super::board::Board;
+use super::control::Control;
 use super::events::{Director, Events};
 use super::expect::Outcomes;
 use super::guest::{self, Common, GuestThread};
@@ -151,6 +152,10 @@ impl Run<'_> {
             scenario: self.scenario,
             layout: common.layout,
             board: common.board,
+            control: Control::new(
+                service.kernel().clone(),
+                sockets.iter().map(|(_, served)| served.clone()).collect(),
+            ),
             plan: Plan::new(self.scenario, common.layout, common.seed),
             signals,
             guests: orders,

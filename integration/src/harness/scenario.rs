@@ -485,8 +485,78 @@ pub enum Action {
         /// The guest.
         guest: String,
     },
+    /// A guest suspends a context, which executes nothing until it resumes it.
+    SuspendContext {
+        /// The context: `guest/context`.
+        context: String,
+        /// Resumes it after so long.
+        for_ms: Option<u64>,
+    },
+    /// A guest resumes a context.
+    ResumeContext {
+        /// The context: `guest/context`.
+        context: String,
+    },
+    /// The host changes the device's power state. Refused when somebody needs the device.
+    DevicePower {
+        /// The state.
+        state: DeviceState,
+        /// Goes to D0 after so long.
+        for_ms: Option<u64>,
+    },
+    /// The host changes an engine's power state.
+    EnginePower {
+        /// Its node.
+        node: u32,
+        /// The state.
+        state: EngineState,
+        /// Goes to F0 after so long.
+        for_ms: Option<u64>,
+    },
+    /// The host suspends all contexts that a guest has.
+    SuspendGuest {
+        /// The guest.
+        guest: String,
+        /// Resumes them after so long.
+        for_ms: Option<u64>,
+    },
+    /// The host resumes them.
+    ResumeGuest {
+        /// The guest.
+        guest: String,
+    },
+    /// The host takes all doorbells of a guest: `DISCONNECTED_RETRY`.
+    DisconnectGuest {
+        /// The guest.
+        guest: String,
+    },
+    /// The host marks all processes of a guest in error: `DISCONNECTED_ABORT`.
+    FailGuest {
+        /// The guest.
+        guest: String,
+    },
     /// The scenario ends as if its duration were over.
     End,
+}
+
+/// A power state of the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceState {
+    /// It has power.
+    D0,
+    /// It has none.
+    D3,
+}
+
+/// A power state of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineState {
+    /// It has power.
+    F0,
+    /// It has none, until it gets work.
+    F1,
 }
 
 /// What must hold at the end.
