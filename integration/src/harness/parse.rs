@@ -94,6 +94,10 @@ impl Scenario {
     }
 
     fn problem(&self) -> Option<Problem> {
+        // Before everything is counted out.
+        if let Err(problem) = check_counts(self) {
+            return Some(problem);
+        }
         Checker { scenario: self, layout: Layout::of(self) }.check().err()
     }
 }
@@ -157,6 +161,20 @@ fn within(
     require(range.contains(&value), key, value, format!("{} to {}", range.start(), range.end()))
 }
 
+fn check_counts(scenario: &Scenario) -> Result<(), Problem> {
+    for (place, guest) in scenario.guest.iter().enumerate() {
+        let guest_key = format!("guest[{place}]");
+        within(1..=1000, format!("{guest_key}.count"), guest.count)?;
+        for (place, context) in guest.context.iter().enumerate() {
+            let key = format!("{guest_key}.context[{place}]");
+            for (place, queue) in context.queue.iter().enumerate() {
+                within(1..=16_384, format!("{key}.queue[{place}].count"), queue.count)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 struct Checker<'a> {
     scenario: &'a Scenario,
     layout: Layout,
@@ -218,7 +236,6 @@ impl Checker<'_> {
     }
 
     fn guest(&self, key: &str, guest: &GuestSpec) -> Result<(), Problem> {
-        within(1..=1000, format!("{key}.count"), guest.count)?;
         within(1..=65_536, format!("{key}.ram_mib"), guest.ram_mib)?;
         within(1..=64, format!("{key}.threads"), guest.threads)?;
         within(1..=4096, format!("{key}.in_flight"), guest.in_flight)?;
@@ -263,7 +280,6 @@ impl Checker<'_> {
     }
 
     fn queue(&self, key: &str, guest: &GuestSpec, queue: &QueueSpec) -> Result<(), Problem> {
-        within(1..=16_384, format!("{key}.count"), queue.count)?;
         within(1..=1024, format!("{key}.depth"), queue.depth)?;
         within(1..=queue.depth.into(), format!("{key}.batch"), queue.batch)?;
         within(1..=guest.in_flight.into(), format!("{key}.batch"), queue.batch)?;
