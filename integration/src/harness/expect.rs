@@ -186,7 +186,10 @@ impl Outcomes<'_> {
         Check::new(
             "queues that were lost and had to be, or were not to be",
             names(&expected),
-            names(&seen),
+            match seen.difference(&expected).next() {
+                Some(lane) => format!("{} ({})", names(&seen), self.tallies[*lane].last_loss),
+                None => names(&seen),
+            },
             expected == seen,
         )
     }

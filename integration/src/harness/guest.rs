@@ -6,7 +6,7 @@ use super::measure::Measure;
 use super::mischief::{self, Errand};
 use super::parse::profile;
 use super::process::Process;
-use super::queue::{Ended, Tally};
+use super::queue::{Ended, Queue, Tally};
 use super::request::send;
 use super::scenario::{Action, Leaving, PlacementSpec, Scenario};
 use super::worker::{Report, Worker};
@@ -72,6 +72,8 @@ struct Slot {
     /// How many threads work for it.
     working: usize,
     idle: Vec<(Arc<Lane>, Tally)>,
+    /// Queues that nobody works at, and that are not closed.
+    halted: Vec<Queue>,
 }
 
 /// The thread of one guest.
@@ -134,6 +136,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
             self.result.problems.push(format!("{error:#}"));
         }
         self.collect_all();
+        self.close_halted();
         for slot in std::mem::take(&mut self.slots).into_values() {
             for (lane, tally) in slot.idle {
                 self.common.board.post_end(lane.index);
@@ -233,7 +236,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
 
     /// Takes note of what a thread did.
     fn note(&mut self, report: Report) {
-        let Report { process, tallies, measures, error } = report;
+        let Report { process, tallies, open, measures, error } = report;
         for (all, own) in self.result.measures.iter_mut().zip(measures) {
             match (all.as_mut(), own) {
                 (Some(all), Some(own)) => all.add(&own),
@@ -243,6 +246,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         }
         let Some(slot) = self.slots.get_mut(&process) else { return };
         slot.idle.extend(tallies);
+        slot.halted.extend(open);
         slot.working -= 1;
         let is_over = slot.process.as_ref().is_some_and(|process| process.is_over());
         if let (Some(error), false) = (error, is_over || self.common.board.is_given_up()) {
@@ -382,19 +386,28 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
     }
 
     /// The process ends with everything in use, as when its guest's kernel kills it: its threads
-    /// notice after. Then it begins anew.
+    /// are stopped where they are, then it is destroyed. It begins anew after.
     fn end_process(&mut self, machine: &Machine, number: u32) -> anyhow::Result<Outcome> {
         let slot = self.slots.get(&number);
         let Some(process) = slot.and_then(|slot| slot.process.clone()) else {
             return Ok(Err("the process had ended".into()));
         };
+        process.halt();
+        self.collect(&[number]);
         process.doom();
         let request = DestroyProcess { flags: TERMINATED_ABNORMALLY };
         let status = send(&*machine.vm, process.number(), &request)?;
         drop(process);
-        self.collect(&[number]);
+        self.close_halted();
         self.start_all(machine)?;
         Ok(status.is_success().then_some(()).ok_or_else(|| status.to_string()))
+    }
+
+    /// Closes what threads left behind that were stopped.
+    fn close_halted(&mut self) {
+        for slot in self.slots.values_mut() {
+            slot.idle.extend(slot.halted.drain(..).map(Queue::close));
+        }
     }
 
     /// The guest reboots with everything in use.

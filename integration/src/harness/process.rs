@@ -21,6 +21,7 @@ pub(super) struct Process {
     extents: HashMap<usize, Extent>,
     pub(super) device: Device,
     adapter: Adapter,
+    is_halted: AtomicBool,
     is_doomed: AtomicBool,
     is_over: AtomicBool,
 }
@@ -55,7 +56,6 @@ impl Process {
                 fences.insert(lane.index, Arc::new(device.create_fence(tally.number)?));
             }
         }
-        let (is_doomed, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
         Ok(Arc::new(Self {
             fences,
             contexts,
@@ -63,8 +63,9 @@ impl Process {
             extents,
             device,
             adapter,
-            is_doomed,
-            is_over,
+            is_halted: AtomicBool::new(false),
+            is_doomed: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
         }))
     }
 
@@ -84,6 +85,15 @@ impl Process {
     /// The fence that a queue signals for others.
     pub(super) fn fence(&self, lane: usize) -> Option<&Arc<Fence>> {
         self.fences.get(&lane)
+    }
+
+    /// Its threads stop where they are and leave everything as it is.
+    pub(super) fn halt(&self) {
+        self.is_halted.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_halted(&self) -> bool {
+        self.is_halted.load(Ordering::Acquire)
     }
 
     /// It is about to be ended with everything in use: queues that are lost from now on are lost

@@ -33,6 +33,8 @@ pub(super) struct Tally {
     /// Gone with a lost queue, or with the guest.
     pub(super) dropped: u64,
     pub(super) losses: u64,
+    /// What the device said of the last of them.
+    pub(super) last_loss: String,
     pub(super) counters: DoorbellCounters,
     /// What is wrong.
     pub(super) problems: Vec<String>,
@@ -110,6 +112,14 @@ impl Hardware {
         }
     }
 
+    /// Why it is lost, as far as the device has told.
+    fn loss(&self) -> Option<String> {
+        match self {
+            Self::User(queue) => Some(queue.lost().to_string()),
+            Self::Kernel(_) => None,
+        }
+    }
+
     fn status(&self) -> Option<ConnectionStatus> {
         match self {
             Self::User(queue) => queue.status().ok(),
@@ -139,6 +149,15 @@ fn is_loss(error: &Error) -> bool {
         error,
         Error::QueueLost { .. } | Error::Refused { status: Refusal::DEVICE_REMOVED, .. }
     )
+}
+
+/// An error when the process ends: what its fences and statuses read may be somebody else's by
+/// now. Looked at after them.
+fn check_process(shared: &Shared<'_>) -> Result<(), Error> {
+    match shared.process.is_doomed() {
+        true => Err(Error::NotAvailable("the queue's process")),
+        false => Ok(()),
+    }
 }
 
 /// What all queues of one thread share.
@@ -426,6 +445,7 @@ impl Queue {
         }
         // Where the driver does not reach fences, waiting is what tells.
         let Ok(current) = self.hardware.progress().current_value() else { return Ok(false) };
+        check_process(shared)?;
         Ok(self.complete_to(shared, current))
     }
 
@@ -495,10 +515,11 @@ impl Queue {
     fn lose(&mut self, shared: &mut Shared<'_>) -> Result<(), Error> {
         // What was done before the loss may not have been looked at.
         self.complete(shared)?;
-        if shared.process.is_doomed() {
-            return Err(Error::NotAvailable("the queue's process"));
-        }
+        check_process(shared)?;
         self.tally.losses += 1;
+        if let Some(why) = self.hardware.loss() {
+            self.tally.last_loss = why;
+        }
         shared.board.post_status(self.lane.index, Status::DisconnectedAbort);
         self.drop_what_is_left();
         self.post(shared);
@@ -582,11 +603,9 @@ impl Queue {
             Ok(()) => {
                 // A wait that ends because its process does is no completion: the fence tells,
                 // where the driver reaches it.
-                match self.hardware.progress().current_value() {
-                    Ok(current) => self.complete_to(shared, current),
-                    Err(_) if shared.process.is_doomed() => false,
-                    Err(_) => self.complete_to(shared, value),
-                };
+                let current = self.hardware.progress().current_value().unwrap_or(value);
+                check_process(shared)?;
+                self.complete_to(shared, current);
                 Ok(())
             }
             Err(Error::Timeout { .. }) => Ok(()),

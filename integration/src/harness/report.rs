@@ -60,7 +60,7 @@ pub struct QueueReport {
     pub problems: Vec<String>,
     /// How often a queue was lost.
     pub losses: u64,
-    /// The first of those that were.
+    /// The first of those that were, each with what the device said.
     pub lost: Vec<String>,
     /// Stores to doorbells.
     pub rings: u64,
@@ -132,7 +132,7 @@ fn rows(layout: &Layout, tallies: &[Tally], measures: &[Option<Measure>]) -> Vec
             report.problems.extend(tally.problems.iter().map(|what| format!("{lane}: {what}")));
         }
         if tally.losses > 0 && report.lost.len() < MAX_NAMED {
-            report.lost.push(lane.to_string());
+            report.lost.push(format!("{lane}: {}", tally.last_loss));
         }
         for status in [
             Status::Connected,

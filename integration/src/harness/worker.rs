@@ -19,6 +19,8 @@ const IDLE: Duration = Duration::from_millis(20);
 pub(super) struct Report {
     pub(super) process: u32,
     pub(super) tallies: Vec<(Arc<Lane>, Tally)>,
+    /// Queues of a process that was halted, as they are.
+    pub(super) open: Vec<Queue>,
     /// By row.
     pub(super) measures: Vec<Option<Measure>>,
     /// Why it ended before its queues did.
@@ -74,15 +76,19 @@ impl Worker<'_> {
         if error.is_none() {
             error = self.work(&mut queues, &mut shared).err().map(|error| error.to_string());
         }
-        tallies.extend(queues.into_iter().map(Queue::close));
+        let mut open = Vec::new();
+        match self.process.is_halted() {
+            true => open = queues,
+            false => tallies.extend(queues.into_iter().map(Queue::close)),
+        }
         self.board.unregister();
         let Shared { measures, .. } = shared;
-        Report { process: self.number, tallies, measures, error }
+        Report { process: self.number, tallies, open, measures, error }
     }
 
     fn work(&self, queues: &mut [Queue], shared: &mut Shared<'_>) -> Result<(), Error> {
         let mut moved = Instant::now();
-        while !self.process.is_over() {
+        while !self.process.is_over() && !self.process.is_halted() {
             let now = Instant::now();
             let mut all = Looked::default();
             let mut oldest = None;
