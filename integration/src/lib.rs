@@ -7,6 +7,7 @@ pub mod cli;
 pub mod container;
 pub mod daemon;
 pub mod guest_binary;
+pub mod harness;
 pub mod hosted;
 pub mod process;
 pub mod vm;

@@ -10,7 +10,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bellhop-device", &["bellhop-host-kmd", "bellhop-protocol"]),
     ("bellhop-guest-umd", &["bellhop-protocol"]),
     ("bellhop-guest", &["bellhop-guest-umd", "bellhop-protocol"]),
-    ("bellhop-integration", &["bellhop-device", "bellhop-guest", "bellhop-protocol"]),
+    (
+        "bellhop-integration",
+        &["bellhop-device", "bellhop-guest", "bellhop-guest-umd", "bellhop-protocol"],
+    ),
     ("bellhop-package", &["bellhop-device", "bellhop-guest", "bellhop-integration"]),
     ("bellhop-xtask", &[]),
 ];

@@ -196,7 +196,11 @@ impl Config {
         Ok(config)
     }
 
-    fn validate(&self) -> Result<(), ConfigError> {
+    /// Checks what is not checked by its type.
+    ///
+    /// # Errors
+    /// When a value is outside its range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
         let check = |key, value: u64, range: std::ops::RangeInclusive<u64>, expected| {
             if range.contains(&value) {
                 return Ok(());

@@ -9,7 +9,10 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// Starts the log of this process.
-pub(super) fn start(config: &LogConfig) -> anyhow::Result<()> {
+///
+/// # Errors
+/// When the filter cannot be read, or there is a log already.
+pub fn start(config: &LogConfig) -> anyhow::Result<()> {
     let filter = std::env::var("BELLHOP_LOG").unwrap_or_else(|_| config.filter.clone());
     let filter = EnvFilter::try_new(&filter)
         .with_context(|| format!("log filter {filter:?} cannot be read; try \"info\""))?;

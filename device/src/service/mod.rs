@@ -1,13 +1,23 @@
-//! The service around the device: `bellhopd`.
+//! The service around the device: `bellhopd`, and [`Service`], the same in another program.
 
 pub mod capabilities;
 pub mod cli;
 pub mod config;
 mod daemon;
-mod log;
+mod in_process;
+pub mod log;
 mod manager;
 mod readable;
 mod relay;
+mod server;
 mod socket;
+mod tasks;
 
+pub use bellhop_host_kmd::actor::KernelHandle;
+pub use bellhop_host_kmd::hardware::GuestId;
+pub use bellhop_host_kmd::port::{Command, CommandError};
+pub use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 pub use daemon::run;
+pub use in_process::Service;
+pub use server::Served;
+pub use socket::Endpoint;

@@ -90,6 +90,20 @@ fn remove_stale(path: &Path) -> anyhow::Result<()> {
 }
 
 impl Endpoint {
+    /// Serves whoever comes to a socket that listens.
+    #[must_use]
+    pub fn listening(listener: UnixListener) -> Self {
+        Self { listener, single: false, path: None }
+    }
+
+    /// Serves the one guest that is connected already.
+    ///
+    /// # Errors
+    /// When the connection cannot be relayed.
+    pub fn connected(stream: UnixStream) -> std::io::Result<Self> {
+        Ok(Self { listener: relay::listener_for(stream)?, single: true, path: None })
+    }
+
     /// Takes one over that nobody else has.
     fn inherit(fd: RawFd) -> anyhow::Result<Self> {
         // SAFETY: the borrow ends within this function, and only asks the kernel about the
@@ -111,11 +125,9 @@ impl Endpoint {
         #[expect(unsafe_code, reason = "an inherited descriptor is just a number")]
         let owned = unsafe { OwnedFd::from_raw_fd(fd) };
         if listening {
-            return Ok(Self { listener: owned.into(), single: false, path: None });
+            return Ok(Self::listening(owned.into()));
         }
-        let listener =
-            relay::listener_for(owned.into()).context("it is connected, and cannot be relayed")?;
-        Ok(Self { listener, single: true, path: None })
+        Self::connected(owned.into()).context("it is connected, and cannot be relayed")
     }
 }
 

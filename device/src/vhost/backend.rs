@@ -94,6 +94,15 @@ impl GuestBackend {
         Self { shared: Arc::new(shared) }
     }
 
+    /// The guest, while it runs.
+    #[must_use]
+    pub fn guest(&self) -> Option<GuestId> {
+        match self.shared.lock().session {
+            Session::Mapping(guest) | Session::Running { guest, .. } => Some(guest),
+            Session::Stopped | Session::Closed => None,
+        }
+    }
+
     /// The connection has ended: stops the guest, if it runs, gives back everything it had, and
     /// starts it no more. Returns when no engine can reach its memory any more.
     pub fn close(&self) {

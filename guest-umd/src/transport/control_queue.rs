@@ -125,6 +125,20 @@ impl<N: Notifications> ControlQueue<N> {
     /// # Errors
     /// None for a queue that was created.
     pub fn reset(&self) -> Result<(), TransportError> {
+        self.lose(false)?.queue.reset()
+    }
+
+    /// Ends what is on its way, and whatever comes after until [`Self::reset`]: the device is
+    /// stopped. The device must not use the queue.
+    ///
+    /// # Errors
+    /// None for a queue that was created.
+    pub fn close(&self) -> Result<(), TransportError> {
+        self.lose(true).map(|_| ())
+    }
+
+    /// Requests on their way are lost.
+    fn lose(&self, is_dead: bool) -> Result<MutexGuard<'_, State>, TransportError> {
         let mut state = self.lock();
         let State { slots, raw, .. } = &mut *state;
         for slot in slots.iter_mut().chain([raw]) {
@@ -132,11 +146,11 @@ impl<N: Notifications> ControlQueue<N> {
                 *slot = Slot::Lost;
             }
         }
-        state.is_dead = false;
+        state.is_dead = is_dead;
         self.changed.notify_all();
         // The leader waits for the device, not for `changed`.
         self.notifications.wake()?;
-        state.queue.reset()
+        Ok(state)
     }
 
     fn request_buffer(&self, slot: u16) -> Result<DmaMemory, TransportError> {

@@ -2,6 +2,7 @@
 
 mod cdi;
 mod container;
+mod harness;
 mod vm;
 
 use crate::hosted::{self, Outcome};
@@ -9,6 +10,7 @@ use crate::process;
 use cdi::CdiArguments;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use container::ContainerArguments;
+use harness::HarnessArguments;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,7 +35,8 @@ Examples:
   bellhop selftest --list                  what the conformance suite checks
   bellhop selftest --socket-path gpu.sock  against a bellhopd that runs already
   bellhop vm -- selftest                   the conformance suite inside a virtual machine
-  bellhop container -- selftest            the same inside a container"
+  bellhop container -- selftest            the same inside a container
+  bellhop harness --list                   scenarios with many guests, and your own"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -75,6 +78,13 @@ enum Command {
     /// know. Nothing is left of any of it. What this host needs, and why, is said on standard
     /// error.
     Container(ContainerArguments),
+    /// Let guests act as a file says, on a real device, and check what comes of it
+    ///
+    /// For who tests a driver, a scheduler policy or a power policy without a VM. A scenario
+    /// describes guests, their queues and what is submitted to them, what happens to them and
+    /// when, and what must hold at the end; its guests prove by what the GPU wrote that each
+    /// submission was executed once and in order.
+    Harness(HarnessArguments),
     /// Name devices for container engines: podman run --device bellhop.local/gpu=0
     Cdi(CdiArguments),
     /// bellhopd, as part of this executable
@@ -158,6 +168,7 @@ pub fn main() -> ExitCode {
         }
         Command::Vm(arguments) => arguments.run(),
         Command::Container(arguments) => arguments.run(),
+        Command::Harness(arguments) => arguments.run(),
         Command::Cdi(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Daemon { arguments } => {
             return match process::end_with_parent() {

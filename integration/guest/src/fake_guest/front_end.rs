@@ -192,6 +192,11 @@ impl FrontEnd {
         self.say(&[Step::MemoryTable], Some(queues))
     }
 
+    /// As a VMM goes: the device sees the connection end. It may have ended already.
+    pub(super) fn hang_up(&self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
     fn say(&mut self, steps: &[Step], queues: Option<&Queues<'_>>) -> Result<(), FakeGuestError> {
         for step in steps {
             self.want_reply(matches!(step, Step::RequestChannel | Step::MemoryTable));
@@ -418,8 +423,7 @@ fn speaker(socket: &UnixStream) -> Result<Frontend, FakeGuestError> {
 
 impl Drop for FrontEnd {
     fn drop(&mut self) {
-        // As a VMM goes: the device sees the connection end. It may have ended already.
-        let _ = self.socket.shutdown(Shutdown::Both);
+        self.hang_up();
         drop(self.requests.take());
     }
 }

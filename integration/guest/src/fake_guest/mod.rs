@@ -151,12 +151,45 @@ impl FakeGuest {
     /// # Errors
     /// When the device does not survive it.
     pub fn reset(&self) -> Result<(), FakeGuestError> {
+        self.stop()?;
+        self.start()
+    }
+
+    /// The first half of [`Self::reset`]: stops the device with everything in use. Whatever the
+    /// driver asks for fails until [`Self::start`].
+    ///
+    /// # Errors
+    /// When the device does not survive it.
+    pub fn stop(&self) -> Result<(), FakeGuestError> {
+        self.lock().stop(&self.queues())?;
+        Ok(self.control.close()?)
+    }
+
+    /// The other half.
+    ///
+    /// # Errors
+    /// When the device does not survive it.
+    pub fn start(&self) -> Result<(), FakeGuestError> {
         let mut front_end = self.lock();
-        front_end.stop(&self.queues())?;
         self.donations.clear();
         self.control.reset()?;
         self.events.reset()?;
         front_end.start(&self.queues())
+    }
+
+    /// Ends the connection as a VMM that is killed does, whatever the driver is doing. The guest's
+    /// memory stays as it is for as long as the guest exists.
+    pub fn kill(&self) {
+        self.lock().hang_up();
+    }
+
+    /// Has the guest's memory back from whoever the driver gave it to before the last
+    /// [`Self::reset`], as a kernel that boots does. Nobody may use it any more.
+    ///
+    /// # Errors
+    /// None for a guest that was made.
+    pub fn reclaim_memory(&self) -> Result<(), FakeGuestError> {
+        self.ram.reclaim()
     }
 
     /// Pauses the VM: the device may take nothing from its queues until [`Self::resume`].

@@ -24,7 +24,21 @@ pub(super) struct GuestRam {
     region: Arc<MmapRegion>,
     /// Bytes below the hole.
     low: u64,
-    free: Mutex<AddressAllocator>,
+    state: Mutex<State>,
+}
+
+struct State {
+    free: AddressAllocator,
+    /// What is never given back.
+    taken: Vec<RangeInclusive>,
+    /// Counts reclaims: what was given out before one is not given back again.
+    reclaims: u64,
+}
+
+/// All of `size` bytes, free.
+fn all_free(size: u64) -> Result<AddressAllocator, FakeGuestError> {
+    AddressAllocator::new(0, size)
+        .map_err(|error| FakeGuestError::Io("guest memory", std::io::Error::other(error)))
 }
 
 impl GuestRam {
@@ -44,14 +58,33 @@ impl GuestRam {
         };
         let file = FileOffset::new(File::from(file), 0);
         let region = MmapRegion::from_file(file, size as usize).map_err(mapping)?;
-        let free = AddressAllocator::new(0, size)
-            .map_err(|error| FakeGuestError::Io("guest memory", std::io::Error::other(error)))?;
-        Ok(Arc::new(Self { region: Arc::new(region), low: low.min(size), free: Mutex::new(free) }))
+        let state = State { free: all_free(size)?, taken: Vec::new(), reclaims: 0 };
+        Ok(Arc::new(Self {
+            region: Arc::new(region),
+            low: low.min(size),
+            state: Mutex::new(state),
+        }))
     }
 
     /// No code panics while it holds the lock, so a poisoned allocator is whole.
-    fn lock(&self) -> MutexGuard<'_, AddressAllocator> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has everything back but what is never given back, from whoever has it: a kernel that boots
+    /// knows of no earlier owners.
+    pub(super) fn reclaim(&self) -> Result<(), FakeGuestError> {
+        let mut state = self.lock();
+        let mut free = all_free(self.size())?;
+        for range in &state.taken {
+            let again = AllocPolicy::ExactMatch(range.start());
+            free.allocate(range.len(), PAGE_SIZE, again).map_err(|error| {
+                FakeGuestError::Io("guest memory", std::io::Error::other(error))
+            })?;
+        }
+        state.free = free;
+        state.reclaims += 1;
+        Ok(())
     }
 
     fn size(&self) -> u64 {
@@ -117,12 +150,14 @@ impl GuestRam {
         policy: AllocPolicy,
     ) -> Result<RangeInclusive, TransportError> {
         let size = size.next_multiple_of(PAGE_SIZE);
-        self.lock().allocate(size, PAGE_SIZE, policy).map_err(|_| TransportError::OutOfMemory(size))
+        let allocated = self.lock().free.allocate(size, PAGE_SIZE, policy);
+        allocated.map_err(|_| TransportError::OutOfMemory(size))
     }
 
     /// Memory that is never given back, from the start: queues.
     pub(super) fn take(&self, length: u64) -> Result<DmaMemory, TransportError> {
         let range = self.allocate_range(length, AllocPolicy::FirstMatch)?;
+        self.lock().taken.push(range);
         let [Extent { address, .. }] = self.extents(range.start(), length)[..] else {
             return Err(TransportError::OutOfMemory(length));
         };
@@ -137,7 +172,8 @@ impl GuestRam {
     ) -> Result<Box<dyn SystemMemory>, TransportError> {
         let range = self.allocate_range(size, AllocPolicy::LastMatch)?;
         let extents = self.extents(range.start(), range.len());
-        let block = Block { ram: Arc::clone(self), range, extents };
+        let reclaims = self.lock().reclaims;
+        let block = Block { ram: Arc::clone(self), range, extents, reclaims };
         // Whoever had it before may have left something.
         let failed = |error| TransportError::Protocol(format!("guest memory: {error}"));
         let bytes = self.region.get_slice(block.offset(), block.len()).map_err(failed)?;
@@ -153,6 +189,8 @@ struct Block {
     ram: Arc<GuestRam>,
     range: RangeInclusive,
     extents: Vec<Extent>,
+    /// How often memory had been reclaimed when it was given out.
+    reclaims: u64,
 }
 
 impl SystemMemory for Block {
@@ -175,8 +213,11 @@ impl SystemMemory for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // The range was allocated, so it can be freed.
-        let _ = self.ram.lock().free(&self.range);
+        let mut state = self.ram.lock();
+        if state.reclaims == self.reclaims {
+            // The range was allocated, so it can be freed.
+            let _ = state.free.free(&self.range);
+        }
     }
 }
 
@@ -198,6 +239,21 @@ mod tests {
         assert_eq!(ram.address_here(HIGH) - ram.address_here(LOW), 3 * PAGE_SIZE);
         let across = ram.allocate(6 * PAGE_SIZE).unwrap();
         assert_eq!(across.extents(), [extent(LOW + 2 * PAGE_SIZE, 1), extent(HIGH, 5)]);
+    }
+
+    #[test]
+    fn a_reclaim_has_back_what_was_lost_and_keeps_the_queues() {
+        let ram = GuestRam::new(4 * PAGE_SIZE, 1 << 31).unwrap();
+        let queue = ram.take(PAGE_SIZE).unwrap();
+        let kept = ram.allocate(PAGE_SIZE).unwrap();
+        std::mem::forget(ram.allocate(2 * PAGE_SIZE).unwrap());
+        ram.reclaim().unwrap();
+        let all = ram.allocate(3 * PAGE_SIZE).unwrap();
+        assert_eq!(queue.address(), LOW);
+        // The earlier owner gives back nothing that is not its own any more.
+        drop(kept);
+        assert!(ram.allocate(PAGE_SIZE).is_err());
+        drop(all);
     }
 
     #[test]

@@ -1,0 +1,117 @@
+//! The service inside another program.
+
+use super::config::Config;
+use super::server::Served;
+use super::socket::Endpoint;
+use super::tasks::Tasks;
+use anyhow::Context;
+use bellhop_host_kmd::actor::KernelHandle;
+use std::sync::mpsc;
+use std::thread::{Builder, JoinHandle};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tracing::warn;
+
+/// Engines, control plane and sockets of `bellhopd` in this process, without its command line,
+/// signals and log. Dropping it ends them all.
+pub struct Service {
+    /// Its end ends the service's thread.
+    orders: Option<UnboundedSender<Order>>,
+    kernel: KernelHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A socket to serve, and where to say what came of it.
+struct Order {
+    endpoint: Endpoint,
+    answer: mpsc::SyncSender<anyhow::Result<Served>>,
+}
+
+impl Service {
+    /// Starts it. It serves nobody yet.
+    ///
+    /// # Errors
+    /// When engines or threads cannot be started.
+    pub fn start(config: &Config) -> anyhow::Result<Self> {
+        let (orders, received) = unbounded_channel();
+        let (started, starting) = mpsc::sync_channel(1);
+        let config = config.clone();
+        let thread = Builder::new()
+            .name("control-plane".into())
+            .spawn(move || run(&config, received, &started))
+            .context("cannot start the control plane")?;
+        let kernel = starting.recv().context("the control plane ended at its start")??;
+        Ok(Self { orders: Some(orders), kernel, thread: Some(thread) })
+    }
+
+    /// The kernel, for whoever controls the host.
+    #[must_use]
+    pub fn kernel(&self) -> &KernelHandle {
+        &self.kernel
+    }
+
+    /// Serves a socket from now on.
+    ///
+    /// # Errors
+    /// When the socket cannot be watched.
+    pub fn serve(&self, endpoint: Endpoint) -> anyhow::Result<Served> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        let sent = self.orders.as_ref().map(|orders| orders.send(Order { endpoint, answer }));
+        sent.and_then(Result::ok).context("the service has ended")?;
+        answered.recv().context("the service has ended")?
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported when it happened; there is nobody here to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(
+    config: &Config,
+    orders: UnboundedReceiver<Order>,
+    started: &mpsc::SyncSender<anyhow::Result<KernelHandle>>,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // Whoever starts the service waits for both of these, and whoever orders for an answer.
+    let runtime = match runtime.context("cannot start the control plane") {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let _ = started.send(Err(error));
+            return;
+        }
+    };
+    runtime.block_on(async {
+        match Tasks::start(config) {
+            Ok(tasks) => {
+                let _ = started.send(Ok(tasks.kernel().clone()));
+                serve(tasks, orders).await;
+            }
+            Err(error) => {
+                let _ = started.send(Err(error));
+            }
+        }
+    });
+}
+
+async fn serve(mut tasks: Tasks, mut orders: UnboundedReceiver<Order>) {
+    loop {
+        let serves = tasks.servers() > 0;
+        tokio::select! {
+            order = orders.recv() => match order {
+                Some(Order { endpoint, answer }) => {
+                    let _ = answer.send(tasks.serve(endpoint));
+                }
+                None => break,
+            },
+            ended = tasks.server_ended(), if serves => if let Some(Err(error)) = ended {
+                warn!(%error, "a socket is served no more");
+            },
+        }
+    }
+    tasks.stop().await;
+}

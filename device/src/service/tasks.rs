@@ -1,0 +1,93 @@
+//! What a service consists of, as tasks of one runtime: control plane, interrupts, and a server
+//! for each socket. The engines have threads of their own.
+
+use super::config::Config;
+use super::readable::Readable;
+use super::server::{Served, Server};
+use super::socket::Endpoint;
+use crate::gpu::Gpu;
+use crate::vhost::backend::Host;
+use anyhow::Context;
+use bellhop_host_kmd::actor::{self, KernelHandle};
+use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+pub(super) struct Tasks {
+    host: Host,
+    control_plane: JoinHandle<()>,
+    interrupts: JoinHandle<anyhow::Result<()>>,
+    stop: watch::Sender<bool>,
+    servers: JoinSet<anyhow::Result<()>>,
+}
+
+impl Tasks {
+    /// Starts engines and control plane. Within a runtime.
+    pub(super) fn start(config: &Config) -> anyhow::Result<Self> {
+        let gpu = Gpu::start(config.gpu()).context("cannot start the engines")?;
+        let (kernel, mailbox) = actor::channel();
+        let state = Kernel::new(gpu.clone(), Limits::default())
+            .with_power_policy(config.power())
+            .with_timeout(config.timeout());
+        let control_plane = tokio::spawn(actor::run(state, mailbox));
+        let raised = Readable::watch(gpu.interrupt_fd()).context("cannot watch for interrupts")?;
+        let interrupts = tokio::spawn(forward_interrupts(raised, gpu.clone(), kernel.clone()));
+        let host = Host {
+            gpu,
+            kernel,
+            bar: config.bar(),
+            features: config.features(),
+            maps_bar: config.guest.bar,
+            remaps_doorbells: config.remaps_doorbells(),
+        };
+        let (stop, _) = watch::channel(false);
+        Ok(Self { host, control_plane, interrupts, stop, servers: JoinSet::new() })
+    }
+
+    pub(super) fn kernel(&self) -> &KernelHandle {
+        &self.host.kernel
+    }
+
+    /// Serves a socket from now on.
+    pub(super) fn serve(&mut self, endpoint: Endpoint) -> anyhow::Result<Served> {
+        let server = Server::new(self.host.clone(), endpoint).context("cannot watch a socket")?;
+        let served = server.served();
+        self.servers.spawn(server.run(self.stop.subscribe()));
+        Ok(served)
+    }
+
+    /// How many sockets are served.
+    pub(super) fn servers(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Waits until a server has ended; none when all have.
+    pub(super) async fn server_ended(&mut self) -> Option<anyhow::Result<()>> {
+        let ended = self.servers.join_next().await?;
+        Some(ended.context("a server ended").and_then(|result| result))
+    }
+
+    /// Ends all connections, then everything else.
+    pub(super) async fn stop(mut self) {
+        // An error means that all servers have ended already.
+        let _ = self.stop.send(true);
+        while self.servers.join_next().await.is_some() {}
+        self.interrupts.abort();
+        self.control_plane.abort();
+    }
+}
+
+/// Tells the kernel when the hardware has interrupts.
+async fn forward_interrupts(
+    raised: Readable,
+    gpu: Arc<Gpu>,
+    kernel: KernelHandle,
+) -> anyhow::Result<()> {
+    loop {
+        raised.readable().await.context("interrupt event")?;
+        // Acknowledge before taking, so that what comes in between is announced again.
+        gpu.acknowledge_interrupt();
+        kernel.interrupt();
+    }
+}

@@ -1,0 +1,181 @@
+//! `bellhop harness`.
+
+use crate::harness::{EXAMPLES, Options, Report, Scenario, ScenarioError, to_junit};
+use crate::process::Signals;
+use anyhow::{Context, bail};
+use bellhop_device::service::config::LogConfig;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// What is run, and how.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+A scenario is a TOML file. This one is whole:
+
+  title = \"A bad packet loses its own queue and no other\"
+  [[guest]]
+  name = \"vm\"
+  [[guest.context]]
+  queue = [{ name = \"good\", submissions = 1000 }, { name = \"bad\", submissions = 1000 }]
+  [[event]]
+  when = { queue = \"vm/main/bad\", completed = 100 }
+  do = { action = \"bad-packet\", queue = \"vm/main/bad\" }
+  [expect]
+  lost = [\"vm/main/bad\"]
+
+Every key is in docs/harness.md; the scenarios that bellhop has say what they show:
+
+Examples:
+  bellhop harness --list                          what there is
+  bellhop harness --example first-submission      run one of them
+  bellhop harness --print first-submission        show its file, to begin your own from
+  bellhop harness mine.toml --seed 7              another run of your own
+  bellhop harness mine.toml --repeat 100          a hundred runs, each with the next seed
+  bellhop harness --example stress --duration 3600
+  bellhop harness *.toml --junit results.xml      for a CI system
+
+Exits with 0 when all that was expected held, with 1 when something did not, and with 2 when a
+scenario could not be run. Ctrl-C ends a run as if its duration were over.")]
+pub struct HarnessArguments {
+    /// Scenarios to run
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Run a scenario that bellhop has; may be given several times
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(names()), hide_possible_values = true)]
+    example: Vec<String>,
+    /// List the scenarios that bellhop has, and exit
+    #[arg(long, conflicts_with_all = ["files", "example"])]
+    list: bool,
+    /// Print the file of a scenario that bellhop has, and exit
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(names()), hide_possible_values = true, conflicts_with_all = ["files", "example", "list"])]
+    print: Option<String>,
+    /// What random choices come from, instead of the scenario's own seed
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Run each scenario so many times, each with the next seed
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    repeat: u64,
+    /// How long a scenario with a duration goes on, instead of its own
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    duration: Option<u64>,
+    /// Write the reports as JSON, a line each
+    #[arg(long)]
+    json: bool,
+    /// Also write the results to this file, as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Say nothing on standard error while a scenario runs
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    EXAMPLES.iter().map(|example| example.name)
+}
+
+/// A scenario that could not be run.
+const NOT_RUN: u8 = 2;
+
+impl HarnessArguments {
+    /// Does it. Errors of scenarios go to standard error.
+    ///
+    /// # Errors
+    /// When the reports cannot be written.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        if self.list {
+            for example in EXAMPLES {
+                println!("{:<32}{}", example.name, Scenario::example(example.name)?.title);
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(name) = &self.print {
+            let example = EXAMPLES.iter().find(|example| example.name == name);
+            print!("{}", example.map_or("", |example| example.text));
+            return Ok(ExitCode::SUCCESS);
+        }
+        if self.files.is_empty() && self.example.is_empty() {
+            bail!(
+                "there is nothing to run: name a FILE or an --example; --list shows what there is"
+            );
+        }
+        let scenarios = match self.scenarios() {
+            Ok(scenarios) => scenarios,
+            Err(error) => {
+                eprintln!("bellhop: {error}");
+                return Ok(ExitCode::from(NOT_RUN));
+            }
+        };
+        // The guests' misdeeds are the scenario's: only what the daemon cannot help is news.
+        bellhop_device::service::log::start(&LogConfig { filter: "error".into() })?;
+        let stop = stop_at_signals()?;
+        let mut reports: Vec<(String, Report)> = Vec::new();
+        for (name, scenario) in &scenarios {
+            for round in 0..self.repeat {
+                if stop.load(Ordering::Acquire) {
+                    break;
+                }
+                let options = Options {
+                    seed: Some(self.seed.unwrap_or(scenario.seed).wrapping_add(round)),
+                    duration: self.duration.map(Duration::from_secs),
+                    progress: !self.quiet,
+                    stop: Arc::clone(&stop),
+                };
+                match scenario.run(&options) {
+                    Ok(report) => {
+                        match self.json {
+                            true => println!("{}", report.to_json()?),
+                            false => println!("{report}"),
+                        }
+                        reports.push((name.clone(), report));
+                    }
+                    Err(error) => {
+                        eprintln!("bellhop: scenario {name}: {error}");
+                        return Ok(ExitCode::from(NOT_RUN));
+                    }
+                }
+            }
+        }
+        if let Some(path) = &self.junit {
+            let all = reports.iter().map(|(name, report)| (name.as_str(), report));
+            std::fs::write(path, to_junit(all)?)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(match reports.iter().all(|(_, report)| report.passed) {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        })
+    }
+
+    fn scenarios(&self) -> Result<Vec<(String, Scenario)>, ScenarioError> {
+        let name =
+            |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let files = self.files.iter().map(|path| Ok((name(path), Scenario::load(path)?)));
+        let examples = self.example.iter().map(|name| Ok((name.clone(), Scenario::example(name)?)));
+        files.chain(examples).collect()
+    }
+}
+
+/// Becomes true when somebody presses Ctrl-C, or sends SIGTERM.
+fn stop_at_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let watch = move || {
+        crate::process::block_on(async {
+            Signals::new()?.received().await;
+            stopped.store(true, Ordering::Release);
+            Ok(())
+        })
+    };
+    // It lasts as long as the process does.
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(watch)
+        .context("cannot watch for Ctrl-C")?;
+    Ok(stop)
+}

@@ -1,0 +1,184 @@
+//! Making control events happen: one after the other, by one thread.
+
+use super::board::{Board, Outcome, Signal};
+use super::control::Control;
+use super::guest::Message;
+use super::layout::Layout;
+use super::plan::{Described, Plan, Planned, Target};
+use super::scenario::{Action, Scenario};
+use serde::Serialize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// The longest that one event may take before the next happens all the same.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often it is looked whether somebody asked for the end.
+const TICK: Duration = Duration::from_millis(100);
+/// Most events that are kept one by one.
+const MAX_KEPT: usize = 100_000;
+
+/// An event that happened.
+#[derive(Debug, Clone, Serialize)]
+pub struct Happened {
+    /// Which of the scenario's events, from 0.
+    pub event: usize,
+    /// What, and to whom.
+    pub what: String,
+    /// When it was to happen, in milliseconds from the start; none on a condition.
+    pub planned_ms: Option<u64>,
+    /// When it had happened.
+    pub done_ms: u64,
+    /// Why it did not.
+    pub refused: Option<String>,
+}
+
+/// What happened in a run.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub(super) happened: Vec<Happened>,
+    /// How often, by the scenario's event.
+    pub(super) counts: Vec<u64>,
+    /// How often it was refused.
+    pub(super) refusals: Vec<u64>,
+    /// The run did not come to its end by itself.
+    pub(super) is_given_up: bool,
+}
+
+/// The thread that makes events happen.
+pub(super) struct Director<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) layout: &'a Layout,
+    pub(super) board: &'a Board,
+    pub(super) control: Control,
+    pub(super) plan: Plan<'a>,
+    pub(super) signals: Receiver<Signal>,
+    pub(super) guests: Vec<Sender<Message>>,
+    pub(super) duration: Option<Duration>,
+    /// Somebody asks for the end.
+    pub(super) stop: &'a AtomicBool,
+    pub(super) start: Instant,
+    pub(super) events: Events,
+}
+
+impl Director<'_> {
+    /// Directs until all guests have done what they had to, or until the limit.
+    pub(super) fn run(mut self) -> Events {
+        self.events.counts = vec![0; self.scenario.event.len()];
+        self.events.refusals = vec![0; self.scenario.event.len()];
+        let mut at_work = self.guests.len();
+        let limit = Duration::from_millis(self.scenario.limit_ms)
+            .saturating_add(self.duration.unwrap_or_default());
+        let mut following = Vec::new();
+        while at_work > 0 {
+            let now = self.start.elapsed();
+            if now >= limit && !self.events.is_given_up {
+                self.events.is_given_up = true;
+                self.board.give_up();
+                break;
+            }
+            let is_over = self.duration.is_some_and(|duration| now >= duration);
+            if is_over || self.stop.load(Ordering::Acquire) {
+                self.board.end();
+            }
+            // Those that follow an event come before time goes on.
+            if let Some(event) = following.pop() {
+                if let Some(planned) = self.plan.on_condition(event) {
+                    self.make_happen(&planned, &mut following);
+                }
+                continue;
+            }
+            let is_over = self.board.is_over();
+            let next = self.plan.next_at(is_over);
+            if next.is_some_and(|next| next <= now) {
+                if let Some(planned) = self.plan.take(is_over) {
+                    self.make_happen(&planned, &mut following);
+                }
+                continue;
+            }
+            let times = [next, Some(limit), self.duration.filter(|_| !is_over), Some(now + TICK)];
+            let until = times.into_iter().flatten().min().unwrap_or_default();
+            match self.signals.recv_timeout(until.saturating_sub(now)) {
+                Ok(Signal::GuestDone) => at_work -= 1,
+                Ok(Signal::Met { event }) => following.push(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.events
+    }
+
+    fn make_happen(&mut self, planned: &Planned, following: &mut Vec<usize>) {
+        let outcome = self.carry_out(planned);
+        if outcome.is_ok() {
+            self.plan.happened(planned, self.start.elapsed());
+        }
+        let event = planned.event;
+        self.board.post_event(event);
+        if let Some(count) = self.events.counts.get_mut(event) {
+            *count += 1;
+        }
+        if let (Err(_), Some(count)) = (&outcome, self.events.refusals.get_mut(event)) {
+            *count += 1;
+        }
+        let what = Described { planned, layout: self.layout }.to_string();
+        if self.events.happened.len() < MAX_KEPT {
+            self.events.happened.push(Happened {
+                event,
+                what,
+                planned_ms: planned.at.map(|at| at.as_millis() as u64),
+                done_ms: self.start.elapsed().as_millis() as u64,
+                refused: outcome.err(),
+            });
+        }
+        let name = self.scenario.event.get(event).and_then(|event| event.name.as_ref());
+        let follows = |place: &usize| {
+            let condition = self.scenario.event[*place].when.as_ref();
+            let wanted = condition.and_then(|condition| condition.event.as_ref());
+            wanted.is_some() && wanted == name
+        };
+        // The last is taken first.
+        following.extend((0..self.scenario.event.len()).rev().filter(follows));
+    }
+
+    fn carry_out(&self, planned: &Planned) -> Outcome {
+        let (answer, answered) = channel();
+        match (&planned.action, planned.target) {
+            (Action::End, _) => {
+                self.board.end();
+                return Ok(());
+            }
+            (Action::BadPacket { .. }, Target::Queue(lane)) => {
+                self.board.order_bad_packet(lane, answer);
+            }
+            (action, Target::Queue(lane) | Target::Context(lane)) => {
+                self.order(self.layout.guest_of(lane), action, Some(lane), answer)?;
+            }
+            (action, Target::Guest(guest)) if action.is_the_host_s() => {
+                return self.control.carry_out(action, Some(guest), TIMEOUT);
+            }
+            (action, Target::Guest(guest)) => self.order(guest, action, None, answer)?,
+            (action, Target::Nobody) => return self.control.carry_out(action, None, TIMEOUT),
+        }
+        match answered.recv_timeout(TIMEOUT) {
+            Ok(outcome) => outcome,
+            Err(RecvTimeoutError::Timeout) => Err(format!("it was not done in {TIMEOUT:?}")),
+            Err(RecvTimeoutError::Disconnected) => Err("the guest had come to its end".into()),
+        }
+    }
+
+    fn order(
+        &self,
+        guest: usize,
+        action: &Action,
+        lane: Option<usize>,
+        answer: Sender<Outcome>,
+    ) -> Outcome {
+        let order = Message::Order { action: action.clone(), lane, answer };
+        let sent = self.guests.get(guest).map(|orders| orders.send(order));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            _ => Err("the guest had come to its end".into()),
+        }
+    }
+}

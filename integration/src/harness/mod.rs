@@ -1,0 +1,84 @@
+//! Scenarios: guests that act as a file says, on a real device, without a VM.
+//!
+//! A [`Scenario`] says which guests there are, which contexts and HW queues they have, what is
+//! submitted to them, what happens to them and when, and what must hold at the end. Running it
+//! starts the device of `bellhopd` in this process and a guest for each that is described; every
+//! guest is the front end of a vhost-user connection of its own. The [`Report`] says what came of
+//! each queue and of each expectation. `docs/harness.md` has every key; [`EXAMPLES`] are scenarios
+//! to begin from.
+//!
+//! That each submission was executed exactly once, and in the order of its queue, is not taken from
+//! counters: every submission hashes a word of its queue's memory in place, on the GPU, with its own
+//! number as the seed, and the harness computes the same chain of digests.
+//!
+//! A `#[test]` of another project can have its scenario as text, or build it:
+//!
+//! ```
+//! use bellhop_integration::harness::scenario::{
+//!     Action, Condition, ContextSpec, EventSpec, Expect, GuestSpec, QueueSpec, Work,
+//! };
+//! use bellhop_integration::harness::{Options, Scenario};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let good = QueueSpec::new("good").submissions(200).work(Work::Copy);
+//! let bad = QueueSpec::new("bad").submissions(1_000_000).work(Work::Write);
+//! let condition = Condition {
+//!     queue: Some("vm/main/bad".into()),
+//!     completed: Some(50),
+//!     ..Condition::default()
+//! };
+//! let scenario = Scenario {
+//!     title: "A bad packet loses its own queue alone".into(),
+//!     guest: vec![GuestSpec::new("vm").with(ContextSpec::new(0).with(good).with(bad))],
+//!     event: vec![EventSpec::when(condition, Action::BadPacket { queue: "vm/main/bad".into() })],
+//!     expect: Expect { lost: vec!["vm/main/bad".into()], ..Expect::default() },
+//!     ..Scenario::default()
+//! };
+//! let report = scenario.run(&Options::default())?;
+//! assert!(report.passed, "{report}");
+//! assert_eq!(report.queues[0].completed, 200);
+//!
+//! // The same from a file, and one that bellhop has.
+//! let text = "
+//!     [[guest]]
+//!     name = \"vm\"
+//!     context = [{ queue = [{ name = \"q\", submissions = 100 }] }]
+//! ";
+//! assert!(Scenario::parse(text, "mine.toml")?.run(&Options::default())?.passed);
+//! assert!(Scenario::example("batch-ordering").is_ok());
+//! # Ok(())
+//! # }
+//! ```
+
+mod board;
+mod control;
+mod events;
+mod expect;
+mod guest;
+mod junit;
+mod layout;
+mod measure;
+mod mischief;
+mod names;
+mod parse;
+mod plan;
+mod process;
+mod proof;
+mod queue;
+mod report;
+mod request;
+mod run;
+pub mod scenario;
+mod seed;
+mod shipped;
+mod worker;
+
+pub use events::Happened;
+pub use expect::Check;
+pub use junit::to_junit;
+pub use measure::Waits;
+pub use parse::ScenarioError;
+pub use report::{QueueReport, Report};
+pub use run::{Options, RunError};
+pub use scenario::Scenario;
+pub use shipped::{EXAMPLES, Example};

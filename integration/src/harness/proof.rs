@@ -1,0 +1,225 @@
+//! How a queue proves what became of its submissions.
+//!
+//! Each queue has a word that every submission hashes in place, with its own number as the seed.
+//! The word after submission `n` is then a digest of all submissions up to `n` in their order: one
+//! that was left out, executed twice or too early gives another, and so does work whose bytes were
+//! not there when they were hashed, which they are too. A copy of each digest is kept until its
+//! submission was looked at.
+
+use super::scenario::{QueueSpec, Work};
+use bellhop_guest_umd::{CommandBuffer, Error, Fence, GpuMapping};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use xxhash_rust::xxh64::xxh64;
+
+const WORD: u64 = size_of::<u64>() as u64;
+/// Two queues share no cache line.
+const ALIGNMENT: u64 = 64;
+/// Bytes of packets that a submission takes at most.
+pub(super) const COMMANDS: usize = 512;
+
+/// A queue's memory, and what must be in it.
+pub(super) struct Proof {
+    memory: Arc<GpuMapping>,
+    /// Where the queue's part of the memory begins.
+    start: u64,
+    bytes: u64,
+    depth: u64,
+    /// The two sources of copies.
+    sources: [Vec<u8>; 2],
+    /// The digest when all that was submitted is executed.
+    digest: u64,
+    scratch: Vec<u8>,
+}
+
+/// A submission of another queue that one waits for.
+pub(super) struct After<'a> {
+    pub(super) fence: &'a Fence,
+    /// Where the other queue writes its numbers.
+    pub(super) number: u64,
+}
+
+/// What a proof is made for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    pub(super) start: u64,
+    bytes: u64,
+    depth: u64,
+}
+
+impl Extent {
+    /// The memory of a queue, from `start` on.
+    pub(super) fn new(spec: &QueueSpec, start: u64) -> Self {
+        let bytes = match spec.work {
+            Work::Nop => 0,
+            Work::Write => WORD,
+            Work::Fill | Work::Copy | Work::Mixed => spec.bytes,
+        };
+        Self { start, bytes, depth: spec.depth.into() }
+    }
+
+    /// Where the next queue's begins: behind two sources, what work writes, digest, number, and
+    /// two words for each submission on its way.
+    pub(super) fn end(&self) -> u64 {
+        (self.start + 3 * self.bytes + (2 + 2 * self.depth) * WORD).next_multiple_of(ALIGNMENT)
+    }
+
+    /// Where the number of the last submission is.
+    pub(super) fn number(&self) -> u64 {
+        self.start + 3 * self.bytes + WORD
+    }
+}
+
+impl Proof {
+    /// Begins one. `name` makes the bytes the queue's own; `number` is that of the last submission
+    /// before.
+    pub(super) fn begin(
+        memory: Arc<GpuMapping>,
+        extent: Extent,
+        name: &str,
+        number: u64,
+    ) -> Result<Self, Error> {
+        let Extent { start, bytes, depth } = extent;
+        let source = |seed: u64| -> Vec<u8> {
+            let word = |place| xxh64(name.as_bytes(), seed << 32 | place).to_le_bytes();
+            (0..bytes / WORD).flat_map(word).collect()
+        };
+        let digest = xxh64(name.as_bytes(), number);
+        let sources = [source(1), source(2)];
+        let proof = Self { memory, start, bytes, depth, sources, digest, scratch: Vec::new() };
+        for (place, source) in (0..).zip(&proof.sources) {
+            let offset = start + place * bytes;
+            proof.memory.allocation().write(offset as usize, source)?;
+        }
+        proof.word(proof.state())?.store(digest, Ordering::Release);
+        proof.word(proof.number())?.store(number, Ordering::Release);
+        Ok(proof)
+    }
+
+    fn word(&self, offset: u64) -> Result<&std::sync::atomic::AtomicU64, Error> {
+        self.memory.allocation().word(offset as usize)
+    }
+
+    fn va(&self, offset: u64) -> u64 {
+        self.memory.gpu_va() + offset
+    }
+
+    /// What work writes; the digest follows.
+    fn area(&self) -> u64 {
+        self.start + 2 * self.bytes
+    }
+
+    fn state(&self) -> u64 {
+        self.start + 3 * self.bytes
+    }
+
+    fn number(&self) -> u64 {
+        self.state() + WORD
+    }
+
+    fn log(&self, number: u64) -> u64 {
+        self.number() + (1 + number % self.depth) * WORD
+    }
+
+    fn seen(&self, number: u64) -> u64 {
+        self.number() + (1 + self.depth + number % self.depth) * WORD
+    }
+
+    /// The digest after all that was recorded.
+    pub(super) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// Forgets what was recorded beyond this digest: it was not submitted.
+    pub(super) fn forget_beyond(&mut self, digest: u64) {
+        self.digest = digest;
+    }
+
+    /// Records submission `number`.
+    pub(super) fn record(
+        &mut self,
+        commands: &mut CommandBuffer,
+        number: u64,
+        work: Work,
+        after: Option<&After<'_>>,
+        signal: Option<&Fence>,
+    ) -> Result<(), Error> {
+        commands.reset();
+        if let Some(After { fence, number: others }) = after {
+            commands.wait_fence(fence, number)?;
+            commands.copy(self.va(*others), self.va(self.seen(number)), WORD)?;
+        }
+        let written = self.record_work(commands, number, work)?;
+        let (hashed, state) = (self.va(self.state() - written), self.va(self.state()));
+        commands.hash(hashed, written + WORD, number, state)?;
+        commands.copy(state, self.va(self.log(number)), WORD)?;
+        if let Some(fence) = signal {
+            commands.write_data(self.va(self.number()), &number.to_le_bytes())?;
+            commands.signal_fence(fence, number)?;
+        }
+        self.scratch.extend_from_slice(&self.digest.to_le_bytes());
+        self.digest = xxh64(&self.scratch, number);
+        Ok(())
+    }
+
+    /// Records what comes before the proof; leaves what it writes in `scratch`, and returns how
+    /// many bytes that are.
+    fn record_work(
+        &mut self,
+        commands: &mut CommandBuffer,
+        number: u64,
+        work: Work,
+    ) -> Result<u64, Error> {
+        self.scratch.clear();
+        let area = self.va(self.area());
+        match work {
+            Work::Nop | Work::Mixed => {
+                commands.nop()?;
+            }
+            Work::Fill => {
+                let pattern = number as u32;
+                commands.fill(area, self.bytes, pattern)?;
+                let words = self.bytes / size_of::<u32>() as u64;
+                self.scratch.extend((0..words).flat_map(|_| pattern.to_le_bytes()));
+            }
+            Work::Copy => {
+                let which = number % 2;
+                let source = self.va(self.start + which * self.bytes);
+                commands.copy(source, area, self.bytes)?;
+                self.scratch.extend_from_slice(&self.sources[which as usize]);
+            }
+            Work::Write => {
+                let bytes = number.to_le_bytes();
+                commands.write_data(self.va(self.state() - WORD), &bytes)?;
+                self.scratch.extend_from_slice(&bytes);
+            }
+        }
+        Ok(self.scratch.len() as u64)
+    }
+
+    /// Looks at what completed submission `number` left behind; the error says what is wrong.
+    pub(super) fn check(&self, number: u64, digest: u64, waited: bool) -> Result<(), String> {
+        let read = |offset| self.word(offset).map(|word| word.load(Ordering::Acquire));
+        let shown = |error: Error| format!("its proof cannot be read: {error}");
+        let found = read(self.log(number)).map_err(shown)?;
+        if found != digest {
+            return Err(format!(
+                "submission {number} left digest {found:#018x}, not {digest:#018x}: it or one before it was left out, executed twice or out of order"
+            ));
+        }
+        if waited {
+            let seen = read(self.seen(number)).map_err(shown)?;
+            if seen < number {
+                return Err(format!(
+                    "submission {number} did not wait: the other queue was at {seen}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the digest is now, whether or not all is executed.
+    pub(super) fn found(&self) -> Result<u64, Error> {
+        Ok(self.word(self.state())?.load(Ordering::Acquire))
+    }
+}

@@ -1,0 +1,201 @@
+//! A run, from the first guest to the report.
+
+use super::board::Board;
+use super::control::Control;
+use super::events::{Director, Events};
+use super::expect::Outcomes;
+use super::guest::{self, Common, GuestThread};
+use super::layout::Layout;
+use super::parse::ScenarioError;
+use super::plan::Plan;
+use super::queue::Tally;
+use super::report::Report;
+use super::scenario::Scenario;
+use crate::daemon;
+use anyhow::{Context, bail};
+use bellhop_device::service::{Endpoint, Served, Service};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+/// How often people are told how far it is.
+const PROGRESS: Duration = Duration::from_millis(250);
+
+/// What can be another in each run of a scenario.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Where random choices come from, instead of the scenario's seed.
+    pub seed: Option<u64>,
+    /// How long queues without a number of submissions go on, instead of the scenario's duration.
+    pub duration: Option<Duration>,
+    /// Whether to show on standard error how far it is.
+    pub progress: bool,
+    /// Ends the run as if its duration were over, once it is true.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Why a scenario could not be run. One that was run and did not pass is no error.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The scenario is not right.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The host cannot do it.
+    #[error("{0:#}")]
+    Host(#[from] anyhow::Error),
+}
+
+impl Scenario {
+    /// Runs it: a real device in this process, and guests that each are a thread or several.
+    ///
+    /// # Errors
+    /// When the scenario cannot be run. What did not pass is in the report.
+    pub fn run(&self, options: &Options) -> Result<Report, RunError> {
+        self.validate()?;
+        let duration = match (options.duration, self.duration_ms) {
+            (Some(_), None) => {
+                Err(anyhow::anyhow!(
+                    "the scenario has no duration: it ends when its submissions are done"
+                ))?;
+                None
+            }
+            (Some(duration), Some(_)) => Some(duration),
+            (None, own) => own.map(Duration::from_millis),
+        };
+        Ok(Run { scenario: self, duration, options }.run()?)
+    }
+}
+
+struct Run<'a> {
+    scenario: &'a Scenario,
+    duration: Option<Duration>,
+    options: &'a Options,
+}
+
+impl Run<'_> {
+    fn run(&self) -> anyhow::Result<Report> {
+        let scenario = self.scenario;
+        let seed = self.options.seed.unwrap_or(scenario.seed);
+        let layout = Layout::of(scenario);
+        let folder = daemon::folder()?;
+        let service = Service::start(&scenario.host.config())?;
+        let mut sockets = Vec::new();
+        for guest in 0..layout.guests.len() {
+            let path = folder.path().join(format!("guest{guest}.sock"));
+            let listener = UnixListener::bind(&path)
+                .with_context(|| format!("cannot listen on {}", path.display()))?;
+            let served = service.serve(Endpoint::listening(listener))?;
+            sockets.push((path, served));
+        }
+        let (signals, received) = channel();
+        let board = Board::new(scenario, &layout, signals);
+        let common = Common { scenario, layout: &layout, board: &board, seed };
+        let start = Instant::now();
+        let (results, events) =
+            thread::scope(|scope| self.act(scope, &common, service, &sockets, received, start))?;
+        let mut tallies = vec![Tally::default(); layout.lanes.len()];
+        let mut measures: Vec<_> = layout.rows.iter().map(|_| None).collect();
+        let (mut victims, mut violations, mut problems) = (0, Vec::new(), Vec::new());
+        for (result, guest) in results.into_iter().zip(&layout.guests) {
+            for (lane, tally) in result.tallies {
+                tallies[lane.index] = tally;
+            }
+            for (all, own) in measures.iter_mut().zip(result.measures) {
+                *all = all.take().or(own);
+            }
+            victims += result.victims;
+            violations.extend(result.violations);
+            let own = result.problems.into_iter();
+            problems.extend(own.map(|problem| format!("{}: {problem}", guest.name)));
+        }
+        let outcomes = Outcomes {
+            scenario,
+            layout: &layout,
+            tallies: &tallies,
+            measures: &measures,
+            events: &events,
+            victims,
+            violations: &violations,
+            problems: &problems,
+        };
+        Ok(Report::new(&outcomes, seed, start.elapsed()))
+    }
+
+    /// Guests act, and events happen to them, until all have done what they had to.
+    fn act<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        common: &'env Common<'env>,
+        service: Service,
+        sockets: &'env [(PathBuf, Served)],
+        signals: mpsc::Receiver<super::board::Signal>,
+        start: Instant,
+    ) -> anyhow::Result<(Vec<guest::Result>, Events)> {
+        let (mut orders, mut threads) = (Vec::new(), Vec::new());
+        for (index, (socket, _)) in sockets.iter().enumerate() {
+            let mailbox = guest::mailbox();
+            orders.push(mailbox.0.clone());
+            let guest = GuestThread::new(common, scope, index, socket, mailbox);
+            threads.push(scope.spawn(move || guest.run()));
+        }
+        let has_ended = Arc::new(AtomicBool::new(false));
+        if self.options.progress {
+            let has_ended = Arc::clone(&has_ended);
+            scope.spawn(move || show_progress(common.board, &has_ended));
+        }
+        let director = Director {
+            scenario: self.scenario,
+            layout: common.layout,
+            board: common.board,
+            control: Control::new(
+                service.kernel().clone(),
+                sockets.iter().map(|(_, served)| served.clone()).collect(),
+            ),
+            plan: Plan::new(self.scenario, common.layout, common.seed),
+            signals,
+            guests: orders,
+            duration: self.duration,
+            stop: &self.options.stop,
+            start,
+            events: Events::default(),
+        };
+        let events = director.run();
+        has_ended.store(true, Ordering::Release);
+        // Whoever still waits for the device is told that it is gone.
+        let service = match events.is_given_up {
+            true => {
+                drop(service);
+                None
+            }
+            false => Some(service),
+        };
+        let mut results = Vec::new();
+        for thread in threads {
+            let Ok(result) = thread.join() else { bail!("the thread of a guest panicked") };
+            results.push(result);
+        }
+        drop(service);
+        Ok((results, events))
+    }
+}
+
+fn show_progress(board: &Board, has_ended: &AtomicBool) {
+    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    board.register();
+    while !has_ended.load(Ordering::Acquire) {
+        bar.set_message(format!("{} submissions completed", board.all_completed()));
+        bar.tick();
+        thread::park_timeout(PROGRESS);
+    }
+    board.unregister();
+    bar.finish_and_clear();
+}
