@@ -11,8 +11,9 @@ use crate::transport::{BarMapping, Transport};
 use bellhop_protocol::bar::{AreaKind, BarHeader};
 use bellhop_protocol::config::CONFIG_MAGIC;
 use bellhop_protocol::control::adapter::{
-    ADAPTER_BAR_MAPPED, AdapterInfo, GetNodeMetadata, NodeMetadata, OpenAdapter, QueryBarLayout,
-    QueryStatistics, QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
+    ADAPTER_BAR_MAPPED, AdapterInfo, CAPS_GLOBAL_DOORBELL, GetNodeMetadata, NodeMetadata,
+    OpenAdapter, QueryBarLayout, QueryStatistics, QueryUserModeSubmissionCaps, Statistics,
+    UserModeSubmissionCaps,
 };
 use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, PowerInfo, QueryPower, SetDevicePower, SetEnginePower,
@@ -65,7 +66,9 @@ impl Adapter {
             .map_or(info.local_memory, |memory| memory.len() as u64);
         let events = EventPump::new(Arc::clone(&transport));
         let features = Features::from_bits_truncate(info.features);
-        let link = Link { transport, events, features, areas, placements };
+        let global_doorbell =
+            features.contains(Features::USER_MODE_SUBMISSION) && has_global_doorbell(&*transport)?;
+        let link = Link { transport, events, features, global_doorbell, areas, placements };
         let session = Session::begin(Arc::new(link))?;
         Ok(Self { session, info, local_memory, costs })
     }
@@ -231,6 +234,13 @@ fn place(
     }
     let areas = Areas::new(&header, bar.as_ref(), transport.donations().all())?;
     Ok(Placed { areas: Some(areas), placements, costs })
+}
+
+/// Whether all queues ring one doorbell.
+fn has_global_doorbell(transport: &dyn Transport) -> Result<bool, Error> {
+    let query = QueryUserModeSubmissionCaps { reserved: 0 };
+    let caps = session::call(transport, 0, &query, &[])?;
+    Ok(caps.flags & CAPS_GLOBAL_DOORBELL != 0)
 }
 
 /// Opens the adapter with all features that were negotiated or, where the device has switched off

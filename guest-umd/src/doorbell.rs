@@ -8,8 +8,9 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, CreateDoorbell, CreateDoorbellReply, DestroyDoorbell, NotifyWorkSubmission,
 };
-use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, RingTag};
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use bellhop_protocol::handoff::hint::HintWord;
 use std::sync::atomic::{Ordering, fence};
 
 /// What a queue did to its doorbell.
@@ -40,6 +41,13 @@ impl Words {
     }
 }
 
+/// What the rings of a global doorbell store.
+struct GlobalRings {
+    tag: RingTag,
+    /// The last ring's number.
+    sequence: u32,
+}
+
 /// A doorbell. It goes with its HW queue.
 pub(crate) struct Doorbell {
     context: Context,
@@ -47,6 +55,8 @@ pub(crate) struct Doorbell {
     doorbell: Handle,
     words: Words,
     store_fence: bool,
+    /// There where all queues ring one doorbell.
+    global: Option<GlobalRings>,
     pub(crate) counters: DoorbellCounters,
 }
 
@@ -76,8 +86,10 @@ impl Doorbell {
             }
         };
         let store_fence = areas.needs_store_fence();
+        let global = GlobalRings { tag: reply.ring_tag, sequence: 0 };
+        let global = session.link.global_doorbell.then_some(global);
         let counters = DoorbellCounters::default();
-        Ok(Self { context, hw_queue, doorbell, words, store_fence, counters })
+        Ok(Self { context, hw_queue, doorbell, words, store_fence, global, counters })
     }
 
     pub(crate) fn status_word(&self) -> &Word {
@@ -108,9 +120,7 @@ impl Doorbell {
             fence(Ordering::SeqCst);
         }
         loop {
-            let status = self.words()?.ring(write_pointer);
-            self.counters.rings += 1;
-            match status {
+            match self.ring_once(write_pointer)? {
                 ConnectionStatus::CONNECTED => return Ok(()),
                 ConnectionStatus::CONNECTED_NOTIFY => return self.notify(),
                 ConnectionStatus::DISCONNECTED_RETRY => self.connect()?,
@@ -118,6 +128,32 @@ impl Doorbell {
                 _ => return Err(self.lost()),
             }
         }
+    }
+
+    /// Rings, and does nothing about the status that it returns.
+    #[inline]
+    pub(crate) fn ring_once(&mut self, write_pointer: u64) -> Result<ConnectionStatus, Error> {
+        self.counters.rings += 1;
+        match self.global {
+            None => Ok(self.words()?.ring(write_pointer)),
+            Some(_) => self.ring_global(),
+        }
+    }
+
+    /// Rings the doorbell that all queues share: a value of its own each time, since the device
+    /// must see that it changed. The write pointer it finds in the ring buffer control.
+    #[inline]
+    fn ring_global(&mut self) -> Result<ConnectionStatus, Error> {
+        let value = self.global.as_mut().map_or(0, |global| {
+            global.sequence = global.sequence.wrapping_add(1);
+            global.tag.value(global.sequence)
+        });
+        let status = HintWord::new(self.words.doorbell.get()?).ring(value, &self.words()?);
+        // A store that is still being combined with others is not seen by anybody.
+        if self.store_fence {
+            fence(Ordering::SeqCst);
+        }
+        Ok(status)
     }
 
     #[cold]

@@ -45,6 +45,12 @@ impl Ring {
         self.write
     }
 
+    /// Says that the ring was written up to here, whether it was or not.
+    pub(crate) fn claim_written(&self, position: u64) -> Result<(), Error> {
+        self.pointers()?.publish(position);
+        Ok(())
+    }
+
     fn pointers(&self) -> Result<RingPointers<'_>, Error> {
         Ok(RingPointers::new(
             self.control.word(WRITE_POINTER_OFFSET as usize)?,

@@ -18,6 +18,8 @@ pub(crate) struct Link {
     pub(crate) events: EventPump,
     /// The features that are on.
     pub(crate) features: Features,
+    /// Whether all queues ring one doorbell.
+    pub(crate) global_doorbell: bool,
     /// There when the driver reaches some; without them there is no user-mode submission.
     pub(crate) areas: Option<Areas>,
     /// Where rings and command buffers are where the program does not say.

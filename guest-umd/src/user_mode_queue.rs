@@ -132,11 +132,21 @@ impl UserModeQueue {
         self.doorbell.ring(self.ring.write_pointer())
     }
 
-    /// Rings the doorbell with a write pointer that may not be the ring's.
+    /// Rings the doorbell once and returns its status, without doing what that asks for: neither
+    /// notifying nor connecting.
+    ///
+    /// # Errors
+    /// None for a queue that was created.
+    pub fn ring_once(&mut self) -> Result<ConnectionStatus, Error> {
+        self.doorbell.ring_once(self.ring.write_pointer())
+    }
+
+    /// Rings with a write pointer that may not be the ring's, here and in the ring buffer control.
     ///
     /// # Errors
     /// As [`Self::ring`].
     pub fn ring_with(&mut self, write_pointer: u64) -> Result<(), Error> {
+        self.ring.claim_written(write_pointer)?;
         self.doorbell.ring(write_pointer)
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
-use support::{Daemon, succeed, text, vm};
+use support::{Daemon, NOT_OFFERED, assert_every_behaviour_is_seen, succeed, text, vm};
 
 #[test]
 fn without_a_bar_every_behaviour_is_seen_in_memory_that_the_guest_donates() {
@@ -27,15 +27,8 @@ fn without_a_bar_every_behaviour_is_seen_in_memory_that_the_guest_donates() {
     assert_eq!(description["placement"]["doorbells"], "guest memory");
     for variant in ["iommu", "large-memory"] {
         let report: Value = serde_json::from_str(&with(variant, &["selftest", "--json"])).unwrap();
-        assert_all_passed(&report);
+        assert_every_behaviour_is_seen(&report, NOT_OFFERED);
     }
-}
-
-#[track_caller]
-fn assert_all_passed(report: &Value) {
-    let checks = report["checks"].as_array().unwrap();
-    let failed: Vec<_> = checks.iter().filter(|check| check["outcome"] != "passed").collect();
-    assert!(!checks.is_empty() && failed.is_empty(), "{failed:#?}");
 }
 
 #[test]
@@ -46,7 +39,8 @@ fn a_driver_that_avoids_the_bar_sees_every_behaviour() {
     for placement in ["around-slow-bar", "guest-memory"] {
         let work = ["--variant", "iommu", "--", "--placement", placement, "selftest", "--json"];
         let said = succeed(vm().args(work).output().unwrap());
-        assert_all_passed(&serde_json::from_str(&said).unwrap());
+        let report = serde_json::from_str(&said).unwrap();
+        assert_every_behaviour_is_seen(&report, NOT_OFFERED);
     }
 }
 
@@ -186,6 +180,46 @@ fn a_vm_that_is_killed_in_the_middle_of_work_leaves_nothing_with_the_daemon() {
     let output =
         vm().args(work).arg(daemon.socket(0)).args(["--", "selftest", "um."]).output().unwrap();
     succeed(output);
+}
+
+/// The physical doorbell and a dummy page in turn, by stock QEMU, over ten resets of the device.
+#[test]
+fn a_vm_whose_doorbells_pages_are_moved_sees_every_behaviour_and_survives_resets() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("bellhopd.toml");
+    let four = "[adapter]\nrotation = \"remap\"\nphysical_doorbells = 1\n[guest]\ndoorbells = 4\n";
+    std::fs::write(&config, four).unwrap();
+    let config = config.to_str().unwrap();
+    let mut vm = Typed::start(&["--variant", "iommu", "--config", config, "--interactive"]);
+    vm.wait_for_shell();
+    vm.write("for i in 1 2 3 4 5 6 7 8 9 10; do ");
+    vm.write("bellhop-guest --placement bar selftest doorbell.victim || exit 9; done; ");
+    vm.write(
+        "bellhop-guest --placement bar selftest um.submit && echo all is $((40 + 2)); exit 0\n",
+    );
+    vm.wait_for("all is 42");
+    assert!(vm.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_vm_whose_queues_ring_one_doorbell_sees_every_behaviour() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("bellhopd.toml");
+    std::fs::write(&config, "[adapter]\ndoorbell_model = \"global\"\n").unwrap();
+    let mut command = vm();
+    command.args(["--variant", "iommu", "--config"]).arg(&config);
+    let said = succeed(command.args(["--", "selftest", "--json"]).output().unwrap());
+    let report: Value = serde_json::from_str(&said).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let absent: Vec<_> = checks.iter().filter(|check| check["outcome"] != "passed").collect();
+    assert_eq!(absent.len(), 1, "{absent:#?}");
+    assert_eq!(absent[0]["id"], "doorbell.victim");
 }
 
 /// A program that is killed in the guest: its pages are the kernel's to give to others, so the

@@ -39,6 +39,41 @@ impl DoorbellStatus {
     }
 }
 
+/// The slot whose word a guest's global doorbell is.
+pub const GLOBAL_DOORBELL_SLOT: u32 = 0;
+
+/// What tells the rings of one doorbell from those of every other of its guest, in the global
+/// model: the upper half of what the driver stores to the shared word.
+///
+/// Bits 0 to 15 tell which of the guest's doorbells there were before this one, so that a slot's
+/// next doorbell does not repeat what its last one stored; bits 16 to 31 are the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(transparent)]
+pub struct RingTag(pub u32);
+
+impl RingTag {
+    /// The tag of the guest's `count`th doorbell, which has this slot.
+    #[must_use]
+    pub const fn new(slot: u16, count: u16) -> Self {
+        Self((slot as u32) << 16 | count as u32)
+    }
+
+    /// What the doorbell's ring number `sequence` stores. No two of a guest's rings store the same
+    /// until a queue has rung 2^32 times between two looks of an engine.
+    #[must_use]
+    #[inline]
+    pub const fn value(self, sequence: u32) -> u64 {
+        (self.0 as u64) << 32 | sequence as u64
+    }
+
+    /// The slot that a stored value names. A hostile guest may store anything.
+    #[must_use]
+    #[inline]
+    pub const fn slot_of(value: u64) -> u32 {
+        (value >> 48) as u32
+    }
+}
+
 /// Private driver data of a doorbell (`D3DKMT_CREATE_DOORBELL`): what the user-mode driver tells the
 /// kernel-mode driver of this GPU.
 #[derive(
@@ -60,6 +95,15 @@ pub const NOTIFY_EACH_SUBMISSION: u32 = 1 << 0;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ring_names_its_slot_and_differs_from_every_other() {
+        let tags = [RingTag::new(0, 0), RingTag::new(0, 1), RingTag::new(7, 1)];
+        let values = tags.map(|tag| [tag.value(1), tag.value(u32::MAX)]);
+        assert_eq!(values.map(|of_tag| of_tag.map(RingTag::slot_of)), [[0, 0], [0, 0], [7, 7]]);
+        let all = values.as_flattened();
+        assert!(all.iter().enumerate().all(|(at, value)| !all[at + 1..].contains(value)));
+    }
 
     #[test]
     fn logging_level_does_not_change_the_connection_status() {

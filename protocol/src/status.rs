@@ -31,6 +31,8 @@ open_enum! {
         INSUFFICIENT_RESOURCES = 0xC000_009A;
         /// The feature was not negotiated or the node does not have it.
         NOT_SUPPORTED = 0xC000_00BB;
+        /// The VMM did not do its part; what was asked for can be tried again.
+        IO_DEVICE_ERROR = 0xC000_0185;
         /// The request is shorter or longer than its code requires.
         INVALID_BUFFER_SIZE = 0xC000_0206;
         /// The queue, context or device is in error and takes nothing more.

@@ -10,6 +10,7 @@ use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
 use bellhop_protocol::handoff::attention::Attention;
 use bellhop_protocol::handoff::doorbell::{DoorbellWords, RingPointers};
 use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, Signaled, WentBackwards};
+use bellhop_protocol::handoff::hint::HintWord;
 use bellhop_protocol::handoff::run_list::Membership;
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
 use loom::cell::UnsafeCell;
@@ -581,5 +582,143 @@ fn a_resumed_queue_finds_what_was_made_ready_for_it_and_is_looked_at() {
         let _ = attention.raise(KICK);
         let turns = engine.join().unwrap();
         assert!(turns > 0 || attention.take() == KICK, "nobody looks at the queue again");
+    });
+}
+
+/// The engine's second kind of look: at the write pointer, which is the truth where the doorbell
+/// word is only a hint.
+fn is_written(queue: &Queue) -> bool {
+    let written = queue.pointers().written() == 8;
+    if written {
+        queue.packets.read();
+    }
+    written
+}
+
+/// Two queues that ring one global doorbell, each once.
+fn ring_global(
+    word: &Arc<AtomicU64>,
+    queues: &[Arc<Queue>; 2],
+) -> Vec<thread::JoinHandle<Option<bool>>> {
+    let ring = |(queue, value): (&Arc<Queue>, u64)| {
+        let (word, queue) = (word.clone(), queue.clone());
+        thread::spawn(move || {
+            queue.push();
+            match HintWord::new(&word).ring(value, &queue.words()) {
+                ConnectionStatus::CONNECTED => None,
+                // Notifying makes the host kick the engine.
+                _ => Some(queue.attention.raise(KICK)),
+            }
+        })
+    };
+    queues.iter().zip(1..).map(ring).collect()
+}
+
+#[test]
+fn who_sees_the_last_of_two_global_rings_sees_the_work_of_both() {
+    loom::model(|| {
+        let word = Arc::new(AtomicU64::new(0));
+        let queues = [(); 2].map(|()| Queue::new(ConnectionStatus::CONNECTED));
+        let guests = ring_global(&word, &queues);
+        let mut last = 0;
+        let scanned = HintWord::new(&word).changed(&mut last);
+        let seen = scanned.then(|| queues.each_ref().map(|queue| is_written(queue)));
+        for guest in guests {
+            assert_eq!(guest.join().unwrap(), None);
+        }
+        // The engine looks no more when the word stays as it has seen it.
+        if !HintWord::new(&word).changed(&mut last) {
+            assert_eq!(seen, Some([true; 2]), "an overwritten ring was lost");
+        }
+    });
+}
+
+#[test]
+fn of_two_global_rings_none_is_lost_when_the_engine_falls_asleep() {
+    loom::model(|| {
+        let word = Arc::new(AtomicU64::new(0));
+        let queues = [(); 2].map(|()| Queue::new(ConnectionStatus::CONNECTED));
+        let guests = ring_global(&word, &queues);
+        for queue in &queues {
+            queue.words().arm();
+        }
+        DoorbellWords::after_arming();
+        let seen = queues.each_ref().map(|queue| is_written(queue));
+        for ((guest, queue), seen) in guests.into_iter().zip(&queues).zip(seen) {
+            // An engine for each queue: how two calls of one meet is a model of its own.
+            let slept = !seen && queue.attention.try_sleep();
+            let notified = guest.join().unwrap();
+            assert!(seen || notified.is_some(), "the ring was lost");
+            if slept {
+                assert_eq!(notified, Some(true), "nobody wakes the engine");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_global_ring_before_a_disconnect_is_seen_by_the_last_look() {
+    loom::model(|| {
+        let word = Arc::new(AtomicU64::new(0));
+        let queue = Queue::new(ConnectionStatus::CONNECTED);
+        let guest = {
+            let (word, queue) = (word.clone(), queue.clone());
+            thread::spawn(move || {
+                queue.push();
+                HintWord::new(&word).ring(1, &queue.words())
+            })
+        };
+        queue.words().disconnect(ConnectionStatus::DISCONNECTED_RETRY);
+        let last_look = is_written(&queue);
+        if guest.join().unwrap() == ConnectionStatus::CONNECTED {
+            assert!(last_look, "the ring was lost");
+        }
+    });
+}
+
+#[test]
+fn a_ring_that_a_rotated_page_never_shows_is_found_before_the_engine_sleeps() {
+    loom::model(|| {
+        let queue = Queue::new(ConnectionStatus::CONNECTED);
+        let guest = {
+            let queue = queue.clone();
+            thread::spawn(move || ring_dummy_page(&queue))
+        };
+        queue.words().arm();
+        DoorbellWords::after_arming();
+        let last_look = is_written(&queue);
+        if guest.join().unwrap() == ConnectionStatus::CONNECTED {
+            assert!(last_look, "the ring was lost");
+        }
+    });
+}
+
+#[test]
+fn a_store_of_an_earlier_owner_hides_no_ring_of_a_rotated_doorbell() {
+    loom::model(|| {
+        let queue = Queue::new(ConnectionStatus::CONNECTED);
+        let late = {
+            let queue = queue.clone();
+            // Of all that it may store, the value that the engine has seen last is the worst.
+            thread::spawn(move || queue.doorbell.store(0, Ordering::Relaxed))
+        };
+        let guest = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                queue.push();
+                queue.words().ring(8)
+            })
+        };
+        let mut last = 0;
+        let mut seen = HintWord::new(&queue.doorbell).changed(&mut last) && is_written(&queue);
+        if !seen {
+            queue.words().arm();
+            DoorbellWords::after_arming();
+            seen = is_written(&queue);
+        }
+        late.join().unwrap();
+        if guest.join().unwrap() == ConnectionStatus::CONNECTED {
+            assert!(seen, "the ring was lost");
+        }
     });
 }

@@ -5,6 +5,7 @@
 //! SIGBUS for all guests.
 
 use super::address_map::{AddressMap, Mapping, Place};
+use super::rotation::Page;
 use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{
@@ -26,6 +27,8 @@ pub struct Bar {
     file: Arc<File>,
     region: Arc<MmapRegion>,
     layout: BarLayout,
+    /// How many physical doorbells have a page behind the BAR, in the file only.
+    physical_pages: u32,
     doorbells: Area,
     last_queued: Area,
     status: Area,
@@ -58,12 +61,15 @@ impl DonatedArea {
 }
 
 impl Bar {
-    /// Makes the memory and writes the header page.
+    /// Makes the memory and writes the header page. Behind the BAR, where doorbells' pages are to
+    /// be moved, the file has a dummy page and one for each of so many physical doorbells. They are
+    /// the guest's own: what it stores late, or leaves, no other guest ever sees.
     ///
     /// # Errors
     /// When the operating system gives no memory.
-    pub fn new(layout: BarLayout) -> io::Result<Self> {
-        let size = layout.bar_size();
+    pub fn new(layout: BarLayout, physical_pages: u32) -> io::Result<Self> {
+        let pages = if physical_pages == 0 { 0 } else { 1 + u64::from(physical_pages) };
+        let size = layout.bar_size() + pages * PAGE_SIZE;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(rustix::fs::memfd_create("bellhop-bar", flags)?);
         file.set_len(size)?;
@@ -77,8 +83,9 @@ impl Bar {
             donated: OnceLock::new(),
         };
         let [doorbells, last_queued, status, fences, _] = layout.areas().map(area);
+        let region = Arc::new(region);
         let bar =
-            Self { file, region: Arc::new(region), layout, doorbells, last_queued, status, fences };
+            Self { file, region, layout, physical_pages, doorbells, last_queued, status, fences };
         bar.write_header()?;
         Ok(bar)
     }
@@ -155,6 +162,33 @@ impl Bar {
         self.area_word(&self.doorbells, offset)
     }
 
+    /// Where in the file a page is that doorbells can show; `None` when there is none such.
+    pub fn doorbell_page(&self, page: Page) -> Option<u64> {
+        let behind = match page {
+            Page::Dummy if self.physical_pages > 0 => 0,
+            Page::Physical(doorbell) if doorbell < self.physical_pages => 1 + u64::from(doorbell),
+            _ => return None,
+        };
+        Some(self.layout.bar_size() + behind * PAGE_SIZE)
+    }
+
+    /// The word that `slot` rings while its page shows a physical doorbell.
+    #[inline]
+    pub fn physical_word(&self, doorbell: u32, slot: u32) -> Option<&AtomicU64> {
+        let page = self.doorbell_page(Page::Physical(doorbell))?;
+        self.word(page + doorbell_word_offset(slot))
+    }
+
+    /// How many doorbells there are.
+    pub fn doorbell_count(&self) -> u32 {
+        self.layout.doorbell_count
+    }
+
+    /// Whether doorbells are in the BAR, and not in the guest's own memory.
+    pub fn has_doorbells(&self) -> bool {
+        self.doorbells.donated.get().is_none()
+    }
+
     /// The doorbell and the status word of `slot`.
     #[inline]
     pub fn doorbell(&self, slot: u32) -> Option<DoorbellWords<'_>> {
@@ -219,7 +253,7 @@ mod tests {
 
     #[test]
     fn whoever_maps_the_file_reads_the_header() {
-        let bar = Bar::new(LAYOUT).unwrap();
+        let bar = Bar::new(LAYOUT, 0).unwrap();
         let mut bytes = [0; size_of::<BarHeader>()];
         bar.file().read_exact_at(&mut bytes, 0).unwrap();
         assert_eq!(BarHeader::read_from_bytes(&bytes).unwrap(), LAYOUT.header());
@@ -227,15 +261,32 @@ mod tests {
     }
 
     #[test]
+    fn pages_to_show_are_behind_the_bar_and_each_its_own() {
+        assert_eq!(Bar::new(LAYOUT, 0).unwrap().doorbell_page(Page::Dummy), None);
+        let bar = Bar::new(LAYOUT, 2).unwrap();
+        let pages = [Page::Dummy, Page::Physical(0), Page::Physical(1), Page::Physical(2)];
+        let offsets = pages.map(|page| bar.doorbell_page(page));
+        let at = |page| Some(LAYOUT.bar_size() + page * PAGE_SIZE);
+        assert_eq!(offsets, [at(0), at(1), at(2), None]);
+        assert_eq!(bar.file().metadata().unwrap().len(), at(3).unwrap());
+        bar.physical_word(1, 3).unwrap().store(7, Ordering::Relaxed);
+        let mut bytes = [0; 8];
+        let offset = at(2).unwrap() + doorbell_word_offset(3);
+        bar.file().read_exact_at(&mut bytes, offset).unwrap();
+        assert_eq!(u64::from_le_bytes(bytes), 7);
+        assert!(bar.physical_word(2, 0).is_none());
+    }
+
+    #[test]
     fn the_file_cannot_change_its_size() {
-        let bar = Bar::new(LAYOUT).unwrap();
+        let bar = Bar::new(LAYOUT, 0).unwrap();
         assert!(bar.file().set_len(4096).is_err());
         assert!(bar.file().set_len(LAYOUT.bar_size() * 2).is_err());
     }
 
     #[test]
     fn words_are_where_the_layout_says_and_nowhere_else() {
-        let bar = Bar::new(LAYOUT).unwrap();
+        let bar = Bar::new(LAYOUT, 0).unwrap();
         for (word, offset) in [
             (bar.doorbell_word(3), LAYOUT.doorbell(3)),
             (bar.last_queued(3), LAYOUT.last_queued(3)),
@@ -257,7 +308,7 @@ mod tests {
 
     #[test]
     fn an_area_in_the_guests_memory_is_where_its_pages_are_and_nowhere_else() {
-        let bar = Bar::new(LAYOUT).unwrap();
+        let bar = Bar::new(LAYOUT, 0).unwrap();
         let guest = GuestMemoryMmap::from_ranges(&[(GuestAddress(0x8000), 0x10000)]).unwrap();
         let map = Arc::new(AddressMap::new(1, bar.local_memory(), &guest));
         let extent = |address, pages| Extent { address, length: pages * PAGE_SIZE };
@@ -281,7 +332,7 @@ mod tests {
 
     #[test]
     fn zeroing_local_memory_zeroes_its_range_and_no_other_byte() {
-        let bar = Bar::new(LAYOUT).unwrap();
+        let bar = Bar::new(LAYOUT, 0).unwrap();
         for offset in (0..LAYOUT.local_memory).step_by(8) {
             bar.local_word(offset).unwrap().store(u64::MAX, Ordering::Relaxed);
         }

@@ -42,6 +42,26 @@ pub mod engine_state {
     pub const TRANSITION_TO_F1: u64 = 1 << 1;
 }
 
+/// A queue whose rings an engine looks for.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    /// The queue.
+    pub queue: Arc<HwQueue>,
+    /// Where it rings.
+    pub at: WatchedAt,
+}
+
+/// Where a watched queue rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WatchedAt {
+    /// The word on its logical doorbell's page, whose value is the write pointer.
+    OwnPage,
+    /// The guest's page of this physical doorbell, which its logical doorbell's shows.
+    Physical(u32),
+    /// Its guest's global doorbell.
+    Global,
+}
+
 /// How others reach an engine.
 #[derive(Debug)]
 pub struct EnginePort {
@@ -50,7 +70,7 @@ pub struct EnginePort {
     /// Signaled once for each of the engine's sleeps.
     pub wake: Event,
     /// The queues whose doorbells the engine watches. Published before `WATCH_LIST` is raised.
-    pub watch_list: ArcSwap<Vec<Arc<HwQueue>>>,
+    pub watch_list: ArcSwap<Vec<Watched>>,
     /// Kicked queues. Each is here at most once; see [`HwQueue::begin_kick`].
     pub kicks: SegQueue<Arc<HwQueue>>,
     /// The latest ticket that has passed on this engine.

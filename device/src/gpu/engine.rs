@@ -8,8 +8,9 @@
 //! no system call is made.
 
 use super::bar::Bar;
-use super::chip::{Chip, EnginePort, attention, engine_state};
+use super::chip::{Chip, EnginePort, WatchedAt, attention, engine_state};
 use super::command_processor::{Execution, Turn, Unit, Windows};
+use super::hints::{Hinted, Hints};
 use super::hw_queue::HwQueue;
 use super::mmu::Mmu;
 use super::packets::Context;
@@ -32,6 +33,7 @@ pub struct Engine {
     core: Core,
     times: Times,
     watches: Vec<Watch>,
+    hints: Hints,
     run_list: RunList,
     /// It executes. Without power it only attends.
     has_power: bool,
@@ -164,6 +166,7 @@ impl Engine {
             core: Core { chip, index, engine_type, unit: Unit::new() },
             times,
             watches: Vec::new(),
+            hints: Hints::default(),
             run_list: RunList::default(),
             has_power: true,
             asked_for_f1: false,
@@ -180,6 +183,9 @@ impl Engine {
                 return;
             }
             self.look_at_doorbells();
+            if !self.hints.is_empty() {
+                self.look_at_hints();
+            }
             if self.give_a_turn() {
                 idleness = Idleness::default();
             } else if idleness.has_lasted(self.times.spin) {
@@ -235,19 +241,12 @@ impl Engine {
     /// Looks once at what the queue's ring and its kernel-mode submissions hold.
     fn kick(&mut self, queue: &Arc<HwQueue>) {
         let Some(index) = self.run_list.index_of(queue) else { return };
-        let Some(entry) = self.run_list.get(index) else { return };
-        if entry.is_dead() {
-            return;
+        if let Some(entry) = self.run_list.get(index) {
+            entry.refresh_ring();
         }
-        entry.refresh_ring();
-        let looked = self.core.with(entry, |execution, queue, context, _| {
-            execution.look_at_ring(context)?;
-            Ok(execution.has_work() || !queue.submissions.is_empty())
-        });
-        match looked {
-            Ok(true) => self.run_list.make_runnable(index),
-            Ok(false) => {}
-            Err(violation) => self.core.fault(entry, violation),
+        // The ring of one that is off the run list need not be resident. Whoever puts it back kicks.
+        if queue.membership.may_run() {
+            look_at_ring(&mut self.core, &mut self.run_list, index);
         }
     }
 
@@ -260,19 +259,23 @@ impl Engine {
                 entry.last_rung = watch.last_rung;
             }
         }
-        for queue in port.watch_list.load().iter() {
-            let Some(index) = self.run_list.index_of(queue) else { continue };
+        let mut hinted = Vec::new();
+        for watched in port.watch_list.load().iter() {
+            let Some(index) = self.run_list.index_of(&watched.queue) else { continue };
             let Some(entry) = self.run_list.get(index) else { continue };
             entry.refresh_ring();
-            if let Some(ring) = &entry.execution.ring {
-                self.watches.push(Watch {
-                    queue: Arc::clone(queue),
-                    ring: Arc::clone(&ring.binding),
-                    index,
-                    last_rung: entry.last_rung,
-                });
+            let Some(ring) = &entry.execution.ring else { continue };
+            let (queue, ring) = (Arc::clone(&watched.queue), Arc::clone(&ring.binding));
+            match watched.at {
+                WatchedAt::OwnPage => {
+                    self.watches.push(Watch { queue, ring, index, last_rung: entry.last_rung });
+                }
+                at @ (WatchedAt::Physical(_) | WatchedAt::Global) => {
+                    hinted.push(Hinted { queue, ring, index, at });
+                }
             }
         }
+        self.hints.watch(hinted);
     }
 
     /// Puts the queues whose doorbells were rung in line.
@@ -289,6 +292,17 @@ impl Engine {
                 Err(violation) => self.core.fault(entry, violation),
             }
         }
+    }
+
+    /// Puts the queues in line whose rings hold work, of those that doorbells hint at.
+    #[inline]
+    fn look_at_hints(&mut self) {
+        let Self { core, hints, run_list, .. } = self;
+        let engine = core.index;
+        hints.look(
+            |guest| guest.counters().add(engine, Tally { doorbells: 1, ..Tally::default() }),
+            |hinted| look_at_hinted(core, run_list, hinted),
+        );
     }
 
     /// Gives the queue whose turn it is a turn; false when there is none.
@@ -336,8 +350,11 @@ impl Engine {
         for words in self.armable() {
             words.arm();
         }
+        self.hints.arm();
         DoorbellWords::after_arming();
         self.look_at_doorbells();
+        let Self { core, hints, run_list, .. } = self;
+        hints.scan_all(|hinted| look_at_hinted(core, run_list, hinted));
         let has_nothing_to_do = !self.has_power || !self.run_list.is_runnable();
         if has_nothing_to_do && port.attention.try_sleep() {
             self.ask_for_f1(port);
@@ -347,6 +364,7 @@ impl Engine {
         for words in self.armable() {
             words.disarm();
         }
+        self.hints.disarm();
     }
 
     /// The doorbells whose status changes as the engine falls asleep and wakes.
@@ -365,5 +383,30 @@ impl Engine {
             self.asked_for_f1 = true;
             self.core.chip.change_state(port, engine_state::TRANSITION_TO_F1);
         }
+    }
+}
+
+/// Looks at the ring of a queue that may have rung. Not of one that is off the run list: see
+/// [`Engine::kick`].
+fn look_at_hinted(core: &mut Core, run_list: &mut RunList, hinted: &Hinted) {
+    if hinted.queue.membership.may_run() {
+        look_at_ring(core, run_list, hinted.index);
+    }
+}
+
+/// Looks once at what a queue's ring and its kernel-mode submissions hold, and puts it in line.
+fn look_at_ring(core: &mut Core, run_list: &mut RunList, index: u32) {
+    let Some(entry) = run_list.get(index) else { return };
+    if entry.is_dead() {
+        return;
+    }
+    let looked = core.with(entry, |execution, queue, context, _| {
+        execution.look_at_ring(context)?;
+        Ok(execution.has_work() || !queue.submissions.is_empty())
+    });
+    match looked {
+        Ok(true) => run_list.make_runnable(index),
+        Ok(false) => {}
+        Err(violation) => core.fault(entry, violation),
     }
 }

@@ -7,9 +7,9 @@ use super::interrupt::{Interrupts, Raised};
 use super::page_table::AddressSpace;
 use super::partition::Partition;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, EngineState, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
-    Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell, PhysicalPage, Pte, RingBinding,
-    Segment, Ticket,
+    AddressSpaceId, DoorbellModel, EngineState, GuestId, Hardware, HardwareFull,
+    HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell,
+    PhysicalPage, Pte, RingBinding, RotationProgress, Segment, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -67,6 +67,10 @@ impl Gpu {
 impl Hardware for Gpu {
     fn nodes(&self) -> &[NodeDescription] {
         &self.nodes
+    }
+
+    fn doorbell_model(&self) -> DoorbellModel {
+        self.doorbell_model
     }
 
     fn physical_doorbells(&self) -> u32 {
@@ -195,7 +199,10 @@ impl Hardware for Gpu {
             return;
         };
         doorbell.connect(ConnectionStatus::DISCONNECTED_RETRY);
-        word.store(0, Ordering::Release);
+        // The word of a global doorbell is other queues', too, and nothing need be in it.
+        if self.doorbell_model == DoorbellModel::Dedicated {
+            word.store(0, Ordering::Release);
+        }
         last_queued.store(0, Ordering::Release);
         queue.ring.store(Some(Arc::new(ring)));
     }
@@ -252,6 +259,38 @@ impl Hardware for Gpu {
         }
     }
 
+    fn rotate_to_physical(&self, queue: HwQueueId) -> RotationProgress {
+        let Some(queue) = self.queue(queue) else { return RotationProgress::Done };
+        let doorbell = self.registry().doorbell_of(queue.id);
+        let ring = queue.ring.load_full();
+        let (Some(rotation), Some(doorbell), Some(ring)) =
+            (queue.partition.rotation(), doorbell, ring)
+        else {
+            return RotationProgress::Done;
+        };
+        queue.set_settling(true);
+        rotation.connect(ring.slot, doorbell, queue.id);
+        RotationProgress::Pending
+    }
+
+    fn rotate_to_dummy(&self, queue: HwQueueId) {
+        let Some(queue) = self.queue(queue) else { return };
+        if let (Some(rotation), Some(ring)) = (queue.partition.rotation(), queue.ring.load_full()) {
+            rotation.disconnect(ring.slot);
+        }
+    }
+
+    fn watch_global(&self, queue: HwQueueId) {
+        let Some(queue) = self.queue(queue) else { return };
+        self.registry().watch_global(&self.chip, queue);
+    }
+
+    fn unwatch_global(&self, queue: HwQueueId) {
+        if !self.registry().unwatch_global(&self.chip, queue) {
+            no_such!("{queue:?} at a global doorbell");
+        }
+    }
+
     fn kick(&self, queue: HwQueueId) {
         if let Some(queue) = self.queue(queue) {
             self.kick_queue(&queue);
@@ -260,6 +299,9 @@ impl Hardware for Gpu {
 
     fn publish_connected(&self, queue: HwQueueId, status: ConnectionStatus) {
         let Some(queue) = self.queue(queue) else { return };
+        if status == ConnectionStatus::CONNECTED {
+            queue.set_settling(false);
+        }
         self.with_doorbell(&queue, |words| words.connect(status));
         // Only now: an engine that fell asleep before this has not armed the doorbell, which was
         // not connected yet. And a guest may have rung before anybody watched.
@@ -326,6 +368,13 @@ impl Hardware for Gpu {
         }
         if scans.fences {
             taken.push(Interrupt::NativeFencesSignaled);
+        }
+        if scans.rotated {
+            let rotations = registry.guests.values().filter_map(|guest| guest.rotation());
+            let reports = rotations.flat_map(|rotation| rotation.take_reports());
+            taken.extend(
+                reports.map(|(queue, outcome)| Interrupt::DoorbellRotated { queue, outcome }),
+            );
         }
         if scans.engine_states {
             for (port, node) in self.chip.engines.iter().zip(0..) {

@@ -39,6 +39,7 @@ pub struct HwQueue {
     /// Whether the engine may execute it.
     pub membership: Membership,
     kicked: AtomicBool,
+    settling: AtomicBool,
     fault: OnceLock<Fault>,
     fault_reported: AtomicBool,
     run_list_index: AtomicU32,
@@ -63,6 +64,7 @@ impl HwQueue {
             submissions: ArrayQueue::new(SUBMISSIONS),
             membership: Membership::new(),
             kicked: AtomicBool::new(false),
+            settling: AtomicBool::new(false),
             fault: OnceLock::new(),
             fault_reported: AtomicBool::new(false),
             run_list_index: AtomicU32::new(NOT_LISTED),
@@ -79,6 +81,19 @@ impl HwQueue {
     /// before that found it there happened before this. Pairs with [`Self::begin_kick`].
     pub fn end_kick(&self) {
         self.kicked.swap(false, Ordering::AcqRel);
+    }
+
+    /// Control plane: whether rings of the doorbell may still miss its page; the guest then notifies
+    /// after each.
+    pub fn set_settling(&self, settling: bool) {
+        // Relaxed, and an engine may see it late: see `is_settling`.
+        self.settling.store(settling, Ordering::Relaxed);
+    }
+
+    /// Engine: whether to leave the doorbell's status at `CONNECTED_NOTIFY` when it wakes. Not doing
+    /// so loses no ring, since it looks at the ring before it sleeps; it only would see it later.
+    pub fn is_settling(&self) -> bool {
+        self.settling.load(Ordering::Relaxed)
     }
 
     /// Engine: keeps what the queue did wrong for [`Self::report_fault`].

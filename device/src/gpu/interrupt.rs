@@ -33,6 +33,8 @@ pub enum Raised {
 pub struct Scans {
     /// Some ticket passed.
     pub quiesced: bool,
+    /// Something became of a doorbell's page.
+    pub rotated: bool,
     /// Any monitored fence may have been signaled.
     pub fences: bool,
     /// Any HW queue may hold a fault.
@@ -46,6 +48,7 @@ pub struct Scans {
 pub struct Interrupts {
     raised: ArrayQueue<Raised>,
     quiesced: AtomicBool,
+    rotated: AtomicBool,
     scan_fences: AtomicBool,
     scan_faults: AtomicBool,
     engine_states: AtomicBool,
@@ -63,6 +66,7 @@ impl Interrupts {
         Ok(Self {
             raised: ArrayQueue::new(capacity),
             quiesced: AtomicBool::new(false),
+            rotated: AtomicBool::new(false),
             scan_fences: AtomicBool::new(false),
             scan_faults: AtomicBool::new(false),
             engine_states: AtomicBool::new(false),
@@ -113,6 +117,12 @@ impl Interrupts {
         self.assert_line();
     }
 
+    /// Whoever moves doorbells' pages: something became of one. Under the lock that guards what.
+    pub fn raise_rotated(&self) {
+        self.rotated.store(true, Ordering::Release);
+        self.assert_line();
+    }
+
     /// Engine: has told of itself, in its port.
     pub fn raise_engine_states(&self) {
         self.engine_states.store(true, Ordering::Release);
@@ -135,6 +145,7 @@ impl Interrupts {
         self.line.swap(false, Ordering::AcqRel);
         let scans = Scans {
             quiesced: self.quiesced.swap(false, Ordering::AcqRel),
+            rotated: self.rotated.swap(false, Ordering::AcqRel),
             fences: self.scan_fences.swap(false, Ordering::AcqRel),
             faults: self.scan_faults.swap(false, Ordering::AcqRel),
             engine_states: self.engine_states.swap(false, Ordering::AcqRel),

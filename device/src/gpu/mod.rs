@@ -17,6 +17,7 @@ mod event;
 mod fence_table;
 mod fetch;
 mod hardware;
+mod hints;
 mod hw_queue;
 mod interrupt;
 mod mmu;
@@ -24,12 +25,13 @@ mod packets;
 mod page_table;
 mod partition;
 mod registry;
+mod rotation;
 mod run_list;
 mod statistics;
 mod tlb;
 mod violation;
 
-use bellhop_host_kmd::hardware::{GuestId, NodeDescription};
+use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
 use chip::{Chip, attention};
@@ -38,6 +40,7 @@ use interrupt::Interrupts;
 use page_table::NodePool;
 use partition::Partition;
 use registry::Registry;
+pub use rotation::{Move, Moved, Page, Rotation, SETTLING};
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -63,6 +66,11 @@ pub struct GpuConfig {
     pub copy_engines: u32,
     /// Physical doorbells, which all guests share.
     pub physical_doorbells: u32,
+    /// Whether queues have doorbells of their own, or a guest's share one and none of the above.
+    pub doorbell_model: DoorbellModel,
+    /// Whether doorbells' pages are moved, for guests whose VMM does that: see
+    /// [`Gpu::rotate_doorbells`].
+    pub remaps_doorbells: bool,
     /// How many of the copy engines take kernel-mode submissions only: the last so many.
     pub kernel_mode_copy_engines: u32,
     /// How long an engine without work looks at its doorbells before it sleeps.
@@ -81,6 +89,8 @@ impl Default for GpuConfig {
             copy_engines: 2,
             kernel_mode_copy_engines: 0,
             physical_doorbells: 64,
+            doorbell_model: DoorbellModel::Dedicated,
+            remaps_doorbells: false,
             spin: Duration::from_micros(50),
             idle: Some(Duration::from_secs(1)),
             hang: Duration::from_secs(2),
@@ -95,6 +105,8 @@ pub struct Gpu {
     chip: Arc<Chip>,
     nodes: Vec<NodeDescription>,
     physical_doorbells: u32,
+    doorbell_model: DoorbellModel,
+    remaps_doorbells: bool,
     /// No engine ever takes this lock.
     registry: Mutex<Registry>,
     threads: Vec<JoinHandle<()>>,
@@ -129,6 +141,8 @@ impl Gpu {
             chip: Arc::new(chip),
             nodes,
             physical_doorbells: config.physical_doorbells,
+            doorbell_model: config.doorbell_model,
+            remaps_doorbells: config.remaps_doorbells,
             registry: Mutex::new(Registry::new(config.physical_doorbells)),
             threads: Vec::new(),
         };
@@ -152,7 +166,8 @@ impl Gpu {
         memory: Arc<GuestMemoryMmap>,
     ) -> io::Result<GuestId> {
         let guest = GuestId(self.registry().new_id());
-        let partition = Partition::new(guest, layout, &memory, self.chip.engines.len())?;
+        let pages = if self.remaps_doorbells { self.physical_doorbells } else { 0 };
+        let partition = Partition::new(guest, layout, pages, &memory, self.chip.engines.len())?;
         self.registry().guests.insert(guest, Arc::new(partition));
         Ok(guest)
     }
@@ -161,6 +176,26 @@ impl Gpu {
     pub fn bar_file(&self, guest: GuestId) -> Option<Arc<File>> {
         let registry = self.registry();
         registry.guests.get(&guest).map(|partition| Arc::clone(partition.bar().file()))
+    }
+
+    /// A guest's doorbells all show its dummy page now, and whoever calls this will move them as
+    /// [`Rotation::next`] says. None when there is no such guest, or pages are not moved here.
+    pub fn rotate_doorbells(&self, guest: GuestId) -> Option<Arc<Rotation>> {
+        let partition = self.registry().guests.get(&guest).cloned()?;
+        self.remaps_doorbells.then(|| partition.rotate(&self.chip))
+    }
+
+    /// Where in the file behind a guest's BAR a page is that a doorbell can show.
+    pub fn doorbell_page(&self, guest: GuestId, page: Page) -> Option<u64> {
+        let partition = self.registry().guests.get(&guest).cloned()?;
+        partition.bar().doorbell_page(page)
+    }
+
+    /// A guest's doorbells are moved no more; its VMM may be about to drop all mappings.
+    pub fn stop_rotation(&self, guest: GuestId) {
+        if let Some(partition) = self.registry().guests.get(&guest) {
+            partition.stop_rotation();
+        }
     }
 
     /// The guest's own memory has changed. Engines use what they found of the old until they have

@@ -2,15 +2,17 @@
 
 use super::address_map::AddressMap;
 use super::bar::Bar;
+use super::chip::Chip;
 use super::fence_table::FenceTable;
 use super::page_table::Charge;
+use super::rotation::Rotation;
 use super::statistics::Counters;
 use arc_swap::ArcSwap;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_protocol::bar::BarLayout;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use vm_memory::GuestMemoryMmap;
 
 /// Generations of memory snapshots, over all guests.
@@ -25,6 +27,8 @@ pub struct Partition {
     fences: FenceTable,
     page_tables: Arc<Charge>,
     counters: Counters,
+    /// There where its VMM moves doorbells' pages.
+    rotation: OnceLock<Arc<Rotation>>,
 }
 
 impl Partition {
@@ -35,10 +39,11 @@ impl Partition {
     pub fn new(
         id: GuestId,
         layout: BarLayout,
+        physical_pages: u32,
         memory: &GuestMemoryMmap,
         engines: usize,
     ) -> io::Result<Self> {
-        let bar = Bar::new(layout)?;
+        let bar = Bar::new(layout, physical_pages)?;
         let memory = ArcSwap::from_pointee(snapshot(&bar, memory));
         Ok(Self {
             id,
@@ -47,6 +52,7 @@ impl Partition {
             fences: FenceTable::new(layout.fence_count),
             page_tables: Arc::default(),
             counters: Counters::new(engines),
+            rotation: OnceLock::new(),
         })
     }
 
@@ -70,6 +76,25 @@ impl Partition {
     /// Control plane: its memory has changed. Engines learn of it when they quiesce.
     pub fn update_memory(&self, memory: &GuestMemoryMmap) {
         self.memory.store(Arc::new(snapshot(&self.bar, memory)));
+    }
+
+    /// Its VMM moves doorbells' pages from now on.
+    pub fn rotate(&self, chip: &Arc<Chip>) -> Arc<Rotation> {
+        let slots = self.bar.doorbell_count();
+        Arc::clone(self.rotation.get_or_init(|| Arc::new(Rotation::new(Arc::clone(chip), slots))))
+    }
+
+    /// How its doorbells' pages are moved, if they are. Doorbells in its own memory stay where they
+    /// are, and engines watch that.
+    pub fn rotation(&self) -> Option<&Arc<Rotation>> {
+        self.rotation.get().filter(|_| self.bar.has_doorbells())
+    }
+
+    /// Its VMM moves no page any more.
+    pub fn stop_rotation(&self) {
+        if let Some(rotation) = self.rotation.get() {
+            rotation.stop();
+        }
     }
 
     /// Its fences.

@@ -1,7 +1,7 @@
 //! The control plane's books: which guests, address spaces and queues there are, and which
 //! doorbell watches which.
 
-use super::chip::{Chip, attention};
+use super::chip::{Chip, Watched, WatchedAt, attention};
 use super::hw_queue::HwQueue;
 use super::page_table::AddressSpace;
 use super::partition::Partition;
@@ -20,6 +20,8 @@ pub struct Registry {
     pub queues: HashMap<HwQueueId, Arc<HwQueue>>,
     /// What each physical doorbell watches.
     doorbells: Vec<Option<Arc<HwQueue>>>,
+    /// Those that are connected to their guests' global doorbells.
+    global: HashMap<HwQueueId, Arc<HwQueue>>,
     last_id: u64,
 }
 
@@ -31,6 +33,7 @@ impl Registry {
             spaces: HashMap::new(),
             queues: HashMap::new(),
             doorbells: (0..physical_doorbells).map(|_| None).collect(),
+            global: HashMap::new(),
             last_id: 0,
         }
     }
@@ -54,11 +57,33 @@ impl Registry {
         true
     }
 
+    /// Which physical doorbell watches a queue's.
+    pub fn doorbell_of(&self, queue: HwQueueId) -> Option<u32> {
+        let watches = |watched: &Option<Arc<HwQueue>>| {
+            watched.as_ref().is_some_and(|watched| watched.id == queue)
+        };
+        self.doorbells.iter().position(watches)?.try_into().ok()
+    }
+
+    /// Connects a queue to its guest's global doorbell.
+    pub fn watch_global(&mut self, chip: &Chip, queue: Arc<HwQueue>) {
+        let engine = queue.engine;
+        self.global.insert(queue.id, queue);
+        self.publish_watch_list(chip, engine);
+    }
+
+    /// The opposite. False when it was not connected.
+    pub fn unwatch_global(&mut self, chip: &Chip, queue: HwQueueId) -> bool {
+        let Some(queue) = self.global.remove(&queue) else { return false };
+        self.publish_watch_list(chip, queue.engine);
+        true
+    }
+
     /// Forgets a queue, and makes no doorbell watch it. Its engine still knows it for a while.
     pub fn remove_queue(&mut self, chip: &Chip, queue: HwQueueId) -> bool {
         let Some(queue) = self.queues.remove(&queue) else { return false };
         queue.membership.destroy();
-        let mut was_watched = false;
+        let mut was_watched = self.global.remove(&queue.id).is_some();
         for watched in &mut self.doorbells {
             was_watched |= watched.take_if(|watched| watched.id == queue.id).is_some();
         }
@@ -71,8 +96,14 @@ impl Registry {
     /// Tells an engine which doorbells it watches.
     fn publish_watch_list(&self, chip: &Chip, engine: u32) {
         let Some(port) = chip.engines.get(engine as usize) else { return };
-        let watched = self.doorbells.iter().flatten();
-        let list = watched.filter(|queue| queue.engine == engine).cloned().collect();
+        let dedicated = self.doorbells.iter().zip(0..).filter_map(|(queue, doorbell)| {
+            let queue = queue.as_ref()?;
+            let is_moved = queue.partition.rotation().is_some();
+            Some((queue, if is_moved { WatchedAt::Physical(doorbell) } else { WatchedAt::OwnPage }))
+        });
+        let global = self.global.values().map(|queue| (queue, WatchedAt::Global));
+        let watched = dedicated.chain(global).filter(|(queue, _)| queue.engine == engine);
+        let list = watched.map(|(queue, at)| Watched { queue: Arc::clone(queue), at }).collect();
         // Before raising: the engine loads it after it took the attention.
         port.watch_list.store(Arc::new(list));
         port.raise(attention::WATCH_LIST);
@@ -83,6 +114,9 @@ impl Registry {
         let queues = self.queues.values().filter(|queue| queue.partition.id() == guest);
         for queue in queues.map(|queue| queue.id).collect::<Vec<_>>() {
             self.remove_queue(chip, queue);
+        }
+        if let Some(partition) = self.guests.get(&guest) {
+            partition.stop_rotation();
         }
         self.spaces.retain(|_, (owner, _)| *owner != guest);
         self.guests.remove(&guest);

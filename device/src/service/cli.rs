@@ -35,6 +35,8 @@ Configuration (TOML; these are the defaults):
   [adapter]
   copy_nodes = 2            # SDMA engines beside the 3D/compute engine
   physical_doorbells = 64   # watched at once, shared by all guests
+  doorbell_model = \"dedicated\"   # or \"global\": one for all queues of a guest
+  rotation = \"watch\"      # or \"remap\": the VMM moves doorbells' pages
   spin_us = 50              # how long an idle engine looks for work before it sleeps
   page_table_mib = 64       # for all guests
   [guest]

@@ -2,6 +2,7 @@
 
 use crate::gpu::GpuConfig;
 use bellhop_host_kmd::dxgkrnl::PowerPolicy;
+use bellhop_host_kmd::hardware;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::features::Features;
@@ -33,6 +34,9 @@ pub enum ConfigError {
         /// What is wrong with it.
         message: String,
     },
+    /// Two keys that do not go together.
+    #[error("configuration: {0}")]
+    Conflict(&'static str),
     /// A value is outside its range.
     #[error("configuration: {key} is {value}; it must be {expected}")]
     Range {
@@ -67,6 +71,10 @@ pub struct AdapterConfig {
     pub kernel_mode_copy_nodes: u32,
     /// Physical doorbells that all guests share, 1 to 65,536.
     pub physical_doorbells: u32,
+    /// Whether each queue has a doorbell of its own, or all queues of a guest share one.
+    pub doorbell_model: DoorbellModel,
+    /// What becomes of a dedicated doorbell's page when it is connected and disconnected.
+    pub rotation: Rotation,
     /// How long an engine looks for more work before it sleeps, in microseconds; 0 to 1,000,000.
     pub spin_us: u64,
     /// How long an engine sleeps before its power is taken (F1) and its queues' doorbells are
@@ -81,6 +89,32 @@ pub struct AdapterConfig {
     /// Memory for page tables in MiB, 1 to 4,096. 1 MiB maps about 500 MiB.
     pub page_table_mib: u64,
 }
+
+/// How queues and doorbells go together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DoorbellModel {
+    /// A doorbell for each queue, watched by one of the physical doorbells.
+    #[default]
+    Dedicated,
+    /// One doorbell for all queues of a guest.
+    Global,
+}
+
+/// What becomes of a dedicated doorbell's page when it is connected and disconnected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rotation {
+    /// It stays where it is; an engine watches it or does not.
+    #[default]
+    Watch,
+    /// The VMM moves it, between a physical doorbell's page and a dummy page.
+    Remap,
+}
+
+/// Most doorbells of a guest whose pages are moved: each takes an entry of the VMM's memory table,
+/// of which a VMM may have far fewer.
+const MAX_REMAPPED_DOORBELLS: u64 = 64;
 
 /// One guest's share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,6 +148,8 @@ impl Default for AdapterConfig {
             copy_nodes: 2,
             kernel_mode_copy_nodes: 0,
             physical_doorbells: 64,
+            doorbell_model: DoorbellModel::Dedicated,
+            rotation: Rotation::Watch,
             spin_us: 50,
             engine_idle_ms: 1000,
             device_idle_ms: 10_000,
@@ -184,6 +220,17 @@ impl Config {
         check("adapter.timeout_ms", adapter.timeout_ms, 10..=3_600_000, "10 to 3600000")?;
         check("adapter.page_table_mib", adapter.page_table_mib, 1..=4096, "1 to 4096")?;
         check("guest.doorbells", guest.doorbells.into(), 1..=16_384, "1 to 16384")?;
+        if adapter.rotation == Rotation::Remap {
+            if adapter.doorbell_model == DoorbellModel::Global {
+                return Err(ConfigError::Conflict(
+                    "adapter.rotation is \"remap\", but a global doorbell is never rotated; set it \
+                     to \"watch\", or adapter.doorbell_model to \"dedicated\"",
+                ));
+            }
+            let expected = "1 to 64 while adapter.rotation is \"remap\" (4 for QEMU)";
+            let range = 1..=MAX_REMAPPED_DOORBELLS;
+            check("guest.doorbells", guest.doorbells.into(), range, expected)?;
+        }
         check("guest.fences", guest.fences.into(), 1..=65_536, "1 to 65536")?;
         check("guest.local_memory_mib", guest.local_memory_mib, 1..=65_536, "1 to 65536")
     }
@@ -194,12 +241,23 @@ impl Config {
         GpuConfig {
             copy_engines: self.adapter.copy_nodes,
             physical_doorbells: self.adapter.physical_doorbells,
+            doorbell_model: match self.adapter.doorbell_model {
+                DoorbellModel::Dedicated => hardware::DoorbellModel::Dedicated,
+                DoorbellModel::Global => hardware::DoorbellModel::Global,
+            },
+            remaps_doorbells: self.remaps_doorbells(),
             kernel_mode_copy_engines: self.adapter.kernel_mode_copy_nodes,
             spin: Duration::from_micros(self.adapter.spin_us),
             idle: milliseconds_or_never(self.adapter.engine_idle_ms),
             hang: self.timeout(),
             page_table_pages: (self.adapter.page_table_mib * MIB / PAGE_SIZE) as u32,
         }
+    }
+
+    /// Whether VMMs move doorbells' pages.
+    #[must_use]
+    pub fn remaps_doorbells(&self) -> bool {
+        self.adapter.rotation == Rotation::Remap
     }
 
     /// When power states change by themselves.
@@ -267,6 +325,23 @@ mod tests {
     fn a_value_outside_its_range_is_refused_with_the_range() {
         let error = load("[guest]\nlocal_memory_mib = 0\n").unwrap_err().to_string();
         assert!(error.contains("guest.local_memory_mib is 0") && error.contains("1 to 65536"));
+    }
+
+    #[test]
+    fn a_global_doorbell_is_not_rotated() {
+        let both = "[adapter]\ndoorbell_model = \"global\"\nrotation = \"remap\"\n";
+        let error = load(&format!("{both}[guest]\ndoorbells = 4\n")).unwrap_err().to_string();
+        assert!(error.contains("adapter.rotation") && error.contains("doorbell_model"), "{error}");
+        assert!(!error.contains('\n'));
+    }
+
+    #[test]
+    fn doorbells_that_are_moved_are_few() {
+        let remap = "[adapter]\nrotation = \"remap\"\n";
+        let error = load(remap).unwrap_err().to_string();
+        assert!(error.contains("guest.doorbells is 1024") && error.contains("remap"), "{error}");
+        let config = load(&format!("{remap}[guest]\ndoorbells = 4\n")).unwrap();
+        assert!(config.gpu().remaps_doorbells);
     }
 
     #[test]

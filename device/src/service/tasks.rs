@@ -39,6 +39,7 @@ impl Tasks {
             bar: config.bar(),
             features: config.features(),
             maps_bar: config.guest.bar,
+            remaps_doorbells: config.remaps_doorbells(),
         };
         let (stop, _) = watch::channel(false);
         Ok(Self { host, control_plane, interrupts, stop, servers: JoinSet::new() })

@@ -1,6 +1,7 @@
 //! The vhost-user back end of one guest.
 
 use super::exit::ExitEvent;
+use super::pages::BarPages;
 use super::port::{KernelPort, QueuePort};
 use crate::gpu::Gpu;
 use bellhop_host_kmd::actor::KernelHandle;
@@ -8,19 +9,18 @@ use bellhop_host_kmd::hardware::{GuestId, Hardware};
 use bellhop_host_kmd::port::GuestResources;
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::config::{
-    BAR_SHMID, CONFIG_MAGIC, CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, MAX_QUEUE_SIZE, QUEUE_COUNT,
+    CONFIG_MAGIC, CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, MAX_QUEUE_SIZE, QUEUE_COUNT,
 };
 use bellhop_protocol::features::{Features, Version};
-use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use tracing::{debug, error, info, warn};
+use vhost::vhost_user::Backend;
 use vhost::vhost_user::message::{
-    VHOST_USER_CONFIG_SIZE, VhostUserMMap, VhostUserMMapFlags, VhostUserProtocolFeatures,
-    VhostUserShMemConfig, VhostUserVirtioFeatures,
+    VHOST_USER_CONFIG_SIZE, VhostUserProtocolFeatures, VhostUserShMemConfig,
+    VhostUserVirtioFeatures,
 };
-use vhost::vhost_user::{Backend, VhostUserFrontendReqHandler};
 use vhost_user_backend::{VhostUserBackend, VringMutex, VringT};
 use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_queue::QueueT;
@@ -42,6 +42,8 @@ pub struct Host {
     pub features: Features,
     /// Whether VMMs are asked to map it.
     pub maps_bar: bool,
+    /// Whether they are asked to map it in pieces, and doorbells' pages are moved after.
+    pub remaps_doorbells: bool,
 }
 
 /// One guest's back end. It serves one connection.
@@ -148,9 +150,23 @@ impl Shared {
         match (front_end, self.host.gpu.bar_file(guest)) {
             (Some(front_end), Some(file)) => {
                 let (shared, stops) = (Arc::clone(self), state.stops);
+                let (gpu, layout) = (Arc::clone(&self.host.gpu), self.host.bar);
+                let has_refused = false.into();
+                let pages = BarPages { gpu, guest, layout, file, front_end, has_refused };
                 let spawned = thread::Builder::new().name("bar-mapper".into()).spawn(move || {
-                    let mapped = shared.map_bar(&front_end, &file);
+                    if !shared.host.remaps_doorbells {
+                        let mapped = pages.map_whole();
+                        shared.run(guest, port, mapped, stops);
+                        return;
+                    }
+                    let mapped = pages.map_pieces(|| shared.lock().stops == stops);
+                    // Before the guest runs: from its first doorbell on, pages are moved.
+                    let rotation = mapped.then(|| pages.gpu.rotate_doorbells(guest)).flatten();
                     shared.run(guest, port, mapped, stops);
+                    drop(shared);
+                    if let Some(rotation) = rotation {
+                        pages.rotate(&rotation);
+                    }
                 });
                 if let Err(error) = spawned {
                     error!(%error, "cannot start the thread that maps the BAR");
@@ -159,23 +175,6 @@ impl Shared {
                 }
             }
             _ => self.run_locked(state, guest, port, false),
-        }
-    }
-
-    /// Asks the front end to map the whole BAR and waits for its answer.
-    fn map_bar(&self, front_end: &Backend, file: &File) -> bool {
-        let request = VhostUserMMap {
-            shmid: BAR_SHMID,
-            len: self.host.bar.bar_size(),
-            flags: VhostUserMMapFlags::WRITABLE.bits(),
-            ..Default::default()
-        };
-        match front_end.shmem_map(&request, file) {
-            Ok(_) => true,
-            Err(error) => {
-                warn!(%error, "the front end did not map the BAR; the guest has its own memory only");
-                false
-            }
         }
     }
 
@@ -208,6 +207,10 @@ impl Shared {
             Session::Stopped | Session::Closed => {}
             Session::Mapping(guest) => self.host.gpu.detach_guest(guest),
             Session::Running { guest, .. } => {
+                // The front end is about to drop its mappings, and QEMU does not survive being
+                // asked for one after. It waits for this to return, so nothing on its way to it
+                // can be waited for here.
+                self.host.gpu.stop_rotation(guest);
                 self.host.kernel.detach_blocking(guest);
                 self.host.gpu.detach_guest(guest);
                 info!(guest = guest.0, "guest detached");

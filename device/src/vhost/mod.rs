@@ -8,4 +8,5 @@
 pub mod backend;
 mod chain;
 mod exit;
+mod pages;
 mod port;

@@ -2,9 +2,11 @@
 //! memory that both sides map.
 
 mod faults;
+mod global_doorbell;
 mod hostile;
 mod interrupts;
 mod isolation;
 mod packets;
 mod rig;
+mod rotation;
 mod scheduling;

@@ -300,6 +300,13 @@ impl Guest {
     pub fn detach(self, queues: &[&Queue]) {
         for queue in queues {
             self.gpu.unwatch(self.physical_doorbell(queue));
+        }
+        self.detach_global(queues.iter().copied());
+    }
+
+    /// The same where no physical doorbell watches the queues.
+    pub fn detach_global<'q>(self, queues: impl IntoIterator<Item = &'q Queue>) {
+        for queue in queues {
             self.gpu.destroy_hw_queue(queue.id);
         }
         quiesce(&self.gpu);

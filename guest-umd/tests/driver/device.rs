@@ -26,7 +26,7 @@ use bellhop_protocol::control::gpu_va::{
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, CreateHwQueueReply};
 use bellhop_protocol::control::process::CreateProcessReply;
 use bellhop_protocol::control::{Handle, ReplyHeader, Request, RequestCode, RequestHeader};
-use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus, RingTag};
 use bellhop_protocol::event::{Event, EventKind};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::handoff::doorbell::RingPointers;
@@ -580,6 +580,8 @@ impl ScriptedDevice {
                     doorbell_offset: layout.doorbell(slot),
                     status_offset: layout.status(slot),
                     last_queued_offset: layout.last_queued(slot),
+                    ring_tag: RingTag(0),
+                    reserved: 0,
                 })
             }
             RequestCode::CONNECT_DOORBELL => {

@@ -59,7 +59,8 @@ fn without_a_bar_every_area_is_in_memory_of_the_drivers_before_there_is_a_proces
     let expected = [RequestCode::OPEN_ADAPTER, RequestCode::QUERY_BAR_LAYOUT];
     assert_eq!(codes[..2], expected);
     assert_eq!(codes[2..7], [RequestCode::DONATE_AREA; 5]);
-    assert_eq!(codes[7..], [RequestCode::CREATE_PROCESS]);
+    let rest = [RequestCode::QUERY_USER_MODE_SUBMISSION_CAPS, RequestCode::CREATE_PROCESS];
+    assert_eq!(codes[7..], rest);
 }
 
 #[test]

@@ -38,7 +38,12 @@ fn open_bar(change: impl FnOnce(&mut BarHeader)) -> Error {
 fn an_adapter_tells_what_the_device_said_of_itself() {
     let device = ScriptedDevice::new();
     let adapter = open(&device);
-    assert_eq!(device.take_codes(), [RequestCode::OPEN_ADAPTER, RequestCode::CREATE_PROCESS]);
+    let expected = [
+        RequestCode::OPEN_ADAPTER,
+        RequestCode::QUERY_USER_MODE_SUBMISSION_CAPS,
+        RequestCode::CREATE_PROCESS,
+    ];
+    assert_eq!(device.take_codes(), expected);
     assert_eq!(adapter.features(), Features::USER_MODE_SUBMISSION);
     assert_eq!(adapter.local_memory(), LAYOUT.local_memory);
     let nodes = adapter.nodes().unwrap();

@@ -4,6 +4,7 @@
 //! another guest's physical doorbell.
 
 use super::doorbell::{DisconnectReason, DoorbellState};
+use super::rotation::{ConnectEnd, ConnectOutcome, Connecting};
 use crate::ddi::{ConnectedStatus, DxgkCallbacks, InvalidParameter};
 use crate::hardware::{GuestId, Hardware, HwQueueId, Interrupt};
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -14,6 +15,18 @@ use std::sync::Arc;
 struct DoorbellRecord {
     guest: GuestId,
     state: DoorbellState,
+    /// Requests to connect that are not answered yet. Each holds a descriptor of its guest's
+    /// control queue, which bounds them.
+    connecting: Vec<Connecting>,
+}
+
+impl DoorbellRecord {
+    /// All requests to connect end like this.
+    fn end_connects(&mut self, ended: &mut Vec<ConnectEnd>, outcome: ConnectOutcome) {
+        let guest = self.guest;
+        let requests = self.connecting.drain(..);
+        ended.extend(requests.map(|request| ConnectEnd { guest, request, outcome }));
+    }
 }
 
 /// The doorbells of all guests, by HW queue, and the interrupts that a DPC has to handle.
@@ -22,18 +35,21 @@ pub(super) struct Callbacks {
     doorbells: HashMap<HwQueueId, DoorbellRecord>,
     victims: HashMap<GuestId, u64>,
     interrupts: Vec<Interrupt>,
+    ended_connects: Vec<ConnectEnd>,
 }
 
 impl Callbacks {
     /// No doorbell and no interrupt.
     pub(super) fn new(hardware: Arc<dyn Hardware>) -> Self {
         let (doorbells, victims) = (HashMap::new(), HashMap::new());
-        Self { hardware, doorbells, victims, interrupts: Vec::new() }
+        let (interrupts, ended_connects) = (Vec::new(), Vec::new());
+        Self { hardware, doorbells, victims, interrupts, ended_connects }
     }
 
     /// A new doorbell, disconnected. The driver has published that when it bound the ring.
     pub(super) fn create(&mut self, guest: GuestId, queue: HwQueueId) {
-        self.doorbells.insert(queue, DoorbellRecord { guest, state: DoorbellState::CREATED });
+        let (state, connecting) = (DoorbellState::CREATED, Vec::new());
+        self.doorbells.insert(queue, DoorbellRecord { guest, state, connecting });
     }
 
     /// The doorbell is no more.
@@ -53,6 +69,51 @@ impl Callbacks {
         self.hardware.publish_connected(queue, record.state.status());
     }
 
+    /// The driver has connected the doorbell, whose page is still on its way.
+    pub(super) fn begin_connect(&mut self, queue: HwQueueId, status: ConnectedStatus) {
+        let Some(record) = self.doorbells.get_mut(&queue) else { return };
+        record.state = record.state.connecting(status);
+    }
+
+    /// A request is answered when the doorbell is connected, or is not going to be.
+    pub(super) fn wait_for_connect(&mut self, queue: HwQueueId, request: Connecting) {
+        let Some(record) = self.doorbells.get_mut(&queue) else { return };
+        record.connecting.push(request);
+    }
+
+    /// The page is there: publishes that the doorbell is connected, and that the guest must notify
+    /// for as long as rings may still miss the page. False when it was disconnected meanwhile.
+    pub(super) fn end_connect(&mut self, queue: HwQueueId) -> bool {
+        let Some(record) = self.doorbells.get_mut(&queue) else { return false };
+        if !matches!(record.state, DoorbellState::Connecting(_)) {
+            return false;
+        }
+        let status = ConnectedStatus::ConnectedNotify;
+        self.hardware.publish_connected(queue, status.into());
+        record.end_connects(&mut self.ended_connects, ConnectOutcome::Connected(status));
+        record.state = record.state.settling();
+        true
+    }
+
+    /// The VMM did not map the page. The doorbell is to be disconnected next.
+    pub(super) fn refuse_connect(&mut self, queue: HwQueueId) {
+        let Some(record) = self.doorbells.get_mut(&queue) else { return };
+        record.end_connects(&mut self.ended_connects, ConnectOutcome::Refused);
+    }
+
+    /// Rings miss the page no more: publishes what the driver has connected the doorbell as.
+    pub(super) fn settle(&mut self, queue: HwQueueId) {
+        let Some(record) = self.doorbells.get_mut(&queue) else { return };
+        if let DoorbellState::Settling(status) = record.state {
+            self.publish_connected(queue, status);
+        }
+    }
+
+    /// The requests to connect that have ended.
+    pub(super) fn take_ended_connects(&mut self) -> Vec<ConnectEnd> {
+        std::mem::take(&mut self.ended_connects)
+    }
+
     /// Publishes that the doorbell is disconnected, unless that is known already. Returns the
     /// state before.
     pub(super) fn publish_disconnected(
@@ -65,7 +126,17 @@ impl Callbacks {
         record.state = before.disconnected(reason);
         if record.state != before {
             self.hardware.publish_disconnected(queue, record.state.status());
+            // After the status and its full fence: a guest that reads a connected status yet has
+            // written its write pointer, wherever its ring went.
+            self.hardware.rotate_to_dummy(queue);
         }
+        record.end_connects(
+            &mut self.ended_connects,
+            match reason {
+                DisconnectReason::Retry => ConnectOutcome::Victimised,
+                DisconnectReason::Abort => ConnectOutcome::Aborted,
+            },
+        );
         Some(before)
     }
 

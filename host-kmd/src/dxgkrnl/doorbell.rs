@@ -12,7 +12,7 @@ use super::request::{Answer, Handled, zero};
 use super::retire::Resource;
 use super::scope::Scope;
 use crate::ddi::{ConnectedStatus, InvalidParameter};
-use crate::hardware::{HwQueueId, RingBinding, Segment};
+use crate::hardware::{DoorbellModel, HwQueueId, RingBinding, RotationProgress, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::doorbell::{
@@ -20,7 +20,7 @@ use bellhop_protocol::control::doorbell::{
     NotifyWorkSubmission,
 };
 use bellhop_protocol::control::gpu_va::Protection;
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::doorbell::{ConnectionStatus, GLOBAL_DOORBELL_SLOT, RingTag};
 use bellhop_protocol::ring::{
     READ_POINTER_OFFSET, RING_CONTROL_SIZE, WRITE_POINTER_OFFSET, is_valid_ring_size,
 };
@@ -55,13 +55,18 @@ impl TryFrom<ConnectionStatus> for DisconnectReason {
 ///                                          v             │
 ///                                       Aborted <────────┘
 /// ```
-/// It can be destroyed in any state. An aborted doorbell stays aborted. The engine goes between
+/// Where pages are moved, `Connecting` and `Settling` come before `Connected`: the page is on its
+/// way, and it is there but rings may miss it yet. It can be destroyed in any state. An aborted doorbell stays aborted. The engine goes between
 /// `CONNECTED` and `CONNECTED_NOTIFY` by itself as it falls asleep and wakes; that is not state of
 /// dxgkrnl's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DoorbellState {
     /// No physical doorbell watches it; the guest may connect it.
     Disconnected,
+    /// A physical doorbell watches it, and its page is on its way.
+    Connecting(ConnectedStatus),
+    /// Its page is there; rings may still miss it.
+    Settling(ConnectedStatus),
     /// A physical doorbell watches it.
     Connected(ConnectedStatus),
     /// The queue is lost.
@@ -75,8 +80,24 @@ impl DoorbellState {
     /// After a physical doorbell was made to watch it.
     pub(super) const fn connected(self, status: ConnectedStatus) -> Self {
         match self {
-            Self::Disconnected | Self::Connected(_) => Self::Connected(status),
             Self::Aborted => Self::Aborted,
+            _ => Self::Connected(status),
+        }
+    }
+
+    /// After a physical doorbell was made to watch it, whose page is on its way.
+    pub(super) const fn connecting(self, status: ConnectedStatus) -> Self {
+        match self {
+            Self::Aborted => Self::Aborted,
+            _ => Self::Connecting(status),
+        }
+    }
+
+    /// After the page has come.
+    pub(super) const fn settling(self) -> Self {
+        match self {
+            Self::Connecting(status) => Self::Settling(status),
+            state => state,
         }
     }
 
@@ -90,13 +111,14 @@ impl DoorbellState {
 
     /// Whether a physical doorbell watches it.
     pub(super) const fn is_connected(self) -> bool {
-        matches!(self, Self::Connected(_))
+        matches!(self, Self::Connecting(_) | Self::Settling(_) | Self::Connected(_))
     }
 
     /// What the guest reads.
     pub(super) fn status(self) -> ConnectionStatus {
         match self {
-            Self::Disconnected => ConnectionStatus::DISCONNECTED_RETRY,
+            Self::Disconnected | Self::Connecting(_) => ConnectionStatus::DISCONNECTED_RETRY,
+            Self::Settling(_) => ConnectionStatus::CONNECTED_NOTIFY,
             Self::Connected(status) => status.into(),
             Self::Aborted => ConnectionStatus::DISCONNECTED_ABORT,
         }
@@ -152,18 +174,36 @@ impl Scope<'_> {
                 (state.ring, state.holds) = (ring, holds);
                 self.get_mut::<HwQueue>(request.hw_queue)?.doorbell = Some(doorbell);
                 self.callbacks.create(self.guest_id, id);
+                let (word, ring_tag) = self.doorbell_word(slot);
                 let bar = &self.guest.resources.bar;
                 Ok(Answer::Done(CreateDoorbellReply {
                     doorbell,
-                    doorbell_offset: bar.doorbell(slot),
+                    doorbell_offset: bar.doorbell(word),
                     status_offset: bar.status(slot),
                     last_queued_offset: bar.last_queued(slot),
+                    ring_tag,
+                    reserved: 0,
                 }))
             }
             Err(error) => {
                 self.remove::<Doorbell>(doorbell)?;
+                self.forget_host_mappings([request.ring_buffer, request.ring_control], &holds);
                 self.given_up.append(&mut holds);
                 Err(error)
+            }
+        }
+    }
+
+    /// Which slot's word the new doorbell of this slot is rung through, and what tells its rings
+    /// from others there.
+    fn doorbell_word(&mut self, slot: u32) -> (u32, RingTag) {
+        match self.hardware.doorbell_model() {
+            DoorbellModel::Dedicated => (slot, RingTag(0)),
+            DoorbellModel::Global => {
+                let count = self.guest.global_doorbells.wrapping_add(1);
+                self.guest.global_doorbells = count;
+                // A BAR has fewer than 2^16 doorbells, and a tag of another slot is a hint only.
+                (GLOBAL_DOORBELL_SLOT, RingTag::new(slot as u16, count))
             }
         }
     }
@@ -223,6 +263,14 @@ impl Scope<'_> {
         let control =
             self.map_for_host(request.ring_control, PAGE_SIZE, Protection::WRITE, holds)?;
 
+        let binding = RingBinding {
+            slot,
+            ring_va: ring.range.start,
+            ring_size,
+            control_va: control.range.start,
+            notify_each: false,
+        };
+        self.miniport.create_doorbell(queue, binding, request.private_data)?;
         // "Dxgkrnl does take a reference on them during the lifetime of the doorbell."
         let allocations = [request.ring_buffer, request.ring_control];
         for handle in allocations {
@@ -233,17 +281,6 @@ impl Scope<'_> {
             hw_queue: request.hw_queue,
             allocations,
         });
-        let binding = RingBinding {
-            slot,
-            ring_va: ring.range.start,
-            ring_size,
-            control_va: control.range.start,
-            notify_each: false,
-        };
-        if let Err(error) = self.miniport.create_doorbell(queue, binding, request.private_data) {
-            self.forget_host_mappings([ring, control]);
-            return Err(error.into());
-        }
         Ok((slot, [ring, control]))
     }
 
@@ -267,11 +304,16 @@ impl Scope<'_> {
         Ok(mapping)
     }
 
-    fn forget_host_mappings(&mut self, mappings: [HostMapping; 2]) {
-        for mapping in mappings {
+    /// Forgets where these allocations were mapped for a doorbell that holds this.
+    fn forget_host_mappings(&mut self, allocations: [Handle; 2], holds: &[Resource]) {
+        let is_held = |mapping: &HostMapping| {
+            let is_it = |hold: &Resource| matches!(hold, Resource::GpuVa { range, .. } if *range == mapping.range);
+            holds.iter().any(is_it)
+        };
+        for handle in allocations {
             // It goes before its doorbell when its device goes.
-            if let Ok(allocation) = self.get_mut::<Allocation>(mapping.allocation) {
-                allocation.host_mappings.retain(|other| *other != mapping);
+            if let Ok(allocation) = self.get_mut::<Allocation>(handle) {
+                allocation.host_mappings.retain(|mapping| !is_held(mapping));
             }
         }
     }
@@ -289,12 +331,22 @@ impl Scope<'_> {
             Some(DoorbellState::Aborted) => {
                 return Err(RequestError::DeviceRemoved(request.hw_queue));
             }
+            // Somebody else connected it first. The guest rang meanwhile, perhaps unseen.
             Some(DoorbellState::Connected(status)) => {
-                // Somebody else connected it first. The guest rang meanwhile, perhaps unseen.
                 self.miniport.notify_work_submission(queue);
                 status
             }
-            Some(DoorbellState::Disconnected) => self.connect(queue, node)?,
+            Some(DoorbellState::Settling(_)) => {
+                self.miniport.notify_work_submission(queue);
+                ConnectedStatus::ConnectedNotify
+            }
+            Some(DoorbellState::Connecting(_)) => {
+                return Ok(Answer::AfterRotation(queue, request.hw_queue));
+            }
+            Some(DoorbellState::Disconnected) => match self.connect(queue, node)? {
+                Some(status) => status,
+                None => return Ok(Answer::AfterRotation(queue, request.hw_queue)),
+            },
         };
         Ok(Answer::Done(ConnectDoorbellReply { status: status.into(), reserved: 0 }))
     }
@@ -302,12 +354,22 @@ impl Scope<'_> {
     /// Connects a disconnected doorbell. The order is protocol::handoff::doorbell's, `connect`
     /// there: watch, status, and then one look at the ring, because a guest may have rung the page
     /// while nobody watched it and have read the new status, or an older connected one, after.
-    fn connect(&mut self, queue: HwQueueId, node: u32) -> Result<ConnectedStatus, RequestError> {
+    ///
+    /// None where status and look come later, when the doorbell's page does.
+    fn connect(
+        &mut self,
+        queue: HwQueueId,
+        node: u32,
+    ) -> Result<Option<ConnectedStatus>, RequestError> {
         self.power.wake_engine(node, self.miniport);
         let status = self.miniport.connect_doorbell(queue, self.callbacks)?;
+        if self.hardware.rotate_to_physical(queue) == RotationProgress::Pending {
+            self.callbacks.begin_connect(queue, status);
+            return Ok(None);
+        }
         self.callbacks.publish_connected(queue, status);
         self.miniport.notify_work_submission(queue);
-        Ok(status)
+        Ok(Some(status))
     }
 
     /// Disconnects a queue's doorbell. The order is protocol::handoff::doorbell's, `disconnect`
@@ -326,7 +388,8 @@ impl Scope<'_> {
     /// Destroys a doorbell. The queue and the allocations of the ring stay.
     pub(super) fn remove_doorbell(&mut self, handle: Handle) -> Result<(), RequestError> {
         let mut doorbell = self.remove::<Doorbell>(handle)?;
-        self.forget_host_mappings(doorbell.ring);
+        let allocations = doorbell.ring.map(|mapping| mapping.allocation);
+        self.forget_host_mappings(allocations, &doorbell.holds);
         // Connecting it again is not what a guest thread that still rings it should do.
         self.disconnect(doorbell.queue, DisconnectReason::Abort);
         self.miniport.destroy_doorbell(doorbell.queue);

@@ -75,6 +75,9 @@ pub(super) enum RequestError {
     /// No physical doorbell.
     #[error(transparent)]
     NoPhysicalDoorbell(#[from] crate::ddi::NoPhysicalDoorbell),
+    /// The VMM did not map a doorbell's page.
+    #[error("the VMM did not map the doorbell's page of HW queue {0}")]
+    PageNotMapped(Handle),
     /// Local memory has no run of this many bytes.
     #[error("local memory has no {0} bytes left")]
     NoVideoMemory(u64),
@@ -127,6 +130,7 @@ impl RequestError {
             Self::NotSupported(_) => Status::NOT_SUPPORTED,
             Self::QuotaExceeded { .. } => Status::QUOTA_EXCEEDED,
             Self::HardwareFull(_) | Self::NoPhysicalDoorbell(_) => Status::INSUFFICIENT_RESOURCES,
+            Self::PageNotMapped(_) => Status::IO_DEVICE_ERROR,
             Self::NoVideoMemory(_) => Status::GRAPHICS_NO_VIDEO_MEMORY,
             Self::ConflictingAddresses(_) => Status::CONFLICTING_ADDRESSES,
             Self::Busy(_) | Self::AreaBusy(_) | Self::PoweredUpAgain => Status::DEVICE_BUSY,
@@ -151,6 +155,7 @@ impl RequestError {
             | Self::TypeMismatch { handle, .. }
             | Self::Busy(handle)
             | Self::AllocationBusy(handle)
+            | Self::PageNotMapped(handle)
             | Self::NotResident(handle)
             | Self::DeviceRemoved(handle) => handle.0,
             Self::AreaBusy(kind) => kind.0.into(),

@@ -67,6 +67,8 @@ pub(super) struct Guest {
     pub(super) donations: Donations,
     /// What it has used of its limits.
     pub(super) quotas: Quotas,
+    /// Doorbells that it has created in the global model.
+    pub(super) global_doorbells: u16,
     /// Requests that it sent.
     pub(super) control_messages: u64,
     /// `NOTIFY_WORK_SUBMISSION` requests among them.
@@ -97,6 +99,7 @@ impl Guest {
                 mapped_bytes: Quota::new(limits.mapped_bytes, "mapped bytes"),
                 extents: Quota::new(limits.extents, "extents"),
             },
+            global_doorbells: 0,
             control_messages: 0,
             notifies: 0,
         }

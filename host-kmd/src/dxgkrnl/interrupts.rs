@@ -25,6 +25,9 @@ impl Kernel {
                 Interrupt::HwQueueFault { queue, fault } => {
                     self.hw_queue_fault(queue, fault, effects);
                 }
+                Interrupt::DoorbellRotated { queue, outcome } => {
+                    self.doorbell_rotated(queue, outcome, effects);
+                }
                 Interrupt::GpuEngineStateChange { node, new_state } => match new_state {
                     EngineState::Active => self.engine_is_active(node),
                     EngineState::TransitionToF1 => self.power_down_engine(node, effects),

@@ -11,6 +11,7 @@ use super::request::{
     Answer, Handled, fixed, is_adapter_request, needs_power, parse, reply, with_list, zero,
 };
 use super::retire::{Completion, Resource, Retirements};
+use super::rotation::Connecting;
 use super::scope::Scope;
 use super::termination::{Manner, Target, Termination};
 use crate::ddi::Miniport;
@@ -116,6 +117,7 @@ impl Kernel {
             Input::Command { token, command } => self.command(token, command, effects),
             Input::Timeout => self.power_down_when_idle(effects),
         }
+        self.answer_connects(effects);
         self.continue_power_down(effects);
         self.continue_terminations(effects);
         self.release_retired(effects);
@@ -162,6 +164,10 @@ impl Kernel {
         let reply = match answer {
             Ok(Answer::Done(body)) => Some(reply(Status::SUCCESS, 0, &body)),
             Ok(Answer::Pending) => Some(reply(Status::PENDING, 0, &[])),
+            Ok(Answer::AfterRotation(queue, hw_queue)) => {
+                self.callbacks.wait_for_connect(queue, Connecting { token, hw_queue });
+                None
+            }
             Ok(Answer::AfterQuiesce) => {
                 completion = Completion::Reply(token);
                 None
@@ -283,6 +289,7 @@ fn into_bytes<R: IntoBytes + zerocopy::Immutable>(answer: Handled<R>) -> Handled
     Ok(match answer? {
         Answer::Done(reply) => Answer::Done(reply.as_bytes().to_vec()),
         Answer::Pending => Answer::Pending,
+        Answer::AfterRotation(queue, hw_queue) => Answer::AfterRotation(queue, hw_queue),
         Answer::AfterQuiesce => Answer::AfterQuiesce,
         Answer::Terminate(target, manner) => Answer::Terminate(target, manner),
         Answer::DevicePower(state) => Answer::DevicePower(state),

@@ -27,6 +27,7 @@ mod process;
 mod request;
 mod residency;
 mod retire;
+mod rotation;
 mod scope;
 mod termination;
 mod waits;

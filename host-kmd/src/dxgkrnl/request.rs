@@ -2,9 +2,10 @@
 
 use super::error::RequestError;
 use super::termination::{Manner, Target};
+use crate::hardware::HwQueueId;
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::control::{
-    MAX_REQUEST_SIZE, ReplyHeader, Request, RequestCode, RequestHeader,
+    Handle, MAX_REQUEST_SIZE, ReplyHeader, Request, RequestCode, RequestHeader,
 };
 use bellhop_protocol::status::Status;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -16,6 +17,8 @@ pub(super) enum Answer<R> {
     Done(R),
     /// It was accepted: `PENDING`, and an event tells when it is done.
     Pending,
+    /// It is done once the page of the doorbell of this queue is there; the reply comes then.
+    AfterRotation(HwQueueId, Handle),
     /// It is done once engines have forgotten what the handler gave up; the reply, which carries
     /// nothing, comes then.
     AfterQuiesce,

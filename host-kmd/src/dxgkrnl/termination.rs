@@ -101,6 +101,7 @@ impl Kernel {
                 }
             },
         };
+        tracing::debug!(guest = guest.0, process, ?target, ?manner, ?termination.phase, "ending");
         let drains =
             matches!(&termination.phase, Phase::Draining { waits, .. } if !waits.is_empty());
         self.terminations.push(termination);
@@ -148,6 +149,7 @@ impl Kernel {
                 && deadline <= self.now
             {
                 let ticket = self.preempt(guest, process, target, effects);
+                tracing::debug!(guest = guest.0, process, ?target, "its time is over");
                 if let Some(termination) = self.terminations.get_mut(index) {
                     termination.phase = Phase::Preempting(ticket);
                 }
@@ -187,6 +189,7 @@ impl Kernel {
             }
             given_up.append(&mut scope.given_up);
         }
+        tracing::debug!(guest = guest.0, process, ?target, "ended");
         self.retire(guest, given_up, completion);
     }
 

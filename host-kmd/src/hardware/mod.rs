@@ -33,6 +33,16 @@ pub struct HwQueueId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysicalDoorbell(pub u32);
 
+/// How queues and doorbells go together, for all of an adapter's guests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DoorbellModel {
+    /// Each HW queue has a doorbell of its own, which one of few physical doorbells watches.
+    #[default]
+    Dedicated,
+    /// All HW queues of a guest ring one doorbell, and everything rung is seen.
+    Global,
+}
+
 /// A point in time up to which engines have forgotten; see [`Hardware::quiesce`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ticket(pub u64);
@@ -101,6 +111,26 @@ pub struct Fault {
     pub read_pointer: u64,
 }
 
+/// How far rotating a doorbell's page got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RotationProgress {
+    /// There was nothing to do: the page is what it has to be.
+    Done,
+    /// An interrupt tells when the page is there: [`Interrupt::DoorbellRotated`].
+    Pending,
+}
+
+/// What became of a doorbell whose page was rotated to a physical doorbell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RotationOutcome {
+    /// The page is there. For a while rings may still miss it.
+    Shown,
+    /// That while is over.
+    Settled,
+    /// The VMM did not map the page.
+    Refused,
+}
+
 /// What an engine tells of itself (`DXGK_ENGINE_STATE`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineState {
@@ -136,6 +166,13 @@ pub enum Interrupt {
         /// Why.
         fault: Fault,
     },
+    /// The page of a doorbell was rotated, since [`Hardware::rotate_to_physical`] was asked last.
+    DoorbellRotated {
+        /// The doorbell's.
+        queue: HwQueueId,
+        /// What became of it.
+        outcome: RotationOutcome,
+    },
     /// `DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE`.
     GpuEngineStateChange {
         /// The engine's node.
@@ -162,7 +199,12 @@ pub trait Hardware: Send + Sync {
     /// The nodes, by ordinal.
     fn nodes(&self) -> &[NodeDescription];
 
-    /// How many physical doorbells there are.
+    /// How queues and doorbells go together.
+    fn doorbell_model(&self) -> DoorbellModel {
+        DoorbellModel::Dedicated
+    }
+
+    /// How many physical doorbells there are, in the dedicated model.
     fn physical_doorbells(&self) -> u32;
 
     /// Makes an empty address space.
@@ -220,8 +262,8 @@ pub trait Hardware: Send + Sync {
     /// Makes a HW queue and puts it on its engine's run list.
     fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId;
 
-    /// Gives a HW queue its ring. The doorbell word and the last-queued value become 0, the
-    /// status `DISCONNECTED_RETRY`.
+    /// Gives a HW queue its ring. The last-queued value and, in the dedicated model, the doorbell
+    /// word become 0, the status `DISCONNECTED_RETRY`.
     fn bind_ring(&self, queue: HwQueueId, ring: RingBinding);
 
     /// Takes the ring away again. The doorbell must be disconnected.
@@ -249,6 +291,23 @@ pub trait Hardware: Send + Sync {
 
     /// Makes a physical doorbell watch nothing.
     fn unwatch(&self, doorbell: PhysicalDoorbell);
+
+    /// Makes the page of the queue's logical doorbell show the physical one that watches it, where
+    /// pages are moved at all. The VMM may take its time: that is not waited for.
+    fn rotate_to_physical(&self, _queue: HwQueueId) -> RotationProgress {
+        RotationProgress::Done
+    }
+
+    /// Makes it show the dummy page. Nobody is told when it does: of stores that reach the old page
+    /// until then, and a while after, an engine only sees that there were some.
+    fn rotate_to_dummy(&self, _queue: HwQueueId) {}
+
+    /// In the global model: makes rings of the guest's one doorbell be looked for in this queue's
+    /// ring, too.
+    fn watch_global(&self, queue: HwQueueId);
+
+    /// In the global model: the opposite of [`Self::watch_global`].
+    fn unwatch_global(&self, queue: HwQueueId);
 
     /// Makes the queue's engine, woken if need be, look at the ring's write pointer and at
     /// kernel-mode submissions once.

@@ -4,11 +4,11 @@ mod doorbells;
 
 use crate::ddi::{BadPrivateData, ConnectedStatus, DxgkCallbacks, Miniport, NoPhysicalDoorbell};
 use crate::hardware::{
-    AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
+    AddressSpaceId, DoorbellModel, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
     KernelSubmission, Pte, RingBinding,
 };
 use bellhop_protocol::control::adapter::{
-    NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
+    CAPS_GLOBAL_DOORBELL, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
 };
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, NOTIFY_EACH_SUBMISSION};
@@ -24,6 +24,9 @@ const DOORBELL_SIZE: u32 = size_of::<u64>() as u32;
 pub struct BellhopMiniport {
     hardware: Arc<dyn Hardware>,
     doorbells: PhysicalDoorbells,
+    /// In the global model: whose rings are looked for. There, nobody has a physical doorbell to
+    /// lose; "This mechanism isn't required if a GPU uses global doorbells."
+    globally_connected: HashSet<HwQueueId>,
     /// Queues whose user-mode driver wants each submission notified.
     notify_each: HashSet<HwQueueId>,
 }
@@ -33,7 +36,21 @@ impl BellhopMiniport {
     #[must_use]
     pub fn new(hardware: Arc<dyn Hardware>) -> Self {
         let doorbells = PhysicalDoorbells::new(hardware.physical_doorbells());
-        Self { hardware, doorbells, notify_each: HashSet::new() }
+        let (notify_each, globally_connected) = (HashSet::new(), HashSet::new());
+        Self { hardware, doorbells, notify_each, globally_connected }
+    }
+
+    fn is_global(&self) -> bool {
+        self.hardware.doorbell_model() == DoorbellModel::Global
+    }
+
+    /// What a queue's doorbell reads when it is connected.
+    fn connected_status(&self, queue: HwQueueId) -> ConnectedStatus {
+        match self.notify_each.contains(&queue) {
+            true => ConnectedStatus::ConnectedNotify,
+            // The engine turns this into CONNECTED_NOTIFY by itself before it sleeps.
+            false => ConnectedStatus::Connected,
+        }
     }
 
     /// `VictimizeDoorbell()` of the reference: dxgkrnl publishes first, the driver disconnects
@@ -52,11 +69,15 @@ impl BellhopMiniport {
 
 impl Miniport for BellhopMiniport {
     fn query_user_mode_submission_caps(&self) -> UserModeSubmissionCaps {
+        let (flags, physical_doorbells) = match self.hardware.doorbell_model() {
+            DoorbellModel::Dedicated => (0, self.hardware.physical_doorbells()),
+            DoorbellModel::Global => (CAPS_GLOBAL_DOORBELL, 1),
+        };
         UserModeSubmissionCaps {
-            flags: 0,
+            flags,
             doorbell_size: DOORBELL_SIZE,
             secondary_doorbell_size: 0,
-            physical_doorbells: self.hardware.physical_doorbells(),
+            physical_doorbells,
         }
     }
 
@@ -142,6 +163,11 @@ impl Miniport for BellhopMiniport {
         queue: HwQueueId,
         callbacks: &mut dyn DxgkCallbacks,
     ) -> Result<ConnectedStatus, NoPhysicalDoorbell> {
+        if self.is_global() {
+            self.globally_connected.insert(queue);
+            self.hardware.watch_global(queue);
+            return Ok(self.connected_status(queue));
+        }
         let doorbell = match self.doorbells.assign(queue) {
             Some(doorbell) => doorbell,
             None => {
@@ -150,14 +176,16 @@ impl Miniport for BellhopMiniport {
             }
         };
         self.hardware.watch(doorbell, queue);
-        Ok(match self.notify_each.contains(&queue) {
-            true => ConnectedStatus::ConnectedNotify,
-            // The engine turns this into CONNECTED_NOTIFY by itself before it sleeps.
-            false => ConnectedStatus::Connected,
-        })
+        Ok(self.connected_status(queue))
     }
 
     fn disconnect_doorbell(&mut self, queue: HwQueueId) {
+        if self.globally_connected.remove(&queue) {
+            // As below.
+            self.hardware.unwatch_global(queue);
+            self.hardware.kick(queue);
+            return;
+        }
         let Some(doorbell) = self.doorbells.release(queue) else { return };
         // Second half of protocol::handoff::doorbell's disconnect: the status and its full fence
         // came before. A guest that still read a connected status has rung by now, and this last

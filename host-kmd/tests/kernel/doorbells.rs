@@ -5,7 +5,7 @@ use crate::model::Call;
 use bellhop_host_kmd::hardware::PhysicalDoorbell;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::adapter::QueryStatistics;
-use bellhop_protocol::control::allocation::{DestroyAllocation, Extent};
+use bellhop_protocol::control::allocation::{DestroyAllocation, Evict, Extent, MakeResident};
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::doorbell::{CreateDoorbell, DestroyDoorbell, NotifyWorkSubmission};
 use bellhop_protocol::control::gpu_va::{FreeGpuVirtualAddress, GPU_VA_END, MapGpuVirtualAddress};
@@ -299,4 +299,42 @@ fn a_notify_is_a_look_and_is_counted() {
     assert_eq!(bench.model.take_log(), [Call::Kick(client.id)]);
     let query = QueryStatistics { reserved: 0 };
     assert_eq!(bench.ask(client.guest, 0, &query).unwrap().notifies, 2);
+}
+
+#[test]
+fn a_doorbell_that_is_refused_over_its_private_data_leaves_the_next_one_alone() {
+    let (mut bench, client) = new(2);
+    let (ring_buffer, ring_control) = bench.ring(client);
+    bench.model.state().prompt = false;
+    let bad = CreateDoorbell {
+        hw_queue: client.queue,
+        ring_buffer,
+        ring_control,
+        flags: 0,
+        private_data: DoorbellPrivateData { flags: 2, ..DoorbellPrivateData::default() },
+    };
+    assert_eq!(bench.call(client, &bad).unwrap_err(), (Status::INVALID_PARAMETER, 2));
+    bench.doorbell_on(client, (ring_buffer, ring_control)).unwrap();
+    bench.pass_tickets();
+    let destroy = DestroyAllocation { allocation: ring_buffer };
+    assert_eq!(bench.call(client, &destroy).unwrap_err().0, Status::GRAPHICS_ALLOCATION_BUSY);
+    bench.model.state().prompt = true;
+    bench.input(bellhop_host_kmd::port::Input::Detach { guest: client.guest });
+    assert!(bench.model.is_empty());
+}
+
+#[test]
+fn a_ring_that_could_not_be_mapped_can_be_evicted_and_come_back() {
+    let (mut bench, client) = new(2);
+    let (ring_buffer, ring_control) = bench.ring(client);
+    // Room for the ring's two pages and not for its control.
+    bench.model.state().page_table_room = 2;
+    assert!(bench.doorbell_on(client, (ring_buffer, ring_control)).is_err());
+    bench.model.state().page_table_room = 100;
+    for allocation in [ring_buffer, ring_control] {
+        bench.call(client, &Evict { allocation }).unwrap();
+        bench.call(client, &MakeResident { allocation }).unwrap();
+    }
+    // The model asserts that nothing is mapped where something is mapped already.
+    bench.doorbell_on(client, (ring_buffer, ring_control)).unwrap();
 }

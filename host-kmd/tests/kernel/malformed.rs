@@ -177,10 +177,7 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
                     ring_buffer: seen.pick_of(process, allocation, b),
                     ring_control: seen.pick_of(process, allocation, c),
                     flags: 0,
-                    private_data: DoorbellPrivateData {
-                        flags: u32::from(b > 200),
-                        reserved: [0; 3],
-                    },
+                    private_data: DoorbellPrivateData { flags: (b / 100) as u32, reserved: [0; 3] },
                 },
             )
         }

@@ -2,8 +2,9 @@
 //! panics when the kernel breaks the rules of `Hardware`.
 
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, Interrupt,
-    KernelSubmission, NodeDescription, PhysicalDoorbell, Pte, RingBinding, Ticket,
+    AddressSpaceId, DoorbellModel, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
+    Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell, Pte, RingBinding,
+    RotationProgress, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -25,6 +26,10 @@ pub enum Call {
     Unbind(HwQueueId),
     Watch(PhysicalDoorbell, HwQueueId),
     Unwatch(PhysicalDoorbell),
+    RotateToPhysical(HwQueueId),
+    RotateToDummy(HwQueueId),
+    WatchGlobal(HwQueueId),
+    UnwatchGlobal(HwQueueId),
     Kick(HwQueueId),
     Connected(HwQueueId, ConnectionStatus),
     Disconnected(HwQueueId, ConnectionStatus),
@@ -61,6 +66,10 @@ pub struct State {
     /// What guests wrote as last-queued values.
     pub last_queued: HashMap<HwQueueId, u64>,
     pub watches: HashMap<PhysicalDoorbell, HwQueueId>,
+    /// Whether doorbells' pages are moved.
+    pub rotates: bool,
+    pub model: DoorbellModel,
+    pub global_watches: BTreeSet<HwQueueId>,
     pub fences: BTreeMap<(GuestId, u32), Fence>,
     pub local_words: HashMap<(GuestId, u64), u64>,
     /// Lengths of the areas that are in guests' memory.
@@ -144,8 +153,13 @@ impl Model {
             && state.queues.is_empty()
             && state.rings.is_empty()
             && state.watches.is_empty()
+            && state.global_watches.is_empty()
             && state.fences.is_empty()
     }
+}
+
+fn is_connected(status: ConnectionStatus) -> bool {
+    [ConnectionStatus::CONNECTED, ConnectionStatus::CONNECTED_NOTIFY].contains(&status)
 }
 
 const NODES: &[NodeDescription] = &[
@@ -160,6 +174,10 @@ const NODES: &[NodeDescription] = &[
 impl Hardware for Model {
     fn nodes(&self) -> &[NodeDescription] {
         NODES
+    }
+
+    fn doorbell_model(&self) -> DoorbellModel {
+        self.state().model
     }
 
     fn physical_doorbells(&self) -> u32 {
@@ -292,6 +310,7 @@ impl Hardware for Model {
     fn unbind_ring(&self, queue: HwQueueId) {
         let mut state = self.state();
         assert!(state.watches.values().all(|watched| *watched != queue));
+        assert!(!state.global_watches.contains(&queue));
         state.rings.remove(&queue).expect("a ring");
         state.log.push(Call::Unbind(queue));
     }
@@ -317,14 +336,41 @@ impl Hardware for Model {
     fn unwatch(&self, doorbell: PhysicalDoorbell) {
         let mut state = self.state();
         let queue = state.watches.remove(&doorbell).expect("a watch");
-        assert!(
-            !matches!(
-                state.status[&queue],
-                ConnectionStatus::CONNECTED | ConnectionStatus::CONNECTED_NOTIFY
-            ),
-            "the status must be published first"
-        );
+        assert!(!is_connected(state.status[&queue]), "the status must be published first");
         state.log.push(Call::Unwatch(doorbell));
+    }
+
+    fn rotate_to_physical(&self, queue: HwQueueId) -> RotationProgress {
+        let mut state = self.state();
+        if !state.rotates {
+            return RotationProgress::Done;
+        }
+        assert!(state.watches.values().any(|watched| *watched == queue), "watch first");
+        state.log.push(Call::RotateToPhysical(queue));
+        RotationProgress::Pending
+    }
+
+    fn rotate_to_dummy(&self, queue: HwQueueId) {
+        let mut state = self.state();
+        assert!(!is_connected(state.status[&queue]), "the status must be published first");
+        if state.rotates {
+            state.log.push(Call::RotateToDummy(queue));
+        }
+    }
+
+    fn watch_global(&self, queue: HwQueueId) {
+        let mut state = self.state();
+        assert_eq!(state.model, DoorbellModel::Global);
+        assert!(state.rings.contains_key(&queue));
+        assert!(state.global_watches.insert(queue), "watched already");
+        state.log.push(Call::WatchGlobal(queue));
+    }
+
+    fn unwatch_global(&self, queue: HwQueueId) {
+        let mut state = self.state();
+        assert!(state.global_watches.remove(&queue), "not watched");
+        assert!(!is_connected(state.status[&queue]), "the status must be published first");
+        state.log.push(Call::UnwatchGlobal(queue));
     }
 
     fn kick(&self, queue: HwQueueId) {
@@ -335,7 +381,8 @@ impl Hardware for Model {
 
     fn publish_connected(&self, queue: HwQueueId, status: ConnectionStatus) {
         let mut state = self.state();
-        assert!(state.watches.values().any(|watched| *watched == queue), "watch first");
+        let is_watched = state.watches.values().any(|watched| *watched == queue);
+        assert!(is_watched || state.global_watches.contains(&queue), "watch first");
         state.status.insert(queue, status);
         state.log.push(Call::Connected(queue, status));
     }

@@ -3,7 +3,7 @@
 use crate::bench::{self, Suite};
 use crate::churn::Churn;
 use crate::conformance;
-use crate::fake_guest::{FakeGuest, GuestOptions, QEMU, VMMS};
+use crate::fake_guest::{FakeGuest, GuestOptions, MORE_VMMS, QEMU, VMMS};
 use crate::guest::Guest;
 use crate::jobs::{self, RunOptions};
 use crate::probe;
@@ -66,7 +66,7 @@ pub struct PlaceArguments {
     placement: PlacementArgument,
     /// The VMM that the socket's front end behaves as
     #[arg(long, value_name = "VMM", default_value = QEMU.name,
-          value_parser = PossibleValuesParser::new(VMMS.iter().map(|vmm| vmm.name)))]
+          value_parser = PossibleValuesParser::new(VMMS.iter().chain(&MORE_VMMS).map(|vmm| vmm.name)))]
     vmm: String,
 }
 
@@ -304,7 +304,7 @@ impl DeviceArguments {
 }
 
 fn over_socket(path: &Path, vmm: &str) -> anyhow::Result<Arc<dyn Guest>> {
-    let profile = VMMS.into_iter().find(|profile| profile.name == vmm);
+    let profile = VMMS.into_iter().chain(MORE_VMMS).find(|profile| profile.name == vmm);
     let profile = profile.with_context(|| format!("no VMM is called {vmm}"))?;
     let guest = FakeGuest::connect(path, GuestOptions { profile, ..GuestOptions::default() })
         .with_context(|| format!("the guest cannot reach its device at {}", path.display()))?;

@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
-use std::io::{BufRead, BufReader};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// The longest that anything may take before it is taken not to happen.
 const TIMEOUT: Duration = Duration::from_secs(30);
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
 /// The `bellhop` command.
 pub fn bellhop() -> Command {
@@ -43,6 +44,30 @@ pub fn text(bytes: &[u8]) -> String {
 pub fn succeed(output: Output) -> String {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
+}
+
+/// A configuration under which the conformance suite need not wait for long: engines lose their power
+/// soon, and what hangs is soon found out.
+pub fn quick_configuration() -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    let text = "[adapter]\nengine_idle_ms = 100\ntimeout_ms = 300\n[guest]\npower_control = true\n";
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+/// Behaviours that the device does not offer as it is configured when nobody says otherwise.
+pub const NOT_OFFERED: &[&str] = &["um.node.not-supported"];
+
+/// Asserts that a conformance report has every behaviour, all of them seen but those that are not
+/// offered there, which must be exactly these.
+#[track_caller]
+pub fn assert_every_behaviour_is_seen(report: &Value, not_offered: &[&str]) {
+    let checks = report["checks"].as_array().unwrap();
+    let of = |outcome: &'static str| checks.iter().filter(move |c| c["outcome"] == outcome);
+    let failed: Vec<_> = of("failed").collect();
+    assert!(!checks.is_empty() && failed.is_empty(), "{failed:#?}");
+    let absent: Vec<_> = of("not-offered").map(|check| check["id"].as_str().unwrap()).collect();
+    assert_eq!(absent, not_offered);
 }
 
 /// Whether a program is there that a test needs; without it `loss` is what is not tested, which is

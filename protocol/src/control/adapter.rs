@@ -99,19 +99,23 @@ request!(
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct UserModeSubmissionCaps {
-    /// Bit 0: secondary doorbells are supported.
+    /// Bit 0: secondary doorbells are supported. Bit 1: [`CAPS_GLOBAL_DOORBELL`].
     pub flags: u32,
     /// Bytes that a doorbell takes.
     pub doorbell_size: u32,
     /// Bytes that a secondary doorbell takes; 0 when there are none.
     pub secondary_doorbell_size: u32,
-    /// How many physical doorbells all guests share.
+    /// How many physical doorbells all guests share. With global doorbells, 1: each guest's own.
     pub physical_doorbells: u32,
 }
 crate::assert_layout!(
     UserModeSubmissionCaps, 16,
     flags at 0, doorbell_size at 4, secondary_doorbell_size at 8, physical_doorbells at 12,
 );
+
+/// [`UserModeSubmissionCaps::flags`]: all HW queues of a guest ring the same doorbell word, with the
+/// values of a [`RingTag`](crate::doorbell::RingTag).
+pub const CAPS_GLOBAL_DOORBELL: u32 = 1 << 1;
 
 /// `D3DKMTQueryStatistics`: what the device counted for this guest, and its engines for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]

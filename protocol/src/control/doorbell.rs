@@ -3,7 +3,7 @@
 //! Source: user-mode work submission, "User-mode work submission APIs".
 
 use super::{Handle, request};
-use crate::doorbell::{ConnectionStatus, DoorbellPrivateData};
+use crate::doorbell::{ConnectionStatus, DoorbellPrivateData, RingTag};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `D3DKMTCreateDoorbell`: a doorbell for a HW queue for user-mode submission, which may have one.
@@ -34,16 +34,23 @@ request!(CreateDoorbell, CREATE_DOORBELL -> CreateDoorbellReply);
 pub struct CreateDoorbellReply {
     /// The doorbell.
     pub doorbell: Handle,
-    /// Offset in the BAR of the 64-bit doorbell word.
+    /// Offset in the BAR of the 64-bit doorbell word. In the global model it is the same for all
+    /// doorbells of a guest.
     pub doorbell_offset: u64,
     /// Offset in the BAR of the status word.
     pub status_offset: u64,
     /// Offset in the BAR of `HwQueueProgressFenceLastQueuedValue`.
     pub last_queued_offset: u64,
+    /// What the upper half of every ring's value is in the global model; 0 in the dedicated one,
+    /// where the value is the write pointer.
+    pub ring_tag: RingTag,
+    /// Zero.
+    pub reserved: u32,
 }
 crate::assert_layout!(
-    CreateDoorbellReply, 32,
+    CreateDoorbellReply, 40,
     doorbell at 0, doorbell_offset at 8, status_offset at 16, last_queued_offset at 24,
+    ring_tag at 32, reserved at 36,
 );
 
 /// `D3DKMTConnectDoorbell`: gives the queue's doorbell a physical doorbell, another queue's when

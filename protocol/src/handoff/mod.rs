@@ -7,6 +7,7 @@
 pub mod attention;
 pub mod doorbell;
 pub mod fence;
+pub mod hint;
 pub mod run_list;
 
 /// The atomics that the types above are written over: the real ones, or loom's under `cfg(loom)`.

@@ -113,7 +113,12 @@ fn nodes_metadata(scene: &Scene) -> Result<(), Mismatch> {
         engine_types.push(metadata.engine_type);
         let supported = metadata.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED != 0;
         let negotiated = scene.transport().features().contains(Features::USER_MODE_SUBMISSION);
-        require!(supported || !negotiated, "node {node} takes no user-mode submission");
+        require!(negotiated || !supported, "node {node} takes user-mode submission");
+        let is_compute = metadata.engine_type == EngineType::THREE_D;
+        require!(
+            supported || !negotiated || !is_compute,
+            "the compute node takes no user-mode submission"
+        );
     }
     let copy_nodes = engine_types.iter().filter(|kind| **kind == EngineType::COPY).count();
     require!(engine_types.contains(&EngineType::THREE_D), "no 3D/compute node: {engine_types:?}");

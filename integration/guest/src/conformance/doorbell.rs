@@ -3,14 +3,17 @@
 use super::raw;
 use super::scene::{Bench, Scene, TIMEOUT};
 use super::{Behaviour, Mismatch, require, source};
-use bellhop_guest_umd::CommandBuffer;
+use bellhop_guest_umd::{Allocation, CommandBuffer, Error, UserModeQueue};
 use bellhop_protocol::control::Handle;
-use bellhop_protocol::control::allocation::{AllocationKind, DestroyAllocation};
+use bellhop_protocol::control::adapter::CAPS_GLOBAL_DOORBELL;
+use bellhop_protocol::control::allocation::{AllocationKind, DestroyAllocation, Evict};
 use bellhop_protocol::control::doorbell::{ConnectDoorbell, CreateDoorbell, DestroyDoorbell};
-use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags};
-use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, HwQueueFlags};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, NOTIFY_EACH_SUBMISSION};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::status::Status;
+use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
@@ -51,6 +54,30 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         check: victim,
     },
     Behaviour {
+        id: "doorbell.model.words",
+        shows: "each doorbell has a word of its own or, in the global model, all have one and tags of their own",
+        section: source::UM_DOORBELLS,
+        check: model_words,
+    },
+    Behaviour {
+        id: "doorbell.model.everybody-rings",
+        shows: "queues that ring at the same time, through one word or several, lose no ring",
+        section: source::UM_DOORBELLS,
+        check: model_everybody_rings,
+    },
+    Behaviour {
+        id: "doorbell.rotation.dummy",
+        shows: "a ring of a disconnected doorbell, before or after it had a physical one, runs when it is connected and not earlier",
+        section: source::UM_VICTIM,
+        check: rotation_dummy,
+    },
+    Behaviour {
+        id: "doorbell.rotation.connect-at-once",
+        shows: "several threads connect one doorbell and several at the same time, and each succeeds",
+        section: source::UM_VICTIM,
+        check: rotation_connect_at_once,
+    },
+    Behaviour {
         id: "doorbell.ring.not-valid",
         shows: "a ring or ring control of a wrong size is refused",
         section: source::UM_RESIDENCY,
@@ -61,6 +88,30 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "the ring's allocations cannot be destroyed while the doorbell lives, and can be after",
         section: source::UM_RESIDENCY,
         check: ring_referenced,
+    },
+    Behaviour {
+        id: "doorbell.ring.resident",
+        shows: "a ring must be resident when its doorbell is created, and cannot be evicted until that is destroyed",
+        section: source::UM_RESIDENCY,
+        check: ring_resident,
+    },
+    Behaviour {
+        id: "doorbell.evicted-memory",
+        shows: "the GPU faults on evicted memory, and reaches it as before when it is resident again",
+        section: source::UM_RESIDENCY,
+        check: evicted_memory,
+    },
+    Behaviour {
+        id: "doorbell.notify-each",
+        shows: "a doorbell can be connected as CONNECTED_NOTIFY for good, and each of its rings is notified",
+        section: source::UM_APIS,
+        check: notify_each,
+    },
+    Behaviour {
+        id: "doorbell.private-data.not-valid",
+        shows: "private data that the kernel-mode driver does not take is refused, and nothing is kept",
+        section: source::UM_APIS,
+        check: private_data_not_valid,
     },
     Behaviour {
         id: "doorbell.destroy",
@@ -145,11 +196,27 @@ fn connect_runs_the_ring(scene: &Scene) -> Result<(), Mismatch> {
     Ok(())
 }
 
+/// Whether all queues ring one doorbell.
+fn is_global(bench: &Bench) -> Result<bool, Mismatch> {
+    Ok(bench.process.user_mode_submission_caps()?.flags & CAPS_GLOBAL_DOORBELL != 0)
+}
+
+/// How many physical doorbells there are, where that is fewer than queues.
+fn too_few_doorbells(scene: &Scene, bench: &Bench) -> Result<usize, Mismatch> {
+    if is_global(bench)? {
+        return Err(Mismatch::NotOffered("nobody needs another's global doorbell".into()));
+    }
+    let physical = bench.process.user_mode_submission_caps()?.physical_doorbells;
+    if physical + 2 >= scene.transport().config().doorbell_count {
+        let many = format!("{physical} physical doorbells are too many to run out of");
+        return Err(Mismatch::NotOffered(many));
+    }
+    Ok(physical as usize)
+}
+
 fn victim(scene: &Scene) -> Result<(), Mismatch> {
     let bench = scene.bench()?;
-    let physical = bench.process.user_mode_submission_caps()?.physical_doorbells as usize;
-    let doorbells = scene.transport().config().doorbell_count as usize;
-    require!(physical + 2 < doorbells, "{physical} physical doorbells are too many to run out of");
+    let physical = too_few_doorbells(scene, &bench)?;
     let before = bench.process.statistics()?.victims;
     let mut queues = Vec::new();
     for _ in 0..physical + 2 {
@@ -167,6 +234,223 @@ fn victim(scene: &Scene) -> Result<(), Mismatch> {
     require!(victims > 0, "no doorbell was victimised");
     let reconnected = queues.iter().any(|(queue, _)| queue.counters().connects > 1);
     require!(reconnected, "no victim was connected again");
+    Ok(())
+}
+
+/// Queues of another context that have all physical doorbells.
+pub(super) fn take_all_doorbells(
+    scene: &Scene,
+    bench: &Bench,
+) -> Result<Vec<UserModeQueue>, Mismatch> {
+    let physical = too_few_doorbells(scene, bench)?;
+    let context = bench.device.create_context(bench.context.node())?;
+    let mut commands = CommandBuffer::new(&bench.device, 64)?;
+    commands.nop()?;
+    let mut queues = Vec::new();
+    for _ in 0..physical {
+        let mut queue = context.create_user_mode_queue(4096)?;
+        let value = queue.submit(&mut commands)?;
+        queue.progress_fence().poll(value, TIMEOUT)?;
+        queues.push(queue);
+    }
+    Ok(queues)
+}
+
+fn ring_resident(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let parts = Parts::new(scene, &bench)?;
+    let ring = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
+    let control = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
+    let request = parts.doorbell(ring.handle(), control.handle());
+    for allocation in [&ring, &control] {
+        allocation.evict()?;
+        let expected = Status::GRAPHICS_ALLOCATION_INVALID;
+        raw::expect_status(scene.transport(), parts.process, &request, expected)?;
+        allocation.make_resident()?;
+    }
+    let doorbell = raw::call(scene.transport(), parts.process, &request)?.doorbell;
+    for allocation in [&ring, &control] {
+        let request = Evict { allocation: allocation.handle() };
+        let expected = Status::GRAPHICS_ALLOCATION_BUSY;
+        raw::expect_status(scene.transport(), parts.process, &request, expected)?;
+    }
+    raw::call(scene.transport(), parts.process, &DestroyDoorbell { doorbell })?;
+    ring.evict()?;
+    Ok(control.evict()?)
+}
+
+fn evicted_memory(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    bench.write(0, &[7; 64])?;
+    bench.memory.allocation().evict()?;
+    require!(bench.read(0, 64)? == [7; 64], "the CPU does not reach it");
+    bench.memory.allocation().make_resident()?;
+    bench.commands.copy(bench.va(0), bench.va(64), 64)?;
+    bench.run()?;
+    require!(bench.read(64, 64)? == [7; 64], "the GPU does not reach it again");
+    bench.memory.allocation().evict()?;
+    bench.commands.copy(bench.va(0), bench.va(128), 64)?;
+    bench.expect_fault(FaultReason::READ_PAGE_FAULT, bench.va(0)).map(|_| ())
+}
+
+fn notify_each(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let data = DoorbellPrivateData { flags: NOTIFY_EACH_SUBMISSION, reserved: [0; 3] };
+    let mut queue = bench.context.create_user_mode_queue_with(4096, data)?;
+    bench.commands.nop()?;
+    for _ in 0..50 {
+        let value = queue.submit(&mut bench.commands)?;
+        queue.progress_fence().poll(value, TIMEOUT)?;
+    }
+    let counters = queue.counters();
+    // A ring that finds it disconnected is notified when it is made again.
+    let expected = counters.rings - counters.connects;
+    require!(counters.notifies == expected, "{} notifies for {expected} rings", counters.notifies);
+    Ok(())
+}
+
+fn private_data_not_valid(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let parts = Parts::new(scene, &bench)?;
+    let ring = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
+    let control = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
+    let good = parts.doorbell(ring.handle(), control.handle());
+    for private_data in [
+        DoorbellPrivateData { flags: 2, ..DoorbellPrivateData::default() },
+        DoorbellPrivateData { flags: 0, reserved: [0, 0, 1] },
+    ] {
+        let request = CreateDoorbell { private_data, ..good };
+        raw::expect_status(scene.transport(), parts.process, &request, Status::INVALID_PARAMETER)?;
+    }
+    raw::call(scene.transport(), parts.process, &good).map(|_| ())
+}
+
+fn model_words(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let global = is_global(&bench)?;
+    let allocate = || bench.device.create_allocation(AllocationKind::LOCAL, 4096);
+    let parts = [Parts::new(scene, &bench)?, Parts::new(scene, &bench)?];
+    let rings = [[allocate()?, allocate()?], [allocate()?, allocate()?]];
+    let create = |parts: &Parts, [ring, control]: &[Arc<Allocation>; 2]| {
+        let request = parts.doorbell(ring.handle(), control.handle());
+        raw::call(scene.transport(), parts.process, &request)
+    };
+    let first = create(&parts[0], &rings[0])?;
+    let second = create(&parts[1], &rings[1])?;
+    for Parts { process, hw_queue } in parts {
+        raw::call(scene.transport(), process, &DestroyHwQueue { hw_queue })?;
+    }
+    let one_word = first.doorbell_offset == second.doorbell_offset;
+    require!(one_word == global, "words at {:#x}", first.doorbell_offset);
+    let tags = [first.ring_tag.0, second.ring_tag.0];
+    require!(global || tags == [0; 2], "tags {tags:x?} for words that nobody shares");
+    require!(!global || tags[0] != tags[1], "both have tag {:#x}", tags[0]);
+    require!(first.status_offset != second.status_offset, "they share a status");
+    Ok(())
+}
+
+fn model_everybody_rings(scene: &Scene) -> Result<(), Mismatch> {
+    const ROUNDS: u64 = 500;
+    let bench = scene.bench()?;
+    let queues: Vec<_> = (0..3)
+        .map(|_| {
+            let commands = CommandBuffer::new(&bench.device, 64)?;
+            Ok((bench.context.create_user_mode_queue(4096)?, commands))
+        })
+        .collect::<Result<_, Error>>()?;
+    let ring = |(mut queue, mut commands): (UserModeQueue, CommandBuffer)| {
+        for _ in 0..ROUNDS {
+            commands.nop()?;
+            let value = queue.submit(&mut commands)?;
+            queue.progress_fence().poll(value, TIMEOUT)?;
+            commands.reset();
+        }
+        queue.progress_fence().current_value()
+    };
+    let ended: Vec<_> = thread::scope(|threads| {
+        let ringing: Vec<_> =
+            queues.into_iter().map(|parts| threads.spawn(move || ring(parts))).collect();
+        ringing.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    for result in ended {
+        let value = result.map_err(|_| Mismatch::Seen("a thread panicked".into()))??;
+        require!(value == ROUNDS, "{value} of {ROUNDS} submissions ended");
+    }
+    Ok(())
+}
+
+fn rotation_dummy(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let caps = bench.process.user_mode_submission_caps()?;
+    let doorbells = scene.transport().config().doorbell_count;
+    let mut disconnected = bench.context.create_user_mode_queue(4096)?;
+    let mut commands = CommandBuffer::new(&bench.device, 64)?;
+    // Others that take its physical doorbell away: as many as there are, if there are so many.
+    let can_be_a_victim = !is_global(&bench)? && caps.physical_doorbells + 2 < doorbells;
+    let others = if can_be_a_victim { caps.physical_doorbells } else { 1 };
+    let mut others: Vec<_> = (0..others)
+        .map(|_| {
+            let commands = CommandBuffer::new(&bench.device, 64)?;
+            Ok((bench.context.create_user_mode_queue(4096)?, commands))
+        })
+        .collect::<Result<_, Error>>()?;
+    for round in 1..=3 {
+        if disconnected.status()? == ConnectionStatus::DISCONNECTED_RETRY {
+            commands.reset();
+            let value = disconnected.queue(commands.nop()?)?;
+            let status = disconnected.ring_once()?;
+            let expected = ConnectionStatus::DISCONNECTED_RETRY;
+            require!(status == expected, "a ring of a disconnected doorbell reads {status}");
+            let (other, commands) = &mut others[0];
+            for _ in 0..20 {
+                commands.reset();
+                let value = other.submit(commands.nop()?)?;
+                other.progress_fence().poll(value, TIMEOUT)?;
+            }
+            let run = disconnected.progress_fence().current_value()?;
+            require!(run < value, "it ran before it was connected, in round {round}");
+            disconnected.ring()?;
+            disconnected.progress_fence().poll(value, TIMEOUT)?;
+        }
+        for (other, commands) in &mut others {
+            commands.reset();
+            let value = other.submit(commands.nop()?)?;
+            other.progress_fence().poll(value, TIMEOUT)?;
+        }
+    }
+    Ok(())
+}
+
+fn rotation_connect_at_once(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let (mut queues, mut buffers, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let mut queue = bench.context.create_user_mode_queue(4096)?;
+        let mut commands = CommandBuffer::new(&bench.device, 64)?;
+        values.push(queue.queue(commands.nop()?)?);
+        queues.push(queue);
+        // It is read when the connect is there.
+        buffers.push(commands);
+    }
+    let process = bench.process.process();
+    let transport = scene.transport();
+    let connect = |hw_queue| raw::call(transport, process, &ConnectDoorbell { hw_queue });
+    let replies: Vec<_> = thread::scope(|threads| {
+        let handles = queues.iter().map(UserModeQueue::handle);
+        let connecting: Vec<_> = handles
+            .flat_map(|handle| [handle; 3])
+            .map(|handle| threads.spawn(move || connect(handle)))
+            .collect();
+        connecting.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    for reply in replies {
+        let reply = reply.map_err(|_| Mismatch::Seen("a thread panicked".into()))??;
+        let connected = [ConnectionStatus::CONNECTED, ConnectionStatus::CONNECTED_NOTIFY];
+        require!(connected.contains(&reply.status), "the reply says {}", reply.status);
+    }
+    for (queue, value) in queues.iter().zip(values) {
+        queue.progress_fence().poll(value, TIMEOUT)?;
+    }
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 //! nothing of the host. Ids are `area.object.behaviour`; a file holds those of one area.
 
 mod adapter;
+mod context;
 mod doorbell;
 mod fault;
 mod fence;
@@ -11,6 +12,8 @@ mod handle;
 mod km;
 mod memory;
 mod packet;
+mod power;
+mod process;
 mod raw;
 mod scene;
 mod um;
@@ -83,6 +86,11 @@ mod source {
         "User-mode work submission: Work submission pseudocode in UMD";
     pub(super) const UM_VICTIM: &str =
         "User-mode work submission: Victimizing doorbell pseudocode in KMD";
+    pub(super) const UM_SUSPENSION: &str = "User-mode work submission: Hardware context suspension";
+    pub(super) const UM_F_STATES: &str = "User-mode work submission: Engine F-state transitions";
+    pub(super) const UM_D_STATES: &str = "User-mode work submission: Engine D-state transitions";
+    pub(super) const UM_TERMINATION: &str =
+        "User-mode work submission: Normal and abnormal process termination";
     pub(super) const FENCE_NATIVE: &str =
         "Native GPU fence object: GPU native fence synchronization object";
     pub(super) const FENCE_DESIGN: &str =
@@ -111,6 +119,9 @@ fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         packet::BEHAVIOURS,
         um::BEHAVIOURS,
         doorbell::BEHAVIOURS,
+        context::BEHAVIOURS,
+        power::BEHAVIOURS,
+        process::BEHAVIOURS,
         fence::BEHAVIOURS,
         km::BEHAVIOURS,
         fault::BEHAVIOURS,

@@ -2,10 +2,12 @@
 
 use super::scene::{Scene, TIMEOUT};
 use super::{Behaviour, Mismatch, require, source};
-use bellhop_guest_umd::{CommandBuffer, UserModeQueue};
-use bellhop_protocol::control::adapter::EngineType;
+use bellhop_guest_umd::{CommandBuffer, Error, UserModeQueue};
+use bellhop_protocol::control::adapter::{
+    EngineType, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata,
+};
 use bellhop_protocol::control::doorbell::CreateDoorbell;
-use bellhop_protocol::control::hw_queue::SubmitCommand;
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags, SubmitCommand};
 use bellhop_protocol::status::Status;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
@@ -50,6 +52,18 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "a queue for user-mode submission takes no kernel-mode submission",
         section: source::UM_HW_QUEUE,
         check: refuses_kernel_mode,
+    },
+    Behaviour {
+        id: "um.node.not-supported",
+        shows: "a node without the user-mode flag has no such queue, and executes kernel-mode submissions",
+        section: source::UM_DISCOVERY,
+        check: node_not_supported,
+    },
+    Behaviour {
+        id: "um.fallback",
+        shows: "a queue that is lost goes on in kernel mode where the program asked for that",
+        section: source::UM_PSEUDOCODE,
+        check: fallback,
     },
     Behaviour {
         id: "um.queue.one-doorbell",
@@ -167,9 +181,12 @@ fn odd_packet() -> Vec<u8> {
 
 fn every_node(scene: &Scene) -> Result<(), Mismatch> {
     let bench = scene.bench()?;
-    let nodes = scene.adapter().nodes()?.len() as u32;
+    let supported =
+        |(_, node): &(u32, NodeMetadata)| node.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED != 0;
+    let nodes = (0..).zip(scene.adapter().nodes()?).filter(supported);
+    let nodes: Vec<u32> = nodes.map(|(ordinal, _)| ordinal).collect();
     let mut queues: Vec<(UserModeQueue, CommandBuffer)> = Vec::new();
-    for node in (0..nodes).flat_map(|node| [node; 3]) {
+    for node in nodes.into_iter().flat_map(|node| [node; 3]) {
         let queue = bench.device.create_context(node)?.create_user_mode_queue(4096)?;
         let number = queues.len() as u64;
         let mut commands = CommandBuffer::new(&bench.device, 256)?;
@@ -190,6 +207,51 @@ fn every_node(scene: &Scene) -> Result<(), Mismatch> {
         require!(word == number as u32 + 1, "queue {number} filled with {word:#x}");
     }
     scene.node(EngineType::COPY).map(|_| ())
+}
+
+fn node_not_supported(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let nodes = bench.process.nodes()?;
+    let without = |node: &NodeMetadata| node.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED == 0;
+    let Some(node) = nodes.iter().position(without) else {
+        return Err(Mismatch::NotOffered("every node takes user-mode submission".into()));
+    };
+    let context = bench.device.create_context(node as u32)?;
+    let flags = HwQueueFlags::USER_MODE_SUBMISSION.bits();
+    let request = CreateHwQueue { context: context.handle(), flags, reserved: 0 };
+    let process = bench.process.process();
+    super::raw::expect_status(scene.transport(), process, &request, Status::NOT_SUPPORTED)?;
+    let mut queue = context.create_fallback_queue(4096)?;
+    require!(!queue.is_user_mode(), "the driver says that it is for user-mode submission");
+    let mut commands = CommandBuffer::new(&bench.device, 64)?;
+    let submission = queue.submit(commands.fill(bench.va(0), 64, 5)?)?;
+    queue.wait(submission, TIMEOUT)?;
+    require!(bench.word(0)? == 0x5_0000_0005, "it filled with {:#x}", bench.word(0)?);
+    Ok(())
+}
+
+fn fallback(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let mut queue = bench.context.create_fallback_queue(4096)?;
+    let mut good = CommandBuffer::new(&bench.device, 64)?;
+    good.write_data(bench.va(0), &[1; 8])?;
+    let submission = queue.submit(&mut good)?;
+    queue.wait(submission, TIMEOUT)?;
+    require!(submission.user_mode && queue.is_user_mode(), "it began in kernel mode");
+    let mut bad = CommandBuffer::new(&bench.device, 64)?;
+    let lost = queue.submit(bad.raw(&[0xFF; 8])?)?;
+    match queue.wait(lost, TIMEOUT) {
+        Err(Error::QueueLost { .. }) => {}
+        other => return Err(Mismatch::Seen(format!("a bad packet ended with {other:?}"))),
+    }
+    good.reset();
+    let submission = queue.submit(good.write_data(bench.va(8), &[2; 8])?)?;
+    require!(!submission.user_mode && !queue.is_user_mode(), "it goes on in user mode");
+    queue.wait(submission, TIMEOUT)?;
+    require!(bench.word(8)? == u64::from_le_bytes([2; 8]), "it wrote {:#x}", bench.word(8)?);
+    let waited = queue.wait(lost, TIMEOUT);
+    require!(waited.is_err(), "what was lost is done");
+    Ok(())
 }
 
 fn refuses_kernel_mode(scene: &Scene) -> Result<(), Mismatch> {

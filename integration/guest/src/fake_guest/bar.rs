@@ -1,8 +1,9 @@
 //! The window into which the device maps its BAR, and the rules that the VMM has for that.
 
+use super::late::{Change, LateChanges};
 use super::{FakeGuestError, VmmProfile};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -18,12 +19,20 @@ pub struct Violation(pub String);
 /// The window, as the device's requests reach it.
 pub(super) struct BarWindow {
     profile: &'static VmmProfile,
-    region: Arc<MmapRegion>,
+    place: Place,
+    /// Where something was mapped since the device was started.
+    shown: BTreeSet<u64>,
+    /// What the guest does not see yet.
+    late: Option<LateChanges>,
     /// Length by offset.
     mappings: BTreeMap<u64, u64>,
     /// Whether the driver has started the device and not stopped it again.
     started: bool,
     violations: Vec<Violation>,
+    /// Whether it maps nothing more, for whatever reason.
+    refuses: bool,
+    /// How often something was unmapped at the device's request.
+    unmapped: u64,
 }
 
 impl BarWindow {
@@ -39,19 +48,31 @@ impl BarWindow {
             .map_err(failed)?;
         Ok(Self {
             profile,
-            region: Arc::new(region),
+            place: Place(Arc::new(region)),
+            shown: BTreeSet::new(),
+            late: None,
             mappings: BTreeMap::new(),
             started: false,
             violations: Vec::new(),
+            refuses: false,
+            unmapped: 0,
         })
     }
 
     pub(super) fn region(&self) -> Arc<MmapRegion> {
-        Arc::clone(&self.region)
+        Arc::clone(&self.place.0)
     }
 
     pub(super) fn violations(&self) -> Vec<Violation> {
         self.violations.clone()
+    }
+
+    pub(super) fn unmapped(&self) -> u64 {
+        self.unmapped
+    }
+
+    pub(super) fn refuse(&mut self, refuses: bool) {
+        self.refuses = refuses;
     }
 
     /// The device may map from now on.
@@ -62,13 +83,13 @@ impl BarWindow {
     /// The device is stopped: its mappings go.
     pub(super) fn stop(&mut self) -> io::Result<()> {
         self.started = false;
-        for (offset, length) in std::mem::take(&mut self.mappings) {
-            self.replace(offset, length, None)?;
-        }
-        Ok(())
+        self.mappings.clear();
+        self.shown.clear();
+        drop(self.late.take());
+        self.place.replace(0, self.place.0.size() as u64, None)
     }
 
-    fn refuse(&self, why: impl std::fmt::Display) -> io::Error {
+    fn refusal(&self, why: impl std::fmt::Display) -> io::Error {
         io::Error::new(ErrorKind::InvalidInput, format!("{} refuses: {why}", self.profile.name))
     }
 
@@ -78,33 +99,64 @@ impl BarWindow {
         if !self.started && self.profile.dies_of_early_mappings {
             let violation = format!("{what} while the device is not started");
             self.violations.push(Violation(violation.clone()));
-            return Err(self.refuse(violation));
+            return Err(self.refusal(violation));
         }
         if u32::from(shmid) >= self.profile.shared_memory_regions {
-            return Err(self.refuse(format_args!("there is no shared-memory region {shmid}")));
+            return Err(self.refusal(format_args!("there is no shared-memory region {shmid}")));
         }
         let end = shm_offset.checked_add(len);
-        if len == 0 || end.is_none_or(|end| end > self.region.size() as u64) {
+        if len == 0 || end.is_none_or(|end| end > self.place.0.size() as u64) {
             return Err(
-                self.refuse(format_args!("{len} bytes at {shm_offset} are outside the region"))
+                self.refusal(format_args!("{len} bytes at {shm_offset} are outside the region"))
             );
         }
         Ok(())
     }
 
-    /// Puts a file, or nothing, in the place of a part of the window, which `check` has accepted.
+    /// Puts a file, or nothing, in the place of a part of the window, which `check` has accepted:
+    /// now, or as late as the VMM does that with a part that it has shown something in before.
     fn replace(
+        &mut self,
+        offset: u64,
+        length: u64,
+        file: Option<(BorrowedFd<'_>, u64)>,
+    ) -> io::Result<()> {
+        let delay = self.profile.late_changes;
+        if delay.is_zero() || self.shown.insert(offset) {
+            return self.place.replace(offset, length, file);
+        }
+        let file = match file {
+            Some((file, start)) => Some((file.try_clone_to_owned()?, start)),
+            None => None,
+        };
+        let late = match self.late.take() {
+            Some(late) => late,
+            None => LateChanges::new(self.place.clone(), delay)?,
+        };
+        late.add(Change { offset, length, file });
+        self.late = Some(late);
+        Ok(())
+    }
+}
+
+/// The window's address space.
+#[derive(Clone)]
+pub(super) struct Place(Arc<MmapRegion>);
+
+impl Place {
+    /// Puts a file, or nothing, in the place of a part of it.
+    pub(super) fn replace(
         &self,
         offset: u64,
         length: u64,
         file: Option<(BorrowedFd<'_>, u64)>,
     ) -> io::Result<()> {
         let (offset, length) = (offset as usize, length as usize);
-        if offset.checked_add(length).is_none_or(|end| end > self.region.size()) {
-            return Err(self.refuse("outside the region"));
+        if offset.checked_add(length).is_none_or(|end| end > self.0.size()) {
+            return Err(ErrorKind::InvalidInput.into());
         }
-        let place = self.region.as_ptr().wrapping_add(offset).cast();
-        // SAFETY: the range lies within `region`, which this process reserved for mappings of the
+        let place = self.0.as_ptr().wrapping_add(offset).cast();
+        // SAFETY: the range lies within the region, which this process reserved for mappings of the
         // device's and which stays reserved for as long as anybody holds it. Nobody has references
         // into it but to atomics and by volatile accesses, which go on to be valid for whatever
         // memory is there. `shmem_map` has checked that the file is long enough for the mapping.
@@ -139,21 +191,21 @@ impl VhostUserFrontendReqHandlerMut for BarWindow {
             *offset < shm_offset + len && shm_offset < *offset + *length
         };
         if self.mappings.iter().any(overlaps) {
-            return Err(self.refuse("something is mapped there already"));
+            return Err(self.refusal("something is mapped there already"));
         }
         // Guest memory is one entry of the table.
-        if self.mappings.len() + 1 >= self.profile.memory_slots {
-            return Err(self.refuse("the memory table is full"));
+        if self.refuses || self.mappings.len() + 1 >= self.profile.memory_slots {
+            return Err(self.refusal("the memory table is full"));
         }
         if flags != VhostUserMMapFlags::WRITABLE.bits() {
-            return Err(self.refuse("the BAR is for the guest to write as well"));
+            return Err(self.refusal("the BAR is for the guest to write as well"));
         }
         // SAFETY: vhost's request handler keeps the file open for the length of this call.
         #[expect(unsafe_code, reason = "the trait passes a raw descriptor")]
         let file = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) };
         let size = rustix::fs::fstat(file)?.st_size as u64;
         if fd_offset.checked_add(len).is_none_or(|end| end > size) {
-            return Err(self.refuse(format_args!("the file has only {size} bytes")));
+            return Err(self.refusal(format_args!("the file has only {size} bytes")));
         }
         self.replace(shm_offset, len, Some((file.as_fd(), fd_offset)))?;
         self.mappings.insert(shm_offset, len);
@@ -164,10 +216,11 @@ impl VhostUserFrontendReqHandlerMut for BarWindow {
         self.check(request, "SHMEM_UNMAP")?;
         let VhostUserMMap { shm_offset, len, .. } = *request;
         if self.mappings.get(&shm_offset) != Some(&len) {
-            return Err(self.refuse("no mapping has that offset and length"));
+            return Err(self.refusal("no mapping has that offset and length"));
         }
         self.replace(shm_offset, len, None)?;
         self.mappings.remove(&shm_offset);
+        self.unmapped += 1;
         Ok(0)
     }
 }

@@ -130,6 +130,14 @@ impl FrontEnd {
         lock(&self.window).violations()
     }
 
+    pub(super) fn refuse_mappings(&self, refuses: bool) {
+        lock(&self.window).refuse(refuses);
+    }
+
+    pub(super) fn unmapped(&self) -> u64 {
+        lock(&self.window).unmapped()
+    }
+
     /// What setting `DRIVER_OK` sets off.
     pub(super) fn start(&mut self, queues: &Queues<'_>) -> Result<(), FakeGuestError> {
         self.say(self.profile.start, Some(queues))?;

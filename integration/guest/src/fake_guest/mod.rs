@@ -8,14 +8,16 @@ mod bar;
 #[cfg(test)]
 mod conversation;
 mod front_end;
+mod late;
 mod notifications;
 mod profile;
 mod ram;
 
 pub use bar::Violation;
 pub use profile::{
-    Acknowledged, Base, CLOUD_HYPERVISOR, ConfigAccess, Pause, QEMU, QEMU_WITHOUT_SHARED_MEMORY,
-    QueueStep, Step, VMMS, VmmProfile,
+    Acknowledged, Base, CLOUD_HYPERVISOR, ConfigAccess, MORE_VMMS, Pause, QEMU,
+    QEMU_WITH_LATE_CHANGES, QEMU_WITH_MEMORY_SLOTS, QEMU_WITHOUT_SHARED_MEMORY, QueueStep, Step,
+    VMMS, VmmProfile,
 };
 
 use crate::guest::Guest;
@@ -238,6 +240,17 @@ impl FakeGuest {
     /// When the device refuses it, which ends some VMMs.
     pub fn write_config(&self, offset: u32, bytes: &[u8]) -> Result<(), FakeGuestError> {
         self.lock().write_config(offset, bytes)
+    }
+
+    /// Whether the VMM refuses to map anything more into the BAR, as when its table is full.
+    pub fn refuse_mappings(&self, refuses: bool) {
+        self.lock().refuse_mappings(refuses);
+    }
+
+    /// How many pieces of its BAR the device has had unmapped.
+    #[must_use]
+    pub fn unmapped(&self) -> u64 {
+        self.lock().unmapped()
     }
 
     /// What the device did that the VMM would not have survived.

@@ -1,5 +1,6 @@
 //! VMMs, as far as a vhost-user device can tell them apart. A profile is data.
 
+use std::time::Duration;
 use vhost::vhost_user::message::VhostUserProtocolFeatures as Protocol;
 
 /// A part of the conversation with the device.
@@ -121,6 +122,9 @@ pub struct VmmProfile {
     /// Entries of the memory table, guest memory included. Every mapping into a shared-memory
     /// region takes one.
     pub memory_slots: usize,
+    /// How long after it has acknowledged that a page of a shared-memory region is another, or
+    /// none, its guest's stores still go where they went before.
+    pub late_changes: Duration,
     /// Whether it dies of a mapping that comes while the device is not started.
     pub dies_of_early_mappings: bool,
 }
@@ -169,6 +173,7 @@ pub const QEMU: VmmProfile = VmmProfile {
     low_memory: 2 << 30,
     shared_memory_regions: 1,
     memory_slots: 8,
+    late_changes: Duration::ZERO,
     dies_of_early_mappings: true,
 };
 
@@ -219,8 +224,23 @@ pub const CLOUD_HYPERVISOR: VmmProfile = VmmProfile {
     low_memory: 3 << 30,
     shared_memory_regions: 0,
     memory_slots: 32,
+    late_changes: Duration::ZERO,
     dies_of_early_mappings: false,
 };
+
+/// QEMU as a device with more entries for its memory table would find it.
+pub const QEMU_WITH_MEMORY_SLOTS: VmmProfile =
+    VmmProfile { name: "qemu-with-memory-slots", memory_slots: 72, ..QEMU };
+
+/// The same at its slowest: QEMU's acknowledgement of a mapping is no barrier.
+pub const QEMU_WITH_LATE_CHANGES: VmmProfile = VmmProfile {
+    name: "qemu-with-late-changes",
+    late_changes: Duration::from_millis(16),
+    ..QEMU_WITH_MEMORY_SLOTS
+};
+
+/// What differs from those below only in what takes particular configurations to see.
+pub const MORE_VMMS: [&VmmProfile; 2] = [&QEMU_WITH_MEMORY_SLOTS, &QEMU_WITH_LATE_CHANGES];
 
 /// All of them.
 pub const VMMS: [&VmmProfile; 3] = [&QEMU, &QEMU_WITHOUT_SHARED_MEMORY, &CLOUD_HYPERVISOR];

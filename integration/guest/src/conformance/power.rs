@@ -1,0 +1,287 @@
+//! `power.*`: F-states of engines and D-states of the device.
+
+use super::scene::{Bench, Scene, TIMEOUT};
+use super::{Behaviour, Mismatch, require, source};
+use bellhop_guest_umd::{CommandBuffer, Error};
+use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::dispatch::Kernel;
+use std::time::{Duration, Instant};
+
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    Behaviour {
+        id: "power.query",
+        shows: "every engine tells its power state, and one that works is in F0",
+        section: source::UM_F_STATES,
+        check: query,
+    },
+    Behaviour {
+        id: "power.engine.f1",
+        shows: "an engine that goes to F1 leaves its doorbells DISCONNECTED_RETRY, and the next submission brings it back",
+        section: source::UM_F_STATES,
+        check: engine_f1,
+    },
+    Behaviour {
+        id: "power.engine.f1-idle",
+        shows: "an idle engine goes to F1 by itself",
+        section: source::UM_F_STATES,
+        check: engine_f1_idle,
+    },
+    Behaviour {
+        id: "power.engine.f1-kernel-mode",
+        shows: "a kernel-mode submission brings an engine back from F1",
+        section: source::UM_F_STATES,
+        check: engine_f1_kernel_mode,
+    },
+    Behaviour {
+        id: "power.engine.busy",
+        shows: "an engine that has work, though it only waits, stays in F0 and finishes it",
+        section: source::UM_F_STATES,
+        check: engine_busy,
+    },
+    Behaviour {
+        id: "power.engine.hung",
+        shows: "a packet that never ends loses its context, and contexts beside it go on",
+        section: source::UM_F_STATES,
+        check: engine_hung,
+    },
+    Behaviour {
+        id: "power.device.d3",
+        shows: "in D3 every doorbell reads DISCONNECTED_RETRY and the ring's memory is still there; what is queued then executes after a connect has woken the device",
+        section: source::UM_D_STATES,
+        check: device_d3,
+    },
+    Behaviour {
+        id: "power.device.d3-contents",
+        shows: "memory keeps its contents through D3, and so do GPU virtual addresses",
+        section: source::UM_D_STATES,
+        check: device_d3_contents,
+    },
+    Behaviour {
+        id: "power.device.d3-suspended",
+        shows: "a context that its owner suspended is still suspended after D3",
+        section: source::UM_D_STATES,
+        check: device_d3_suspended,
+    },
+    Behaviour {
+        id: "power.device.d3-in-flight",
+        shows: "work that was going on goes on after D3, none of it lost or done twice",
+        section: source::UM_D_STATES,
+        check: device_d3_in_flight,
+    },
+];
+
+const RETRY: ConnectionStatus = ConnectionStatus::DISCONNECTED_RETRY;
+const F0: EnginePowerState = EnginePowerState::F0;
+const F1: EnginePowerState = EnginePowerState::F1;
+
+/// A bench whose queue has done something.
+fn warm_bench(scene: &Scene) -> Result<Bench, Mismatch> {
+    let mut bench = scene.bench()?;
+    bench.commands.nop()?;
+    bench.run()?;
+    Ok(bench)
+}
+
+fn expect_status(bench: &Bench, expected: ConnectionStatus) -> Result<(), Mismatch> {
+    let status = bench.queue.status()?;
+    require!(status == expected, "the doorbell reads {status}");
+    Ok(())
+}
+
+/// Takes the engine's power and waits until it has gone: it may have to finish something first.
+fn take_power(bench: &Bench) -> Result<(), Mismatch> {
+    let node = bench.context.node();
+    let start = Instant::now();
+    loop {
+        bench.process.set_engine_power(node, F1)?;
+        if bench.process.power(node)?.engine == F1 && bench.queue.status()? == RETRY {
+            return Ok(());
+        }
+        require!(start.elapsed() < TIMEOUT, "the engine stays in F0");
+    }
+}
+
+fn query(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = warm_bench(scene)?;
+    for node in 0..bench.process.nodes()?.len() as u32 {
+        bench.process.power(node)?;
+    }
+    let power = bench.process.power(bench.context.node())?;
+    require!(power.device == DevicePowerState::D0, "the device is in {}", power.device);
+    require!(power.engine == F0, "the engine is in {}", power.engine);
+    let past = bench.process.nodes()?.len() as u32;
+    require!(bench.process.power(past).is_err(), "node {past} has a power state");
+    Ok(())
+}
+
+fn engine_f1(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = warm_bench(scene)?;
+    for round in 0..10 {
+        take_power(&bench)?;
+        let before = bench.queue.counters().connects;
+        bench.commands.nop()?;
+        bench.run()?;
+        let connects = bench.queue.counters().connects - before;
+        require!(connects > 0, "it was not connected again in round {round}");
+        let engine = bench.process.power(bench.context.node())?.engine;
+        require!(engine == F0, "the engine works in {engine}");
+    }
+    Ok(())
+}
+
+fn engine_f1_idle(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = warm_bench(scene)?;
+    let power = bench.process.power(bench.context.node())?;
+    let idle = Duration::from_millis(power.engine_idle_ms.into());
+    if idle.is_zero() || idle > TIMEOUT / 4 {
+        return Err(Mismatch::NotOffered("engines keep their power for longer than this".into()));
+    }
+    let start = Instant::now();
+    while bench.queue.status()? != RETRY {
+        require!(start.elapsed() < TIMEOUT, "the doorbell stays connected");
+        std::thread::sleep(idle / 20);
+    }
+    bench.commands.nop()?;
+    bench.run()
+}
+
+fn engine_f1_kernel_mode(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = warm_bench(scene)?;
+    let mut queue = bench.context.create_kernel_mode_queue()?;
+    bench.commands.nop()?;
+    for _ in 0..5 {
+        take_power(&bench)?;
+        let value = queue.submit(&mut bench.commands)?;
+        queue.progress_fence().wait(value, TIMEOUT)?;
+    }
+    Ok(())
+}
+
+fn engine_busy(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = warm_bench(scene)?;
+    let fence = bench.device.create_fence(0)?;
+    bench.commands.wait_fence(&fence, 1)?;
+    let value = bench.queue.submit(&mut bench.commands)?;
+    let node = bench.context.node();
+    bench.process.set_engine_power(node, F1)?;
+    // From a node that keeps its power, so that only the wait keeps the other's.
+    let copy = bench.device.create_context(scene.node(EngineType::COPY)?)?;
+    let mut signaler = copy.create_user_mode_queue(4096)?;
+    let mut commands = CommandBuffer::new(&bench.device, 64)?;
+    signaler.submit(commands.signal_fence(&fence, 1)?)?;
+    Ok(bench.queue.progress_fence().poll(value, TIMEOUT)?)
+}
+
+fn engine_hung(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = warm_bench(scene)?;
+    let mut innocent =
+        bench.device.create_context(bench.context.node())?.create_user_mode_queue(4096)?;
+    let mut sibling = bench.context.create_user_mode_queue(4096)?;
+    let mut commands = CommandBuffer::new(&bench.device, 64)?;
+    commands.nop()?;
+    let value = sibling.submit(&mut commands)?;
+    sibling.progress_fence().poll(value, TIMEOUT)?;
+    // One that ends is no hang.
+    bench.write(0, &1u64.to_le_bytes())?;
+    bench.commands.dispatch(Kernel::SPIN_UNTIL, bench.va(0), bench.va(8), 8, 1)?;
+    bench.run()?;
+    require!(bench.word(8)? == 1, "the kernel stored {}", bench.word(8)?);
+
+    bench.commands.dispatch(Kernel::SPIN_UNTIL, bench.va(0), bench.va(8), 8, 2)?;
+    let value = bench.queue.submit(&mut bench.commands)?;
+    let error = loop {
+        // The engine gives others their turns meanwhile.
+        let beside = innocent.submit(&mut commands)?;
+        innocent.progress_fence().poll(beside, TIMEOUT)?;
+        match bench.queue.progress_fence().poll(value, Duration::from_millis(1)) {
+            Err(Error::Timeout { .. }) => {}
+            Err(error) => break error,
+            Ok(()) => return Err(Mismatch::Seen("it ended".into())),
+        }
+    };
+    let Error::QueueLost { fault: Some(fault), .. } = error else {
+        return Err(Mismatch::Seen(format!("instead of a hang: {error}")));
+    };
+    require!(fault.reason == FaultReason::ENGINE_TIMEOUT, "{fault}");
+    for status in [bench.queue.status()?, sibling.status()?] {
+        require!(status == ConnectionStatus::DISCONNECTED_ABORT, "a doorbell reads {status}");
+    }
+    let beside = innocent.submit(&mut commands)?;
+    Ok(innocent.progress_fence().poll(beside, TIMEOUT)?)
+}
+
+fn device_d3(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = warm_bench(scene)?;
+    for round in 0..5u64 {
+        bench.process.set_device_power(DevicePowerState::D3)?;
+        let power = bench.process.power(bench.context.node())?;
+        require!(power.device == DevicePowerState::D3, "the device is in {}", power.device);
+        expect_status(&bench, RETRY)?;
+        bench.commands.write_data(bench.va(0), &u64::to_le_bytes(round + 1))?;
+        // Into the ring, whose memory is there whatever the doorbell's state.
+        let value = bench.queue.queue(&mut bench.commands)?;
+        require!(bench.word(0)? == round, "it executed without power");
+        bench.queue.ring()?;
+        bench.queue.progress_fence().poll(value, TIMEOUT)?;
+        require!(bench.word(0)? == round + 1, "it wrote {}", bench.word(0)?);
+        let power = bench.process.power(bench.context.node())?;
+        require!(power.device == DevicePowerState::D0, "the device is in {}", power.device);
+        bench.commands.reset();
+    }
+    Ok(())
+}
+
+fn device_d3_contents(scene: &Scene) -> Result<(), Mismatch> {
+    use bellhop_protocol::control::allocation::AllocationKind;
+    use bellhop_protocol::control::gpu_va::Protection;
+    let mut bench = warm_bench(scene)?;
+    let local = bench.device.create_allocation(AllocationKind::LOCAL, 8192)?;
+    let local = local.map(Protection::WRITE)?;
+    local.allocation().write(0, &[0xA5; 8192])?;
+    bench.process.set_device_power(DevicePowerState::D3)?;
+    bench.commands.copy(local.gpu_va(), bench.va(0), 8192)?;
+    bench.run()?;
+    require!(bench.read(0, 8192)? == [0xA5; 8192], "the copy differs");
+    Ok(())
+}
+
+fn device_d3_suspended(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = warm_bench(scene)?;
+    bench.context.suspend()?;
+    bench.process.set_device_power(DevicePowerState::D3)?;
+    bench.commands.nop()?;
+    let value = bench.queue.submit(&mut bench.commands)?;
+    let polled = bench.queue.progress_fence().poll(value, Duration::from_millis(30));
+    require!(polled.is_err(), "a suspended context was executed");
+    bench.context.resume()?;
+    Ok(bench.queue.progress_fence().poll(value, TIMEOUT)?)
+}
+
+fn device_d3_in_flight(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = warm_bench(scene)?;
+    for round in 0..5u64 {
+        bench.write(0, &u64::to_le_bytes(round))?;
+        let mut buffers = Vec::new();
+        for number in 0..64u64 {
+            let mut commands = CommandBuffer::new(&bench.device, 128)?;
+            commands.fill(bench.va(64 << 10), 128 << 10, number as u32)?;
+            // Each moves the number before it on: any other order, or a loss, shows.
+            commands.copy(bench.va(8 * number), bench.va(8 * number + 8), 8)?;
+            buffers.push(commands);
+        }
+        let mut last = 0;
+        for commands in &mut buffers {
+            last = bench.queue.submit(commands)?;
+        }
+        bench.process.set_device_power(DevicePowerState::D3)?;
+        // Connects, because nobody else would.
+        bench.queue.ring()?;
+        bench.queue.progress_fence().poll(last, TIMEOUT)?;
+        let arrived = bench.word(64 * 8)?;
+        require!(arrived == round, "{arrived} arrived in round {round}");
+    }
+    Ok(())
+}

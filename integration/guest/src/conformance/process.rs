@@ -1,0 +1,137 @@
+//! `process.*`: how processes and what they have end.
+
+use super::raw;
+use super::scene::{MEMORY, Scene, TIMEOUT};
+use super::{Behaviour, Mismatch, require, source};
+use bellhop_guest_umd::CommandBuffer;
+use bellhop_protocol::control::device::CreateDevice;
+use bellhop_protocol::control::hw_queue::DestroyHwQueue;
+use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
+use bellhop_protocol::status::Status;
+use std::time::Instant;
+
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    Behaviour {
+        id: "process.termination.normal",
+        shows: "a queue that is destroyed first finishes what it was given",
+        section: source::UM_TERMINATION,
+        check: normal,
+    },
+    Behaviour {
+        id: "process.termination.normal-kernel-mode",
+        shows: "so does one for kernel-mode submission",
+        section: source::UM_TERMINATION,
+        check: normal_kernel_mode,
+    },
+    Behaviour {
+        id: "process.termination.stuck",
+        shows: "what never finishes is ended in time, and others go on meanwhile",
+        section: source::UM_TERMINATION,
+        check: stuck,
+    },
+    Behaviour {
+        id: "process.termination.abnormal",
+        shows: "a process that dies executes nothing more, and all it had is gone",
+        section: source::UM_TERMINATION,
+        check: abnormal,
+    },
+    Behaviour {
+        id: "process.termination.twice",
+        shows: "what is being destroyed cannot be destroyed again",
+        section: source::UM_TERMINATION,
+        check: twice,
+    },
+];
+
+fn normal(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    for round in 0..5u64 {
+        let mut queue = bench.context.create_user_mode_queue(4096)?;
+        let mut commands = CommandBuffer::new(&bench.device, 4096 - 64)?;
+        for _ in 0..50 {
+            commands.fill(bench.va(4096), MEMORY - 4096, round as u32)?;
+        }
+        commands.write_data(bench.va(0), &u64::to_le_bytes(round + 1))?;
+        queue.submit(&mut commands)?;
+        drop(queue);
+        let written = bench.word(0)?;
+        require!(written == round + 1, "the last packet had not been executed: {written}");
+    }
+    bench.commands.nop()?;
+    bench.run()
+}
+
+fn normal_kernel_mode(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let mut queue = bench.context.create_kernel_mode_queue()?;
+    let mut commands = CommandBuffer::new(&bench.device, 4096 - 64)?;
+    for _ in 0..50 {
+        commands.fill(bench.va(4096), MEMORY - 4096, 1)?;
+    }
+    commands.write_data(bench.va(0), &[1; 8])?;
+    queue.submit(&mut commands)?;
+    drop(queue);
+    require!(bench.word(0)? == u64::from_le_bytes([1; 8]), "it had not been executed");
+    Ok(())
+}
+
+fn stuck(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let fence = bench.device.create_fence(0)?;
+    let mut queue = bench.context.create_user_mode_queue(4096)?;
+    let mut commands = CommandBuffer::new(&bench.device, 64)?;
+    queue.submit(commands.wait_fence(&fence, 1)?)?;
+    bench.commands.nop()?;
+    let start = Instant::now();
+    std::thread::scope(|threads| {
+        let ending = threads.spawn(move || drop(queue));
+        while !ending.is_finished() {
+            let value = bench.queue.submit(&mut bench.commands)?;
+            bench.queue.progress_fence().poll(value, TIMEOUT)?;
+            require!(start.elapsed() < TIMEOUT, "the queue is never destroyed");
+        }
+        Ok(())
+    })
+}
+
+fn abnormal(scene: &Scene) -> Result<(), Mismatch> {
+    let survivor = scene.bench()?;
+    let mut dying = scene.bench()?;
+    // The survivor's memory is what the dying process's work would show in; it is its own here.
+    let fence = dying.device.create_fence(0)?;
+    dying.commands.wait_fence(&fence, 1)?;
+    dying.queue.submit(&mut dying.commands)?;
+    let mut busy = dying.context.create_user_mode_queue(4096)?;
+    let mut commands = CommandBuffer::new(&dying.device, 4096 - 64)?;
+    for _ in 0..60 {
+        commands.fill(dying.va(0), MEMORY, 1)?;
+    }
+    for _ in 0..100 {
+        busy.submit(&mut commands)?;
+    }
+    dying.process.terminate_abnormally()?;
+    // No engine writes its memory any more.
+    dying.write(0, &[0; 64])?;
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    require!(dying.read(0, 64)? == [0; 64], "its work goes on");
+    let process = dying.process.process();
+    let request = CreateDevice { reserved: 0 };
+    raw::expect_status(scene.transport(), process, &request, Status::INVALID_HANDLE)?;
+    let mut survivor = survivor;
+    survivor.commands.nop()?;
+    survivor.run()
+}
+
+fn twice(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let process = raw::Process::begin(scene.transport())?;
+    let bad = DestroyProcess { flags: TERMINATED_ABNORMALLY << 1 };
+    process.expect_status(&bad, Status::INVALID_PARAMETER)?;
+    process.call(&DestroyProcess { flags: TERMINATED_ABNORMALLY })?;
+    process.expect_status(&DestroyProcess { flags: 0 }, Status::INVALID_HANDLE)?;
+    let queue = bench.context.create_kernel_mode_queue()?;
+    let request = DestroyHwQueue { hw_queue: queue.handle() };
+    raw::call(scene.transport(), bench.process.process(), &request)?;
+    let id = bench.process.process();
+    raw::expect_status(scene.transport(), id, &request, Status::INVALID_HANDLE)
+}
