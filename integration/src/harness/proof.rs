@@ -223,3 +223,78 @@ impl Proof {
         Ok(self.word(self.state())?.load(Ordering::Acquire))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::scenario::Scenario;
+    use bellhop_device::service::{Endpoint, Service};
+    use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
+    use bellhop_guest_umd::{Adapter, UserModeQueue};
+    use bellhop_protocol::control::allocation::AllocationKind;
+    use bellhop_protocol::control::gpu_va::Protection;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    /// A queue on a real device, what proves its work, and command buffers that hold submissions
+    /// 1 to 3 of it, with the digest that each must leave.
+    struct Bench {
+        queue: UserModeQueue,
+        recorded: Vec<(CommandBuffer, u64)>,
+        proof: Proof,
+        _service: Service,
+    }
+
+    impl Bench {
+        fn new(work: Work) -> Self {
+            let service = Service::start(&Scenario::default().host.config()).unwrap();
+            let (front_end, device_end) = UnixStream::pair().unwrap();
+            service.serve(Endpoint::connected(device_end).unwrap()).unwrap();
+            let guest = FakeGuest::over(front_end, GuestOptions::default()).unwrap();
+            let device = Adapter::open(guest).unwrap().create_device().unwrap();
+            let queue = device.create_context(0).unwrap().create_user_mode_queue(4096).unwrap();
+            let spec = QueueSpec { bytes: 256, ..QueueSpec::new("q").work(work) };
+            let extent = Extent::new(&spec, 0);
+            let memory = device.create_allocation(AllocationKind::SYSTEM, 4096).unwrap();
+            let memory = Arc::new(memory.map(Protection::WRITE).unwrap());
+            let mut proof = Proof::begin(memory, extent, "vm/main/q", 0).unwrap();
+            let record = |number| {
+                let mut commands = CommandBuffer::new(&device, COMMANDS).unwrap();
+                proof.record(&mut commands, number, work, None, None).unwrap();
+                (commands, proof.digest())
+            };
+            let recorded = (1..=3).map(record).collect();
+            Self { queue, recorded, proof, _service: service }
+        }
+
+        /// Executes these submissions in this order; whether the last of all proves to be right.
+        fn is_right_after(&mut self, order: &[usize]) -> bool {
+            for number in order {
+                let value = self.queue.submit(&mut self.recorded[number - 1].0).unwrap();
+                self.queue.progress_fence().wait(value, Duration::from_secs(30)).unwrap();
+            }
+            let digest = self.recorded[2].1;
+            let is_right = self.proof.check(3, digest, false).is_ok();
+            assert_eq!(is_right, self.proof.found().unwrap() == digest);
+            is_right
+        }
+    }
+
+    #[test]
+    fn what_was_left_out_doubled_or_swapped_shows() {
+        for work in [Work::Nop, Work::Fill, Work::Copy, Work::Write] {
+            assert!(Bench::new(work).is_right_after(&[1, 2, 3]), "{work:?}");
+        }
+        for order in [&[1, 3][..], &[2, 3], &[1, 2, 2, 3], &[2, 1, 3], &[1, 2, 3, 3], &[1, 2]] {
+            assert!(!Bench::new(Work::Write).is_right_after(order), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn work_that_was_not_done_shows() {
+        let mut bench = Bench::new(Work::Copy);
+        bench.recorded[1].0.reset();
+        bench.recorded[1].0.nop().unwrap();
+        assert!(!bench.is_right_after(&[1, 2, 3]));
+    }
+}
