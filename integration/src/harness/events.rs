@@ -77,7 +77,11 @@ impl Director<'_> {
                 self.board.give_up();
                 break;
             }
-            let is_over = self.duration.is_some_and(|duration| now >= duration);
+            // What was planned before the end happens before it, however late it is.
+            let next = self.plan.next_at(false);
+            let is_over = self.duration.is_some_and(|duration| {
+                now >= duration && next.is_none_or(|next| next >= duration)
+            });
             if is_over || self.stop.load(Ordering::Acquire) {
                 self.board.end();
             }
@@ -96,7 +100,12 @@ impl Director<'_> {
                 }
                 continue;
             }
-            let times = [next, Some(limit), self.duration.filter(|_| !is_over), Some(now + TICK)];
+            let times = [
+                next,
+                Some(limit),
+                self.duration.filter(|duration| *duration > now),
+                Some(now + TICK),
+            ];
             let until = times.into_iter().flatten().min().unwrap_or_default();
             match self.signals.recv_timeout(until.saturating_sub(now)) {
                 Ok(Signal::GuestDone) => at_work -= 1,
