@@ -141,7 +141,12 @@ impl Fence {
         let cancel = CancelWait { fence: self.handle, cookie: request.cookie };
         match (error, session.call(&cancel)) {
             // There is nothing to cancel: the value was reached, and its event is on its way.
-            (Error::Timeout { .. }, Err(Error::Refused { .. })) => Ok(()),
+            (
+                Error::Timeout { .. },
+                Err(Error::Refused { status: Status::INVALID_PARAMETER, .. }),
+            ) => Ok(()),
+            // The fence went meanwhile, or its process did.
+            (Error::Timeout { .. }, Err(gone @ Error::Refused { .. })) => Err(gone),
             (Error::Timeout { .. }, _) => {
                 Err(Error::Timeout { value, current: self.current_value().unwrap_or_default() })
             }

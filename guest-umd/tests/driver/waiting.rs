@@ -149,6 +149,18 @@ fn a_wait_that_cannot_be_cancelled_any_more_was_satisfied() {
 }
 
 #[test]
+fn a_wait_whose_fence_went_was_not_satisfied() {
+    let rig = Rig::new();
+    let fence = rig.gpu.create_fence(0).unwrap();
+    rig.device.script(|_, sent| match sent.code {
+        RequestCode::CANCEL_WAIT => Answer::Refuse(Status::INVALID_HANDLE, 0),
+        _ => Answer::AsUsual,
+    });
+    let error = fence.wait(1, SHORT).unwrap_err();
+    assert!(matches!(error, Error::Refused { status: Status::INVALID_HANDLE, .. }), "{error}");
+}
+
+#[test]
 fn a_wait_that_is_refused_is_over_and_not_cancelled() {
     let rig = Rig::new();
     let fence = rig.gpu.create_fence(0).unwrap();

@@ -1,6 +1,7 @@
 //! What whoever runs the host asks for.
 
 use super::context::Suspension;
+use super::device::Device;
 use super::doorbell::DisconnectReason;
 use super::kernel::Kernel;
 use super::retire::Completion;
@@ -62,6 +63,7 @@ impl Kernel {
             }
             Command::DisconnectGuest(guest) => self.disconnect_guest(guest, effects),
             Command::FailGuest(guest) => {
+                self.mark_devices_in_error(guest, effects);
                 self.each_context_of_guest(guest, effects, |scope, context| {
                     scope.lose_context(context, IN_ERROR);
                     Ok(())
@@ -98,6 +100,22 @@ impl Kernel {
         match state {
             EnginePowerState::F1 => self.power_down_engine(node, effects),
             _ => self.power.wake_engine(node, self.miniport.as_mut()),
+        }
+    }
+
+    /// Nothing more is executed for any device that a guest has now.
+    fn mark_devices_in_error(&mut self, guest: GuestId, effects: &mut Vec<Effect>) {
+        let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
+        for process in processes.into_iter().flatten().collect::<Vec<_>>() {
+            let Some(mut scope) = self.scope(guest, process, effects) else { continue };
+            let Ok(devices) = scope.process().map(|process| process.devices.clone()) else {
+                continue;
+            };
+            for device in devices {
+                if let Ok(device) = scope.get_mut::<Device>(device) {
+                    device.in_error = true;
+                }
+            }
         }
     }
 

@@ -77,6 +77,11 @@ impl ContextState {
         self.0.is_empty()
     }
 
+    /// Whether it is off the run list for good.
+    pub(super) fn is_lost(self) -> bool {
+        self.0.contains(Suspension::ERROR)
+    }
+
     /// Whether its queues would be on the run list if the device had power.
     pub(super) fn would_run(self) -> bool {
         (self.0 - Suspension::POWER).is_empty()
@@ -100,7 +105,9 @@ impl Scope<'_> {
     /// `D3DKMTCreateContextVirtual`.
     pub(super) fn create_context(&mut self, request: CreateContext) -> Handled<Handle> {
         zero("reserved", request.reserved)?;
-        self.get::<Device>(request.device)?;
+        if self.get::<Device>(request.device)?.in_error {
+            return Err(RequestError::DeviceRemoved(request.device));
+        }
         self.node(request.node)?;
         let (device, node, state) = (request.device, request.node, ContextState::CREATED);
         let context = self.insert(Context { device, node, hw_queues: BTreeSet::new(), state })?;

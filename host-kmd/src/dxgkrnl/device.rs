@@ -17,6 +17,8 @@ pub(super) struct Device {
     pub(super) allocations: BTreeSet<Handle>,
     /// Its native fences, without the progress fences of its queues.
     pub(super) fences: BTreeSet<Handle>,
+    /// The host has marked it in error: nothing more is executed for it.
+    pub(super) in_error: bool,
 }
 
 impl Scope<'_> {

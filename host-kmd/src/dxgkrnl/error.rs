@@ -105,8 +105,8 @@ pub(super) enum RequestError {
     /// A doorbell needs this allocation.
     #[error("allocation {0} is in use by a doorbell")]
     AllocationBusy(Handle),
-    /// The queue is in error.
-    #[error("HW queue {0} is in error")]
+    /// The queue, context or device is in error.
+    #[error("{0} is in error")]
     DeviceRemoved(Handle),
 }
 

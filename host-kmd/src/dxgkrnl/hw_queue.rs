@@ -70,6 +70,9 @@ impl Scope<'_> {
             .ok_or(RequestError::parameter("flags", request.flags.into()))?;
         let context = self.get::<Context>(request.context)?;
         let (device, node, state) = (context.device, context.node, context.state);
+        if state.is_lost() {
+            return Err(RequestError::DeviceRemoved(request.context));
+        }
         let user_mode_submission = flags.contains(HwQueueFlags::USER_MODE_SUBMISSION);
         if user_mode_submission && self.node(node)?.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED == 0
         {

@@ -4,8 +4,9 @@ use crate::bench::{Bench, Client};
 use crate::model::Call;
 use bellhop_host_kmd::hardware::{EngineState, Fault, Interrupt};
 use bellhop_host_kmd::port::Command;
-use bellhop_protocol::control::context::{ResumeContext, SuspendContext};
-use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::context::{CreateContext, ResumeContext, SuspendContext};
+use bellhop_protocol::control::device::CreateDevice;
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags, SubmitCommand};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
@@ -126,4 +127,21 @@ fn a_hang_loses_the_context_and_no_other() {
     // It stays off the list.
     resume(&mut bench, guilty);
     assert!(bench.model.state().suspended.contains(&guilty.id));
+}
+
+#[test]
+fn a_device_or_a_context_that_is_in_error_takes_nothing_more() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    assert_eq!(bench.command(Command::FailGuest(guest)), Some(Ok(())));
+    let queue = CreateHwQueue { context: client.context, flags: 0, reserved: 0 };
+    let lost = (Status::DEVICE_REMOVED, client.context.0);
+    assert_eq!(bench.call(client, &queue).unwrap_err(), lost);
+    let context = CreateContext { device: client.device, node: 0, reserved: 0 };
+    let lost = (Status::DEVICE_REMOVED, client.device.0);
+    assert_eq!(bench.call(client, &context).unwrap_err(), lost);
+    // Another device of the same process is as good as ever.
+    let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
+    bench.call(client, &CreateContext { device, node: 0, reserved: 0 }).unwrap();
 }

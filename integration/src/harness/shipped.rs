@@ -42,6 +42,7 @@ pub const EXAMPLES: &[Example] = examples![
     "suspended-context",
     "engine-f1",
     "device-d3-and-back",
+    "power-storm",
     "guest-disconnected-and-failed",
     "one-thousand-queues",
     "ten-thousand-queues",
