@@ -5,7 +5,6 @@
 //! SIGBUS for all guests.
 
 use super::address_map::{AddressMap, Mapping, Place};
-use super::rotation::Page;
 use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{
@@ -20,6 +19,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use zerocopy::IntoBytes;
+
+/// What a logical doorbell's page shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Page {
+    /// The guest's dummy page, which nobody watches.
+    Dummy,
+    /// The guest's own page for this physical doorbell.
+    Physical(u32),
+}
 
 /// One guest's BAR, mapped.
 #[derive(Debug)]

@@ -113,7 +113,7 @@ pub struct Chip {
     /// What address spaces are made of.
     pub nodes: Arc<NodePool>,
     /// The interrupt line.
-    pub interrupts: Interrupts,
+    pub interrupts: Arc<Interrupts>,
     tickets: AtomicU64,
     epoch: Instant,
 }
@@ -123,7 +123,11 @@ impl Chip {
     ///
     /// # Errors
     /// When the process has no file descriptor left.
-    pub fn new(engines: usize, nodes: Arc<NodePool>, interrupts: Interrupts) -> io::Result<Self> {
+    pub fn new(
+        engines: usize,
+        nodes: Arc<NodePool>,
+        interrupts: Arc<Interrupts>,
+    ) -> io::Result<Self> {
         let engines = (0..engines).map(|_| EnginePort::new()).collect::<io::Result<_>>()?;
         Ok(Self { engines, nodes, interrupts, tickets: AtomicU64::new(0), epoch: Instant::now() })
     }

@@ -31,6 +31,7 @@ mod statistics;
 mod tlb;
 mod violation;
 
+pub use bar::Page;
 use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
@@ -40,7 +41,7 @@ use interrupt::Interrupts;
 use page_table::NodePool;
 use partition::Partition;
 use registry::Registry;
-pub use rotation::{Move, Moved, Page, Rotation, SETTLING};
+pub use rotation::{Move, Moved, Rotation, SETTLING};
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -136,7 +137,7 @@ impl Gpu {
         let nodes: Vec<_> = std::iter::once(compute_node).chain(copy_nodes).collect();
         let pages =
             NodePool::new(config.page_table_pages, config.page_table_pages / PAGE_TABLE_SHARE)?;
-        let chip = Chip::new(nodes.len(), Arc::new(pages), Interrupts::new(INTERRUPTS)?)?;
+        let chip = Chip::new(nodes.len(), Arc::new(pages), Arc::new(Interrupts::new(INTERRUPTS)?))?;
         let mut gpu = Self {
             chip: Arc::new(chip),
             nodes,
@@ -182,7 +183,7 @@ impl Gpu {
     /// [`Rotation::next`] says. None when there is no such guest, or pages are not moved here.
     pub fn rotate_doorbells(&self, guest: GuestId) -> Option<Arc<Rotation>> {
         let partition = self.registry().guests.get(&guest).cloned()?;
-        self.remaps_doorbells.then(|| partition.rotate(&self.chip))
+        self.remaps_doorbells.then(|| partition.rotate(&self.chip.interrupts))
     }
 
     /// Where in the file behind a guest's BAR a page is that a doorbell can show.

@@ -2,8 +2,8 @@
 
 use super::address_map::AddressMap;
 use super::bar::Bar;
-use super::chip::Chip;
 use super::fence_table::FenceTable;
+use super::interrupt::Interrupts;
 use super::page_table::Charge;
 use super::rotation::Rotation;
 use super::statistics::Counters;
@@ -79,9 +79,11 @@ impl Partition {
     }
 
     /// Its VMM moves doorbells' pages from now on.
-    pub fn rotate(&self, chip: &Arc<Chip>) -> Arc<Rotation> {
+    pub fn rotate(&self, interrupts: &Arc<Interrupts>) -> Arc<Rotation> {
         let slots = self.bar.doorbell_count();
-        Arc::clone(self.rotation.get_or_init(|| Arc::new(Rotation::new(Arc::clone(chip), slots))))
+        Arc::clone(
+            self.rotation.get_or_init(|| Arc::new(Rotation::new(Arc::clone(interrupts), slots))),
+        )
     }
 
     /// How its doorbells' pages are moved, if they are. Doorbells in its own memory stay where they

@@ -12,7 +12,8 @@
 //! Source: user-mode work submission, "Victimizing doorbell pseudocode in KMD" ("Dxgkrnl rotates the
 //! UMD-visible CPUVA of this doorbell to a dummy page").
 
-use super::chip::Chip;
+use super::bar::Page;
+use super::interrupt::Interrupts;
 use bellhop_host_kmd::hardware::{HwQueueId, RotationOutcome};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,15 +21,6 @@ use std::time::{Duration, Instant};
 /// How long a doorbell that was just connected settles: three times the longest that stores to an
 /// old page were seen to go on after QEMU had acknowledged that it is gone.
 pub const SETTLING: Duration = Duration::from_millis(50);
-
-/// What a logical doorbell's page shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Page {
-    /// The guest's dummy page, which nobody watches.
-    Dummy,
-    /// The guest's own page for this physical doorbell.
-    Physical(u32),
-}
 
 /// A page to be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,14 +142,14 @@ impl State {
 /// The pages of one guest's doorbells.
 #[derive(Debug)]
 pub struct Rotation {
-    chip: Arc<Chip>,
+    interrupts: Arc<Interrupts>,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 impl Rotation {
     /// Doorbells that all show the dummy page.
-    pub(super) fn new(chip: Arc<Chip>, slots: u32) -> Self {
+    pub(super) fn new(interrupts: Arc<Interrupts>, slots: u32) -> Self {
         let slot = |_| Slot {
             wanted: Page::Dummy,
             shown: Some(Page::Dummy),
@@ -167,7 +159,7 @@ impl Rotation {
             report: None,
         };
         let state = State { slots: (0..slots).map(slot).collect(), stopped: false };
-        Self { chip, state: Mutex::new(state), changed: Condvar::new() }
+        Self { interrupts, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// No code panics while it holds the lock, so a poisoned state is whole.
@@ -232,7 +224,7 @@ impl Rotation {
                 }
             }
             if is_told {
-                self.chip.interrupts.raise_rotated();
+                self.interrupts.raise_rotated();
             }
             if let Some(next) = state.next_move() {
                 return Some(next);

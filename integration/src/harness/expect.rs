@@ -3,8 +3,8 @@
 use super::events::Events;
 use super::layout::Layout;
 use super::measure::{Measure, Times, Waits};
-use super::queue::{Ended, Tally};
 use super::scenario::{Bounds, QueueExpect, Scenario, Status, WaitBounds};
+use super::tally::{Ended, Tally};
 use serde::Serialize;
 use std::collections::BTreeSet;
 

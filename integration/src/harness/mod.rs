@@ -71,6 +71,7 @@ mod run;
 pub mod scenario;
 mod seed;
 mod shipped;
+mod tally;
 mod worker;
 
 pub use events::Happened;

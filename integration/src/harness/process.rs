@@ -2,8 +2,8 @@
 
 use super::layout::Lane;
 use super::proof::Extent;
-use super::queue::Tally;
 use super::scenario::GuestSpec;
+use super::tally::Tally;
 use bellhop_guest_umd::{Adapter, Context, Device, Error, Fence, GpuMapping};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::AllocationKind;

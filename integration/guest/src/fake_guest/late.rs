@@ -1,7 +1,7 @@
 //! Changes of the window that show only some time after they were acknowledged, as behind QEMU:
 //! until then the guest's stores go where they went before.
 
-use super::bar::Place;
+use super::place::Place;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

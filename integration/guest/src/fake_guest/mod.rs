@@ -10,6 +10,7 @@ mod conversation;
 mod front_end;
 mod late;
 mod notifications;
+mod place;
 mod profile;
 mod ram;
 
