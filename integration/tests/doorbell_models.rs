@@ -20,16 +20,11 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use support::{Daemon, NOT_OFFERED, bellhop};
+use support::{Daemon, GLOBAL_NOT_OFFERED, NOT_OFFERED, bellhop, quick};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 const GLOBAL: &str = "[adapter]\ndoorbell_model = \"global\"\n";
-/// What the suite takes to see everything, and soon.
-const QUICK: &str = "engine_idle_ms = 100\ntimeout_ms = 300\n[guest]\npower_control = true\n";
-/// What a global doorbell never has.
-const GLOBAL_NOT_OFFERED: &[&str] =
-    &["um.node.not-supported", "doorbell.victim", "context.suspend.victim"];
 
 /// Doorbells whose pages are moved: as many as that many VMMs have room for, over this many
 /// physical ones.
@@ -58,13 +53,13 @@ fn conform(configuration: &str, vmm: &str, placement: &str, not_offered: &[&str]
 
 #[test]
 fn every_behaviour_is_seen_with_dedicated_doorbells_that_are_watched() {
-    let said = format!("[adapter]\ndoorbell_model = \"dedicated\"\n{QUICK}");
+    let said = quick("doorbell_model = \"dedicated\"", "");
     conform(&said, QEMU.name, "measured", NOT_OFFERED);
 }
 
 #[test]
 fn every_behaviour_is_seen_with_a_global_doorbell() {
-    let said = format!("{GLOBAL}{QUICK}");
+    let said = quick("doorbell_model = \"global\"", "");
     for placement in ["bar", "guest-memory", "around-slow-bar"] {
         conform(&said, QEMU.name, placement, GLOBAL_NOT_OFFERED);
     }
@@ -123,9 +118,9 @@ fn however_many_ring_one_word_nothing_is_lost() {
 #[test]
 fn every_behaviour_is_seen_with_doorbells_whose_pages_are_moved() {
     for vmm in [&QEMU_WITH_MEMORY_SLOTS, &QEMU_WITH_LATE_CHANGES] {
-        // `QUICK` ends in the section for guests.
-        let said = format!("[adapter]\nrotation = \"remap\"\nphysical_doorbells = 4\n{QUICK}");
-        conform(&format!("{said}doorbells = 16\n"), vmm.name, "bar", NOT_OFFERED);
+        let adapter = "rotation = \"remap\"\nphysical_doorbells = 4";
+        let said = quick(adapter, "doorbells = 16");
+        conform(&said, vmm.name, "bar", NOT_OFFERED);
     }
 }
 

@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Every VMM with every placement: the conformance suite, from inside the guest.
 #[test]
 fn every_behaviour_is_seen_under_every_vmm_wherever_things_are() {
-    let config = support::quick_configuration();
+    let config = support::quick_configuration("", "");
     for vmm in VMMS {
         for placement in ["measured", "bar", "guest-memory", "around-slow-bar"] {
             let output = bellhop()

@@ -84,7 +84,7 @@ fn every_behaviour_is_seen_in_every_kind_of_vm() {
     if !support::vms_are_here() {
         return;
     }
-    let config = support::quick_configuration();
+    let config = support::quick_configuration("", "");
     for variant in VARIANTS {
         let mut vm = vm();
         vm.arg("--config").arg(config.path()).args(["--variant", variant.name]);

@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
-use support::{Daemon, NOT_OFFERED, assert_every_behaviour_is_seen, succeed, text, vm};
+use support::{
+    Daemon, GLOBAL_NOT_OFFERED, NOT_OFFERED, assert_every_behaviour_is_seen, succeed, text, vm,
+};
 
 #[test]
 fn without_a_bar_every_behaviour_is_seen_in_memory_that_the_guest_donates() {
     if !support::vms_are_here() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("bellhopd.toml");
-    std::fs::write(&config, "[guest]\nbar = false\n").unwrap();
+    let config = support::quick_configuration("", "bar = false");
     let with = |variant: &str, work: &[&str]| {
         let mut command = vm();
         command.args(["--variant", variant, "--config"]);
-        succeed(command.arg(&config).arg("--").args(work).output().unwrap())
+        succeed(command.arg(config.path()).arg("--").args(work).output().unwrap())
     };
     let description: Value = serde_json::from_str(&with("iommu", &["probe", "--json"])).unwrap();
     assert_eq!(description["bar_size"], 0);
@@ -209,17 +209,12 @@ fn a_vm_whose_queues_ring_one_doorbell_sees_every_behaviour() {
     if !support::vms_are_here() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("bellhopd.toml");
-    std::fs::write(&config, "[adapter]\ndoorbell_model = \"global\"\n").unwrap();
+    let config = support::quick_configuration("doorbell_model = \"global\"", "");
     let mut command = vm();
-    command.args(["--variant", "iommu", "--config"]).arg(&config);
+    command.args(["--variant", "iommu", "--config"]).arg(config.path());
     let said = succeed(command.args(["--", "selftest", "--json"]).output().unwrap());
     let report: Value = serde_json::from_str(&said).unwrap();
-    let checks = report["checks"].as_array().unwrap();
-    let absent: Vec<_> = checks.iter().filter(|check| check["outcome"] != "passed").collect();
-    assert_eq!(absent.len(), 1, "{absent:#?}");
-    assert_eq!(absent[0]["id"], "doorbell.victim");
+    assert_every_behaviour_is_seen(&report, GLOBAL_NOT_OFFERED);
 }
 
 /// A program that is killed in the guest: its pages are the kernel's to give to others, so the

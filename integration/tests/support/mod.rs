@@ -46,17 +46,28 @@ pub fn succeed(output: Output) -> String {
     text(&output.stdout)
 }
 
-/// A configuration under which the conformance suite need not wait for long: engines lose their power
-/// soon, and what hangs is soon found out.
-pub fn quick_configuration() -> NamedTempFile {
+/// A configuration under which the conformance suite sees everything and need not wait for long:
+/// engines lose their power soon, and what hangs is soon found out. These lines are added to it.
+pub fn quick(adapter: &str, guest: &str) -> String {
+    format!(
+        "[adapter]\n{adapter}\nengine_idle_ms = 100\ntimeout_ms = 300\n\
+         [guest]\n{guest}\npower_control = true\n"
+    )
+}
+
+/// The same as a file.
+pub fn quick_configuration(adapter: &str, guest: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
-    let text = "[adapter]\nengine_idle_ms = 100\ntimeout_ms = 300\n[guest]\npower_control = true\n";
-    file.write_all(text.as_bytes()).unwrap();
+    file.write_all(quick(adapter, guest).as_bytes()).unwrap();
     file
 }
 
 /// Behaviours that the device does not offer as it is configured when nobody says otherwise.
 pub const NOT_OFFERED: &[&str] = &["um.node.not-supported"];
+
+/// What it does not offer with a global doorbell.
+pub const GLOBAL_NOT_OFFERED: &[&str] =
+    &["um.node.not-supported", "doorbell.victim", "context.suspend.victim"];
 
 /// Asserts that a conformance report has every behaviour, all of them seen but those that are not
 /// offered there, which must be exactly these.
