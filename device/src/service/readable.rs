@@ -1,6 +1,7 @@
 //! Waiting until a descriptor is readable.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use tokio::io::Interest;
@@ -26,10 +27,13 @@ impl Readable {
         loop {
             // The runtime only tells of changes: one may be left over that another wait has taken.
             let mut now = [PollFd::new(self.0.get_ref(), PollFlags::IN)];
-            if poll(&mut now, Some(&Timespec::default()))? > 0 {
-                return Ok(());
+            match poll(&mut now, Some(&Timespec::default())) {
+                Ok(0) => self.0.readable().await?.clear_ready(),
+                Ok(_) => return Ok(()),
+                // A signal came, as SIGTERM does when the daemon is to end: look again.
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
-            self.0.readable().await?.clear_ready();
         }
     }
 }

@@ -13,11 +13,12 @@ use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tracing::error;
 
 pub(super) struct Tasks {
     host: Host,
     control_plane: JoinHandle<()>,
-    interrupts: JoinHandle<anyhow::Result<()>>,
+    interrupts: JoinHandle<()>,
     stop: watch::Sender<bool>,
     servers: JoinSet<anyhow::Result<()>>,
 }
@@ -79,13 +80,12 @@ impl Tasks {
 }
 
 /// Tells the kernel when the hardware has interrupts.
-async fn forward_interrupts(
-    raised: Readable,
-    gpu: Arc<Gpu>,
-    kernel: KernelHandle,
-) -> anyhow::Result<()> {
+async fn forward_interrupts(raised: Readable, gpu: Arc<Gpu>, kernel: KernelHandle) {
     loop {
-        raised.readable().await.context("interrupt event")?;
+        if let Err(error) = raised.readable().await {
+            error!(%error, "interrupts cannot be watched for any more; restart the daemon");
+            return;
+        }
         // Acknowledge before taking, so that what comes in between is announced again.
         gpu.acknowledge_interrupt();
         kernel.interrupt();
