@@ -85,13 +85,14 @@ impl Callbacks {
     /// for as long as rings may still miss the page. False when it was disconnected meanwhile.
     pub(super) fn end_connect(&mut self, queue: HwQueueId) -> bool {
         let Some(record) = self.doorbells.get_mut(&queue) else { return false };
-        if !matches!(record.state, DoorbellState::Connecting(_)) {
+        let shown = record.state.shown();
+        if shown == record.state {
             return false;
         }
-        let status = ConnectedStatus::ConnectedNotify;
-        self.hardware.publish_connected(queue, status.into());
-        record.end_connects(&mut self.ended_connects, ConnectOutcome::Connected(status));
-        record.state = record.state.settling();
+        record.state = shown;
+        self.hardware.publish_connected(queue, shown.status());
+        let outcome = ConnectOutcome::Connected(ConnectedStatus::ConnectedNotify);
+        record.end_connects(&mut self.ended_connects, outcome);
         true
     }
 
@@ -104,8 +105,10 @@ impl Callbacks {
     /// Rings miss the page no more: publishes what the driver has connected the doorbell as.
     pub(super) fn settle(&mut self, queue: HwQueueId) {
         let Some(record) = self.doorbells.get_mut(&queue) else { return };
-        if let DoorbellState::Settling(status) = record.state {
-            self.publish_connected(queue, status);
+        let settled = record.state.settled();
+        if settled != record.state {
+            record.state = settled;
+            self.hardware.publish_connected(queue, settled.status());
         }
     }
 

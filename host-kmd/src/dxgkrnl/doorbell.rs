@@ -55,8 +55,13 @@ impl TryFrom<ConnectionStatus> for DisconnectReason {
 ///                                          v             │
 ///                                       Aborted <────────┘
 /// ```
-/// Where pages are moved, `Connecting` and `Settling` come before `Connected`: the page is on its
-/// way, and it is there but rings may miss it yet. It can be destroyed in any state. An aborted doorbell stays aborted. The engine goes between
+/// Where the VMM moves pages, two states come between, each of which can be disconnected and
+/// aborted as `Connected` can:
+///
+/// ```text
+///  Disconnected ──connect──> Connecting(how) ──page shown──> Settling(how) ──settled──> Connected(how)
+/// ```
+/// It can be destroyed in any state. An aborted doorbell stays aborted. The engine goes between
 /// `CONNECTED` and `CONNECTED_NOTIFY` by itself as it falls asleep and wakes; that is not state of
 /// dxgkrnl's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,10 +98,18 @@ impl DoorbellState {
         }
     }
 
-    /// After the page has come.
-    pub(super) const fn settling(self) -> Self {
+    /// After the page has come. Changes nothing of a doorbell that waits for none.
+    pub(super) const fn shown(self) -> Self {
         match self {
             Self::Connecting(status) => Self::Settling(status),
+            state => state,
+        }
+    }
+
+    /// After rings have ceased to miss the page. Changes nothing of a doorbell that does not settle.
+    pub(super) const fn settled(self) -> Self {
+        match self {
+            Self::Settling(status) => Self::Connected(status),
             state => state,
         }
     }
@@ -417,6 +430,9 @@ mod tests {
     #[derive(Debug, Clone, Copy)]
     enum Event {
         Connect(ConnectedStatus),
+        BeginConnect(ConnectedStatus),
+        Show,
+        Settle,
         Disconnect,
         Victimise,
         Fault,
@@ -426,6 +442,10 @@ mod tests {
         prop_oneof![
             Just(Event::Connect(ConnectedStatus::Connected)),
             Just(Event::Connect(ConnectedStatus::ConnectedNotify)),
+            Just(Event::BeginConnect(ConnectedStatus::Connected)),
+            Just(Event::BeginConnect(ConnectedStatus::ConnectedNotify)),
+            Just(Event::Show),
+            Just(Event::Settle),
             Just(Event::Disconnect),
             Just(Event::Victimise),
             Just(Event::Fault),
@@ -450,32 +470,59 @@ mod tests {
     }
 
     proptest! {
-        /// The reference's rules: what the guest reads is what happened last, and nothing comes
-        /// after an abort.
+        /// The reference's rules: what the guest reads is what happened last, nothing comes after an
+        /// abort, and a doorbell whose page is on its way, or may still be missed, reads as one that
+        /// is to be connected, or notified.
         #[test]
         fn the_status_is_that_of_the_last_event_until_an_abort(
             events in proptest::collection::vec(event(), 0..40),
         ) {
+            use ConnectionStatus as Status;
             let mut state = DoorbellState::CREATED;
-            let mut expected = ConnectionStatus::DISCONNECTED_RETRY;
+            let mut expected = Status::DISCONNECTED_RETRY;
+            // What it will be connected as, and whether its page is there.
+            let mut on_its_way: Option<(ConnectedStatus, bool)> = None;
             for event in events {
-                let (next, status) = match event {
-                    Event::Connect(status) => (state.connected(status), status.into()),
-                    Event::Disconnect | Event::Victimise => (
-                        state.disconnected(DisconnectReason::Retry),
-                        ConnectionStatus::DISCONNECTED_RETRY,
-                    ),
-                    Event::Fault => (
-                        state.disconnected(DisconnectReason::Abort),
-                        ConnectionStatus::DISCONNECTED_ABORT,
-                    ),
+                let is_aborted = expected == Status::DISCONNECTED_ABORT;
+                let next = match event {
+                    Event::Connect(status) => state.connected(status),
+                    Event::BeginConnect(status) => state.connecting(status),
+                    Event::Show => state.shown(),
+                    Event::Settle => state.settled(),
+                    Event::Disconnect | Event::Victimise => {
+                        state.disconnected(DisconnectReason::Retry)
+                    }
+                    Event::Fault => state.disconnected(DisconnectReason::Abort),
                 };
-                if expected != ConnectionStatus::DISCONNECTED_ABORT {
-                    expected = status;
+                if !is_aborted {
+                    match (event, on_its_way) {
+                        (Event::Connect(status), _) => {
+                            (expected, on_its_way) = (status.into(), None);
+                        }
+                        (Event::BeginConnect(status), _) => {
+                            expected = Status::DISCONNECTED_RETRY;
+                            on_its_way = Some((status, false));
+                        }
+                        (Event::Show, Some((status, false))) => {
+                            expected = Status::CONNECTED_NOTIFY;
+                            on_its_way = Some((status, true));
+                        }
+                        (Event::Settle, Some((status, true))) => {
+                            (expected, on_its_way) = (status.into(), None);
+                        }
+                        (Event::Show | Event::Settle, _) => {}
+                        (Event::Disconnect | Event::Victimise, _) => {
+                            (expected, on_its_way) = (Status::DISCONNECTED_RETRY, None);
+                        }
+                        (Event::Fault, _) => {
+                            (expected, on_its_way) = (Status::DISCONNECTED_ABORT, None);
+                        }
+                    }
                 }
                 prop_assert_eq!(next.status(), expected);
-                let connected = [ConnectionStatus::CONNECTED, ConnectionStatus::CONNECTED_NOTIFY];
-                prop_assert_eq!(next.is_connected(), connected.contains(&expected));
+                let connected = [Status::CONNECTED, Status::CONNECTED_NOTIFY];
+                let has_one = connected.contains(&expected) || on_its_way.is_some();
+                prop_assert_eq!(next.is_connected(), has_one);
                 state = next;
             }
         }

@@ -6,7 +6,11 @@ use super::{Behaviour, Mismatch, require, source};
 use bellhop_guest_umd::{Allocation, CommandBuffer, Error, UserModeQueue};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::CAPS_GLOBAL_DOORBELL;
-use bellhop_protocol::control::allocation::{AllocationKind, DestroyAllocation, Evict};
+use bellhop_protocol::control::allocation::{
+    AllocationKind, CreateAllocation, DestroyAllocation, Evict,
+};
+use bellhop_protocol::control::context::{CreateContext, DestroyContext};
+use bellhop_protocol::control::device::DestroyDevice;
 use bellhop_protocol::control::doorbell::{ConnectDoorbell, CreateDoorbell, DestroyDoorbell};
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, HwQueueFlags};
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, NOTIFY_EACH_SUBMISSION};
@@ -94,6 +98,12 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "a ring must be resident when its doorbell is created, and cannot be evicted until that is destroyed",
         section: source::UM_RESIDENCY,
         check: ring_resident,
+    },
+    Behaviour {
+        id: "doorbell.ring.lifetime",
+        shows: "the ring's allocations outlive doorbell, queue and context, and go with their device alone",
+        section: source::UM_RESIDENCY,
+        check: ring_lifetime,
     },
     Behaviour {
         id: "doorbell.evicted-memory",
@@ -277,6 +287,45 @@ fn ring_resident(scene: &Scene) -> Result<(), Mismatch> {
     raw::call(scene.transport(), parts.process, &DestroyDoorbell { doorbell })?;
     ring.evict()?;
     Ok(control.evict()?)
+}
+
+fn ring_lifetime(scene: &Scene) -> Result<(), Mismatch> {
+    let process = raw::Process::begin(scene.transport())?;
+    let device = process.device()?;
+    let allocate = || {
+        let (size, kind) = (4096, AllocationKind::LOCAL);
+        let request = CreateAllocation { device, size, kind, extent_count: 0 };
+        Ok::<_, Mismatch>(process.call(&request)?.allocation)
+    };
+    let create = |ring_buffer, ring_control| {
+        let context = process.call(&CreateContext { device, node: 0, reserved: 0 })?;
+        let flags = HwQueueFlags::USER_MODE_SUBMISSION.bits();
+        let hw_queue = process.call(&CreateHwQueue { context, flags, reserved: 0 })?.hw_queue;
+        let private_data = DoorbellPrivateData::default();
+        let flags = 0;
+        process.call(&CreateDoorbell {
+            hw_queue,
+            ring_buffer,
+            ring_control,
+            flags,
+            private_data,
+        })?;
+        Ok::<_, Mismatch>((context, hw_queue))
+    };
+    let (ring, control) = (allocate()?, allocate()?);
+    // The second and third would be refused without the ring of the one before.
+    let (_, hw_queue) = create(ring, control)?;
+    process.call(&DestroyHwQueue { hw_queue })?;
+    let (context, _) = create(ring, control)?;
+    process.call(&DestroyContext { context })?;
+    create(ring, control)?;
+    process
+        .expect_status(&DestroyAllocation { allocation: ring }, Status::GRAPHICS_ALLOCATION_BUSY)?;
+    process.call(&DestroyDevice { device })?;
+    for allocation in [ring, control] {
+        process.expect_status(&DestroyAllocation { allocation }, Status::INVALID_HANDLE)?;
+    }
+    Ok(())
 }
 
 fn evicted_memory(scene: &Scene) -> Result<(), Mismatch> {
