@@ -18,8 +18,10 @@ use std::process::{ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use tokio::process::Child;
 
-/// How much of a log an error quotes.
+/// How much of a log's end an error quotes.
 const QUOTED_LINES: usize = 40;
+/// What a kernel that gives up begins with to say why.
+const PANIC: &str = "Kernel panic";
 /// The numbers that these have in QEMU: its monitor, and the guest's output and errors.
 const MONITOR_FD: i32 = 3;
 const OUTPUT_FD: i32 = 4;
@@ -230,13 +232,16 @@ pub fn messages(kernel_log: &Path) -> String {
     }
 }
 
-/// The last lines of a log that may not be there.
+/// The last lines of a log that may not be there, and before them the reason why a kernel gave up:
+/// what it prints of its stack and registers may be longer than what is quoted.
 #[must_use]
 pub fn last_lines(log: &Path) -> String {
     let log = fs::read(log).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let lines: Vec<_> = log.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n")
+    let (before, last) = lines.split_at(lines.len().saturating_sub(QUOTED_LINES));
+    let reason = before.iter().find(|line| line.contains(PANIC));
+    reason.into_iter().chain(last).copied().collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -255,6 +260,17 @@ mod tests {
         let error = exit_status(&status, &log).unwrap_err().to_string();
         assert!(error.ends_with("message 98\nmessage 99"), "{error}");
         assert!(!error.contains("message 59\n"), "{error}");
+    }
+
+    #[test]
+    fn why_a_kernel_gave_up_is_quoted_however_long_its_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let trace = "[    3.4]  ? do_fault+0x31a/0x550\n".repeat(2 * QUOTED_LINES);
+        fs::write(&log, format!("[    3.2] Kernel panic - not syncing: why\n{trace}")).unwrap();
+        let lines = last_lines(&log);
+        assert!(lines.starts_with("[    3.2] Kernel panic - not syncing: why\n"), "{lines}");
+        assert_eq!(lines.lines().count(), 1 + QUOTED_LINES);
     }
 
     #[test]
