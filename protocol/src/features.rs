@@ -18,7 +18,7 @@ crate::assert_layout!(Version, 4, major at 0, minor at 2);
 
 impl Version {
     /// The version that this crate describes.
-    pub const CURRENT: Self = Self { major: 3, minor: 0 };
+    pub const CURRENT: Self = Self { major: 4, minor: 0 };
 
     /// Whether a peer of version `other` can be spoken to.
     #[must_use]

@@ -84,6 +84,7 @@ impl AddressMap {
         let (first, candidates) = match page.segment {
             Segment::Local => (0, self.mappings.get(..1)?),
             Segment::System => (1, self.mappings.get(1..)?),
+            Segment::Private | Segment::Backing => return None,
         };
         candidates.iter().zip(first..).find_map(|(mapping, index)| {
             let offset = mapping.offset_of(page.address, PAGE_SIZE)?;

@@ -9,6 +9,11 @@ pub enum Segment {
     System,
     /// The guest's CPU-visible local memory; addresses are offsets from its start.
     Local,
+    /// The guest's local memory that no CPU of it sees; addresses are offsets from its start.
+    Private,
+    /// Memory of the host's where the guest's pages are that nothing else has room for; addresses are
+    /// offsets from its start.
+    Backing,
 }
 
 /// A page of physical memory.
@@ -20,7 +25,7 @@ pub struct PhysicalPage {
     pub address: u64,
 }
 
-/// A leaf page-table entry. Bit 0 valid, bit 3 read-only, bits 5 to 9 segment (0 system, 1 local),
+/// A leaf page-table entry. Bit 0 valid, bit 3 read-only, bits 5 to 9 segment (0 system, 1 local, 2 private, 3 backing),
 /// bits 12 to 51 page number; all others zero. The bits have the places that `DXGK_PTE` gives them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(transparent)]
@@ -43,6 +48,8 @@ impl Pte {
         let segment = match page.segment {
             Segment::System => 0,
             Segment::Local => 1 << SEGMENT_SHIFT,
+            Segment::Private => 2 << SEGMENT_SHIFT,
+            Segment::Backing => 3 << SEGMENT_SHIFT,
         };
         let protection = if writable { 0 } else { READ_ONLY };
         Self(VALID | protection | segment | page.address & ADDRESS_MASK)
@@ -69,6 +76,8 @@ impl Pte {
         let segment = match (self.0 & SEGMENT_MASK) >> SEGMENT_SHIFT {
             0 => Segment::System,
             1 => Segment::Local,
+            2 => Segment::Private,
+            3 => Segment::Backing,
             _ => return None,
         };
         Some(PhysicalPage { segment, address: self.0 & ADDRESS_MASK })
@@ -87,7 +96,7 @@ mod tests {
 
     #[test]
     fn an_entry_gives_back_the_page_it_was_made_for() {
-        for segment in [Segment::System, Segment::Local] {
+        for segment in [Segment::System, Segment::Local, Segment::Private, Segment::Backing] {
             for writable in [true, false] {
                 let page = PhysicalPage { segment, address: 0xF_FFFF_FFFF_F000 };
                 let entry = Pte::new(page, writable);

@@ -4,6 +4,8 @@
 //! Names are the references' in Rust case, without `DxgkDdi` and `DxgkCb`. Only what our GPU needs
 //! is here: devices and contexts have no state below dxgkrnl, so a context is named by its HW queues.
 
+pub mod paging;
+
 use crate::hardware::{
     AddressSpaceId, GuestId, HardwareFull, HwQueueDescription, HwQueueId, Interrupt,
     KernelSubmission, Pte, RingBinding,

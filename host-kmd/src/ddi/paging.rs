@@ -1,0 +1,212 @@
+//! Paging: what dxgkrnl asks a driver to do to memory (`DxgkDdiBuildPagingBuffer`).
+//!
+//! Dxgkrnl decides what moves where and when; only the driver knows the GPU's commands for it. So
+//! each operation becomes packets in a *paging buffer*, which runs on a copy engine in the guest's
+//! system context, ordered after everything that was submitted there before.
+//!
+//! The system context has an address space of its own, in which three things are:
+//!
+//! - at [`PAGING_VA_START`] the *paging process's GPU VA space*, where dxgkrnl maps what a virtual
+//!   operation or a notification is about, in chunks if it must;
+//! - from [`LOCAL_START`] and [`PRIVATE_START`] the two local segments, whole: a physical address of
+//!   theirs is their offset there;
+//! - from [`APERTURE_START`] the aperture segment, whose pages show system memory as long as they are
+//!   mapped to it.
+//!
+//! A *physical* operation names addresses of the latter three, a *virtual* one of the first.
+//!
+//! Source: "BuildPagingBuffer" of the Windows KMD overview; "Allocation notification".
+
+use crate::hardware::{AddressSpaceId, PhysicalPage, Pte};
+
+/// Where the paging process's GPU VA space begins in the system context's address space.
+pub const PAGING_VA_START: u64 = 1 << 30;
+/// Where the CPU-visible local segment begins there.
+pub const LOCAL_START: u64 = 1 << 44;
+/// Where the local segment begins there that no CPU sees.
+pub const PRIVATE_START: u64 = 2 << 44;
+/// Where the aperture segment begins there.
+pub const APERTURE_START: u64 = 3 << 44;
+
+/// Bytes that a page-table entry maps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PageSize {
+    /// 4 KiB.
+    Small,
+    /// 64 KiB: address and GPU virtual address are multiples of that.
+    Large,
+}
+
+impl PageSize {
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Small => 4 << 10,
+            Self::Large => 64 << 10,
+        }
+    }
+}
+
+/// What the driver knows an allocation by (`hAllocation` of `DxgkDdiCreateAllocation`). Ids are not
+/// used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AllocationId(pub u64);
+
+/// Why the driver is notified (`DXGK_OPERATION_NOTIFY_ALLOC`); one reason a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllocationNotification {
+    /// `NotifyEviction`: the range is mapped at `gpu_va` and is about to be evicted.
+    Eviction,
+    /// `NotifyIoMmuUnmap`: the range is about to be unmapped from the IOMMU.
+    IoMmuUnmap,
+}
+
+/// One operation of `DxgkDdiBuildPagingBuffer` (`DXGK_BUILDPAGINGBUFFER_OPERATION`). Addresses and
+/// lengths are multiples of the page size and lie where they have to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PagingOperation<'a> {
+    /// `FILL`: repeats a pattern over physical addresses.
+    Fill {
+        /// First byte.
+        destination: u64,
+        /// Bytes.
+        length: u64,
+        /// What is repeated.
+        pattern: u32,
+    },
+    /// `TRANSFER`: copies between physical addresses.
+    Transfer {
+        /// First byte to read.
+        source: u64,
+        /// First byte to write.
+        destination: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// `DISCARD`: the content of physical addresses is not needed any more.
+    Discard {
+        /// First byte.
+        address: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// `VIRTUAL_FILL`
+    VirtualFill {
+        /// First byte.
+        destination: u64,
+        /// Bytes.
+        length: u64,
+        /// What is repeated.
+        pattern: u32,
+    },
+    /// `VIRTUAL_TRANSFER`
+    VirtualTransfer {
+        /// First byte to read.
+        source: u64,
+        /// First byte to write.
+        destination: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// `MAP_APERTURE_SEGMENT`: makes pages of the aperture show these.
+    MapApertureSegment {
+        /// First byte, from the aperture's start.
+        offset: u64,
+        /// What each page shows.
+        pages: &'a [PhysicalPage],
+    },
+    /// `UNMAP_APERTURE_SEGMENT`: makes pages of the aperture show nothing.
+    UnmapApertureSegment {
+        /// First byte, from the aperture's start.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// `UPDATE_PAGE_TABLE`: writes the entries of consecutive pages, when its turn comes.
+    UpdatePageTable {
+        /// Whose.
+        space: AddressSpaceId,
+        /// GPU virtual address of the first page.
+        gpu_va: u64,
+        /// What each entry maps.
+        page_size: PageSize,
+        /// The entries.
+        entries: &'a [Pte],
+    },
+    /// `FLUSH_TLB`: no engine uses an entry of this address space that was changed before. What comes
+    /// after it in the system context begins when none does.
+    FlushTlb {
+        /// Whose.
+        space: AddressSpaceId,
+    },
+    /// `NOTIFY_RESIDENCY`: an allocation that is accessed physically is at another address, or at
+    /// none.
+    NotifyResidency {
+        /// Which.
+        allocation: AllocationId,
+        /// Its physical address now.
+        address: Option<u64>,
+    },
+    /// `NOTIFY_ALLOC`
+    NotifyAlloc {
+        /// Which.
+        allocation: AllocationId,
+        /// Why.
+        notification: AllocationNotification,
+        /// First byte of the range, from the allocation's start.
+        offset: u64,
+        /// Bytes in the range.
+        length: u64,
+        /// Where the range is mapped in the paging process's GPU VA space; 0 when it is not.
+        gpu_va: u64,
+    },
+}
+
+/// Packets that the driver built (`DXGKARG_BUILDPAGINGBUFFER`), bounded: when an operation does not
+/// fit any more the buffer is submitted and the operation is built into the next.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PagingBuffer {
+    packets: Vec<u8>,
+}
+
+/// Most bytes in a paging buffer.
+pub const PAGING_BUFFER_SIZE: usize = 64 << 10;
+
+/// The operation does not fit into what is left of the paging buffer
+/// (`STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the paging buffer has no room for the operation")]
+pub struct InsufficientDmaBuffer;
+
+impl PagingBuffer {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What is in it.
+    #[must_use]
+    pub fn packets(&self) -> &[u8] {
+        &self.packets
+    }
+
+    /// Whether nothing is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Driver: appends packets, all or none.
+    ///
+    /// # Errors
+    /// When there is not that much room left.
+    pub fn append(&mut self, packets: &[u8]) -> Result<(), InsufficientDmaBuffer> {
+        if packets.len() > PAGING_BUFFER_SIZE - self.packets.len() {
+            return Err(InsufficientDmaBuffer);
+        }
+        self.packets.extend_from_slice(packets);
+        Ok(())
+    }
+}
