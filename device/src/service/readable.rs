@@ -37,3 +37,52 @@ impl Readable {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+    use std::task::{Context, Poll, Waker};
+    use std::thread;
+    use tokio::runtime::Builder;
+    use tokio::signal::unix::{SignalKind, signal};
+    use vmm_sys_util::signal::{Killable, SIGRTMIN};
+
+    #[test]
+    fn a_signal_does_not_end_the_wait() {
+        let (ready, is_ready) = mpsc::channel();
+        let done = Arc::new(AtomicBool::new(false));
+        let is_done = Arc::clone(&done);
+        let waiter = thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                // The handler of a signal that would end the process without.
+                let _handler = signal(SignalKind::from_raw(SIGRTMIN())).unwrap();
+                let silent = Readable::watch(eventfd(0, EventfdFlags::empty()).unwrap()).unwrap();
+                ready.send(()).unwrap();
+                // Nearly all of this is the system call that a signal can interrupt.
+                let mut context = Context::from_waker(Waker::noop());
+                while !is_done.load(Ordering::Relaxed) {
+                    if let Poll::Ready(ended) = pin!(silent.readable()).poll(&mut context) {
+                        return Some(ended);
+                    }
+                }
+                None
+            })
+        });
+        is_ready.recv().unwrap();
+        for _ in 0..100_000 {
+            // An error means that the thread has ended, which is told below.
+            if waiter.kill(SIGRTMIN()).is_err() {
+                break;
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        let ended = waiter.join().unwrap();
+        assert!(ended.is_none(), "{ended:?}");
+    }
+}
