@@ -226,3 +226,55 @@ fn a_printed_scenario_is_one_to_begin_from() {
     assert!(report.passed, "{report}");
     assert!(to_junit([("mine", &report)]).unwrap().starts_with("<?xml"));
 }
+
+/// What a page's tables name in the first column, of the section under a heading.
+fn documented(heading: &str) -> BTreeSet<String> {
+    let page = include_str!("../../docs/harness.md");
+    let section = page.split_once(&format!("{heading}\n")).unwrap().1;
+    let section = section.split("\n#").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.map(|row| row.split('|').nth(1).unwrap());
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+}
+
+/// What the reader says there is where a scenario says `nonsense`.
+fn known(scenario: &str) -> BTreeSet<String> {
+    let error = Scenario::parse(scenario, "nonsense.toml").unwrap_err().to_string();
+    let (_, known) = error.split_once("expected one of ").expect(&error);
+    let (known, _) = known.split_once(", in \"").expect(&error);
+    known.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_page_names_every_key_and_every_action() {
+    let context = "[[guest]]\nname = 'g'\n[[guest.context]]\n";
+    let sections = [
+        ("### `[[guest]]`", "[[guest]]\nnonsense = 1".to_owned(), "context"),
+        ("### `[[guest.context]]`", format!("{context}nonsense = 1"), "queue"),
+        (
+            "### `[[guest.context.queue]]`",
+            format!("{context}[[guest.context.queue]]\nnonsense = 1"),
+            "",
+        ),
+        ("### `[expect]`", "[expect]\nnonsense = 1".to_owned(), "queue"),
+    ];
+    for (heading, scenario, inner) in sections {
+        let mut known = known(&scenario);
+        known.remove(inner);
+        assert_eq!(documented(heading), known, "{heading}");
+    }
+    // These have a table or a key of their own inside.
+    let mut scenario = known("nonsense = 1");
+    for table in ["host", "guest", "event", "expect"] {
+        assert!(scenario.remove(table), "{table}");
+    }
+    scenario.extend(["host.adapter".to_owned(), "host.guest".to_owned()]);
+    assert_eq!(documented("### The scenario"), scenario);
+    let mut seen = known("[[expect.queue]]\nqueue = '*'\nnonsense = 1");
+    assert!(seen.remove("seen"));
+    seen.insert("seen.STATUS".to_owned());
+    assert_eq!(documented("### `[[expect.queue]]`"), seen);
+    let mut events = known("[[event]]\nnonsense = 1");
+    events.extend(known("[[event]]\ndo = { action = 'nonsense' }"));
+    assert_eq!(documented("### `[[event]]`"), events);
+}
