@@ -55,6 +55,15 @@ open_enum! {
     }
 }
 
+impl FaultReason {
+    /// Whether memory was accessed that is not mapped, or not for writing.
+    #[must_use]
+    pub fn is_page_fault(self) -> bool {
+        [Self::READ_PAGE_FAULT, Self::WRITE_PAGE_FAULT, Self::WRITE_PROTECTION_FAULT]
+            .contains(&self)
+    }
+}
+
 /// One event: 64 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]

@@ -32,6 +32,8 @@ pub mod attention {
     pub const STOP: u64 = 1 << 4;
     /// The engine is to have power, or none.
     pub const POWER: u64 = 1 << 5;
+    /// Some queue was pre-empted.
+    pub const PREEMPT: u64 = 1 << 6;
 }
 
 /// Bits of what an engine tells of itself: `DXGK_ENGINE_STATE`.
@@ -73,6 +75,8 @@ pub struct EnginePort {
     pub watch_list: ArcSwap<Vec<Watched>>,
     /// Kicked queues. Each is here at most once; see [`HwQueue::begin_kick`].
     pub kicks: SegQueue<Arc<HwQueue>>,
+    /// Pre-empted queues. Their memberships were changed before.
+    pub preempted: SegQueue<Arc<HwQueue>>,
     /// The latest ticket that has passed on this engine.
     pub quiesced: AtomicU64,
     /// Whether the engine is to have power. Stored before `POWER` is raised.
@@ -90,6 +94,7 @@ impl EnginePort {
             wake: Event::blocking()?,
             watch_list: ArcSwap::default(),
             kicks: SegQueue::new(),
+            preempted: SegQueue::new(),
             quiesced: AtomicU64::new(0),
             power: AtomicBool::new(true),
             states: AtomicU64::new(0),

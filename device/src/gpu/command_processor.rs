@@ -102,8 +102,8 @@ pub struct Execution {
     packet_start: u64,
     operation: Option<Operation>,
     wait: Option<Wait>,
-    /// What the progress fence gets when the stack is empty.
-    progress: Option<u64>,
+    /// The kernel-mode submission that is done when the stack is empty.
+    submission: Option<Submission>,
     /// For how long the packet has been executed, in turns after its first.
     packet_time: Duration,
 }
@@ -119,7 +119,7 @@ impl Execution {
             packet_start: 0,
             operation: None,
             wait: None,
-            progress: None,
+            submission: None,
             packet_time: Duration::ZERO,
         }
     }
@@ -164,7 +164,7 @@ impl Execution {
         self.depth != 0
             || self.operation.is_some()
             || self.wait.is_some()
-            || self.progress.is_some()
+            || self.submission.is_some()
     }
 
     /// The fault that a violation is, where the queue stands now.
@@ -278,8 +278,8 @@ impl Execution {
         let stream = match self.depth.checked_sub(1) {
             Some(top) => &mut self.stack[top],
             None => {
-                if let Some(value) = self.progress.take() {
-                    signal(context, queue.progress_fence, value)?;
+                if let Some(submission) = self.submission.take() {
+                    submission.complete(queue, context)?;
                 }
                 self.packet_start = self.ring.as_ref().map_or(0, |ring| ring.stream.position());
                 match &mut self.ring {
@@ -325,9 +325,27 @@ impl Execution {
         windows: &mut Windows,
     ) -> Result<bool, Violation> {
         let Some(submission) = queue.submissions.pop() else { return Ok(false) };
-        let KernelSubmission { gpu_va, size, progress_fence_value } = submission;
+        let KernelSubmission { gpu_va, size, progress_fence_value, submission_fence } = submission;
         self.enter(Stream::indirect_buffer(gpu_va, size)?, windows)?;
-        self.progress = Some(progress_fence_value);
+        self.submission = Some(Submission { progress_fence_value, submission_fence });
         Ok(true)
+    }
+}
+
+/// What is left to do of a kernel-mode submission when its packets are executed.
+#[derive(Debug, Clone, Copy)]
+struct Submission {
+    progress_fence_value: u64,
+    submission_fence: u64,
+}
+
+impl Submission {
+    /// Signals the progress fence, and interrupts for the submission fence.
+    fn complete(self, queue: &HwQueue, context: &mut Context<'_>) -> Result<(), Violation> {
+        signal(context, queue.progress_fence, self.progress_fence_value)?;
+        if queue.complete(self.submission_fence) {
+            context.chip.interrupts.raise_completed(queue.id);
+        }
+        Ok(())
     }
 }

@@ -213,6 +213,14 @@ impl Engine {
                 self.kick(&queue);
             }
         }
+        if bits & attention::PREEMPT != 0 {
+            // Between two turns, no queue is being executed, and these get no turn any more.
+            while let Some(queue) = port.preempted.pop() {
+                if queue.end_preemption() {
+                    self.core.chip.interrupts.raise_preempted(queue.id);
+                }
+            }
+        }
         if bits & attention::FENCE != 0 {
             self.run_list.unblock_all();
         }

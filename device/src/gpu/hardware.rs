@@ -236,6 +236,15 @@ impl Hardware for Gpu {
         }
     }
 
+    fn preempt_hw_queue(&self, queue: HwQueueId, preemption_fence: u64) {
+        let Some(queue) = self.queue(queue) else { return };
+        let Some(port) = self.chip.engines.get(queue.engine as usize) else { return };
+        queue.membership.suspend();
+        queue.begin_preemption(preemption_fence);
+        port.preempted.push(queue);
+        port.raise(attention::PREEMPT);
+    }
+
     fn set_engine_power(&self, node: u32, state: EnginePowerState) {
         let Some(port) = self.chip.engines.get(node as usize) else {
             no_such!("node {node}");
@@ -348,8 +357,19 @@ impl Hardware for Gpu {
                     let new_state = EngineState::Hung { queue, fault };
                     Interrupt::GpuEngineStateChange { node, new_state }
                 }
+                reason if reason.is_page_fault() => Interrupt::PageFault { queue, fault },
                 _ => Interrupt::HwQueueFault { queue, fault },
             })
+        };
+        let completion_of = |queue: &Arc<HwQueue>| {
+            let fence = queue.report_completion()?;
+            Some(Interrupt::DmaCompleted { node: queue.engine, engine: 0, fence })
+        };
+        let preemption_of = |queue: &Arc<HwQueue>| {
+            let (node, preemption_fence) = (queue.engine, queue.report_preemption()?);
+            let last_completed_fence = queue.last_completed();
+            let engine = 0;
+            Some(Interrupt::DmaPreempted { node, engine, preemption_fence, last_completed_fence })
         };
         let scans = self.chip.interrupts.take(|raised| match raised {
             Raised::Fence { guest, slot } => {
@@ -362,9 +382,19 @@ impl Hardware for Gpu {
             Raised::Fault(queue) => {
                 taken.extend(registry.queues.get(&queue).and_then(fault_of));
             }
+            Raised::Completed(queue) => {
+                taken.extend(registry.queues.get(&queue).and_then(completion_of));
+            }
+            Raised::Preempted(queue) => {
+                taken.extend(registry.queues.get(&queue).and_then(preemption_of));
+            }
         });
         if scans.faults {
             taken.extend(registry.queues.values().filter_map(fault_of));
+        }
+        if scans.queues {
+            taken.extend(registry.queues.values().filter_map(completion_of));
+            taken.extend(registry.queues.values().filter_map(preemption_of));
         }
         if scans.fences {
             taken.push(Interrupt::NativeFencesSignaled);

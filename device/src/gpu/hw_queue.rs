@@ -9,7 +9,7 @@ use bellhop_host_kmd::hardware::{Fault, HwQueueId, KernelSubmission, RingBinding
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::run_list::Membership;
 use crossbeam_queue::ArrayQueue;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// How many kernel-mode submissions wait at most.
@@ -17,6 +17,9 @@ const SUBMISSIONS: usize = 256;
 
 /// Not on the engine's run list yet.
 const NOT_LISTED: u32 = u32::MAX;
+
+/// No pre-emption is under way.
+const NOT_PREEMPTED: u64 = u64::MAX;
 
 /// A HW queue.
 #[derive(Debug)]
@@ -42,6 +45,10 @@ pub struct HwQueue {
     settling: AtomicBool,
     fault: OnceLock<Fault>,
     fault_reported: AtomicBool,
+    completed: AtomicU64,
+    completion_pending: AtomicBool,
+    preemption: AtomicU64,
+    preempted: AtomicU64,
     run_list_index: AtomicU32,
 }
 
@@ -67,6 +74,10 @@ impl HwQueue {
             settling: AtomicBool::new(false),
             fault: OnceLock::new(),
             fault_reported: AtomicBool::new(false),
+            completed: AtomicU64::new(0),
+            completion_pending: AtomicBool::new(false),
+            preemption: AtomicU64::new(NOT_PREEMPTED),
+            preempted: AtomicU64::new(NOT_PREEMPTED),
             run_list_index: AtomicU32::new(NOT_LISTED),
         }
     }
@@ -106,6 +117,49 @@ impl HwQueue {
     pub fn report_fault(&self) -> Option<Fault> {
         let fault = self.fault.get()?;
         (!self.fault_reported.swap(true, Ordering::Relaxed)).then_some(*fault)
+    }
+
+    /// Engine: a kernel-mode submission is done. True when the control plane must be told; false when
+    /// it has been and has not looked yet.
+    pub fn complete(&self, submission_fence: u64) -> bool {
+        self.completed.store(submission_fence, Ordering::Release);
+        // Pairs with the exchange in `report_completion`: if this finds one pending, whoever takes
+        // that one sees what was stored before this.
+        !self.completion_pending.swap(true, Ordering::AcqRel)
+    }
+
+    /// Control plane: the last submission fence that is done, once for each time that
+    /// [`Self::complete`] asked for it.
+    pub fn report_completion(&self) -> Option<u64> {
+        let is_pending = self.completion_pending.swap(false, Ordering::AcqRel);
+        is_pending.then(|| self.last_completed())
+    }
+
+    /// The submission fence id of the last kernel-mode submission that is done; 0 when none is.
+    pub fn last_completed(&self) -> u64 {
+        self.completed.load(Ordering::Acquire)
+    }
+
+    /// Control plane: the queue is pre-empted, and its engine is about to be called.
+    pub fn begin_preemption(&self, preemption_fence: u64) {
+        self.preemption.store(preemption_fence, Ordering::Release);
+    }
+
+    /// Engine, once called, between two turns: the queue has stopped. False when that was told already.
+    /// What this takes was stored after the queue's membership changed, which the engine therefore
+    /// sees from now on. Pairs with [`Self::begin_preemption`].
+    pub fn end_preemption(&self) -> bool {
+        let fence = self.preemption.swap(NOT_PREEMPTED, Ordering::AcqRel);
+        if fence != NOT_PREEMPTED {
+            self.preempted.store(fence, Ordering::Release);
+        }
+        fence != NOT_PREEMPTED
+    }
+
+    /// Control plane: what the queue was pre-empted with when it stopped, once.
+    pub fn report_preemption(&self) -> Option<u64> {
+        let fence = self.preempted.swap(NOT_PREEMPTED, Ordering::AcqRel);
+        (fence != NOT_PREEMPTED).then_some(fence)
     }
 
     /// Engine: where the queue is on its run list. Only the engine reads or writes this.

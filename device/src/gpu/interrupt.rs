@@ -26,6 +26,10 @@ pub enum Raised {
     },
     /// A HW queue holds a fault.
     Fault(HwQueueId),
+    /// A kernel-mode submission of a HW queue is done.
+    Completed(HwQueueId),
+    /// A HW queue that was pre-empted has stopped.
+    Preempted(HwQueueId),
 }
 
 /// What was raised without saying for what.
@@ -39,6 +43,8 @@ pub struct Scans {
     pub fences: bool,
     /// Any HW queue may hold a fault.
     pub faults: bool,
+    /// Any HW queue may have completed a submission, or have stopped.
+    pub queues: bool,
     /// Some engine told of itself.
     pub engine_states: bool,
 }
@@ -51,6 +57,7 @@ pub struct Interrupts {
     rotated: AtomicBool,
     scan_fences: AtomicBool,
     scan_faults: AtomicBool,
+    scan_queues: AtomicBool,
     engine_states: AtomicBool,
     /// The event is signaled and nobody has taken since.
     line: AtomicBool,
@@ -69,6 +76,7 @@ impl Interrupts {
             rotated: AtomicBool::new(false),
             scan_fences: AtomicBool::new(false),
             scan_faults: AtomicBool::new(false),
+            scan_queues: AtomicBool::new(false),
             engine_states: AtomicBool::new(false),
             line: AtomicBool::new(false),
             event: Event::pollable()?,
@@ -111,6 +119,24 @@ impl Interrupts {
         self.assert_line();
     }
 
+    /// Engine: a kernel-mode submission of a HW queue is done, which the queue says when asked.
+    pub fn raise_completed(&self, queue: HwQueueId) {
+        self.raise_queue(Raised::Completed(queue));
+    }
+
+    /// Engine: a HW queue has stopped.
+    pub fn raise_preempted(&self, queue: HwQueueId) {
+        self.raise_queue(Raised::Preempted(queue));
+    }
+
+    fn raise_queue(&self, raised: Raised) {
+        if self.raised.push(raised).is_err() {
+            // Releases what the queue holds to `take`.
+            self.scan_queues.store(true, Ordering::Release);
+        }
+        self.assert_line();
+    }
+
     /// Engine: a ticket passed.
     pub fn raise_quiesced(&self) {
         self.quiesced.store(true, Ordering::Release);
@@ -148,6 +174,7 @@ impl Interrupts {
             rotated: self.rotated.swap(false, Ordering::AcqRel),
             fences: self.scan_fences.swap(false, Ordering::AcqRel),
             faults: self.scan_faults.swap(false, Ordering::AcqRel),
+            queues: self.scan_queues.swap(false, Ordering::AcqRel),
             engine_states: self.engine_states.swap(false, Ordering::AcqRel),
         };
         for _ in 0..self.raised.capacity() {
@@ -211,9 +238,10 @@ mod tests {
         assert!(interrupts.raise_fence(GUEST, 0, fences.slot(0).unwrap()));
         assert!(interrupts.raise_fence(GUEST, 1, fences.slot(1).unwrap()));
         interrupts.raise_fault(HwQueueId(5));
+        interrupts.raise_completed(HwQueueId(5));
         let (taken, scans) = take(&interrupts);
         assert_eq!(taken, [Raised::Fence { guest: GUEST, slot: 0 }]);
-        assert_eq!(scans, Scans { fences: true, faults: true, ..Scans::default() });
+        assert_eq!(scans, Scans { fences: true, faults: true, queues: true, ..Scans::default() });
         // The fence that did not fit is not pending: it can be raised again.
         assert!(interrupts.raise_fence(GUEST, 1, fences.slot(1).unwrap()));
         assert_eq!(take(&interrupts).0, [Raised::Fence { guest: GUEST, slot: 1 }]);

@@ -312,7 +312,8 @@ fn a_kernel_mode_submission_that_faults() {
                 0 => (gpu_va, size),
                 _ => (LOCAL, 0),
             };
-            let submission = KernelSubmission { gpu_va, size, progress_fence_value };
+            let submission =
+                KernelSubmission { gpu_va, size, progress_fence_value, submission_fence: 1 };
             gpu.submit_kernel_mode(queue, submission).unwrap();
         }
         gpu.kick(queue);

@@ -161,6 +161,7 @@ fn many_queues_that_all_fault_are_all_reported_once() {
         gpu_va: 0,
         size: 8,
         progress_fence_value: 0,
+        submission_fence: 1,
     };
     for queue in &queues {
         gpu.submit_kernel_mode(*queue, submission).unwrap();
@@ -171,7 +172,7 @@ fn many_queues_that_all_fault_are_all_reported_once() {
     while reported.len() < queues.len() {
         for interrupt in take_interrupts(&gpu) {
             match interrupt {
-                Interrupt::HwQueueFault { queue, .. } => reported.push(queue),
+                Interrupt::PageFault { queue, .. } => reported.push(queue),
                 other => panic!("{other:?}"),
             }
         }

@@ -1,7 +1,7 @@
 //! What each packet does.
 
 use crate::rig::*;
-use bellhop_host_kmd::hardware::{Hardware, KernelSubmission, Segment};
+use bellhop_host_kmd::hardware::{Hardware, Interrupt, KernelSubmission, Segment};
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel, xor_stream};
 use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence};
 use bellhop_protocol::packet::flow::NOP;
@@ -244,6 +244,7 @@ fn a_command_buffer_submitted_in_kernel_mode_signals_the_progress_fence() {
             gpu_va: buffer.gpu_va,
             size: buffer.size(),
             progress_fence_value: value,
+            submission_fence: 100 + value,
         };
         gpu.submit_kernel_mode(queue, submission).unwrap();
         gpu.kick(queue);
@@ -252,6 +253,18 @@ fn a_command_buffer_submitted_in_kernel_mode_signals_the_progress_fence() {
     for value in 1..=20 {
         assert_eq!(guest.read_word(SYSTEM + value * 8), value);
     }
+    // Several that are done before anybody looks are told of at once.
+    let mut last = 100;
+    while last < 120 {
+        for interrupt in take_interrupts(&gpu) {
+            let Interrupt::DmaCompleted { node: COMPUTE, engine: 0, fence } = interrupt else {
+                panic!("{interrupt:?}");
+            };
+            assert!(fence > last);
+            last = fence;
+        }
+    }
+    assert_eq!(last, 120);
     assert_eq!(gpu.statistics(guest.id).interrupts, 0);
 }
 
@@ -260,7 +273,8 @@ fn kernel_mode_submissions_are_bounded() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let (queue, _) = guest.kernel_mode_queue(COMPUTE);
-    let submission = KernelSubmission { gpu_va: LOCAL, size: 0, progress_fence_value: 0 };
+    let submission =
+        KernelSubmission { gpu_va: LOCAL, size: 0, progress_fence_value: 0, submission_fence: 1 };
     let accepted = (0..100_000).take_while(|_| gpu.submit_kernel_mode(queue, submission).is_ok());
     assert!((1..100_000).contains(&accepted.count()));
 }

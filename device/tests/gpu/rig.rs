@@ -340,7 +340,14 @@ pub fn fault_of(gpu: &Gpu, queue: HwQueueId) -> Fault {
     loop {
         for interrupt in take_interrupts(gpu) {
             match interrupt {
-                Interrupt::HwQueueFault { queue: faulted, fault } if faulted == queue => {
+                Interrupt::HwQueueFault { queue: faulted, fault }
+                | Interrupt::PageFault { queue: faulted, fault }
+                    if faulted == queue =>
+                {
+                    assert_eq!(
+                        fault.reason.is_page_fault(),
+                        matches!(interrupt, Interrupt::PageFault { .. })
+                    );
                     return fault;
                 }
                 _ => {}

@@ -3,7 +3,7 @@
 use crate::packets::{noise, write_data};
 use crate::rig::*;
 use bellhop_device::gpu::GpuConfig;
-use bellhop_host_kmd::hardware::{Hardware, Interrupt};
+use bellhop_host_kmd::hardware::{Hardware, Interrupt, KernelSubmission};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::packet::fence::{SignalFence, WaitFence};
 use bellhop_protocol::packet::flow::IndirectBuffer;
@@ -244,4 +244,64 @@ fn engines_end_with_the_gpu() {
     drop(gpu);
     // Nothing keeps the BAR alive: all threads have been joined.
     assert!(file.upgrade().is_none());
+}
+
+#[test]
+fn a_preempted_queue_stops_is_told_of_and_goes_on_from_where_it_was() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let mut queue = guest.queue(COPY);
+    guest.write(LOCAL, &noise(FREE as usize / 2));
+    let copies = (0..200).fold(Packets::new(), |packets, _| {
+        packets.then(Copy::new(LOCAL, LOCAL + FREE / 2, FREE / 2))
+    });
+    let buffer = guest.buffer(&copies);
+    guest.submit_with_progress(&mut queue, Packets::new().then(buffer));
+    eventually("the copies begin", || gpu.statistics(guest.id).bytes > 0);
+    for round in 1..=20 {
+        gpu.preempt_hw_queue(queue.id, round);
+        let preempted = Interrupt::DmaPreempted {
+            node: COPY,
+            engine: 0,
+            preemption_fence: round,
+            last_completed_fence: 0,
+        };
+        while !take_interrupts(&gpu).contains(&preempted) {}
+        let bytes = gpu.statistics(guest.id).bytes;
+        quiesce(&gpu);
+        assert_eq!(gpu.statistics(guest.id).bytes, bytes);
+        gpu.resume_hw_queues(&[queue.id]);
+    }
+    guest.wait(queue.progress, 1);
+    eventually("the count", || gpu.statistics(guest.id).bytes == 200 * FREE / 2);
+    assert!(guest.read(LOCAL + FREE / 2, FREE as usize / 2) == noise(FREE as usize / 2));
+}
+
+#[test]
+fn a_preempted_queue_tells_which_kernel_mode_submission_it_completed_last() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let (queue, progress) = guest.kernel_mode_queue(COPY);
+    let buffer = guest.buffer(&Packets::new().then(Fill::new(LOCAL, 64, 1)));
+    for submission_fence in [7, 9] {
+        let (gpu_va, size) = (buffer.gpu_va, buffer.size());
+        let progress_fence_value = submission_fence;
+        gpu.submit_kernel_mode(
+            queue,
+            KernelSubmission { gpu_va, size, progress_fence_value, submission_fence },
+        )
+        .unwrap();
+        gpu.kick(queue);
+        guest.wait(progress, submission_fence);
+    }
+    gpu.preempt_hw_queue(queue, 3);
+    let mut interrupts = Vec::new();
+    while !matches!(interrupts.last(), Some(Interrupt::DmaPreempted { .. })) {
+        interrupts.extend(take_interrupts(&gpu));
+    }
+    let (node, engine) = (COPY, 0);
+    let preempted =
+        Interrupt::DmaPreempted { node, engine, preemption_fence: 3, last_completed_fence: 9 };
+    assert!(interrupts.contains(&Interrupt::DmaCompleted { node, engine, fence: 9 }));
+    assert_eq!(interrupts.last(), Some(&preempted));
 }

@@ -90,6 +90,11 @@ pub trait Miniport: Send {
     /// `DxgkDdiResumeContext`: adds the context's queues to the HW scheduler's list.
     fn resume_context(&mut self, queues: &[HwQueueId]);
 
+    /// `DxgkDdiPreemptCommand`: stops the queue's running command at its next boundary.
+    /// [`Interrupt::DmaPreempted`] with `preemption_fence` follows; [`Self::resume_context`] makes the
+    /// queue go on from there.
+    fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64);
+
     /// `DxgkDdiSetPowerComponentFState` of a node's component.
     fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState);
 
@@ -166,8 +171,10 @@ pub trait Miniport: Send {
         entries: &[Pte],
     ) -> Result<(), HardwareFull>;
 
-    /// `DxgkDdiInterruptRoutine`: hands what was raised to [`DxgkCallbacks::notify_interrupt`].
-    fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks);
+    /// `DxgkDdiInterruptRoutine`: takes what was raised, hands it to
+    /// [`DxgkCallbacks::notify_interrupt`], and does nothing else about it. False when nothing was: the
+    /// interrupt was another device's.
+    fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) -> bool;
 }
 
 /// What dxgkrnl does for a kernel-mode driver.

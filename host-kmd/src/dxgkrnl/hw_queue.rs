@@ -141,6 +141,7 @@ impl Scope<'_> {
         }
         self.miniport.destroy_hw_queue(queue.id);
         self.queues.remove(&queue.id);
+        self.submissions.forget(queue.id);
         self.remove_fence(queue.progress_fence)?;
         // The context is gone already when it takes its queues with it.
         if let Ok(context) = self.get_mut::<Context>(queue.context) {
@@ -174,8 +175,10 @@ impl Scope<'_> {
                 gpu_va: request.gpu_va,
                 size: request.size,
                 progress_fence_value: request.progress_fence_value,
+                submission_fence: self.submissions.next_fence(),
             },
         )?;
+        self.submissions.begin(id);
         let queue = self.get_mut::<HwQueue>(request.hw_queue)?;
         queue.last_submitted = queue.last_submitted.max(request.progress_fence_value);
         Ok(Answer::Done(()))

@@ -1,4 +1,7 @@
-//! Interrupts: the driver's interrupt routine, and the DPC that handles what it reported.
+//! Interrupts: the driver's interrupt routine (ISR) takes them off the hardware and says what they are;
+//! the DPC acts. Nothing is decided in the ISR, and the DPC never asks the hardware what happened.
+//!
+//! Source: Windows KMD overview, "Interrupt".
 
 use super::context::{Context, Suspension};
 use super::doorbell::DisconnectReason;
@@ -13,16 +16,30 @@ use bellhop_protocol::event::{Event, EventKind};
 use zerocopy::FromZeros;
 
 impl Kernel {
-    /// The hardware has interrupts.
+    /// The interrupt line was asserted.
     pub(super) fn interrupt(&mut self, effects: &mut Vec<Effect>) {
-        self.miniport.interrupt_routine(&mut self.callbacks);
+        if self.miniport.interrupt_routine(&mut self.callbacks) {
+            self.dpc(effects);
+        }
+    }
+
+    /// Acts on what the interrupt routine reported, in that order.
+    fn dpc(&mut self, effects: &mut Vec<Effect>) {
         for interrupt in self.callbacks.take_interrupts() {
             match interrupt {
                 Interrupt::NativeFenceSignaled { guest, slot } => {
                     self.fence_signaled(guest, slot, effects);
                 }
                 Interrupt::NativeFencesSignaled => self.fences_signaled(effects),
-                Interrupt::HwQueueFault { queue, fault } => {
+                Interrupt::DmaCompleted { fence, .. } => {
+                    // None when its queue went meanwhile.
+                    self.submissions.complete(fence);
+                }
+                Interrupt::DmaPreempted { node, preemption_fence, .. } => {
+                    tracing::debug!(node, preemption_fence, "pre-empted");
+                }
+                Interrupt::PageFault { queue, fault }
+                | Interrupt::HwQueueFault { queue, fault } => {
                     self.hw_queue_fault(queue, fault, effects);
                 }
                 Interrupt::DoorbellRotated { queue, outcome } => {
@@ -109,6 +126,7 @@ impl Scope<'_> {
         let (id, context) = (queue.id, queue.context);
         // Debug only: a guest can do this as often as it likes.
         tracing::debug!(guest = guest.0, hw_queue = %handle, ?fault, "HW queue in error");
+        self.submissions.forget(id);
         self.disconnect(id, DisconnectReason::Abort);
         self.event(Event {
             kind: EventKind::HW_QUEUE_ERROR,

@@ -13,6 +13,7 @@ use super::request::{
 use super::retire::{Completion, Resource, Retirements};
 use super::rotation::Connecting;
 use super::scope::Scope;
+use super::submissions::Submissions;
 use super::termination::{Manner, Target, Termination};
 use crate::ddi::Miniport;
 use crate::hardware::{GuestId, Hardware, HwQueueId};
@@ -41,6 +42,7 @@ pub struct Kernel {
     pub(super) retirements: Retirements,
     pub(super) terminations: Vec<Termination>,
     pub(super) power: Power,
+    pub(super) submissions: Submissions,
     /// The time, since whenever.
     pub(super) now: Duration,
     /// How long what is destroyed may go on with what it was given.
@@ -73,6 +75,7 @@ impl Kernel {
             process_ids: ProcessIds::default(),
             retirements: Retirements::default(),
             terminations: Vec::new(),
+            submissions: Submissions::default(),
             now: Duration::ZERO,
             timeout: TDR_DELAY,
             limits,
@@ -256,6 +259,7 @@ impl Kernel {
             callbacks: &mut self.callbacks,
             queues: &mut self.queues,
             power: &mut self.power,
+            submissions: &mut self.submissions,
             process_ids: &mut self.process_ids,
             effects,
             given_up: Vec::new(),

@@ -29,6 +29,7 @@ mod residency;
 mod retire;
 mod rotation;
 mod scope;
+mod submissions;
 mod termination;
 mod waits;
 

@@ -8,6 +8,7 @@ use super::hw_queue::QueueOwner;
 use super::power::Power;
 use super::process::{Process, ProcessIds};
 use super::retire::Resource;
+use super::submissions::Submissions;
 use crate::ddi::Miniport;
 use crate::hardware::{GuestId, Hardware, HwQueueId};
 use crate::port::Effect;
@@ -35,6 +36,8 @@ pub(super) struct Scope<'k> {
     pub(super) queues: &'k mut BTreeMap<HwQueueId, QueueOwner>,
     /// Power of the device and its engines.
     pub(super) power: &'k mut Power,
+    /// Kernel-mode submissions that are not done.
+    pub(super) submissions: &'k mut Submissions,
     /// Ids for processes.
     pub(super) process_ids: &'k mut ProcessIds,
     /// What goes out.

@@ -83,6 +83,9 @@ pub struct KernelSubmission {
     pub size: u32,
     /// What the queue's progress fence gets when the buffer is done.
     pub progress_fence_value: u64,
+    /// Its submission fence id, by which interrupts name it: greater than any that came before to any
+    /// queue of the adapter.
+    pub submission_fence: u64,
 }
 
 /// What a HW queue is created with.
@@ -159,7 +162,38 @@ pub enum Interrupt {
     },
     /// The same without the set of fences: scan all that are monitored.
     NativeFencesSignaled,
-    /// A HW queue is in error.
+    /// `DXGK_INTERRUPT_DMA_COMPLETED`: a kernel-mode submission is done, and with it all that its
+    /// queue was given before.
+    DmaCompleted {
+        /// The node that it was submitted to.
+        node: u32,
+        /// Which of the node's engines: 0, since a node has one.
+        engine: u32,
+        /// Its submission fence id.
+        fence: u64,
+    },
+    /// `DXGK_INTERRUPT_DMA_PREEMPTED`: a queue has stopped where [`Hardware::preempt_hw_queue`] found
+    /// it. Nothing of it executes until it is resumed, and then it goes on from there.
+    DmaPreempted {
+        /// The queue's node.
+        node: u32,
+        /// Which of the node's engines: 0, since a node has one.
+        engine: u32,
+        /// What the pre-emption was asked for with.
+        preemption_fence: u64,
+        /// The submission fence id of the last of the queue's kernel-mode submissions that is done; 0
+        /// when none is.
+        last_completed_fence: u64,
+    },
+    /// `DXGK_INTERRUPT_PAGE_FAULTED`: a HW queue is in error since it accessed memory that is not
+    /// mapped, or not for writing.
+    PageFault {
+        /// Which.
+        queue: HwQueueId,
+        /// Where.
+        fault: Fault,
+    },
+    /// A HW queue is in error over anything else.
     HwQueueFault {
         /// Which.
         queue: HwQueueId,
@@ -280,6 +314,11 @@ pub trait Hardware: Send + Sync {
     /// Puts HW queues back on their engine's run list, and makes it look at each as [`Self::kick`]
     /// does.
     fn resume_hw_queues(&self, queues: &[HwQueueId]);
+
+    /// Takes a HW queue off its engine's run list, as [`Self::suspend_hw_queues`] does, at the next
+    /// boundary of a packet or of a step within one. [`Interrupt::DmaPreempted`] with `preemption_fence`
+    /// tells when it has stopped. Of several that are asked for before it has, the last is told of.
+    fn preempt_hw_queue(&self, queue: HwQueueId, preemption_fence: u64);
 
     /// Takes a node's power or gives it back. Without it the engine executes nothing, whatever it is
     /// given, and uses no CPU time. An engine that has work when it loses power keeps it, and says so

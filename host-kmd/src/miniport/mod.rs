@@ -125,6 +125,10 @@ impl Miniport for BellhopMiniport {
         self.hardware.resume_hw_queues(queues);
     }
 
+    fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64) {
+        self.hardware.preempt_hw_queue(queue, preemption_fence);
+    }
+
     fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState) {
         self.hardware.set_engine_power(node, state);
     }
@@ -231,9 +235,12 @@ impl Miniport for BellhopMiniport {
         self.hardware.update_page_table(space, gpu_va, entries)
     }
 
-    fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) {
-        for interrupt in self.hardware.take_interrupts() {
+    fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) -> bool {
+        let taken = self.hardware.take_interrupts();
+        let was_ours = !taken.is_empty();
+        for interrupt in taken {
             callbacks.notify_interrupt(interrupt);
         }
+        was_ours
     }
 }

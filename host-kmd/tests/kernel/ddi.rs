@@ -99,6 +99,10 @@ impl Miniport for NotifyMiniport {
         self.rest.resume_context(queues);
     }
 
+    fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64) {
+        self.rest.preempt_command(queue, preemption_fence);
+    }
+
     fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState) {
         self.rest.set_power_component_f_state(node, state);
     }
@@ -147,8 +151,8 @@ impl Miniport for NotifyMiniport {
         self.rest.update_page_table(space, gpu_va, entries)
     }
 
-    fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) {
-        self.rest.interrupt_routine(callbacks);
+    fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) -> bool {
+        self.rest.interrupt_routine(callbacks)
     }
 }
 

@@ -40,6 +40,7 @@ pub enum Call {
     Submit(HwQueueId, KernelSubmission),
     Suspend(Vec<HwQueueId>),
     Resume(Vec<HwQueueId>),
+    Preempt(HwQueueId, u64),
     EnginePower(u32, EnginePowerState),
     Invalidate(u64),
     Quiesce,
@@ -409,6 +410,13 @@ impl Hardware for Model {
             state.suspended.insert(*queue);
         }
         state.log.push(Call::Suspend(queues.to_vec()));
+    }
+
+    fn preempt_hw_queue(&self, queue: HwQueueId, preemption_fence: u64) {
+        let mut state = self.state();
+        assert!(state.queues.contains_key(&queue));
+        state.suspended.insert(queue);
+        state.log.push(Call::Preempt(queue, preemption_fence));
     }
 
     fn resume_hw_queues(&self, queues: &[HwQueueId]) {

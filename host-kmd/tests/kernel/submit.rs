@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, Client};
 use crate::model::Call;
-use bellhop_host_kmd::hardware::KernelSubmission;
+use bellhop_host_kmd::hardware::{Interrupt, KernelSubmission};
 use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
 use bellhop_protocol::status::Status;
 
@@ -26,7 +26,12 @@ fn new() -> (Bench, Client, SubmitCommand) {
 fn a_command_buffer_is_queued_and_then_looked_at() {
     let (mut bench, client, request) = new();
     bench.call(client, &request).unwrap();
-    let submission = KernelSubmission { gpu_va: 0x10_0008, size: 24, progress_fence_value: 5 };
+    let submission = KernelSubmission {
+        gpu_va: 0x10_0008,
+        size: 24,
+        progress_fence_value: 5,
+        submission_fence: 1,
+    };
     assert_eq!(
         bench.model.take_log(),
         [Call::Submit(client.id, submission), Call::Kick(client.id)]
@@ -58,4 +63,30 @@ fn a_queue_for_user_mode_submission_takes_no_command_buffers() {
     let client = bench.queue(client, HwQueueFlags::USER_MODE_SUBMISSION);
     let request = SubmitCommand { hw_queue: client.queue, ..good };
     assert_eq!(bench.call(client, &request).unwrap_err().0, Status::NOT_SUPPORTED);
+}
+
+#[test]
+fn submissions_are_numbered_over_all_queues_and_one_that_is_refused_takes_no_number() {
+    let (mut bench, client, request) = new();
+    let other = bench.queue(client, HwQueueFlags::empty());
+    let numbers = |bench: &Bench| -> Vec<u64> {
+        let log = bench.model.take_log().into_iter();
+        log.filter_map(|call| match call {
+            Call::Submit(_, submission) => Some(submission.submission_fence),
+            _ => None,
+        })
+        .collect()
+    };
+    bench.call(client, &request).unwrap();
+    bench.call(client, &SubmitCommand { hw_queue: other.queue, ..request }).unwrap();
+    assert_eq!(numbers(&bench), [1, 2]);
+    bench.model.state().submission_room = 0;
+    bench.call(client, &request).unwrap_err();
+    bench.model.state().submission_room = 1;
+    // One of a submission that is not known, and the later one of two.
+    for fence in [77, 2, 2] {
+        bench.raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence });
+    }
+    bench.call(client, &request).unwrap();
+    assert_eq!(numbers(&bench), [3]);
 }
