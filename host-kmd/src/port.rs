@@ -1,6 +1,6 @@
 //! What goes in and out of the kernel: the transport's side of the control plane.
 
-use crate::hardware::GuestId;
+use crate::hardware::{GuestId, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::event::Event;
@@ -17,6 +17,8 @@ pub struct GuestResources {
     /// Where the areas of its BAR are, and with that how many doorbells and fences and how much
     /// local memory it may have.
     pub bar: BarLayout,
+    /// How much it may have in the segments that are not in the BAR.
+    pub segments: SegmentSizes,
     /// Whether the BAR is mapped into the guest.
     pub bar_mapped: bool,
     /// The features that it is offered.

@@ -2,6 +2,7 @@
 
 use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use vm_memory::{
@@ -50,27 +51,49 @@ impl Place {
     }
 }
 
-/// Local memory and one snapshot of the guest's own memory.
+/// The guest's memory that is not its own: it stays as it is for the guest's life.
+#[derive(Debug)]
+pub struct HostMappings {
+    /// The segment `Local`.
+    pub local: Mapping,
+    /// The segment `Private`.
+    pub private: Mapping,
+    /// The segment `Backing`.
+    pub backing: Mapping,
+    /// Its paging buffers, which no page-table entry can name.
+    pub paging_buffers: Mapping,
+}
+
+/// Places of [`HostMappings`] among the mappings. The guest's own memory comes after.
+const LOCAL: usize = 0;
+const PRIVATE: usize = 1;
+const BACKING: usize = 2;
+const PAGING_BUFFERS: usize = 3;
+const SYSTEM: usize = 4;
+
+/// What the host has of a guest's memory and one snapshot of the guest's own memory.
 ///
 /// It never changes: when the guest's memory does, the guest gets another one. `generation`
 /// tells the two apart, so that a place found in one is not looked up in the other.
 #[derive(Debug)]
 pub struct AddressMap {
     generation: u64,
-    /// Local memory first, then the guest's memory in the order of its addresses.
+    /// The host's first, then the guest's memory in the order of its addresses.
     mappings: Box<[Mapping]>,
 }
 
 impl AddressMap {
     /// A snapshot; `generation` is not used for any other.
-    pub fn new(generation: u64, local: Mapping, memory: &GuestMemoryMmap) -> Self {
+    pub fn new(generation: u64, host: HostMappings, memory: &GuestMemoryMmap) -> Self {
         let system = memory.iter().map(|region| Mapping {
             region: region.get_mmap(),
             base: 0,
             start: region.start_addr().raw_value(),
             length: region.len(),
         });
-        Self { generation, mappings: std::iter::once(local).chain(system).collect() }
+        let HostMappings { local, private, backing, paging_buffers } = host;
+        let host = [local, private, backing, paging_buffers];
+        Self { generation, mappings: host.into_iter().chain(system).collect() }
     }
 
     /// Tells this snapshot from any other.
@@ -81,14 +104,24 @@ impl AddressMap {
 
     /// Where a page is; `None` unless all of it is mapped.
     pub fn locate(&self, page: PhysicalPage) -> Option<Place> {
-        let (first, candidates) = match page.segment {
-            Segment::Local => (0, self.mappings.get(..1)?),
-            Segment::System => (1, self.mappings.get(1..)?),
-            Segment::Private | Segment::Backing => return None,
-        };
-        candidates.iter().zip(first..).find_map(|(mapping, index)| {
-            let offset = mapping.offset_of(page.address, PAGE_SIZE)?;
-            Some(Place { mapping: index, offset })
+        match page.segment {
+            Segment::Local => self.locate_in(LOCAL..PRIVATE, page.address),
+            Segment::Private => self.locate_in(PRIVATE..BACKING, page.address),
+            Segment::Backing => self.locate_in(BACKING..PAGING_BUFFERS, page.address),
+            Segment::System => self.locate_in(SYSTEM..self.mappings.len(), page.address),
+        }
+    }
+
+    /// Where a page of the paging buffers is, by its offset in all of them.
+    pub fn locate_paging_buffer(&self, offset: u64) -> Option<Place> {
+        self.locate_in(PAGING_BUFFERS..SYSTEM, offset)
+    }
+
+    fn locate_in(&self, mappings: Range<usize>, address: u64) -> Option<Place> {
+        let candidates = self.mappings.get(mappings.clone())?;
+        mappings.zip(candidates).find_map(|(index, mapping)| {
+            let offset = mapping.offset_of(address, PAGE_SIZE)?;
+            Some(Place { mapping: u32::try_from(index).ok()?, offset })
         })
     }
 
@@ -111,7 +144,7 @@ impl AddressMap {
         let Some(end) = address.checked_add(length) else { return false };
         let mut next = address;
         // Regions come in the order of their addresses, so one pass is enough.
-        for mapping in self.mappings.iter().skip(1) {
+        for mapping in self.mappings.iter().skip(SYSTEM) {
             if next < end && mapping.offset_of(next, 1).is_some() {
                 next = mapping.start.saturating_add(mapping.length);
             }
@@ -128,8 +161,15 @@ mod tests {
     fn map(ranges: &[(u64, usize)]) -> AddressMap {
         let ranges: Vec<_> = ranges.iter().map(|&(at, len)| (GuestAddress(at), len)).collect();
         let memory = GuestMemoryMmap::from_ranges(&ranges).unwrap();
-        let region = Arc::new(MmapRegion::new(0x4000).unwrap());
-        AddressMap::new(1, Mapping { region, base: 0x1000, start: 0, length: 0x3000 }, &memory)
+        let region = Arc::new(MmapRegion::new(0x8000).unwrap());
+        let part = |base, length| Mapping { region: Arc::clone(&region), base, start: 0, length };
+        let host = HostMappings {
+            local: part(0x1000, 0x3000),
+            private: part(0x4000, 0x1000),
+            backing: part(0x5000, 0x2000),
+            paging_buffers: part(0x7000, 0x1000),
+        };
+        AddressMap::new(1, host, &memory)
     }
 
     fn page(segment: Segment, address: u64) -> PhysicalPage {
@@ -143,8 +183,14 @@ mod tests {
         assert_eq!(map.locate(page(Segment::Local, 0x2000)), place(0, 0x3000));
         assert_eq!(map.locate(page(Segment::Local, 0x3000)), None);
         assert_eq!(map.locate(page(Segment::System, 0)), None);
-        assert_eq!(map.locate(page(Segment::System, 0x1000)), place(1, 0));
-        assert_eq!(map.locate(page(Segment::System, 0x10_0000)), place(2, 0));
+        assert_eq!(map.locate(page(Segment::Private, 0)), place(1, 0x4000));
+        assert_eq!(map.locate(page(Segment::Private, 0x1000)), None);
+        assert_eq!(map.locate(page(Segment::Backing, 0x1000)), place(2, 0x6000));
+        assert_eq!(map.locate(page(Segment::Backing, 0x2000)), None);
+        assert_eq!(map.locate_paging_buffer(0), place(3, 0x7000));
+        assert_eq!(map.locate_paging_buffer(0x1000), None);
+        assert_eq!(map.locate(page(Segment::System, 0x1000)), place(4, 0));
+        assert_eq!(map.locate(page(Segment::System, 0x10_0000)), place(5, 0));
         assert_eq!(map.locate(page(Segment::System, 0x10_1000)), None);
         assert_eq!(map.locate(page(Segment::System, u64::MAX - 0xfff)), None);
     }

@@ -250,7 +250,9 @@ impl Bar {
 
 #[cfg(test)]
 mod tests {
+    use super::super::host_memory::HostMemory;
     use super::*;
+    use bellhop_host_kmd::hardware::SegmentSizes;
     use bellhop_protocol::bar::BarHeader;
     use std::os::unix::fs::FileExt;
     use vm_memory::{GuestAddress, GuestMemoryMmap};
@@ -318,7 +320,8 @@ mod tests {
     fn an_area_in_the_guests_memory_is_where_its_pages_are_and_nowhere_else() {
         let bar = Bar::new(LAYOUT, 0).unwrap();
         let guest = GuestMemoryMmap::from_ranges(&[(GuestAddress(0x8000), 0x10000)]).unwrap();
-        let map = Arc::new(AddressMap::new(1, bar.local_memory(), &guest));
+        let host = HostMemory::new(SegmentSizes::default()).unwrap();
+        let map = Arc::new(AddressMap::new(1, host.mappings(bar.local_memory()), &guest));
         let extent = |address, pages| Extent { address, length: pages * PAGE_SIZE };
         let outside = [extent(0x8000, 3), extent(0x18000, 1)];
         assert!(!bar.donate(AreaKind::DOORBELLS, Arc::clone(&map), &outside));

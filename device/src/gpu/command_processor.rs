@@ -6,7 +6,7 @@
 //! Source: "Ring Buffers and the CP" of the Windows KMD overview.
 
 use super::fetch::{Fetched, Stream, Window};
-use super::hw_queue::HwQueue;
+use super::hw_queue::{HwQueue, Role};
 use super::mmu::Access;
 use super::packets::fence::{Wait, signal};
 use super::packets::{Context, Operation, Outcome, Progress, Scratch, execute};
@@ -288,6 +288,10 @@ impl Execution {
                 }
             }
         };
+        if self.depth == 1 && queue.is_system() {
+            // It has no ring: its packets stand in their paging buffer.
+            self.packet_start = stream.position();
+        }
         let Fetched { packet, opcode, size } =
             window.packet(&mut context.mmu, stream).map_err(|bad| {
                 self.opcode = bad.opcode;
@@ -326,9 +330,16 @@ impl Execution {
     ) -> Result<bool, Violation> {
         let Some(submission) = queue.submissions.pop() else { return Ok(false) };
         let KernelSubmission { gpu_va, size, progress_fence_value, submission_fence } = submission;
-        self.enter(Stream::indirect_buffer(gpu_va, size)?, windows)?;
         self.submission = Some(Submission { progress_fence_value, submission_fence });
+        self.enter(Stream::indirect_buffer(gpu_va, size)?, windows)?;
         Ok(true)
+    }
+
+    /// Drops the submission that is being executed. Returns its fence.
+    pub fn abandon(&mut self) -> Option<u64> {
+        let submission = self.submission.take();
+        *self = Self { ring: self.ring.take(), ..Self::new() };
+        submission.map(|submission| submission.submission_fence)
     }
 }
 
@@ -340,11 +351,20 @@ struct Submission {
 }
 
 impl Submission {
-    /// Signals the progress fence, and interrupts for the submission fence.
+    /// Signals the progress fence, and interrupts for the submission fence; in a system context tells
+    /// that the paging buffer is done.
     fn complete(self, queue: &HwQueue, context: &mut Context<'_>) -> Result<(), Violation> {
-        signal(context, queue.progress_fence, self.progress_fence_value)?;
-        if queue.complete(self.submission_fence) {
-            context.chip.interrupts.raise_completed(queue.id);
+        match queue.role {
+            Role::System => {
+                let interrupts = &context.chip.interrupts;
+                context.partition.paging().complete(self.submission_fence, interrupts);
+            }
+            Role::Guest { progress_fence } => {
+                signal(context, progress_fence, self.progress_fence_value)?;
+                if queue.complete(self.submission_fence) {
+                    context.chip.interrupts.raise_completed(queue.id);
+                }
+            }
         }
         Ok(())
     }

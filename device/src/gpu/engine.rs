@@ -91,6 +91,16 @@ impl Core {
     fn fault(&self, entry: &mut Entry, violation: Violation) {
         let fault = entry.execution.fault(violation);
         tracing::debug!(queue = entry.queue.id.0, opcode = %fault.opcode, %violation, "HW queue fault");
+        if entry.queue.is_system() {
+            // Only the buffer is lost. Its fence is reached all the same, or those after it never
+            // would be.
+            if let Some(fence) = entry.execution.abandon() {
+                let paging = entry.queue.partition.paging();
+                paging.fail(fence, fault);
+                paging.complete(fence, &self.chip.interrupts);
+            }
+            return;
+        }
         entry.kill();
         entry.queue.set_fault(fault);
         self.chip.interrupts.raise_fault(entry.queue.id);
@@ -334,10 +344,20 @@ impl Engine {
             Ok(Turn::Idle) => {}
             Ok(Turn::Runnable) => match entry.execution.charge_packet(began, self.times.hang) {
                 Ok(()) => self.run_list.make_runnable(index),
-                Err(violation) => self.core.fault(entry, violation),
+                Err(violation) => {
+                    self.core.fault(entry, violation);
+                    if entry.queue.is_system() {
+                        self.run_list.make_runnable(index);
+                    }
+                }
             },
             Ok(Turn::Blocked) => self.run_list.block(index),
-            Err(violation) => self.core.fault(entry, violation),
+            Err(violation) => {
+                self.core.fault(entry, violation);
+                if entry.queue.is_system() {
+                    self.run_list.make_runnable(index);
+                }
+            }
         }
         true
     }

@@ -2,14 +2,18 @@
 
 use super::Gpu;
 use super::chip::{attention, engine_state};
-use super::hw_queue::HwQueue;
+use super::host_memory::PAGING_BUFFERS;
+use super::hw_queue::{HwQueue, Role, SUBMISSIONS};
 use super::interrupt::{Interrupts, Raised};
 use super::page_table::AddressSpace;
+use super::paging::PagingFault;
 use super::partition::Partition;
+use super::windows::PAGING_BUFFERS_START;
+use bellhop_host_kmd::ddi::paging::PAGING_BUFFER_SIZE;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, EngineState, GuestId, Hardware, HardwareFull,
     HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell,
-    PhysicalPage, Pte, RingBinding, RotationProgress, Segment, Ticket,
+    PhysicalPage, Pte, RingBinding, RotationProgress, Segment, SystemContext, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -111,10 +115,59 @@ impl Hardware for Gpu {
         Ok(())
     }
 
-    fn zero_local_memory(&self, guest: GuestId, offset: u64, length: u64) {
+    fn create_system_context(&self, guest: GuestId) -> Result<SystemContext, HardwareFull> {
+        let partition = self.guest(guest).ok_or(HardwareFull("guest"))?;
+        // The last node is a copy node if there is one.
+        let node = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX).saturating_sub(1);
+        let mut registry = self.registry();
+        let address_space = AddressSpaceId(registry.new_id());
+        let space = AddressSpace::new(address_space, &self.chip.nodes, partition.page_tables())?;
+        let space = Arc::new(space.with_windows(Arc::clone(partition.windows())));
+        registry.spaces.insert(address_space, (guest, Arc::clone(&space)));
+        let hw_queue = HwQueueId(registry.new_id());
+        let queue = Arc::new(HwQueue::new(hw_queue, node, partition, space, Role::System));
+        registry.queues.insert(hw_queue, Arc::clone(&queue));
+        registry.system_queues.insert(guest, queue);
+        Ok(SystemContext { address_space, hw_queue, node })
+    }
+
+    fn submit_paging(
+        &self,
+        guest: GuestId,
+        packets: &[u8],
+        fence: u64,
+    ) -> Result<(), HardwareFull> {
+        const FULL: HardwareFull = HardwareFull("paging buffer of this guest");
+        let Some(queue) = self.registry().system_queues.get(&guest).cloned() else {
+            no_such!("system context of {guest:?}");
+            return Ok(());
+        };
+        if packets.len() > PAGING_BUFFER_SIZE {
+            no_such!("paging buffer of {} bytes", packets.len());
+            return Err(FULL);
+        }
+        // Buffers are fewer than the queue holds, so that from here on nothing is full.
+        const { assert!(PAGING_BUFFERS as usize <= SUBMISSIONS) };
+        let index = queue.partition.paging().take_buffer(fence).ok_or(FULL)?;
+        if let Err(error) = queue.partition.write_paging_buffer(index, packets) {
+            tracing::error!(%error, ?guest, index, "a paging buffer was not written");
+        }
+        let submission = KernelSubmission {
+            gpu_va: PAGING_BUFFERS_START + index * PAGING_BUFFER_SIZE as u64,
+            size: u32::try_from(packets.len()).unwrap_or(u32::MAX),
+            progress_fence_value: 0,
+            submission_fence: fence,
+        };
+        // Hands over what is in the buffer, and whatever the control plane did before.
+        queue.submissions.push(submission).map_err(|_| FULL)?;
+        self.kick_queue(&queue);
+        Ok(())
+    }
+
+    fn zero_memory(&self, guest: GuestId, segment: Segment, offset: u64, length: u64) {
         let Some(partition) = self.guest(guest) else { return };
-        if let Err(error) = partition.bar().zero_local_memory(offset, length) {
-            tracing::error!(%error, ?guest, offset, length, "local memory was not zeroed");
+        if let Err(error) = partition.zero(segment, offset, length) {
+            tracing::error!(%error, ?guest, ?segment, offset, length, "memory was not zeroed");
         }
     }
 
@@ -135,8 +188,12 @@ impl Hardware for Gpu {
     }
 
     fn place_area(&self, guest: GuestId, kind: AreaKind, extents: &[Extent]) -> bool {
-        self.guest(guest)
-            .is_some_and(|partition| partition.bar().donate(kind, partition.memory(), extents))
+        let Some(partition) = self.guest(guest) else { return false };
+        if kind != AreaKind::LOCAL_MEMORY {
+            return partition.bar().donate(kind, partition.memory(), extents);
+        }
+        partition.windows().place_local(extents);
+        true
     }
 
     fn is_guest_memory(&self, guest: GuestId, address: u64, length: u64) -> bool {
@@ -180,7 +237,8 @@ impl Hardware for Gpu {
         let space = registry.spaces.get(&address_space).map(|(_, space)| Arc::clone(space));
         match (partition, space) {
             (Some(partition), Some(space)) if (node as usize) < self.nodes.len() => {
-                let queue = HwQueue::new(id, node, partition, space, progress_fence);
+                let role = Role::Guest { progress_fence };
+                let queue = HwQueue::new(id, node, partition, space, role);
                 registry.queues.insert(id, Arc::new(queue));
             }
             _ => no_such!("guest, address space or node as in {description:?}"),
@@ -398,6 +456,16 @@ impl Hardware for Gpu {
         }
         if scans.fences {
             taken.push(Interrupt::NativeFencesSignaled);
+        }
+        if scans.paging {
+            for (guest, partition) in &registry.guests {
+                let (guest, report) = (*guest, partition.paging().report());
+                let failed =
+                    |PagingFault { fence, fault }| Interrupt::PagingFaulted { guest, fence, fault };
+                taken.extend(report.faults.into_iter().map(failed));
+                let completed = report.completed;
+                taken.extend(completed.map(|fence| Interrupt::PagingCompleted { guest, fence }));
+            }
         }
         if scans.rotated {
             let rotations = registry.guests.values().filter_map(|guest| guest.rotation());

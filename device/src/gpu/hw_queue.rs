@@ -13,13 +13,25 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// How many kernel-mode submissions wait at most.
-const SUBMISSIONS: usize = 256;
+pub const SUBMISSIONS: usize = 256;
 
 /// Not on the engine's run list yet.
 const NOT_LISTED: u32 = u32::MAX;
 
 /// No pre-emption is under way.
 const NOT_PREEMPTED: u64 = u64::MAX;
+
+/// Whose work a HW queue executes, and how that is told to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A guest's process's.
+    Guest {
+        /// Slot of its progress fence.
+        progress_fence: u32,
+    },
+    /// The host's own, in the guest's system context.
+    System,
+}
 
 /// A HW queue.
 #[derive(Debug)]
@@ -32,8 +44,8 @@ pub struct HwQueue {
     pub partition: Arc<Partition>,
     /// Through which its addresses are translated.
     pub space: Arc<AddressSpace>,
-    /// Slot of its progress fence.
-    pub progress_fence: u32,
+    /// Whose work it executes.
+    pub role: Role,
     /// Its ring. The engine looks here when it is kicked, when it begins to watch and when it
     /// quiesces.
     pub ring: ArcSwapOption<RingBinding>,
@@ -59,14 +71,14 @@ impl HwQueue {
         engine: u32,
         partition: Arc<Partition>,
         space: Arc<AddressSpace>,
-        progress_fence: u32,
+        role: Role,
     ) -> Self {
         Self {
             id,
             engine,
             partition,
             space,
-            progress_fence,
+            role,
             ring: ArcSwapOption::empty(),
             submissions: ArrayQueue::new(SUBMISSIONS),
             membership: Membership::new(),
@@ -80,6 +92,12 @@ impl HwQueue {
             preempted: AtomicU64::new(NOT_PREEMPTED),
             run_list_index: AtomicU32::new(NOT_LISTED),
         }
+    }
+
+    /// Whether it executes paging buffers.
+    #[inline]
+    pub fn is_system(&self) -> bool {
+        self.role == Role::System
     }
 
     /// Control plane: whether the queue must be put among the engine's kicks; false when it is

@@ -47,6 +47,8 @@ pub struct Scans {
     pub queues: bool,
     /// Some engine told of itself.
     pub engine_states: bool,
+    /// Some paging buffer is done with.
+    pub paging: bool,
 }
 
 /// The interrupt line and what is behind it.
@@ -59,6 +61,7 @@ pub struct Interrupts {
     scan_faults: AtomicBool,
     scan_queues: AtomicBool,
     engine_states: AtomicBool,
+    paging: AtomicBool,
     /// The event is signaled and nobody has taken since.
     line: AtomicBool,
     event: Event,
@@ -78,6 +81,7 @@ impl Interrupts {
             scan_faults: AtomicBool::new(false),
             scan_queues: AtomicBool::new(false),
             engine_states: AtomicBool::new(false),
+            paging: AtomicBool::new(false),
             line: AtomicBool::new(false),
             event: Event::pollable()?,
         })
@@ -155,6 +159,12 @@ impl Interrupts {
         self.assert_line();
     }
 
+    /// Engine: is past some paging buffer.
+    pub fn raise_paging(&self) {
+        self.paging.store(true, Ordering::Release);
+        self.assert_line();
+    }
+
     /// Pairs with the exchange in `take`: either that follows, and then sees what was raised
     /// before this, or this signals again.
     fn assert_line(&self) {
@@ -176,6 +186,7 @@ impl Interrupts {
             faults: self.scan_faults.swap(false, Ordering::AcqRel),
             queues: self.scan_queues.swap(false, Ordering::AcqRel),
             engine_states: self.engine_states.swap(false, Ordering::AcqRel),
+            paging: self.paging.swap(false, Ordering::AcqRel),
         };
         for _ in 0..self.raised.capacity() {
             match self.raised.pop() {

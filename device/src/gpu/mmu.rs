@@ -4,6 +4,7 @@ use super::address_map::{AddressMap, Place};
 use super::page_table::{ADDRESS_BITS, AddressSpace};
 use super::tlb::{Key, Tlb};
 use super::violation::{Violation, aligned};
+use super::windows::Shown;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
 use std::sync::atomic::AtomicU64;
@@ -81,6 +82,17 @@ impl<'a> Mmu<'a> {
         access: Access,
     ) -> Result<Place, Violation> {
         check_range(gpu_va, 1)?;
+        if let Some(shown) = self.space.window(gpu_va) {
+            let place = match shown {
+                Shown::Page(page) => self.memory.locate(page),
+                // The GPU's own: packets are fetched from there, and write nothing.
+                Shown::PagingBuffer(offset) if access == Access::Read => {
+                    self.memory.locate_paging_buffer(offset)
+                }
+                Shown::PagingBuffer(_) => None,
+            };
+            return Ok(place.ok_or(access.page_fault(gpu_va))?.plus(gpu_va % PAGE_SIZE));
+        }
         let pte = self.space.walk(gpu_va);
         let page = pte.page().ok_or(access.page_fault(gpu_va))?;
         // A page table may name memory that the guest no longer has.

@@ -18,11 +18,13 @@ mod fence_table;
 mod fetch;
 mod hardware;
 mod hints;
+mod host_memory;
 mod hw_queue;
 mod interrupt;
 mod mmu;
 mod packets;
 mod page_table;
+mod paging;
 mod partition;
 mod registry;
 mod rotation;
@@ -30,9 +32,10 @@ mod run_list;
 mod statistics;
 mod tlb;
 mod violation;
+mod windows;
 
 pub use bar::Page;
-use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription};
+use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
 use chip::{Chip, attention};
@@ -157,18 +160,20 @@ impl Gpu {
         Ok(Arc::new(gpu))
     }
 
-    /// Attaches a guest: makes its BAR, with the header page written.
+    /// Attaches a guest: makes its BAR, with the header page written, and the segments beside it.
     ///
     /// # Errors
-    /// When the operating system gives no memory for the BAR.
+    /// When the operating system gives no memory for them.
     pub fn attach_guest(
         &self,
         layout: BarLayout,
+        segments: SegmentSizes,
         memory: Arc<GuestMemoryMmap>,
     ) -> io::Result<GuestId> {
         let guest = GuestId(self.registry().new_id());
         let pages = if self.remaps_doorbells { self.physical_doorbells } else { 0 };
-        let partition = Partition::new(guest, layout, pages, &memory, self.chip.engines.len())?;
+        let engines = self.chip.engines.len();
+        let partition = Partition::new(guest, layout, segments, pages, &memory, engines)?;
         self.registry().guests.insert(guest, Arc::new(partition));
         Ok(guest)
     }

@@ -7,6 +7,7 @@
 //!
 //! Source: "GPU virtual memory" of the Windows KMD overview; `DxgkDdiUpdatePageTable`.
 
+use super::windows::{Shown, Windows};
 use bellhop_host_kmd::hardware::{AddressSpaceId, HardwareFull, Pte};
 use bellhop_protocol::PAGE_SIZE;
 use std::io;
@@ -133,6 +134,8 @@ pub struct AddressSpace {
     root: Node,
     pool: Arc<NodePool>,
     charge: Arc<Charge>,
+    /// Of a system context's.
+    windows: Option<Arc<Windows>>,
 }
 
 impl Drop for AddressSpace {
@@ -152,7 +155,20 @@ impl AddressSpace {
         charge: &Arc<Charge>,
     ) -> Result<Self, HardwareFull> {
         let root = pool.allocate(charge)?;
-        Ok(Self { id, root, pool: Arc::clone(pool), charge: Arc::clone(charge) })
+        let (pool, charge) = (Arc::clone(pool), Arc::clone(charge));
+        Ok(Self { id, root, pool, charge, windows: None })
+    }
+
+    /// The same with windows: a system context's.
+    #[must_use]
+    pub fn with_windows(mut self, windows: Arc<Windows>) -> Self {
+        self.windows = Some(windows);
+        self
+    }
+
+    /// Engine: what a window shows at an address; `None` when the page tables are to be asked.
+    pub fn window(&self, gpu_va: u64) -> Option<Shown> {
+        self.windows.as_ref()?.find(gpu_va)
     }
 
     /// Its id.

@@ -3,12 +3,15 @@
 use super::address_map::AddressMap;
 use super::bar::Bar;
 use super::fence_table::FenceTable;
+use super::host_memory::HostMemory;
 use super::interrupt::Interrupts;
 use super::page_table::Charge;
+use super::paging::Paging;
 use super::rotation::Rotation;
 use super::statistics::Counters;
+use super::windows::Windows;
 use arc_swap::ArcSwap;
-use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::hardware::{GuestId, Segment, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +26,9 @@ static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 pub struct Partition {
     id: GuestId,
     bar: Bar,
+    host_memory: HostMemory,
+    windows: Arc<Windows>,
+    paging: Paging,
     memory: ArcSwap<AddressMap>,
     fences: FenceTable,
     page_tables: Arc<Charge>,
@@ -35,19 +41,24 @@ impl Partition {
     /// A guest with an empty BAR.
     ///
     /// # Errors
-    /// When the operating system gives no memory for the BAR.
+    /// When the operating system gives no memory for the BAR or the segments beside it.
     pub fn new(
         id: GuestId,
         layout: BarLayout,
+        segments: SegmentSizes,
         physical_pages: u32,
         memory: &GuestMemoryMmap,
         engines: usize,
     ) -> io::Result<Self> {
         let bar = Bar::new(layout, physical_pages)?;
-        let memory = ArcSwap::from_pointee(snapshot(&bar, memory));
+        let host_memory = HostMemory::new(segments)?;
+        let memory = ArcSwap::from_pointee(snapshot(&bar, &host_memory, memory));
         Ok(Self {
             id,
             bar,
+            host_memory,
+            windows: Arc::new(Windows::new(layout.local_memory, segments.private)),
+            paging: Paging::new(),
             memory,
             fences: FenceTable::new(layout.fence_count),
             page_tables: Arc::default(),
@@ -75,7 +86,39 @@ impl Partition {
 
     /// Control plane: its memory has changed. Engines learn of it when they quiesce.
     pub fn update_memory(&self, memory: &GuestMemoryMmap) {
-        self.memory.store(Arc::new(snapshot(&self.bar, memory)));
+        self.memory.store(Arc::new(snapshot(&self.bar, &self.host_memory, memory)));
+    }
+
+    /// What its system context sees whole.
+    pub fn windows(&self) -> &Arc<Windows> {
+        &self.windows
+    }
+
+    /// Its paging.
+    pub fn paging(&self) -> &Paging {
+        &self.paging
+    }
+
+    /// Control plane: fills one of its paging buffers.
+    ///
+    /// # Errors
+    /// When the packets are more than it holds.
+    pub fn write_paging_buffer(&self, index: u64, packets: &[u8]) -> io::Result<()> {
+        self.host_memory.write_paging_buffer(index, packets)
+    }
+
+    /// Zeroes a range of a segment that is not its own memory, and gives the pages back.
+    ///
+    /// # Errors
+    /// When the range is not in the segment, or the operating system refuses.
+    pub fn zero(&self, segment: Segment, offset: u64, length: u64) -> io::Result<()> {
+        let memory = &self.host_memory;
+        match segment {
+            Segment::Local => self.bar.zero_local_memory(offset, length),
+            Segment::Private => memory.zero(&memory.private(), offset, length),
+            Segment::Backing => memory.zero(&memory.backing(), offset, length),
+            Segment::System => Err(io::ErrorKind::InvalidInput.into()),
+        }
     }
 
     /// Its VMM moves doorbells' pages from now on.
@@ -117,7 +160,7 @@ impl Partition {
     }
 }
 
-fn snapshot(bar: &Bar, memory: &GuestMemoryMmap) -> AddressMap {
+fn snapshot(bar: &Bar, host: &HostMemory, memory: &GuestMemoryMmap) -> AddressMap {
     let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
-    AddressMap::new(generation, bar.local_memory(), memory)
+    AddressMap::new(generation, host.mappings(bar.local_memory()), memory)
 }

@@ -18,6 +18,8 @@ pub struct Registry {
     pub spaces: HashMap<AddressSpaceId, (GuestId, Arc<AddressSpace>)>,
     /// Their queues.
     pub queues: HashMap<HwQueueId, Arc<HwQueue>>,
+    /// The queues of their system contexts.
+    pub system_queues: HashMap<GuestId, Arc<HwQueue>>,
     /// What each physical doorbell watches.
     doorbells: Vec<Option<Arc<HwQueue>>>,
     /// Those that are connected to their guests' global doorbells.
@@ -32,6 +34,7 @@ impl Registry {
             guests: HashMap::new(),
             spaces: HashMap::new(),
             queues: HashMap::new(),
+            system_queues: HashMap::new(),
             doorbells: (0..physical_doorbells).map(|_| None).collect(),
             global: HashMap::new(),
             last_id: 0,
@@ -83,6 +86,9 @@ impl Registry {
     pub fn remove_queue(&mut self, chip: &Chip, queue: HwQueueId) -> bool {
         let Some(queue) = self.queues.remove(&queue) else { return false };
         queue.membership.destroy();
+        if queue.is_system() {
+            self.system_queues.remove(&queue.partition.id());
+        }
         let mut was_watched = self.global.remove(&queue.id).is_some();
         for watched in &mut self.doorbells {
             was_watched |= watched.take_if(|watched| watched.id == queue.id).is_some();

@@ -94,6 +94,8 @@ pub struct RunList {
     free: Vec<u32>,
     /// Who is in line, each at most once, because of its condition.
     runnable: VecDeque<u32>,
+    /// The same of system contexts' queues, which come first.
+    system: VecDeque<u32>,
     blocked: Vec<u32>,
 }
 
@@ -116,6 +118,7 @@ impl RunList {
                 // Room for all of them, so that no turn has to allocate.
                 let count = self.entries.len();
                 self.runnable.reserve(count - self.runnable.len());
+                self.system.reserve(count - self.system.len());
                 self.blocked.reserve(count - self.blocked.len());
                 index
             }
@@ -134,7 +137,7 @@ impl RunList {
     /// Whether some queue is in line.
     #[inline]
     pub fn is_runnable(&self) -> bool {
-        !self.runnable.is_empty()
+        !self.runnable.is_empty() || !self.system.is_empty()
     }
 
     /// Whether some queue is in line or waits for a fence. One that is off the run list counts no
@@ -152,7 +155,7 @@ impl RunList {
     /// Takes the queue whose turn it is out of line. It is idle then, until it is said otherwise.
     #[inline]
     pub fn next(&mut self) -> Option<u32> {
-        let index = self.runnable.pop_front()?;
+        let index = self.system.pop_front().or_else(|| self.runnable.pop_front())?;
         self.change(index, Condition::Runnable, Condition::Idle);
         Some(index)
     }
@@ -177,6 +180,7 @@ impl RunList {
         }
         entry.condition = to;
         match to {
+            Condition::Runnable if entry.queue.is_system() => self.system.push_back(index),
             Condition::Runnable => self.runnable.push_back(index),
             Condition::Blocked => self.blocked.push(index),
             Condition::Idle | Condition::Dead => {}
@@ -196,6 +200,7 @@ impl RunList {
             may_run
         };
         self.runnable.retain(&mut may_run);
+        self.system.retain(&mut may_run);
         self.blocked.retain(&mut may_run);
     }
 
@@ -215,6 +220,7 @@ impl RunList {
         let entries = &self.entries;
         let is_listed = |index: &u32| matches!(entries.get(*index as usize), Some(Some(_)));
         self.runnable.retain(is_listed);
+        self.system.retain(is_listed);
         self.blocked.retain(is_listed);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::gpu::GpuConfig;
 use bellhop_host_kmd::dxgkrnl::PowerPolicy;
-use bellhop_host_kmd::hardware;
+use bellhop_host_kmd::hardware::{self, SegmentSizes};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::features::Features;
@@ -126,6 +126,14 @@ pub struct GuestConfig {
     pub fences: u32,
     /// CPU-visible local memory in MiB, 1 to 65,536.
     pub local_memory_mib: u64,
+    /// Local memory in MiB that no CPU of the guest sees, 0 to 65,536. It is the host's memory and
+    /// takes none until it is used, as does the next.
+    pub private_memory_mib: u64,
+    /// Memory in MiB for what is evicted from local memory, 0 to 1,048,576.
+    pub backing_memory_mib: u64,
+    /// Addresses in MiB of the aperture segment, 1 to 65,536. Page tables for it are made as it is
+    /// used, 1 MiB of them for 512 MiB.
+    pub aperture_mib: u64,
     /// Whether a guest gets a BAR where its VMM can map one. Without it everything that guest and
     /// device share is in the guest's own memory.
     pub bar: bool,
@@ -165,6 +173,9 @@ impl Default for GuestConfig {
             doorbells: 1024,
             fences: 4096,
             local_memory_mib: 64,
+            private_memory_mib: 64,
+            backing_memory_mib: 256,
+            aperture_mib: 64,
             bar: true,
             power_control: false,
         }
@@ -232,7 +243,11 @@ impl Config {
             check("guest.doorbells", guest.doorbells.into(), range, expected)?;
         }
         check("guest.fences", guest.fences.into(), 1..=65_536, "1 to 65536")?;
-        check("guest.local_memory_mib", guest.local_memory_mib, 1..=65_536, "1 to 65536")
+        check("guest.local_memory_mib", guest.local_memory_mib, 1..=65_536, "1 to 65536")?;
+        check("guest.private_memory_mib", guest.private_memory_mib, 0..=65_536, "0 to 65536")?;
+        let backing = guest.backing_memory_mib;
+        check("guest.backing_memory_mib", backing, 0..=1_048_576, "0 to 1048576")?;
+        check("guest.aperture_mib", guest.aperture_mib, 1..=65_536, "1 to 65536")
     }
 
     /// The GPU that this configuration asks for.
@@ -281,6 +296,16 @@ impl Config {
         let mut features = Features::all();
         features.set(Features::POWER_CONTROL, self.guest.power_control);
         features
+    }
+
+    /// The segments beside the BAR that it gives each guest.
+    #[must_use]
+    pub fn segments(&self) -> SegmentSizes {
+        SegmentSizes {
+            private: self.guest.private_memory_mib * MIB,
+            backing: self.guest.backing_memory_mib * MIB,
+            aperture: self.guest.aperture_mib * MIB,
+        }
     }
 
     /// The BAR that this configuration gives each guest.

@@ -38,6 +38,7 @@ impl Tasks {
             gpu,
             kernel,
             bar: config.bar(),
+            segments: config.segments(),
             features: config.features(),
             maps_bar: config.guest.bar,
             remaps_doorbells: config.remaps_doorbells(),

@@ -5,7 +5,7 @@ use super::pages::BarPages;
 use super::port::{KernelPort, QueuePort};
 use crate::gpu::Gpu;
 use bellhop_host_kmd::actor::KernelHandle;
-use bellhop_host_kmd::hardware::{GuestId, Hardware};
+use bellhop_host_kmd::hardware::{GuestId, Hardware, SegmentSizes};
 use bellhop_host_kmd::port::GuestResources;
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::config::{
@@ -38,6 +38,8 @@ pub struct Host {
     pub kernel: KernelHandle,
     /// What every guest's BAR looks like.
     pub bar: BarLayout,
+    /// The segments that every guest has beside it.
+    pub segments: SegmentSizes,
     /// What every guest is offered.
     pub features: Features,
     /// Whether VMMs are asked to map it.
@@ -136,7 +138,11 @@ impl Shared {
             warn!("the front end started a queue before it sent a memory table");
             return;
         };
-        let attached = self.host.gpu.attach_guest(self.host.bar, memory.memory().into_inner());
+        let attached = self.host.gpu.attach_guest(
+            self.host.bar,
+            self.host.segments,
+            memory.memory().into_inner(),
+        );
         let guest = match attached {
             Ok(guest) => guest,
             Err(error) => {
@@ -193,8 +199,12 @@ impl Shared {
         bar_mapped: bool,
     ) {
         info!(guest = guest.0, bar_mapped, "guest attached");
-        let resources =
-            GuestResources { bar: self.host.bar, bar_mapped, features: self.host.features };
+        let resources = GuestResources {
+            bar: self.host.bar,
+            segments: self.host.segments,
+            bar_mapped,
+            features: self.host.features,
+        };
         self.host.kernel.attach(guest, resources, Box::new(KernelPort(Arc::clone(&port))));
         port.take_requests(guest, &self.host.kernel);
         state.session = Session::Running { guest, port };

@@ -140,7 +140,7 @@ fn zeroed_local_memory_is_zero_for_engines_and_guests() {
     let mut guest = Guest::attach(&gpu);
     let mut queue = guest.queue(COPY);
     guest.write(LOCAL, &noise(0x4000));
-    gpu.zero_local_memory(guest.id, 0x1000, 0x2000);
+    gpu.zero_memory(guest.id, Segment::Local, 0x1000, 0x2000);
     let packets = Packets::new().then(Copy::new(LOCAL, SYSTEM, 0x4000));
     guest.run(&mut queue, packets);
     let expected = [&noise(0x4000)[..0x1000], &[0; 0x2000], &noise(0x4000)[0x3000..]].concat();
@@ -161,7 +161,7 @@ fn calls_that_name_nothing_are_ignored() {
     assert!(gpu.create_address_space(guest).is_err());
     gpu.destroy_address_space(space);
     gpu.update_page_table(space, 0, &[Pte::INVALID]).unwrap();
-    gpu.zero_local_memory(guest, 0, 1);
+    gpu.zero_memory(guest, Segment::Local, 0, 1);
     assert!(!gpu.is_guest_memory(guest, 0, 1));
     assert_eq!(gpu.read_local_word(guest, 0), 0);
     gpu.create_fence(guest, 0, space, 1);

@@ -7,6 +7,7 @@ mod hostile;
 mod interrupts;
 mod isolation;
 mod packets;
+mod paging;
 mod rig;
 mod rotation;
 mod scheduling;

@@ -3,7 +3,7 @@
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, Fault, GuestId, Hardware, HwQueueDescription, HwQueueId, Interrupt,
-    PhysicalDoorbell, PhysicalPage, Pte, RingBinding, Segment, Ticket,
+    PhysicalDoorbell, PhysicalPage, Pte, RingBinding, Segment, SegmentSizes, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::BarLayout;
@@ -34,6 +34,10 @@ pub const COMPUTE: u32 = 0;
 pub const COPY: u32 = 1;
 
 pub const LAYOUT: BarLayout = BarLayout { doorbell_count: 32, fence_count: 64, local_memory: SIZE };
+
+/// What a guest has beside its BAR.
+pub const SEGMENTS: SegmentSizes =
+    SegmentSizes { private: 4 << 20, backing: 16 << 20, aperture: 1 << 20 };
 
 /// How long something may take before a test calls it a hang.
 const HANG: Duration = Duration::from_secs(30);
@@ -96,7 +100,7 @@ impl Guest {
     /// A guest whose queues are watched by the physical doorbells from this one on.
     pub fn attach_with(gpu: &Arc<Gpu>, first_physical_doorbell: u32) -> Self {
         let memory = guest_memory();
-        let id = gpu.attach_guest(LAYOUT, Arc::clone(&memory)).unwrap();
+        let id = gpu.attach_guest(LAYOUT, SEGMENTS, Arc::clone(&memory)).unwrap();
         let file = FileOffset::from_arc(gpu.bar_file(id).unwrap(), 0);
         let bar = MmapRegion::from_file(file, LAYOUT.bar_size() as usize).unwrap();
         let space = gpu.create_address_space(id).unwrap();

@@ -8,11 +8,12 @@ pub mod paging;
 
 use crate::hardware::{
     AddressSpaceId, GuestId, HardwareFull, HwQueueDescription, HwQueueId, Interrupt,
-    KernelSubmission, Pte, RingBinding,
+    KernelSubmission, Pte, RingBinding, SystemContext,
 };
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
+use paging::PagingBuffer;
 
 /// How a doorbell was connected: the two statuses that `DxgkDdiConnectDoorbell` may answer with.
 /// A type of its own, so that there is no other answer to refuse.
@@ -76,6 +77,26 @@ pub trait Miniport: Send {
 
     /// `DxgkDdiDestroyProcess`. No engine uses the address space any more.
     fn destroy_process(&mut self, space: AddressSpaceId);
+
+    /// Makes the context that the guest's paging buffers are executed in; dxgkrnl's own process, so
+    /// to speak. It is destroyed with [`Self::destroy_hw_queue`] and [`Self::destroy_process`].
+    ///
+    /// # Errors
+    /// When there is no page-table memory left.
+    fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareFull>;
+
+    /// `DxgkDdiSubmitCommand` of a paging buffer: executes it in the guest's system context, after
+    /// what was submitted there before. `fence` is greater than any before. The engine of the system
+    /// context must have power, or get it, for that to happen.
+    ///
+    /// # Errors
+    /// When too much is submitted already; nothing is done then.
+    fn submit_paging(
+        &mut self,
+        guest: GuestId,
+        buffer: &PagingBuffer,
+        fence: u64,
+    ) -> Result<(), HardwareFull>;
 
     /// `DxgkDdiCreateHwQueue`: makes a queue and puts it on the run list.
     fn create_hw_queue(&mut self, description: HwQueueDescription) -> HwQueueId;

@@ -113,7 +113,7 @@ impl Scope<'_> {
                 (Segment::System, extents)
             }
             None => {
-                self.hardware.zero_local_memory(self.guest_id, range.start, range.length);
+                self.hardware.zero_memory(self.guest_id, Segment::Local, range.start, range.length);
                 (Segment::Local, vec![Extent { address: range.start, length: range.length }])
             }
         };

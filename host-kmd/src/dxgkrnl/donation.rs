@@ -1,7 +1,8 @@
 //! Areas of the BAR that a guest has put into its own memory.
 //!
 //! The layout stays the BAR's; only the bytes are elsewhere. Local memory is dxgkrnl's to place,
-//! page by page as it gives it out; the other areas are placed once, in the hardware.
+//! page by page as it gives it out; the other areas, and the system context's window of local
+//! memory, are placed once, in the hardware.
 
 use super::allocation::total_length;
 use super::error::RequestError;
@@ -133,11 +134,12 @@ impl Scope<'_> {
         length: u64,
         extents: &[Extent],
     ) -> Result<(), RequestError> {
-        if kind == AreaKind::LOCAL_MEMORY {
-            self.guest.local_memory = PagePool::new(0, length);
-        } else if !self.hardware.place_area(self.guest_id, kind, extents) {
+        if !self.hardware.place_area(self.guest_id, kind, extents) {
             // It was the guest's when it was checked.
             return Err(RequestError::parameter("an extent", 0));
+        }
+        if kind == AreaKind::LOCAL_MEMORY {
+            self.guest.local_memory = PagePool::new(0, length);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use super::handles::{Handles, MAX_HANDLES};
 use super::limits::{Limits, Quota};
 use super::pool::{PagePool, SlotPool};
 use super::process::Process;
-use crate::hardware::GuestId;
+use crate::hardware::{GuestId, HardwareFull, SystemContext};
 use crate::port::GuestResources;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::Handle;
@@ -43,6 +43,8 @@ pub(super) struct Quotas {
 pub(super) struct Guest {
     /// What it got when it attached.
     pub(super) resources: GuestResources,
+    /// What its paging buffers are executed in. Without it the guest is refused everything.
+    pub(super) system: Result<SystemContext, HardwareFull>,
     /// Whether it has opened the adapter.
     pub(super) open: bool,
     /// The features that it took when it did.
@@ -77,9 +79,15 @@ pub(super) struct Guest {
 
 impl Guest {
     /// A guest that has nothing yet.
-    pub(super) fn new(id: GuestId, resources: GuestResources, limits: &Limits) -> Self {
+    pub(super) fn new(
+        id: GuestId,
+        resources: GuestResources,
+        system: Result<SystemContext, HardwareFull>,
+        limits: &Limits,
+    ) -> Self {
         Self {
             resources,
+            system,
             open: false,
             features: Features::empty(),
             mismatch_logged: false,

@@ -50,6 +50,13 @@ impl Kernel {
                     EngineState::TransitionToF1 => self.power_down_engine(node, effects),
                     EngineState::Hung { queue, fault } => self.engine_hung(queue, fault, effects),
                 },
+                // What waits for paging looks at the fences that it submitted with.
+                Interrupt::PagingFaulted { guest, fence, fault } => {
+                    tracing::error!(guest = guest.0, fence, ?fault, "a paging buffer failed");
+                }
+                Interrupt::PagingCompleted { guest, fence } => {
+                    tracing::trace!(guest = guest.0, fence, "paging completed");
+                }
                 // What this releases is released after every input.
                 Interrupt::Quiesced => {}
             }

@@ -131,7 +131,11 @@ impl Kernel {
             tracing::error!(guest = id.0, "attached twice");
             return;
         }
-        self.guests.insert(id, Guest::new(id, resources, &self.limits));
+        let system = self.miniport.create_system_context(id);
+        if let Err(full) = system {
+            tracing::error!(guest = id.0, %full, "no system context: the guest gets no service");
+        }
+        self.guests.insert(id, Guest::new(id, resources, system, &self.limits));
     }
 
     /// A guest went. Source: user-mode work submission, "Normal and abnormal process termination",
@@ -270,6 +274,7 @@ impl Kernel {
 impl Scope<'_> {
     /// Whether a request with this code may be made now and by this process.
     fn check(&mut self, code: RequestCode) -> Result<(), RequestError> {
+        self.guest.system?;
         if !self.guest.open && code != RequestCode::OPEN_ADAPTER {
             return Err(RequestError::NotOpen(code));
         }

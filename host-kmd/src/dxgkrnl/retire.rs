@@ -45,6 +45,8 @@ pub(super) enum Resource {
         /// The ring buffer and the ring buffer control.
         allocations: [Handle; 2],
     },
+    /// The page tables of the guest's system context, whose queue is destroyed.
+    SystemContext(AddressSpaceId),
     /// A process and its page tables.
     Process {
         /// The process.
@@ -181,6 +183,7 @@ impl Kernel {
                     }
                 }
             }
+            Resource::SystemContext(space) => self.miniport.destroy_process(space),
             Resource::Process { process, space } => {
                 self.miniport.destroy_process(space);
                 self.process_ids.give_back(process);

@@ -12,7 +12,7 @@ use super::doorbell::DisconnectReason;
 use super::error::RequestError;
 use super::hw_queue::HwQueue;
 use super::kernel::Kernel;
-use super::retire::Completion;
+use super::retire::{Completion, Resource};
 use super::scope::Scope;
 use crate::hardware::{GuestId, Ticket};
 use crate::port::Effect;
@@ -123,6 +123,9 @@ impl Kernel {
             |scope: &mut Scope<'_>, context| scope.suspend_context(context, Suspension::ERROR);
         if target == Target::Guest {
             self.each_context_of_guest(guest, effects, suspend);
+            if let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system) {
+                self.miniport.suspend_context(&[system.hw_queue]);
+            }
         } else if let Some(mut scope) = self.scope(guest, process, effects) {
             scope.preempt(target);
         }
@@ -188,6 +191,12 @@ impl Kernel {
                 tracing::debug!(guest = guest.0, process, ?target, %error, "gone already");
             }
             given_up.append(&mut scope.given_up);
+        }
+        if target == Target::Guest
+            && let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system)
+        {
+            self.miniport.destroy_hw_queue(system.hw_queue);
+            given_up.push(Resource::SystemContext(system.address_space));
         }
         tracing::debug!(guest = guest.0, process, ?target, "ended");
         self.retire(guest, given_up, completion);

@@ -101,6 +101,30 @@ pub struct HwQueueDescription {
     pub progress_fence: u32,
 }
 
+/// How much memory a guest has beside its CPU-visible local memory, in bytes: whole pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SegmentSizes {
+    /// [`Segment::Private`]
+    pub private: u64,
+    /// [`Segment::Backing`]
+    pub backing: u64,
+    /// Of the aperture segment, which is addresses only; no more than lie behind
+    /// [`APERTURE_START`](crate::ddi::paging::APERTURE_START).
+    pub aperture: u64,
+}
+
+/// A guest's system context: what paging buffers are executed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SystemContext {
+    /// Its address space, which is no process's. What lies where: [`crate::ddi::paging`].
+    pub address_space: AddressSpaceId,
+    /// Its queue. It takes paging buffers only, comes before guests' queues on its engine, and is
+    /// destroyed as they are.
+    pub hw_queue: HwQueueId,
+    /// The queue's node.
+    pub node: u32,
+}
+
 /// What a HW queue did wrong. The engine has taken it off its lists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
@@ -214,6 +238,24 @@ pub enum Interrupt {
         /// What it is now, or asks for.
         new_state: EngineState,
     },
+    /// A paging buffer failed: nothing of it behind the fault was executed. Later ones go on. A
+    /// [`Self::PagingCompleted`] that covers its fence follows.
+    PagingFaulted {
+        /// Whose.
+        guest: GuestId,
+        /// The fence that it was submitted with.
+        fence: u64,
+        /// What is wrong with it; the read pointer is the packet's place in the buffer.
+        fault: Fault,
+    },
+    /// `DXGK_INTERRUPT_DMA_COMPLETED` of a system context: all paging buffers up to this fence are
+    /// done with.
+    PagingCompleted {
+        /// Whose.
+        guest: GuestId,
+        /// The fence.
+        fence: u64,
+    },
     /// [`Hardware::quiesced`] advanced.
     Quiesced,
 }
@@ -263,14 +305,32 @@ pub trait Hardware: Send + Sync {
         entries: &[Pte],
     ) -> Result<(), HardwareFull>;
 
-    /// Zeroes a range of a guest's local memory.
-    fn zero_local_memory(&self, guest: GuestId, offset: u64, length: u64);
+    /// Makes a guest's system context. The segments [`Segment::Local`] and [`Segment::Private`] are
+    /// mapped in it whole, the aperture and the paging process's GPU VA space are empty.
+    ///
+    /// # Errors
+    /// When there is no page-table memory left.
+    fn create_system_context(&self, guest: GuestId) -> Result<SystemContext, HardwareFull>;
+
+    /// Queues packets in a guest's system context, which executes them after what was queued before.
+    /// `fence` is greater than any before; an interrupt tells when it is reached.
+    ///
+    /// # Errors
+    /// When too much is queued already.
+    fn submit_paging(&self, guest: GuestId, packets: &[u8], fence: u64)
+    -> Result<(), HardwareFull>;
+
+    /// Zeroes a range of a segment that is not the guest's own memory, and gives its pages back to
+    /// the host.
+    fn zero_memory(&self, guest: GuestId, segment: Segment, offset: u64, length: u64);
 
     /// Zeroes a range of the guest's own memory, as far as the guest has it.
     fn zero_guest_memory(&self, guest: GuestId, address: u64, length: u64);
 
-    /// Puts an area of the BAR that is not local memory into the guest's own memory, once: `extents`
-    /// are as long together as the area. False when the guest does not have that memory.
+    /// Puts an area of the BAR into the guest's own memory, once: `extents` are as long together as
+    /// the area. False when the guest does not have that memory. Of local memory there may be less
+    /// than the area has, and only the system context is told: a page-table entry names the guest's
+    /// own memory.
     #[must_use]
     fn place_area(&self, guest: GuestId, kind: AreaKind, extents: &[Extent]) -> bool;
 

@@ -2,10 +2,11 @@
 
 mod doorbells;
 
+use crate::ddi::paging::PagingBuffer;
 use crate::ddi::{BadPrivateData, ConnectedStatus, DxgkCallbacks, Miniport, NoPhysicalDoorbell};
 use crate::hardware::{
     AddressSpaceId, DoorbellModel, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
-    KernelSubmission, Pte, RingBinding,
+    KernelSubmission, Pte, RingBinding, SystemContext,
 };
 use bellhop_protocol::control::adapter::{
     CAPS_GLOBAL_DOORBELL, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
@@ -107,6 +108,19 @@ impl Miniport for BellhopMiniport {
 
     fn destroy_process(&mut self, space: AddressSpaceId) {
         self.hardware.destroy_address_space(space);
+    }
+
+    fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareFull> {
+        self.hardware.create_system_context(guest)
+    }
+
+    fn submit_paging(
+        &mut self,
+        guest: GuestId,
+        buffer: &PagingBuffer,
+        fence: u64,
+    ) -> Result<(), HardwareFull> {
+        self.hardware.submit_paging(guest, buffer.packets(), fence)
     }
 
     fn create_hw_queue(&mut self, description: HwQueueDescription) -> HwQueueId {

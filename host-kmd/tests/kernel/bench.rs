@@ -2,7 +2,7 @@
 
 use crate::model::Model;
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits, PowerPolicy};
-use bellhop_host_kmd::hardware::{GuestId, HwQueueId, Interrupt};
+use bellhop_host_kmd::hardware::{GuestId, HwQueueId, Interrupt, SegmentSizes};
 use bellhop_host_kmd::port::{
     Command, CommandError, CommandToken, Effect, GuestResources, Input, RequestToken,
 };
@@ -33,8 +33,11 @@ pub const BAR: BarLayout =
 
 pub const FEATURES: Features = Features::USER_MODE_SUBMISSION.union(Features::POWER_CONTROL);
 
+pub const SEGMENTS: SegmentSizes =
+    SegmentSizes { private: 32 * 4096, backing: 256 * 4096, aperture: 64 * 4096 };
+
 pub const RESOURCES: GuestResources =
-    GuestResources { bar: BAR, bar_mapped: true, features: FEATURES };
+    GuestResources { bar: BAR, segments: SEGMENTS, bar_mapped: true, features: FEATURES };
 
 /// How long all engines are in F1 before the device goes to D3.
 pub const DEVICE_IDLE: Duration = Duration::from_secs(10);

@@ -2,13 +2,14 @@
 
 use crate::bench::Bench;
 use crate::model::{Call, Model};
+use bellhop_host_kmd::ddi::paging::PagingBuffer;
 use bellhop_host_kmd::ddi::{
     BadPrivateData, ConnectedStatus, DxgkCallbacks, InvalidParameter, Miniport, NoPhysicalDoorbell,
 };
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
-    KernelSubmission, PhysicalDoorbell, Pte, RingBinding,
+    KernelSubmission, PhysicalDoorbell, Pte, RingBinding, SystemContext,
 };
 use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
@@ -73,6 +74,19 @@ impl Miniport for NotifyMiniport {
 
     fn destroy_process(&mut self, space: AddressSpaceId) {
         self.rest.destroy_process(space);
+    }
+
+    fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareFull> {
+        self.rest.create_system_context(guest)
+    }
+
+    fn submit_paging(
+        &mut self,
+        guest: GuestId,
+        buffer: &PagingBuffer,
+        fence: u64,
+    ) -> Result<(), HardwareFull> {
+        self.rest.submit_paging(guest, buffer, fence)
     }
 
     fn create_hw_queue(&mut self, description: HwQueueDescription) -> HwQueueId {

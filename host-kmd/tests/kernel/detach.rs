@@ -31,7 +31,9 @@ fn a_guest_is_detached_when_no_engine_touches_it_and_leaves_nothing() {
     bench.model.take_log();
 
     bench.input(Input::Detach { guest });
-    assert_eq!(bench.model.take_log(), [Call::Suspend(vec![two.id]), Call::Quiesce]);
+    let system = bench.model.state().systems[&guest].hw_queue;
+    let suspended = [Call::Suspend(vec![two.id]), Call::Suspend(vec![system]), Call::Quiesce];
+    assert_eq!(bench.model.take_log(), suspended);
     bench.pass_tickets();
     let log = bench.model.take_log();
     let at = |call| log.iter().position(|other| *other == call).unwrap();

@@ -15,6 +15,7 @@ mod malformed;
 mod memory;
 mod model;
 mod objects;
+mod paging;
 mod power;
 mod rotation;
 mod submit;

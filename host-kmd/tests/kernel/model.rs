@@ -2,9 +2,9 @@
 //! panics when the kernel breaks the rules of `Hardware`.
 
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DoorbellModel, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
-    Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell, Pte, RingBinding,
-    RotationProgress, Ticket,
+    AddressSpaceId, DoorbellModel, Fault, GuestId, Hardware, HardwareFull, HwQueueDescription,
+    HwQueueId, Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell, Pte, RingBinding,
+    RotationProgress, Segment, SystemContext, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -13,7 +13,7 @@ use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 
 /// Guest-physical memory of every guest: this much from 0.
@@ -58,6 +58,14 @@ pub struct State {
     pub log: Vec<Call>,
     pub spaces: HashMap<AddressSpaceId, BTreeMap<u64, Pte>>,
     pub queues: BTreeMap<HwQueueId, HwQueueDescription>,
+    /// Guests' system contexts.
+    pub systems: BTreeMap<GuestId, SystemContext>,
+    /// Paging buffers that are neither done nor failed, oldest first, with their fences.
+    pub paging: HashMap<GuestId, VecDeque<(u64, Vec<u8>)>>,
+    /// Paging buffers are done as soon as they are submitted.
+    pub prompt_paging: bool,
+    /// Paging buffers that a guest has room for.
+    pub paging_room: usize,
     pub rings: HashMap<HwQueueId, RingBinding>,
     pub status: HashMap<HwQueueId, ConnectionStatus>,
     /// Queues that are off the run list.
@@ -112,6 +120,8 @@ impl Model {
             page_table_room: 1 << 20,
             submission_room: 16,
             prompt: true,
+            prompt_paging: true,
+            paging_room: 32,
             ..State::default()
         };
         Self { physical_doorbells, state: Mutex::new(state) }
@@ -137,6 +147,26 @@ impl Model {
         state.interrupts.push(Interrupt::Quiesced);
     }
 
+    /// The engine is done with the oldest paging buffer of a guest. Returns its packets.
+    pub fn complete_paging(&self, guest: GuestId) -> Vec<u8> {
+        self.end_paging(guest, None)
+    }
+
+    /// The oldest paging buffer of a guest fails.
+    pub fn fail_paging(&self, guest: GuestId, fault: Fault) -> Vec<u8> {
+        self.end_paging(guest, Some(fault))
+    }
+
+    fn end_paging(&self, guest: GuestId, fault: Option<Fault>) -> Vec<u8> {
+        let mut state = self.state();
+        let queued = state.paging.get_mut(&guest).and_then(VecDeque::pop_front);
+        let (fence, packets) = queued.expect("a paging buffer");
+        let failed = fault.map(|fault| Interrupt::PagingFaulted { guest, fence, fault });
+        state.interrupts.extend(failed);
+        state.interrupts.push(Interrupt::PagingCompleted { guest, fence });
+        packets
+    }
+
     /// An engine signals a fence.
     pub fn signal(&self, guest: GuestId, slot: u32, value: u64) {
         let mut state = self.state();
@@ -147,10 +177,11 @@ impl Model {
         }
     }
 
-    /// Whether nothing is left of any guest.
+    /// Whether nothing is left of any guest's processes.
     pub fn is_empty(&self) -> bool {
         let state = self.state();
-        state.spaces.is_empty()
+        let systems: Vec<_> = state.systems.values().map(|system| system.address_space).collect();
+        state.spaces.keys().all(|space| systems.contains(space))
             && state.queues.is_empty()
             && state.rings.is_empty()
             && state.watches.is_empty()
@@ -198,6 +229,7 @@ impl Hardware for Model {
     fn destroy_address_space(&self, space: AddressSpaceId) {
         let mut state = self.state();
         assert!(state.queues.values().all(|queue| queue.address_space != space));
+        assert!(state.systems.values().all(|system| system.address_space != space));
         assert!(state.fences.values().all(|fence| fence.owner != space));
         assert!(state.passed > 0, "no ticket has passed since the queues went");
         state.spaces.remove(&space).expect("an address space that exists");
@@ -230,12 +262,51 @@ impl Hardware for Model {
         Ok(())
     }
 
-    fn zero_local_memory(&self, guest: GuestId, offset: u64, length: u64) {
+    fn create_system_context(&self, guest: GuestId) -> Result<SystemContext, HardwareFull> {
+        let address_space = self.create_address_space(guest)?;
         let mut state = self.state();
-        state
-            .local_words
-            .retain(|(owner, at), _| *owner != guest || *at < offset || *at >= offset + length);
-        state.log.push(Call::Zero(guest, offset, length));
+        let hw_queue = HwQueueId(state.id());
+        let node = NODES.len() as u32 - 1;
+        let system = SystemContext { address_space, hw_queue, node };
+        assert_eq!(state.systems.insert(guest, system), None, "a second system context");
+        Ok(system)
+    }
+
+    fn submit_paging(
+        &self,
+        guest: GuestId,
+        packets: &[u8],
+        fence: u64,
+    ) -> Result<(), HardwareFull> {
+        let mut state = self.state();
+        let system = state.systems[&guest];
+        assert!(!state.without_power.contains(&system.node), "power first");
+        let room = state.paging_room;
+        let queued = state.paging.entry(guest).or_default();
+        if queued.len() >= room {
+            return Err(HardwareFull("paging buffer"));
+        }
+        assert!(queued.back().is_none_or(|(last, _)| *last < fence), "fences only increase");
+        queued.push_back((fence, packets.to_vec()));
+        if state.prompt_paging {
+            drop(state);
+            self.complete_paging(guest);
+        }
+        Ok(())
+    }
+
+    fn zero_memory(&self, guest: GuestId, segment: Segment, offset: u64, length: u64) {
+        let mut state = self.state();
+        match segment {
+            Segment::System => panic!("the guest's own memory"),
+            Segment::Local => {
+                state.local_words.retain(|(owner, at), _| {
+                    *owner != guest || *at < offset || *at >= offset + length
+                });
+                state.log.push(Call::Zero(guest, offset, length));
+            }
+            Segment::Private | Segment::Backing => {}
+        }
     }
 
     fn zero_guest_memory(&self, guest: GuestId, address: u64, length: u64) {
@@ -318,6 +389,13 @@ impl Hardware for Model {
 
     fn destroy_hw_queue(&self, queue: HwQueueId) {
         let mut state = self.state();
+        if let Some((guest, _)) = state.systems.iter().find(|(_, system)| system.hw_queue == queue)
+        {
+            let guest = *guest;
+            state.systems.remove(&guest);
+            state.paging.remove(&guest);
+            return;
+        }
         assert!(!state.rings.contains_key(&queue));
         state.queues.remove(&queue).expect("a queue that exists");
         state.suspended.remove(&queue);
@@ -406,6 +484,9 @@ impl Hardware for Model {
     fn suspend_hw_queues(&self, queues: &[HwQueueId]) {
         let mut state = self.state();
         for queue in queues {
+            if state.systems.values().any(|system| system.hw_queue == *queue) {
+                continue;
+            }
             assert!(state.queues.contains_key(queue));
             state.suspended.insert(*queue);
         }

@@ -1,0 +1,157 @@
+//! Memory of the host's that belongs to one guest and that no guest can map: the segments that are
+//! not in its BAR, and its paging buffers.
+//!
+//! One memfd for all of it. A page costs nothing until it is written, and is given back by punching
+//! a hole; how much there can be is configured.
+
+use super::address_map::{HostMappings, Mapping};
+use bellhop_host_kmd::ddi::paging::PAGING_BUFFER_SIZE;
+use bellhop_host_kmd::hardware::SegmentSizes;
+use rustix::fs::{FallocateFlags, MemfdFlags};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
+
+/// Paging buffers of a guest that are submitted and not done with.
+pub const PAGING_BUFFERS: u64 = 32;
+/// Bytes of all of them.
+pub const PAGING_BUFFERS_SIZE: u64 = PAGING_BUFFERS * PAGING_BUFFER_SIZE as u64;
+
+/// One guest's: first the paging buffers, then the private segment, then the backing.
+#[derive(Debug)]
+pub struct HostMemory {
+    file: File,
+    region: Arc<MmapRegion>,
+    sizes: SegmentSizes,
+}
+
+impl HostMemory {
+    /// Zeroes.
+    ///
+    /// # Errors
+    /// When the operating system gives no memory, or the sizes are more than there are addresses.
+    pub fn new(sizes: SegmentSizes) -> io::Result<Self> {
+        let size = PAGING_BUFFERS_SIZE
+            .checked_add(sizes.private)
+            .and_then(|size| size.checked_add(sizes.backing))
+            .ok_or(io::ErrorKind::InvalidInput)?;
+        let file = File::from(rustix::fs::memfd_create("bellhop-memory", MemfdFlags::CLOEXEC)?);
+        file.set_len(size)?;
+        let size = usize::try_from(size).map_err(io::Error::other)?;
+        let mapped = MmapRegion::from_file(FileOffset::new(file.try_clone()?, 0), size);
+        Ok(Self { file, region: Arc::new(mapped.map_err(io::Error::other)?), sizes })
+    }
+
+    fn mapping(&self, base: u64, length: u64) -> Mapping {
+        Mapping { region: Arc::clone(&self.region), base, start: 0, length }
+    }
+
+    /// All of it, beside the local memory that is given.
+    pub fn mappings(&self, local: Mapping) -> HostMappings {
+        let (private, backing) = (self.private(), self.backing());
+        HostMappings { local, private, backing, paging_buffers: self.paging_buffers() }
+    }
+
+    /// The paging buffers, one after another.
+    fn paging_buffers(&self) -> Mapping {
+        self.mapping(0, PAGING_BUFFERS_SIZE)
+    }
+
+    /// The segment `Private`.
+    pub fn private(&self) -> Mapping {
+        self.mapping(PAGING_BUFFERS_SIZE, self.sizes.private)
+    }
+
+    /// The segment `Backing`.
+    pub fn backing(&self) -> Mapping {
+        self.mapping(PAGING_BUFFERS_SIZE + self.sizes.private, self.sizes.backing)
+    }
+
+    /// Control plane: what the paging buffer `index` holds from now on. The engine is done with what
+    /// it held before.
+    ///
+    /// # Errors
+    /// When the packets are more than it holds.
+    pub fn write_paging_buffer(&self, index: u64, packets: &[u8]) -> io::Result<()> {
+        let size = PAGING_BUFFER_SIZE;
+        let offset = usize::try_from(index).map_err(io::Error::other)?.saturating_mul(size);
+        let buffer = self.region.get_slice(offset, size).map_err(io::Error::other)?;
+        buffer.write_slice(packets, 0).map_err(io::Error::other)
+    }
+
+    /// Zeroes a range of one of the [`Mapping`]s and gives its pages back to the operating system.
+    ///
+    /// # Errors
+    /// When the range is not in it, or the operating system refuses.
+    pub fn zero(&self, mapping: &Mapping, offset: u64, length: u64) -> io::Result<()> {
+        let end = offset.checked_add(length).ok_or(io::ErrorKind::InvalidInput)?;
+        if end > mapping.length {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        if length == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(&self.file, flags, mapping.base + offset, length)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: SegmentSizes = SegmentSizes { private: 0x4000, backing: 0x8000, aperture: 0 };
+
+    fn bytes(mapping: &Mapping) -> Vec<u8> {
+        let mut bytes = vec![0; mapping.length as usize];
+        mapping.region.as_volatile_slice().read_slice(&mut bytes, mapping.base as usize).unwrap();
+        bytes
+    }
+
+    fn fill(mapping: &Mapping, byte: u8) {
+        let bytes = vec![byte; mapping.length as usize];
+        mapping.region.as_volatile_slice().write_slice(&bytes, mapping.base as usize).unwrap();
+    }
+
+    #[test]
+    fn segments_do_not_overlap_and_zeroing_a_range_zeroes_no_other_byte() {
+        let memory = HostMemory::new(SIZES).unwrap();
+        let (private, backing) = (memory.private(), memory.backing());
+        fill(&private, 1);
+        fill(&backing, 2);
+        memory.write_paging_buffer(PAGING_BUFFERS - 1, &[3; PAGING_BUFFER_SIZE]).unwrap();
+        memory.zero(&private, 0x1000, 0x2000).unwrap();
+        let expected = [vec![1; 0x1000], vec![0; 0x2000], vec![1; 0x1000]].concat();
+        assert_eq!(bytes(&private), expected);
+        assert_eq!(bytes(&backing), vec![2; 0x8000]);
+        let buffers = bytes(&memory.paging_buffers());
+        assert_eq!(buffers[buffers.len() - PAGING_BUFFER_SIZE..], [3; PAGING_BUFFER_SIZE]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_neither_zeroed_nor_written() {
+        let memory = HostMemory::new(SIZES).unwrap();
+        let private = memory.private();
+        assert!(memory.zero(&private, 0x3000, 0x1001).is_err());
+        assert!(memory.zero(&private, u64::MAX, 2).is_err());
+        assert!(memory.zero(&private, 0x4000, 0).is_ok());
+        assert!(memory.write_paging_buffer(0, &[0; PAGING_BUFFER_SIZE + 1]).is_err());
+        assert!(memory.write_paging_buffer(u64::MAX, &[0]).is_err());
+    }
+
+    #[test]
+    fn memory_that_nobody_wrote_costs_nothing_however_much_it_is() {
+        let sizes = SegmentSizes { private: 64 << 30, backing: 256 << 30, aperture: 0 };
+        let memory = HostMemory::new(sizes).unwrap();
+        use std::os::unix::fs::MetadataExt;
+        assert_eq!(memory.file.metadata().unwrap().blocks(), 0);
+        let end = memory.backing();
+        end.region
+            .as_volatile_slice()
+            .write_slice(&[1], (end.base + end.length - 1) as usize)
+            .unwrap();
+        memory.zero(&end, end.length - 0x1000, 0x1000).unwrap();
+        assert_eq!(memory.file.metadata().unwrap().blocks(), 0);
+    }
+}
