@@ -8,7 +8,7 @@ use crate::user_mode_queue::UserModeQueue;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::context::{
-    CreateContext, DestroyContext, ResumeContext, SuspendContext,
+    CreateContext, DestroyContext, ResumeContext, SetContextSchedulingPriority, SuspendContext,
 };
 use bellhop_protocol::doorbell::DoorbellPrivateData;
 use std::sync::Arc;
@@ -108,6 +108,17 @@ impl Context {
     /// When the device cannot be reached.
     pub fn resume(&self) -> Result<(), Error> {
         self.device().session().call(&ResumeContext { context: self.handle() })
+    }
+
+    /// Says how urgent the context's work is beside that of the guest's other contexts, -7 to 7;
+    /// greater comes first. A new context has 0.
+    ///
+    /// # Errors
+    /// When there is no such priority, or the device cannot be reached.
+    pub fn set_scheduling_priority(&self, priority: i32) -> Result<(), Error> {
+        let request =
+            SetContextSchedulingPriority { context: self.handle(), priority, reserved: 0 };
+        self.device().session().call(&request)
     }
 
     /// Creates a HW queue for kernel-mode submission.

@@ -19,7 +19,7 @@ use bellhop_protocol::packet::flow::MAX_INDIRECT_DEPTH;
 use bellhop_protocol::packet::{Opcode, UNIT};
 use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Packets in a turn.
 const TURN_PACKETS: u32 = 256;
@@ -136,21 +136,21 @@ impl Execution {
         self.operation.is_some()
     }
 
-    /// Charges a turn that ended inside a packet to it; `began` is when the turn did, if it did
+    /// Charges a turn that ended inside a packet to it; `time` is what the turn took, if it began
     /// inside a packet too. Waiting for other queues' turns does not count.
     ///
     /// # Errors
     /// `ENGINE_TIMEOUT` when the packet has been executed for longer than `limit`.
     pub fn charge_packet(
         &mut self,
-        began: Option<Instant>,
+        time: Option<Duration>,
         limit: Duration,
     ) -> Result<(), Violation> {
-        let Some(began) = began.filter(|_| self.is_in_packet()) else {
+        let Some(time) = time.filter(|_| self.is_in_packet()) else {
             self.packet_time = Duration::ZERO;
             return Ok(());
         };
-        self.packet_time += began.elapsed();
+        self.packet_time += time;
         if self.packet_time <= limit {
             return Ok(());
         }

@@ -15,6 +15,7 @@ use super::hw_queue::HwQueue;
 use super::mmu::Mmu;
 use super::packets::Context;
 use super::run_list::{Entry, RunList};
+use super::schedule::Pick;
 use super::statistics::Tally;
 use super::violation::Violation;
 use bellhop_host_kmd::hardware::RingBinding;
@@ -39,6 +40,8 @@ pub struct Engine {
     has_power: bool,
     /// It has asked for F1 since it had work last.
     asked_for_f1: bool,
+    /// When the last turn ended, if that was looked at and the engine has done nothing else since.
+    turn_ended: Option<Instant>,
 }
 
 /// How long an engine does what.
@@ -50,6 +53,8 @@ pub struct Times {
     pub idle: Option<Duration>,
     /// It executes one packet.
     pub hang: Duration,
+    /// It executes one queue while others of the same guest and priority wait.
+    pub quantum: Duration,
 }
 
 /// The part of an engine that executes.
@@ -180,6 +185,7 @@ impl Engine {
             run_list: RunList::default(),
             has_power: true,
             asked_for_f1: false,
+            turn_ended: None,
         }
     }
 
@@ -198,7 +204,10 @@ impl Engine {
             }
             if self.give_a_turn() {
                 idleness = Idleness::default();
-            } else if idleness.has_lasted(self.times.spin) {
+                continue;
+            }
+            self.turn_ended = None;
+            if idleness.has_lasted(self.times.spin) {
                 self.sleep(port);
                 idleness = Idleness::default();
             } else {
@@ -209,6 +218,8 @@ impl Engine {
 
     /// Does what attention was raised for.
     fn attend(&mut self, port: &EnginePort) -> Next {
+        // What this takes is no queue's time.
+        self.turn_ended = None;
         let bits = port.attention.take();
         if bits & attention::STOP != 0 {
             return Next::Stop;
@@ -324,41 +335,51 @@ impl Engine {
     }
 
     /// Gives the queue whose turn it is a turn; false when there is none.
+    ///
+    /// Turns are timed from one to the next, with one look at the clock for each, while several queues
+    /// have work, or one has more than a turn's. A queue that is alone and done within its turn has none.
     #[inline]
     fn give_a_turn(&mut self) -> bool {
         if !self.has_power {
             return false;
         }
-        let Some(index) = self.run_list.next() else { return false };
+        let Some(Pick { queue: index, contested }) = self.run_list.next() else { return false };
+        let quantum = self.times.quantum;
         let Some(entry) = self.run_list.get(index) else { return true };
         if !entry.queue.membership.may_run() {
             // Off the run list, or for good: whoever puts it back has it looked at again.
+            self.run_list.end_turn(index, Turn::Idle, None, quantum);
             return true;
         }
         self.asked_for_f1 = false;
-        let began = entry.execution.is_in_packet().then(Instant::now);
+        let was_in_packet = entry.execution.is_in_packet();
+        let is_timed = contested || was_in_packet;
+        let began = self.turn_ended.take().or_else(|| is_timed.then(Instant::now));
         let turn = self.core.with(entry, |execution, queue, context, windows| {
             execution.turn(queue, context, windows)
         });
-        match turn {
-            Ok(Turn::Idle) => {}
-            Ok(Turn::Runnable) => match entry.execution.charge_packet(began, self.times.hang) {
-                Ok(()) => self.run_list.make_runnable(index),
-                Err(violation) => {
-                    self.core.fault(entry, violation);
-                    if entry.queue.is_system() {
-                        self.run_list.make_runnable(index);
-                    }
-                }
-            },
-            Ok(Turn::Blocked) => self.run_list.block(index),
-            Err(violation) => {
-                self.core.fault(entry, violation);
-                if entry.queue.is_system() {
-                    self.run_list.make_runnable(index);
-                }
-            }
+        if began.is_some() || turn == Ok(Turn::Runnable) {
+            self.turn_ended = Some(Instant::now());
         }
+        let time = began.zip(self.turn_ended).map(|(began, ended)| ended.duration_since(began));
+        if let Some(time) = time {
+            let engine_time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            let tally = Tally { engine_time, ..Tally::default() };
+            entry.queue.partition.counters().add(self.core.index, tally);
+        }
+        let next = turn.and_then(|turn| {
+            if turn == Turn::Runnable {
+                let packet_time = time.filter(|_| was_in_packet);
+                entry.execution.charge_packet(packet_time, self.times.hang)?;
+            }
+            Ok(turn)
+        });
+        let next = next.unwrap_or_else(|violation| {
+            self.core.fault(entry, violation);
+            // A system queue goes on with its next submission.
+            if entry.queue.is_system() { Turn::Runnable } else { Turn::Idle }
+        });
+        self.run_list.end_turn(index, next, time, quantum);
         true
     }
 

@@ -13,7 +13,8 @@ use bellhop_host_kmd::ddi::paging::PAGING_BUFFER_SIZE;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, EngineState, GuestId, Hardware, HardwareFull,
     HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell,
-    PhysicalPage, Pte, RingBinding, RotationProgress, Segment, SystemContext, Ticket,
+    PhysicalPage, Pte, RingBinding, RotationProgress, SchedulingPriority, Segment, SystemContext,
+    Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -301,6 +302,14 @@ impl Hardware for Gpu {
         queue.begin_preemption(preemption_fence);
         port.preempted.push(queue);
         port.raise(attention::PREEMPT);
+    }
+
+    fn set_scheduling_priority(&self, queues: &[HwQueueId], priority: SchedulingPriority) {
+        for queue in queues {
+            if let Some(queue) = self.queue(*queue) {
+                queue.set_priority(priority);
+            }
+        }
     }
 
     fn set_engine_power(&self, node: u32, state: EnginePowerState) {

@@ -4,12 +4,15 @@
 
 use super::page_table::AddressSpace;
 use super::partition::Partition;
+use super::schedule::Rank;
 use arc_swap::ArcSwapOption;
-use bellhop_host_kmd::hardware::{Fault, HwQueueId, KernelSubmission, RingBinding};
+use bellhop_host_kmd::hardware::{
+    Fault, HwQueueId, KernelSubmission, RingBinding, SchedulingPriority,
+};
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::run_list::Membership;
 use crossbeam_queue::ArrayQueue;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// How many kernel-mode submissions wait at most.
@@ -61,6 +64,7 @@ pub struct HwQueue {
     completion_pending: AtomicBool,
     preemption: AtomicU64,
     preempted: AtomicU64,
+    priority: AtomicI8,
     run_list_index: AtomicU32,
 }
 
@@ -90,6 +94,7 @@ impl HwQueue {
             completion_pending: AtomicBool::new(false),
             preemption: AtomicU64::new(NOT_PREEMPTED),
             preempted: AtomicU64::new(NOT_PREEMPTED),
+            priority: AtomicI8::new(SchedulingPriority::default().number()),
             run_list_index: AtomicU32::new(NOT_LISTED),
         }
     }
@@ -135,6 +140,22 @@ impl HwQueue {
     pub fn report_fault(&self) -> Option<Fault> {
         let fault = self.fault.get()?;
         (!self.fault_reported.swap(true, Ordering::Relaxed)).then_some(*fault)
+    }
+
+    /// Control plane: how urgent the queue's work is.
+    pub fn set_priority(&self, priority: SchedulingPriority) {
+        // Relaxed: nothing else comes with it, and an engine may see it late.
+        self.priority.store(priority.number(), Ordering::Relaxed);
+    }
+
+    /// Engine: in which line the queue stands.
+    #[inline]
+    pub fn rank(&self) -> Rank {
+        if self.is_system() {
+            return Rank::System;
+        }
+        let priority = self.priority.load(Ordering::Relaxed);
+        Rank::Guest(SchedulingPriority::new(priority.into()).unwrap_or_default())
     }
 
     /// Engine: a kernel-mode submission is done. True when the control plane must be told; false when

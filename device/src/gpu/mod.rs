@@ -29,6 +29,7 @@ mod partition;
 mod registry;
 mod rotation;
 mod run_list;
+mod schedule;
 mod statistics;
 mod tlb;
 mod violation;
@@ -42,6 +43,7 @@ use chip::{Chip, attention};
 use engine::{Engine, Times};
 use interrupt::Interrupts;
 use page_table::NodePool;
+pub use partition::DEFAULT_WEIGHT;
 use partition::Partition;
 use registry::Registry;
 pub use rotation::{Move, Moved, Rotation, SETTLING};
@@ -83,6 +85,8 @@ pub struct GpuConfig {
     pub idle: Option<Duration>,
     /// How long an engine executes one packet before that is a hang.
     pub hang: Duration,
+    /// How long a queue keeps its engine while others of its guest and its priority wait.
+    pub quantum: Duration,
     /// Page-table pages of 4 KiB, which all guests share. One guest can have a quarter of them.
     pub page_table_pages: u32,
 }
@@ -98,6 +102,7 @@ impl Default for GpuConfig {
             spin: Duration::from_micros(50),
             idle: Some(Duration::from_secs(1)),
             hang: Duration::from_secs(2),
+            quantum: Duration::from_micros(200),
             page_table_pages: 1 << 15,
         }
     }
@@ -152,7 +157,12 @@ impl Gpu {
         };
         for (node, index) in gpu.nodes.iter().zip(0..) {
             let chip = Arc::clone(&gpu.chip);
-            let times = Times { spin: config.spin, idle: config.idle, hang: config.hang };
+            let times = Times {
+                spin: config.spin,
+                idle: config.idle,
+                hang: config.hang,
+                quantum: config.quantum,
+            };
             let engine = Engine::new(chip, index, node.engine_type, times);
             let name = format!("engine-{}", node.name.to_lowercase());
             gpu.threads.push(Builder::new().name(name).spawn(|| engine.run())?);
@@ -211,6 +221,14 @@ impl Gpu {
             partition.update_memory(&memory);
         }
         self.chip.quiesce();
+    }
+
+    /// Sets a guest's weight, by which engines share their time among guests, [`DEFAULT_WEIGHT`]
+    /// before that; not 0.
+    pub fn set_guest_weight(&self, guest: GuestId, weight: u32) {
+        if let Some(partition) = self.registry().guests.get(&guest) {
+            partition.set_weight(weight);
+        }
     }
 
     /// Forgets a guest that the kernel has detached. Whatever it left behind goes with it, as

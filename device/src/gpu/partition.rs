@@ -14,12 +14,15 @@ use arc_swap::ArcSwap;
 use bellhop_host_kmd::hardware::{GuestId, Segment, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use vm_memory::GuestMemoryMmap;
 
 /// Generations of memory snapshots, over all guests.
 static GENERATIONS: AtomicU64 = AtomicU64::new(1);
+
+/// The weight of a guest for which none is set.
+pub const DEFAULT_WEIGHT: u32 = 100;
 
 /// One guest: its BAR, its memory, its fences and its share of the page-table pool.
 #[derive(Debug)]
@@ -33,6 +36,7 @@ pub struct Partition {
     fences: FenceTable,
     page_tables: Arc<Charge>,
     counters: Counters,
+    weight: AtomicU32,
     /// There where its VMM moves doorbells' pages.
     rotation: OnceLock<Arc<Rotation>>,
 }
@@ -63,6 +67,7 @@ impl Partition {
             fences: FenceTable::new(layout.fence_count),
             page_tables: Arc::default(),
             counters: Counters::new(engines),
+            weight: AtomicU32::new(DEFAULT_WEIGHT),
             rotation: OnceLock::new(),
         })
     }
@@ -146,6 +151,18 @@ impl Partition {
     #[inline]
     pub fn fences(&self) -> &FenceTable {
         &self.fences
+    }
+
+    /// Control plane: how much of engines' time it gets beside other guests.
+    pub fn set_weight(&self, weight: u32) {
+        // Relaxed: nothing else comes with it, and an engine may see it late.
+        self.weight.store(weight, Ordering::Relaxed);
+    }
+
+    /// How much of engines' time it gets beside other guests.
+    #[inline]
+    pub fn weight(&self) -> u32 {
+        self.weight.load(Ordering::Relaxed)
     }
 
     /// What its address spaces take of the page-table pool.

@@ -5,11 +5,12 @@
 //! Source: user-mode work submission, "Hardware context suspension" (the HW scheduler's list).
 
 use super::address_map::AddressMap;
-use super::command_processor::{Execution, Ring};
+use super::command_processor::{Execution, Ring, Turn};
 use super::hw_queue::HwQueue;
+use super::schedule::{End, Pick, Schedule};
 use bellhop_host_kmd::hardware::RingBinding;
-use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where a queue stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct Entry {
     pub execution: Execution,
     /// The value that its doorbell had last.
     pub last_rung: u64,
+    /// How much of its quantum it has used.
+    used: Duration,
     condition: Condition,
 }
 
@@ -45,6 +48,7 @@ impl Entry {
             memory: queue.partition.memory(),
             execution: Execution::new(),
             last_rung: 0,
+            used: Duration::ZERO,
             condition: Condition::Idle,
         };
         entry.refresh_ring();
@@ -93,9 +97,7 @@ pub struct RunList {
     entries: Vec<Option<Box<Entry>>>,
     free: Vec<u32>,
     /// Who is in line, each at most once, because of its condition.
-    runnable: VecDeque<u32>,
-    /// The same of system contexts' queues, which come first.
-    system: VecDeque<u32>,
+    schedule: Schedule,
     blocked: Vec<u32>,
 }
 
@@ -117,13 +119,12 @@ impl RunList {
                 self.entries.push(None);
                 // Room for all of them, so that no turn has to allocate.
                 let count = self.entries.len();
-                self.runnable.reserve(count - self.runnable.len());
-                self.system.reserve(count - self.system.len());
                 self.blocked.reserve(count - self.blocked.len());
                 index
             }
         };
         *self.entries.get_mut(index as usize)? = entry;
+        self.schedule.add(index, queue.partition.id());
         queue.set_run_list_index(index);
         Some(index)
     }
@@ -137,7 +138,7 @@ impl RunList {
     /// Whether some queue is in line.
     #[inline]
     pub fn is_runnable(&self) -> bool {
-        !self.runnable.is_empty() || !self.system.is_empty()
+        !self.schedule.is_empty()
     }
 
     /// Whether some queue is in line or waits for a fence. One that is off the run list counts no
@@ -152,17 +153,33 @@ impl RunList {
         self.change(index, Condition::Idle, Condition::Runnable);
     }
 
-    /// Takes the queue whose turn it is out of line. It is idle then, until it is said otherwise.
+    /// Takes the queue whose turn it is out of line. It is idle then, until its turn ends: that is to be
+    /// told, before anything else, to [`Self::end_turn`].
     #[inline]
-    pub fn next(&mut self) -> Option<u32> {
-        let index = self.system.pop_front().or_else(|| self.runnable.pop_front())?;
-        self.change(index, Condition::Runnable, Condition::Idle);
-        Some(index)
+    pub fn next(&mut self) -> Option<Pick> {
+        let pick = self.schedule.next()?;
+        self.change(pick.queue, Condition::Runnable, Condition::Idle);
+        Some(pick)
     }
 
-    /// The queue, which just had its turn, waits for a fence.
-    pub fn block(&mut self, index: u32) {
-        self.change(index, Condition::Idle, Condition::Blocked);
+    /// The turn that [`Self::next`] gave to a queue is over, and it waits for the next, for a fence or
+    /// for work. `time` is what it took, as far as that was measured.
+    #[inline]
+    pub fn end_turn(&mut self, index: u32, next: Turn, time: Option<Duration>, quantum: Duration) {
+        let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
+        let weight = entry.queue.partition.weight();
+        entry.used += time.unwrap_or_default();
+        let end = if entry.used < quantum { End::Front } else { End::Back };
+        if next != Turn::Runnable || end == End::Back {
+            entry.used = Duration::ZERO;
+        }
+        let nanoseconds = time.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.schedule.end_turn(index, nanoseconds, weight);
+        match next {
+            Turn::Idle => {}
+            Turn::Runnable => self.line_up(index, Condition::Idle, end),
+            Turn::Blocked => self.change(index, Condition::Idle, Condition::Blocked),
+        }
     }
 
     /// Puts all queues that wait for fences in line again: each looks at its fence first.
@@ -173,17 +190,27 @@ impl RunList {
     }
 
     #[inline]
+    fn line_up(&mut self, index: u32, from: Condition, end: End) {
+        let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
+        if entry.condition == from {
+            entry.condition = Condition::Runnable;
+            self.schedule.push(index, entry.queue.rank(), end);
+        }
+    }
+
+    #[inline]
     fn change(&mut self, index: u32, from: Condition, to: Condition) {
+        if to == Condition::Runnable {
+            return self.line_up(index, from, End::Back);
+        }
         let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
         if entry.condition != from {
             return;
         }
         entry.condition = to;
         match to {
-            Condition::Runnable if entry.queue.is_system() => self.system.push_back(index),
-            Condition::Runnable => self.runnable.push_back(index),
             Condition::Blocked => self.blocked.push(index),
-            Condition::Idle | Condition::Dead => {}
+            Condition::Idle | Condition::Runnable | Condition::Dead => {}
         }
     }
 
@@ -194,19 +221,20 @@ impl RunList {
         let mut may_run = |index: &u32| {
             let Some(Some(entry)) = entries.get_mut(*index as usize) else { return false };
             let may_run = entry.queue.membership.may_run();
-            if !may_run {
+            // One that is dead stays so: its ring must not be begun anew.
+            if !may_run && entry.condition != Condition::Dead {
                 entry.condition = Condition::Idle;
             }
             may_run
         };
-        self.runnable.retain(&mut may_run);
-        self.system.retain(&mut may_run);
+        self.schedule.retain(|index| may_run(&index), []);
         self.blocked.retain(&mut may_run);
     }
 
     /// Forgets destroyed queues, and brings the others up to date with what their owners changed.
     pub fn quiesce(&mut self) {
         self.drop_suspended();
+        let kept = self.free.len();
         for (entry, index) in self.entries.iter_mut().zip(0..) {
             if entry.as_ref().is_some_and(|entry| entry.queue.membership.is_destroyed()) {
                 *entry = None;
@@ -216,11 +244,7 @@ impl RunList {
                 entry.refresh_ring();
             }
         }
-        // Before an index is used again, nobody may stand in line under it.
-        let entries = &self.entries;
-        let is_listed = |index: &u32| matches!(entries.get(*index as usize), Some(Some(_)));
-        self.runnable.retain(is_listed);
-        self.system.retain(is_listed);
-        self.blocked.retain(is_listed);
+        // Nobody stands in line under an index that is free now: a destroyed queue may not run.
+        self.schedule.retain(|_| true, self.free.get(kept..).unwrap_or_default().iter().copied());
     }
 }

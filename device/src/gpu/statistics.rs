@@ -15,6 +15,8 @@ pub struct Tally {
     pub doorbells: u64,
     /// Fence interrupts raised.
     pub interrupts: u64,
+    /// Nanoseconds that turns took.
+    pub engine_time: u64,
 }
 
 #[derive(Debug, Default)]
@@ -23,6 +25,7 @@ struct EngineCounters {
     bytes: AtomicU64,
     doorbells: AtomicU64,
     interrupts: AtomicU64,
+    engine_time: AtomicU64,
 }
 
 /// A guest's counters: for each engine its own, which only that engine writes.
@@ -52,6 +55,7 @@ impl Counters {
         add(&counters.bytes, tally.bytes);
         add(&counters.doorbells, tally.doorbells);
         add(&counters.interrupts, tally.interrupts);
+        add(&counters.engine_time, tally.engine_time);
     }
 
     /// The guest's part of the statistics.
@@ -61,6 +65,7 @@ impl Counters {
             bytes: sum.bytes.wrapping_add(engine.bytes.load(Ordering::Relaxed)),
             doorbells: sum.doorbells.wrapping_add(engine.doorbells.load(Ordering::Relaxed)),
             interrupts: sum.interrupts.wrapping_add(engine.interrupts.load(Ordering::Relaxed)),
+            engine_time: sum.engine_time.wrapping_add(engine.engine_time.load(Ordering::Relaxed)),
             ..sum
         })
     }
@@ -73,10 +78,15 @@ mod tests {
     #[test]
     fn a_guest_reads_the_sum_of_what_all_engines_did() {
         let counters = Counters::new(2);
-        counters.add(0, Tally { packets: 1, bytes: 2, doorbells: 3, interrupts: 4 });
-        counters.add(1, Tally { packets: 10, bytes: 20, doorbells: 30, interrupts: 40 });
+        counters
+            .add(0, Tally { packets: 1, bytes: 2, doorbells: 3, interrupts: 4, engine_time: 5 });
+        counters.add(
+            1,
+            Tally { packets: 10, bytes: 20, doorbells: 30, interrupts: 40, engine_time: 50 },
+        );
         counters.add(1, Tally { packets: 100, ..Tally::default() });
         let sum = counters.read();
         assert_eq!((sum.packets, sum.bytes, sum.doorbells, sum.interrupts), (111, 22, 33, 44));
+        assert_eq!(sum.engine_time, 55);
     }
 }

@@ -1,12 +1,13 @@
 //! What `bellhopd` is configured with: a TOML file, every key optional.
 
-use crate::gpu::GpuConfig;
+use crate::gpu::{DEFAULT_WEIGHT, GpuConfig};
 use bellhop_host_kmd::dxgkrnl::PowerPolicy;
 use bellhop_host_kmd::hardware::{self, SegmentSizes};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::features::Features;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,6 +58,9 @@ pub struct Config {
     pub adapter: AdapterConfig,
     /// What each guest gets of it.
     pub guest: GuestConfig,
+    /// Weights of guests that have another than `guest.weight`, by the path of the socket that the guest
+    /// connects to, or by its file name.
+    pub weights: BTreeMap<String, u32>,
     /// What is logged.
     pub log: LogConfig,
 }
@@ -86,6 +90,9 @@ pub struct AdapterConfig {
     /// How long an engine executes one packet before that is a hang, and how long what is destroyed may
     /// go on with what it was given, in milliseconds, 10 to 3,600,000.
     pub timeout_ms: u64,
+    /// How long a queue keeps an engine while others of its guest and of its priority wait, in
+    /// microseconds, 0 to 100,000. It is the next one's turn at the next boundary of a packet or step.
+    pub quantum_us: u64,
     /// Memory for page tables in MiB, 1 to 4,096. 1 MiB maps about 500 MiB.
     pub page_table_mib: u64,
 }
@@ -137,6 +144,8 @@ pub struct GuestConfig {
     /// Whether a guest gets a BAR where its VMM can map one. Without it everything that guest and
     /// device share is in the guest's own memory.
     pub bar: bool,
+    /// Its weight, 1 to 10,000: engines share their time among guests that have work by weight.
+    pub weight: u32,
     /// Whether a guest may change the adapter's power states. They concern every guest.
     pub power_control: bool,
 }
@@ -162,6 +171,7 @@ impl Default for AdapterConfig {
             engine_idle_ms: 1000,
             device_idle_ms: 10_000,
             timeout_ms: 2000,
+            quantum_us: 200,
             page_table_mib: 64,
         }
     }
@@ -177,6 +187,7 @@ impl Default for GuestConfig {
             backing_memory_mib: 256,
             aperture_mib: 64,
             bar: true,
+            weight: DEFAULT_WEIGHT,
             power_control: false,
         }
     }
@@ -229,6 +240,7 @@ impl Config {
         check("adapter.engine_idle_ms", engine, 0..=3_600_000, "0 to 3600000")?;
         check("adapter.device_idle_ms", device, 0..=86_400_000, "0 to 86400000")?;
         check("adapter.timeout_ms", adapter.timeout_ms, 10..=3_600_000, "10 to 3600000")?;
+        check("adapter.quantum_us", adapter.quantum_us, 0..=100_000, "0 to 100000")?;
         check("adapter.page_table_mib", adapter.page_table_mib, 1..=4096, "1 to 4096")?;
         check("guest.doorbells", guest.doorbells.into(), 1..=16_384, "1 to 16384")?;
         if adapter.rotation == Rotation::Remap {
@@ -241,6 +253,10 @@ impl Config {
             let expected = "1 to 64 while adapter.rotation is \"remap\" (4 for QEMU)";
             let range = 1..=MAX_REMAPPED_DOORBELLS;
             check("guest.doorbells", guest.doorbells.into(), range, expected)?;
+        }
+        check("guest.weight", guest.weight.into(), 1..=10_000, "1 to 10000")?;
+        for weight in self.weights.values() {
+            check("a weight in [weights]", (*weight).into(), 1..=10_000, "1 to 10000")?;
         }
         check("guest.fences", guest.fences.into(), 1..=65_536, "1 to 65536")?;
         check("guest.local_memory_mib", guest.local_memory_mib, 1..=65_536, "1 to 65536")?;
@@ -265,8 +281,19 @@ impl Config {
             spin: Duration::from_micros(self.adapter.spin_us),
             idle: milliseconds_or_never(self.adapter.engine_idle_ms),
             hang: self.timeout(),
+            quantum: Duration::from_micros(self.adapter.quantum_us),
             page_table_pages: (self.adapter.page_table_mib * MIB / PAGE_SIZE) as u32,
         }
+    }
+
+    /// The weight of guests that connect to this socket, if it is known.
+    #[must_use]
+    pub fn weight(&self, socket: Option<&Path>) -> u32 {
+        let names = |path: &Path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            path.to_str().into_iter().chain(name).find_map(|name| self.weights.get(name)).copied()
+        };
+        socket.and_then(names).unwrap_or(self.guest.weight)
     }
 
     /// Whether VMMs move doorbells' pages.
@@ -358,6 +385,18 @@ mod tests {
         let error = load(&format!("{both}[guest]\ndoorbells = 4\n")).unwrap_err().to_string();
         assert!(error.contains("adapter.rotation") && error.contains("doorbell_model"), "{error}");
         assert!(!error.contains('\n'));
+    }
+
+    #[test]
+    fn a_guest_is_known_by_its_socket() {
+        let weights = "[guest]\nweight = 7\n[weights]\n\"a.sock\" = 1\n\"/run/b.sock\" = 2\n";
+        let config = load(weights).unwrap();
+        let weight = |path: &str| config.weight(Some(Path::new(path)));
+        assert_eq!(weight("/any/where/a.sock"), 1);
+        assert_eq!((weight("/run/b.sock"), weight("/tmp/b.sock")), (2, 7));
+        assert_eq!(config.weight(None), 7);
+        let error = load("[weights]\n\"a.sock\" = 0\n").unwrap_err().to_string();
+        assert!(error.contains("[weights] is 0") && error.contains("1 to 10000"), "{error}");
     }
 
     #[test]

@@ -15,7 +15,10 @@ pub struct Endpoint {
     pub(super) listener: UnixListener,
     /// Only one guest will ever come: the one that was connected already.
     pub(super) single: bool,
+    /// The path to remove at the end.
     path: Option<PathBuf>,
+    /// The path that guests connect to, if there is one.
+    pub(super) address: Option<PathBuf>,
 }
 
 impl Drop for Endpoint {
@@ -64,7 +67,8 @@ pub(super) fn listen(path: &Path) -> anyhow::Result<Endpoint> {
             path.display()
         )
     })?;
-    Ok(Endpoint { listener, single: false, path: Some(path.to_owned()) })
+    let address = Some(path.to_owned());
+    Ok(Endpoint { listener, single: false, path: address.clone(), address })
 }
 
 fn remove_stale(path: &Path) -> anyhow::Result<()> {
@@ -93,7 +97,9 @@ impl Endpoint {
     /// Serves whoever comes to a socket that listens.
     #[must_use]
     pub fn listening(listener: UnixListener) -> Self {
-        Self { listener, single: false, path: None }
+        let address = listener.local_addr().ok();
+        let address = address.and_then(|address| address.as_pathname().map(Path::to_owned));
+        Self { listener, single: false, path: None, address }
     }
 
     /// Serves the one guest that is connected already.
@@ -101,7 +107,8 @@ impl Endpoint {
     /// # Errors
     /// When the connection cannot be relayed.
     pub fn connected(stream: UnixStream) -> std::io::Result<Self> {
-        Ok(Self { listener: relay::listener_for(stream)?, single: true, path: None })
+        let address = stream.local_addr()?.as_pathname().map(Path::to_owned);
+        Ok(Self { listener: relay::listener_for(stream)?, single: true, path: None, address })
     }
 
     /// Takes one over that nobody else has.

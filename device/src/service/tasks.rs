@@ -17,6 +17,7 @@ use tracing::error;
 
 pub(super) struct Tasks {
     host: Host,
+    config: Config,
     control_plane: JoinHandle<()>,
     interrupts: JoinHandle<()>,
     stop: watch::Sender<bool>,
@@ -40,11 +41,13 @@ impl Tasks {
             bar: config.bar(),
             segments: config.segments(),
             features: config.features(),
+            weight: config.guest.weight,
             maps_bar: config.guest.bar,
             remaps_doorbells: config.remaps_doorbells(),
         };
         let (stop, _) = watch::channel(false);
-        Ok(Self { host, control_plane, interrupts, stop, servers: JoinSet::new() })
+        let config = config.clone();
+        Ok(Self { host, config, control_plane, interrupts, stop, servers: JoinSet::new() })
     }
 
     pub(super) fn kernel(&self) -> &KernelHandle {
@@ -53,7 +56,9 @@ impl Tasks {
 
     /// Serves a socket from now on.
     pub(super) fn serve(&mut self, endpoint: Endpoint) -> anyhow::Result<Served> {
-        let server = Server::new(self.host.clone(), endpoint).context("cannot watch a socket")?;
+        let weight = self.config.weight(endpoint.address.as_deref());
+        let host = Host { weight, ..self.host.clone() };
+        let server = Server::new(host, endpoint).context("cannot watch a socket")?;
         let served = server.served();
         self.servers.spawn(server.run(self.stop.subscribe()));
         Ok(served)

@@ -42,6 +42,8 @@ pub struct Host {
     pub segments: SegmentSizes,
     /// What every guest is offered.
     pub features: Features,
+    /// The weight of the guest that comes.
+    pub weight: u32,
     /// Whether VMMs are asked to map it.
     pub maps_bar: bool,
     /// Whether they are asked to map it in pieces, and doorbells' pages are moved after.
@@ -150,6 +152,7 @@ impl Shared {
                 return;
             }
         };
+        self.host.gpu.set_guest_weight(guest, self.host.weight);
         let port = Arc::new(QueuePort::new(memory, control.clone(), events.clone()));
         state.session = Session::Mapping(guest);
         let front_end = state.front_end.clone().filter(|_| self.host.maps_bar);

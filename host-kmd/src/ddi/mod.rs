@@ -8,7 +8,7 @@ pub mod paging;
 
 use crate::hardware::{
     AddressSpaceId, GuestId, HardwareFull, HwQueueDescription, HwQueueId, Interrupt,
-    KernelSubmission, Pte, RingBinding, SystemContext,
+    KernelSubmission, Pte, RingBinding, SchedulingPriority, SystemContext,
 };
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
 use bellhop_protocol::control::power::EnginePowerState;
@@ -115,6 +115,13 @@ pub trait Miniport: Send {
     /// [`Interrupt::DmaPreempted`] with `preemption_fence` follows; [`Self::resume_context`] makes the
     /// queue go on from there.
     fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64);
+
+    /// `DxgkDdiSetContextSchedulingProperties`: the priority of the context's queues.
+    fn set_context_scheduling_priority(
+        &mut self,
+        queues: &[HwQueueId],
+        priority: SchedulingPriority,
+    );
 
     /// `DxgkDdiSetPowerComponentFState` of a node's component.
     fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState);

@@ -8,10 +8,10 @@ use super::hw_queue::HwQueue;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
 use super::termination::{Manner, Target};
-use crate::hardware::HwQueueId;
+use crate::hardware::{HwQueueId, SchedulingPriority};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::context::{
-    CreateContext, DestroyContext, ResumeContext, SuspendContext,
+    CreateContext, DestroyContext, ResumeContext, SetContextSchedulingPriority, SuspendContext,
 };
 use bitflags::bitflags;
 use std::collections::BTreeSet;
@@ -99,6 +99,8 @@ pub(super) struct Context {
     pub(super) hw_queues: BTreeSet<Handle>,
     /// Whether it is on the run list.
     pub(super) state: ContextState,
+    /// How urgent its work is.
+    pub(super) priority: SchedulingPriority,
 }
 
 impl Scope<'_> {
@@ -110,7 +112,9 @@ impl Scope<'_> {
         }
         self.node(request.node)?;
         let (device, node, state) = (request.device, request.node, ContextState::CREATED);
-        let context = self.insert(Context { device, node, hw_queues: BTreeSet::new(), state })?;
+        let priority = SchedulingPriority::default();
+        let hw_queues = BTreeSet::new();
+        let context = self.insert(Context { device, node, hw_queues, state, priority })?;
         self.get_mut::<Device>(device)?.contexts.insert(context);
         Ok(Answer::Done(context))
     }
@@ -130,6 +134,21 @@ impl Scope<'_> {
     /// Its owner resumes a context.
     pub(super) fn resume_own_context(&mut self, request: ResumeContext) -> Handled<()> {
         self.resume_context(request.context, Suspension::OWNER)?;
+        Ok(Answer::Done(()))
+    }
+
+    /// `D3DKMTSetContextSchedulingPriority`.
+    pub(super) fn set_context_scheduling_priority(
+        &mut self,
+        request: SetContextSchedulingPriority,
+    ) -> Handled<()> {
+        zero("reserved", request.reserved)?;
+        let queues = self.queue_ids(request.context)?;
+        // What the guest gave, as the unsigned number that its bits are.
+        let refused = RequestError::parameter("priority", request.priority.cast_unsigned().into());
+        let priority = SchedulingPriority::new(request.priority).ok_or(refused)?;
+        self.get_mut::<Context>(request.context)?.priority = priority;
+        self.miniport.set_context_scheduling_priority(&queues, priority);
         Ok(Answer::Done(()))
     }
 

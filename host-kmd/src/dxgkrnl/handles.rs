@@ -194,6 +194,7 @@ impl Handles {
 mod tests {
     use super::super::context::ContextState;
     use super::*;
+    use crate::hardware::SchedulingPriority;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -203,6 +204,7 @@ mod tests {
             node: 0,
             hw_queues: BTreeSet::new(),
             state: ContextState::CREATED,
+            priority: SchedulingPriority::default(),
         }
     }
 

@@ -7,7 +7,9 @@ use super::native_fence::FenceOwner;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
 use super::termination::{Manner, Target};
-use crate::hardware::{GuestId, HwQueueDescription, HwQueueId, KernelSubmission};
+use crate::hardware::{
+    GuestId, HwQueueDescription, HwQueueId, KernelSubmission, SchedulingPriority,
+};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::NODE_USER_MODE_SUBMISSION_SUPPORTED;
 use bellhop_protocol::control::hw_queue::{
@@ -70,6 +72,7 @@ impl Scope<'_> {
             .ok_or(RequestError::parameter("flags", request.flags.into()))?;
         let context = self.get::<Context>(request.context)?;
         let (device, node, state) = (context.device, context.node, context.state);
+        let priority = context.priority;
         if state.is_lost() {
             return Err(RequestError::DeviceRemoved(request.context));
         }
@@ -111,6 +114,9 @@ impl Scope<'_> {
         };
         let (guest, process) = (self.guest_id, self.process_id);
         self.queues.insert(id, QueueOwner { guest, process, handle: hw_queue, node });
+        if priority != SchedulingPriority::default() {
+            self.miniport.set_context_scheduling_priority(&[id], priority);
+        }
         if !state.is_running() {
             self.miniport.suspend_context(&[id]);
         }

@@ -331,6 +331,9 @@ fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: &[u8]) -> Handled<Ve
         RequestCode::DESTROY_CONTEXT => serve(scope, body, Scope::destroy_context),
         RequestCode::SUSPEND_CONTEXT => serve(scope, body, Scope::suspend_own_context),
         RequestCode::RESUME_CONTEXT => serve(scope, body, Scope::resume_own_context),
+        RequestCode::SET_CONTEXT_SCHEDULING_PRIORITY => {
+            serve(scope, body, Scope::set_context_scheduling_priority)
+        }
         RequestCode::CREATE_HW_QUEUE => serve(scope, body, Scope::create_hw_queue),
         RequestCode::DESTROY_HW_QUEUE => serve(scope, body, Scope::destroy_hw_queue),
         RequestCode::SUBMIT_COMMAND => serve(scope, body, Scope::submit_command),

@@ -5,8 +5,10 @@
 //! engine: what must wait for one is asked for with [`Hardware::quiesce`] and reported by an
 //! interrupt.
 
+mod priority;
 mod pte;
 
+pub use priority::SchedulingPriority;
 pub use pte::{PhysicalPage, Pte, Segment};
 
 use bellhop_protocol::bar::AreaKind;
@@ -379,6 +381,10 @@ pub trait Hardware: Send + Sync {
     /// boundary of a packet or of a step within one. [`Interrupt::DmaPreempted`] with `preemption_fence`
     /// tells when it has stopped. Of several that are asked for before it has, the last is told of.
     fn preempt_hw_queue(&self, queue: HwQueueId, preemption_fence: u64);
+
+    /// Sets the priority of HW queues beside the others of their guest, 0 before that. It counts from
+    /// when each is next put in line.
+    fn set_scheduling_priority(&self, queues: &[HwQueueId], priority: SchedulingPriority);
 
     /// Takes a node's power or gives it back. Without it the engine executes nothing, whatever it is
     /// given, and uses no CPU time. An engine that has work when it loses power keeps it, and says so

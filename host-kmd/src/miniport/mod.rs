@@ -6,7 +6,7 @@ use crate::ddi::paging::PagingBuffer;
 use crate::ddi::{BadPrivateData, ConnectedStatus, DxgkCallbacks, Miniport, NoPhysicalDoorbell};
 use crate::hardware::{
     AddressSpaceId, DoorbellModel, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
-    KernelSubmission, Pte, RingBinding, SystemContext,
+    KernelSubmission, Pte, RingBinding, SchedulingPriority, SystemContext,
 };
 use bellhop_protocol::control::adapter::{
     CAPS_GLOBAL_DOORBELL, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
@@ -141,6 +141,14 @@ impl Miniport for BellhopMiniport {
 
     fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64) {
         self.hardware.preempt_hw_queue(queue, preemption_fence);
+    }
+
+    fn set_context_scheduling_priority(
+        &mut self,
+        queues: &[HwQueueId],
+        priority: SchedulingPriority,
+    ) {
+        self.hardware.set_scheduling_priority(queues, priority);
     }
 
     fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState) {

@@ -2,9 +2,11 @@
 
 use crate::bench::{Bench, Client};
 use crate::model::Call;
-use bellhop_host_kmd::hardware::{EngineState, Fault, Interrupt};
+use bellhop_host_kmd::hardware::{EngineState, Fault, Interrupt, SchedulingPriority};
 use bellhop_host_kmd::port::Command;
-use bellhop_protocol::control::context::{CreateContext, ResumeContext, SuspendContext};
+use bellhop_protocol::control::context::{
+    CreateContext, ResumeContext, SetContextSchedulingPriority, SuspendContext,
+};
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags, SubmitCommand};
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -144,4 +146,26 @@ fn a_device_or_a_context_that_is_in_error_takes_nothing_more() {
     // Another device of the same process is as good as ever.
     let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
     bench.call(client, &CreateContext { device, node: 0, reserved: 0 }).unwrap();
+}
+
+#[test]
+fn a_priority_is_all_its_contexts_queues_and_those_that_come_later() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    bench.model.take_log();
+    let set =
+        |priority| SetContextSchedulingPriority { context: client.context, priority, reserved: 0 };
+    bench.call(client, &set(-7)).unwrap();
+    let lowest = SchedulingPriority::MIN;
+    assert_eq!(bench.model.take_log(), [Call::Priority(vec![client.id], lowest)]);
+    let later = bench.queue(client, HwQueueFlags::empty());
+    assert_eq!(bench.model.take_log(), [Call::Priority(vec![later.id], lowest)]);
+    for priority in [-8, 8, i32::MIN] {
+        let refused = (Status::INVALID_PARAMETER, u64::from(priority as u32));
+        assert_eq!(bench.call(client, &set(priority)).unwrap_err(), refused);
+    }
+    let reserved = SetContextSchedulingPriority { reserved: 1, ..set(0) };
+    assert_eq!(bench.call(client, &reserved).unwrap_err(), (Status::INVALID_PARAMETER, 1));
+    assert_eq!(bench.model.take_log(), []);
 }

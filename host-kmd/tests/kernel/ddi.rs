@@ -9,7 +9,7 @@ use bellhop_host_kmd::ddi::{
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
-    KernelSubmission, PhysicalDoorbell, Pte, RingBinding, SystemContext,
+    KernelSubmission, PhysicalDoorbell, Pte, RingBinding, SchedulingPriority, SystemContext,
 };
 use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
@@ -115,6 +115,14 @@ impl Miniport for NotifyMiniport {
 
     fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64) {
         self.rest.preempt_command(queue, preemption_fence);
+    }
+
+    fn set_context_scheduling_priority(
+        &mut self,
+        queues: &[HwQueueId],
+        priority: SchedulingPriority,
+    ) {
+        self.rest.set_context_scheduling_priority(queues, priority);
     }
 
     fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState) {

@@ -4,7 +4,7 @@
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, Fault, GuestId, Hardware, HardwareFull, HwQueueDescription,
     HwQueueId, Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell, Pte, RingBinding,
-    RotationProgress, Segment, SystemContext, Ticket,
+    RotationProgress, SchedulingPriority, Segment, SystemContext, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -41,6 +41,7 @@ pub enum Call {
     Suspend(Vec<HwQueueId>),
     Resume(Vec<HwQueueId>),
     Preempt(HwQueueId, u64),
+    Priority(Vec<HwQueueId>, SchedulingPriority),
     EnginePower(u32, EnginePowerState),
     Invalidate(u64),
     Quiesce,
@@ -491,6 +492,12 @@ impl Hardware for Model {
             state.suspended.insert(*queue);
         }
         state.log.push(Call::Suspend(queues.to_vec()));
+    }
+
+    fn set_scheduling_priority(&self, queues: &[HwQueueId], priority: SchedulingPriority) {
+        let mut state = self.state();
+        assert!(queues.iter().all(|queue| state.queues.contains_key(queue)));
+        state.log.push(Call::Priority(queues.to_vec(), priority));
     }
 
     fn preempt_hw_queue(&self, queue: HwQueueId, preemption_fence: u64) {

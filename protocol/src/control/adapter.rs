@@ -151,11 +151,15 @@ pub struct Statistics {
     pub engine_wakeups: u64,
     /// Engines asleep now.
     pub engines_asleep: u64,
+    /// Nanoseconds that engines executed this guest's queues. Not counted is work that
+    /// is done within one turn (256 packets, 512 KiB) while no other queue of its engine has any.
+    pub engine_time: u64,
 }
 crate::assert_layout!(
-    Statistics, 72,
+    Statistics, 80,
     packets at 0, bytes at 8, doorbells at 16, interrupts at 24, control_messages at 32,
     notifies at 40, victims at 48, engine_wakeups at 56, engines_asleep at 64,
+    engine_time at 72,
 );
 
 /// What the BAR's header page says, for a guest that has no BAR.

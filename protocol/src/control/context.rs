@@ -41,6 +41,24 @@ pub struct SuspendContext {
 crate::assert_layout!(SuspendContext, 8, context at 0);
 request!(SuspendContext, SUSPEND_CONTEXT -> ());
 
+/// `D3DKMTSetContextSchedulingPriority`: how urgent the context's work is beside that of the guest's
+/// other contexts. A new context has 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct SetContextSchedulingPriority {
+    /// The context.
+    pub context: Handle,
+    /// -7 to 7; greater comes first.
+    pub priority: i32,
+    /// Zero.
+    pub reserved: u32,
+}
+crate::assert_layout!(
+    SetContextSchedulingPriority, 16,
+    context at 0, priority at 8, reserved at 12,
+);
+request!(SetContextSchedulingPriority, SET_CONTEXT_SCHEDULING_PRIORITY -> ());
+
 /// `DxgkDdiResumeContext`: what was queued meanwhile executes. Without effect on a context that its
 /// owner has not suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]

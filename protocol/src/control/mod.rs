@@ -63,6 +63,8 @@ open_enum! {
         SUSPEND_CONTEXT = 0x32;
         /// [`context::ResumeContext`]
         RESUME_CONTEXT = 0x33;
+        /// [`context::SetContextSchedulingPriority`]
+        SET_CONTEXT_SCHEDULING_PRIORITY = 0x34;
         /// [`hw_queue::CreateHwQueue`]
         CREATE_HW_QUEUE = 0x38;
         /// [`hw_queue::DestroyHwQueue`]

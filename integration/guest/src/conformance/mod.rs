@@ -16,6 +16,7 @@ mod power;
 mod process;
 mod raw;
 mod scene;
+mod sched;
 mod um;
 mod virtqueue;
 
@@ -100,6 +101,7 @@ mod source {
         "Native GPU fence object: Global and local handles for shared fences";
     pub(super) const KMD_DMA: &str = "Windows KMD overview: DMA buffers";
     pub(super) const KMD_INTERRUPT: &str = "Windows KMD overview: Interrupt";
+    pub(super) const KMD_ENGINES: &str = "Windows KMD overview: Engines, nodes, contexts, etc.";
     pub(super) const KMD_RINGS: &str = "Windows KMD overview: Ring buffers and the CP";
     pub(super) const KMD_ALLOCATIONS: &str = "Windows KMD overview: Allocations";
     pub(super) const KMD_PAGING: &str = "Windows KMD overview: Build paging buffer";
@@ -120,6 +122,7 @@ fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         um::BEHAVIOURS,
         doorbell::BEHAVIOURS,
         context::BEHAVIOURS,
+        sched::BEHAVIOURS,
         power::BEHAVIOURS,
         process::BEHAVIOURS,
         fence::BEHAVIOURS,

@@ -1,0 +1,48 @@
+//! Priorities of contexts.
+
+/// How urgent a context's work is beside that of its guest's other contexts: -7 to 7, as of
+/// `D3DKMTSetContextSchedulingPriority`. Greater comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SchedulingPriority(i8);
+
+impl SchedulingPriority {
+    /// How many there are.
+    pub const COUNT: usize = 15;
+    /// The least.
+    pub const MIN: Self = Self(-7);
+    /// The greatest.
+    pub const MAX: Self = Self(7);
+
+    /// The priority with this number; `None` when there is none.
+    #[must_use]
+    pub fn new(number: i32) -> Option<Self> {
+        let number = i8::try_from(number).ok()?;
+        (Self::MIN.0..=Self::MAX.0).contains(&number).then_some(Self(number))
+    }
+
+    /// Its number, -7 to 7.
+    #[must_use]
+    pub const fn number(self) -> i8 {
+        self.0
+    }
+
+    /// Its place among all, from 0, the least.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        (self.0 - Self::MIN.0) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_fifteen_and_the_one_in_the_middle_is_what_a_context_begins_with() {
+        let all: Vec<_> = (-100..100).filter_map(SchedulingPriority::new).collect();
+        assert_eq!(all.len(), SchedulingPriority::COUNT);
+        assert!(all.iter().enumerate().all(|(index, priority)| priority.index() == index));
+        assert_eq!((all[0], all[14]), (SchedulingPriority::MIN, SchedulingPriority::MAX));
+        assert_eq!(all[7], SchedulingPriority::default());
+    }
+}
