@@ -1,7 +1,7 @@
 //! Where a guest's physical memory is in this process: one snapshot of it.
 
+use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
-use bellhop_protocol::PAGE_SIZE;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -102,25 +102,25 @@ impl AddressMap {
         self.generation
     }
 
-    /// Where a page is; `None` unless all of it is mapped.
-    pub fn locate(&self, page: PhysicalPage) -> Option<Place> {
+    /// Where a page is; `None` unless all of it is mapped, in one piece.
+    pub fn locate(&self, page: PhysicalPage, size: PageSize) -> Option<Place> {
         match page.segment {
-            Segment::Local => self.locate_in(LOCAL..PRIVATE, page.address),
-            Segment::Private => self.locate_in(PRIVATE..BACKING, page.address),
-            Segment::Backing => self.locate_in(BACKING..PAGING_BUFFERS, page.address),
-            Segment::System => self.locate_in(SYSTEM..self.mappings.len(), page.address),
+            Segment::Local => self.locate_in(LOCAL..PRIVATE, page.address, size),
+            Segment::Private => self.locate_in(PRIVATE..BACKING, page.address, size),
+            Segment::Backing => self.locate_in(BACKING..PAGING_BUFFERS, page.address, size),
+            Segment::System => self.locate_in(SYSTEM..self.mappings.len(), page.address, size),
         }
     }
 
     /// Where a page of the paging buffers is, by its offset in all of them.
     pub fn locate_paging_buffer(&self, offset: u64) -> Option<Place> {
-        self.locate_in(PAGING_BUFFERS..SYSTEM, offset)
+        self.locate_in(PAGING_BUFFERS..SYSTEM, offset, PageSize::Small)
     }
 
-    fn locate_in(&self, mappings: Range<usize>, address: u64) -> Option<Place> {
+    fn locate_in(&self, mappings: Range<usize>, address: u64, size: PageSize) -> Option<Place> {
         let candidates = self.mappings.get(mappings.clone())?;
         mappings.zip(candidates).find_map(|(index, mapping)| {
-            let offset = mapping.offset_of(address, PAGE_SIZE)?;
+            let offset = mapping.offset_of(address, size.bytes())?;
             Some(Place { mapping: u32::try_from(index).ok()?, offset })
         })
     }
@@ -172,27 +172,34 @@ mod tests {
         AddressMap::new(1, host, &memory)
     }
 
+    const SMALL: PageSize = PageSize::Small;
+
     fn page(segment: Segment, address: u64) -> PhysicalPage {
         PhysicalPage { segment, address }
     }
 
     #[test]
     fn a_page_is_found_in_its_own_segment_and_only_when_all_of_it_is_there() {
-        let map = map(&[(0x1000, 0x1000), (0x10_0000, 0x1800)]);
+        let map = map(&[(0x1000, 0x1000), (0x10_0000, 0x1800), (0x20_0000, 0x1_f000)]);
         let place = |mapping, offset| Some(Place { mapping, offset });
-        assert_eq!(map.locate(page(Segment::Local, 0x2000)), place(0, 0x3000));
-        assert_eq!(map.locate(page(Segment::Local, 0x3000)), None);
-        assert_eq!(map.locate(page(Segment::System, 0)), None);
-        assert_eq!(map.locate(page(Segment::Private, 0)), place(1, 0x4000));
-        assert_eq!(map.locate(page(Segment::Private, 0x1000)), None);
-        assert_eq!(map.locate(page(Segment::Backing, 0x1000)), place(2, 0x6000));
-        assert_eq!(map.locate(page(Segment::Backing, 0x2000)), None);
+        assert_eq!(map.locate(page(Segment::Local, 0x2000), SMALL), place(0, 0x3000));
+        assert_eq!(map.locate(page(Segment::Local, 0x3000), SMALL), None);
+        let region = page(Segment::System, 0x20_0000);
+        assert_eq!(map.locate(region, PageSize::Large), place(6, 0));
+        let behind = page(Segment::System, 0x21_0000);
+        assert_eq!(map.locate(behind, SMALL), place(6, 0x10000));
+        assert_eq!(map.locate(behind, PageSize::Large), None);
+        assert_eq!(map.locate(page(Segment::System, 0), SMALL), None);
+        assert_eq!(map.locate(page(Segment::Private, 0), SMALL), place(1, 0x4000));
+        assert_eq!(map.locate(page(Segment::Private, 0x1000), SMALL), None);
+        assert_eq!(map.locate(page(Segment::Backing, 0x1000), SMALL), place(2, 0x6000));
+        assert_eq!(map.locate(page(Segment::Backing, 0x2000), SMALL), None);
         assert_eq!(map.locate_paging_buffer(0), place(3, 0x7000));
         assert_eq!(map.locate_paging_buffer(0x1000), None);
-        assert_eq!(map.locate(page(Segment::System, 0x1000)), place(4, 0));
-        assert_eq!(map.locate(page(Segment::System, 0x10_0000)), place(5, 0));
-        assert_eq!(map.locate(page(Segment::System, 0x10_1000)), None);
-        assert_eq!(map.locate(page(Segment::System, u64::MAX - 0xfff)), None);
+        assert_eq!(map.locate(page(Segment::System, 0x1000), SMALL), place(4, 0));
+        assert_eq!(map.locate(page(Segment::System, 0x10_0000), SMALL), place(5, 0));
+        assert_eq!(map.locate(page(Segment::System, 0x10_1000), SMALL), None);
+        assert_eq!(map.locate(page(Segment::System, u64::MAX - 0xfff), SMALL), None);
     }
 
     #[test]

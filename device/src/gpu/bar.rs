@@ -5,6 +5,7 @@
 //! SIGBUS for all guests.
 
 use super::address_map::{AddressMap, Mapping, Place};
+use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{
@@ -140,7 +141,10 @@ impl Bar {
                     .step_by(PAGE_SIZE as usize)
                     .map(move |offset| extent.address.saturating_add(offset))
             })
-            .map(|address| memory.locate(PhysicalPage { segment: Segment::System, address }))
+            .map(|address| {
+                let page = PhysicalPage { segment: Segment::System, address };
+                memory.locate(page, PageSize::Small)
+            })
             .collect();
         pages.is_some_and(|pages| area.donated.set(DonatedArea { memory, pages }).is_ok())
     }

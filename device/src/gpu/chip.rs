@@ -10,7 +10,7 @@ use super::statistics::Tally;
 use arc_swap::ArcSwap;
 use bellhop_host_kmd::hardware::Ticket;
 use bellhop_protocol::handoff::attention::Attention;
-use bellhop_protocol::handoff::fence::Signaled;
+use bellhop_protocol::handoff::fence::{FenceCell, Signaled};
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use std::io;
@@ -120,6 +120,8 @@ pub struct Chip {
     /// The interrupt line.
     pub interrupts: Arc<Interrupts>,
     tickets: AtomicU64,
+    /// The latest ticket that has passed on every engine, as a fence that engines wait for.
+    flushed: FenceCell,
     epoch: Instant,
 }
 
@@ -134,7 +136,8 @@ impl Chip {
         interrupts: Arc<Interrupts>,
     ) -> io::Result<Self> {
         let engines = (0..engines).map(|_| EnginePort::new()).collect::<io::Result<_>>()?;
-        Ok(Self { engines, nodes, interrupts, tickets: AtomicU64::new(0), epoch: Instant::now() })
+        let (tickets, flushed) = (AtomicU64::new(0), FenceCell::new(0));
+        Ok(Self { engines, nodes, interrupts, tickets, flushed, epoch: Instant::now() })
     }
 
     /// The adapter's clock: nanoseconds since the GPU was made.
@@ -143,7 +146,8 @@ impl Chip {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Control plane: see `Hardware::quiesce`.
+    /// Control plane: see `Hardware::quiesce`. Engine: begins a flush, and then asks
+    /// [`Self::has_flushed`].
     pub fn quiesce(&self) -> Ticket {
         // Pairs with the load in `passed`, through the attention word.
         let ticket = self.tickets.fetch_add(1, Ordering::AcqRel) + 1;
@@ -164,9 +168,21 @@ impl Chip {
         // Of two engines that pass at once, each stores and then loads the other's: with a full
         // fence between, at least one sees both.
         fence(Ordering::SeqCst);
-        if self.quiesced().0 >= ticket {
+        let passed = self.quiesced().0;
+        if passed >= ticket {
             self.interrupts.raise_quiesced();
+            // Nobody but engines reads this fence, so it is published nowhere. That it has gone
+            // further already is no error: whoever took it there told those who wait for less.
+            if let Ok(signaled) = self.flushed.signal(&AtomicU64::new(0), passed) {
+                self.release_waiters(signaled.engines);
+            }
         }
+    }
+
+    /// Engine `engine`: whether every engine has passed the ticket. If not, this one's attention is
+    /// raised when they have.
+    pub fn has_flushed(&self, engine: u32, ticket: Ticket) -> bool {
+        self.flushed.wait(engine, ticket.0)
     }
 
     /// The latest ticket that has passed on every engine.

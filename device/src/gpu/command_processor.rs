@@ -8,8 +8,8 @@
 use super::fetch::{Fetched, Stream, Window};
 use super::hw_queue::{HwQueue, Role};
 use super::mmu::Access;
-use super::packets::fence::{Wait, signal};
-use super::packets::{Context, Operation, Outcome, Progress, Scratch, execute};
+use super::packets::fence::signal;
+use super::packets::{Context, Hold, Operation, Outcome, Progress, Scratch, execute};
 use super::tlb::Tlb;
 use super::violation::Violation;
 use bellhop_host_kmd::hardware::{Fault, KernelSubmission, RingBinding};
@@ -84,7 +84,7 @@ pub enum Turn {
     Idle,
     /// It wants another turn.
     Runnable,
-    /// It waits for a fence.
+    /// It waits for a fence or a flush.
     Blocked,
 }
 
@@ -101,7 +101,7 @@ pub struct Execution {
     /// Where in the ring that packet, or the buffer that it is in, stands.
     packet_start: u64,
     operation: Option<Operation>,
-    wait: Option<Wait>,
+    wait: Option<Hold>,
     /// The kernel-mode submission that is done when the stack is empty.
     submission: Option<Submission>,
     /// For how long the packet has been executed, in turns after its first.
@@ -292,13 +292,14 @@ impl Execution {
             // It has no ring: its packets stand in their paging buffer.
             self.packet_start = stream.position();
         }
-        let Fetched { packet, opcode, size } =
-            window.packet(&mut context.mmu, stream).map_err(|bad| {
-                self.opcode = bad.opcode;
-                bad.violation
-            })?;
+        let fetched = window.packet(&mut context.mmu, stream);
+        self.opcode = fetched.as_ref().map_or_else(|bad| bad.opcode, |fetched| fetched.opcode);
+        if self.opcode.is_privileged() && !queue.is_system() {
+            let opcode = u64::from(self.opcode.0);
+            return Err(Violation::new(FaultReason::UNKNOWN_PACKET, opcode));
+        }
+        let Fetched { packet, size, .. } = fetched.map_err(|bad| bad.violation)?;
         stream.advance(size);
-        self.opcode = opcode;
         context.tally.packets += 1;
         match execute(&packet, context)? {
             Outcome::Done => {}

@@ -9,12 +9,12 @@ use super::page_table::AddressSpace;
 use super::paging::PagingFault;
 use super::partition::Partition;
 use super::windows::PAGING_BUFFERS_START;
-use bellhop_host_kmd::ddi::paging::PAGING_BUFFER_SIZE;
+use bellhop_host_kmd::ddi::paging::{PAGING_BUFFER_SIZE, PageSize};
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, EngineState, GuestId, Hardware, HardwareFull,
-    HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell,
-    PhysicalPage, Pte, RingBinding, RotationProgress, SchedulingPriority, Segment, SystemContext,
-    Ticket,
+    HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PageTableRange,
+    PhysicalDoorbell, PhysicalPage, Pte, RingBinding, RotationProgress, SchedulingPriority,
+    Segment, SystemContext, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -47,6 +47,14 @@ impl Gpu {
         let found = self.registry().queues.get(&queue).cloned();
         if found.is_none() {
             no_such!("{queue:?}");
+        }
+        found
+    }
+
+    fn space(&self, space: AddressSpaceId) -> Option<Arc<AddressSpace>> {
+        let found = self.registry().spaces.get(&space).map(|(_, space)| Arc::clone(space));
+        if found.is_none() {
+            no_such!("{space:?}");
         }
         found
     }
@@ -92,9 +100,10 @@ impl Hardware for Gpu {
     }
 
     fn destroy_address_space(&self, space: AddressSpaceId) {
-        let removed = self.registry().spaces.remove(&space);
-        if removed.is_none() {
-            no_such!("{space:?}");
+        let mut registry = self.registry();
+        match registry.spaces.remove(&space) {
+            Some((guest, space)) => registry.park(guest, space),
+            None => no_such!("{space:?}"),
         }
     }
 
@@ -102,18 +111,28 @@ impl Hardware for Gpu {
         &self,
         space: AddressSpaceId,
         gpu_va: u64,
+        page_size: PageSize,
         entries: &[Pte],
     ) -> Result<(), HardwareFull> {
-        let found = self.registry().spaces.get(&space).map(|(_, space)| Arc::clone(space));
-        let Some(found) = found else {
-            no_such!("{space:?}");
-            return Ok(());
-        };
+        let Some(found) = self.space(space) else { return Ok(()) };
         for (entry, page) in entries.iter().zip(0u64..) {
             // An address that does not fit into 64 bits is as far out of range as any.
-            found.set(gpu_va.saturating_add(page.saturating_mul(PAGE_SIZE)), *entry)?;
+            let offset = page.saturating_mul(page_size.bytes());
+            found.set(gpu_va.saturating_add(offset), page_size, *entry)?;
         }
         Ok(())
+    }
+
+    fn locate_page_table(
+        &self,
+        space: AddressSpaceId,
+        gpu_va: u64,
+        page_size: PageSize,
+        pages: u64,
+        create: bool,
+    ) -> Result<Vec<PageTableRange>, HardwareFull> {
+        let Some(found) = self.space(space) else { return Ok(Vec::new()) };
+        found.locate(gpu_va, page_size, pages, create)
     }
 
     fn create_system_context(&self, guest: GuestId) -> Result<SystemContext, HardwareFull> {
@@ -177,7 +196,8 @@ impl Hardware for Gpu {
         let memory = partition.memory();
         for offset in (0..length).step_by(PAGE_SIZE as usize) {
             let address = address.saturating_add(offset);
-            let place = memory.locate(PhysicalPage { segment: Segment::System, address });
+            let page = PhysicalPage { segment: Segment::System, address };
+            let place = memory.locate(page, PageSize::Small);
             let page = place.and_then(|place| memory.slice(place, PAGE_SIZE as usize));
             // What the guest does not have any more holds nothing.
             if let Some(page) = page
@@ -415,7 +435,7 @@ impl Hardware for Gpu {
     }
 
     fn take_interrupts(&self) -> Vec<Interrupt> {
-        let registry = self.registry();
+        let mut registry = self.registry();
         let mut taken = Vec::new();
         let fault_of = |queue: &Arc<HwQueue>| {
             let (fault, node, queue) = (queue.report_fault()?, queue.engine, queue.id);
@@ -467,6 +487,7 @@ impl Hardware for Gpu {
             taken.push(Interrupt::NativeFencesSignaled);
         }
         if scans.paging {
+            registry.unpark();
             for (guest, partition) in &registry.guests {
                 let (guest, report) = (*guest, partition.paging().report());
                 let failed =

@@ -5,6 +5,7 @@ use super::page_table::{ADDRESS_BITS, AddressSpace};
 use super::tlb::{Key, Tlb};
 use super::violation::{Violation, aligned};
 use super::windows::Shown;
+use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
 use std::sync::atomic::AtomicU64;
@@ -59,32 +60,38 @@ impl<'a> Mmu<'a> {
     /// Where a byte is.
     #[inline]
     fn translate(&mut self, gpu_va: u64, access: Access) -> Result<Place, Violation> {
-        let key = Key {
-            space: self.space.id().0,
-            generation: self.memory.generation(),
-            page: gpu_va / PAGE_SIZE,
-        };
+        let key = self.key(gpu_va, PageSize::Small);
         match self.tlb.lookup(key) {
             Some((place, writable)) if writable || access == Access::Read => {
                 Ok(place.plus(gpu_va % PAGE_SIZE))
             }
             // A page remembered as read-only may be writable by now, as one not remembered may
             // be mapped.
-            _ => self.translate_anew(key, gpu_va, access),
+            _ => self.translate_large(gpu_va, access),
+        }
+    }
+
+    #[inline]
+    fn key(&self, gpu_va: u64, page_size: PageSize) -> Key {
+        Key::new(self.space.id(), self.memory.generation(), gpu_va, page_size)
+    }
+
+    /// The same where no small page is remembered.
+    fn translate_large(&mut self, gpu_va: u64, access: Access) -> Result<Place, Violation> {
+        match self.tlb.lookup(self.key(gpu_va, PageSize::Large)) {
+            Some((place, writable)) if writable || access == Access::Read => {
+                Ok(place.plus(gpu_va % PageSize::Large.bytes()))
+            }
+            _ => self.translate_anew(gpu_va, access),
         }
     }
 
     #[cold]
-    fn translate_anew(
-        &mut self,
-        key: Key,
-        gpu_va: u64,
-        access: Access,
-    ) -> Result<Place, Violation> {
+    fn translate_anew(&mut self, gpu_va: u64, access: Access) -> Result<Place, Violation> {
         check_range(gpu_va, 1)?;
         if let Some(shown) = self.space.window(gpu_va) {
             let place = match shown {
-                Shown::Page(page) => self.memory.locate(page),
+                Shown::Page(page) => self.memory.locate(page, PageSize::Small),
                 // The GPU's own: packets are fetched from there, and write nothing.
                 Shown::PagingBuffer(offset) if access == Access::Read => {
                     self.memory.locate_paging_buffer(offset)
@@ -93,15 +100,15 @@ impl<'a> Mmu<'a> {
             };
             return Ok(place.ok_or(access.page_fault(gpu_va))?.plus(gpu_va % PAGE_SIZE));
         }
-        let pte = self.space.walk(gpu_va);
+        let (pte, page_size) = self.space.walk(gpu_va);
         let page = pte.page().ok_or(access.page_fault(gpu_va))?;
         // A page table may name memory that the guest no longer has.
-        let place = self.memory.locate(page).ok_or(access.page_fault(gpu_va))?;
+        let place = self.memory.locate(page, page_size).ok_or(access.page_fault(gpu_va))?;
         if access == Access::Write && !pte.is_writable() {
             return Err(Violation::new(FaultReason::WRITE_PROTECTION_FAULT, gpu_va));
         }
-        self.tlb.insert(key, place, pte.is_writable());
-        Ok(place.plus(gpu_va % PAGE_SIZE))
+        self.tlb.insert(self.key(gpu_va, page_size), place, pte.is_writable());
+        Ok(place.plus(gpu_va % page_size.bytes()))
     }
 
     /// The first bytes of a range that are contiguous in this process: at least 1, at most

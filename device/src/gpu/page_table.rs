@@ -1,14 +1,19 @@
 //! Page tables: GPU virtual addresses to physical pages, four levels of 512 entries.
 //!
-//! The nodes are pages of one pool in host memory that no guest can map. The control plane writes
-//! entries, engines walk them at the same time: a node is empty before it is linked, and an entry
-//! is one atomic word. Nodes are given back only with their address space, when no engine walks it
-//! any more.
+//! An address space has a tree for each page size, so that pages of both lie side by side however
+//! they like; where both map an address, the large page counts. A tree only ever grows: a packet
+//! that was built to write an entry finds it where it was, whatever was mapped since.
+//!
+//! The nodes are pages of one pool in host memory that no guest can map. The control plane and
+//! packets of system contexts write entries, engines walk them at the same time: a node is empty
+//! before it is linked, and an entry is one atomic word. Nodes are given back only with their
+//! address space, when no engine walks or writes it any more.
 //!
 //! Source: "GPU virtual memory" of the Windows KMD overview; `DxgkDdiUpdatePageTable`.
 
 use super::windows::{Shown, Windows};
-use bellhop_host_kmd::hardware::{AddressSpaceId, HardwareFull, Pte};
+use bellhop_host_kmd::ddi::paging::PageSize;
+use bellhop_host_kmd::hardware::{AddressSpaceId, HardwareFull, PageTableRange, Pte};
 use bellhop_protocol::PAGE_SIZE;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,9 +22,8 @@ use vm_memory::{MmapRegion, VolatileMemory};
 
 /// Bits of a GPU virtual address.
 pub const ADDRESS_BITS: u32 = 48;
-const PAGE_BITS: u32 = PAGE_SIZE.trailing_zeros();
 const LEVEL_BITS: u32 = 9;
-const LEVELS: u32 = (ADDRESS_BITS - PAGE_BITS) / LEVEL_BITS;
+const LEVELS: u32 = 4;
 const ENTRIES: u64 = 1 << LEVEL_BITS;
 
 const FULL: HardwareFull = HardwareFull("page-table page");
@@ -41,8 +45,9 @@ impl Node {
 
 /// Index, in a node of `level` (0 is the leaf's), of the entry for an address.
 #[inline]
-fn index(gpu_va: u64, level: u32) -> u64 {
-    (gpu_va >> (PAGE_BITS + level * LEVEL_BITS)) % ENTRIES
+fn index(gpu_va: u64, page_size: PageSize, level: u32) -> u64 {
+    let page_bits = page_size.bytes().trailing_zeros();
+    (gpu_va >> (page_bits + level * LEVEL_BITS)) % ENTRIES
 }
 
 /// How many of the pool's pages one guest has taken.
@@ -117,21 +122,50 @@ impl NodePool {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).returned.push(node);
     }
 
+    /// Where an entry is, in bytes from the start of page-table memory.
+    fn address(node: Node, index: u64) -> u64 {
+        u64::from(node.0) * PAGE_SIZE + index * size_of::<u64>() as u64
+    }
+
+    #[inline]
+    fn at(&self, address: u64) -> Option<&AtomicU64> {
+        self.memory.get_atomic_ref(usize::try_from(address).ok()?).ok()
+    }
+
     #[inline]
     fn entry(&self, node: Node, index: u64) -> Option<&AtomicU64> {
-        let offset = u64::from(node.0) * PAGE_SIZE + index * size_of::<u64>() as u64;
-        self.memory.get_atomic_ref(usize::try_from(offset).ok()?).ok()
+        self.at(Self::address(node, index))
+    }
+
+    /// Engine, for a system context: writes consecutive entries of one table, each `increment` more
+    /// than the one before. `None` when they are not in one table.
+    pub fn write(&self, address: u64, count: u32, first: u64, increment: u64) -> Option<()> {
+        let size = size_of::<u64>() as u64;
+        let left = (PAGE_SIZE - address % PAGE_SIZE) / size;
+        if !address.is_multiple_of(size) || count == 0 || u64::from(count) > left {
+            return None;
+        }
+        let mut value = first;
+        for index in 0..u64::from(count) {
+            // Pairs with the load in `walk`.
+            self.at(address + index * size)?.store(value, Ordering::Release);
+            value = value.wrapping_add(increment);
+        }
+        Some(())
     }
 }
 
-/// An address space: a tree of nodes, given back when nobody can walk it any more.
+/// An address space: trees of nodes, given back when nobody can walk them any more.
 ///
 /// The registry keeps it until it is destroyed, which is after the engines have forgotten it: so
 /// it is the control plane that gives the nodes back, and the lock in there is no engine's.
 #[derive(Debug)]
 pub struct AddressSpace {
     id: AddressSpaceId,
+    /// Of the tree of 4 KiB pages.
     root: Node,
+    /// The link to the root of the tree of 64 KiB pages; 0 until there is one.
+    large_root: AtomicU64,
     pool: Arc<NodePool>,
     charge: Arc<Charge>,
     /// Of a system context's.
@@ -140,7 +174,10 @@ pub struct AddressSpace {
 
 impl Drop for AddressSpace {
     fn drop(&mut self) {
-        self.pool.free_tree(self.root, LEVELS - 1, &self.charge);
+        let large = Node::from_link(*self.large_root.get_mut());
+        for root in [Some(self.root), large].into_iter().flatten() {
+            self.pool.free_tree(root, LEVELS - 1, &self.charge);
+        }
     }
 }
 
@@ -156,7 +193,7 @@ impl AddressSpace {
     ) -> Result<Self, HardwareFull> {
         let root = pool.allocate(charge)?;
         let (pool, charge) = (Arc::clone(pool), Arc::clone(charge));
-        Ok(Self { id, root, pool, charge, windows: None })
+        Ok(Self { id, root, large_root: AtomicU64::new(0), pool, charge, windows: None })
     }
 
     /// The same with windows: a system context's.
@@ -177,46 +214,105 @@ impl AddressSpace {
         self.id
     }
 
+    /// Control plane: the node that a link names. A missing one is made if `create`.
+    fn follow(&self, link: &AtomicU64, create: bool) -> Result<Option<Node>, HardwareFull> {
+        match Node::from_link(link.load(Ordering::Relaxed)) {
+            None if create => {
+                let child = self.pool.allocate(&self.charge)?;
+                // Pairs with the load in `walk`: whoever follows the link finds it empty.
+                link.store(child.link(), Ordering::Release);
+                Ok(Some(child))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Control plane: the table that holds an address's entry.
+    fn table(
+        &self,
+        gpu_va: u64,
+        page_size: PageSize,
+        create: bool,
+    ) -> Result<Option<Node>, HardwareFull> {
+        if gpu_va >> ADDRESS_BITS != 0 {
+            return Err(HardwareFull("GPU virtual address"));
+        }
+        let mut node = match page_size {
+            PageSize::Small => Some(self.root),
+            PageSize::Large => self.follow(&self.large_root, create)?,
+        };
+        for level in (1..LEVELS).rev() {
+            let Some(parent) = node else { return Ok(None) };
+            let link = self.pool.entry(parent, index(gpu_va, page_size, level)).ok_or(FULL)?;
+            node = self.follow(link, create)?;
+        }
+        Ok(node)
+    }
+
     /// Control plane: writes the entry of one page.
     ///
     /// # Errors
     /// When there is no page left for the nodes above it, or the address is out of range.
-    pub fn set(&self, gpu_va: u64, pte: Pte) -> Result<(), HardwareFull> {
-        if gpu_va >> ADDRESS_BITS != 0 {
-            return Err(HardwareFull("GPU virtual address"));
-        }
-        let mut node = self.root;
-        for level in (1..LEVELS).rev() {
-            let entry = self.pool.entry(node, index(gpu_va, level)).ok_or(FULL)?;
-            node = match Node::from_link(entry.load(Ordering::Relaxed)) {
-                Some(child) => child,
-                None if pte == Pte::INVALID => return Ok(()),
-                None => {
-                    let child = self.pool.allocate(&self.charge)?;
-                    // Pairs with the load in `walk`: whoever follows the link finds it empty.
-                    entry.store(child.link(), Ordering::Release);
-                    child
-                }
-            };
-        }
-        let entry = self.pool.entry(node, index(gpu_va, 0)).ok_or(FULL)?;
+    pub fn set(&self, gpu_va: u64, page_size: PageSize, pte: Pte) -> Result<(), HardwareFull> {
+        let Some(table) = self.table(gpu_va, page_size, pte != Pte::INVALID)? else {
+            return Ok(());
+        };
+        let entry = self.pool.entry(table, index(gpu_va, page_size, 0)).ok_or(FULL)?;
         // Pairs with the load in `walk`.
         entry.store(pte.bits(), Ordering::Release);
         Ok(())
     }
 
-    /// Engine: the entry of the page that an address is in.
-    pub fn walk(&self, gpu_va: u64) -> Pte {
-        let mut node = self.root;
+    /// Control plane: where the entries of consecutive pages are, in tables that are made if `create`.
+    ///
+    /// # Errors
+    /// When there is no page left for a table, or an address is out of range.
+    pub fn locate(
+        &self,
+        gpu_va: u64,
+        page_size: PageSize,
+        pages: u64,
+        create: bool,
+    ) -> Result<Vec<PageTableRange>, HardwareFull> {
+        let mut ranges = Vec::new();
+        let mut done = 0;
+        while done < pages {
+            // An address that does not fit into 64 bits is as far out of range as any.
+            let at = gpu_va.saturating_add(done.saturating_mul(page_size.bytes()));
+            let first = index(at, page_size, 0);
+            let entries = (pages - done).min(ENTRIES - first);
+            let table = self.table(at, page_size, create)?;
+            let address = table.map(|table| NodePool::address(table, first));
+            // At most 512.
+            ranges.push(PageTableRange { address, entries: entries as u32 });
+            done += entries;
+        }
+        Ok(ranges)
+    }
+
+    /// Engine: the entry of the page that an address is in, and that page's size.
+    pub fn walk(&self, gpu_va: u64) -> (Pte, PageSize) {
+        // Pairs with the store in `follow`.
+        if let Some(root) = Node::from_link(self.large_root.load(Ordering::Acquire)) {
+            let pte = self.walk_tree(root, gpu_va, PageSize::Large);
+            if pte.page().is_some() {
+                return (pte, PageSize::Large);
+            }
+        }
+        (self.walk_tree(self.root, gpu_va, PageSize::Small), PageSize::Small)
+    }
+
+    fn walk_tree(&self, root: Node, gpu_va: u64, page_size: PageSize) -> Pte {
+        let mut node = root;
         for level in (1..LEVELS).rev() {
-            // Pairs with the stores in `set`, as does the one below.
-            let link = self.load(node, index(gpu_va, level));
+            // Pairs with the store in `follow`, the one below with those of entries.
+            let link = self.load(node, index(gpu_va, page_size, level));
             match Node::from_link(link) {
                 Some(child) => node = child,
                 None => return Pte::INVALID,
             }
         }
-        Pte::from_bits(self.load(node, index(gpu_va, 0)))
+        Pte::from_bits(self.load(node, index(gpu_va, page_size, 0)))
     }
 
     #[inline]
@@ -232,6 +328,9 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
+    const SMALL: PageSize = PageSize::Small;
+    const LARGE: PageSize = PageSize::Large;
+
     fn pte(page: u64) -> Pte {
         Pte::new(PhysicalPage { segment: Segment::System, address: page * PAGE_SIZE }, true)
     }
@@ -242,17 +341,17 @@ mod tests {
         let (greedy, other) = (Arc::default(), Arc::default());
         let space = AddressSpace::new(AddressSpaceId(1), &pool, &greedy).unwrap();
         for page in 0..2u64 {
-            space.set(page << 39, pte(1)).unwrap();
+            space.set(page << 39, SMALL, pte(1)).unwrap();
         }
         // 1 root and 2 * 3 nodes are taken: a whole new branch does not fit into 8.
-        assert!(space.set(2 << 39, pte(1)).is_err());
+        assert!(space.set(2 << 39, SMALL, pte(1)).is_err());
         assert!(AddressSpace::new(AddressSpaceId(2), &pool, &other).is_ok());
         drop(space);
         let space = AddressSpace::new(AddressSpaceId(3), &pool, &greedy).unwrap();
-        assert_eq!(space.walk(0), Pte::INVALID);
-        space.set(3 << 39, pte(9)).unwrap();
-        assert_eq!(space.walk(3 << 39), pte(9));
-        assert_eq!(space.walk(1 << 39), Pte::INVALID);
+        assert_eq!(space.walk(0), (Pte::INVALID, SMALL));
+        space.set(3 << 39, SMALL, pte(9)).unwrap();
+        assert_eq!(space.walk(3 << 39), (pte(9), SMALL));
+        assert_eq!(space.walk(1 << 39), (Pte::INVALID, SMALL));
     }
 
     #[test]
@@ -261,7 +360,7 @@ mod tests {
         let charge = Arc::default();
         for round in 0..100 {
             let space = AddressSpace::new(AddressSpaceId(round), &pool, &charge).unwrap();
-            let mapped = (0..10u64).filter(|p| space.set(p << 39, pte(1)).is_ok()).count();
+            let mapped = (0..10u64).filter(|p| space.set(p << 39, SMALL, pte(1)).is_ok()).count();
             assert_eq!(mapped, 2, "round {round}");
             drop(space);
         }
@@ -271,32 +370,76 @@ mod tests {
     fn unmapping_what_was_never_mapped_takes_no_pages() {
         let pool = Arc::new(NodePool::new(1, 1).unwrap());
         let space = AddressSpace::new(AddressSpaceId(1), &pool, &Arc::default()).unwrap();
-        assert!(space.set(1 << 40, Pte::INVALID).is_ok());
-        assert!(space.set(1 << 48, Pte::INVALID).is_err());
+        assert!(space.set(1 << 40, SMALL, Pte::INVALID).is_ok());
+        assert!(space.set(1 << 48, SMALL, Pte::INVALID).is_err());
+    }
+
+    #[test]
+    fn where_entries_are_is_where_they_are_walked_and_a_table_s_end_is_respected() {
+        let pool = Arc::new(NodePool::new(64, 64).unwrap());
+        let space = AddressSpace::new(AddressSpaceId(1), &pool, &Arc::default()).unwrap();
+        for size in [SMALL, LARGE] {
+            let start = (1 << 40) + 510 * size.bytes();
+            let none = |entries| PageTableRange { address: None, entries };
+            assert_eq!(space.locate(start, size, 4, false).unwrap(), [none(2), none(2)]);
+            let ranges = space.locate(start, size, 4, true).unwrap();
+            assert_eq!(ranges, space.locate(start, size, 4, false).unwrap());
+            for (range, first) in ranges.iter().zip([1, 3]) {
+                let (at, step) = (range.address.unwrap(), size.bytes());
+                let bits = pte(first * 16).bits();
+                pool.write(at, range.entries, bits, step).unwrap();
+            }
+            let (last, pages) = (start + 3 * size.bytes(), size.bytes() / PAGE_SIZE);
+            assert_eq!(space.walk(last), (pte(48 + pages), size));
+            assert_eq!(space.walk(last + size.bytes()).0, Pte::INVALID);
+            let at = ranges[0].address.unwrap();
+            for bad in [(at, 3), (at, 0), (at + 4, 1), (64 * PAGE_SIZE, 1), (u64::MAX - 7, 1)] {
+                assert_eq!(pool.write(bad.0, bad.1, 1, 0), None, "{bad:?}");
+            }
+        }
+        assert!(space.locate(u64::MAX, SMALL, 2, true).is_err());
     }
 
     proptest! {
         #[test]
-        fn a_table_maps_exactly_what_a_map_would(
+        fn tables_map_exactly_what_a_map_would_with_pages_of_both_sizes(
             operations in proptest::collection::vec(
-                (0usize..2, 0u64..6, 0u64..6, proptest::option::of(1u64..1 << 30)), 1..200,
+                (
+                    0usize..2, any::<bool>(), any::<bool>(), 0u64..6, 0u64..40,
+                    proptest::option::of(1u64..1 << 26),
+                ),
+                1..200,
             )
         ) {
-            let pool = Arc::new(NodePool::new(512, 256).unwrap());
+            let pool = Arc::new(NodePool::new(1024, 1024).unwrap());
             let charge = Arc::default();
             let spaces = [1, 2].map(|id| AddressSpace::new(AddressSpaceId(id), &pool, &charge).unwrap());
-            let mut model = HashMap::new();
+            // Of each 4 KiB page: what the large page over it maps, and what its own entry does.
+            let mut model: HashMap<(usize, PageSize, u64), Pte> = HashMap::new();
             // Few distinct addresses, spread over all levels, so that they meet.
             let address = |high: u64, low: u64| (high * 0x0123_4567) << 21 & !0 >> 16 | low << 12;
-            for (space, high, low, page) in operations {
-                let (va, entry) = (address(high, low), page.map_or(Pte::INVALID, pte));
-                spaces[space].set(va, entry).unwrap();
-                model.insert((space, va), entry);
+            for (space, large, by_packet, high, low, page) in operations {
+                let size = if large { LARGE } else { SMALL };
+                let va = address(high, low) & !(size.bytes() - 1);
+                let entry = page.map_or(Pte::INVALID, |page| pte(page * 16));
+                if by_packet {
+                    let range = spaces[space].locate(va, size, 1, page.is_some()).unwrap()[0];
+                    if let Some(at) = range.address {
+                        pool.write(at, range.entries, entry.bits(), 0).unwrap();
+                    }
+                } else {
+                    spaces[space].set(va, size, entry).unwrap();
+                }
+                model.insert((space, size, va), entry);
             }
             for (index, space) in spaces.iter().enumerate() {
-                for (high, low) in (0..6).flat_map(|h| (0..6).map(move |l| (h, l))) {
+                for (high, low) in (0..6).flat_map(|h| (0..40).map(move |l| (h, l))) {
                     let va = address(high, low);
-                    let expected = model.get(&(index, va)).copied().unwrap_or_default();
+                    let entry = |size: PageSize| {
+                        let entry = model.get(&(index, size, va & !(size.bytes() - 1))).copied();
+                        entry.filter(|entry| *entry != Pte::INVALID).map(|entry| (entry, size))
+                    };
+                    let expected = entry(LARGE).or(entry(SMALL)).unwrap_or((Pte::INVALID, SMALL));
                     prop_assert_eq!(space.walk(va), expected);
                     prop_assert_eq!(space.walk(va | 0xfff), expected);
                 }

@@ -91,11 +91,22 @@ impl Paging {
         interrupts.raise_paging();
     }
 
+    /// Control plane: the fence of the last buffer that was queued, if the engine is not past it.
+    pub fn last_queued(&self) -> Option<u64> {
+        let last = self.books().queued.back().copied()?;
+        (last > self.completed()).then_some(last)
+    }
+
+    /// The fence of the last buffer that the engine is past. Pairs with [`Self::complete`].
+    pub fn completed(&self) -> u64 {
+        self.completed.load(Ordering::Acquire)
+    }
+
     /// Control plane: what happened since the last call.
     pub fn report(&self) -> Report {
         let mut books = self.books();
         // First: of each buffer that this covers, the fault is there. Pairs with `complete`.
-        let completed = self.completed.load(Ordering::Acquire);
+        let completed = self.completed();
         let faults = std::iter::from_fn(|| self.faults.pop()).collect();
         let before = books.queued.len();
         books.queued.retain(|fence| *fence > completed);

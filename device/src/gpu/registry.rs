@@ -18,6 +18,9 @@ pub struct Registry {
     pub spaces: HashMap<AddressSpaceId, (GuestId, Arc<AddressSpace>)>,
     /// Their queues.
     pub queues: HashMap<HwQueueId, Arc<HwQueue>>,
+    /// Address spaces that are destroyed, but whose page tables paging buffers of their guest's may
+    /// still write: until that fence.
+    parked: Vec<(GuestId, u64, Arc<AddressSpace>)>,
     /// The queues of their system contexts.
     pub system_queues: HashMap<GuestId, Arc<HwQueue>>,
     /// What each physical doorbell watches.
@@ -34,6 +37,7 @@ impl Registry {
             guests: HashMap::new(),
             spaces: HashMap::new(),
             queues: HashMap::new(),
+            parked: Vec::new(),
             system_queues: HashMap::new(),
             doorbells: (0..physical_doorbells).map(|_| None).collect(),
             global: HashMap::new(),
@@ -45,6 +49,23 @@ impl Registry {
     pub fn new_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
+    }
+
+    /// An address space is destroyed: its page tables are free when no paging buffer of its guest's
+    /// that is queued now can write them any more.
+    pub fn park(&mut self, guest: GuestId, space: Arc<AddressSpace>) {
+        let queued = self.guests.get(&guest).and_then(|guest| guest.paging().last_queued());
+        if let Some(fence) = queued {
+            self.parked.push((guest, fence, space));
+        }
+    }
+
+    /// Frees what was parked until a fence that is reached.
+    pub fn unpark(&mut self) {
+        let guests = &self.guests;
+        self.parked.retain(|(guest, fence, _)| {
+            guests.get(guest).is_some_and(|guest| guest.paging().completed() < *fence)
+        });
     }
 
     /// Makes a physical doorbell watch a queue's page, or nothing. False when there is no such
@@ -126,5 +147,6 @@ impl Registry {
         }
         self.spaces.retain(|_, (owner, _)| *owner != guest);
         self.guests.remove(&guest);
+        self.unpark();
     }
 }

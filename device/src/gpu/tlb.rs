@@ -1,6 +1,8 @@
 //! Translations that an engine remembers.
 
 use super::address_map::Place;
+use bellhop_host_kmd::ddi::paging::PageSize;
+use bellhop_host_kmd::hardware::AddressSpaceId;
 
 /// Sets of the table: with their ways 4 MiB of pages, and no more than the inner caches hold.
 const SETS: usize = 512;
@@ -14,11 +16,25 @@ pub struct Key {
     pub space: u64,
     /// Generation of the snapshot.
     pub generation: u64,
-    /// GPU virtual page number.
-    pub page: u64,
+    /// GPU virtual page number; of a large page, with [`LARGE`].
+    page: u64,
 }
 
+/// Set in the number of a large page: it is no small page's number.
+const LARGE: u64 = 1 << 63;
+
 impl Key {
+    /// The page of one size that an address is in.
+    #[inline]
+    pub fn new(space: AddressSpaceId, generation: u64, gpu_va: u64, size: PageSize) -> Self {
+        let number = gpu_va / size.bytes();
+        let page = match size {
+            PageSize::Small => number,
+            PageSize::Large => number | LARGE,
+        };
+        Self { space: space.0, generation, page }
+    }
+
     #[inline]
     fn set(self) -> usize {
         // Neighbouring pages get neighbouring sets; spaces are spread over the whole table.
@@ -74,11 +90,12 @@ impl Tlb {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bellhop_protocol::PAGE_SIZE;
     use proptest::prelude::*;
     use std::collections::HashMap;
 
     fn key(page: u64) -> Key {
-        Key { space: 1, generation: 1, page }
+        Key::new(AddressSpaceId(1), 1, page * PAGE_SIZE, PageSize::Small)
     }
 
     #[test]
@@ -101,12 +118,14 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_remembered_is_the_latest_and_never_another_page_s(
-            inserts in proptest::collection::vec((1u64..3, 1u64..3, 0u64..2000, any::<bool>()), 1..500)
+            inserts in proptest::collection::vec((1u64..3, 1u64..3, any::<bool>(), 0u64..2000, any::<bool>()), 1..500)
         ) {
             let mut tlb = Tlb::new();
             let mut model = HashMap::new();
-            for ((space, generation, page, writable), number) in inserts.into_iter().zip(0..) {
-                let (key, place) = (Key { space, generation, page }, Place::default().plus(number));
+            for ((space, generation, large, page, writable), number) in inserts.into_iter().zip(0..) {
+                let size = if large { PageSize::Large } else { PageSize::Small };
+                let key = Key::new(AddressSpaceId(space), generation, page * size.bytes(), size);
+                let place = Place::default().plus(number);
                 tlb.insert(key, place, writable);
                 model.insert(key, (place, writable));
                 prop_assert_eq!(tlb.lookup(key), Some((place, writable)));

@@ -78,7 +78,7 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
         (any::<u32>(), address(), address(), length()).prop_map(|(k, a, b, l)| {
             Dispatch::new(Kernel(k % 2 + 1), a & !7, b & !7, l & !7, 0).as_bytes().to_vec()
         }),
-        (0u16..0x40, 0u16..40, any::<u32>()).prop_map(|(opcode, units, argument)| {
+        (0u16..0x50, 0u16..40, any::<u32>()).prop_map(|(opcode, units, argument)| {
             PacketHeader { opcode: Opcode(opcode), units, argument }.as_bytes().to_vec()
         }),
     ]

@@ -3,6 +3,7 @@
 use crate::packets::{noise, write_data};
 use crate::rig::*;
 use bellhop_device::gpu::GpuConfig;
+use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{Hardware, PhysicalPage, Pte, Segment};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::fence::SignalFence;
@@ -47,7 +48,7 @@ fn a_page_that_the_guest_does_not_have_is_not_mapped() {
         beyond(Segment::System, PHYSICAL + SIZE),
         Pte::from_bits(u64::MAX),
     ];
-    gpu.update_page_table(guest.space, 0x7000_0000, &entries).unwrap();
+    gpu.update_page_table(guest.space, 0x7000_0000, PageSize::Small, &entries).unwrap();
     for page in 0..entries.len() as u64 {
         let address = 0x7000_0000 + page * 0x1000;
         let mut queue = guest.queue(COPY);
@@ -126,8 +127,9 @@ fn a_guest_that_takes_all_its_page_table_pages_leaves_others_theirs() {
     let gpu = start_with(GpuConfig { page_table_pages: 256, ..GpuConfig::default() });
     let greedy = Guest::attach(&gpu);
     let page = [Pte::new(PhysicalPage { segment: Segment::Local, address: 0 }, true)];
-    let full = (0..512)
-        .find(|top| gpu.update_page_table(greedy.space, top << 39 | 1 << 21, &page).is_err());
+    let full = (0..512).find(|top| {
+        gpu.update_page_table(greedy.space, top << 39 | 1 << 21, PageSize::Small, &page).is_err()
+    });
     assert!(full.is_some());
     let mut other = Guest::attach(&gpu);
     let mut queue = other.queue(COPY);
@@ -160,7 +162,7 @@ fn calls_that_name_nothing_are_ignored() {
         RingBinding { slot: 0, ring_va: 0, ring_size: 4096, control_va: 0, notify_each: false };
     assert!(gpu.create_address_space(guest).is_err());
     gpu.destroy_address_space(space);
-    gpu.update_page_table(space, 0, &[Pte::INVALID]).unwrap();
+    gpu.update_page_table(space, 0, PageSize::Small, &[Pte::INVALID]).unwrap();
     gpu.zero_memory(guest, Segment::Local, 0, 1);
     assert!(!gpu.is_guest_memory(guest, 0, 1));
     assert_eq!(gpu.read_local_word(guest, 0), 0);

@@ -3,20 +3,27 @@
 use crate::packets::noise;
 use crate::rig::*;
 use bellhop_device::gpu::{Gpu, GpuConfig};
-use bellhop_host_kmd::ddi::paging::{APERTURE_START, LOCAL_START, PAGING_VA_START, PRIVATE_START};
-use bellhop_host_kmd::hardware::{
-    Fault, GuestId, Hardware, Interrupt, KernelSubmission, PhysicalPage, Pte, Segment,
-    SystemContext,
+use bellhop_host_kmd::ddi::Miniport;
+use bellhop_host_kmd::ddi::paging::{
+    APERTURE_START, AllocationId, AllocationNotification, BuildPagingBufferError,
+    InsufficientDmaBuffer, LOCAL_START, MAX_PAGES, PAGING_VA_START, PRIVATE_START, PageSize,
+    PagingBuffer, PagingOperation,
 };
+use bellhop_host_kmd::hardware::{
+    AddressSpaceId, Fault, GuestId, Hardware, Interrupt, KernelSubmission, PhysicalPage, Pte,
+    Segment, SystemContext,
+};
+use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::event::FaultReason;
-use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::packet::fence::SignalFence;
 use bellhop_protocol::packet::flow::NOP;
+use bellhop_protocol::packet::paging::{FLUSH_TLB, WritePageTable};
 use bellhop_protocol::packet::transfer::{Copy, Fill, Timestamp};
+use bellhop_protocol::packet::{Opcode, PacketHeader};
 use std::sync::Arc;
 
 /// A guest's system context, as dxgkrnl knows it.
@@ -24,6 +31,7 @@ pub struct System {
     gpu: Arc<Gpu>,
     guest: GuestId,
     pub context: SystemContext,
+    pub miniport: BellhopMiniport,
     submitted: u64,
     completed: u64,
     faults: Vec<(u64, Fault)>,
@@ -31,9 +39,25 @@ pub struct System {
 
 impl System {
     pub fn of(guest: &Guest) -> Self {
-        let context = guest.gpu.create_system_context(guest.id).unwrap();
+        let mut miniport = BellhopMiniport::new(Arc::clone(&guest.gpu) as _);
+        let context = miniport.create_system_context(guest.id).unwrap();
         let (gpu, guest) = (Arc::clone(&guest.gpu), guest.id);
-        Self { gpu, guest, context, submitted: 0, completed: 0, faults: Vec::new() }
+        Self { gpu, guest, context, miniport, submitted: 0, completed: 0, faults: Vec::new() }
+    }
+
+    /// The packets of operations.
+    pub fn build(&mut self, operations: &[PagingOperation<'_>]) -> Packets {
+        let mut buffer = PagingBuffer::new();
+        for operation in operations {
+            self.miniport.build_paging_buffer(self.guest, operation, &mut buffer).unwrap();
+        }
+        Packets(buffer.packets().to_vec())
+    }
+
+    /// Executes operations and waits until they are done.
+    pub fn perform(&mut self, operations: &[PagingOperation<'_>]) {
+        let packets = self.build(operations);
+        self.run(packets);
     }
 
     /// Submits packets; the fence that they are submitted with.
@@ -81,7 +105,9 @@ impl System {
     /// Writes entries of the system context's page tables.
     pub fn map(&self, gpu_va: u64, pages: &[PhysicalPage]) {
         let entries: Vec<_> = pages.iter().map(|page| Pte::new(*page, true)).collect();
-        self.gpu.update_page_table(self.context.address_space, gpu_va, &entries).unwrap();
+        self.gpu
+            .update_page_table(self.context.address_space, gpu_va, PageSize::Small, &entries)
+            .unwrap();
     }
 
     pub fn destroy(self) {
@@ -89,6 +115,12 @@ impl System {
         quiesce(&self.gpu);
         self.gpu.destroy_address_space(self.context.address_space);
     }
+}
+
+/// Takes an engine's power, and waits until it has none.
+fn power_down(gpu: &Gpu, node: u32) {
+    gpu.set_engine_power(node, EnginePowerState::F1);
+    quiesce(gpu);
 }
 
 fn page(segment: Segment, address: u64) -> PhysicalPage {
@@ -223,7 +255,7 @@ fn the_host_comes_before_guests_on_its_engine_and_has_so_many_buffers_and_no_mor
     let mut guest = Guest::attach(&gpu);
     let mut system = System::of(&guest);
     let node = system.context.node;
-    gpu.set_engine_power(node, EnginePowerState::F1);
+    power_down(&gpu, node);
     let (queue, progress) = guest.kernel_mode_queue(node);
     let buffer = guest.buffer(&Packets::new().then(Timestamp::new(LOCAL)));
     let submission = KernelSubmission {
@@ -261,4 +293,353 @@ fn a_guest_goes_with_paging_that_is_not_done_and_another_guests_goes_on() {
         guest.detach(&[]);
         others.run(Packets::new().then(Fill::new(PRIVATE_START, 8, 1)));
     }
+}
+
+/// The bytes of pages of a guest's own memory.
+fn read_pages(guest: &Guest, pages: &[u64]) -> Vec<u8> {
+    pages.iter().flat_map(|page| guest.read(SYSTEM + page * PAGE_SIZE, 4096)).collect()
+}
+
+fn system_pages(pages: &[u64]) -> Vec<PhysicalPage> {
+    pages.iter().map(|number| page(Segment::System, PHYSICAL + number * PAGE_SIZE)).collect()
+}
+
+#[test]
+fn a_transfer_between_a_segment_and_scattered_pages_of_the_guests_keeps_every_byte() {
+    let guest = Guest::attach(&start());
+    let mut system = System::of(&guest);
+    let scattered = [7, 3, 4, 100, 5];
+    let length = scattered.len() as u64 * PAGE_SIZE;
+    let bytes = noise(length as usize);
+    guest.write(LOCAL + PAGE_SIZE, &bytes);
+    let pages = system_pages(&scattered);
+    let aperture = APERTURE_START + 2 * PAGE_SIZE;
+    system.perform(&[
+        PagingOperation::MapApertureSegment { offset: 2 * PAGE_SIZE, pages: &pages },
+        PagingOperation::Transfer {
+            source: LOCAL_START + PAGE_SIZE,
+            destination: aperture,
+            length,
+        },
+        PagingOperation::Fill {
+            destination: LOCAL_START + PAGE_SIZE,
+            length,
+            pattern: 0x0403_0201,
+        },
+        PagingOperation::Discard { address: LOCAL_START + PAGE_SIZE, length },
+    ]);
+    assert_eq!(read_pages(&guest, &scattered), bytes);
+    assert_eq!(guest.read(LOCAL + PAGE_SIZE + length - 4, 8), [1, 2, 3, 4, 0, 0, 0, 0]);
+    system.perform(&[
+        PagingOperation::Transfer { source: aperture, destination: PRIVATE_START, length },
+        PagingOperation::Transfer { source: PRIVATE_START, destination: LOCAL_START, length },
+        PagingOperation::UnmapApertureSegment { offset: 2 * PAGE_SIZE, length },
+    ]);
+    assert_eq!(guest.read(LOCAL, bytes.len()), bytes);
+    let after = Packets::new().then(Copy::new(aperture + PAGE_SIZE, LOCAL_START, 8));
+    let fault = system.run_into_fault(after);
+    assert_eq!((fault.reason, fault.address), (FaultReason::READ_PAGE_FAULT, aperture + PAGE_SIZE));
+}
+
+#[test]
+fn pages_of_the_aperture_that_are_mapped_again_never_show_what_they_showed() {
+    let guest = Guest::attach(&start());
+    let mut system = System::of(&guest);
+    for round in 0..100u64 {
+        let number = [round % 50];
+        let pages = system_pages(&number);
+        let pattern = round as u32 + 1;
+        system.perform(&[
+            PagingOperation::MapApertureSegment { offset: 0, pages: &pages },
+            PagingOperation::Fill { destination: APERTURE_START, length: PAGE_SIZE, pattern },
+            PagingOperation::UnmapApertureSegment { offset: 0, length: PAGE_SIZE },
+        ]);
+        assert_eq!(read_pages(&guest, &number), pattern.to_le_bytes().repeat(1024), "{round}");
+    }
+}
+
+#[test]
+fn the_virtual_forms_work_where_the_paging_process_maps_what_they_are_about() {
+    let guest = Guest::attach(&start());
+    let mut system = System::of(&guest);
+    let space = system.context.address_space;
+    let backing = [9, 2].map(|number| page(Segment::Backing, number * PAGE_SIZE));
+    let entries = backing.map(|page| Pte::new(page, true));
+    let length = 2 * PAGE_SIZE;
+    let chunk = PAGING_VA_START + 16 * PAGE_SIZE;
+    system.perform(&[
+        PagingOperation::UpdatePageTable {
+            space,
+            gpu_va: chunk,
+            page_size: PageSize::Small,
+            entries: &entries,
+        },
+        PagingOperation::VirtualFill { destination: chunk, length, pattern: 0x0505_0505 },
+        PagingOperation::VirtualTransfer { source: chunk, destination: LOCAL_START, length },
+        PagingOperation::UpdatePageTable {
+            space,
+            gpu_va: chunk,
+            page_size: PageSize::Small,
+            entries: &[Pte::INVALID; 2],
+        },
+        PagingOperation::FlushTlb { space },
+    ]);
+    assert_eq!(guest.read(LOCAL, length as usize), vec![5; length as usize]);
+    let fault = system.run_into_fault(Packets::new().then(Fill::new(chunk, 4, 0)));
+    assert_eq!(fault.reason, FaultReason::WRITE_PAGE_FAULT);
+}
+
+fn large_update(space: AddressSpaceId, gpu_va: u64, entries: &[Pte]) -> PagingOperation<'_> {
+    PagingOperation::UpdatePageTable { space, gpu_va, page_size: PageSize::Large, entries }
+}
+
+/// Where a guest maps what paging moves under it.
+const MOVING: u64 = 0x5000_0000;
+
+#[test]
+fn a_page_table_is_updated_when_the_updates_turn_comes_and_not_before() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let mut system = System::of(&guest);
+    let mut queue = guest.queue(COPY);
+    assert_ne!(system.context.node, COPY);
+    let entries = [Pte::new(page(Segment::Private, 0), true)];
+    let update = system.build(&[
+        PagingOperation::Fill { destination: PRIVATE_START, length: PAGE_SIZE, pattern: 7 },
+        PagingOperation::UpdatePageTable {
+            space: guest.space,
+            gpu_va: MOVING,
+            page_size: PageSize::Small,
+            entries: &entries,
+        },
+    ]);
+    power_down(&gpu, system.context.node);
+    let fence = system.submit(&update);
+    let mut before = guest.queue(COPY);
+    let early = Packets::new().then(Copy::new(MOVING, LOCAL, 8));
+    assert_eq!(guest.run_into_fault(&mut before, &early).reason, FaultReason::READ_PAGE_FAULT);
+    gpu.set_engine_power(system.context.node, EnginePowerState::F0);
+    system.wait(fence);
+    guest.run(&mut queue, Packets::new().then(Copy::new(MOVING, LOCAL, 4)));
+    assert_eq!(guest.read(LOCAL, 4), [7, 0, 0, 0]);
+}
+
+#[test]
+fn after_a_flush_no_engine_uses_an_old_entry() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let mut system = System::of(&guest);
+    let mut queues = [guest.queue(COMPUTE), guest.queue(COPY)];
+    for round in 0..200u64 {
+        let place = page(Segment::Private, round % 3 * PAGE_SIZE);
+        let entries = [Pte::new(place, round % 2 == 0)];
+        let destination = PRIVATE_START + place.address;
+        system.perform(&[
+            PagingOperation::UpdatePageTable {
+                space: guest.space,
+                gpu_va: MOVING,
+                page_size: PageSize::Small,
+                entries: &entries,
+            },
+            PagingOperation::FlushTlb { space: guest.space },
+            PagingOperation::Fill { destination, length: PAGE_SIZE, pattern: round as u32 },
+        ]);
+        for queue in &mut queues {
+            guest.run(queue, Packets::new().then(Copy::new(MOVING + 128, LOCAL, 4)));
+            assert_eq!(guest.read(LOCAL, 4), (round as u32).to_le_bytes());
+        }
+    }
+}
+
+#[test]
+fn pages_of_64_kib_are_translated_whole_protected_and_taken_away() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let mut system = System::of(&guest);
+    let large = PageSize::Large.bytes();
+    let entries = [
+        Pte::new(page(Segment::Private, 3 * large), true),
+        Pte::new(page(Segment::Private, large), false),
+    ];
+    let space = guest.space;
+    system.perform(&[large_update(space, MOVING, &entries)]);
+    // A small page stands beside them, in the same table's reach.
+    guest.map(MOVING + 2 * large, Segment::Local, 8 * PAGE_SIZE, PAGE_SIZE, true);
+    let bytes = noise(large as usize + 8);
+    guest.write(LOCAL + 16 * PAGE_SIZE, &bytes);
+    let mut queue = guest.queue(COPY);
+    let source = LOCAL + 16 * PAGE_SIZE;
+    guest.run(&mut queue, Packets::new().then(Copy::new(source, MOVING, large)));
+    guest.run(&mut queue, Packets::new().then(Copy::new(source, MOVING + 2 * large, 64)));
+    assert_eq!(guest.read(LOCAL + 8 * PAGE_SIZE, 64), bytes[..64]);
+    system.perform(&[PagingOperation::Transfer {
+        source: PRIVATE_START + 3 * large,
+        destination: LOCAL_START,
+        length: large,
+    }]);
+    assert_eq!(guest.read(LOCAL, large as usize), bytes[..large as usize]);
+    let fault =
+        guest.run_into_fault(&mut queue, &Packets::new().then(Fill::new(MOVING + large - 4, 8, 0)));
+    assert_eq!(
+        (fault.reason, fault.address),
+        (FaultReason::WRITE_PROTECTION_FAULT, MOVING + large)
+    );
+    system.perform(&[
+        large_update(space, MOVING, &[Pte::INVALID; 2]),
+        PagingOperation::FlushTlb { space },
+    ]);
+    let mut queue = guest.queue(COPY);
+    let read = Packets::new().then(Copy::new(MOVING + 0x8000, LOCAL, 8));
+    let fault = guest.run_into_fault(&mut queue, &read);
+    assert_eq!((fault.reason, fault.address), (FaultReason::READ_PAGE_FAULT, MOVING + 0x8000));
+}
+
+#[test]
+fn a_large_page_that_is_not_all_memory_is_not_there() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let system = System::of(&guest);
+    let end = PHYSICAL + SIZE;
+    let entries = [Pte::new(page(Segment::System, end - end % (64 << 10)), true)];
+    assert_eq!(end % (64 << 10), 0);
+    gpu.update_page_table(guest.space, MOVING, PageSize::Large, &entries).unwrap();
+    let mut queue = guest.queue(COPY);
+    let read = Packets::new().then(Copy::new(MOVING, LOCAL, 8));
+    assert_eq!(guest.run_into_fault(&mut queue, &read).reason, FaultReason::READ_PAGE_FAULT);
+    system.destroy();
+}
+
+#[test]
+fn privileged_packets_of_a_guest_are_unknown_packets_and_do_nothing() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let _system = System::of(&guest);
+    let write = Packets::new().then(WritePageTable::new(0, 512, u64::MAX, 0));
+    let odd = Packets::new().then(PacketHeader::new(Opcode::WRITE_PAGE_TABLE, 8, 0));
+    let none = Packets::new().then(PacketHeader::new(Opcode(0x4F), 8, 0));
+    for (packets, opcode) in
+        [(write, 0x40), (odd, 0x40), (Packets::new().then(FLUSH_TLB), 0x41), (none, 0x4F)]
+    {
+        for node in [COMPUTE, COPY, COPY + 1] {
+            let mut queue = guest.queue(node);
+            let fault = guest.run_into_fault(&mut queue, &packets);
+            let (reason, opcode, address) =
+                (FaultReason::UNKNOWN_PACKET, Opcode(opcode), u64::from(opcode));
+            assert_eq!(fault, Fault { reason, opcode, address, read_pointer: 0 });
+            let buffer = guest.buffer(&packets);
+            let mut queue = guest.queue(node);
+            let fault = guest.run_into_fault(&mut queue, &Packets::new().then(buffer));
+            assert_eq!((fault.reason, fault.opcode), (reason, opcode));
+        }
+    }
+    let mut queue = guest.queue(COPY);
+    guest.run(&mut queue, Packets::new().then(Copy::new(SYSTEM, LOCAL, 8)));
+}
+
+#[test]
+fn an_update_that_comes_after_its_address_space_went_writes_nobody_elses_tables() {
+    let gpu = start_with(GpuConfig { page_table_pages: 256, ..GpuConfig::default() });
+    let mut guest = Guest::attach(&gpu);
+    let mut system = System::of(&guest);
+    let node = system.context.node;
+    let doomed = gpu.create_address_space(guest.id).unwrap();
+    let entries = [Pte::new(page(Segment::System, PHYSICAL), true); 512];
+    let update = system.build(&[PagingOperation::UpdatePageTable {
+        space: doomed,
+        gpu_va: 0,
+        page_size: PageSize::Small,
+        entries: &entries,
+    }]);
+    power_down(&gpu, node);
+    let fence = system.submit(&update);
+    quiesce(&gpu);
+    gpu.destroy_address_space(doomed);
+    // Takes whatever nodes are free.
+    let heir = gpu.create_address_space(guest.id).unwrap();
+    const HEIRS: u64 = 512 * PAGE_SIZE;
+    let local = [Pte::new(page(Segment::Local, 0), true)];
+    gpu.update_page_table(heir, HEIRS, PageSize::Small, &local).unwrap();
+    gpu.set_engine_power(node, EnginePowerState::F0);
+    system.wait(fence);
+    guest.space = heir;
+    guest.map(LOCAL, Segment::Local, 0, SIZE, true);
+    guest.write(SYSTEM, &[1; 8]);
+    guest.write(LOCAL + 64, &[2; 8]);
+    let mut queue = guest.queue(COPY);
+    guest.run(&mut queue, Packets::new().then(Copy::new(HEIRS + 64, LOCAL, 8)));
+    assert_eq!(guest.read(LOCAL, 8), [2; 8]);
+    assert_eq!(system.faults, []);
+}
+
+#[test]
+fn an_operation_that_does_not_fit_is_not_begun_and_fits_into_the_next_buffer() {
+    let guest = Guest::attach(&start());
+    let mut system = System::of(&guest);
+    let numbers: Vec<_> = (0..MAX_PAGES as u64).map(|number| number * number % 1000).collect();
+    let pages = system_pages(&numbers);
+    let map = |offset| PagingOperation::MapApertureSegment { offset, pages: &pages[..256] };
+    let mut buffer = PagingBuffer::new();
+    let mut built = 0;
+    let error = loop {
+        let before = buffer.clone();
+        match system.miniport.build_paging_buffer(guest.id, &map(0), &mut buffer) {
+            Ok(()) => built += 1,
+            Err(error) => {
+                assert_eq!(buffer, before);
+                break error;
+            }
+        }
+    };
+    assert_eq!(error, BuildPagingBufferError::InsufficientDmaBuffer(InsufficientDmaBuffer));
+    assert!(built > 1);
+    system.run(Packets(buffer.packets().to_vec()));
+    let all = PagingOperation::MapApertureSegment { offset: 0, pages: &pages };
+    system.perform(&[all]);
+    let destination = APERTURE_START + (MAX_PAGES as u64 - 1) * PAGE_SIZE;
+    system.perform(&[PagingOperation::Fill { destination, length: PAGE_SIZE, pattern: 1 }]);
+    assert_eq!(read_pages(&guest, &numbers[MAX_PAGES - 1..])[..4], [1, 0, 0, 0]);
+}
+
+#[test]
+fn without_page_table_memory_nothing_is_built_and_what_was_never_mapped_can_be_unmapped() {
+    let gpu = start_with(GpuConfig { page_table_pages: 128, ..GpuConfig::default() });
+    let guest = Guest::attach(&gpu);
+    let mut system = System::of(&guest);
+    let entries = [Pte::new(page(Segment::Private, 0), true)];
+    let space = guest.space;
+    let mut buffer = PagingBuffer::new();
+    let full = (1..100).find_map(|number| {
+        let before = buffer.clone();
+        let update = large_update(space, number << 39, &entries);
+        let built = system.miniport.build_paging_buffer(guest.id, &update, &mut buffer);
+        built.is_err().then(|| {
+            assert_eq!(buffer, before);
+            (number, built)
+        })
+    });
+    let (number, built) = full.unwrap();
+    assert!(matches!(built, Err(BuildPagingBufferError::HardwareFull(_))), "{built:?}");
+    system.run(Packets(buffer.packets().to_vec()));
+    system.perform(&[
+        large_update(space, (number + 1) << 39, &[Pte::INVALID]),
+        PagingOperation::UnmapApertureSegment { offset: 0, length: PAGE_SIZE },
+    ]);
+}
+
+#[test]
+fn notifications_that_ask_nothing_of_the_gpu_are_done_at_once() {
+    let guest = Guest::attach(&start());
+    let mut system = System::of(&guest);
+    let allocation = AllocationId(1);
+    system.perform(&[
+        PagingOperation::NotifyResidency { allocation, address: Some(LOCAL_START) },
+        PagingOperation::NotifyAlloc {
+            allocation,
+            notification: AllocationNotification::IoMmuUnmap,
+            offset: 0,
+            length: PAGE_SIZE,
+            gpu_va: 0,
+        },
+    ]);
+    assert_eq!(system.miniport.paging_process_gpu_va_size(), 0);
 }

@@ -1,6 +1,7 @@
 //! A GPU with guests that behave, for tests to make misbehave.
 
 use bellhop_device::gpu::{Gpu, GpuConfig};
+use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, Fault, GuestId, Hardware, HwQueueDescription, HwQueueId, Interrupt,
     PhysicalDoorbell, PhysicalPage, Pte, RingBinding, Segment, SegmentSizes, Ticket,
@@ -124,12 +125,14 @@ impl Guest {
         let pages = (0..size / PAGE_SIZE).map(|page| {
             Pte::new(PhysicalPage { segment, address: address + page * PAGE_SIZE }, writable)
         });
-        self.gpu.update_page_table(self.space, va, &pages.collect::<Vec<_>>()).unwrap();
+        self.gpu
+            .update_page_table(self.space, va, PageSize::Small, &pages.collect::<Vec<_>>())
+            .unwrap();
     }
 
     pub fn unmap(&self, va: u64, size: u64) {
         let entries = vec![Pte::INVALID; (size / PAGE_SIZE) as usize];
-        self.gpu.update_page_table(self.space, va, &entries).unwrap();
+        self.gpu.update_page_table(self.space, va, PageSize::Small, &entries).unwrap();
         quiesce(&self.gpu);
     }
 

@@ -13,7 +13,7 @@ use crate::hardware::{
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
-use paging::PagingBuffer;
+use paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
 
 /// How a doorbell was connected: the two statuses that `DxgkDdiConnectDoorbell` may answer with.
 /// A type of its own, so that there is no other answer to refuse.
@@ -187,8 +187,26 @@ pub trait Miniport: Send {
     /// after the GPU could see the new MonitoredValue.
     fn update_monitored_values(&mut self, guest: GuestId, slot: u32, monitored: u64) -> u64;
 
-    /// `DXGK_OPERATION_UPDATE_PAGE_TABLE` of `DxgkDdiBuildPagingBuffer`: writes the entries of
-    /// consecutive pages from `gpu_va`.
+    /// `DxgkDdiBuildPagingBuffer`: appends the packets of one operation to a buffer, all or none.
+    /// The buffer is submitted before the address spaces that it names are destroyed.
+    ///
+    /// # Errors
+    /// When the buffer has no room: submit it and build the operation into an empty one, in which
+    /// one within the limits of [`paging`] always has room. When there is no page-table memory:
+    /// nothing is built.
+    fn build_paging_buffer(
+        &mut self,
+        guest: GuestId,
+        operation: &PagingOperation<'_>,
+        buffer: &mut PagingBuffer,
+    ) -> Result<(), BuildPagingBufferError>;
+
+    /// `DXGKQAITYPE_PAGINGPROCESSGPUVASIZE`: how large the paging process's GPU VA space is to be, in
+    /// MiB; 0 leaves it to dxgkrnl.
+    fn paging_process_gpu_va_size(&self) -> u32;
+
+    /// `DXGK_OPERATION_UPDATE_PAGE_TABLE` with the CPU: writes the entries of consecutive pages from
+    /// `gpu_va` now, whatever paging buffers hold.
     ///
     /// # Errors
     /// When there is no page-table memory left; entries written so far stay.
@@ -196,6 +214,7 @@ pub trait Miniport: Send {
         &mut self,
         space: AddressSpaceId,
         gpu_va: u64,
+        page_size: PageSize,
         entries: &[Pte],
     ) -> Result<(), HardwareFull>;
 

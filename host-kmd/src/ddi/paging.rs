@@ -15,9 +15,12 @@
 //!
 //! A *physical* operation names addresses of the latter three, a *virtual* one of the first.
 //!
+//! An operation is at most [`MAX_LENGTH`] bytes and, where it has a list, [`MAX_PAGES`] pages long:
+//! such a one fits into an empty paging buffer.
+//!
 //! Source: "BuildPagingBuffer" of the Windows KMD overview; "Allocation notification".
 
-use crate::hardware::{AddressSpaceId, PhysicalPage, Pte};
+use crate::hardware::{AddressSpaceId, HardwareFull, PhysicalPage, Pte};
 
 /// Where the paging process's GPU VA space begins in the system context's address space.
 pub const PAGING_VA_START: u64 = 1 << 30;
@@ -116,7 +119,8 @@ pub enum PagingOperation<'a> {
         /// What each page shows.
         pages: &'a [PhysicalPage],
     },
-    /// `UNMAP_APERTURE_SEGMENT`: makes pages of the aperture show nothing.
+    /// `UNMAP_APERTURE_SEGMENT`: makes pages of the aperture show nothing. What comes after it in the
+    /// system context begins when no engine sees them any more.
     UnmapApertureSegment {
         /// First byte, from the aperture's start.
         offset: u64,
@@ -163,6 +167,11 @@ pub enum PagingOperation<'a> {
     },
 }
 
+/// Most bytes in an operation.
+pub const MAX_LENGTH: u64 = 64 << 30;
+/// Most pages in an operation's list.
+pub const MAX_PAGES: usize = 1024;
+
 /// Packets that the driver built (`DXGKARG_BUILDPAGINGBUFFER`), bounded: when an operation does not
 /// fit any more the buffer is submitted and the operation is built into the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -178,6 +187,17 @@ pub const PAGING_BUFFER_SIZE: usize = 64 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the paging buffer has no room for the operation")]
 pub struct InsufficientDmaBuffer;
+
+/// Why an operation was not built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BuildPagingBufferError {
+    /// Submit the buffer and build into an empty one.
+    #[error(transparent)]
+    InsufficientDmaBuffer(#[from] InsufficientDmaBuffer),
+    /// There is no page-table memory left for what is to be mapped.
+    #[error(transparent)]
+    HardwareFull(#[from] HardwareFull),
+}
 
 impl PagingBuffer {
     /// An empty one.

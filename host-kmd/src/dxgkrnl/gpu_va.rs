@@ -7,6 +7,7 @@ use super::request::{Answer, Handled, zero};
 use super::retire::Resource;
 use super::scope::Scope;
 use crate::ddi::Miniport;
+use crate::ddi::paging::PageSize;
 use crate::hardware::{AddressSpaceId, HardwareFull, Pte};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
@@ -99,7 +100,7 @@ fn write(
         if chunk.is_empty() {
             return Ok(());
         }
-        miniport.update_page_table(space, gpu_va, &chunk)?;
+        miniport.update_page_table(space, gpu_va, PageSize::Small, &chunk)?;
         gpu_va += chunk.len() as u64 * PAGE_SIZE;
     }
 }
@@ -113,7 +114,7 @@ pub(super) fn invalidate(miniport: &mut dyn Miniport, space: AddressSpaceId, ran
         let next = (start / CHUNK_BYTES).saturating_add(1).saturating_mul(CHUNK_BYTES).min(end);
         let pages = usize::try_from((next - start) / PAGE_SIZE).unwrap_or(CHUNK).min(CHUNK);
         if let Some(entries) = [Pte::INVALID; CHUNK].get(..pages)
-            && let Err(full) = miniport.update_page_table(space, start, entries)
+            && let Err(full) = miniport.update_page_table(space, start, PageSize::Small, entries)
         {
             // A table that there was no memory for has no valid entry to take away.
             tracing::debug!(%full, start, "no page table to invalidate");

@@ -11,6 +11,7 @@ mod pte;
 pub use priority::SchedulingPriority;
 pub use pte::{PhysicalPage, Pte, Segment};
 
+use crate::ddi::paging::PageSize;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::{EngineType, Statistics};
 use bellhop_protocol::control::allocation::Extent;
@@ -125,6 +126,15 @@ pub struct SystemContext {
     pub hw_queue: HwQueueId,
     /// The queue's node.
     pub node: u32,
+}
+
+/// Where entries of consecutive pages are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageTableRange {
+    /// Of the first, in bytes from the start of page-table memory; `None` where there is no table.
+    pub address: Option<u64>,
+    /// How many there are, in one table.
+    pub entries: u32,
 }
 
 /// What a HW queue did wrong. The engine has taken it off its lists already.
@@ -292,10 +302,25 @@ pub trait Hardware: Send + Sync {
     fn create_address_space(&self, guest: GuestId) -> Result<AddressSpaceId, HardwareFull>;
 
     /// Frees an address space. No queue may use it, and a ticket taken after the last of them
-    /// went must have passed.
+    /// went must have passed. Paging buffers that are submitted may still write its page tables;
+    /// none that is submitted from now on may.
     fn destroy_address_space(&self, space: AddressSpaceId);
 
-    /// Writes the entries of consecutive pages from `gpu_va`. An entry that was valid before
+    /// Where the entries of consecutive pages from `gpu_va` are, for packets to write. The tables are
+    /// made if `create`; they stay where they are for the address space's life.
+    ///
+    /// # Errors
+    /// When there is no page-table memory left; tables made so far stay.
+    fn locate_page_table(
+        &self,
+        space: AddressSpaceId,
+        gpu_va: u64,
+        page_size: PageSize,
+        pages: u64,
+        create: bool,
+    ) -> Result<Vec<PageTableRange>, HardwareFull>;
+
+    /// Writes the entries of consecutive pages from `gpu_va`, now. An entry that was valid before
     /// counts as changed for an engine only when a later [`Self::quiesce`] has passed.
     ///
     /// # Errors
@@ -304,6 +329,7 @@ pub trait Hardware: Send + Sync {
         &self,
         space: AddressSpaceId,
         gpu_va: u64,
+        page_size: PageSize,
         entries: &[Pte],
     ) -> Result<(), HardwareFull>;
 

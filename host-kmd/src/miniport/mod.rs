@@ -1,8 +1,9 @@
 //! The driver of our GPU.
 
 mod doorbells;
+mod paging;
 
-use crate::ddi::paging::PagingBuffer;
+use crate::ddi::paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
 use crate::ddi::{BadPrivateData, ConnectedStatus, DxgkCallbacks, Miniport, NoPhysicalDoorbell};
 use crate::hardware::{
     AddressSpaceId, DoorbellModel, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
@@ -14,7 +15,7 @@ use bellhop_protocol::control::adapter::{
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, NOTIFY_EACH_SUBMISSION};
 use doorbells::PhysicalDoorbells;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Bytes that a doorbell takes: its word. The page around it is the logical doorbell's own.
@@ -28,6 +29,8 @@ pub struct BellhopMiniport {
     /// In the global model: whose rings are looked for. There, nobody has a physical doorbell to
     /// lose; "This mechanism isn't required if a GPU uses global doorbells."
     globally_connected: HashSet<HwQueueId>,
+    /// The address spaces of guests' system contexts, for the aperture.
+    systems: HashMap<GuestId, AddressSpaceId>,
     /// Queues whose user-mode driver wants each submission notified.
     notify_each: HashSet<HwQueueId>,
 }
@@ -38,7 +41,7 @@ impl BellhopMiniport {
     pub fn new(hardware: Arc<dyn Hardware>) -> Self {
         let doorbells = PhysicalDoorbells::new(hardware.physical_doorbells());
         let (notify_each, globally_connected) = (HashSet::new(), HashSet::new());
-        Self { hardware, doorbells, notify_each, globally_connected }
+        Self { hardware, doorbells, notify_each, globally_connected, systems: HashMap::new() }
     }
 
     fn is_global(&self) -> bool {
@@ -107,11 +110,14 @@ impl Miniport for BellhopMiniport {
     }
 
     fn destroy_process(&mut self, space: AddressSpaceId) {
+        self.systems.retain(|_, system| *system != space);
         self.hardware.destroy_address_space(space);
     }
 
     fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareFull> {
-        self.hardware.create_system_context(guest)
+        let system = self.hardware.create_system_context(guest)?;
+        self.systems.insert(guest, system.address_space);
+        Ok(system)
     }
 
     fn submit_paging(
@@ -252,9 +258,26 @@ impl Miniport for BellhopMiniport {
         &mut self,
         space: AddressSpaceId,
         gpu_va: u64,
+        page_size: PageSize,
         entries: &[Pte],
     ) -> Result<(), HardwareFull> {
-        self.hardware.update_page_table(space, gpu_va, entries)
+        self.hardware.update_page_table(space, gpu_va, page_size, entries)
+    }
+
+    fn build_paging_buffer(
+        &mut self,
+        guest: GuestId,
+        operation: &PagingOperation<'_>,
+        buffer: &mut PagingBuffer,
+    ) -> Result<(), BuildPagingBufferError> {
+        let system = self.systems.get(&guest).ok_or(HardwareFull("system context"))?;
+        let packets = paging::build(self.hardware.as_ref(), *system, operation)?;
+        Ok(buffer.append(&packets)?)
+    }
+
+    fn paging_process_gpu_va_size(&self) -> u32 {
+        // The segments are large enough for what dxgkrnl makes of them.
+        0
     }
 
     fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) -> bool {

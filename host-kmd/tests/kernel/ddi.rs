@@ -2,7 +2,9 @@
 
 use crate::bench::Bench;
 use crate::model::{Call, Model};
-use bellhop_host_kmd::ddi::paging::PagingBuffer;
+use bellhop_host_kmd::ddi::paging::{
+    BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation,
+};
 use bellhop_host_kmd::ddi::{
     BadPrivateData, ConnectedStatus, DxgkCallbacks, InvalidParameter, Miniport, NoPhysicalDoorbell,
 };
@@ -168,9 +170,23 @@ impl Miniport for NotifyMiniport {
         &mut self,
         space: AddressSpaceId,
         gpu_va: u64,
+        page_size: PageSize,
         entries: &[Pte],
     ) -> Result<(), HardwareFull> {
-        self.rest.update_page_table(space, gpu_va, entries)
+        self.rest.update_page_table(space, gpu_va, page_size, entries)
+    }
+
+    fn build_paging_buffer(
+        &mut self,
+        guest: GuestId,
+        operation: &PagingOperation<'_>,
+        buffer: &mut PagingBuffer,
+    ) -> Result<(), BuildPagingBufferError> {
+        self.rest.build_paging_buffer(guest, operation, buffer)
+    }
+
+    fn paging_process_gpu_va_size(&self) -> u32 {
+        self.rest.paging_process_gpu_va_size()
     }
 
     fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) -> bool {

@@ -1,10 +1,11 @@
 //! A GPU of a few maps. It keeps a log, so that the order of operations can be asserted, and
 //! panics when the kernel breaks the rules of `Hardware`.
 
+use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, Fault, GuestId, Hardware, HardwareFull, HwQueueDescription,
-    HwQueueId, Interrupt, KernelSubmission, NodeDescription, PhysicalDoorbell, Pte, RingBinding,
-    RotationProgress, SchedulingPriority, Segment, SystemContext, Ticket,
+    HwQueueId, Interrupt, KernelSubmission, NodeDescription, PageTableRange, PhysicalDoorbell, Pte,
+    RingBinding, RotationProgress, SchedulingPriority, Segment, SystemContext, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -13,6 +14,7 @@ use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
+use bellhop_protocol::packet::Packet;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 
@@ -54,10 +56,20 @@ pub struct Fence {
     pub monitored: u64,
 }
 
+/// A page table, by its first page's number. Its address is its place among all, times its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Table {
+    space: AddressSpaceId,
+    page_size: PageSize,
+    first: u64,
+}
+
 #[derive(Debug, Default)]
 pub struct State {
     pub log: Vec<Call>,
     pub spaces: HashMap<AddressSpaceId, BTreeMap<u64, Pte>>,
+    /// Tables that packets were told of.
+    pub tables: Vec<Table>,
     pub queues: BTreeMap<HwQueueId, HwQueueDescription>,
     /// Guests' system contexts.
     pub systems: BTreeMap<GuestId, SystemContext>,
@@ -102,6 +114,27 @@ impl State {
     fn id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
+    }
+
+    /// Executes the packets of a paging buffer that write page tables. Others move bytes, which this
+    /// GPU has none of.
+    fn write_page_tables(&mut self, mut packets: &[u8]) {
+        while !packets.is_empty() {
+            let (packet, size) = Packet::decode(packets).expect("a packet");
+            packets = &packets[size..];
+            let Packet::WritePageTable(write) = packet else { continue };
+            let table = self.tables[(write.address / 4096) as usize];
+            let entries = self.spaces.get_mut(&table.space).expect("a space that exists");
+            for index in 0..u64::from(write.count()) {
+                let page = table.first + write.address % 4096 / 8 + index;
+                let va = page * table.page_size.bytes();
+                let bits = write.first.wrapping_add(write.increment.wrapping_mul(index));
+                match Pte::from_bits(bits) {
+                    entry if entry.page().is_some() => entries.insert(va, entry),
+                    _ => entries.remove(&va),
+                };
+            }
+        }
     }
 
     /// Page that a GPU virtual address is mapped to.
@@ -162,6 +195,9 @@ impl Model {
         let mut state = self.state();
         let queued = state.paging.get_mut(&guest).and_then(VecDeque::pop_front);
         let (fence, packets) = queued.expect("a paging buffer");
+        if fault.is_none() {
+            state.write_page_tables(&packets);
+        }
         let failed = fault.map(|fault| Interrupt::PagingFaulted { guest, fence, fault });
         state.interrupts.extend(failed);
         state.interrupts.push(Interrupt::PagingCompleted { guest, fence });
@@ -240,12 +276,13 @@ impl Hardware for Model {
         &self,
         space: AddressSpaceId,
         gpu_va: u64,
+        page_size: PageSize,
         entries: &[Pte],
     ) -> Result<(), HardwareFull> {
         let mut state = self.state();
-        assert_eq!(gpu_va % PAGE_SIZE, 0);
+        assert_eq!(gpu_va % page_size.bytes(), 0);
         for (index, entry) in entries.iter().enumerate() {
-            let va = gpu_va + index as u64 * PAGE_SIZE;
+            let va = gpu_va + index as u64 * page_size.bytes();
             if entry.page().is_none() {
                 state.log.push(Call::Invalidate(va));
                 if state.spaces.get_mut(&space).unwrap().remove(&va).is_some() {
@@ -261,6 +298,41 @@ impl Hardware for Model {
             assert_eq!(before, None, "{va:#x} was mapped already");
         }
         Ok(())
+    }
+
+    fn locate_page_table(
+        &self,
+        space: AddressSpaceId,
+        gpu_va: u64,
+        page_size: PageSize,
+        pages: u64,
+        create: bool,
+    ) -> Result<Vec<PageTableRange>, HardwareFull> {
+        let mut state = self.state();
+        assert_eq!(gpu_va % page_size.bytes(), 0);
+        assert!(state.spaces.contains_key(&space));
+        let mut ranges = Vec::new();
+        let mut done = 0;
+        while done < pages {
+            let page = gpu_va / page_size.bytes() + done;
+            let entries = (pages - done).min(512 - page % 512);
+            let wanted = Table { space, page_size, first: page - page % 512 };
+            let index = match state.tables.iter().position(|table| *table == wanted) {
+                None if create && state.page_table_room == 0 => {
+                    return Err(HardwareFull("page table"));
+                }
+                None if create => {
+                    state.page_table_room -= 1;
+                    state.tables.push(wanted);
+                    Some(state.tables.len() - 1)
+                }
+                found => found,
+            };
+            let address = index.map(|index| index as u64 * 4096 + page % 512 * 8);
+            ranges.push(PageTableRange { address, entries: entries as u32 });
+            done += entries;
+        }
+        Ok(ranges)
     }
 
     fn create_system_context(&self, guest: GuestId) -> Result<SystemContext, HardwareFull> {

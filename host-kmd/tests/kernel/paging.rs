@@ -3,20 +3,26 @@
 use crate::bench::{Bench, RESOURCES};
 use crate::model::Model;
 use bellhop_host_kmd::ddi::Miniport;
-use bellhop_host_kmd::ddi::paging::PagingBuffer;
-use bellhop_host_kmd::hardware::{Fault, GuestId, Hardware, Interrupt};
+use bellhop_host_kmd::ddi::paging::{PageSize, PagingBuffer, PagingOperation};
+use bellhop_host_kmd::hardware::{Fault, GuestId, Hardware, Interrupt, PhysicalPage, Pte, Segment};
 use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_host_kmd::port::Input;
 use bellhop_protocol::event::FaultReason;
-use bellhop_protocol::packet::Opcode;
+use bellhop_protocol::packet::{Opcode, PacketHeader, UNIT};
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
+use zerocopy::IntoBytes;
 
 const GUEST: GuestId = GuestId(1);
 
-fn buffer(packets: &[u8]) -> PagingBuffer {
+/// Packets that do nothing, and which ones.
+fn packets(number: u64) -> Vec<u8> {
+    PacketHeader::new(Opcode::NOP, UNIT, number as u32).as_bytes().to_vec()
+}
+
+fn buffer(number: u64) -> PagingBuffer {
     let mut buffer = PagingBuffer::new();
-    buffer.append(packets).unwrap();
+    buffer.append(&packets(number)).unwrap();
     buffer
 }
 
@@ -56,21 +62,49 @@ fn paging_buffers_are_executed_in_their_order_and_one_that_fails_is_named() {
     model.state().prompt_paging = false;
     model.state().paging_room = 2;
     for fence in [3, 7] {
-        miniport.submit_paging(GUEST, &buffer(&[fence as u8; 8]), fence).unwrap();
+        miniport.submit_paging(GUEST, &buffer(fence), fence).unwrap();
     }
-    assert!(miniport.submit_paging(GUEST, &buffer(&[9; 8]), 9).is_err());
+    assert!(miniport.submit_paging(GUEST, &buffer(9), 9).is_err());
     let fault = Fault {
         reason: FaultReason::READ_PAGE_FAULT,
         opcode: Opcode::COPY,
         address: 0x1000,
         read_pointer: 0,
     };
-    assert_eq!(model.fail_paging(GUEST, fault), [3; 8]);
-    assert_eq!(model.complete_paging(GUEST), [7; 8]);
+    assert_eq!(model.fail_paging(GUEST, fault), packets(3));
+    assert_eq!(model.complete_paging(GUEST), packets(7));
     let expected = [
         Interrupt::PagingFaulted { guest: GUEST, fence: 3, fault },
         Interrupt::PagingCompleted { guest: GUEST, fence: 3 },
         Interrupt::PagingCompleted { guest: GUEST, fence: 7 },
     ];
     assert_eq!(model.take_interrupts(), expected);
+}
+
+#[test]
+fn page_tables_change_when_the_paging_buffer_is_done_and_not_if_it_fails() {
+    let model = Arc::new(Model::new(1));
+    let mut miniport = BellhopMiniport::new(Arc::clone(&model) as _);
+    let system = miniport.create_system_context(GUEST).unwrap();
+    model.state().prompt_paging = false;
+    let entry = Pte::new(PhysicalPage { segment: Segment::Backing, address: 0x5000 }, true);
+    for (fence, page_size) in [(1, PageSize::Small), (2, PageSize::Large)] {
+        let gpu_va = fence << 40;
+        let operation = PagingOperation::UpdatePageTable {
+            space: system.address_space,
+            gpu_va,
+            page_size,
+            entries: &[Pte::INVALID, entry],
+        };
+        let mut buffer = PagingBuffer::new();
+        miniport.build_paging_buffer(GUEST, &operation, &mut buffer).unwrap();
+        miniport.submit_paging(GUEST, &buffer, fence).unwrap();
+        let mapped = || {
+            let state = model.state();
+            [0, page_size.bytes()].map(|at| state.mapped(system.address_space, gpu_va + at))
+        };
+        assert_eq!(mapped(), [None, None]);
+        model.complete_paging(GUEST);
+        assert_eq!(mapped(), [None, Some(entry)]);
+    }
 }

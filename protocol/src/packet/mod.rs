@@ -7,11 +7,13 @@
 pub mod dispatch;
 pub mod fence;
 pub mod flow;
+pub mod paging;
 pub mod transfer;
 
 use dispatch::Dispatch;
 use fence::{ConditionalInterrupt, SignalFence, WaitFence};
 use flow::IndirectBuffer;
+use paging::WritePageTable;
 use transfer::{Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -47,6 +49,19 @@ open_enum! {
         CONDITIONAL_INTERRUPT = 0x22;
         /// Runs a kernel of the compute node.
         DISPATCH = 0x30;
+        /// Writes page-table entries; privileged.
+        WRITE_PAGE_TABLE = 0x40;
+        /// Flushes the TLBs of all engines; privileged.
+        FLUSH_TLB = 0x41;
+    }
+}
+
+impl Opcode {
+    /// Whether only a guest's system context executes the packet.
+    #[must_use]
+    #[inline]
+    pub const fn is_privileged(self) -> bool {
+        matches!(self.0, 0x40..=0x4F)
     }
 }
 
@@ -97,6 +112,8 @@ impl PacketHeader {
             Opcode::WAIT_FENCE => size_of::<WaitFence>(),
             Opcode::CONDITIONAL_INTERRUPT => size_of::<ConditionalInterrupt>(),
             Opcode::DISPATCH => size_of::<Dispatch>(),
+            Opcode::WRITE_PAGE_TABLE => size_of::<WritePageTable>(),
+            Opcode::FLUSH_TLB => size_of::<Self>(),
             opcode => return Err(PacketError::UnknownOpcode(opcode)),
         };
         if self.size() != expected {
@@ -149,6 +166,10 @@ pub enum Packet<'a> {
     ConditionalInterrupt(ConditionalInterrupt),
     /// See [`Dispatch`].
     Dispatch(Dispatch),
+    /// See [`WritePageTable`].
+    WritePageTable(WritePageTable),
+    /// See [`paging::FLUSH_TLB`].
+    FlushTlb,
 }
 
 impl<'a> Packet<'a> {
@@ -183,6 +204,8 @@ impl<'a> Packet<'a> {
             Opcode::WAIT_FENCE => Self::WaitFence(read(body, short)?),
             Opcode::CONDITIONAL_INTERRUPT => Self::ConditionalInterrupt(read(body, short)?),
             Opcode::DISPATCH => Self::Dispatch(read(body, short)?),
+            Opcode::WRITE_PAGE_TABLE => Self::WritePageTable(read(body, short)?),
+            Opcode::FLUSH_TLB => Self::FlushTlb,
             opcode => return Err(PacketError::UnknownOpcode(opcode)),
         };
         Ok((packet, header.size()))
@@ -238,7 +261,7 @@ mod tests {
 
         #[test]
         fn decoding_any_body_behind_any_known_opcode_never_panics(
-            opcode in 0u16..0x40, units in 0u16..40, argument in 0u32..400,
+            opcode in 0u16..0x50, units in 0u16..40, argument in 0u32..400,
             body in proptest::collection::vec(any::<u8>(), 0..320)
         ) {
             let header = PacketHeader { opcode: Opcode(opcode), units, argument };

@@ -3,7 +3,7 @@
 //! Source: native GPU fence object, "Conditional interrupt notification" and "Synchronization
 //! issues".
 
-use super::{Context, Outcome};
+use super::{Context, Hold, Outcome};
 use crate::gpu::violation::Violation;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence, WaitFence};
@@ -57,7 +57,7 @@ pub fn signal_fence(context: &mut Context<'_>, packet: &SignalFence) -> Result<O
 /// `WAIT_FENCE`.
 pub fn wait_fence(context: &mut Context<'_>, packet: &WaitFence) -> Result<Outcome, Violation> {
     let wait = Wait { slot: packet.slot(), value: packet.value };
-    Ok(if wait.is_over(context)? { Outcome::Done } else { Outcome::Hold(wait) })
+    Ok(if wait.is_over(context)? { Outcome::Done } else { Outcome::Hold(Hold::Fence(wait)) })
 }
 
 /// `CONDITIONAL_INTERRUPT`.

@@ -3,6 +3,7 @@
 pub mod dispatch;
 pub mod fence;
 pub mod flow;
+pub mod paging;
 pub mod transfer;
 
 use super::chip::Chip;
@@ -11,7 +12,7 @@ use super::mmu::Mmu;
 use super::partition::Partition;
 use super::statistics::Tally;
 use super::violation::Violation;
-use bellhop_host_kmd::hardware::AddressSpaceId;
+use bellhop_host_kmd::hardware::{AddressSpaceId, Ticket};
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::packet::Packet;
 use dispatch::{SpinUntil, XorStream};
@@ -65,7 +66,29 @@ pub enum Outcome {
     /// Something long, step by step.
     Begin(Operation),
     /// To wait.
-    Hold(Wait),
+    Hold(Hold),
+}
+
+/// What a queue waits for. When it may be there, the engine's attention is raised.
+#[derive(Debug, Clone, Copy)]
+pub enum Hold {
+    /// A fence.
+    Fence(Wait),
+    /// A flush of all TLBs.
+    Flush(Ticket),
+}
+
+impl Hold {
+    /// Whether the queue can go on.
+    ///
+    /// # Errors
+    /// What [`Wait::is_over`] says.
+    pub fn is_over(&self, context: &Context<'_>) -> Result<bool, Violation> {
+        match self {
+            Self::Fence(wait) => wait.is_over(context),
+            Self::Flush(ticket) => Ok(context.chip.has_flushed(context.engine, *ticket)),
+        }
+    }
 }
 
 /// Executes a packet, or begins to.
@@ -89,6 +112,9 @@ pub fn execute(packet: &Packet<'_>, context: &mut Context<'_>) -> Result<Outcome
         Packet::Compare(packet) => Operation::Compare(Comparison::new(packet)?),
         Packet::Hash(packet) => Operation::Hash(Hashing::new(packet)?),
         Packet::Dispatch(packet) => dispatch::dispatch(context, packet)?,
+        // Only a system context gets here: see `CommandProcessor`.
+        Packet::WritePageTable(packet) => return paging::write_page_table(context, packet),
+        Packet::FlushTlb => return Ok(paging::flush_tlb(context)),
     };
     Ok(Outcome::Begin(operation))
 }

@@ -1,0 +1,201 @@
+//! `DxgkDdiBuildPagingBuffer`: operations become packets.
+//!
+//! The copy engine moves bytes, writes page-table entries when their turn comes, and flushes TLBs.
+//! The control plane only makes sure that the tables are there.
+
+use crate::ddi::paging::{APERTURE_START, AllocationNotification, PageSize, PagingOperation};
+use crate::hardware::{AddressSpaceId, Hardware, HardwareFull, Pte};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::packet::paging::{FLUSH_TLB, WritePageTable};
+use bellhop_protocol::packet::transfer::{Copy, Fill};
+use zerocopy::{Immutable, IntoBytes};
+
+/// Most bytes that one packet moves: an engine takes a packet that never ends for a hang, and large
+/// ones are not that.
+const CHUNK: u64 = 64 << 20;
+
+/// The packets of one operation. `system` is the address space that the aperture is in.
+pub(super) fn build(
+    hardware: &dyn Hardware,
+    system: AddressSpaceId,
+    operation: &PagingOperation<'_>,
+) -> Result<Vec<u8>, HardwareFull> {
+    let mut packets = Packets::default();
+    match *operation {
+        // What lies where in the address space is the same to the engine.
+        PagingOperation::Fill { destination, length, pattern }
+        | PagingOperation::VirtualFill { destination, length, pattern } => {
+            for (at, length) in chunks(length) {
+                packets.push(&Fill::new(destination.saturating_add(at), length, pattern));
+            }
+        }
+        PagingOperation::Transfer { source, destination, length }
+        | PagingOperation::VirtualTransfer { source, destination, length } => {
+            for (at, length) in chunks(length) {
+                let (from, to) = (source.saturating_add(at), destination.saturating_add(at));
+                packets.push(&Copy::new(from, to, length));
+            }
+        }
+        // The GPU keeps nothing about a place that its content would be needed for.
+        PagingOperation::Discard { .. } | PagingOperation::NotifyResidency { .. } => {}
+        PagingOperation::MapApertureSegment { offset, pages } => {
+            let entries: Vec<_> = pages.iter().map(|page| Pte::new(*page, true)).collect();
+            let gpu_va = APERTURE_START.saturating_add(offset);
+            packets.write_entries(hardware, system, gpu_va, PageSize::Small, &entries)?;
+        }
+        PagingOperation::UnmapApertureSegment { offset, length } => {
+            let gpu_va = APERTURE_START.saturating_add(offset);
+            let pages = length / PAGE_SIZE;
+            let ranges =
+                hardware.locate_page_table(system, gpu_va, PageSize::Small, pages, false)?;
+            for range in ranges {
+                if let Some(address) = range.address {
+                    packets.push(&WritePageTable::new(address, range.entries, 0, 0));
+                }
+            }
+            // The pages are mapped again without a flush.
+            packets.push(&FLUSH_TLB);
+        }
+        PagingOperation::UpdatePageTable { space, gpu_va, page_size, entries } => {
+            packets.write_entries(hardware, space, gpu_va, page_size, entries)?;
+        }
+        // An engine's TLB is flushed whole.
+        PagingOperation::FlushTlb { .. } => packets.push(&FLUSH_TLB),
+        PagingOperation::NotifyAlloc { notification, .. } => match notification {
+            // No kind is kept in a form of the GPU's own.
+            AllocationNotification::Eviction => {}
+            // Translations are all that engines keep.
+            AllocationNotification::IoMmuUnmap => packets.push(&FLUSH_TLB),
+        },
+    }
+    Ok(packets.0)
+}
+
+/// The pieces of a length: offset and length of each.
+fn chunks(length: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..length.div_ceil(CHUNK)).map(move |chunk| {
+        let at = chunk * CHUNK;
+        (at, CHUNK.min(length - at))
+    })
+}
+
+#[derive(Default)]
+struct Packets(Vec<u8>);
+
+impl Packets {
+    fn push<T: IntoBytes + Immutable>(&mut self, packet: &T) {
+        self.0.extend_from_slice(packet.as_bytes());
+    }
+
+    /// Writes the entries of consecutive pages.
+    fn write_entries(
+        &mut self,
+        hardware: &dyn Hardware,
+        space: AddressSpaceId,
+        gpu_va: u64,
+        page_size: PageSize,
+        entries: &[Pte],
+    ) -> Result<(), HardwareFull> {
+        // A table that there is not has no entry to take away.
+        let create = entries.iter().any(|entry| entry.page().is_some());
+        let pages = entries.len() as u64;
+        let mut rest = entries;
+        for range in hardware.locate_page_table(space, gpu_va, page_size, pages, create)? {
+            let (table, behind) = rest.split_at(rest.len().min(range.entries as usize));
+            rest = behind;
+            if let Some(address) = range.address {
+                self.write_table(address, table);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes consecutive entries of one table: a packet for each run of equal steps, so that pages
+    /// that lie together take one.
+    fn write_table(&mut self, mut address: u64, mut entries: &[Pte]) {
+        while let Some((first, rest)) = entries.split_first() {
+            let step = |from: &Pte, to: &Pte| to.bits().wrapping_sub(from.bits());
+            let increment = rest.first().map_or(0, |second| step(first, second));
+            let steps = entries
+                .windows(2)
+                .take_while(|pair| matches!(pair, [from, to] if step(from, to) == increment));
+            let count = 1 + steps.count();
+            let entries_in_table = u32::try_from(count).unwrap_or(u32::MAX);
+            let first = first.bits();
+            self.push(&WritePageTable::new(address, entries_in_table, first, increment));
+            address += count as u64 * size_of::<Pte>() as u64;
+            entries = entries.get(count..).unwrap_or_default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ddi::paging::{MAX_LENGTH, MAX_PAGES, PAGING_BUFFER_SIZE};
+    use crate::hardware::{PhysicalPage, Segment};
+    use bellhop_protocol::packet::Packet;
+    use proptest::prelude::*;
+
+    fn entry(page: u64) -> Pte {
+        match page {
+            0 => Pte::INVALID,
+            page => {
+                let page = PhysicalPage { segment: Segment::System, address: page * PAGE_SIZE };
+                Pte::new(page, true)
+            }
+        }
+    }
+
+    /// What a table holds after the packets.
+    fn execute(packets: &[u8]) -> Vec<u64> {
+        let mut rest = packets;
+        let mut table = Vec::new();
+        while !rest.is_empty() {
+            let (packet, size) = Packet::decode(rest).unwrap();
+            let Packet::WritePageTable(write) = packet else { panic!("{packet:?}") };
+            assert_eq!(write.address, 0x1000 + table.len() as u64 * 8);
+            let entry = |index| write.first.wrapping_add(write.increment.wrapping_mul(index));
+            table.extend((0..u64::from(write.count())).map(entry));
+            rest = &rest[size..];
+        }
+        table
+    }
+
+    #[test]
+    fn pages_that_lie_together_take_one_packet_and_those_that_do_not_still_fit() {
+        let mut packets = Packets::default();
+        packets.write_table(0x1000, &[0; 512].map(entry));
+        let together: Vec<_> = (7..519).map(entry).collect();
+        packets.write_table(0x1000, &together);
+        assert_eq!(packets.0.len(), 2 * size_of::<WritePageTable>());
+        let mut scattered = Packets::default();
+        let pages: Vec<_> = (0..MAX_PAGES as u64).map(|page| entry(1 + page * page)).collect();
+        scattered.write_table(0x1000, &pages);
+        assert!(scattered.0.len() <= PAGING_BUFFER_SIZE, "{}", scattered.0.len());
+    }
+
+    #[test]
+    fn an_operation_of_the_greatest_length_fits_and_leaves_no_byte_out() {
+        let all: Vec<_> = chunks(MAX_LENGTH).collect();
+        assert!(all.len() * size_of::<Copy>() <= PAGING_BUFFER_SIZE);
+        let odd = chunks(CHUNK + 4096).collect::<Vec<_>>();
+        assert_eq!(odd, [(0, CHUNK), (CHUNK, 4096)]);
+        assert_eq!(chunks(0).count(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn packets_write_exactly_the_entries(
+            pages in proptest::collection::vec(
+                prop_oneof![2 => 0u64..4, 1 => 0u64..1 << 30], 0..600,
+            )
+        ) {
+            let entries: Vec<_> = pages.into_iter().map(entry).collect();
+            let mut packets = Packets::default();
+            packets.write_table(0x1000, &entries);
+            let expected: Vec<_> = entries.iter().map(|entry| entry.bits()).collect();
+            prop_assert_eq!(execute(&packets.0), expected);
+        }
+    }
+}

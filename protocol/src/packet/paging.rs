@@ -1,0 +1,47 @@
+//! Privileged packets: a guest's system context executes them, and nothing else. Anybody else's are
+//! unknown packets; a guest's driver needs none of this.
+//!
+//! Source: "BuildPagingBuffer" of the Windows KMD overview.
+
+use super::{Opcode, PacketHeader};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Most entries that one [`WritePageTable`] writes: a page table's.
+pub const PAGE_TABLE_ENTRIES: u32 = 512;
+
+/// `WRITE_PAGE_TABLE`: writes consecutive entries of one page table, each a fixed amount more than
+/// the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct WritePageTable {
+    /// `argument` is the number of entries, 1 to [`PAGE_TABLE_ENTRIES`].
+    pub header: PacketHeader,
+    /// Where the first is, in bytes from the start of page-table memory, a multiple of 8.
+    pub address: u64,
+    /// The first entry.
+    pub first: u64,
+    /// What each entry is more than the one before, modulo 2^64.
+    pub increment: u64,
+}
+crate::assert_layout!(
+    WritePageTable, 32, header at 0, address at 8, first at 16, increment at 24,
+);
+
+impl WritePageTable {
+    /// Writes `count` entries from `address` on.
+    #[must_use]
+    pub const fn new(address: u64, count: u32, first: u64, increment: u64) -> Self {
+        let header = PacketHeader::new(Opcode::WRITE_PAGE_TABLE, size_of::<Self>(), count);
+        Self { header, address, first, increment }
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.header.argument
+    }
+}
+
+/// `FLUSH_TLB`: holds the queue until every engine has forgotten all translations that it knew.
+pub const FLUSH_TLB: PacketHeader =
+    PacketHeader::new(Opcode::FLUSH_TLB, size_of::<PacketHeader>(), 0);
