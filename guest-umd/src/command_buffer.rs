@@ -1,6 +1,7 @@
 //! Command buffers: packets in memory that the GPU reads.
 
 use crate::allocation::{Allocation, GpuMapping, pages};
+use crate::areas::Place;
 use crate::device::Device;
 use crate::error::Error;
 use crate::fence::Fence;
@@ -13,6 +14,7 @@ use bellhop_protocol::packet::transfer::{
     Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData,
 };
 use std::sync::Arc;
+use vm_memory::Bytes;
 use zerocopy::{Immutable, IntoBytes};
 
 /// Room for the packet that submitting appends: the progress fence's.
@@ -20,8 +22,47 @@ const RESERVED: usize = size_of::<SignalFence>();
 
 /// A buffer of packets. It may be submitted again, and changed, once its last submission is done.
 pub struct CommandBuffer {
-    mapping: GpuMapping,
+    memory: Memory,
     used: usize,
+}
+
+/// Where the packets are.
+enum Memory {
+    /// In memory of the driver's.
+    Own(GpuMapping),
+    /// In memory that the host supplied to a context, and maps.
+    Supplied { place: Place, gpu_va: u64, size: u64 },
+}
+
+impl Memory {
+    fn gpu_va(&self) -> u64 {
+        match self {
+            Self::Own(mapping) => mapping.gpu_va(),
+            Self::Supplied { gpu_va, .. } => *gpu_va,
+        }
+    }
+
+    fn size(&self) -> u64 {
+        match self {
+            Self::Own(mapping) => mapping.size(),
+            Self::Supplied { size, .. } => *size,
+        }
+    }
+
+    #[inline]
+    fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        match self {
+            Self::Own(mapping) => mapping.allocation().write(offset, bytes),
+            Self::Supplied { place, size, .. } => {
+                let outside = |_| Error::OutOfRange {
+                    offset,
+                    end: offset.saturating_add(bytes.len()),
+                    size: *size as usize,
+                };
+                place.slice()?.write_slice(bytes, offset).map_err(outside)
+            }
+        }
+    }
 }
 
 impl CommandBuffer {
@@ -48,7 +89,12 @@ impl CommandBuffer {
         if allocation.size() > u64::from(MAX_INDIRECT_BUFFER_SIZE) {
             return Err(Error::BadPacket("a command buffer is at most 1 MiB"));
         }
-        Ok(Self { mapping: allocation.map(Protection::empty())?, used: 0 })
+        Ok(Self { memory: Memory::Own(allocation.map(Protection::empty())?), used: 0 })
+    }
+
+    /// The buffer that the host supplied to a context.
+    pub(crate) fn supplied(place: Place, gpu_va: u64, size: u64) -> Self {
+        Self { memory: Memory::Supplied { place, gpu_va, size }, used: 0 }
     }
 
     /// Forgets all packets.
@@ -59,7 +105,7 @@ impl CommandBuffer {
     /// GPU virtual address of the first packet.
     #[must_use]
     pub fn gpu_va(&self) -> u64 {
-        self.mapping.gpu_va()
+        self.memory.gpu_va()
     }
 
     /// Bytes of packets in it.
@@ -79,11 +125,11 @@ impl CommandBuffer {
     /// # Errors
     /// When there is no room.
     pub fn raw(&mut self, bytes: &[u8]) -> Result<&mut Self, Error> {
-        let free = (self.mapping.size() as usize).saturating_sub(self.used + RESERVED);
+        let free = (self.memory.size() as usize).saturating_sub(self.used + RESERVED);
         if bytes.len() > free {
             return Err(Error::CommandBufferFull { needed: bytes.len(), free });
         }
-        self.mapping.allocation().write(self.used, bytes)?;
+        self.memory.write(self.used, bytes)?;
         self.used += bytes.len();
         Ok(self)
     }
@@ -219,7 +265,7 @@ impl CommandBuffer {
     #[inline]
     pub(crate) fn finish(&self, progress: u32, value: u64) -> Result<IndirectBuffer, Error> {
         let signal = SignalFence::new(progress, value);
-        self.mapping.allocation().write(self.used, signal.as_bytes())?;
+        self.memory.write(self.used, signal.as_bytes())?;
         Ok(IndirectBuffer::new(self.gpu_va(), (self.used + RESERVED) as u32))
     }
 }

@@ -1,10 +1,13 @@
 //! Devices.
 
 use crate::allocation::Allocation;
+use crate::basic_context::BasicContext;
+use crate::basic_plus_plus_context::BasicPlusPlusContext;
 use crate::context::Context;
 use crate::error::Error;
 use crate::fence::Fence;
 use crate::session::Session;
+use crate::virtual_context::VirtualContext;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
@@ -42,6 +45,31 @@ impl Device {
     /// When the device refuses.
     pub fn create_context(&self, node: u32) -> Result<Context, Error> {
         Context::create(self.clone(), node)
+    }
+
+    /// Creates a context against a node, of the basic model (`D3DKMTCreateContext`).
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn create_basic_context(&self, node: u32) -> Result<BasicContext, Error> {
+        BasicContext::create(self, node)
+    }
+
+    /// Creates a context against a node, of the basic++ model (`D3DKMTCreateContext`).
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn create_basic_plus_plus_context(&self, node: u32) -> Result<BasicPlusPlusContext, Error> {
+        BasicPlusPlusContext::create(self, node)
+    }
+
+    /// Creates a context against a node, of the WDDM 2.0 model, which has no HW queues
+    /// (`D3DKMTCreateContextVirtual`).
+    ///
+    /// # Errors
+    /// When the device refuses, or the driver reaches no local memory.
+    pub fn create_virtual_context(&self, node: u32) -> Result<VirtualContext, Error> {
+        VirtualContext::create(self, node)
     }
 
     /// Creates an allocation of `size` bytes, a multiple of the page size

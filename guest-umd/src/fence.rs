@@ -29,8 +29,8 @@ pub struct Fence {
 enum Kind {
     /// Created by itself, destroyed when dropped.
     Own,
-    /// A HW queue's progress fence: comes and goes with the queue, and never moves again once the
-    /// queue is lost.
+    /// The progress fence of a HW queue, or of a context that has none: comes and goes with it, and
+    /// never moves again once it is lost.
     Progress { queue: Handle, status: Option<Word> },
 }
 
@@ -42,18 +42,16 @@ impl Fence {
         Ok(Self { device, handle: reply.fence, slot: reply.slot, published, kind: Kind::Own })
     }
 
+    /// The progress fence of a HW queue, or of a context that submits to its node.
     pub(crate) fn progress(
         device: Device,
         queue: Handle,
-        reply: &bellhop_protocol::control::hw_queue::CreateHwQueueReply,
+        handle: Handle,
+        slot: u32,
+        offset: u64,
     ) -> Self {
-        Self {
-            published: published(&device, reply.progress_fence_offset),
-            device,
-            handle: reply.progress_fence,
-            slot: reply.progress_fence_slot,
-            kind: Kind::Progress { queue, status: None },
-        }
+        let published = published(&device, offset);
+        Self { device, handle, slot, published, kind: Kind::Progress { queue, status: None } }
     }
 
     /// The queue got a doorbell, whose status tells when the queue is lost.

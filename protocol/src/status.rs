@@ -21,16 +21,24 @@ open_enum! {
         NO_MEMORY = 0xC000_0017;
         /// The range is taken, or was never mapped.
         CONFLICTING_ADDRESSES = 0xC000_0018;
+        /// A command buffer has a packet that this node, or physical addressing, does not have; `detail`
+        /// is the packet's offset.
+        ILLEGAL_INSTRUCTION = 0xC000_001D;
         /// The handle names an object of another kind.
         OBJECT_TYPE_MISMATCH = 0xC000_0024;
         /// The guest has as many of these as it may have.
         QUOTA_EXCEEDED = 0xC000_0044;
         /// The version or a feature asked for is unknown; `detail` tells what the device has.
         REVISION_MISMATCH = 0xC000_0059;
+        /// A packet of a command buffer would access what it was not given; `detail` is the packet's
+        /// offset.
+        PRIVILEGED_INSTRUCTION = 0xC000_0096;
         /// A table of the device is full.
         INSUFFICIENT_RESOURCES = 0xC000_009A;
         /// The feature was not negotiated or the node does not have it.
         NOT_SUPPORTED = 0xC000_00BB;
+        /// A command buffer is not a sequence of whole packets; `detail` is the offset of what is none.
+        INVALID_USER_BUFFER = 0xC000_00E8;
         /// The VMM did not do its part; what was asked for can be tried again.
         IO_DEVICE_ERROR = 0xC000_0185;
         /// The request is shorter or longer than its code requires.
@@ -39,7 +47,7 @@ open_enum! {
         DEVICE_REMOVED = 0xC000_02B6;
         /// Local memory cannot hold the allocation.
         GRAPHICS_NO_VIDEO_MEMORY = 0xC01E_0100;
-        /// The allocation is referenced, by a doorbell for example, and cannot go.
+        /// The allocation is referenced, by a doorbell or a submission for example, and cannot go.
         GRAPHICS_ALLOCATION_BUSY = 0xC01E_0102;
         /// The allocation must be resident for this.
         GRAPHICS_ALLOCATION_INVALID = 0xC01E_0106;

@@ -60,15 +60,15 @@ pub struct HostMappings {
     pub private: Mapping,
     /// The segment `Backing`.
     pub backing: Mapping,
-    /// Its paging buffers, which no page-table entry can name.
-    pub paging_buffers: Mapping,
+    /// Its paging buffers and its DMA buffers, which no page-table entry can name.
+    pub buffers: Mapping,
 }
 
 /// Places of [`HostMappings`] among the mappings. The guest's own memory comes after.
 const LOCAL: usize = 0;
 const PRIVATE: usize = 1;
 const BACKING: usize = 2;
-const PAGING_BUFFERS: usize = 3;
+const BUFFERS: usize = 3;
 const SYSTEM: usize = 4;
 
 /// What the host has of a guest's memory and one snapshot of the guest's own memory.
@@ -91,8 +91,8 @@ impl AddressMap {
             start: region.start_addr().raw_value(),
             length: region.len(),
         });
-        let HostMappings { local, private, backing, paging_buffers } = host;
-        let host = [local, private, backing, paging_buffers];
+        let HostMappings { local, private, backing, buffers } = host;
+        let host = [local, private, backing, buffers];
         Self { generation, mappings: host.into_iter().chain(system).collect() }
     }
 
@@ -107,14 +107,14 @@ impl AddressMap {
         match page.segment {
             Segment::Local => self.locate_in(LOCAL..PRIVATE, page.address, size),
             Segment::Private => self.locate_in(PRIVATE..BACKING, page.address, size),
-            Segment::Backing => self.locate_in(BACKING..PAGING_BUFFERS, page.address, size),
+            Segment::Backing => self.locate_in(BACKING..BUFFERS, page.address, size),
             Segment::System => self.locate_in(SYSTEM..self.mappings.len(), page.address, size),
         }
     }
 
-    /// Where a page of the paging buffers is, by its offset in all of them.
-    pub fn locate_paging_buffer(&self, offset: u64) -> Option<Place> {
-        self.locate_in(PAGING_BUFFERS..SYSTEM, offset, PageSize::Small)
+    /// Where a page of the paging and DMA buffers is, by its offset in all of them.
+    pub fn locate_buffer(&self, offset: u64) -> Option<Place> {
+        self.locate_in(BUFFERS..SYSTEM, offset, PageSize::Small)
     }
 
     fn locate_in(&self, mappings: Range<usize>, address: u64, size: PageSize) -> Option<Place> {
@@ -167,7 +167,7 @@ mod tests {
             local: part(0x1000, 0x3000),
             private: part(0x4000, 0x1000),
             backing: part(0x5000, 0x2000),
-            paging_buffers: part(0x7000, 0x1000),
+            buffers: part(0x7000, 0x1000),
         };
         AddressMap::new(1, host, &memory)
     }
@@ -194,8 +194,8 @@ mod tests {
         assert_eq!(map.locate(page(Segment::Private, 0x1000), SMALL), None);
         assert_eq!(map.locate(page(Segment::Backing, 0x1000), SMALL), place(2, 0x6000));
         assert_eq!(map.locate(page(Segment::Backing, 0x2000), SMALL), None);
-        assert_eq!(map.locate_paging_buffer(0), place(3, 0x7000));
-        assert_eq!(map.locate_paging_buffer(0x1000), None);
+        assert_eq!(map.locate_buffer(0), place(3, 0x7000));
+        assert_eq!(map.locate_buffer(0x1000), None);
         assert_eq!(map.locate(page(Segment::System, 0x1000), SMALL), place(4, 0));
         assert_eq!(map.locate(page(Segment::System, 0x10_0000), SMALL), place(5, 0));
         assert_eq!(map.locate(page(Segment::System, 0x10_1000), SMALL), None);

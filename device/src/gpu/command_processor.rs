@@ -360,11 +360,15 @@ impl Submission {
                 let interrupts = &context.chip.interrupts;
                 context.partition.paging().complete(self.submission_fence, interrupts);
             }
-            Role::Guest { progress_fence } => {
-                signal(context, progress_fence, self.progress_fence_value)?;
-                if queue.complete(self.submission_fence) {
+            Role::Guest { progress_fence, .. } => {
+                // First: a guest that sees its progress fence may ask at once for what the submission
+                // held, and the control plane then looks here.
+                let is_news = queue.complete(self.submission_fence);
+                let signaled = signal(context, progress_fence, self.progress_fence_value);
+                if is_news {
                     context.chip.interrupts.raise_completed(queue.id);
                 }
+                signaled?;
             }
         }
         Ok(())

@@ -81,7 +81,7 @@ impl Core {
             engine: self.index,
             engine_type: self.engine_type,
             partition: &queue.partition,
-            space: queue.space.id(),
+            space: queue.process(),
             mmu: Mmu::new(&mut self.unit.tlb, &queue.space, memory),
             scratch: &mut self.unit.scratch,
             tally: &mut tally,

@@ -251,14 +251,15 @@ impl Hardware for Gpu {
     }
 
     fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId {
-        let HwQueueDescription { guest, address_space, node, progress_fence } = description;
+        let HwQueueDescription { guest, address_space, process, node, progress_fence } =
+            description;
         let mut registry = self.registry();
         let id = HwQueueId(registry.new_id());
         let partition = registry.guests.get(&guest).cloned();
         let space = registry.spaces.get(&address_space).map(|(_, space)| Arc::clone(space));
         match (partition, space) {
             (Some(partition), Some(space)) if (node as usize) < self.nodes.len() => {
-                let role = Role::Guest { progress_fence };
+                let role = Role::Guest { process, progress_fence };
                 let queue = HwQueue::new(id, node, partition, space, role);
                 registry.queues.insert(id, Arc::new(queue));
             }
@@ -424,6 +425,18 @@ impl Hardware for Gpu {
     ) -> Result<(), HardwareFull> {
         let Some(queue) = self.queue(queue) else { return Ok(()) };
         queue.submissions.push(submission).map_err(|_| HardwareFull("submission to this queue"))
+    }
+
+    fn write_dma_buffer(&self, guest: GuestId, offset: u64, packets: &[u8]) {
+        let Some(partition) = self.guest(guest) else { return };
+        // Handed over to the engine with the submission that names it.
+        if let Err(error) = partition.write_dma_buffer(offset, packets) {
+            tracing::error!(%error, ?guest, offset, "a DMA buffer was not written");
+        }
+    }
+
+    fn current_fence(&self, queue: HwQueueId) -> u64 {
+        self.queue(queue).map_or(0, |queue| queue.last_completed())
     }
 
     fn quiesce(&self) -> Ticket {

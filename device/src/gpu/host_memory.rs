@@ -1,10 +1,11 @@
 //! Memory of the host's that belongs to one guest and that no guest can map: the segments that are
-//! not in its BAR, and its paging buffers.
+//! not in its BAR, its paging buffers and its DMA buffers.
 //!
 //! One memfd for all of it. A page costs nothing until it is written, and is given back by punching
 //! a hole; how much there can be is configured.
 
 use super::address_map::{HostMappings, Mapping};
+use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::ddi::paging::PAGING_BUFFER_SIZE;
 use bellhop_host_kmd::hardware::SegmentSizes;
 use rustix::fs::{FallocateFlags, MemfdFlags};
@@ -17,8 +18,10 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 pub const PAGING_BUFFERS: u64 = 32;
 /// Bytes of all of them.
 pub const PAGING_BUFFERS_SIZE: u64 = PAGING_BUFFERS * PAGING_BUFFER_SIZE as u64;
+/// Bytes of these and of the DMA buffers.
+const BUFFERS_SIZE: u64 = PAGING_BUFFERS_SIZE + DMA_BUFFERS_SIZE;
 
-/// One guest's: first the paging buffers, then the private segment, then the backing.
+/// One guest's: first the paging buffers and the DMA buffers, then the private segment, then the backing.
 #[derive(Debug)]
 pub struct HostMemory {
     file: File,
@@ -32,7 +35,7 @@ impl HostMemory {
     /// # Errors
     /// When the operating system gives no memory, or the sizes are more than there are addresses.
     pub fn new(sizes: SegmentSizes) -> io::Result<Self> {
-        let size = PAGING_BUFFERS_SIZE
+        let size = BUFFERS_SIZE
             .checked_add(sizes.private)
             .and_then(|size| size.checked_add(sizes.backing))
             .ok_or(io::ErrorKind::InvalidInput)?;
@@ -50,22 +53,22 @@ impl HostMemory {
     /// All of it, beside the local memory that is given.
     pub fn mappings(&self, local: Mapping) -> HostMappings {
         let (private, backing) = (self.private(), self.backing());
-        HostMappings { local, private, backing, paging_buffers: self.paging_buffers() }
+        HostMappings { local, private, backing, buffers: self.buffers() }
     }
 
-    /// The paging buffers, one after another.
-    fn paging_buffers(&self) -> Mapping {
-        self.mapping(0, PAGING_BUFFERS_SIZE)
+    /// The paging buffers, one after another, and then the DMA buffers.
+    fn buffers(&self) -> Mapping {
+        self.mapping(0, BUFFERS_SIZE)
     }
 
     /// The segment `Private`.
     pub fn private(&self) -> Mapping {
-        self.mapping(PAGING_BUFFERS_SIZE, self.sizes.private)
+        self.mapping(BUFFERS_SIZE, self.sizes.private)
     }
 
     /// The segment `Backing`.
     pub fn backing(&self) -> Mapping {
-        self.mapping(PAGING_BUFFERS_SIZE + self.sizes.private, self.sizes.backing)
+        self.mapping(BUFFERS_SIZE + self.sizes.private, self.sizes.backing)
     }
 
     /// Control plane: what the paging buffer `index` holds from now on. The engine is done with what
@@ -78,6 +81,18 @@ impl HostMemory {
         let offset = usize::try_from(index).map_err(io::Error::other)?.saturating_mul(size);
         let buffer = self.region.get_slice(offset, size).map_err(io::Error::other)?;
         buffer.write_slice(packets, 0).map_err(io::Error::other)
+    }
+
+    /// Control plane: what is at this offset of the DMA buffers from now on. No engine executes what was
+    /// there before.
+    ///
+    /// # Errors
+    /// When the packets do not fit there.
+    pub fn write_dma_buffer(&self, offset: u64, packets: &[u8]) -> io::Result<()> {
+        let (start, size) = (PAGING_BUFFERS_SIZE as usize, DMA_BUFFERS_SIZE as usize);
+        let buffers = self.region.get_slice(start, size).map_err(io::Error::other)?;
+        let offset = usize::try_from(offset).map_err(io::Error::other)?;
+        buffers.write_slice(packets, offset).map_err(io::Error::other)
     }
 
     /// Zeroes a range of one of the [`Mapping`]s and gives its pages back to the operating system.
@@ -125,8 +140,16 @@ mod tests {
         let expected = [vec![1; 0x1000], vec![0; 0x2000], vec![1; 0x1000]].concat();
         assert_eq!(bytes(&private), expected);
         assert_eq!(bytes(&backing), vec![2; 0x8000]);
-        let buffers = bytes(&memory.paging_buffers());
-        assert_eq!(buffers[buffers.len() - PAGING_BUFFER_SIZE..], [3; PAGING_BUFFER_SIZE]);
+        memory.write_dma_buffer(0, &[4; 0x1000]).unwrap();
+        memory.write_dma_buffer(DMA_BUFFERS_SIZE - 0x1000, &[5; 0x1000]).unwrap();
+        let buffers = bytes(&memory.buffers());
+        let (paging, dma) = buffers.split_at(PAGING_BUFFERS_SIZE as usize);
+        assert_eq!(paging[paging.len() - PAGING_BUFFER_SIZE..], [3; PAGING_BUFFER_SIZE]);
+        assert_eq!(
+            (&dma[..0x1000], &dma[dma.len() - 0x1000..]),
+            (&[4; 0x1000][..], &[5; 0x1000][..])
+        );
+        assert_eq!(bytes(&private), expected);
     }
 
     #[test]
@@ -138,6 +161,8 @@ mod tests {
         assert!(memory.zero(&private, 0x4000, 0).is_ok());
         assert!(memory.write_paging_buffer(0, &[0; PAGING_BUFFER_SIZE + 1]).is_err());
         assert!(memory.write_paging_buffer(u64::MAX, &[0]).is_err());
+        assert!(memory.write_dma_buffer(DMA_BUFFERS_SIZE - 1, &[0; 2]).is_err());
+        assert!(memory.write_dma_buffer(u64::MAX, &[0]).is_err());
     }
 
     #[test]

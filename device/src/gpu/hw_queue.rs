@@ -7,7 +7,7 @@ use super::partition::Partition;
 use super::schedule::Rank;
 use arc_swap::ArcSwapOption;
 use bellhop_host_kmd::hardware::{
-    Fault, HwQueueId, KernelSubmission, RingBinding, SchedulingPriority,
+    AddressSpaceId, Fault, HwQueueId, KernelSubmission, RingBinding, SchedulingPriority,
 };
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::run_list::Membership;
@@ -29,6 +29,8 @@ const NOT_PREEMPTED: u64 = u64::MAX;
 pub enum Role {
     /// A guest's process's.
     Guest {
+        /// The process, whose fences its packets may name.
+        process: AddressSpaceId,
         /// Slot of its progress fence.
         progress_fence: u32,
     },
@@ -103,6 +105,15 @@ impl HwQueue {
     #[inline]
     pub fn is_system(&self) -> bool {
         self.role == Role::System
+    }
+
+    /// Whose fences its packets may name.
+    #[inline]
+    pub fn process(&self) -> AddressSpaceId {
+        match self.role {
+            Role::Guest { process, .. } => process,
+            Role::System => self.space.id(),
+        }
     }
 
     /// Control plane: whether the queue must be put among the engine's kicks; false when it is

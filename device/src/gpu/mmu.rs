@@ -93,10 +93,10 @@ impl<'a> Mmu<'a> {
             let place = match shown {
                 Shown::Page(page) => self.memory.locate(page, PageSize::Small),
                 // The GPU's own: packets are fetched from there, and write nothing.
-                Shown::PagingBuffer(offset) if access == Access::Read => {
-                    self.memory.locate_paging_buffer(offset)
+                Shown::Buffer(offset) if access == Access::Read => {
+                    self.memory.locate_buffer(offset)
                 }
-                Shown::PagingBuffer(_) => None,
+                Shown::Buffer(_) => None,
             };
             return Ok(place.ok_or(access.page_fault(gpu_va))?.plus(gpu_va % PAGE_SIZE));
         }

@@ -112,6 +112,14 @@ impl Partition {
         self.host_memory.write_paging_buffer(index, packets)
     }
 
+    /// Control plane: fills a part of its DMA buffers.
+    ///
+    /// # Errors
+    /// When the packets do not fit there.
+    pub fn write_dma_buffer(&self, offset: u64, packets: &[u8]) -> io::Result<()> {
+        self.host_memory.write_dma_buffer(offset, packets)
+    }
+
     /// Zeroes a range of a segment that is not its own memory, and gives the pages back.
     ///
     /// # Errors

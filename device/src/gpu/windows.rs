@@ -6,6 +6,7 @@
 
 use super::host_memory::PAGING_BUFFERS_SIZE;
 use arc_swap::ArcSwap;
+use bellhop_host_kmd::ddi::dma_buffer::{DMA_BUFFERS_SIZE, DMA_BUFFERS_START};
 use bellhop_host_kmd::ddi::paging::{LOCAL_START, PRIVATE_START};
 use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
@@ -20,8 +21,8 @@ pub const PAGING_BUFFERS_START: u64 = 1 << 24;
 pub enum Shown {
     /// A page of a segment.
     Page(PhysicalPage),
-    /// The page of the guest's paging buffers at this offset.
-    PagingBuffer(u64),
+    /// The page at this offset of the guest's paging buffers and, behind them, DMA buffers.
+    Buffer(u64),
 }
 
 /// A part of local memory: the guest may have put it into its own memory in pieces.
@@ -71,7 +72,10 @@ impl Windows {
         let page = gpu_va - gpu_va % PAGE_SIZE;
         let within = |start: u64, length: u64| page.checked_sub(start).filter(|at| *at < length);
         if let Some(offset) = within(PAGING_BUFFERS_START, PAGING_BUFFERS_SIZE) {
-            return Some(Shown::PagingBuffer(offset));
+            return Some(Shown::Buffer(offset));
+        }
+        if let Some(offset) = within(DMA_BUFFERS_START, DMA_BUFFERS_SIZE) {
+            return Some(Shown::Buffer(PAGING_BUFFERS_SIZE + offset));
         }
         if let Some(address) = within(PRIVATE_START, self.private) {
             return Some(Shown::Page(PhysicalPage { segment: Segment::Private, address }));
@@ -102,8 +106,12 @@ mod tests {
         assert_eq!(windows.find(LOCAL_START - 1), None);
         assert_eq!(windows.find(PRIVATE_START + 0x1000), page(Segment::Private, 0x1000));
         assert_eq!(windows.find(PRIVATE_START + 0x2000), None);
-        assert_eq!(windows.find(PAGING_BUFFERS_START + 0x1008), Some(Shown::PagingBuffer(0x1000)));
+        assert_eq!(windows.find(PAGING_BUFFERS_START + 0x1008), Some(Shown::Buffer(0x1000)));
         assert_eq!(windows.find(PAGING_BUFFERS_START + PAGING_BUFFERS_SIZE), None);
+        let first = Some(Shown::Buffer(PAGING_BUFFERS_SIZE));
+        assert_eq!(windows.find(DMA_BUFFERS_START + 8), first);
+        assert_eq!(windows.find(DMA_BUFFERS_START - 1), None);
+        assert_eq!(windows.find(DMA_BUFFERS_START + DMA_BUFFERS_SIZE), None);
         assert_eq!(windows.find(0), None);
         assert_eq!(windows.find(u64::MAX), None);
     }

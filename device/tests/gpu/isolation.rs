@@ -170,8 +170,15 @@ fn calls_that_name_nothing_are_ignored() {
     gpu.destroy_fence(guest, 0);
     assert_eq!(gpu.fence_value(guest, 0), 0);
     assert_eq!(gpu.update_monitored_value(guest, 0, 0), 0);
-    let description =
-        HwQueueDescription { guest, address_space: space, node: 0, progress_fence: 0 };
+    let description = HwQueueDescription {
+        guest,
+        address_space: space,
+        process: space,
+        node: 0,
+        progress_fence: 0,
+    };
+    gpu.write_dma_buffer(guest, 0, &[0]);
+    assert_eq!(gpu.current_fence(queue), 0);
     gpu.kick(gpu.create_hw_queue(description));
     gpu.bind_ring(queue, binding);
     gpu.unbind_ring(queue);

@@ -212,6 +212,7 @@ impl Guest {
         self.gpu.create_hw_queue(HwQueueDescription {
             guest: self.id,
             address_space: self.space,
+            process: self.space,
             node,
             progress_fence,
         })

@@ -4,6 +4,7 @@
 //! Names are the references' in Rust case, without `DxgkDdi` and `DxgkCb`. Only what our GPU needs
 //! is here: devices and contexts have no state below dxgkrnl, so a context is named by its HW queues.
 
+pub mod dma_buffer;
 pub mod paging;
 
 use crate::hardware::{
@@ -13,6 +14,7 @@ use crate::hardware::{
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
+use dma_buffer::{DmaBuffer, RenderArguments, RenderError};
 use paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
 
 /// How a doorbell was connected: the two statuses that `DxgkDdiConnectDoorbell` may answer with.
@@ -135,6 +137,32 @@ pub trait Miniport: Send {
         queue: HwQueueId,
         submission: KernelSubmission,
     ) -> Result<(), HardwareFull>;
+
+    /// `DxgkDdiRender`: checks a command buffer of the basic model and copies it into a DMA buffer.
+    ///
+    /// # Errors
+    /// When the command buffer is not one that may be executed.
+    fn render(&self, arguments: &RenderArguments<'_>) -> Result<DmaBuffer, RenderError>;
+
+    /// `DxgkDdiPatch`: puts physical addresses, those of the allocations in the order of the
+    /// allocation list, into a DMA buffer that [`Self::render`] made of it.
+    fn patch(&self, buffer: &mut DmaBuffer, physical_addresses: &[u64]);
+
+    /// `DxgkDdiSubmitCommand`, `DxgkDdiSubmitCommandVirtual`: of a context that submits to its node; the
+    /// queue is the one that was made for it.
+    ///
+    /// # Errors
+    /// When too much is queued already.
+    fn submit_command(
+        &mut self,
+        queue: HwQueueId,
+        submission: KernelSubmission,
+    ) -> Result<(), HardwareFull>;
+
+    /// `DxgkDdiQueryCurrentFence`: [`KernelSubmission::submission_fence`] of the queue's last command buffer
+    /// that is done, whether an interrupt has told of it yet or not; 0 when none is. Of one queue and
+    /// not of its node, whose queues are executed in turns.
+    fn query_current_fence(&self, queue: HwQueueId) -> u64;
 
     /// `DxgkDdiCreateDoorbell`: gives the queue its ring, and takes the user-mode driver's private
     /// data. No physical doorbell is assigned yet.

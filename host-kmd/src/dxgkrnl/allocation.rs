@@ -1,5 +1,6 @@
 //! Allocations: memory that a device's queues can work on.
 
+use super::context::Context;
 use super::device::Device;
 use super::error::RequestError;
 use super::pool::{PageRange, is_whole_pages};
@@ -24,6 +25,10 @@ pub(super) struct Allocation {
     pub(super) size: u64,
     /// How many doorbells' rings use it.
     pub(super) doorbells: u32,
+    /// How many submissions that are not done list it, and contexts have it as command buffer.
+    pub(super) users: u32,
+    /// Where it is in the aperture, which submissions with physical addresses reach it through.
+    pub(super) aperture: Option<PageRange>,
     /// First bytes of the guest's mappings of it.
     pub(super) mappings: BTreeSet<u64>,
     /// The host's mappings of it, for rings.
@@ -49,6 +54,10 @@ pub(super) struct HostMapping {
 }
 
 impl Allocation {
+    fn is_in_use(&self) -> bool {
+        self.doorbells > 0 || self.users > 0
+    }
+
     /// The pages of `length` bytes from `offset`.
     pub(super) fn pages(
         &self,
@@ -91,7 +100,7 @@ impl Scope<'_> {
         Ok(Answer::Done(CreateAllocationReply { allocation, bar_offset }))
     }
 
-    fn local_allocation(
+    pub(super) fn local_allocation(
         &mut self,
         request: &CreateAllocation,
     ) -> Result<(Handle, u64), RequestError> {
@@ -150,6 +159,8 @@ impl Scope<'_> {
             device: request.device,
             size: request.size,
             doorbells: 0,
+            users: 0,
+            aperture: None,
             mappings: BTreeSet::new(),
             host_mappings: Vec::new(),
             resident: true,
@@ -159,11 +170,27 @@ impl Scope<'_> {
         })
     }
 
+    /// Refuses an allocation that may neither be evicted by its owner nor go.
+    pub(super) fn check_not_in_use(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let allocation = self.get::<Allocation>(handle)?;
+        if allocation.users > 0 {
+            // The guest may have seen that a submission is done before its interrupt comes here.
+            let device = allocation.device;
+            for context in self.get::<Device>(device)?.contexts.clone() {
+                if let Some(submission) = self.get::<Context>(context)?.node_submission {
+                    self.reap_submissions(submission.hw_queue)?;
+                }
+            }
+        }
+        match self.get::<Allocation>(handle)?.is_in_use() {
+            true => Err(RequestError::AllocationBusy(handle)),
+            false => Ok(()),
+        }
+    }
+
     /// `D3DKMTDestroyAllocation2`.
     pub(super) fn destroy_allocation(&mut self, request: DestroyAllocation) -> Handled<()> {
-        if self.get::<Allocation>(request.allocation)?.doorbells > 0 {
-            return Err(RequestError::AllocationBusy(request.allocation));
-        }
+        self.check_not_in_use(request.allocation)?;
         self.remove_allocation(request.allocation)?;
         Ok(Answer::AfterQuiesce)
     }
@@ -177,6 +204,7 @@ impl Scope<'_> {
                 self.given_up.push(Resource::GpuVa { process, range });
             }
         }
+        self.given_up.extend(allocation.aperture.map(Resource::Aperture));
         match allocation.local_memory {
             Some(range) => self.given_up.push(Resource::LocalMemory(range)),
             None => self.guest.quotas.extents.refund(allocation.extents.len() as u64),
@@ -242,6 +270,8 @@ mod tests {
                 device: Handle(1),
                 size: lengths.iter().sum::<u64>() * PAGE_SIZE,
                 doorbells: 0,
+                users: 0,
+                aperture: None,
                 mappings: BTreeSet::new(),
                 host_mappings: Vec::new(),
                 resident: true,

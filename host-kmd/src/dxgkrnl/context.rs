@@ -5,6 +5,7 @@
 use super::device::Device;
 use super::error::RequestError;
 use super::hw_queue::HwQueue;
+use super::node_context::NodeSubmission;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
 use super::termination::{Manner, Target};
@@ -99,6 +100,8 @@ pub(super) struct Context {
     pub(super) hw_queues: BTreeSet<Handle>,
     /// Whether it is on the run list.
     pub(super) state: ContextState,
+    /// How it submits to its node, if it is not for HW queues.
+    pub(super) node_submission: Option<NodeSubmission>,
     /// How urgent its work is.
     pub(super) priority: SchedulingPriority,
 }
@@ -107,16 +110,25 @@ impl Scope<'_> {
     /// `D3DKMTCreateContextVirtual`.
     pub(super) fn create_context(&mut self, request: CreateContext) -> Handled<Handle> {
         zero("reserved", request.reserved)?;
-        if self.get::<Device>(request.device)?.in_error {
-            return Err(RequestError::DeviceRemoved(request.device));
+        Ok(Answer::Done(self.insert_context(request.device, request.node)?))
+    }
+
+    /// Makes a context on a device that is not in error, for HW queues.
+    pub(super) fn insert_context(
+        &mut self,
+        device: Handle,
+        node: u32,
+    ) -> Result<Handle, RequestError> {
+        if self.get::<Device>(device)?.in_error {
+            return Err(RequestError::DeviceRemoved(device));
         }
-        self.node(request.node)?;
-        let (device, node, state) = (request.device, request.node, ContextState::CREATED);
-        let priority = SchedulingPriority::default();
-        let hw_queues = BTreeSet::new();
-        let context = self.insert(Context { device, node, hw_queues, state, priority })?;
+        self.node(node)?;
+        let (hw_queues, state) = (BTreeSet::new(), ContextState::CREATED);
+        let (priority, node_submission) = (SchedulingPriority::default(), None);
+        let context =
+            self.insert(Context { device, node, hw_queues, state, priority, node_submission })?;
         self.get_mut::<Device>(device)?.contexts.insert(context);
-        Ok(Answer::Done(context))
+        Ok(context)
     }
 
     /// `D3DKMTDestroyContext`.
@@ -194,6 +206,9 @@ impl Scope<'_> {
         let context = self.remove::<Context>(handle)?;
         for hw_queue in context.hw_queues {
             self.remove_hw_queue(hw_queue)?;
+        }
+        if let Some(submission) = context.node_submission {
+            self.remove_command_buffer(submission)?;
         }
         // The device is gone already when it takes its contexts with it.
         if let Ok(device) = self.get_mut::<Device>(context.device) {

@@ -223,7 +223,7 @@ impl Scope<'_> {
 
     /// The queue, if it takes work through a doorbell and is not in error.
     fn user_mode_queue(&self, handle: Handle) -> Result<&HwQueue, RequestError> {
-        let queue = self.get::<HwQueue>(handle)?;
+        let queue = self.own_queue(handle)?;
         if !queue.user_mode_submission {
             return Err(RequestError::NotSupported("the queue takes kernel-mode submissions"));
         }
@@ -298,7 +298,7 @@ impl Scope<'_> {
     }
 
     /// Maps the start of an allocation where the guest cannot unmap it.
-    fn map_for_host(
+    pub(super) fn map_for_host(
         &mut self,
         allocation: Handle,
         length: u64,

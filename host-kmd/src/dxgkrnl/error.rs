@@ -2,6 +2,7 @@
 
 use super::handles::ObjectKind;
 use super::termination::Target;
+use crate::ddi::dma_buffer::RenderError;
 use crate::hardware::HardwareFull;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::{Handle, RequestCode};
@@ -102,8 +103,11 @@ pub(super) enum RequestError {
     /// The driver does not take a doorbell's private data.
     #[error(transparent)]
     PrivateData(#[from] crate::ddi::BadPrivateData),
-    /// A doorbell needs this allocation.
-    #[error("allocation {0} is in use by a doorbell")]
+    /// The driver does not take a command buffer.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// A doorbell, a context or a submission needs this allocation.
+    #[error("allocation {0} is in use by a doorbell, a context or a submission")]
     AllocationBusy(Handle),
     /// The queue, context or device is in error.
     #[error("{0} is in error")]
@@ -130,6 +134,12 @@ impl RequestError {
             Self::NotSupported(_) => Status::NOT_SUPPORTED,
             Self::QuotaExceeded { .. } => Status::QUOTA_EXCEEDED,
             Self::HardwareFull(_) | Self::NoPhysicalDoorbell(_) => Status::INSUFFICIENT_RESOURCES,
+            Self::Render(error) => match error {
+                RenderError::IllegalInstruction { .. } => Status::ILLEGAL_INSTRUCTION,
+                RenderError::PrivilegedInstruction { .. } => Status::PRIVILEGED_INSTRUCTION,
+                RenderError::InvalidUserBuffer { .. } => Status::INVALID_USER_BUFFER,
+                RenderError::BadPatchLocation { .. } => Status::INVALID_PARAMETER,
+            },
             Self::PageNotMapped(_) => Status::IO_DEVICE_ERROR,
             Self::NoVideoMemory(_) => Status::GRAPHICS_NO_VIDEO_MEMORY,
             Self::ConflictingAddresses(_) => Status::CONFLICTING_ADDRESSES,
@@ -158,6 +168,12 @@ impl RequestError {
             | Self::PageNotMapped(handle)
             | Self::NotResident(handle)
             | Self::DeviceRemoved(handle) => handle.0,
+            Self::Render(
+                RenderError::IllegalInstruction { offset: place }
+                | RenderError::PrivilegedInstruction { offset: place }
+                | RenderError::InvalidUserBuffer { offset: place }
+                | RenderError::BadPatchLocation { index: place },
+            ) => place.into(),
             Self::AreaBusy(kind) => kind.0.into(),
             Self::QuotaExceeded { limit, .. } => limit,
             Self::NoVideoMemory(size) => size,

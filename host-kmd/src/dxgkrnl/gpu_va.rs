@@ -87,7 +87,7 @@ impl GpuVa {
 }
 
 /// Writes the entries of consecutive pages from `gpu_va`.
-fn write(
+pub(super) fn write(
     miniport: &mut dyn Miniport,
     space: AddressSpaceId,
     mut gpu_va: u64,

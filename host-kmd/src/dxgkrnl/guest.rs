@@ -5,6 +5,7 @@ use super::handles::{Handles, MAX_HANDLES};
 use super::limits::{Limits, Quota};
 use super::pool::{PagePool, SlotPool};
 use super::process::Process;
+use crate::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use crate::hardware::{GuestId, HardwareFull, SystemContext};
 use crate::port::GuestResources;
 use bellhop_protocol::bar::AreaKind;
@@ -36,6 +37,10 @@ pub(super) struct Quotas {
     pub(super) mapped_bytes: Quota,
     /// [`Limits::extents`]
     pub(super) extents: Quota,
+    /// [`Limits::submissions`]
+    pub(super) submissions: Quota,
+    /// [`Limits::listed_allocations`]
+    pub(super) listed_allocations: Quota,
 }
 
 /// A guest that is attached.
@@ -67,6 +72,10 @@ pub(super) struct Guest {
     pub(super) local_memory: PagePool,
     /// Which areas are in its own memory.
     pub(super) donations: Donations,
+    /// The aperture to give out, by offset.
+    pub(super) aperture: PagePool,
+    /// Places for DMA buffers, by offset.
+    pub(super) dma_buffers: PagePool,
     /// What it has used of its limits.
     pub(super) quotas: Quotas,
     /// Doorbells that it has created in the global model.
@@ -99,6 +108,8 @@ impl Guest {
             doorbell_slots: SlotPool::new(resources.bar.doorbell_count),
             local_memory: PagePool::new(0, resources.bar.local_memory),
             donations: Donations::default(),
+            aperture: PagePool::new(0, resources.segments.aperture),
+            dma_buffers: PagePool::new(0, DMA_BUFFERS_SIZE),
             quotas: Quotas {
                 processes: Quota::new(limits.processes, "processes"),
                 handles: Quota::new(limits.handles.min(MAX_HANDLES), "handles"),
@@ -106,6 +117,11 @@ impl Guest {
                 mappings: Quota::new(limits.mappings, "mappings"),
                 mapped_bytes: Quota::new(limits.mapped_bytes, "mapped bytes"),
                 extents: Quota::new(limits.extents, "extents"),
+                submissions: Quota::new(limits.submissions, "submissions"),
+                listed_allocations: Quota::new(
+                    limits.listed_allocations,
+                    "entries of allocation lists",
+                ),
             },
             global_doorbells: 0,
             control_messages: 0,
@@ -128,11 +144,15 @@ impl Guest {
             && self.fence_slots.is_unused()
             && self.doorbell_slots.is_unused()
             && self.local_memory.is_unused()
+            && self.aperture.is_unused()
+            && self.dma_buffers.is_unused()
             && quotas.processes.is_unused()
             && quotas.handles.is_unused()
             && quotas.waits.is_unused()
             && quotas.mappings.is_unused()
             && quotas.mapped_bytes.is_unused()
             && quotas.extents.is_unused()
+            && quotas.submissions.is_unused()
+            && quotas.listed_allocations.is_unused()
     }
 }

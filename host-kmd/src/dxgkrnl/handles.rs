@@ -204,6 +204,7 @@ mod tests {
             node: 0,
             hw_queues: BTreeSet::new(),
             state: ContextState::CREATED,
+            node_submission: None,
             priority: SchedulingPriority::default(),
         }
     }

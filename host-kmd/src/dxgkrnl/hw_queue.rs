@@ -6,16 +6,14 @@ use super::error::RequestError;
 use super::native_fence::FenceOwner;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
+use super::submission::{CommandBuffer, InFlight};
 use super::termination::{Manner, Target};
-use crate::hardware::{
-    GuestId, HwQueueDescription, HwQueueId, KernelSubmission, SchedulingPriority,
-};
+use crate::hardware::{AddressSpaceId, GuestId, HwQueueDescription, HwQueueId, SchedulingPriority};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::NODE_USER_MODE_SUBMISSION_SUPPORTED;
 use bellhop_protocol::control::hw_queue::{
     CreateHwQueue, CreateHwQueueReply, DestroyHwQueue, HwQueueFlags, SubmitCommand,
 };
-use bellhop_protocol::packet::UNIT;
 
 /// A HW queue.
 #[derive(Debug)]
@@ -34,6 +32,8 @@ pub(super) struct HwQueue {
     pub(super) progress_fence: Handle,
     /// The last value that a kernel-mode submission gives its progress fence.
     pub(super) last_submitted: u64,
+    /// What was submitted in kernel mode and is not done.
+    pub(super) in_flight: InFlight,
     /// It made an error and takes nothing more.
     pub(super) in_error: bool,
     /// It is about to be destroyed and takes nothing more.
@@ -71,11 +71,10 @@ impl Scope<'_> {
         let flags = HwQueueFlags::from_bits(request.flags)
             .ok_or(RequestError::parameter("flags", request.flags.into()))?;
         let context = self.get::<Context>(request.context)?;
-        let (device, node, state) = (context.device, context.node, context.state);
-        let priority = context.priority;
-        if state.is_lost() {
-            return Err(RequestError::DeviceRemoved(request.context));
+        if context.node_submission.is_some() {
+            return Err(RequestError::NotSupported("the context submits to its node"));
         }
+        let node = context.node;
         let user_mode_submission = flags.contains(HwQueueFlags::USER_MODE_SUBMISSION);
         if user_mode_submission && self.node(node)?.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED == 0
         {
@@ -84,23 +83,50 @@ impl Scope<'_> {
         if user_mode_submission && !self.guest.has_doorbells() {
             return Err(RequestError::NotSupported("doorbells in memory that the guest reaches"));
         }
-
         let address_space = self.process()?.space;
+        let (hw_queue, progress_fence, slot) =
+            self.insert_hw_queue(request.context, user_mode_submission, address_space)?;
+        Ok(Answer::Done(CreateHwQueueReply {
+            hw_queue,
+            progress_fence,
+            progress_fence_offset: self.guest.resources.bar.fence(slot),
+            progress_fence_slot: slot,
+            reserved: 0,
+        }))
+    }
+
+    /// Makes a queue in a context that is not lost, and its progress fence. Returns both, and the
+    /// fence's slot.
+    pub(super) fn insert_hw_queue(
+        &mut self,
+        context_handle: Handle,
+        user_mode_submission: bool,
+        address_space: AddressSpaceId,
+    ) -> Result<(Handle, Handle, u32), RequestError> {
+        let context = self.get::<Context>(context_handle)?;
+        let (device, node, state) = (context.device, context.node, context.state);
+        let priority = context.priority;
+        if state.is_lost() {
+            return Err(RequestError::DeviceRemoved(context_handle));
+        }
+        let process = self.process()?.space;
         let (progress_fence, slot) = self.insert_fence(FenceOwner::HwQueue, 0)?;
         let id = self.miniport.create_hw_queue(HwQueueDescription {
             guest: self.guest_id,
             address_space,
+            process,
             node,
             progress_fence: slot,
         });
         let queue = self.insert(HwQueue {
-            context: request.context,
+            context: context_handle,
             device,
             id,
             user_mode_submission,
             doorbell: None,
             progress_fence,
             last_submitted: 0,
+            in_flight: InFlight::default(),
             in_error: false,
             terminating: false,
         });
@@ -120,19 +146,23 @@ impl Scope<'_> {
         if !state.is_running() {
             self.miniport.suspend_context(&[id]);
         }
-        self.get_mut::<Context>(request.context)?.hw_queues.insert(hw_queue);
-        Ok(Answer::Done(CreateHwQueueReply {
-            hw_queue,
-            progress_fence,
-            progress_fence_offset: self.guest.resources.bar.fence(slot),
-            progress_fence_slot: slot,
-            reserved: 0,
-        }))
+        self.get_mut::<Context>(context_handle)?.hw_queues.insert(hw_queue);
+        Ok((hw_queue, progress_fence, slot))
+    }
+
+    /// A queue that the guest was given: not the one that is part of a context which submits to its
+    /// node.
+    pub(super) fn own_queue(&self, handle: Handle) -> Result<&HwQueue, RequestError> {
+        let queue = self.get::<HwQueue>(handle)?;
+        match self.get::<Context>(queue.context)?.node_submission {
+            None => Ok(queue),
+            Some(_) => Err(RequestError::InvalidHandle(handle)),
+        }
     }
 
     /// `D3DKMTDestroyHwQueue`.
     pub(super) fn destroy_hw_queue(&mut self, request: DestroyHwQueue) -> Handled<()> {
-        self.get::<HwQueue>(request.hw_queue)?;
+        self.own_queue(request.hw_queue)?;
         Ok(Answer::Terminate(Target::HwQueue(request.hw_queue), Manner::Normal))
     }
 
@@ -148,6 +178,7 @@ impl Scope<'_> {
         self.miniport.destroy_hw_queue(queue.id);
         self.queues.remove(&queue.id);
         self.submissions.forget(queue.id);
+        self.give_up_in_flight(queue.in_flight);
         self.remove_fence(queue.progress_fence)?;
         // The context is gone already when it takes its queues with it.
         if let Ok(context) = self.get_mut::<Context>(queue.context) {
@@ -159,34 +190,14 @@ impl Scope<'_> {
     /// `D3DKMTSubmitCommandToHwQueue`.
     pub(super) fn submit_command(&mut self, request: SubmitCommand) -> Handled<()> {
         zero("reserved", request.reserved)?;
-        let queue = self.get::<HwQueue>(request.hw_queue)?;
+        let queue = self.own_queue(request.hw_queue)?;
         if queue.user_mode_submission {
             return Err(RequestError::NotSupported("the queue takes work through its doorbell"));
         }
         queue.check_alive(request.hw_queue)?;
-        if !request.gpu_va.is_multiple_of(UNIT as u64)
-            || request.gpu_va.checked_add(request.size.into()).is_none()
-        {
-            return Err(RequestError::parameter("gpu_va", request.gpu_va));
-        }
-        if request.size == 0 || !request.size.is_multiple_of(UNIT as u32) {
-            return Err(RequestError::parameter("size", request.size.into()));
-        }
-        let (id, context) = (queue.id, queue.context);
-        let node = self.get::<Context>(context)?.node;
-        self.power.wake_engine(node, self.miniport);
-        self.miniport.submit_command_to_hw_queue(
-            id,
-            KernelSubmission {
-                gpu_va: request.gpu_va,
-                size: request.size,
-                progress_fence_value: request.progress_fence_value,
-                submission_fence: self.submissions.next_fence(),
-            },
-        )?;
-        self.submissions.begin(id);
-        let queue = self.get_mut::<HwQueue>(request.hw_queue)?;
-        queue.last_submitted = queue.last_submitted.max(request.progress_fence_value);
+        let SubmitCommand { gpu_va, size, progress_fence_value, .. } = request;
+        let commands = CommandBuffer::new(gpu_va, size)?;
+        self.submit(request.hw_queue, commands, progress_fence_value, &mut Vec::new())?;
         Ok(Answer::Done(()))
     }
 }

@@ -33,7 +33,9 @@ impl Kernel {
                 Interrupt::NativeFencesSignaled => self.fences_signaled(effects),
                 Interrupt::DmaCompleted { fence, .. } => {
                     // None when its queue went meanwhile.
-                    self.submissions.complete(fence);
+                    if let Some(queue) = self.submissions.complete(fence) {
+                        self.dma_completed(queue, fence, effects);
+                    }
                 }
                 Interrupt::DmaPreempted { node, preemption_fence, .. } => {
                     tracing::debug!(node, preemption_fence, "pre-empted");
@@ -95,6 +97,8 @@ impl Kernel {
         let Some(owner) = self.queues.get(&id).copied() else { return };
         if let Some(mut scope) = self.scope(owner.guest, owner.process, effects) {
             scope.lose_queue(owner.handle, fault);
+            let given_up = scope.given_up;
+            self.retire_given_up(owner.guest, given_up);
         }
     }
 
@@ -107,6 +111,8 @@ impl Kernel {
         {
             let context = queue.context;
             scope.lose_context(context, fault);
+            let given_up = scope.given_up;
+            self.retire_given_up(owner.guest, given_up);
         }
     }
 }
@@ -131,14 +137,21 @@ impl Scope<'_> {
             return;
         }
         let (id, context) = (queue.id, queue.context);
+        let in_flight = std::mem::take(&mut queue.in_flight);
+        self.submissions.forget(id);
+        self.give_up_in_flight(in_flight);
+        // What the guest knows it by.
+        let object = match self.get::<Context>(context) {
+            Ok(Context { node_submission: Some(_), .. }) => context,
+            _ => handle,
+        };
         // Debug only: a guest can do this as often as it likes.
         tracing::debug!(guest = guest.0, hw_queue = %handle, ?fault, "HW queue in error");
-        self.submissions.forget(id);
         self.disconnect(id, DisconnectReason::Abort);
         self.event(Event {
             kind: EventKind::HW_QUEUE_ERROR,
             process,
-            object: handle.0,
+            object: object.0,
             value: fault.address,
             cookie: fault.read_pointer,
             reason: fault.reason,

@@ -337,6 +337,9 @@ fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: &[u8]) -> Handled<Ve
         RequestCode::CREATE_HW_QUEUE => serve(scope, body, Scope::create_hw_queue),
         RequestCode::DESTROY_HW_QUEUE => serve(scope, body, Scope::destroy_hw_queue),
         RequestCode::SUBMIT_COMMAND => serve(scope, body, Scope::submit_command),
+        RequestCode::CREATE_NODE_CONTEXT => serve(scope, body, Scope::create_node_context),
+        RequestCode::RENDER => into_bytes(scope.render(body)),
+        RequestCode::SUBMIT_COMMAND_VIRTUAL => serve(scope, body, Scope::submit_command_virtual),
         RequestCode::CREATE_ALLOCATION => {
             let (request, extents) =
                 with_list(body, |request: &CreateAllocation| request.extent_count)?;

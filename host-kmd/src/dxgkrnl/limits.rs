@@ -17,6 +17,10 @@ pub struct Limits {
     pub mapped_bytes: u64,
     /// Extents of its system-memory allocations.
     pub extents: u32,
+    /// Command buffers that it has submitted in kernel mode and that are not done.
+    pub submissions: u32,
+    /// Entries of the allocation lists of these.
+    pub listed_allocations: u32,
 }
 
 impl Default for Limits {
@@ -28,6 +32,8 @@ impl Default for Limits {
             mappings: 1 << 16,
             mapped_bytes: 16 << 30,
             extents: 1 << 20,
+            submissions: 1 << 12,
+            listed_allocations: 1 << 16,
         }
     }
 }

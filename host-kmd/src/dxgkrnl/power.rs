@@ -281,6 +281,8 @@ impl Kernel {
                 tracing::error!(guest = guest.0, process, %context, %error, "a context is missing");
             }
         }
+        let given_up = scope.given_up;
+        self.retire_given_up(guest, given_up);
     }
 
     /// Does something with the doorbell of each queue.

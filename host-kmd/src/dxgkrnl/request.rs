@@ -60,15 +60,35 @@ pub(super) fn with_list<T: Request, E: FromBytes + Immutable>(
     body: &[u8],
     count: impl FnOnce(&T) -> u32,
 ) -> Result<(T, Vec<E>), RequestError> {
-    let (request, list) = T::read_from_prefix(body).map_err(|_| wrong_body(body))?;
-    let expected = usize::try_from(count(&request)).ok();
-    if expected.and_then(|count| count.checked_mul(size_of::<E>())) != Some(list.len()) {
-        return Err(wrong_body(body));
-    }
+    let (request, rest) = prefix::<T>(body)?;
+    let (list, rest) = entries(body, rest, count(&request))?;
+    no_more(body, rest)?;
+    Ok((request, list))
+}
+
+/// The request's fixed structure, and what follows it in its body.
+pub(super) fn prefix<T: Request>(body: &[u8]) -> Result<(T, &[u8]), RequestError> {
+    T::read_from_prefix(body).map_err(|_| wrong_body(body))
+}
+
+/// The first `count` entries of what is left of a body, and what follows them.
+pub(super) fn entries<'b, E: FromBytes + Immutable>(
+    body: &[u8],
+    rest: &'b [u8],
+    count: u32,
+) -> Result<(Vec<E>, &'b [u8]), RequestError> {
+    let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(size_of::<E>()));
+    let (list, rest) =
+        length.and_then(|length| rest.split_at_checked(length)).ok_or(wrong_body(body))?;
     // The list is as long as the bytes that are here, whatever the guest said.
     let entries: Result<Vec<E>, _> =
         list.chunks_exact(size_of::<E>()).map(E::read_from_bytes).collect();
-    Ok((request, entries.map_err(|_| wrong_body(body))?))
+    Ok((entries.map_err(|_| wrong_body(body))?, rest))
+}
+
+/// Refuses bytes behind what a request says that it carries.
+pub(super) fn no_more(body: &[u8], rest: &[u8]) -> Result<(), RequestError> {
+    if rest.is_empty() { Ok(()) } else { Err(wrong_body(body)) }
 }
 
 fn wrong_body(body: &[u8]) -> RequestError {
@@ -108,6 +128,9 @@ pub(super) fn needs_power(code: RequestCode) -> bool {
             | RequestCode::RESUME_CONTEXT
             | RequestCode::CREATE_HW_QUEUE
             | RequestCode::SUBMIT_COMMAND
+            | RequestCode::CREATE_NODE_CONTEXT
+            | RequestCode::RENDER
+            | RequestCode::SUBMIT_COMMAND_VIRTUAL
             | RequestCode::CREATE_DOORBELL
             | RequestCode::CONNECT_DOORBELL
             | RequestCode::MAKE_RESIDENT

@@ -14,6 +14,7 @@ use super::gpu_va::invalidate;
 use super::hw_queue::HwQueue;
 use super::pool::PageRange;
 use super::request::{Answer, Handled};
+use super::retire::Resource;
 use super::scope::Scope;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{Evict, MakeResident};
@@ -27,10 +28,10 @@ impl Scope<'_> {
 
     /// `D3DKMTEvict`.
     pub(super) fn evict(&mut self, request: Evict) -> Handled<()> {
-        if self.get::<Allocation>(request.allocation)?.doorbells > 0 {
-            return Err(RequestError::AllocationBusy(request.allocation));
-        }
+        self.check_not_in_use(request.allocation)?;
         self.evict_allocation(request.allocation)?;
+        let aperture = self.get_mut::<Allocation>(request.allocation)?.aperture.take();
+        self.given_up.extend(aperture.map(Resource::Aperture));
         Ok(Answer::AfterQuiesce)
     }
 
@@ -77,7 +78,7 @@ impl Scope<'_> {
     }
 
     /// Writes the page-table entries again.
-    fn make_allocation_resident(&mut self, handle: Handle) -> Result<(), RequestError> {
+    pub(super) fn make_allocation_resident(&mut self, handle: Handle) -> Result<(), RequestError> {
         let allocation = self.get_mut::<Allocation>(handle)?;
         if std::mem::replace(&mut allocation.resident, true) {
             return Ok(());

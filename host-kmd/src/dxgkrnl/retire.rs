@@ -13,6 +13,8 @@ use super::hw_queue::HwQueue;
 use super::kernel::Kernel;
 use super::pool::PageRange;
 use super::request::reply;
+use super::submission::Hold;
+use crate::ddi::paging::APERTURE_START;
 use crate::hardware::{AddressSpaceId, GuestId, Ticket};
 use crate::port::{CommandError, CommandToken, Effect, RequestToken};
 use bellhop_protocol::control::Handle;
@@ -21,7 +23,7 @@ use bellhop_protocol::status::Status;
 use std::collections::VecDeque;
 
 /// Something that can be given out again once engines have forgotten it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) enum Resource {
     /// A range of the guest's local memory.
     LocalMemory(PageRange),
@@ -32,6 +34,8 @@ pub(super) enum Resource {
         /// The range.
         range: PageRange,
     },
+    /// A range of the guest's aperture.
+    Aperture(PageRange),
     /// A fence slot.
     FenceSlot(u32),
     /// A doorbell slot.
@@ -44,6 +48,13 @@ pub(super) enum Resource {
         hw_queue: Handle,
         /// The ring buffer and the ring buffer control.
         allocations: [Handle; 2],
+    },
+    /// What submissions that were dropped held.
+    Submissions {
+        /// The process.
+        process: u32,
+        /// What each held.
+        holds: Vec<Hold>,
     },
     /// The page tables of the guest's system context, whose queue is destroyed.
     SystemContext(AddressSpaceId),
@@ -96,16 +107,30 @@ impl Kernel {
         completion: Completion,
     ) {
         for resource in &resources {
-            let Resource::GpuVa { process, range } = *resource else { continue };
-            // The page tables of a process that went are freed whole.
-            let process = self.guests.get(&guest).and_then(|guest| guest.processes.get(&process));
-            if let Some(process) = process {
-                invalidate(self.miniport.as_mut(), process.space, range);
-            }
+            self.invalidate(guest, resource);
         }
         // After the entries: an engine that has passed this ticket cannot have read old ones since.
         let ticket = self.hardware.quiesce();
         self.retirements.0.push_back(Retirement { ticket, guest, resources, completion });
+    }
+
+    /// Makes the page-table entries invalid that lead to something.
+    fn invalidate(&mut self, guest: GuestId, resource: &Resource) {
+        let Some(guest) = self.guests.get(&guest) else { return };
+        let mapped = match *resource {
+            // The page tables of a process that went are freed whole.
+            Resource::GpuVa { process, range } => {
+                guest.processes.get(&process).map(|process| (process.space, range))
+            }
+            Resource::Aperture(PageRange { start, length }) => guest.system.ok().map(|system| {
+                let start = APERTURE_START + start;
+                (system.address_space, PageRange { start, length })
+            }),
+            _ => None,
+        };
+        if let Some((space, range)) = mapped {
+            invalidate(self.miniport.as_mut(), space, range);
+        }
     }
 
     /// Frees what every engine has forgotten.
@@ -170,6 +195,7 @@ impl Kernel {
                     process.gpu_va.give_back(range);
                 }
             }
+            Resource::Aperture(range) => guest.aperture.give_back(range),
             Resource::FenceSlot(slot) => guest.fence_slots.give_back(slot),
             Resource::DoorbellSlot(slot) => guest.doorbell_slots.give_back(slot),
             Resource::DoorbellReferences { process, hw_queue, allocations } => {
@@ -183,6 +209,7 @@ impl Kernel {
                     }
                 }
             }
+            Resource::Submissions { process, holds } => guest.release_holds(process, &holds),
             Resource::SystemContext(space) => self.miniport.destroy_process(space),
             Resource::Process { process, space } => {
                 self.miniport.destroy_process(space);

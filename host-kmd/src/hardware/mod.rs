@@ -98,6 +98,8 @@ pub struct HwQueueDescription {
     pub guest: GuestId,
     /// Through which its addresses are translated.
     pub address_space: AddressSpaceId,
+    /// The process whose fences its packets may name.
+    pub process: AddressSpaceId,
     /// The node that executes it.
     pub node: u32,
     /// Slot of the progress fence.
@@ -462,6 +464,13 @@ pub trait Hardware: Send + Sync {
         queue: HwQueueId,
         submission: KernelSubmission,
     ) -> Result<(), HardwareFull>;
+
+    /// Puts packets at this offset of a guest's DMA buffers, where no engine executes any.
+    fn write_dma_buffer(&self, guest: GuestId, offset: u64, packets: &[u8]);
+
+    /// [`KernelSubmission::submission_fence`] of the queue's last command buffer that is done; 0 when
+    /// none is.
+    fn current_fence(&self, queue: HwQueueId) -> u64;
 
     /// Asks every engine to forget all translations and all destroyed queues. The ticket has
     /// passed once [`Self::quiesced`] is not less; an interrupt tells when that advances.

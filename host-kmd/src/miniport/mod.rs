@@ -2,7 +2,9 @@
 
 mod doorbells;
 mod paging;
+mod render;
 
+use crate::ddi::dma_buffer::{DmaBuffer, RenderArguments, RenderError};
 use crate::ddi::paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
 use crate::ddi::{BadPrivateData, ConnectedStatus, DxgkCallbacks, Miniport, NoPhysicalDoorbell};
 use crate::hardware::{
@@ -169,6 +171,31 @@ impl Miniport for BellhopMiniport {
         self.hardware.submit_kernel_mode(queue, submission)?;
         self.hardware.kick(queue);
         Ok(())
+    }
+
+    fn render(&self, arguments: &RenderArguments<'_>) -> Result<DmaBuffer, RenderError> {
+        let nodes = self.hardware.nodes();
+        let node = usize::try_from(arguments.node).ok().and_then(|node| nodes.get(node));
+        // A node that there is not executes nothing.
+        let node = node.ok_or(RenderError::IllegalInstruction { offset: 0 })?;
+        render::render(arguments, node.engine_type)
+    }
+
+    fn patch(&self, buffer: &mut DmaBuffer, physical_addresses: &[u64]) {
+        render::patch(buffer, physical_addresses);
+    }
+
+    fn submit_command(
+        &mut self,
+        queue: HwQueueId,
+        submission: KernelSubmission,
+    ) -> Result<(), HardwareFull> {
+        // The GPU has one queue for either kind of context, and all addresses are virtual to it.
+        self.submit_command_to_hw_queue(queue, submission)
+    }
+
+    fn query_current_fence(&self, queue: HwQueueId) -> u64 {
+        self.hardware.current_fence(queue)
     }
 
     fn create_doorbell(

@@ -2,6 +2,7 @@
 
 use crate::bench::Bench;
 use crate::model::{Call, Model};
+use bellhop_host_kmd::ddi::dma_buffer::{DmaBuffer, RenderArguments, RenderError};
 use bellhop_host_kmd::ddi::paging::{
     BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation,
 };
@@ -105,6 +106,26 @@ impl Miniport for NotifyMiniport {
         submission: KernelSubmission,
     ) -> Result<(), HardwareFull> {
         self.rest.submit_command_to_hw_queue(queue, submission)
+    }
+
+    fn render(&self, arguments: &RenderArguments<'_>) -> Result<DmaBuffer, RenderError> {
+        self.rest.render(arguments)
+    }
+
+    fn patch(&self, buffer: &mut DmaBuffer, physical_addresses: &[u64]) {
+        self.rest.patch(buffer, physical_addresses);
+    }
+
+    fn submit_command(
+        &mut self,
+        queue: HwQueueId,
+        submission: KernelSubmission,
+    ) -> Result<(), HardwareFull> {
+        self.rest.submit_command(queue, submission)
+    }
+
+    fn query_current_fence(&self, queue: HwQueueId) -> u64 {
+        self.rest.query_current_fence(queue)
     }
 
     fn suspend_context(&mut self, queues: &[HwQueueId]) {

@@ -14,6 +14,7 @@ mod global_doorbell;
 mod malformed;
 mod memory;
 mod model;
+mod node_contexts;
 mod objects;
 mod paging;
 mod power;

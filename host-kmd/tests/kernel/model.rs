@@ -1,6 +1,7 @@
 //! A GPU of a few maps. It keeps a log, so that the order of operations can be asserted, and
 //! panics when the kernel breaks the rules of `Hardware`.
 
+use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, Fault, GuestId, Hardware, HardwareFull, HwQueueDescription,
@@ -40,6 +41,7 @@ pub enum Call {
     ZeroGuestMemory(GuestId, u64, u64),
     Monitor(u64),
     Submit(HwQueueId, KernelSubmission),
+    WriteDmaBuffer(GuestId, u64, Vec<u8>),
     Suspend(Vec<HwQueueId>),
     Resume(Vec<HwQueueId>),
     Preempt(HwQueueId, u64),
@@ -100,6 +102,8 @@ pub struct State {
     pub page_table_room: usize,
     /// Kernel-mode submissions that there is room for.
     pub submission_room: usize,
+    /// Fence ids of the last submissions that are done.
+    pub completed: HashMap<HwQueueId, u64>,
     /// What a fence gets in the middle of the next update of its MonitoredValue.
     pub signal_during_update: Option<u64>,
     /// Engines pass a ticket as soon as it is drawn.
@@ -430,7 +434,8 @@ impl Hardware for Model {
     fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId {
         let mut state = self.state();
         assert!(state.spaces.contains_key(&description.address_space));
-        assert!(state.fences.contains_key(&(description.guest, description.progress_fence)));
+        let owner = state.fences[&(description.guest, description.progress_fence)].owner;
+        assert_eq!(owner, description.process, "it cannot signal its progress fence");
         let queue = HwQueueId(state.id());
         state.queues.insert(queue, description);
         queue
@@ -620,6 +625,15 @@ impl Hardware for Model {
         state.submission_room -= 1;
         state.log.push(Call::Submit(queue, submission));
         Ok(())
+    }
+
+    fn write_dma_buffer(&self, guest: GuestId, offset: u64, packets: &[u8]) {
+        assert!(offset + packets.len() as u64 <= DMA_BUFFERS_SIZE);
+        self.state().log.push(Call::WriteDmaBuffer(guest, offset, packets.to_vec()));
+    }
+
+    fn current_fence(&self, queue: HwQueueId) -> u64 {
+        self.state().completed.get(&queue).copied().unwrap_or(0)
     }
 
     fn quiesce(&self) -> Ticket {

@@ -2,12 +2,20 @@
 
 use crate::bench::{Bench, Client};
 use crate::model::Call;
-use bellhop_host_kmd::hardware::{Interrupt, KernelSubmission};
-use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
+use bellhop_host_kmd::dxgkrnl::Limits;
+use bellhop_host_kmd::hardware::{EngineState, Fault, Interrupt, KernelSubmission};
+use bellhop_protocol::control::context::CreateContext;
+use bellhop_protocol::control::hw_queue::{DestroyHwQueue, HwQueueFlags, SubmitCommand};
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::status::Status;
 
 fn new() -> (Bench, Client, SubmitCommand) {
-    let mut bench = Bench::new(2);
+    with_limits(Limits::default())
+}
+
+fn with_limits(limits: Limits) -> (Bench, Client, SubmitCommand) {
+    let mut bench = Bench::with_limits(2, limits);
     let guest = bench.guest(1);
     let client = bench.client(guest);
     let client = bench.queue(client, HwQueueFlags::empty());
@@ -89,4 +97,60 @@ fn submissions_are_numbered_over_all_queues_and_one_that_is_refused_takes_no_num
     }
     bench.call(client, &request).unwrap();
     assert_eq!(numbers(&bench), [3]);
+}
+
+#[test]
+fn what_is_not_done_is_bounded_and_a_completion_makes_room() {
+    let (mut bench, client, request) = with_limits(Limits { submissions: 2, ..Limits::default() });
+    let refused = (Status::QUOTA_EXCEEDED, 2);
+    bench.call(client, &request).unwrap();
+    bench.call(client, &request).unwrap();
+    assert_eq!(bench.call(client, &request).unwrap_err(), refused);
+    let completed = |fence| Interrupt::DmaCompleted { node: 0, engine: 0, fence };
+    bench.raise(completed(1));
+    bench.call(client, &request).unwrap();
+    assert_eq!(bench.call(client, &request).unwrap_err(), refused);
+    // Twice is once, and one interrupt may tell of several.
+    bench.raise(completed(1));
+    assert_eq!(bench.call(client, &request).unwrap_err(), refused);
+    bench.raise(completed(3));
+    bench.call(client, &request).unwrap();
+    bench.call(client, &request).unwrap();
+    assert_eq!(bench.call(client, &request).unwrap_err(), refused);
+}
+
+#[test]
+fn a_completion_whose_interrupt_is_still_on_its_way_makes_room_too() {
+    let (mut bench, client, request) = with_limits(Limits { submissions: 1, ..Limits::default() });
+    bench.call(client, &request).unwrap();
+    bench.model.state().completed.insert(client.id, 1);
+    bench.call(client, &request).unwrap();
+    bench.raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence: 1 });
+    let refused = (Status::QUOTA_EXCEEDED, 1);
+    assert_eq!(bench.call(client, &request).unwrap_err(), refused);
+}
+
+#[test]
+fn what_a_lost_or_destroyed_queue_had_submitted_counts_no_more() {
+    let (mut bench, client, request) = with_limits(Limits { submissions: 1, ..Limits::default() });
+    let fault = Fault {
+        reason: FaultReason::READ_PAGE_FAULT,
+        opcode: Opcode::COPY,
+        address: 0,
+        read_pointer: 0,
+    };
+    let hung = EngineState::Hung { queue: client.id, fault };
+    bench.call(client, &request).unwrap();
+    bench.raise(Interrupt::GpuEngineStateChange { node: 0, new_state: hung });
+    let context = CreateContext { device: client.device, node: 0, reserved: 0 };
+    let context = bench.call(client, &context).unwrap();
+    let client = bench.queue(Client { context, ..client }, HwQueueFlags::empty());
+    let request = SubmitCommand { hw_queue: client.queue, ..request };
+    bench.call(client, &request).unwrap();
+    // It is not done, and the adapter's time-out ends it.
+    bench.begin(client, &DestroyHwQueue { hw_queue: client.queue });
+    bench.later(crate::bench::TIMEOUT);
+    let client = bench.queue(client, HwQueueFlags::empty());
+    bench.call(client, &SubmitCommand { hw_queue: client.queue, ..request }).unwrap();
+    bench.raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence: 2 });
 }

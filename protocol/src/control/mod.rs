@@ -15,6 +15,7 @@ pub mod doorbell;
 pub mod fence;
 pub mod gpu_va;
 pub mod hw_queue;
+pub mod node_context;
 pub mod power;
 pub mod process;
 
@@ -71,6 +72,12 @@ open_enum! {
         DESTROY_HW_QUEUE = 0x39;
         /// [`hw_queue::SubmitCommand`]
         SUBMIT_COMMAND = 0x3A;
+        /// [`node_context::CreateNodeContext`]
+        CREATE_NODE_CONTEXT = 0x3B;
+        /// [`node_context::Render`]
+        RENDER = 0x3C;
+        /// [`node_context::SubmitCommandVirtual`]
+        SUBMIT_COMMAND_VIRTUAL = 0x3D;
         /// [`allocation::CreateAllocation`]
         CREATE_ALLOCATION = 0x40;
         /// [`allocation::DestroyAllocation`]

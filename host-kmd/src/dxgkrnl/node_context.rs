@@ -1,0 +1,201 @@
+//! Contexts that submit to their node: kernel-mode submission in its three models.
+//!
+//! Such a context has one HW queue of its own, which no guest can name: the GPU knows no other way to
+//! take work, and so everything that is true of queues is true of it, from suspension to
+//! termination.
+//!
+//! Source: "GPU submissions" and "Physical vs virtual submission" of the Windows KMD overview.
+
+use super::allocation::{Allocation, HostMapping};
+use super::context::Context;
+use super::error::RequestError;
+use super::hw_queue::HwQueue;
+use super::request::{Answer, Handled, zero};
+use super::retire::Resource;
+use super::scope::Scope;
+use super::submission::{CommandBuffer, Hold};
+use bellhop_protocol::bar::AreaKind;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocation, NOT_IN_BAR};
+use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::control::node_context::{
+    ALLOCATION_LIST_MAX, CreateNodeContext, CreateNodeContextReply, PATCH_LOCATION_LIST_MAX,
+    RENDER_COMMANDS_MAX, SubmissionModel, SubmissionReply, SubmitCommandVirtual,
+    VIRTUAL_COMMAND_BUFFER_SIZE,
+};
+use bellhop_protocol::packet::flow::MAX_INDIRECT_BUFFER_SIZE;
+
+/// How a context is given work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Model {
+    /// The basic model of WDDM 1.x.
+    Basic,
+    /// The basic++ model of WDDM 1.x.
+    BasicPlusPlus,
+    /// WDDM 2.0, with the command buffer that the host supplied.
+    Virtual(HostMapping),
+}
+
+/// A context's way to its node.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NodeSubmission {
+    /// How it is given work.
+    pub(super) model: Model,
+    /// The queue that takes it.
+    pub(super) hw_queue: Handle,
+    /// How often it was given some, which is what its progress fence counts.
+    submitted: u64,
+}
+
+impl Scope<'_> {
+    /// `D3DKMTCreateContext`.
+    pub(super) fn create_node_context(
+        &mut self,
+        request: CreateNodeContext,
+    ) -> Handled<CreateNodeContextReply> {
+        let physical = match request.model {
+            SubmissionModel::BASIC => true,
+            SubmissionModel::BASIC_PLUS_PLUS | SubmissionModel::VIRTUAL => false,
+            model => return Err(RequestError::parameter("model", model.0.into())),
+        };
+        let context = self.insert_context(request.device, request.node)?;
+        match self.give_queue(context, request, physical) {
+            Ok(reply) => Ok(Answer::Done(reply)),
+            Err(error) => {
+                self.remove_context(context)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives a new context what its model needs.
+    fn give_queue(
+        &mut self,
+        context: Handle,
+        request: CreateNodeContext,
+        physical: bool,
+    ) -> Result<CreateNodeContextReply, RequestError> {
+        // A physical address is one of the system context, which no process has.
+        let address_space = match physical {
+            true => self.guest.system?.address_space,
+            false => self.process()?.space,
+        };
+        let (hw_queue, progress_fence, slot) =
+            self.insert_hw_queue(context, false, address_space)?;
+        let mut reply = CreateNodeContextReply {
+            context,
+            progress_fence,
+            progress_fence_offset: self.guest.resources.bar.fence(slot),
+            progress_fence_slot: slot,
+            command_buffer_size: RENDER_COMMANDS_MAX,
+            allocation_list_size: ALLOCATION_LIST_MAX,
+            patch_location_list_size: PATCH_LOCATION_LIST_MAX,
+            command_buffer_offset: NOT_IN_BAR,
+            command_buffer_gpu_va: 0,
+        };
+        let model = match request.model {
+            SubmissionModel::BASIC => Model::Basic,
+            SubmissionModel::BASIC_PLUS_PLUS => {
+                reply.command_buffer_size = MAX_INDIRECT_BUFFER_SIZE;
+                reply.patch_location_list_size = 0;
+                Model::BasicPlusPlus
+            }
+            _ => {
+                let (buffer, offset) = self.supply_command_buffer(request.device)?;
+                reply.command_buffer_size = VIRTUAL_COMMAND_BUFFER_SIZE;
+                reply.allocation_list_size = 0;
+                reply.patch_location_list_size = 0;
+                reply.command_buffer_offset = offset;
+                reply.command_buffer_gpu_va = buffer.range.start;
+                Model::Virtual(buffer)
+            }
+        };
+        let submission = NodeSubmission { model, hw_queue, submitted: 0 };
+        self.get_mut::<Context>(context)?.node_submission = Some(submission);
+        Ok(reply)
+    }
+
+    /// Makes a command buffer that the guest's CPU writes and its GPU reads; the guest can neither
+    /// name nor unmap it. Returns it with its offset in the BAR.
+    fn supply_command_buffer(
+        &mut self,
+        device: Handle,
+    ) -> Result<(HostMapping, u64), RequestError> {
+        let reaches_it = self.guest.resources.bar_mapped
+            || self.guest.donations.is_in_force(AreaKind::LOCAL_MEMORY);
+        if !reaches_it {
+            return Err(RequestError::NotSupported("local memory that the guest reaches"));
+        }
+        let size = u64::from(VIRTUAL_COMMAND_BUFFER_SIZE);
+        let request =
+            CreateAllocation { device, size, kind: AllocationKind::LOCAL, extent_count: 0 };
+        let (allocation, offset) = self.local_allocation(&request)?;
+        // A guest that guesses its handle can do nothing with it.
+        self.get_mut::<Allocation>(allocation)?.users += 1;
+        let mut holds = Vec::new();
+        match self.map_for_host(allocation, size, Protection::empty(), &mut holds) {
+            Ok(mapping) => Ok((mapping, offset)),
+            Err(error) => {
+                self.given_up.append(&mut holds);
+                self.remove_allocation(allocation)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// A context goes: takes back what it was supplied with.
+    pub(super) fn remove_command_buffer(
+        &mut self,
+        submission: NodeSubmission,
+    ) -> Result<(), RequestError> {
+        let Model::Virtual(buffer) = submission.model else { return Ok(()) };
+        let (process, range) = (self.process_id, buffer.range);
+        self.given_up.push(Resource::GpuVa { process, range });
+        self.remove_allocation(buffer.allocation)
+    }
+
+    /// A context that submits to its node and is not lost.
+    pub(super) fn node_submission(&self, handle: Handle) -> Result<NodeSubmission, RequestError> {
+        let context = self.get::<Context>(handle)?;
+        let submission = context
+            .node_submission
+            .ok_or(RequestError::NotSupported("the context submits to its HW queues"))?;
+        let alive = self.get::<HwQueue>(submission.hw_queue)?.check_alive(handle);
+        alive.map(|()| submission)
+    }
+
+    /// `D3DKMTSubmitCommand`.
+    pub(super) fn submit_command_virtual(
+        &mut self,
+        request: SubmitCommandVirtual,
+    ) -> Handled<SubmissionReply> {
+        zero("reserved", request.reserved)?;
+        let submission = self.node_submission(request.context)?;
+        let Model::Virtual(buffer) = submission.model else {
+            return Err(RequestError::NotSupported("the context's model submits with RENDER"));
+        };
+        let commands = CommandBuffer::new(request.gpu_va, request.size)?;
+        let offset = request.gpu_va.checked_sub(buffer.range.start);
+        let end = offset.and_then(|offset| offset.checked_add(request.size.into()));
+        if end.is_none_or(|end| end > buffer.range.length) {
+            return Err(RequestError::parameter("gpu_va", request.gpu_va));
+        }
+        self.submit_to_node(request.context, commands, &mut Vec::new()).map(Answer::Done)
+    }
+
+    /// Submits packets to a context's node. See [`Scope::submit`].
+    pub(super) fn submit_to_node(
+        &mut self,
+        context: Handle,
+        commands: CommandBuffer,
+        holds: &mut Vec<Hold>,
+    ) -> Result<SubmissionReply, RequestError> {
+        let NodeSubmission { hw_queue, submitted, .. } = self.node_submission(context)?;
+        let progress_fence_value = submitted + 1;
+        let submission_fence = self.submit(hw_queue, commands, progress_fence_value, holds)?;
+        if let Some(submission) = &mut self.get_mut::<Context>(context)?.node_submission {
+            submission.submitted = progress_fence_value;
+        }
+        Ok(SubmissionReply { submission_fence, progress_fence_value })
+    }
+}

@@ -1,0 +1,206 @@
+//! `D3DKMTRender`: submission in the two models of WDDM 1.x.
+//!
+//! The host sees to residency: what the allocation list names is made resident, and neither goes nor
+//! is evicted by its owner until the submission is done. In the basic model it also sees to the
+//! addresses:
+//!
+//! 1. the driver checks the command buffer and copies it into a DMA buffer (`DxgkDdiRender`);
+//! 2. each listed allocation gets a physical address, which is one in the aperture and stays true
+//!    whatever memory the allocation is in;
+//! 3. the driver puts those into the DMA buffer (`DxgkDdiPatch`);
+//! 4. the DMA buffer, in memory that no guest can reach, is submitted.
+//!
+//! Source: "DMA buffers", "Paging and residency" and "Physical vs virtual submission" of the Windows
+//! KMD overview.
+
+use super::allocation::Allocation;
+use super::context::Context;
+use super::error::RequestError;
+use super::gpu_va;
+use super::node_context::{Model, NodeSubmission};
+use super::request::{Answer, Handled, entries, no_more, prefix, zero};
+use super::retire::Resource;
+use super::scope::Scope;
+use super::submission::{CommandBuffer, Hold};
+use crate::ddi::dma_buffer::{DMA_BUFFERS_START, RenderAllocation, RenderArguments};
+use crate::ddi::paging::APERTURE_START;
+use crate::hardware::{HardwareFull, Pte};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::node_context::{
+    ALLOCATION_LIST_MAX, ALLOCATION_WRITE, AllocationListEntry, PATCH_LOCATION_LIST_MAX,
+    PatchLocation, RENDER_COMMANDS_MAX, Render, SubmissionReply,
+};
+
+/// A request with all that follows it.
+struct Rendering {
+    request: Render,
+    commands: Vec<u8>,
+    allocations: Vec<AllocationListEntry>,
+    patch_locations: Vec<PatchLocation>,
+}
+
+impl Rendering {
+    fn parse(body: &[u8]) -> Result<Self, RequestError> {
+        let (request, rest) = prefix::<Render>(body)?;
+        for (field, count, most) in [
+            ("command_length", request.command_length, RENDER_COMMANDS_MAX),
+            ("allocation_count", request.allocation_count, ALLOCATION_LIST_MAX),
+            ("patch_location_count", request.patch_location_count, PATCH_LOCATION_LIST_MAX),
+        ] {
+            if count > most {
+                return Err(RequestError::parameter(field, count.into()));
+            }
+        }
+        let (commands, rest) = entries(body, rest, request.command_length)?;
+        let (allocations, rest) = entries(body, rest, request.allocation_count)?;
+        let (patch_locations, rest) = entries(body, rest, request.patch_location_count)?;
+        no_more(body, rest)?;
+        Ok(Self { request, commands, allocations, patch_locations })
+    }
+
+    /// Refuses what the model does not have.
+    fn check(&self, model: Model) -> Result<(), RequestError> {
+        let request = &self.request;
+        match model {
+            Model::Basic => {
+                zero("dma_buffer", request.dma_buffer)?;
+                zero("dma_buffer_size", request.dma_buffer_size)?;
+                match request.command_length {
+                    0 => Err(RequestError::parameter("command_length", 0)),
+                    _ => Ok(()),
+                }
+            }
+            Model::BasicPlusPlus => {
+                zero("command_length", request.command_length)?;
+                zero("patch_location_count", request.patch_location_count)
+            }
+            Model::Virtual(_) => {
+                Err(RequestError::NotSupported("the context's model renders nothing"))
+            }
+        }
+    }
+}
+
+impl Scope<'_> {
+    /// `D3DKMTRender`.
+    pub(super) fn render(&mut self, body: &[u8]) -> Handled<SubmissionReply> {
+        let rendering = Rendering::parse(body)?;
+        let context = rendering.request.context;
+        let NodeSubmission { model, hw_queue, .. } = self.node_submission(context)?;
+        rendering.check(model)?;
+        let listed = self.check_list(context, &rendering.allocations)?;
+        // The guest may have seen that some are done before their interrupt comes here.
+        self.reap_submissions(hw_queue)?;
+        let mut holds = Vec::with_capacity(listed.len() + 1);
+        let submitted = match model {
+            Model::Basic => self.make_dma_buffer(&rendering, &listed, &mut holds),
+            _ => self.use_dma_buffer(&rendering, &mut holds),
+        }
+        .and_then(|commands| self.submit_to_node(context, commands, &mut holds));
+        if submitted.is_err() {
+            // No engine knows of them.
+            self.guest.release_holds(self.process_id, &holds);
+        }
+        submitted.map(Answer::Done)
+    }
+
+    /// The allocations of a list, as the driver is to know them.
+    fn check_list(
+        &self,
+        context: Handle,
+        list: &[AllocationListEntry],
+    ) -> Result<Vec<RenderAllocation>, RequestError> {
+        let device = self.get::<Context>(context)?.device;
+        let check = |entry: &AllocationListEntry| {
+            zero("reserved", entry.reserved)?;
+            zero("flags", entry.flags & !ALLOCATION_WRITE)?;
+            let allocation = self.get::<Allocation>(entry.allocation)?;
+            // What another device has may go while this one's contexts are executed.
+            if allocation.device != device {
+                return Err(RequestError::parameter("allocation", entry.allocation.0));
+            }
+            let writable = entry.flags & ALLOCATION_WRITE != 0;
+            Ok(RenderAllocation { size: allocation.size, writable })
+        };
+        list.iter().map(check).collect()
+    }
+
+    /// Basic: has the driver make a DMA buffer of the command buffer and patch it.
+    fn make_dma_buffer(
+        &mut self,
+        rendering: &Rendering,
+        listed: &[RenderAllocation],
+        holds: &mut Vec<Hold>,
+    ) -> Result<CommandBuffer, RequestError> {
+        let Rendering { request, commands, allocations, patch_locations } = rendering;
+        let node = self.get::<Context>(request.context)?.node;
+        let arguments = RenderArguments { node, commands, allocations: listed, patch_locations };
+        let mut buffer = self.miniport.render(&arguments)?;
+        let mut addresses = Vec::with_capacity(allocations.len());
+        for entry in allocations {
+            self.hold_allocation(entry.allocation, holds)?;
+            addresses.push(self.physical_address(entry.allocation)?);
+        }
+        self.miniport.patch(&mut buffer, &addresses);
+        let size = buffer.packets.len();
+        let place = self
+            .guest
+            .dma_buffers
+            .take((size as u64).next_multiple_of(PAGE_SIZE))
+            .ok_or(HardwareFull("DMA buffer of this guest"))?;
+        holds.push(Hold::DmaBuffer(place));
+        self.hardware.write_dma_buffer(self.guest_id, place.start, &buffer.packets);
+        let size = u32::try_from(size).map_err(|_| RequestError::BufferSize(size as u64))?;
+        CommandBuffer::new(DMA_BUFFERS_START + place.start, size)
+    }
+
+    /// Basic++: the guest has made the DMA buffer.
+    fn use_dma_buffer(
+        &mut self,
+        rendering: &Rendering,
+        holds: &mut Vec<Hold>,
+    ) -> Result<CommandBuffer, RequestError> {
+        let Render { dma_buffer, dma_buffer_size, .. } = rendering.request;
+        let commands = CommandBuffer::new(dma_buffer, dma_buffer_size)?;
+        for entry in &rendering.allocations {
+            self.hold_allocation(entry.allocation, holds)?;
+        }
+        Ok(commands)
+    }
+
+    /// Makes an allocation resident until what holds it is done.
+    fn hold_allocation(
+        &mut self,
+        handle: Handle,
+        holds: &mut Vec<Hold>,
+    ) -> Result<(), RequestError> {
+        self.make_allocation_resident(handle)?;
+        self.guest.quotas.listed_allocations.charge(1)?;
+        self.get_mut::<Allocation>(handle)?.users += 1;
+        holds.push(Hold::Allocation(handle));
+        Ok(())
+    }
+
+    /// The physical address of a resident allocation's first byte: where it is in the aperture. It is
+    /// mapped there when this is asked first, and until it is evicted or goes.
+    fn physical_address(&mut self, handle: Handle) -> Result<u64, RequestError> {
+        let space = self.guest.system?.address_space;
+        let allocation = self.guest.handles.get::<Allocation>(self.process_id, handle)?;
+        if let Some(range) = allocation.aperture {
+            return Ok(APERTURE_START + range.start);
+        }
+        let size = allocation.size;
+        let range = self.guest.aperture.take(size).ok_or(HardwareFull("page of the aperture"))?;
+        let address = APERTURE_START + range.start;
+        // What may be written was checked packet by packet.
+        let entries = allocation.pages(0, size).map(|page| Pte::new(page, true));
+        if let Err(full) = gpu_va::write(self.miniport, space, address, entries) {
+            // Some entries may be valid already.
+            self.given_up.push(Resource::Aperture(range));
+            return Err(full.into());
+        }
+        self.get_mut::<Allocation>(handle)?.aperture = Some(range);
+        Ok(address)
+    }
+}
