@@ -15,6 +15,7 @@
 
 use super::allocation::Allocation;
 use super::context::Context;
+use super::device::Device;
 use super::error::RequestError;
 use super::gpu_va;
 use super::node_context::{Model, NodeSubmission};
@@ -182,16 +183,32 @@ impl Scope<'_> {
         Ok(())
     }
 
+    /// Takes the device's allocations out of the aperture that no submission lists: trying again finds
+    /// room there once engines have forgotten where they were.
+    fn empty_aperture(&mut self, device: Handle) -> Result<(), RequestError> {
+        for handle in self.get::<Device>(device)?.allocations.clone() {
+            let allocation = self.get_mut::<Allocation>(handle)?;
+            if allocation.users == 0 {
+                let range = allocation.aperture.take();
+                self.given_up.extend(range.map(Resource::Aperture));
+            }
+        }
+        Ok(())
+    }
+
     /// The physical address of a resident allocation's first byte: where it is in the aperture. It is
-    /// mapped there when this is asked first, and until it is evicted or goes.
+    /// mapped there when this is asked first, and until it is evicted, goes, or others need the room.
     fn physical_address(&mut self, handle: Handle) -> Result<u64, RequestError> {
         let space = self.guest.system?.address_space;
         let allocation = self.guest.handles.get::<Allocation>(self.process_id, handle)?;
         if let Some(range) = allocation.aperture {
             return Ok(APERTURE_START + range.start);
         }
-        let size = allocation.size;
-        let range = self.guest.aperture.take(size).ok_or(HardwareFull("page of the aperture"))?;
+        let (size, device) = (allocation.size, allocation.device);
+        let Some(range) = self.guest.aperture.take(size) else {
+            self.empty_aperture(device)?;
+            return Err(HardwareFull("page of the aperture").into());
+        };
         let address = APERTURE_START + range.start;
         // What may be written was checked packet by packet.
         let entries = allocation.pages(0, size).map(|page| Pte::new(page, true));

@@ -18,9 +18,13 @@ use bellhop_protocol::control::fence::{
     CancelWait, CreateNativeFence, DestroyNativeFence, WaitForFence,
 };
 use bellhop_protocol::control::gpu_va::{
-    FreeGpuVirtualAddress, GPU_VA_START, MapGpuVirtualAddress,
+    FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, MapGpuVirtualAddress,
 };
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitCommand};
+use bellhop_protocol::control::node_context::{
+    AllocationListEntry, CreateNodeContext, PatchLocation, Render, SubmissionModel,
+    SubmitCommandVirtual,
+};
 use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, QueryPower, SetDevicePower, SetEnginePower,
 };
@@ -29,6 +33,7 @@ use bellhop_protocol::control::{Handle, RequestCode, RequestHeader};
 use bellhop_protocol::doorbell::DoorbellPrivateData;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
+use bellhop_protocol::packet::transfer::Fill;
 use proptest::prelude::*;
 use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
@@ -45,7 +50,7 @@ struct Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let mutation = proptest::option::weighted(0.05, (0..64usize, 1..=255u8));
-    (0..2usize, 0..40u8, any::<[u8; 4]>(), mutation).prop_map(|(guest, kind, choice, mutation)| {
+    (0..2usize, 0..46u8, any::<[u8; 4]>(), mutation).prop_map(|(guest, kind, choice, mutation)| {
         Step { guest, kind, choice: choice.map(usize::from), mutation }
     })
 }
@@ -82,6 +87,13 @@ impl Seen {
             RequestCode::CREATE_PROCESS => self.0.push((code, first as u32, Handle(0))),
             RequestCode::CREATE_HW_QUEUE => {
                 self.0.push((code, process, Handle(first)));
+                let fence = RequestCode::CREATE_NATIVE_FENCE;
+                self.0.extend(word(8).map(|second| (fence, process, Handle(second))));
+            }
+            RequestCode::CREATE_NODE_CONTEXT => {
+                self.0.push((code, process, Handle(first)));
+                // To be suspended and destroyed as others are.
+                self.0.push((RequestCode::CREATE_CONTEXT, process, Handle(first)));
                 let fence = RequestCode::CREATE_NATIVE_FENCE;
                 self.0.extend(word(8).map(|second| (fence, process, Handle(second))));
             }
@@ -223,6 +235,40 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             let state = EnginePowerState((d % 3) as u32);
             bytes(0, &SetEnginePower { node: (c % 3) as u32, state })
         }
+        40 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            let (node, model) = ((d % 3) as u32, SubmissionModel((c % 4) as u32));
+            bytes(process, &CreateNodeContext { device, node, model })
+        }
+        41 | 42 => {
+            let (process, context) = seen.pick(RequestCode::CREATE_NODE_CONTEXT, a);
+            let listed = RequestCode::CREATE_ALLOCATION;
+            let allocation = seen.pick_of(process, listed, b);
+            let list = [AllocationListEntry { allocation, flags: (c % 3) as u32, reserved: 0 }];
+            let patch_offset = if c % 8 == 0 { d as u32 } else { 8 };
+            let (allocation_index, allocation_offset) = ((d % 16 / 15) as u32, b as u64 * 64);
+            let patches = [PatchLocation { allocation_index, patch_offset, allocation_offset }];
+            let is_basic = step.kind == 41;
+            let request = Render {
+                context,
+                dma_buffer: if is_basic { 0 } else { GPU_VA_START },
+                dma_buffer_size: if is_basic { 0 } else { 64 },
+                command_length: if is_basic { 24 } else { 0 },
+                allocation_count: 1,
+                patch_location_count: u32::from(is_basic),
+            };
+            let fill = Fill::new(0, 8, 0);
+            let lists = match is_basic {
+                true => [fill.as_bytes(), list.as_bytes(), patches.as_bytes()].concat(),
+                false => list.as_bytes().to_vec(),
+            };
+            bytes_with_list(process, &request, &lists)
+        }
+        43 => {
+            let (process, context) = seen.pick(RequestCode::CREATE_NODE_CONTEXT, a);
+            let gpu_va = GPU_VA_END + d as u64 * 4096;
+            bytes(process, &SubmitCommandVirtual { context, gpu_va, size: 8, reserved: 0 })
+        }
         38 => bytes(0, &QueryPower { node: (d % 3) as u32, reserved: 0 }),
         _ => return None,
     })
@@ -286,6 +332,10 @@ proptest! {
                     bench.model.signal(*guest, *slot, value);
                 }
                 bench.interrupt();
+            } else if step.kind >= 44 {
+                // Of whatever was submitted, or was not.
+                let fence = step.choice[0] as u64 % 16;
+                bench.raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence });
             } else if step.kind == 39 {
                 let [a, b, c, d] = step.choice;
                 bench.later(Duration::from_millis(a as u64 * 20));

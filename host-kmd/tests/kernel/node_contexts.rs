@@ -520,7 +520,7 @@ fn entries_of_allocation_lists_are_bounded() {
 }
 
 #[test]
-fn the_aperture_is_bounded_and_evicting_makes_room() {
+fn the_aperture_is_bounded_and_what_is_not_in_use_makes_room() {
     let (mut bench, client) = new();
     let node = Node::new(&mut bench, client, SubmissionModel::BASIC);
     let pages = crate::bench::SEGMENTS.aperture / PAGE_SIZE;
@@ -534,10 +534,20 @@ fn the_aperture_is_bounded_and_evicting_makes_room() {
     let fence = submit(&mut bench, whole).unwrap().submission_fence;
     let full = (Status::INSUFFICIENT_RESOURCES, 0);
     assert_eq!(submit(&mut bench, small).unwrap_err(), full);
-    completed(&mut bench, fence);
+    // Nothing makes room while it is in use.
     assert_eq!(submit(&mut bench, small).unwrap_err(), full);
-    bench.call(client, &Evict { allocation: whole }).unwrap();
-    submit(&mut bench, small).unwrap();
+    completed(&mut bench, fence);
+    bench.model.state().prompt = false;
+    assert_eq!(submit(&mut bench, small).unwrap_err(), full);
+    // Engines may know it yet.
+    assert_eq!(submit(&mut bench, small).unwrap_err(), full);
+    bench.pass_tickets();
+    let fence = submit(&mut bench, small).unwrap().submission_fence;
+    bench.model.state().prompt = true;
+    completed(&mut bench, fence);
+    // Evicting one's own does the same.
+    bench.call(client, &Evict { allocation: small }).unwrap();
+    submit(&mut bench, whole).unwrap();
 }
 
 #[test]
