@@ -101,17 +101,28 @@ impl RenderBuffer {
         Ok(self)
     }
 
-    /// Appends a packet with its addresses, in their order.
+    /// Appends a packet with its addresses, in their order; all of it or nothing.
     fn packet(&mut self, packet: &[u8], addresses: &[Address<'_>]) -> Result<&mut Self, Error> {
         let start = self.packets.len();
-        self.raw(packet)?;
-        for (field, (allocation, allocation_offset), write) in addresses {
-            let allocation_index = self.list(allocation, *write)?;
-            let patch_offset = (start + field) as u32;
-            let allocation_offset = *allocation_offset;
-            self.patch(PatchLocation { allocation_index, patch_offset, allocation_offset })?;
+        let lengths = (self.list.len(), self.patch_locations.len());
+        let mut append = || {
+            self.raw(packet)?;
+            for (field, (allocation, allocation_offset), write) in addresses {
+                let allocation_index = self.list(allocation, *write)?;
+                let patch_offset = (start + field) as u32;
+                let allocation_offset = *allocation_offset;
+                self.patch(PatchLocation { allocation_index, patch_offset, allocation_offset })?;
+            }
+            Ok(())
+        };
+        let appended = append();
+        if appended.is_err() {
+            self.packets.truncate(start);
+            self.list.truncate(lengths.0);
+            self.allocations.truncate(lengths.0);
+            self.patch_locations.truncate(lengths.1);
         }
-        Ok(self)
+        appended.map(|()| self)
     }
 
     fn plain<T: IntoBytes + Immutable>(&mut self, packet: &T) -> Result<&mut Self, Error> {

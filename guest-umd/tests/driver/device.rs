@@ -24,6 +24,10 @@ use bellhop_protocol::control::gpu_va::{
     GPU_VA_START, MapGpuVirtualAddress, MapGpuVirtualAddressReply,
 };
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, CreateHwQueueReply};
+use bellhop_protocol::control::node_context::{
+    ALLOCATION_LIST_MAX, CreateNodeContext, CreateNodeContextReply, PATCH_LOCATION_LIST_MAX,
+    RENDER_COMMANDS_MAX, SubmissionModel, SubmissionReply, VIRTUAL_COMMAND_BUFFER_SIZE,
+};
 use bellhop_protocol::control::process::CreateProcessReply;
 use bellhop_protocol::control::{Handle, ReplyHeader, Request, RequestCode, RequestHeader};
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus, RingTag};
@@ -105,6 +109,12 @@ impl Sent {
         T::read_from_prefix(&self.body).unwrap().0
     }
 
+    /// What follows its fixed structure.
+    pub fn following<T: Request>(&self) -> &[u8] {
+        assert_eq!(self.code, T::CODE);
+        &self.body[size_of::<T>()..]
+    }
+
     /// The first field of every request that names one object.
     fn named(&self) -> u64 {
         u64::read_from_prefix(&self.body).unwrap().0
@@ -180,6 +190,8 @@ struct State {
     next_handle: u64,
     next_va: u64,
     next_local: u64,
+    /// Submissions to contexts that submit to their node.
+    submitted: u64,
     next_fence_slot: u32,
     live: BTreeMap<u64, Object>,
     mistakes: Vec<String>,
@@ -228,6 +240,7 @@ impl ScriptedDevice {
             next_handle: 0,
             next_va: GPU_VA_START,
             next_local: LAYOUT.local_memory(),
+            submitted: 0,
             next_fence_slot: 0,
             live: BTreeMap::new(),
             mistakes: Vec::new(),
@@ -507,6 +520,41 @@ impl ScriptedDevice {
                 })
             }
             RequestCode::SUBMIT_COMMAND => success(&()),
+            RequestCode::CREATE_NODE_CONTEXT => {
+                let request = sent.read::<CreateNodeContext>();
+                let context = create(state, &[process, request.device.0]);
+                let (progress_fence, slot) = state.create_fence(0);
+                let mut reply = CreateNodeContextReply {
+                    context,
+                    progress_fence,
+                    progress_fence_offset: layout.fence(slot),
+                    progress_fence_slot: slot,
+                    command_buffer_size: RENDER_COMMANDS_MAX,
+                    allocation_list_size: ALLOCATION_LIST_MAX,
+                    patch_location_list_size: PATCH_LOCATION_LIST_MAX,
+                    command_buffer_offset: NOT_IN_BAR,
+                    command_buffer_gpu_va: 0,
+                };
+                if request.model == SubmissionModel::VIRTUAL {
+                    let size = u64::from(VIRTUAL_COMMAND_BUFFER_SIZE);
+                    reply.command_buffer_size = VIRTUAL_COMMAND_BUFFER_SIZE;
+                    reply.command_buffer_offset = state.next_local;
+                    reply.command_buffer_gpu_va = state.next_va;
+                    let place = (Place::Local(state.next_local), size);
+                    state.mappings.insert(state.next_va, place);
+                    state.next_local += size;
+                    state.next_va += size;
+                }
+                success(&reply)
+            }
+            RequestCode::RENDER | RequestCode::SUBMIT_COMMAND_VIRTUAL => {
+                state.submitted += 1;
+                let submitted = state.submitted;
+                success(&SubmissionReply {
+                    submission_fence: 100 + submitted,
+                    progress_fence_value: submitted,
+                })
+            }
             RequestCode::CREATE_ALLOCATION => {
                 let request = sent.read::<CreateAllocation>();
                 let allocation = create(state, &[process, request.device.0]);

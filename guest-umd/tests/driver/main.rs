@@ -5,6 +5,7 @@ mod device;
 mod donation;
 mod hostile;
 mod lifetime;
+mod node_contexts;
 mod opening;
 mod rig;
 mod ring;
