@@ -2,6 +2,7 @@
 
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
+use bellhop_protocol::PAGE_SIZE;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -44,6 +45,12 @@ pub struct Place {
 }
 
 impl Place {
+    /// The place `bytes` before.
+    #[inline]
+    pub fn minus(self, bytes: u64) -> Self {
+        Self { offset: self.offset.wrapping_sub(bytes), ..self }
+    }
+
     /// The place `bytes` further.
     #[inline]
     pub fn plus(self, bytes: u64) -> Self {
@@ -125,6 +132,21 @@ impl AddressMap {
         })
     }
 
+    /// The page that a place is in; `None` when no page-table entry can name it.
+    pub fn page(&self, place: Place) -> Option<PhysicalPage> {
+        let index = usize::try_from(place.mapping).ok()?;
+        let segment = match index {
+            LOCAL => Segment::Local,
+            PRIVATE => Segment::Private,
+            BACKING => Segment::Backing,
+            BUFFERS => return None,
+            _ => Segment::System,
+        };
+        let mapping = self.mappings.get(index)?;
+        let address = mapping.start.checked_add(place.offset.checked_sub(mapping.base)?)?;
+        Some(PhysicalPage { segment, address: address - address % PAGE_SIZE })
+    }
+
     /// The bytes at a place; `None` when the place is not of this snapshot.
     #[inline]
     pub fn slice(&self, place: Place, length: usize) -> Option<VolatileSlice<'_>> {
@@ -196,6 +218,11 @@ mod tests {
         assert_eq!(map.locate(page(Segment::Backing, 0x2000), SMALL), None);
         assert_eq!(map.locate_buffer(0), place(3, 0x7000));
         assert_eq!(map.locate_buffer(0x1000), None);
+        for page in [page(Segment::Backing, 0x1000), page(Segment::System, 0x10_0000)] {
+            let place = map.locate(page, SMALL).unwrap();
+            assert_eq!(map.page(place.plus(0xfff)), Some(page));
+        }
+        assert_eq!(map.page(map.locate_buffer(0).unwrap()), None);
         assert_eq!(map.locate(page(Segment::System, 0x1000), SMALL), place(4, 0));
         assert_eq!(map.locate(page(Segment::System, 0x10_0000), SMALL), place(5, 0));
         assert_eq!(map.locate(page(Segment::System, 0x10_1000), SMALL), None);

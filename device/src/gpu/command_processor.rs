@@ -5,6 +5,7 @@
 //!
 //! Source: "Ring Buffers and the CP" of the Windows KMD overview.
 
+use super::compression::Blocks;
 use super::fetch::{Fetched, Stream, Window};
 use super::hw_queue::{HwQueue, Role};
 use super::mmu::Access;
@@ -36,6 +37,8 @@ pub struct Unit {
     pub tlb: Tlb,
     /// Its buffers.
     pub scratch: Scratch,
+    /// Its codec's buffers.
+    pub blocks: Blocks,
     /// What is fetched of a queue's packets.
     pub windows: Windows,
 }
@@ -46,6 +49,7 @@ impl Unit {
         Self {
             tlb: Tlb::new(),
             scratch: Scratch::new(),
+            blocks: Blocks::new(),
             windows: std::array::from_fn(|_| Window::new()),
         }
     }

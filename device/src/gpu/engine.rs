@@ -10,6 +10,7 @@
 use super::bar::Bar;
 use super::chip::{Chip, EnginePort, WatchedAt, attention, engine_state};
 use super::command_processor::{Execution, Turn, Unit, Windows};
+use super::compression::Codec;
 use super::hints::{Hinted, Hints};
 use super::hw_queue::HwQueue;
 use super::mmu::Mmu;
@@ -76,13 +77,16 @@ impl Core {
     ) -> R {
         let Entry { queue, memory, execution, .. } = entry;
         let mut tally = Tally::default();
+        let metadata = queue.partition.metadata();
+        let codec = Codec { metadata, blocks: &mut self.unit.blocks };
         let mut context = Context {
             chip: &self.chip,
             engine: self.index,
             engine_type: self.engine_type,
             partition: &queue.partition,
             space: queue.process(),
-            mmu: Mmu::new(&mut self.unit.tlb, &queue.space, memory),
+            is_system: queue.is_system(),
+            mmu: Mmu::new(&mut self.unit.tlb, &queue.space, memory, codec),
             scratch: &mut self.unit.scratch,
             tally: &mut tally,
         };

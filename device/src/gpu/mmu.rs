@@ -1,6 +1,7 @@
 //! How packets reach memory: every GPU virtual address goes through the queue's page tables.
 
 use super::address_map::{AddressMap, Place};
+use super::compression::Codec;
 use super::page_table::{ADDRESS_BITS, AddressSpace};
 use super::tlb::{Key, Tlb};
 use super::violation::{Violation, aligned};
@@ -8,7 +9,7 @@ use super::windows::Shown;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use vm_memory::VolatileSlice;
 
 /// What is done to memory.
@@ -43,27 +44,61 @@ pub fn check_range(start: u64, length: u64) -> Result<(), Violation> {
     }
 }
 
+/// Where a byte is, and how it is kept there.
+enum Found {
+    /// As it is.
+    Direct(Place),
+    /// In a compressed page.
+    Compressed(Place),
+}
+
+/// The first bytes of a range that are reached in one go.
+#[derive(Debug)]
+pub enum Run<'a> {
+    /// They are contiguous in this process.
+    Direct(VolatileSlice<'a>),
+    /// So many are in one compressed page: only [`Mmu::read`] and [`Mmu::write`] reach them.
+    Compressed(usize),
+}
+
+impl Run<'_> {
+    /// How many they are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Direct(slice) => slice.len(),
+            Self::Compressed(length) => *length,
+        }
+    }
+}
+
 /// One queue's view of memory, with the engine's translations.
 pub struct Mmu<'a> {
     tlb: &'a mut Tlb,
     space: &'a AddressSpace,
     memory: &'a AddressMap,
+    codec: Codec<'a>,
 }
 
 impl<'a> Mmu<'a> {
-    /// The view that `space` gives of `memory`.
+    /// The view that `space` gives of `memory`, whose compressed pages `codec` reaches.
     #[inline]
-    pub fn new(tlb: &'a mut Tlb, space: &'a AddressSpace, memory: &'a AddressMap) -> Self {
-        Self { tlb, space, memory }
+    pub fn new(
+        tlb: &'a mut Tlb,
+        space: &'a AddressSpace,
+        memory: &'a AddressMap,
+        codec: Codec<'a>,
+    ) -> Self {
+        Self { tlb, space, memory, codec }
     }
 
     /// Where a byte is.
     #[inline]
-    fn translate(&mut self, gpu_va: u64, access: Access) -> Result<Place, Violation> {
+    fn translate(&mut self, gpu_va: u64, access: Access) -> Result<Found, Violation> {
         let key = self.key(gpu_va, PageSize::Small);
         match self.tlb.lookup(key) {
             Some((place, writable)) if writable || access == Access::Read => {
-                Ok(place.plus(gpu_va % PAGE_SIZE))
+                Ok(Found::Direct(place.plus(gpu_va % PAGE_SIZE)))
             }
             // A page remembered as read-only may be writable by now, as one not remembered may
             // be mapped.
@@ -77,17 +112,17 @@ impl<'a> Mmu<'a> {
     }
 
     /// The same where no small page is remembered.
-    fn translate_large(&mut self, gpu_va: u64, access: Access) -> Result<Place, Violation> {
+    fn translate_large(&mut self, gpu_va: u64, access: Access) -> Result<Found, Violation> {
         match self.tlb.lookup(self.key(gpu_va, PageSize::Large)) {
             Some((place, writable)) if writable || access == Access::Read => {
-                Ok(place.plus(gpu_va % PageSize::Large.bytes()))
+                Ok(Found::Direct(place.plus(gpu_va % PageSize::Large.bytes())))
             }
             _ => self.translate_anew(gpu_va, access),
         }
     }
 
     #[cold]
-    fn translate_anew(&mut self, gpu_va: u64, access: Access) -> Result<Place, Violation> {
+    fn translate_anew(&mut self, gpu_va: u64, access: Access) -> Result<Found, Violation> {
         check_range(gpu_va, 1)?;
         if let Some(shown) = self.space.window(gpu_va) {
             let place = match shown {
@@ -98,7 +133,8 @@ impl<'a> Mmu<'a> {
                 }
                 Shown::Buffer(_) => None,
             };
-            return Ok(place.ok_or(access.page_fault(gpu_va))?.plus(gpu_va % PAGE_SIZE));
+            let place = place.ok_or(access.page_fault(gpu_va))?;
+            return Ok(Found::Direct(place.plus(gpu_va % PAGE_SIZE)));
         }
         let (pte, page_size) = self.space.walk(gpu_va);
         let page = pte.page().ok_or(access.page_fault(gpu_va))?;
@@ -107,12 +143,17 @@ impl<'a> Mmu<'a> {
         if access == Access::Write && !pte.is_writable() {
             return Err(Violation::new(FaultReason::WRITE_PROTECTION_FAULT, gpu_va));
         }
+        let byte = place.plus(gpu_va % page_size.bytes());
+        if pte.is_compressed() {
+            // Not remembered: so what is remembered can be reached as it is.
+            return Ok(Found::Compressed(byte));
+        }
         self.tlb.insert(self.key(gpu_va, page_size), place, pte.is_writable());
-        Ok(place.plus(gpu_va % page_size.bytes()))
+        Ok(Found::Direct(byte))
     }
 
-    /// The first bytes of a range that are contiguous in this process: at least 1, at most
-    /// `length`, which is not 0.
+    /// The first bytes of a range that are reached in one go: at least 1, at most `length`, which is
+    /// not 0.
     ///
     /// # Errors
     /// A page fault of the first byte. One of a later byte ends the run before it.
@@ -122,28 +163,75 @@ impl<'a> Mmu<'a> {
         gpu_va: u64,
         length: usize,
         access: Access,
-    ) -> Result<VolatileSlice<'a>, Violation> {
-        let place = self.translate(gpu_va, access)?;
+    ) -> Result<Run<'a>, Violation> {
+        let place = match self.translate(gpu_va, access)? {
+            Found::Direct(place) => place,
+            Found::Compressed(_) => {
+                let in_page = (PAGE_SIZE - gpu_va % PAGE_SIZE) as usize;
+                return Ok(Run::Compressed(length.min(in_page)));
+            }
+        };
         let mut run = PAGE_SIZE - gpu_va % PAGE_SIZE;
         while run < length as u64 {
             match self.translate(gpu_va.wrapping_add(run), access) {
-                Ok(next) if next == place.plus(run) => run += PAGE_SIZE,
+                Ok(Found::Direct(next)) if next == place.plus(run) => run += PAGE_SIZE,
                 _ => break,
             }
         }
         let length = length.min(run as usize);
-        self.memory.slice(place, length).ok_or(access.page_fault(gpu_va))
+        let slice = self.memory.slice(place, length);
+        Ok(Run::Direct(slice.ok_or(access.page_fault(gpu_va))?))
     }
 
-    /// The word at an address.
+    /// The word at an address, for whoever shares it with a CPU. In a compressed page there is none.
     ///
     /// # Errors
     /// A page fault, or `MISALIGNED`.
     #[inline]
     pub fn word(&mut self, gpu_va: u64, access: Access) -> Result<&'a AtomicU64, Violation> {
         aligned(gpu_va, size_of::<u64>() as u64)?;
-        let place = self.translate(gpu_va, access)?;
-        self.memory.word(place).ok_or(access.page_fault(gpu_va))
+        match self.translate(gpu_va, access)? {
+            Found::Direct(place) => self.memory.word(place),
+            Found::Compressed(_) => None,
+        }
+        .ok_or(access.page_fault(gpu_va))
+    }
+
+    /// Acquires and reads the word at an address.
+    ///
+    /// # Errors
+    /// A page fault, or `MISALIGNED`.
+    #[inline]
+    pub fn load_word(&mut self, gpu_va: u64) -> Result<u64, Violation> {
+        aligned(gpu_va, size_of::<u64>() as u64)?;
+        match self.translate(gpu_va, Access::Read)? {
+            Found::Direct(place) => {
+                let word = self.memory.word(place).ok_or(Access::Read.page_fault(gpu_va))?;
+                Ok(word.load(Ordering::Acquire))
+            }
+            Found::Compressed(_) => {
+                let mut bytes = [0; size_of::<u64>()];
+                self.read(gpu_va, &mut bytes)?;
+                Ok(u64::from_le_bytes(bytes))
+            }
+        }
+    }
+
+    /// Writes the word at an address and releases what came before, for whoever polls it.
+    ///
+    /// # Errors
+    /// A page fault, or `MISALIGNED`.
+    #[inline]
+    pub fn store_word(&mut self, gpu_va: u64, value: u64) -> Result<(), Violation> {
+        aligned(gpu_va, size_of::<u64>() as u64)?;
+        match self.translate(gpu_va, Access::Write)? {
+            Found::Direct(place) => {
+                let word = self.memory.word(place).ok_or(Access::Write.page_fault(gpu_va))?;
+                word.store(value, Ordering::Release);
+                Ok(())
+            }
+            Found::Compressed(_) => self.write(gpu_va, &value.to_le_bytes()),
+        }
     }
 
     /// Reads a range.
@@ -156,8 +244,11 @@ impl<'a> Mmu<'a> {
         while let Some(rest) = bytes.get_mut(done..)
             && !rest.is_empty()
         {
-            let run = self.run(gpu_va.wrapping_add(done as u64), rest.len(), Access::Read)?;
-            done += run.copy_to(rest);
+            let at = gpu_va.wrapping_add(done as u64);
+            let run = self.run(at, rest.len(), Access::Read)?;
+            let length = run.len();
+            self.load(at, &run, rest.get_mut(..length).unwrap_or_default())?;
+            done += length;
         }
         Ok(())
     }
@@ -172,10 +263,81 @@ impl<'a> Mmu<'a> {
         while let Some(rest) = bytes.get(done..)
             && !rest.is_empty()
         {
-            let run = self.run(gpu_va.wrapping_add(done as u64), rest.len(), Access::Write)?;
-            run.copy_from(rest);
-            done += run.len();
+            let at = gpu_va.wrapping_add(done as u64);
+            let run = self.run(at, rest.len(), Access::Write)?;
+            let length = run.len();
+            self.store(at, &run, rest.get(..length).unwrap_or_default())?;
+            done += length;
         }
+        Ok(())
+    }
+
+    /// Reads as many bytes of the run at an address as there is room for.
+    ///
+    /// # Errors
+    /// A page fault.
+    #[inline]
+    pub fn load(&mut self, gpu_va: u64, run: &Run<'_>, to: &mut [u8]) -> Result<(), Violation> {
+        match run {
+            Run::Direct(slice) => {
+                slice.copy_to(to);
+                Ok(())
+            }
+            Run::Compressed(_) => {
+                let (page, offset) = self.compressed_page(gpu_va, Access::Read)?;
+                let read = self.codec.read(self.memory, page, offset, to);
+                read.ok_or(Access::Read.page_fault(gpu_va))
+            }
+        }
+    }
+
+    /// Writes the first bytes of the run at an address.
+    ///
+    /// # Errors
+    /// A page fault.
+    #[inline]
+    pub fn store(&mut self, gpu_va: u64, run: &Run<'_>, from: &[u8]) -> Result<(), Violation> {
+        match run {
+            Run::Direct(slice) => {
+                slice.copy_from(from);
+                Ok(())
+            }
+            Run::Compressed(_) => {
+                let (page, offset) = self.compressed_page(gpu_va, Access::Write)?;
+                let written = self.codec.write(self.memory, page, offset, from);
+                written.ok_or(Access::Write.page_fault(gpu_va))
+            }
+        }
+    }
+
+    /// The page that an address is in, however it is mapped, and the address's offset in it.
+    fn compressed_page(
+        &mut self,
+        gpu_va: u64,
+        access: Access,
+    ) -> Result<(Place, usize), Violation> {
+        let offset = gpu_va % PAGE_SIZE;
+        let (Found::Direct(place) | Found::Compressed(place)) = self.translate(gpu_va, access)?;
+        Ok((place.minus(offset), offset as usize))
+    }
+
+    /// Makes the page that an address is in plain.
+    ///
+    /// # Errors
+    /// A page fault.
+    pub fn decompress(&mut self, gpu_va: u64) -> Result<(), Violation> {
+        let (page, _) = self.compressed_page(gpu_va, Access::Write)?;
+        self.codec.decompress(self.memory, page).ok_or(Access::Write.page_fault(gpu_va))
+    }
+
+    /// A page was copied as it is, to another page: that one is encoded if the first is.
+    ///
+    /// # Errors
+    /// A page fault.
+    pub fn carry_compression(&mut self, from: u64, to: u64) -> Result<(), Violation> {
+        let (from, _) = self.compressed_page(from, Access::Read)?;
+        let (to, _) = self.compressed_page(to, Access::Write)?;
+        self.codec.metadata.carry(self.memory, from, to);
         Ok(())
     }
 }

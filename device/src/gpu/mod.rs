@@ -12,6 +12,7 @@ mod address_map;
 mod bar;
 mod chip;
 mod command_processor;
+mod compression;
 mod engine;
 mod event;
 mod fence_table;

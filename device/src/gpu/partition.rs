@@ -2,6 +2,7 @@
 
 use super::address_map::AddressMap;
 use super::bar::Bar;
+use super::compression::Metadata;
 use super::fence_table::FenceTable;
 use super::host_memory::HostMemory;
 use super::interrupt::Interrupts;
@@ -32,6 +33,7 @@ pub struct Partition {
     host_memory: HostMemory,
     windows: Arc<Windows>,
     paging: Paging,
+    metadata: Metadata,
     memory: ArcSwap<AddressMap>,
     fences: FenceTable,
     page_tables: Arc<Charge>,
@@ -63,6 +65,7 @@ impl Partition {
             host_memory,
             windows: Arc::new(Windows::new(layout.local_memory, segments.private)),
             paging: Paging::new(),
+            metadata: Metadata::new()?,
             memory,
             fences: FenceTable::new(layout.fence_count),
             page_tables: Arc::default(),
@@ -102,6 +105,12 @@ impl Partition {
     /// Its paging.
     pub fn paging(&self) -> &Paging {
         &self.paging
+    }
+
+    /// Which of its pages are encoded.
+    #[inline]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 
     /// Control plane: fills one of its paging buffers.

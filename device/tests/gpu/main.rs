@@ -1,6 +1,7 @@
 //! The GPU, driven as its kernel and its guests drive it: through the registers, and through
 //! memory that both sides map.
 
+mod compression;
 mod dma_buffers;
 mod faults;
 mod global_doorbell;

@@ -8,8 +8,8 @@ pub mod dma_buffer;
 pub mod paging;
 
 use crate::hardware::{
-    AddressSpaceId, GuestId, HardwareFull, HwQueueDescription, HwQueueId, Interrupt,
-    KernelSubmission, Pte, RingBinding, SchedulingPriority, SystemContext,
+    AddressSpaceId, DriverProtection, GuestId, HardwareFull, HwQueueDescription, HwQueueId,
+    Interrupt, KernelSubmission, Pte, RingBinding, SchedulingPriority, SystemContext,
 };
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
 use bellhop_protocol::control::power::EnginePowerState;
@@ -40,6 +40,15 @@ impl From<ConnectedStatus> for ConnectionStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the GPU has no physical doorbell")]
 pub struct NoPhysicalDoorbell;
+
+/// What the driver wants to be notified of for an allocation (`DXGK_ALLOCATIONINFOFLAGS2`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AllocationInfoFlags2 {
+    /// `NotifyEviction`
+    pub notify_eviction: bool,
+    /// `NotifyIoMmuUnmap`
+    pub notify_io_mmu_unmap: bool,
+}
 
 /// Private driver data that the driver does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -214,6 +223,20 @@ pub trait Miniport: Send {
     /// `DxgkDdiUpdateMonitoredValues`, for one fence. Returns a CurrentValue that was sampled
     /// after the GPU could see the new MonitoredValue.
     fn update_monitored_values(&mut self, guest: GuestId, slot: u32, monitored: u64) -> u64;
+
+    /// `DxgkDdiCreateAllocation` of a paged allocation.
+    ///
+    /// # Errors
+    /// When the private data is not what this driver takes.
+    fn create_allocation(
+        &mut self,
+        private_data: u32,
+    ) -> Result<AllocationInfoFlags2, BadPrivateData>;
+
+    /// What the page-table entries have through which queues reach an allocation with this private
+    /// data, which was taken. Those of the paging process do not have it: paging moves bytes as they
+    /// are.
+    fn driver_protection(&self, private_data: u32) -> DriverProtection;
 
     /// `DxgkDdiBuildPagingBuffer`: appends the packets of one operation to a buffer, all or none.
     /// The buffer is submitted before the address spaces that it names are destroyed.

@@ -9,7 +9,7 @@ mod priority;
 mod pte;
 
 pub use priority::SchedulingPriority;
-pub use pte::{PhysicalPage, Pte, Segment};
+pub use pte::{DriverProtection, PhysicalPage, Pte, Segment};
 
 use crate::ddi::paging::PageSize;
 use bellhop_protocol::bar::AreaKind;

@@ -25,8 +25,16 @@ pub struct PhysicalPage {
     pub address: u64,
 }
 
-/// A leaf page-table entry. Bit 0 valid, bit 3 read-only, bits 5 to 9 segment (0 system, 1 local, 2 private, 3 backing),
-/// bits 12 to 51 page number; all others zero. The bits have the places that `DXGK_PTE` gives them.
+/// What a driver makes of a page-table entry beside what dxgkrnl does (`DriverProtection`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct DriverProtection {
+    /// Engines keep the page compressed: whoever reads it another way may see encoded bytes.
+    pub compressed: bool,
+}
+
+/// A leaf page-table entry. Bit 0 valid, bit 3 read-only, bits 5 to 9 segment (0 system, 1
+/// local, 2 private, 3 backing), bit 11 compressed, bits 12 to 51 page number; all others zero. The
+/// bits have the places that `DXGK_PTE` gives them, but for bit 11, which is this GPU's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(transparent)]
 pub struct Pte(u64);
@@ -35,6 +43,7 @@ const VALID: u64 = 1 << 0;
 const READ_ONLY: u64 = 1 << 3;
 const SEGMENT_SHIFT: u32 = 5;
 const SEGMENT_MASK: u64 = 0x1F << SEGMENT_SHIFT;
+const COMPRESSED: u64 = 1 << 11;
 const ADDRESS_MASK: u64 = (1 << 52) - PAGE_SIZE;
 
 impl Pte {
@@ -53,6 +62,18 @@ impl Pte {
         };
         let protection = if writable { 0 } else { READ_ONLY };
         Self(VALID | protection | segment | page.address & ADDRESS_MASK)
+    }
+
+    /// The same with what the driver adds.
+    #[must_use]
+    pub const fn protected(self, protection: DriverProtection) -> Self {
+        Self(if protection.compressed { self.0 | COMPRESSED } else { self.0 })
+    }
+
+    /// Whether engines keep the page compressed.
+    #[must_use]
+    pub const fn is_compressed(self) -> bool {
+        self.0 & COMPRESSED != 0
     }
 
     /// The entry with these bits.
@@ -102,6 +123,12 @@ mod tests {
                 let entry = Pte::new(page, writable);
                 assert_eq!(entry.page(), Some(page));
                 assert_eq!(entry.is_writable(), writable);
+                assert!(!entry.is_compressed());
+                assert_eq!(entry.protected(DriverProtection::default()), entry);
+                let compressed = entry.protected(DriverProtection { compressed: true });
+                assert!(compressed.is_compressed());
+                assert_eq!(compressed.page(), Some(page));
+                assert_eq!(compressed.is_writable(), writable);
             }
         }
         assert_eq!(Pte::INVALID.page(), None);

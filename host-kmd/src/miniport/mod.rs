@@ -6,14 +6,19 @@ mod render;
 
 use crate::ddi::dma_buffer::{DmaBuffer, RenderArguments, RenderError};
 use crate::ddi::paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
-use crate::ddi::{BadPrivateData, ConnectedStatus, DxgkCallbacks, Miniport, NoPhysicalDoorbell};
+use crate::ddi::{
+    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, DxgkCallbacks, Miniport,
+    NoPhysicalDoorbell,
+};
 use crate::hardware::{
-    AddressSpaceId, DoorbellModel, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
-    KernelSubmission, Pte, RingBinding, SchedulingPriority, SystemContext,
+    AddressSpaceId, DoorbellModel, DriverProtection, GuestId, Hardware, HardwareFull,
+    HwQueueDescription, HwQueueId, KernelSubmission, Pte, RingBinding, SchedulingPriority,
+    SystemContext,
 };
 use bellhop_protocol::control::adapter::{
     CAPS_GLOBAL_DOORBELL, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
 };
+use bellhop_protocol::control::allocation::COMPRESSED;
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, NOTIFY_EACH_SUBMISSION};
 use doorbells::PhysicalDoorbells;
@@ -289,6 +294,25 @@ impl Miniport for BellhopMiniport {
         entries: &[Pte],
     ) -> Result<(), HardwareFull> {
         self.hardware.update_page_table(space, gpu_va, page_size, entries)
+    }
+
+    fn create_allocation(
+        &mut self,
+        private_data: u32,
+    ) -> Result<AllocationInfoFlags2, BadPrivateData> {
+        match private_data {
+            0 => Ok(AllocationInfoFlags2::default()),
+            // Encoded pages must be plain before a CPU reads them, and engines must have forgotten
+            // pages that become the guest's own again.
+            COMPRESSED => {
+                Ok(AllocationInfoFlags2 { notify_eviction: true, notify_io_mmu_unmap: true })
+            }
+            other => Err(BadPrivateData(other)),
+        }
+    }
+
+    fn driver_protection(&self, private_data: u32) -> DriverProtection {
+        DriverProtection { compressed: private_data == COMPRESSED }
     }
 
     fn build_paging_buffer(

@@ -6,7 +6,7 @@
 use crate::ddi::paging::{APERTURE_START, AllocationNotification, PageSize, PagingOperation};
 use crate::hardware::{AddressSpaceId, Hardware, HardwareFull, Pte};
 use bellhop_protocol::PAGE_SIZE;
-use bellhop_protocol::packet::paging::{FLUSH_TLB, WritePageTable};
+use bellhop_protocol::packet::paging::{Decompress, FLUSH_TLB, WritePageTable};
 use bellhop_protocol::packet::transfer::{Copy, Fill};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -61,9 +61,14 @@ pub(super) fn build(
         }
         // An engine's TLB is flushed whole.
         PagingOperation::FlushTlb { .. } => packets.push(&FLUSH_TLB),
-        PagingOperation::NotifyAlloc { notification, .. } => match notification {
-            // No kind is kept in a form of the GPU's own.
-            AllocationNotification::Eviction => {}
+        PagingOperation::NotifyAlloc { notification, gpu_va, length, .. } => match notification {
+            // "An allocation might be compressed when it's under device access. When that allocation
+            // is being evicted, KMD must first decompress it before the actual eviction."
+            AllocationNotification::Eviction => {
+                for (at, length) in chunks(length) {
+                    packets.push(&Decompress::new(gpu_va.saturating_add(at), length));
+                }
+            }
             // Translations are all that engines keep.
             AllocationNotification::IoMmuUnmap => packets.push(&FLUSH_TLB),
         },

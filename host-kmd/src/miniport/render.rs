@@ -56,7 +56,7 @@ fn accesses(
         | Packet::ConditionalInterrupt(_) => [None; 3],
         // Packets that were not checked would follow.
         Packet::IndirectBuffer(_) => return illegal,
-        Packet::WritePageTable(_) | Packet::FlushTlb => {
+        Packet::WritePageTable(_) | Packet::FlushTlb | Packet::Decompress(_) => {
             return Err(RenderError::PrivilegedInstruction { offset });
         }
         Packet::Fill(fill) => [write(offset_of!(Fill, destination), fill.length), None, None],

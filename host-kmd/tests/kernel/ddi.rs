@@ -7,12 +7,14 @@ use bellhop_host_kmd::ddi::paging::{
     BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation,
 };
 use bellhop_host_kmd::ddi::{
-    BadPrivateData, ConnectedStatus, DxgkCallbacks, InvalidParameter, Miniport, NoPhysicalDoorbell,
+    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, DxgkCallbacks, InvalidParameter,
+    Miniport, NoPhysicalDoorbell,
 };
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId,
-    KernelSubmission, PhysicalDoorbell, Pte, RingBinding, SchedulingPriority, SystemContext,
+    AddressSpaceId, DriverProtection, GuestId, Hardware, HardwareFull, HwQueueDescription,
+    HwQueueId, KernelSubmission, PhysicalDoorbell, Pte, RingBinding, SchedulingPriority,
+    SystemContext,
 };
 use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
@@ -195,6 +197,17 @@ impl Miniport for NotifyMiniport {
         entries: &[Pte],
     ) -> Result<(), HardwareFull> {
         self.rest.update_page_table(space, gpu_va, page_size, entries)
+    }
+
+    fn create_allocation(
+        &mut self,
+        private_data: u32,
+    ) -> Result<AllocationInfoFlags2, BadPrivateData> {
+        self.rest.create_allocation(private_data)
+    }
+
+    fn driver_protection(&self, private_data: u32) -> DriverProtection {
+        self.rest.driver_protection(private_data)
     }
 
     fn build_paging_buffer(

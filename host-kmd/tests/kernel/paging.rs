@@ -2,11 +2,14 @@
 
 use crate::bench::{Bench, RESOURCES};
 use crate::model::Model;
-use bellhop_host_kmd::ddi::Miniport;
 use bellhop_host_kmd::ddi::paging::{PageSize, PagingBuffer, PagingOperation};
-use bellhop_host_kmd::hardware::{Fault, GuestId, Hardware, Interrupt, PhysicalPage, Pte, Segment};
+use bellhop_host_kmd::ddi::{AllocationInfoFlags2, BadPrivateData, Miniport};
+use bellhop_host_kmd::hardware::{
+    DriverProtection, Fault, GuestId, Hardware, Interrupt, PhysicalPage, Pte, Segment,
+};
 use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_host_kmd::port::Input;
+use bellhop_protocol::control::allocation::COMPRESSED;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::{Opcode, PacketHeader, UNIT};
 use bellhop_protocol::status::Status;
@@ -107,4 +110,16 @@ fn page_tables_change_when_the_paging_buffer_is_done_and_not_if_it_fails() {
         model.complete_paging(GUEST);
         assert_eq!(mapped(), [None, Some(entry)]);
     }
+}
+
+#[test]
+fn the_compressed_kind_is_notified_before_a_cpu_sees_it_and_mapped_as_compressed() {
+    let mut miniport = BellhopMiniport::new(Arc::new(Model::new(1)));
+    let plain = miniport.create_allocation(0).unwrap();
+    assert_eq!(plain, AllocationInfoFlags2::default());
+    assert_eq!(miniport.driver_protection(0), DriverProtection::default());
+    let compressed = miniport.create_allocation(COMPRESSED).unwrap();
+    assert!(compressed.notify_eviction && compressed.notify_io_mmu_unmap);
+    assert!(miniport.driver_protection(COMPRESSED).compressed);
+    assert_eq!(miniport.create_allocation(2), Err(BadPrivateData(2)));
 }

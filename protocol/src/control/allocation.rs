@@ -13,6 +13,10 @@ open_enum! {
     }
 }
 
+/// Private driver data of an allocation: engines keep it compressed while it is resident. A block of it
+/// is 4 KiB: who writes into one must be ordered with whoever writes into the same block.
+pub const COMPRESSED: u32 = 1;
+
 /// A run of guest-physical memory: both fields are multiples of the page size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]

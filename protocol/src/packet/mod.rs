@@ -13,7 +13,7 @@ pub mod transfer;
 use dispatch::Dispatch;
 use fence::{ConditionalInterrupt, SignalFence, WaitFence};
 use flow::IndirectBuffer;
-use paging::WritePageTable;
+use paging::{Decompress, WritePageTable};
 use transfer::{Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -53,6 +53,8 @@ open_enum! {
         WRITE_PAGE_TABLE = 0x40;
         /// Flushes the TLBs of all engines; privileged.
         FLUSH_TLB = 0x41;
+        /// Makes compressed pages plain; privileged.
+        DECOMPRESS = 0x42;
     }
 }
 
@@ -114,6 +116,7 @@ impl PacketHeader {
             Opcode::DISPATCH => size_of::<Dispatch>(),
             Opcode::WRITE_PAGE_TABLE => size_of::<WritePageTable>(),
             Opcode::FLUSH_TLB => size_of::<Self>(),
+            Opcode::DECOMPRESS => size_of::<Decompress>(),
             opcode => return Err(PacketError::UnknownOpcode(opcode)),
         };
         if self.size() != expected {
@@ -170,6 +173,8 @@ pub enum Packet<'a> {
     WritePageTable(WritePageTable),
     /// See [`paging::FLUSH_TLB`].
     FlushTlb,
+    /// See [`Decompress`].
+    Decompress(Decompress),
 }
 
 impl<'a> Packet<'a> {
@@ -206,6 +211,7 @@ impl<'a> Packet<'a> {
             Opcode::DISPATCH => Self::Dispatch(read(body, short)?),
             Opcode::WRITE_PAGE_TABLE => Self::WritePageTable(read(body, short)?),
             Opcode::FLUSH_TLB => Self::FlushTlb,
+            Opcode::DECOMPRESS => Self::Decompress(read(body, short)?),
             opcode => return Err(PacketError::UnknownOpcode(opcode)),
         };
         Ok((packet, header.size()))

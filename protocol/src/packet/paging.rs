@@ -42,6 +42,28 @@ impl WritePageTable {
     }
 }
 
+/// `DECOMPRESS`: makes pages plain that engines have encoded, for whoever reads them another way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Decompress {
+    /// `argument` is 0.
+    pub header: PacketHeader,
+    /// First byte, a multiple of the page size.
+    pub address: u64,
+    /// Bytes, a multiple of the page size.
+    pub length: u64,
+}
+crate::assert_layout!(Decompress, 24, header at 0, address at 8, length at 16);
+
+impl Decompress {
+    /// Makes `length` bytes from `address` on plain.
+    #[must_use]
+    pub const fn new(address: u64, length: u64) -> Self {
+        let header = PacketHeader::new(Opcode::DECOMPRESS, size_of::<Self>(), 0);
+        Self { header, address, length }
+    }
+}
+
 /// `FLUSH_TLB`: holds the queue until every engine has forgotten all translations that it knew.
 pub const FLUSH_TLB: PacketHeader =
     PacketHeader::new(Opcode::FLUSH_TLB, size_of::<PacketHeader>(), 0);

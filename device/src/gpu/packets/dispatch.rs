@@ -7,7 +7,6 @@ use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel, xor_stream};
-use std::sync::atomic::Ordering;
 
 const WORD: usize = size_of::<u64>();
 
@@ -60,12 +59,12 @@ impl XorStream {
         let source = context.mmu.run(self.source + done, next, Access::Read)?;
         let destination = context.mmu.run(self.destination + done, source.len(), Access::Write)?;
         let buffer = &mut context.scratch.first[..destination.len()];
-        source.copy_to(buffer);
+        context.mmu.load(self.source + done, &source, buffer)?;
         let (words, _) = buffer.as_chunks_mut::<WORD>();
         for (word, index) in words.iter_mut().zip(done / WORD as u64..) {
             *word = (u64::from_le_bytes(*word) ^ xor_stream(self.key, index)).to_le_bytes();
         }
-        destination.copy_from(buffer);
+        context.mmu.store(self.destination + done, &destination, buffer)?;
         Ok(self.cursor.advance(destination.len()))
     }
 }
@@ -97,11 +96,11 @@ impl SpinUntil {
         if self.is_over {
             return Ok(Progress::Finished);
         }
-        let word = context.mmu.word(self.source, Access::Read)?.load(Ordering::Acquire);
+        let word = context.mmu.load_word(self.source)?;
         if word < self.least {
             return Ok(Progress::Moved(limit));
         }
-        context.mmu.word(self.destination, Access::Write)?.store(word, Ordering::Release);
+        context.mmu.store_word(self.destination, word)?;
         self.is_over = true;
         Ok(Progress::Moved(WORD))
     }

@@ -17,6 +17,7 @@ use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::packet::Packet;
 use dispatch::{SpinUntil, XorStream};
 use fence::Wait;
+use paging::Decompression;
 use transfer::{Comparison, Copying, Filling, Hashing};
 
 /// Bytes of one of an engine's buffers: small enough for two to stay in its L1 cache.
@@ -48,6 +49,8 @@ pub struct Context<'a> {
     pub partition: &'a Partition,
     /// The process whose packet it is.
     pub space: AddressSpaceId,
+    /// Whether it is the host's own, in the guest's system context.
+    pub is_system: bool,
     /// The process's memory.
     pub mmu: Mmu<'a>,
     /// The engine's buffers.
@@ -115,6 +118,7 @@ pub fn execute(packet: &Packet<'_>, context: &mut Context<'_>) -> Result<Outcome
         // Only a system context gets here: see `CommandProcessor`.
         Packet::WritePageTable(packet) => return paging::write_page_table(context, packet),
         Packet::FlushTlb => return Ok(paging::flush_tlb(context)),
+        Packet::Decompress(packet) => Operation::Decompress(Decompression::new(packet)?),
     };
     Ok(Outcome::Begin(operation))
 }
@@ -135,6 +139,8 @@ pub enum Operation {
     XorStream(XorStream),
     /// `DISPATCH` of `SPIN_UNTIL`.
     SpinUntil(SpinUntil),
+    /// `DECOMPRESS`.
+    Decompress(Decompression),
 }
 
 /// How far an operation got.
@@ -160,6 +166,7 @@ impl Operation {
             Self::Hash(hash) => hash.step(context, limit),
             Self::XorStream(kernel) => kernel.step(context, limit),
             Self::SpinUntil(kernel) => kernel.step(context, limit),
+            Self::Decompress(decompress) => decompress.step(context, limit),
         }
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Source: "BuildPagingBuffer" of the Windows KMD overview.
 
-use super::{Context, Hold, Outcome};
-use crate::gpu::violation::Violation;
+use super::{Context, Cursor, Hold, Outcome, Progress};
+use crate::gpu::mmu::check_range;
+use crate::gpu::violation::{Violation, aligned};
+use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
-use bellhop_protocol::packet::paging::WritePageTable;
+use bellhop_protocol::packet::paging::{Decompress, WritePageTable};
 
 /// `WRITE_PAGE_TABLE`. An entry that was valid before counts as changed when a flush has followed.
 pub fn write_page_table(
@@ -22,4 +24,33 @@ pub fn write_page_table(
 /// written before this are handed over with the attention that it raises.
 pub fn flush_tlb(context: &mut Context<'_>) -> Outcome {
     Outcome::Hold(Hold::Flush(context.chip.quiesce()))
+}
+
+/// A `DECOMPRESS` in progress.
+#[derive(Debug)]
+pub struct Decompression {
+    address: u64,
+    cursor: Cursor,
+}
+
+impl Decompression {
+    /// Begins.
+    ///
+    /// # Errors
+    /// `MISALIGNED` or `ADDRESS_OUT_OF_RANGE`.
+    pub fn new(packet: &Decompress) -> Result<Self, Violation> {
+        aligned(packet.address, PAGE_SIZE)?;
+        aligned(packet.length, PAGE_SIZE)?;
+        check_range(packet.address, packet.length)?;
+        Ok(Self { address: packet.address, cursor: Cursor::new(packet.length) })
+    }
+
+    /// See `Operation::step`. A step is a page, whatever the limit.
+    pub fn step(&mut self, context: &mut Context<'_>, _: usize) -> Result<Progress, Violation> {
+        if self.cursor.next(1).is_none() {
+            return Ok(Progress::Finished);
+        }
+        context.mmu.decompress(self.address + self.cursor.done)?;
+        Ok(self.cursor.advance(PAGE_SIZE as usize))
+    }
 }

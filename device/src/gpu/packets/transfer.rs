@@ -4,12 +4,12 @@
 //! it gets to them.
 
 use super::{BUFFER, Context, Cursor, Outcome, Progress};
-use crate::gpu::mmu::{Access, check_range};
+use crate::gpu::mmu::{Access, Run, check_range};
 use crate::gpu::violation::{Violation, aligned};
+use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::packet::transfer::{
     COMPARE_EQUAL, Compare, Copy, Fill, Hash, Timestamp, WriteData,
 };
-use std::sync::atomic::Ordering;
 use xxhash_rust::xxh64::Xxh64;
 
 const WORD: u64 = size_of::<u64>() as u64;
@@ -22,9 +22,8 @@ fn check_result(gpu_va: u64) -> Result<(), Violation> {
 
 /// Writes a 64-bit result.
 fn write_result(context: &mut Context<'_>, gpu_va: u64, value: u64) -> Result<(), Violation> {
-    // Release, so that a guest that polls the word sees what was written before it.
-    context.mmu.word(gpu_va, Access::Write)?.store(value, Ordering::Release);
-    Ok(())
+    // A guest that polls the word sees what was written before it.
+    context.mmu.store_word(gpu_va, value)
 }
 
 /// `WRITE_DATA`.
@@ -73,13 +72,18 @@ impl Filling {
     /// See `Operation::step`.
     pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
         let Some(next) = self.cursor.next(limit) else { return Ok(Progress::Finished) };
-        let run = context.mmu.run(self.destination + self.cursor.done, next, Access::Write)?;
+        let destination = self.destination + self.cursor.done;
+        let run = context.mmu.run(destination, next, Access::Write)?;
         // All ends are multiples of 4, so that each run begins with the pattern's first byte.
         let buffer = &mut context.scratch.first[..run.len().min(BUFFER)];
         let (words, _) = buffer.as_chunks_mut();
         words.fill(self.pattern);
+        let Run::Direct(slice) = run else {
+            context.mmu.store(destination, &run, buffer)?;
+            return Ok(self.cursor.advance(buffer.len()));
+        };
         let mut filled = 0;
-        while let Ok(rest) = run.offset(filled)
+        while let Ok(rest) = slice.offset(filled)
             && !rest.is_empty()
         {
             rest.copy_from(buffer);
@@ -118,9 +122,33 @@ impl Copying {
         let done = self.cursor.done;
         let source = context.mmu.run(self.source + done, next, Access::Read)?;
         let destination = context.mmu.run(self.destination + done, source.len(), Access::Write)?;
+        let (Run::Direct(from), Run::Direct(to)) = (&source, &destination) else {
+            let length = destination.len().min(BUFFER);
+            let buffer = &mut context.scratch.first[..length];
+            context.mmu.load(self.source + done, &source, buffer)?;
+            context.mmu.store(self.destination + done, &destination, buffer)?;
+            return Ok(self.cursor.advance(length));
+        };
         // Copies as much as fits into the shorter, which is the destination.
-        source.copy_to_volatile_slice(destination);
+        from.copy_to_volatile_slice(*to);
+        if context.is_system {
+            self.carry_compression(context, to.len())?;
+        }
         Ok(self.cursor.advance(destination.len()))
+    }
+
+    /// Paging moves pages as they are, encoded or not: of each whole page whose last byte was copied
+    /// in this step, the metadata goes with it.
+    fn carry_compression(&self, context: &mut Context<'_>, copied: usize) -> Result<(), Violation> {
+        if !self.source.is_multiple_of(PAGE_SIZE) || !self.destination.is_multiple_of(PAGE_SIZE) {
+            return Ok(());
+        }
+        let done = self.cursor.done;
+        for page in done / PAGE_SIZE..(done + copied as u64) / PAGE_SIZE {
+            let at = page * PAGE_SIZE;
+            context.mmu.carry_compression(self.source + at, self.destination + at)?;
+        }
+        Ok(())
     }
 }
 
@@ -164,8 +192,8 @@ impl Comparison {
         let length = right.len();
         let first = &mut context.scratch.first[..length];
         let second = &mut context.scratch.second[..length];
-        left.copy_to(first);
-        right.copy_to(second);
+        context.mmu.load(self.left + done, &left, first)?;
+        context.mmu.load(self.right + done, &right, second)?;
         // Equal is the common case, and comparing slices is the fast way to see it.
         if first != second
             && let Some(offset) = first.iter().zip(&*second).position(|(left, right)| left != right)
@@ -218,9 +246,10 @@ impl Hashing {
             write_result(context, self.result, self.state.0.digest())?;
             return Ok(Progress::Finished);
         };
-        let run = context.mmu.run(self.source + self.cursor.done, next, Access::Read)?;
+        let source = self.source + self.cursor.done;
+        let run = context.mmu.run(source, next, Access::Read)?;
         let buffer = &mut context.scratch.first[..run.len()];
-        run.copy_to(buffer);
+        context.mmu.load(source, &run, buffer)?;
         self.state.0.update(buffer);
         Ok(self.cursor.advance(run.len()))
     }
