@@ -10,11 +10,13 @@ use crate::session::{self, Link, Session};
 use crate::transport::{BarMapping, Transport};
 use bellhop_protocol::bar::{AreaKind, BarHeader};
 use bellhop_protocol::config::CONFIG_MAGIC;
+use bellhop_protocol::control::Request;
 use bellhop_protocol::control::adapter::{
     ADAPTER_BAR_MAPPED, AdapterInfo, CAPS_GLOBAL_DOORBELL, GetNodeMetadata, NodeMetadata,
     OpenAdapter, QueryBarLayout, QueryStatistics, QueryUserModeSubmissionCaps, Statistics,
     UserModeSubmissionCaps,
 };
+use bellhop_protocol::control::escape::Escape;
 use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, PowerInfo, QueryPower, SetDevicePower, SetEnginePower,
 };
@@ -22,6 +24,15 @@ use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
+
+/// A part of a list, from [`Adapter::escape`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EscapedObjects {
+    /// [`Escape::after`] for the next part, or 0 when that was all.
+    pub next: u64,
+    /// The objects, of types of [`bellhop_protocol::snapshot`]: an array in JSON.
+    pub objects: Vec<u8>,
+}
 
 /// An open adapter. What it creates keeps the process alive; the process ends with the last of it.
 pub struct Adapter {
@@ -129,6 +140,18 @@ impl Adapter {
     /// When the device cannot be reached.
     pub fn user_mode_submission_caps(&self) -> Result<UserModeSubmissionCaps, Error> {
         self.adapter_call(&QueryUserModeSubmissionCaps { reserved: 0 })
+    }
+
+    /// `D3DKMTEscape`: some of this guest's objects.
+    ///
+    /// # Errors
+    /// When there is no such list or nothing whose objects it could be, or the device cannot be
+    /// reached.
+    pub fn escape(&self, escape: &Escape) -> Result<EscapedObjects, Error> {
+        let reply = self.adapter_call(escape)?;
+        let objects = usize::try_from(reply.length).ok().and_then(|end| reply.data.get(..end));
+        let objects = objects.ok_or(Error::BadReply(Escape::CODE))?.to_vec();
+        Ok(EscapedObjects { next: reply.next, objects })
     }
 
     /// What the device counted.

@@ -34,7 +34,7 @@ pub mod transport;
 mod user_mode_queue;
 mod virtual_context;
 
-pub use adapter::Adapter;
+pub use adapter::{Adapter, EscapedObjects};
 pub use allocation::{Allocation, GpuMapping};
 pub use basic_context::BasicContext;
 pub use basic_plus_plus_context::BasicPlusPlusContext;

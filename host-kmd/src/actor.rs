@@ -7,7 +7,8 @@
 use crate::dxgkrnl::Kernel;
 use crate::hardware::GuestId;
 use crate::port::{
-    Command, CommandError, CommandToken, Effect, GuestPort, GuestResources, Input, RequestToken,
+    Command, CommandError, CommandToken, Effect, GuestPort, GuestResources, Input, ListError,
+    ListObjects, ObjectPage, RequestToken,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ enum Message {
     Attach { guest: GuestId, resources: GuestResources, port: Box<dyn GuestPort> },
     Request { guest: GuestId, token: RequestToken, request: Vec<u8> },
     Detach { guest: GuestId, done: oneshot::Sender<()> },
+    List { wanted: ListObjects, room: usize, done: oneshot::Sender<Result<ObjectPage, ListError>> },
     Command { command: Command, done: oneshot::Sender<Result<(), CommandError>> },
 }
 
@@ -96,6 +98,18 @@ impl KernelHandle {
         let (done, receiver) = oneshot::channel();
         self.send(Message::Command { command, done });
         receiver
+    }
+
+    /// Some of the objects of a list, in no more than `room` bytes.
+    ///
+    /// # Errors
+    /// When there is no such list or nothing whose objects it could be, or the kernel has stopped.
+    pub async fn list(&self, wanted: ListObjects, room: usize) -> Result<ObjectPage, ListError> {
+        let (done, receiver) = oneshot::channel();
+        self.send(Message::List { wanted, room, done });
+        receiver.await.unwrap_or_else(|_| {
+            Err(ListError { gone: false, why: "the kernel has stopped".to_owned() })
+        })
     }
 
     /// The hardware has interrupts. Callable from an engine thread: it neither allocates nor waits
@@ -177,6 +191,10 @@ impl Actor {
             }
             Message::Request { guest, token, request } => {
                 self.handle(Input::Request { guest, token, request });
+            }
+            Message::List { wanted, room, done } => {
+                // An error means that nobody waits any more.
+                let _ = done.send(self.kernel.list(wanted, room));
             }
             Message::Detach { guest, done } => match self.guests.get_mut(&guest) {
                 Some(attached) => {

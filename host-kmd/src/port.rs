@@ -2,6 +2,8 @@
 
 use crate::hardware::{GuestId, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::escape::ObjectList;
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
@@ -81,6 +83,40 @@ impl Command {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CommandError(pub(crate) String);
+
+/// Objects that whoever runs the host wants listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListObjects {
+    /// Which.
+    pub list: ObjectList,
+    /// The guest whose objects they are; 0 for lists of the adapter.
+    pub guest: GuestId,
+    /// The process; 0 for lists above processes.
+    pub process: u32,
+    /// The device or context that they belong to; 0 for lists above those.
+    pub parent: Handle,
+    /// 0 for the first of them, or [`ObjectPage::next`].
+    pub after: u64,
+}
+
+/// Some of a list's objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectPage {
+    /// What to ask for next, or 0 when that was all.
+    pub next: u64,
+    /// The objects, of types of [`bellhop_protocol::snapshot`]: an array in JSON.
+    pub objects: Vec<u8>,
+}
+
+/// Why a list cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct ListError {
+    /// Whose objects they were is not there, or not any more.
+    pub gone: bool,
+    /// What is wrong.
+    pub why: String,
+}
 
 /// What the kernel is told.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,5 +9,6 @@ pub mod daemon;
 pub mod guest_binary;
 pub mod harness;
 pub mod hosted;
+pub mod inspect;
 pub mod process;
 pub mod vm;

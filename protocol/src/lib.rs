@@ -14,6 +14,8 @@
 #[cfg(target_endian = "big")]
 compile_error!("Bellhop's layouts are little-endian and are used in place");
 
+extern crate alloc;
+
 #[macro_use]
 mod open_enum;
 
@@ -26,6 +28,7 @@ pub mod features;
 pub mod handoff;
 pub mod packet;
 pub mod ring;
+pub mod snapshot;
 pub mod status;
 
 /// Bytes in a page: the unit of the BAR's doorbells and of GPU page tables.

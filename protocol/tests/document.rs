@@ -5,6 +5,7 @@ use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::escape::ObjectList;
 use bellhop_protocol::control::node_context::SubmissionModel;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::{EventKind, FaultReason};
@@ -41,6 +42,7 @@ fn every_named_value_stands_in_the_document_with_its_number() {
     assert_rows!(Kernel, "{}");
     assert_rows!(EngineType, "{}");
     assert_rows!(AllocationKind, "{}");
+    assert_rows!(ObjectList, "{}");
     assert_rows!(SubmissionModel, "{}");
     assert_rows!(EventKind, "{}");
     assert_rows!(FaultReason, "{}");

@@ -1,6 +1,7 @@
 //! The command line of `bellhopd`.
 
 use super::config::{Config, ConfigError};
+use super::control::ControlSocket;
 use super::socket::{self, Inherited};
 use super::{capabilities, daemon, log, manager};
 use anyhow::bail;
@@ -43,6 +44,8 @@ Configuration (TOML; these are the defaults):
   doorbells = 1024          # HW queues for user-mode submission
   fences = 4096
   local_memory_mib = 64
+  [control]
+  socket = \"\"               # or a path, where bellhop inspect connects
   [log]
   filter = \"info\"           # BELLHOP_LOG in the environment comes before it"
 )]
@@ -54,6 +57,9 @@ pub struct Arguments {
     /// several times
     #[arg(long, value_name = "FDNUM", value_parser = clap::value_parser!(RawFd).range(3..))]
     fd: Vec<RawFd>,
+    /// Let `bellhop inspect` connect at this path: this user alone, or root
+    #[arg(long, value_name = "PATH")]
+    control_socket: Option<PathBuf>,
     /// Read the configuration from this file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -106,6 +112,8 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         None => Config::default(),
     };
     log::start(&config.log)?;
+    let path = arguments.control_socket.or(config.control.socket());
+    let control = path.as_deref().map(ControlSocket::listen).transpose()?;
     let mut inherited = manager::sockets()?;
     let named = arguments.fd.iter().map(|&fd| Inherited { fd, origin: "--fd".into() });
     inherited.extend(named);
@@ -116,7 +124,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     if endpoints.is_empty() {
         bail!("there is no socket to serve; name one with --socket-path, see --help");
     }
-    daemon::run(&config, endpoints)
+    daemon::run(&config, endpoints, control)
 }
 
 #[cfg(test)]

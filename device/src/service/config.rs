@@ -61,6 +61,8 @@ pub struct Config {
     /// Weights of guests that have another than `guest.weight`, by the path of the socket that the guest
     /// connects to, or by its file name.
     pub weights: BTreeMap<String, u32>,
+    /// What tools on this host reach.
+    pub control: ControlConfig,
     /// What is logged.
     pub log: LogConfig,
 }
@@ -148,6 +150,23 @@ pub struct GuestConfig {
     pub weight: u32,
     /// Whether a guest may change the adapter's power states. They concern every guest.
     pub power_control: bool,
+}
+
+/// Tools on this host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ControlConfig {
+    /// Path of a socket where `bellhop inspect` connects, for the daemon's user alone; empty for
+    /// none. `--control-socket` comes before it.
+    socket: PathBuf,
+}
+
+impl ControlConfig {
+    /// The path, unless there is to be none.
+    #[must_use]
+    pub fn socket(&self) -> Option<PathBuf> {
+        (!self.socket.as_os_str().is_empty()).then(|| self.socket.clone())
+    }
 }
 
 /// The log, which goes to the journal or to standard error.

@@ -3,6 +3,7 @@
 pub mod capabilities;
 pub mod cli;
 pub mod config;
+mod control;
 mod daemon;
 mod in_process;
 pub mod log;
@@ -17,6 +18,7 @@ pub use bellhop_host_kmd::actor::KernelHandle;
 pub use bellhop_host_kmd::hardware::GuestId;
 pub use bellhop_host_kmd::port::{Command, CommandError};
 pub use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
+pub use control::ControlSocket;
 pub use daemon::run;
 pub use in_process::Service;
 pub use server::Served;

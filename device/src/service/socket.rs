@@ -3,31 +3,44 @@
 use super::relay;
 use anyhow::{Context, bail};
 use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use rustix::net::{AddressFamily, sockopt};
+use rustix::fs::Mode;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with, sockopt,
+};
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+/// Tools that wait until they are accepted.
+const CONTROL_BACKLOG: i32 = 16;
+
 /// A socket that listens for guests.
 pub struct Endpoint {
     pub(super) listener: UnixListener,
     /// Only one guest will ever come: the one that was connected already.
     pub(super) single: bool,
-    /// The path to remove at the end.
-    path: Option<PathBuf>,
+    _file: Option<SocketFile>,
     /// The path that guests connect to, if there is one.
     pub(super) address: Option<PathBuf>,
 }
 
-impl Drop for Endpoint {
+/// A socket's file, removed when dropped.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            // Somebody may have removed it already, which is as well.
-            let _ = std::fs::remove_file(path);
-        }
+        // Somebody may have removed it already, which is as well.
+        let _ = std::fs::remove_file(&self.0);
     }
+}
+
+/// A socket that listens for tools.
+pub(super) struct ControlListener {
+    /// Does not block.
+    pub(super) listener: UnixListener,
+    _file: SocketFile,
 }
 
 /// A descriptor that this process was started with.
@@ -54,30 +67,56 @@ pub(super) fn inherit(sockets: Vec<Inherited>) -> anyhow::Result<Vec<Endpoint>> 
 
 /// Listens at `path`, taking the place of a socket that nobody serves any more.
 pub(super) fn listen(path: &Path) -> anyhow::Result<Endpoint> {
-    let listener = match UnixListener::bind(path) {
+    let listener = take_place(path, "--socket-path", |path| UnixListener::bind(path))?;
+    let file = Some(SocketFile(path.to_owned()));
+    Ok(Endpoint { listener, single: false, _file: file, address: Some(path.to_owned()) })
+}
+
+/// Listens for tools at `path`, taking the place of a socket that nobody serves any more. Only this
+/// process's user can connect.
+pub(super) fn listen_for_control(path: &Path) -> anyhow::Result<ControlListener> {
+    let listener = take_place(path, "--control-socket", bind_privately)?;
+    listener.set_nonblocking(true).context("cannot watch the control socket")?;
+    Ok(ControlListener { listener, _file: SocketFile(path.to_owned()) })
+}
+
+/// The file never has another mode: it gets the socket's, less the umask.
+fn bind_privately(path: &Path) -> std::io::Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, CONTROL_BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn take_place(
+    path: &Path,
+    option: &str,
+    bind: impl Fn(&Path) -> std::io::Result<UnixListener>,
+) -> anyhow::Result<UnixListener> {
+    let listener = match bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            remove_stale(path)?;
-            UnixListener::bind(path)
+            remove_stale(path, option)?;
+            bind(path)
         }
         result => result,
     };
-    let listener = listener.with_context(|| {
+    listener.with_context(|| {
         format!(
-            "cannot listen on {}; choose a --socket-path in an existing folder that you may write",
+            "cannot listen on {}; choose a {option} in an existing folder that you may write",
             path.display()
         )
-    })?;
-    let address = Some(path.to_owned());
-    Ok(Endpoint { listener, single: false, path: address.clone(), address })
+    })
 }
 
-fn remove_stale(path: &Path) -> anyhow::Result<()> {
+fn remove_stale(path: &Path, option: &str) -> anyhow::Result<()> {
     let shown = path.display();
     let kind = std::fs::symlink_metadata(path)
         .with_context(|| format!("cannot look at {shown}"))?
         .file_type();
     if !kind.is_socket() {
-        bail!("{shown} exists and is not a socket; remove it or choose another --socket-path");
+        bail!("{shown} exists and is not a socket; remove it or choose another {option}");
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path)
@@ -85,11 +124,9 @@ fn remove_stale(path: &Path) -> anyhow::Result<()> {
                 format!("cannot remove the abandoned socket {shown}; remove it by hand")
             }),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            bail!("{shown} belongs to somebody else; choose another --socket-path")
+            bail!("{shown} belongs to somebody else; choose another {option}")
         }
-        _ => bail!(
-            "another process serves {shown}; stop that process or choose another --socket-path"
-        ),
+        _ => bail!("another process serves {shown}; stop that process or choose another {option}"),
     }
 }
 
@@ -99,7 +136,7 @@ impl Endpoint {
     pub fn listening(listener: UnixListener) -> Self {
         let address = listener.local_addr().ok();
         let address = address.and_then(|address| address.as_pathname().map(Path::to_owned));
-        Self { listener, single: false, path: None, address }
+        Self { listener, single: false, _file: None, address }
     }
 
     /// Serves the one guest that is connected already.
@@ -108,7 +145,7 @@ impl Endpoint {
     /// When the connection cannot be relayed.
     pub fn connected(stream: UnixStream) -> std::io::Result<Self> {
         let address = stream.local_addr()?.as_pathname().map(Path::to_owned);
-        Ok(Self { listener: relay::listener_for(stream)?, single: true, path: None, address })
+        Ok(Self { listener: relay::listener_for(stream)?, single: true, _file: None, address })
     }
 
     /// Takes one over that nobody else has.
@@ -142,6 +179,7 @@ impl Endpoint {
 mod tests {
     use super::*;
     use rustix::fd::{AsRawFd, IntoRawFd};
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn an_abandoned_socket_is_replaced_and_a_served_one_is_not() {
@@ -152,6 +190,19 @@ mod tests {
         let error = format!("{:#}", listen(&path).err().unwrap());
         assert!(error.contains("another process serves") && error.contains("--socket-path"));
         drop(endpoint);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_control_socket_is_for_its_user_alone_and_goes_with_its_listener() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control.sock");
+        let listener = listen_for_control(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600);
+        let error = format!("{:#}", listen_for_control(&path).err().unwrap());
+        assert!(error.contains("another process serves") && error.contains("--control-socket"));
+        drop(listener);
         assert!(!path.exists());
     }
 

@@ -2,6 +2,7 @@
 //! for each socket. The engines have threads of their own.
 
 use super::config::Config;
+use super::control::ControlSocket;
 use super::readable::Readable;
 use super::server::{Served, Server};
 use super::socket::Endpoint;
@@ -22,6 +23,7 @@ pub(super) struct Tasks {
     interrupts: JoinHandle<()>,
     stop: watch::Sender<bool>,
     servers: JoinSet<anyhow::Result<()>>,
+    tools: JoinSet<()>,
 }
 
 impl Tasks {
@@ -46,8 +48,9 @@ impl Tasks {
             remaps_doorbells: config.remaps_doorbells(),
         };
         let (stop, _) = watch::channel(false);
+        let (servers, tools) = (JoinSet::new(), JoinSet::new());
         let config = config.clone();
-        Ok(Self { host, config, control_plane, interrupts, stop, servers: JoinSet::new() })
+        Ok(Self { host, config, control_plane, interrupts, stop, servers, tools })
     }
 
     pub(super) fn kernel(&self) -> &KernelHandle {
@@ -62,6 +65,16 @@ impl Tasks {
         let served = server.served();
         self.servers.spawn(server.run(self.stop.subscribe()));
         Ok(served)
+    }
+
+    /// Serves tools of this host from now on. Guests do not depend on it.
+    pub(super) fn serve_tools(&mut self, control: ControlSocket) {
+        let serving = control.serve(self.host.kernel.clone(), self.stop.subscribe());
+        self.tools.spawn(async move {
+            if let Err(error) = serving.await {
+                error!(%error, "tools are not served");
+            }
+        });
     }
 
     /// How many sockets are served.
@@ -80,6 +93,8 @@ impl Tasks {
         // An error means that all servers have ended already.
         let _ = self.stop.send(true);
         while self.servers.join_next().await.is_some() {}
+        // Their sockets' files go with them.
+        while self.tools.join_next().await.is_some() {}
         self.interrupts.abort();
         self.control_plane.abort();
     }

@@ -9,7 +9,8 @@ pub mod paging;
 
 use crate::hardware::{
     AddressSpaceId, DriverProtection, GuestId, HardwareFull, HwQueueDescription, HwQueueId,
-    Interrupt, KernelSubmission, Pte, RingBinding, SchedulingPriority, SystemContext,
+    Interrupt, KernelSubmission, PhysicalDoorbell, Pte, RingBinding, SchedulingPriority,
+    SystemContext,
 };
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
 use bellhop_protocol::control::power::EnginePowerState;
@@ -268,6 +269,16 @@ pub trait Miniport: Send {
         page_size: PageSize,
         entries: &[Pte],
     ) -> Result<(), HardwareFull>;
+
+    /// Which physical doorbell watches the queue's, if one does: a tool asks.
+    fn physical_doorbell(&self, _queue: HwQueueId) -> Option<PhysicalDoorbell> {
+        None
+    }
+
+    /// How many physical doorbells watch some queue's: a tool asks.
+    fn physical_doorbells_in_use(&self) -> u32 {
+        0
+    }
 
     /// `DxgkDdiInterruptRoutine`: takes what was raised, hands it to
     /// [`DxgkCallbacks::notify_interrupt`], and does nothing else about it. False when nothing was: the

@@ -54,6 +54,16 @@ pub(super) struct HostMapping {
 }
 
 impl Allocation {
+    /// Which memory it is in.
+    pub(super) fn segment(&self) -> Segment {
+        self.segment
+    }
+
+    /// In how many pieces it is.
+    pub(super) fn extent_count(&self) -> usize {
+        self.extents.len()
+    }
+
     fn is_in_use(&self) -> bool {
         self.doorbells > 0 || self.users > 0
     }

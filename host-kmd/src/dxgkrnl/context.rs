@@ -83,6 +83,11 @@ impl ContextState {
         self.0.contains(Suspension::ERROR)
     }
 
+    /// Who keeps it off the run list, for tools.
+    pub(super) fn suspended_by(self) -> Vec<String> {
+        self.0.iter_names().map(|(name, _)| name.to_lowercase()).collect()
+    }
+
     /// Whether its queues would be on the run list if the device had power.
     pub(super) fn would_run(self) -> bool {
         (self.0 - Suspension::POWER).is_empty()

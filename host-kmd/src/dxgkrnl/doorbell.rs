@@ -149,6 +149,14 @@ pub(super) struct Doorbell {
     holds: Vec<Resource>,
 }
 
+impl Doorbell {
+    /// Bytes in its ring buffer.
+    pub(super) fn ring_size(&self) -> u64 {
+        let [ring, _] = self.ring;
+        ring.range.length
+    }
+}
+
 // A ring buffer control therefore always fits into an allocation, and into one page.
 const _: () = assert!(RING_CONTROL_SIZE <= PAGE_SIZE);
 

@@ -4,6 +4,7 @@ use super::handles::ObjectKind;
 use super::termination::Target;
 use crate::ddi::dma_buffer::RenderError;
 use crate::hardware::HardwareFull;
+use crate::port::ListError;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::{Handle, RequestCode};
 use bellhop_protocol::features::{Features, Version};
@@ -112,6 +113,13 @@ pub(super) enum RequestError {
     /// The queue, context or device is in error.
     #[error("{0} is in error")]
     DeviceRemoved(Handle),
+}
+
+impl From<RequestError> for ListError {
+    fn from(error: RequestError) -> Self {
+        let gone = error.status() == Status::INVALID_HANDLE;
+        Self { gone, why: error.to_string() }
+    }
 }
 
 impl RequestError {

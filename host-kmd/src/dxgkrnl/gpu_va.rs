@@ -55,6 +55,11 @@ impl GpuVa {
         }
     }
 
+    /// How many mappings the guest made.
+    pub(super) fn mapping_count(&self) -> usize {
+        self.mappings.len()
+    }
+
     /// Takes addresses that the guest cannot free.
     pub(super) fn take_for_host(&mut self, length: u64) -> Option<PageRange> {
         self.host.take(length)

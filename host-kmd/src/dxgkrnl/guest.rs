@@ -11,6 +11,7 @@ use crate::port::GuestResources;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::features::Features;
+use bellhop_protocol::snapshot;
 use std::collections::BTreeMap;
 
 /// Whose a fence slot is.
@@ -133,6 +134,34 @@ impl Guest {
     pub(super) fn has_doorbells(&self) -> bool {
         let mut areas = [AreaKind::DOORBELLS, AreaKind::PROGRESS, AreaKind::STATUS].into_iter();
         self.resources.bar_mapped || areas.all(|area| self.donations.is_in_force(area))
+    }
+
+    /// What it has used of its limits and of its BAR, for tools.
+    pub(super) fn describe_quotas(&self) -> Vec<snapshot::Quota> {
+        let Quotas { processes, handles, waits, mappings, mapped_bytes, extents, .. } =
+            &self.quotas;
+        let Quotas { submissions, listed_allocations, .. } = &self.quotas;
+        let limits = [
+            processes,
+            handles,
+            waits,
+            mappings,
+            mapped_bytes,
+            extents,
+            submissions,
+            listed_allocations,
+        ];
+        let bar = &self.resources.bar;
+        let slots = [
+            ("doorbells", &self.doorbell_slots, bar.doorbell_count),
+            ("native fences", &self.fence_slots, bar.fence_count),
+        ];
+        let slots = slots.into_iter().map(|(what, slots, limit)| snapshot::Quota {
+            what: what.into(),
+            used: slots.used().into(),
+            limit: limit.into(),
+        });
+        limits.into_iter().map(Quota::describe).chain(slots).collect()
     }
 
     /// Whether everything that was given out is back.

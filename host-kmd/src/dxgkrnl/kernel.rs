@@ -323,6 +323,7 @@ fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: &[u8]) -> Handled<Ve
         RequestCode::QUERY_POWER => serve(scope, body, Scope::query_power),
         RequestCode::SET_DEVICE_POWER => serve(scope, body, Scope::set_device_power),
         RequestCode::SET_ENGINE_POWER => serve(scope, body, Scope::set_engine_power),
+        RequestCode::ESCAPE => serve(scope, body, Scope::escape),
         RequestCode::CREATE_PROCESS => serve(scope, body, Scope::create_process),
         RequestCode::DESTROY_PROCESS => serve(scope, body, Scope::destroy_process),
         RequestCode::CREATE_DEVICE => serve(scope, body, Scope::create_device),

@@ -1,6 +1,7 @@
 //! How much one guest may make the host remember.
 
 use super::error::RequestError;
+use bellhop_protocol::snapshot;
 
 /// Limits of one guest. Doorbells, fences and local memory have none here: its BAR bounds them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,11 @@ impl Quota {
     pub(super) fn refund(&mut self, amount: u64) {
         debug_assert!(amount <= self.used, "{} refunded more than charged", self.what);
         self.used = self.used.saturating_sub(amount);
+    }
+
+    /// What tools are told of it.
+    pub(super) fn describe(&self) -> snapshot::Quota {
+        snapshot::Quota { what: self.what.into(), used: self.used, limit: self.limit }
     }
 
     /// Whether all is given back.

@@ -17,6 +17,7 @@ mod gpu_va;
 mod guest;
 mod handles;
 mod hw_queue;
+mod inspect;
 mod interrupts;
 mod kernel;
 mod limits;

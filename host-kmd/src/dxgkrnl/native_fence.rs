@@ -16,6 +16,7 @@ use bellhop_protocol::control::fence::{
 };
 use bellhop_protocol::event::{Event, EventKind};
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
+use bellhop_protocol::snapshot;
 use zerocopy::FromZeros;
 
 /// What a fence goes with.
@@ -40,6 +41,21 @@ pub(super) struct NativeFence {
 }
 
 impl NativeFence {
+    /// Its slot.
+    pub(super) fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// What tools are told of it.
+    pub(super) fn describe(&self, handle: Handle, value: u64) -> snapshot::Fence {
+        snapshot::Fence {
+            handle: handle.into(),
+            value,
+            monitored: (self.monitored != NOT_MONITORED).then_some(self.monitored),
+            waits: self.waits.len() as u64,
+        }
+    }
+
     /// What MonitoredValue must be, with all who wait.
     fn wanted_monitored(&self) -> u64 {
         let drain = self.drain.map_or(NOT_MONITORED, |value| value.saturating_sub(1));

@@ -25,12 +25,14 @@ pub(super) struct PagePool {
     pages: Option<AddressAllocator>,
     /// Lengths of the ranges that are given out, by their start.
     taken: BTreeMap<u64, u64>,
+    /// The sum of these.
+    used: u64,
 }
 
 impl PagePool {
     /// `length` bytes from `start`.
     pub(super) fn new(start: u64, length: u64) -> Self {
-        Self { pages: AddressAllocator::new(start, length).ok(), taken: BTreeMap::new() }
+        Self { pages: AddressAllocator::new(start, length).ok(), taken: BTreeMap::new(), used: 0 }
     }
 
     /// The first free range of `length` bytes.
@@ -56,6 +58,7 @@ impl PagePool {
         }
         let range = self.pages.as_mut()?.allocate(length, PAGE_SIZE, policy).ok()?;
         self.taken.insert(range.start(), length);
+        self.used = self.used.saturating_add(length);
         Some(PageRange { start: range.start(), length })
     }
 
@@ -66,6 +69,7 @@ impl PagePool {
             return;
         }
         self.taken.remove(&range.start);
+        self.used = self.used.saturating_sub(range.length);
         let freed = self
             .pages
             .as_mut()
@@ -74,6 +78,11 @@ impl PagePool {
         if freed != Some(Ok(())) {
             tracing::error!(?range, ?freed, "a range could not be freed");
         }
+    }
+
+    /// How many bytes are given out.
+    pub(super) fn used(&self) -> u64 {
+        self.used
     }
 
     /// Whether all is back.
@@ -110,6 +119,11 @@ impl SlotPool {
             Some(Ok(_)) => self.used -= 1,
             _ => tracing::error!(slot, "a slot came back that was not given out"),
         }
+    }
+
+    /// How many are given out.
+    pub(super) fn used(&self) -> u32 {
+        self.used
     }
 
     /// Whether all are back.

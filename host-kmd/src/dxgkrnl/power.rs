@@ -84,6 +84,22 @@ impl Power {
         }
     }
 
+    /// The device's state and how often it has gone to D3, for tools.
+    pub(super) fn describe_device(&self) -> (&'static str, u64) {
+        let state = match self.device {
+            DeviceState::D0 => "D0",
+            DeviceState::Suspending(_) | DeviceState::Evicting(_) => "D0 to D3",
+            DeviceState::D3 => "D3",
+        };
+        (state, self.device_transitions)
+    }
+
+    /// An engine's state and how often it has gone to F1, for tools.
+    pub(super) fn describe_engine(&self, node: u32) -> Option<(EnginePowerState, u64)> {
+        let engine = self.engines.get(node as usize)?;
+        Some((engine.state, engine.transitions))
+    }
+
     /// Gives an engine its power back, for a queue of its that is about to have work.
     pub(super) fn wake_engine(&mut self, node: u32, miniport: &mut dyn Miniport) {
         let Some(engine) = self.engines.get_mut(node as usize) else { return };

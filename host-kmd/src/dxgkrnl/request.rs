@@ -116,6 +116,7 @@ pub(super) fn is_adapter_request(code: RequestCode) -> bool {
             | RequestCode::QUERY_POWER
             | RequestCode::SET_DEVICE_POWER
             | RequestCode::SET_ENGINE_POWER
+            | RequestCode::ESCAPE
             | RequestCode::CREATE_PROCESS
     )
 }

@@ -59,6 +59,19 @@ impl PhysicalDoorbells {
         Some(doorbell)
     }
 
+    /// The queue's doorbell, if it has one.
+    #[must_use]
+    pub fn of(&self, queue: HwQueueId) -> Option<PhysicalDoorbell> {
+        self.assigned.get(&queue).map(|assignment| assignment.doorbell)
+    }
+
+    /// How many are not free.
+    #[must_use]
+    pub fn in_use(&self) -> u32 {
+        // There are no more than a `u32` counts.
+        self.assigned.len() as u32
+    }
+
     /// Remembers that the queue used its doorbell just now, if it has one.
     pub fn touch(&mut self, queue: HwQueueId) {
         let last_use = self.next_use();

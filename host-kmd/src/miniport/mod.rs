@@ -12,8 +12,8 @@ use crate::ddi::{
 };
 use crate::hardware::{
     AddressSpaceId, DoorbellModel, DriverProtection, GuestId, Hardware, HardwareFull,
-    HwQueueDescription, HwQueueId, KernelSubmission, Pte, RingBinding, SchedulingPriority,
-    SystemContext,
+    HwQueueDescription, HwQueueId, KernelSubmission, PhysicalDoorbell, Pte, RingBinding,
+    SchedulingPriority, SystemContext,
 };
 use bellhop_protocol::control::adapter::{
     CAPS_GLOBAL_DOORBELL, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
@@ -329,6 +329,14 @@ impl Miniport for BellhopMiniport {
     fn paging_process_gpu_va_size(&self) -> u32 {
         // The segments are large enough for what dxgkrnl makes of them.
         0
+    }
+
+    fn physical_doorbell(&self, queue: HwQueueId) -> Option<PhysicalDoorbell> {
+        self.doorbells.of(queue)
+    }
+
+    fn physical_doorbells_in_use(&self) -> u32 {
+        self.doorbells.in_use()
     }
 
     fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) -> bool {

@@ -11,6 +11,7 @@ mod doorbells;
 mod faults;
 mod fences;
 mod global_doorbell;
+mod inspect;
 mod malformed;
 mod memory;
 mod model;

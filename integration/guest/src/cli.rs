@@ -5,11 +5,12 @@ use crate::churn::Churn;
 use crate::conformance;
 use crate::fake_guest::{FakeGuest, GuestOptions, MORE_VMMS, QEMU, VMMS};
 use crate::guest::Guest;
+use crate::inspect;
 use crate::jobs::{self, RunOptions};
 use crate::probe;
 use anyhow::{Context, bail};
 use bellhop_guest_umd::transport::virtio_pci::{self, Options, PciAddress, VirtioPci};
-use bellhop_guest_umd::{PlacementPolicy, Placements};
+use bellhop_guest_umd::{Adapter, PlacementPolicy, Placements};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -96,6 +97,8 @@ enum Work {
     Probe(ProbeArguments),
     /// Do real work through doorbells: stream a file through the GPU, verify it, report
     Run(RunArguments),
+    /// Show what this guest has on the device: queues, doorbells, memory, and the engines' power
+    Inspect(inspect::ViewArguments),
     /// Measure what submitting costs, beside what it could cost at least
     Bench(BenchArguments),
     /// Keep everything in use that a guest can have in use, until somebody ends it
@@ -235,6 +238,10 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
                 println!("{}", serde_json::to_string(&report)?);
             }
             Ok(report.passed())
+        }
+        Work::Inspect(view) => {
+            let adapter = Adapter::open_with(guest, placement)?;
+            inspect::show(&mut &adapter, None, view).map(|()| true)
         }
         Work::Bench(BenchArguments { suites, samples, json }) => {
             let options = bench::Options { suites: suites.clone(), samples: *samples, placement };

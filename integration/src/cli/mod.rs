@@ -3,6 +3,7 @@
 mod cdi;
 mod container;
 mod harness;
+mod inspect;
 mod vm;
 
 use crate::hosted::{self, Outcome};
@@ -11,6 +12,7 @@ use cdi::CdiArguments;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use container::ContainerArguments;
 use harness::HarnessArguments;
+use inspect::InspectArguments;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,7 +38,8 @@ Examples:
   bellhop selftest --socket-path gpu.sock  against a bellhopd that runs already
   bellhop vm -- selftest                   the conformance suite inside a virtual machine
   bellhop container -- selftest            the same inside a container
-  bellhop harness --list                   scenarios with many guests, and your own"
+  bellhop harness --list                   scenarios with many guests, and your own
+  bellhop inspect --watch                  what a running bellhopd's guests have"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -85,6 +88,12 @@ enum Command {
     /// when, and what must hold at the end; its guests prove by what the GPU wrote that each
     /// submission was executed once and in order.
     Harness(HarnessArguments),
+    /// Show what there is on a running bellhopd: guests, queues, doorbells, memory, power
+    ///
+    /// Asks a bellhopd that has a --control-socket for its objects, and prints them as a tree with
+    /// each engine's run list, or as JSON. Guests do not notice. Within a guest, `bellhop-guest
+    /// inspect` shows that guest's own.
+    Inspect(InspectArguments),
     /// Name devices for container engines: podman run --device bellhop.local/gpu=0
     Cdi(CdiArguments),
     /// bellhopd, as part of this executable
@@ -169,6 +178,7 @@ pub fn main() -> ExitCode {
         Command::Vm(arguments) => arguments.run(),
         Command::Container(arguments) => arguments.run(),
         Command::Harness(arguments) => arguments.run(),
+        Command::Inspect(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Cdi(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Daemon { arguments } => {
             return match process::end_with_parent() {

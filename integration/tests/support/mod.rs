@@ -124,6 +124,7 @@ impl Daemon {
         let config = folder.path().join("bellhopd.toml");
         std::fs::write(&config, configuration).unwrap();
         let mut command = bellhopd(&["--config", config.to_str().unwrap()]);
+        command.arg("--control-socket").arg(folder.path().join("control.sock"));
         for number in 0..sockets {
             command.arg("--socket-path").arg(socket(folder.path(), number));
         }
@@ -162,6 +163,11 @@ impl Daemon {
     /// Where guest `number` connects.
     pub fn socket(&self, number: usize) -> PathBuf {
         socket(self.folder.path(), number)
+    }
+
+    /// Where tools connect.
+    pub fn control_socket(&self) -> PathBuf {
+        self.folder.path().join("control.sock")
     }
 
     /// The process's id.

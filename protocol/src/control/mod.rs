@@ -12,6 +12,7 @@ pub mod allocation;
 pub mod context;
 pub mod device;
 pub mod doorbell;
+pub mod escape;
 pub mod fence;
 pub mod gpu_va;
 pub mod hw_queue;
@@ -25,7 +26,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Most bytes in a request, its header included.
 pub const MAX_REQUEST_SIZE: usize = 64 * 1024;
 /// Most bytes in a reply, its header included.
-pub const MAX_REPLY_SIZE: usize = 256;
+pub const MAX_REPLY_SIZE: usize = 4096;
 
 open_enum! {
     /// What a request asks for.
@@ -48,6 +49,8 @@ open_enum! {
         SET_DEVICE_POWER = 0x08;
         /// [`power::SetEnginePower`]
         SET_ENGINE_POWER = 0x09;
+        /// [`escape::Escape`]
+        ESCAPE = 0x0A;
         /// [`process::CreateProcess`]
         CREATE_PROCESS = 0x10;
         /// [`process::DestroyProcess`]

@@ -3,15 +3,20 @@
 use super::raw::{self, Process};
 use super::scene::Scene;
 use super::{Behaviour, Mismatch, require, source};
+use crate::inspect;
 use bellhop_protocol::config::CONFIG_MAGIC;
 use bellhop_protocol::control::adapter::{
     EngineType, GetNodeMetadata, NODE_USER_MODE_SUBMISSION_SUPPORTED, OpenAdapter, QueryStatistics,
     QueryUserModeSubmissionCaps,
 };
 use bellhop_protocol::control::device::CreateDevice;
-use bellhop_protocol::control::{MAX_REQUEST_SIZE, RequestHeader};
+use bellhop_protocol::control::escape::{Escape, EscapeReply, ObjectList};
+use bellhop_protocol::control::fence::CreateNativeFence;
+use bellhop_protocol::control::{Handle, MAX_REQUEST_SIZE, RequestHeader};
 use bellhop_protocol::features::{Features, Version};
+use bellhop_protocol::snapshot::{Fence, Name};
 use bellhop_protocol::status::Status;
+use serde::de::DeserializeOwned;
 use zerocopy::IntoBytes;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
@@ -50,6 +55,24 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "the device counts this guest's requests",
         section: source::PROTOCOL_REQUESTS,
         check: statistics_count,
+    },
+    Behaviour {
+        id: "adapter.escape.own-objects",
+        shows: "a tool in the guest sees the guest's objects as they are, and those of no other guest",
+        section: source::KMD_ESCAPE,
+        check: escape_own_objects,
+    },
+    Behaviour {
+        id: "adapter.escape.pages",
+        shows: "a list that is longer than a reply comes in pages, whole and in order",
+        section: source::KMD_ESCAPE,
+        check: escape_pages,
+    },
+    Behaviour {
+        id: "adapter.escape.nothing-there",
+        shows: "an escape for a list that there is not, or of an object that there is not, is refused as such",
+        section: source::KMD_ESCAPE,
+        check: escape_nothing_there,
     },
     Behaviour {
         id: "adapter.request.unknown-code",
@@ -144,6 +167,115 @@ fn statistics_count(scene: &Scene) -> Result<(), Mismatch> {
     let after = raw::call(scene.transport(), 0, &query)?.control_messages;
     require!(after == before + 2, "two requests counted {}", after - before);
     Ok(())
+}
+
+/// A list's objects in one page, and where the next begins.
+fn listed<T: DeserializeOwned>(scene: &Scene, escape: &Escape) -> Result<(u64, Vec<T>), Mismatch> {
+    let EscapeReply { next, length, reserved, data } = raw::call(scene.transport(), 0, escape)?;
+    require!(reserved == 0, "the reserved field is {reserved}");
+    let Some((objects, rest)) = data.split_at_checked(length as usize) else {
+        return Err(Mismatch::Seen(format!("{length} bytes are in a reply of {}", data.len())));
+    };
+    require!(rest.iter().all(|byte| *byte == 0), "there is something behind the objects");
+    let objects = serde_json::from_slice(objects);
+    let objects = objects.map_err(|error| Mismatch::Seen(format!("no list: {error}")))?;
+    Ok((next, objects))
+}
+
+fn escape_own_objects(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let mut source = scene.adapter();
+    let found = inspect::snapshot(&mut source, None)
+        .map_err(|error| Mismatch::Seen(format!("nothing is listed: {error:#}")))?;
+    let [guest] = found.guests.as_slice() else {
+        return Err(Mismatch::Seen(format!("a guest sees {} guests", found.guests.len())));
+    };
+    require!(guest.state == "open", "the guest is {}", guest.state);
+    require!(found.adapter.physical_doorbells_used.is_none(), "a guest is told of all guests' use");
+    let count = scene.transport().config().node_count;
+    require!(found.nodes.len() as u32 == count, "{} of {count} nodes", found.nodes.len());
+    let process = guest.processes.iter().find(|process| process.id == bench.process.process());
+    let Some([device]) = process.map(|process| process.devices.as_slice()) else {
+        return Err(Mismatch::Seen(format!("the process and its device: {process:?}")));
+    };
+    let [context] = device.contexts.as_slice() else {
+        return Err(Mismatch::Seen(format!("the context: {:?}", device.contexts)));
+    };
+    require!(context.state == "running", "the context is {}", context.state);
+    let [queue] = context.hw_queues.as_slice() else {
+        return Err(Mismatch::Seen(format!("the HW queue: {:?}", context.hw_queues)));
+    };
+    require!(queue.submission == "user-mode" && queue.state == "listed", "the queue: {queue:?}");
+    let doorbell = queue.doorbell.as_ref();
+    require!(doorbell.is_some_and(|doorbell| doorbell.ring_size == 4096), "{doorbell:?}");
+    let run_list = found.nodes.iter().flat_map(|node| &node.run_list);
+    let listed = run_list.filter(|listed| listed.hw_queue == queue.handle).count();
+    require!(listed == 1, "the queue is on {listed} run lists");
+    let memory = device.allocations.iter().filter(|allocation| allocation.segment == "system");
+    require!(memory.count() >= 1, "no system memory: {:?}", device.allocations);
+    drop(bench);
+    let found = inspect::snapshot(&mut source, None)
+        .map_err(|error| Mismatch::Seen(format!("nothing is listed: {error:#}")))?;
+    let run_list = found.nodes.iter().flat_map(|node| &node.run_list);
+    let left = run_list.filter(|listed| listed.context == context.handle).count();
+    require!(left == 0, "{left} queues of a process that ended are on run lists");
+    Ok(())
+}
+
+fn escape_pages(scene: &Scene) -> Result<(), Mismatch> {
+    const FENCES: usize = 200;
+    let process = Process::begin(scene.transport())?;
+    let device = process.device()?;
+    let mut expected = Vec::new();
+    for initial_value in 0..FENCES as u64 {
+        let fence = process.call(&CreateNativeFence { device, initial_value })?.fence;
+        expected.push((Name(fence.0), initial_value));
+    }
+    expected.sort_unstable();
+    let (list, mut pages, mut found) = (ObjectList::FENCES, 0, Vec::new());
+    let mut escape = Escape { list, process: process.id, parent: device, after: 0 };
+    loop {
+        let (next, fences) = listed::<Fence>(scene, &escape)?;
+        found.extend(fences.iter().map(|fence| (fence.handle, fence.value)));
+        pages += 1;
+        if next == 0 {
+            break;
+        }
+        require!(next > escape.after, "the page behind {:#x} is at {next:#x}", escape.after);
+        escape.after = next;
+    }
+    require!(pages > 1, "{FENCES} fences fit into a reply");
+    require!(found == expected, "{} of {FENCES} fences, or in disorder", found.len());
+    let (next, fences) = listed::<Fence>(scene, &Escape { after: u64::MAX, ..escape })?;
+    require!(next == 0 && fences.is_empty(), "behind the last there is something");
+    Ok(())
+}
+
+fn escape_nothing_there(scene: &Scene) -> Result<(), Mismatch> {
+    let process = Process::begin(scene.transport())?;
+    let device = process.device()?;
+    let devices =
+        Escape { list: ObjectList::DEVICES, process: process.id, parent: Handle(0), after: 0 };
+    let contexts = Escape { list: ObjectList::CONTEXTS, parent: device, ..devices };
+    let list = |list| Escape { list: ObjectList(list), ..devices };
+    let expect =
+        |escape: &Escape, expected| raw::expect_status(scene.transport(), 0, escape, expected);
+    expect(&contexts, Status::SUCCESS)?;
+    for unknown in [0, 10, u32::MAX] {
+        expect(&list(unknown), Status::INVALID_PARAMETER)?;
+    }
+    expect(&list(ObjectList::NODES.0), Status::INVALID_PARAMETER)?;
+    expect(&Escape { parent: device, ..devices }, Status::INVALID_PARAMETER)?;
+    for nobody in [0, u32::MAX] {
+        expect(&Escape { process: nobody, ..devices }, Status::INVALID_HANDLE)?;
+        expect(&Escape { process: nobody, ..contexts }, Status::INVALID_HANDLE)?;
+    }
+    for nothing in [0, u64::MAX, device.0 ^ 1 << 40] {
+        expect(&Escape { parent: Handle(nothing), ..contexts }, Status::INVALID_HANDLE)?;
+    }
+    let queues = Escape { list: ObjectList::HW_QUEUES, ..contexts };
+    expect(&queues, Status::OBJECT_TYPE_MISMATCH)?;
+    raw::expect_status(scene.transport(), process.id, &devices, Status::INVALID_PARAMETER)
 }
 
 fn unknown_code(scene: &Scene) -> Result<(), Mismatch> {

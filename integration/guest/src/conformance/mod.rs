@@ -106,6 +106,7 @@ mod source {
     pub(super) const KMD_ALLOCATIONS: &str = "Windows KMD overview: Allocations";
     pub(super) const KMD_PAGING: &str = "Windows KMD overview: Build paging buffer";
     pub(super) const KMD_VIRTUAL: &str = "Windows KMD overview: Physical vs virtual submission";
+    pub(super) const KMD_ESCAPE: &str = "Windows KMD overview: The External Events Utility";
     pub(super) const PROTOCOL_DEVICE: &str = "docs/protocol.md: 1. The virtio device";
     pub(super) const PROTOCOL_PACKETS: &str = "docs/protocol.md: 5. Packets";
     pub(super) const PROTOCOL_REQUESTS: &str = "docs/protocol.md: 6. Requests";

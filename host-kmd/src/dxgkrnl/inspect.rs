@@ -1,0 +1,527 @@
+//! What there is, for tools: lists of objects, a page at a time.
+//!
+//! A page is made from what the control plane knows, and changes nothing. It is bounded by its
+//! room, so nobody who asks keeps the control plane from others for long: a guest through
+//! `D3DKMTEscape`, which shows it its own objects, or whoever runs the host.
+
+use super::allocation::Allocation;
+use super::callbacks::Callbacks;
+use super::context::Context;
+use super::device::Device;
+use super::doorbell::{Doorbell, DoorbellState};
+use super::error::RequestError;
+use super::guest::Guest;
+use super::handles::Object;
+use super::hw_queue::HwQueue;
+use super::kernel::Kernel;
+use super::native_fence::NativeFence;
+use super::node_context::Model;
+use super::power::Power;
+use super::process::Process;
+use super::request::{Answer, Handled, zero};
+use super::scope::Scope;
+use crate::ddi::Miniport;
+use crate::hardware::{DoorbellModel, GuestId, Hardware, Segment};
+use crate::port::{ListError, ListObjects, ObjectPage};
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::adapter::{NODE_USER_MODE_SUBMISSION_SUPPORTED, Statistics};
+use bellhop_protocol::control::escape::{ESCAPE_DATA_SIZE, Escape, EscapeReply, ObjectList};
+use bellhop_protocol::features::Version;
+use bellhop_protocol::snapshot;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
+
+/// What is looked at.
+struct View<'a> {
+    miniport: &'a dyn Miniport,
+    hardware: &'a dyn Hardware,
+    callbacks: &'a Callbacks,
+    power: &'a Power,
+    /// Whether all guests' objects may be seen.
+    sees_all: bool,
+}
+
+impl Kernel {
+    /// Some of the objects of a list; their text takes no more than `room` bytes.
+    ///
+    /// # Errors
+    /// When there is no such list, or nothing whose objects it could be.
+    pub fn list(&self, wanted: ListObjects, room: usize) -> Result<ObjectPage, ListError> {
+        let view = View {
+            miniport: self.miniport.as_ref(),
+            hardware: self.hardware.as_ref(),
+            callbacks: &self.callbacks,
+            power: &self.power,
+            sees_all: true,
+        };
+        let ListObjects { guest, list, process, parent, after } = wanted;
+        check_list(list, process, parent)?;
+        match list {
+            ObjectList::ADAPTER | ObjectList::NODES => {}
+            ObjectList::GUESTS => {
+                let guests = self.guests.range((Excluded(GuestId(after)), Unbounded));
+                let guests = guests.map(|(id, guest)| (id.0, view.guest(*id, guest)));
+                return Ok(page(guests, room));
+            }
+            _ => {
+                let found = self.guests.get(&guest);
+                let found = found.ok_or(ListError { gone: true, why: no_guest(guest) })?;
+                let escape = Escape { list, process, parent, after };
+                return Ok(view.list_of_guest(guest, found, escape, room)?);
+            }
+        }
+        Ok(view.list_of_adapter(list, after, room)?)
+    }
+}
+
+impl Scope<'_> {
+    /// `D3DKMTEscape`.
+    pub(super) fn escape(&mut self, request: Escape) -> Handled<EscapeReply> {
+        let view = View {
+            miniport: self.miniport,
+            hardware: self.hardware,
+            callbacks: self.callbacks,
+            power: self.power,
+            sees_all: false,
+        };
+        check_list(request.list, request.process, request.parent)?;
+        let (id, guest) = (self.guest_id, &*self.guest);
+        let page = match request.list {
+            ObjectList::ADAPTER | ObjectList::NODES => {
+                view.list_of_adapter(request.list, request.after, ESCAPE_DATA_SIZE)?
+            }
+            ObjectList::GUESTS => {
+                let own = (id.0 > request.after).then(|| (id.0, view.guest(id, guest)));
+                page(own.into_iter(), ESCAPE_DATA_SIZE)
+            }
+            _ => view.list_of_guest(id, guest, request, ESCAPE_DATA_SIZE)?,
+        };
+        let mut data = [0; ESCAPE_DATA_SIZE];
+        for (to, from) in data.iter_mut().zip(&page.objects) {
+            *to = *from;
+        }
+        // A page takes no more than its room.
+        let length = page.objects.len() as u32;
+        Ok(Answer::Done(EscapeReply { next: page.next, length, reserved: 0, data }))
+    }
+}
+
+impl View<'_> {
+    fn list_of_adapter(
+        &self,
+        list: ObjectList,
+        after: u64,
+        room: usize,
+    ) -> Result<ObjectPage, RequestError> {
+        match list {
+            ObjectList::ADAPTER => Ok(page([(1, self.adapter())].into_iter(), room)),
+            ObjectList::NODES => {
+                let first = u32::try_from(after).unwrap_or(u32::MAX);
+                let nodes = (first..self.miniport.node_count())
+                    .filter_map(|node| Some((u64::from(node) + 1, self.node(node)?)));
+                Ok(page(nodes, room))
+            }
+            list => Err(RequestError::parameter("list", list.0.into())),
+        }
+    }
+
+    fn list_of_guest(
+        &self,
+        id: GuestId,
+        guest: &Guest,
+        wanted: Escape,
+        room: usize,
+    ) -> Result<ObjectPage, RequestError> {
+        let Escape { list, process, parent, after } = wanted;
+        let found = || guest.processes.get(&process).ok_or(RequestError::NoSuchProcess(process));
+        let device = || guest.handles.get::<Device>(process, parent);
+        let members = Members { guest, process, after };
+        Ok(match list {
+            ObjectList::PROCESSES => {
+                let after = u32::try_from(after).unwrap_or(u32::MAX);
+                let processes = guest.processes.range((Excluded(after), Unbounded));
+                page(processes.map(|(id, process)| (u64::from(*id), entry(*id, process))), room)
+            }
+            ObjectList::DEVICES => page(members.of(&found()?.devices, describe_device), room),
+            ObjectList::CONTEXTS => page(members.of(&device()?.contexts, describe_context), room),
+            ObjectList::HW_QUEUES => {
+                let context = guest.handles.get::<Context>(process, parent)?;
+                let describe = |handle, queue: &HwQueue| {
+                    self.hw_queue((id, guest, process), context, handle, queue)
+                };
+                page(members.of(&context.hw_queues, describe), room)
+            }
+            ObjectList::ALLOCATIONS => {
+                page(members.of(&device()?.allocations, describe_allocation), room)
+            }
+            ObjectList::FENCES => {
+                let describe = |handle, fence: &NativeFence| {
+                    fence.describe(handle, self.hardware.fence_value(id, fence.slot()))
+                };
+                page(members.of(&device()?.fences, describe), room)
+            }
+            list => return Err(RequestError::parameter("list", list.0.into())),
+        })
+    }
+
+    fn adapter(&self) -> snapshot::Adapter {
+        let (power, power_transitions) = self.power.describe_device();
+        let (doorbell_model, physical_doorbells) = match self.hardware.doorbell_model() {
+            DoorbellModel::Dedicated => ("dedicated", self.hardware.physical_doorbells()),
+            DoorbellModel::Global => ("global", 0),
+        };
+        snapshot::Adapter {
+            protocol: Version::CURRENT.to_string(),
+            doorbell_model: doorbell_model.into(),
+            physical_doorbells,
+            physical_doorbells_used: self
+                .sees_all
+                .then(|| self.miniport.physical_doorbells_in_use()),
+            power: power.into(),
+            power_transitions,
+        }
+    }
+
+    fn node(&self, ordinal: u32) -> Option<snapshot::Node> {
+        let metadata = self.miniport.get_node_metadata(ordinal)?;
+        let (power, power_transitions) = self.power.describe_engine(ordinal)?;
+        let name = String::from_utf8_lossy(&metadata.friendly_name);
+        Some(snapshot::Node {
+            ordinal,
+            engine_type: metadata.engine_type.to_string(),
+            name: name.trim_end_matches('\0').into(),
+            user_mode_submission: metadata.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED != 0,
+            power: power.to_string(),
+            power_transitions,
+            run_list: Vec::new(),
+        })
+    }
+
+    fn guest(&self, id: GuestId, guest: &Guest) -> snapshot::Guest {
+        let state = match (guest.detaching, guest.open) {
+            (true, _) => "leaving",
+            (false, true) => "open",
+            (false, false) => "attached",
+        };
+        let statistics = Statistics {
+            control_messages: guest.control_messages,
+            notifies: guest.notifies,
+            victims: self.callbacks.victims(id),
+            ..self.hardware.statistics(id)
+        };
+        snapshot::Guest {
+            id: id.0,
+            state: state.into(),
+            bar_mapped: guest.resources.bar_mapped,
+            features: guest.features.to_string(),
+            statistics: statistics.into(),
+            quotas: guest.describe_quotas(),
+            memory: describe_segments(guest),
+            processes: Vec::new(),
+        }
+    }
+
+    fn hw_queue(
+        &self,
+        (guest_id, guest, process): (GuestId, &Guest, u32),
+        context: &Context,
+        handle: Handle,
+        queue: &HwQueue,
+    ) -> snapshot::HwQueue {
+        let state = match queue {
+            HwQueue { in_error: true, .. } => "error",
+            HwQueue { terminating: true, .. } => "ending",
+            _ if context.state.is_running() => "listed",
+            _ => "suspended",
+        };
+        let fence = guest.handles.get::<NativeFence>(process, queue.progress_fence);
+        let completed = fence.map_or(0, |fence| self.hardware.fence_value(guest_id, fence.slot()));
+        let queued = match (queue.user_mode_submission, queue.doorbell) {
+            (true, Some(_)) => self.hardware.last_queued_value(queue.id),
+            (true, None) => 0,
+            (false, _) => queue.last_submitted,
+        };
+        let doorbell = queue.doorbell.and_then(|handle| {
+            let doorbell = guest.handles.get::<Doorbell>(process, handle).ok()?;
+            let state = self.callbacks.state(queue.id)?;
+            Some(snapshot::Doorbell {
+                handle: handle.into(),
+                state: state_name(state).into(),
+                status: state.status().to_string(),
+                physical: self.miniport.physical_doorbell(queue.id).map(|doorbell| doorbell.0),
+                ring_size: doorbell.ring_size(),
+            })
+        });
+        snapshot::HwQueue {
+            handle: handle.into(),
+            submission: if queue.user_mode_submission { "user-mode" } else { "kernel-mode" }.into(),
+            state: state.into(),
+            progress_fence: queue.progress_fence.into(),
+            queued,
+            completed,
+            doorbell,
+        }
+    }
+}
+
+/// Refuses a list that there is not, and what a list is not of.
+fn check_list(list: ObjectList, process: u32, parent: Handle) -> Result<(), RequestError> {
+    if list.name().is_none() {
+        return Err(RequestError::parameter("list", list.0.into()));
+    }
+    let is_of_process = !matches!(
+        list,
+        ObjectList::ADAPTER | ObjectList::NODES | ObjectList::GUESTS | ObjectList::PROCESSES
+    );
+    if !is_of_process {
+        zero("process", process)?;
+    }
+    if !is_of_process || list == ObjectList::DEVICES {
+        zero("parent", parent.0)?;
+    }
+    Ok(())
+}
+
+fn no_guest(guest: GuestId) -> String {
+    format!("there is no guest {}", guest.0)
+}
+
+fn entry(id: u32, process: &Process) -> snapshot::Process {
+    let mappings = process.gpu_va.mapping_count() as u64;
+    snapshot::Process { id, mappings, devices: Vec::new() }
+}
+
+fn describe_device(handle: Handle, device: &Device) -> snapshot::Device {
+    let in_error = device.in_error;
+    snapshot::Device { handle: handle.into(), in_error, ..Default::default() }
+}
+
+fn describe_context(handle: Handle, context: &Context) -> snapshot::Context {
+    let state = match context.state {
+        state if state.is_running() => "running",
+        state if state.is_lost() => "lost",
+        _ => "suspended",
+    };
+    snapshot::Context {
+        handle: handle.into(),
+        node: context.node,
+        priority: context.priority.number(),
+        state: state.into(),
+        model: context.node_submission.map(|submission| model_name(submission.model).into()),
+        suspended_by: context.state.suspended_by(),
+        hw_queues: Vec::new(),
+    }
+}
+
+fn describe_allocation(handle: Handle, allocation: &Allocation) -> snapshot::Allocation {
+    snapshot::Allocation {
+        handle: handle.into(),
+        size: allocation.size,
+        segment: segment_name(allocation.segment()).into(),
+        resident: allocation.resident,
+        extents: allocation.extent_count() as u64,
+        mappings: (allocation.mappings.len() + allocation.host_mappings.len()) as u64,
+        doorbells: allocation.doorbells,
+    }
+}
+
+/// The segments that have a size.
+fn describe_segments(guest: &Guest) -> Vec<snapshot::SegmentUse> {
+    let sizes = guest.resources.segments;
+    let segments = [
+        (Segment::Local, guest.resources.bar.local_memory, guest.local_memory.used()),
+        (Segment::Private, sizes.private, 0),
+        (Segment::Backing, sizes.backing, 0),
+    ];
+    let describe = |(segment, size, used)| snapshot::SegmentUse {
+        segment: segment_name(segment).into(),
+        size: Some(size),
+        used,
+        allocations: 0,
+    };
+    segments.into_iter().map(describe).collect()
+}
+
+fn segment_name(segment: Segment) -> &'static str {
+    match segment {
+        Segment::System => "system",
+        Segment::Local => "local",
+        Segment::Private => "private",
+        Segment::Backing => "backing",
+    }
+}
+
+fn model_name(model: Model) -> &'static str {
+    match model {
+        Model::Basic => "basic",
+        Model::BasicPlusPlus => "basic++",
+        Model::Virtual(_) => "virtual",
+    }
+}
+
+fn state_name(state: DoorbellState) -> &'static str {
+    match state {
+        DoorbellState::Disconnected => "disconnected",
+        DoorbellState::Connecting(_) => "connecting",
+        DoorbellState::Settling(_) => "settling",
+        DoorbellState::Connected(_) => "connected",
+        DoorbellState::Aborted => "aborted",
+    }
+}
+
+/// Objects of one process, from one on.
+#[derive(Clone, Copy)]
+struct Members<'a> {
+    guest: &'a Guest,
+    process: u32,
+    after: u64,
+}
+
+impl<'a> Members<'a> {
+    fn of<T: Object + 'a, S>(
+        self,
+        handles: &'a BTreeSet<Handle>,
+        describe: impl Fn(Handle, &T) -> S + 'a,
+    ) -> impl Iterator<Item = (u64, S)> + 'a {
+        let Self { guest, process, after } = self;
+        handles.range((Excluded(Handle(after)), Unbounded)).filter_map(move |handle| {
+            let object = guest.handles.get::<T>(process, *handle).ok()?;
+            Some((handle.0, describe(*handle, object)))
+        })
+    }
+}
+
+/// As many of the objects as there is room for, as an array in JSON. Each comes with what the page
+/// after it begins behind, never 0.
+fn page<T: Serialize>(objects: impl Iterator<Item = (u64, T)>, room: usize) -> ObjectPage {
+    let mut bytes = vec![b'['];
+    let mut last = 0;
+    for (position, object) in objects {
+        let text = serde_json::to_vec(&object).unwrap_or_default();
+        // A comma before, a bracket behind.
+        if bytes.len() + text.len() + 2 > room {
+            if bytes.len() > 1 {
+                bytes.push(b']');
+                return ObjectPage { next: last, objects: bytes };
+            }
+            // No object is as large as a page: the largest of each is tried in a test.
+            tracing::error!(position, length = text.len(), "an object is too large to be listed");
+        } else {
+            if bytes.len() > 1 {
+                bytes.push(b',');
+            }
+            bytes.extend(text);
+        }
+        last = position;
+    }
+    bytes.push(b']');
+    ObjectPage { next: 0, objects: bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bellhop_protocol::snapshot::Name;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pages_together_are_the_list_and_none_is_larger_than_its_room(
+            lengths in proptest::collection::vec(0..60usize, 0..30),
+            room in 64..200usize,
+        ) {
+            let objects: Vec<_> = lengths.iter().map(|length| "x".repeat(*length)).collect();
+            let (mut found, mut after) = (Vec::<String>::new(), 0);
+            loop {
+                let positions = 1..=objects.len() as u64;
+                let rest = positions.zip(&objects).skip(after as usize);
+                let page = page(rest, room);
+                prop_assert!(page.objects.len() <= room);
+                found.extend(serde_json::from_slice::<Vec<String>>(&page.objects).unwrap());
+                prop_assert!(page.next == 0 || page.next > after);
+                after = page.next;
+                if after == 0 {
+                    break;
+                }
+            }
+            prop_assert_eq!(found, objects);
+        }
+    }
+
+    /// The largest that there can be, or larger.
+    #[test]
+    fn the_largest_object_of_each_kind_fits_into_a_reply() {
+        let name = Name(u64::MAX);
+        let long = || "x".repeat(64);
+        let words = u64::MAX;
+        let sizes = [
+            serde_json::to_vec(&snapshot::Adapter {
+                protocol: long(),
+                doorbell_model: long(),
+                physical_doorbells: u32::MAX,
+                physical_doorbells_used: Some(u32::MAX),
+                power: long(),
+                power_transitions: words,
+            }),
+            serde_json::to_vec(&snapshot::HwQueue {
+                handle: name,
+                submission: long(),
+                state: long(),
+                progress_fence: name,
+                queued: words,
+                completed: words,
+                doorbell: Some(snapshot::Doorbell {
+                    handle: name,
+                    state: long(),
+                    status: long(),
+                    physical: Some(u32::MAX),
+                    ring_size: words,
+                }),
+            }),
+            serde_json::to_vec(&snapshot::Context {
+                handle: name,
+                node: u32::MAX,
+                priority: i8::MIN,
+                state: long(),
+                model: Some(long()),
+                suspended_by: vec![long(); 8],
+                hw_queues: Vec::new(),
+            }),
+            serde_json::to_vec(&snapshot::Guest {
+                id: words,
+                state: long(),
+                bar_mapped: false,
+                features: long().repeat(4),
+                statistics: snapshot::Counts {
+                    packets: words,
+                    bytes: words,
+                    doorbells: words,
+                    interrupts: words,
+                    control_messages: words,
+                    notifies: words,
+                    victims: words,
+                    engine_time: words,
+                },
+                quotas: vec![
+                    snapshot::Quota { what: "x".repeat(24), used: words, limit: words };
+                    16
+                ],
+                memory: vec![
+                    snapshot::SegmentUse {
+                        segment: "aperture".into(),
+                        size: Some(words),
+                        used: words,
+                        allocations: words,
+                    };
+                    5
+                ],
+                processes: Vec::new(),
+            }),
+        ];
+        for text in sizes {
+            let length = text.unwrap().len();
+            assert!(length + 2 <= ESCAPE_DATA_SIZE, "{length}");
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! A snapshot as text.
+
+use super::tree::{Branch, Cell, Tone, put_table};
+use bellhop_protocol::snapshot::{
+    Adapter, Allocation, Context, Counts, Device, Doorbell, Fence, Guest, HwQueue, Node, Process,
+    Quota, SegmentUse, Snapshot,
+};
+
+/// The adapter, what its engines may execute, and each guest's objects as a tree.
+#[must_use]
+pub fn render(snapshot: &Snapshot, colour: bool) -> String {
+    let mut out = String::new();
+    put_table(&mut out, &adapter(&snapshot.adapter), colour);
+    out.push('\n');
+    put_table(&mut out, &nodes(&snapshot.nodes), colour);
+    if snapshot.guests.is_empty() {
+        out.push_str("\nno guest is attached\n");
+    }
+    for node in &snapshot.nodes {
+        if !node.run_list.is_empty() {
+            out.push('\n');
+            run_list(node).put(&mut out, colour);
+        }
+    }
+    for guest in &snapshot.guests {
+        out.push('\n');
+        self::guest(guest, &snapshot.nodes).put(&mut out, colour);
+    }
+    out
+}
+
+fn name(text: &str) -> Cell {
+    Cell::new(text, Tone::Name)
+}
+
+/// A state, in the colour of what it means.
+fn state(text: &str) -> Cell {
+    Cell::new(text, tone(text))
+}
+
+fn tone(state: &str) -> Tone {
+    match state {
+        "running" | "listed" | "connected" | "open" | "D0" | "F0" => Tone::Good,
+        "lost" | "error" | "aborted" | "in error" => Tone::Bad,
+        _ => Tone::Waiting,
+    }
+}
+
+fn adapter(adapter: &Adapter) -> Vec<Vec<Cell>> {
+    let Adapter { protocol, doorbell_model, power, power_transitions, .. } = adapter;
+    let doorbells = match doorbell_model.as_str() {
+        "global" => "global, one for each guest".to_owned(),
+        model => match (adapter.physical_doorbells_used, adapter.physical_doorbells) {
+            (Some(used), all) => format!("{model}, {used} of {all} physical ones in use"),
+            (None, all) => format!("{model}, {all} physical ones that all guests share"),
+        },
+    };
+    let times = times(*power_transitions, "in D3");
+    let power_cell = Cell::new(format!("{power}, {times}"), tone(power));
+    vec![
+        vec![name("adapter"), format!("Bellhop GPU, protocol {protocol}").into()],
+        vec![name("power"), power_cell],
+        vec![name("doorbells"), doorbells.into()],
+    ]
+}
+
+fn nodes(nodes: &[Node]) -> Vec<Vec<Cell>> {
+    let header = ["node", "name", "type", "power", "to F1", "queues listed"];
+    let rows = nodes.iter().map(|node| {
+        vec![
+            Cell::right(node.ordinal.to_string()),
+            node.name.as_str().into(),
+            node.engine_type.as_str().into(),
+            state(&node.power),
+            Cell::right(node.power_transitions.to_string()),
+            Cell::right(node.run_list.len().to_string()),
+        ]
+    });
+    std::iter::once(header.map(name).to_vec()).chain(rows).collect()
+}
+
+fn run_list(node: &Node) -> Branch {
+    let entries = node.run_list.iter().map(|entry| {
+        Branch::new(
+            "hw queue",
+            vec![
+                entry.hw_queue.to_string().into(),
+                format!("guest {}", entry.guest).into(),
+                format!("process {}", entry.process).into(),
+                format!("context {}", entry.context).into(),
+                progress(entry.completed, entry.queued),
+            ],
+        )
+    });
+    Branch::new("run list", vec![format!("of node {} ({})", node.ordinal, node.name).into()])
+        .with(entries)
+}
+
+/// How far a queue is.
+fn progress(completed: u64, queued: u64) -> Cell {
+    match completed >= queued {
+        true => Cell::new(format!("idle at {completed}"), Tone::Plain),
+        false => Cell::new(format!("{completed} of {queued}"), Tone::Waiting),
+    }
+}
+
+fn guest(guest: &Guest, nodes: &[Node]) -> Branch {
+    let bar = if guest.bar_mapped { "BAR mapped" } else { "no BAR" };
+    let head = vec![guest.id.to_string().into(), state(&guest.state), bar.into()];
+    Branch::new("guest", head)
+        .with(
+            (!guest.features.is_empty())
+                .then(|| Branch::new("features", vec![guest.features.as_str().into()])),
+        )
+        .with([counts(&guest.statistics)])
+        .with([Branch::new("memory", Vec::new()).with(guest.memory.iter().map(segment))])
+        .with([Branch::new("quotas", Vec::new()).with(guest.quotas.iter().map(quota))])
+        .with(guest.processes.iter().map(|process| self::process(process, nodes)))
+}
+
+fn counts(counts: &Counts) -> Branch {
+    let Counts { packets, bytes, doorbells, interrupts, .. } = *counts;
+    let Counts { control_messages, notifies, victims, engine_time, .. } = *counts;
+    let counted = [
+        (packets, "packets"),
+        (bytes, "bytes"),
+        (doorbells, "rings"),
+        (interrupts, "interrupts"),
+        (control_messages, "requests"),
+        (notifies, "notifies"),
+        (victims, "victims"),
+        (engine_time / 1_000_000, "ms of engines"),
+    ];
+    let text = counted.map(|(count, what)| format!("{} {what}", grouped(count)));
+    Branch::new("counted", vec![text.join(", ").into()])
+}
+
+fn segment(segment: &SegmentUse) -> Branch {
+    let SegmentUse { segment, size, used, allocations } = segment;
+    let of = size.map_or_else(String::new, |size| format!("of {}", bytes(size)));
+    Branch::new(
+        "segment",
+        vec![
+            segment.as_str().into(),
+            Cell::right(bytes(*used)),
+            of.into(),
+            counted(*allocations, "allocation").into(),
+        ],
+    )
+}
+
+fn quota(quota: &Quota) -> Branch {
+    let limit = format!("of {}", grouped(quota.limit));
+    Branch::new(
+        "quota",
+        vec![quota.what.as_str().into(), Cell::right(grouped(quota.used)), limit.into()],
+    )
+}
+
+fn process(process: &Process, nodes: &[Node]) -> Branch {
+    let head = vec![process.id.to_string().into(), counted(process.mappings, "GPU mapping").into()];
+    Branch::new("process", head)
+        .with(process.devices.iter().map(|device| self::device(device, nodes)))
+}
+
+fn device(device: &Device, nodes: &[Node]) -> Branch {
+    let mut head = vec![device.handle.to_string().into()];
+    head.extend(device.in_error.then(|| state("in error")));
+    Branch::new("device", head)
+        .with(device.contexts.iter().map(|context| self::context(context, nodes)))
+        .with(device.allocations.iter().map(allocation))
+        .with(device.fences.iter().map(fence))
+}
+
+fn context(context: &Context, nodes: &[Node]) -> Branch {
+    let node = nodes.iter().find(|node| node.ordinal == context.node);
+    let node = node.map_or("unknown", |node| node.name.as_str());
+    let by = match context.suspended_by.as_slice() {
+        [] => String::new(),
+        by => format!("by {}", by.join(", ")),
+    };
+    let model = context.model.as_deref();
+    let head = vec![
+        context.handle.to_string().into(),
+        format!("node {} ({node})", context.node).into(),
+        format!("priority {}", context.priority).into(),
+        state(&context.state),
+        model.map_or_else(String::new, |model| format!("{model} model")).into(),
+        by.into(),
+    ];
+    Branch::new("context", head).with(context.hw_queues.iter().map(hw_queue))
+}
+
+fn hw_queue(queue: &HwQueue) -> Branch {
+    let head = vec![
+        queue.handle.to_string().into(),
+        queue.submission.as_str().into(),
+        state(&queue.state),
+        progress(queue.completed, queue.queued),
+    ];
+    Branch::new("hw queue", head).with(queue.doorbell.iter().map(doorbell))
+}
+
+fn doorbell(doorbell: &Doorbell) -> Branch {
+    let physical = doorbell.physical.map(|physical| format!("physical doorbell {physical}"));
+    Branch::new(
+        "doorbell",
+        vec![
+            doorbell.handle.to_string().into(),
+            state(&doorbell.state),
+            doorbell.status.as_str().into(),
+            physical.unwrap_or_else(|| "no physical doorbell".into()).into(),
+            format!("ring of {}", bytes(doorbell.ring_size)).into(),
+        ],
+    )
+}
+
+fn allocation(allocation: &Allocation) -> Branch {
+    let residency = match allocation.resident {
+        true => Cell::from("resident"),
+        false => Cell::new("evicted", Tone::Waiting),
+    };
+    let used = match allocation.doorbells {
+        0 => String::new(),
+        count => format!("ring of {}", counted(count.into(), "doorbell")),
+    };
+    Branch::new(
+        "allocation",
+        vec![
+            allocation.handle.to_string().into(),
+            Cell::right(bytes(allocation.size)),
+            allocation.segment.as_str().into(),
+            residency,
+            counted(allocation.extents, "extent").into(),
+            counted(allocation.mappings, "mapping").into(),
+            used.into(),
+        ],
+    )
+}
+
+fn fence(fence: &Fence) -> Branch {
+    let monitored = match fence.monitored {
+        Some(value) => Cell::new(
+            format!("interrupts above {value}, {}", counted(fence.waits, "wait")),
+            Tone::Waiting,
+        ),
+        None => "".into(),
+    };
+    Branch::new(
+        "fence",
+        vec![fence.handle.to_string().into(), Cell::right(fence.value.to_string()), monitored],
+    )
+}
+
+fn times(count: u64, what: &str) -> String {
+    match count {
+        0 => format!("never {what}"),
+        1 => format!("once {what}"),
+        count => format!("{} times {what}", grouped(count)),
+    }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", grouped(count))
+}
+
+/// Bytes in the largest unit of which there is a whole one.
+fn bytes(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    for (unit, name) in UNITS {
+        if bytes >= unit {
+            return match bytes % unit {
+                0 => format!("{} {name}", bytes / unit),
+                _ => format!("{:.1} {name}", bytes as f64 / unit as f64),
+            };
+        }
+    }
+    format!("{bytes} B")
+}
+
+/// A number with a comma between each three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bellhop_protocol::snapshot::{Listed, Name, SNAPSHOT_VERSION};
+
+    fn example() -> Snapshot {
+        let queue = |handle, state: &str, doorbell| HwQueue {
+            handle: Name(handle),
+            submission: "user-mode".into(),
+            state: state.into(),
+            progress_fence: Name(1),
+            queued: 12,
+            completed: handle % 2 * 12,
+            doorbell,
+        };
+        let doorbell = |handle, state: &str, physical| Doorbell {
+            handle: Name(handle),
+            state: state.into(),
+            status: "CONNECTED".into(),
+            physical,
+            ring_size: 65_536,
+        };
+        let contexts = vec![
+            Context {
+                handle: Name(0x1_0000_0002),
+                state: "running".into(),
+                hw_queues: vec![
+                    queue(0x31, "listed", Some(doorbell(0x32, "connected", Some(3)))),
+                    queue(0x1_0000_0034, "error", Some(doorbell(0x35, "aborted", None))),
+                ],
+                ..Context::default()
+            },
+            Context {
+                handle: Name(0x40),
+                state: "suspended".into(),
+                suspended_by: vec!["owner".into(), "power".into()],
+                ..Context::default()
+            },
+        ];
+        let allocation = Allocation {
+            handle: Name(0x50),
+            size: 3 << 19,
+            segment: "local".into(),
+            resident: true,
+            extents: 1,
+            mappings: 2,
+            doorbells: 1,
+        };
+        let fence = Fence { handle: Name(0x60), value: 7, monitored: Some(8), waits: 1 };
+        let device = Device {
+            handle: Name(0x1_0000_0001),
+            contexts,
+            allocations: vec![allocation],
+            fences: vec![fence],
+            ..Device::default()
+        };
+        Snapshot {
+            version: SNAPSHOT_VERSION,
+            adapter: Adapter {
+                protocol: "4.0".into(),
+                doorbell_model: "dedicated".into(),
+                physical_doorbells: 64,
+                physical_doorbells_used: Some(1),
+                power: "D0".into(),
+                power_transitions: 2,
+            },
+            nodes: vec![Node {
+                engine_type: "THREE_D".into(),
+                name: "3D".into(),
+                power: "F0".into(),
+                power_transitions: 1,
+                run_list: vec![Listed {
+                    guest: 1,
+                    process: 1,
+                    context: Name(0x1_0000_0002),
+                    hw_queue: Name(0x31),
+                    queued: 12,
+                    completed: 12,
+                }],
+                ..Node::default()
+            }],
+            guests: vec![Guest {
+                id: 1,
+                state: "open".into(),
+                bar_mapped: true,
+                features: "USER_MODE_SUBMISSION".into(),
+                statistics: Counts { packets: 1_234_567, ..Counts::default() },
+                quotas: vec![Quota { what: "handles".into(), used: 9, limit: 65_536 }],
+                memory: vec![SegmentUse {
+                    segment: "local".into(),
+                    size: Some(64 << 20),
+                    used: 3 << 19,
+                    allocations: 1,
+                }],
+                processes: vec![Process { id: 1, mappings: 2, devices: vec![device] }],
+            }],
+        }
+    }
+
+    #[test]
+    fn objects_are_a_tree_in_which_neighbours_share_columns() {
+        let expected = "\
+adapter    Bellhop GPU, protocol 4.0
+power      D0, 2 times in D3
+doorbells  dedicated, 1 of 64 physical ones in use
+
+node  name  type     power  to F1  queues listed
+   0  3D    THREE_D  F0         1              1
+
+run list  of node 0 (3D)
+└─ hw queue  0x31  guest 1  process 1  context 0x100000002  idle at 12
+
+guest  1  open  BAR mapped
+├─ features  USER_MODE_SUBMISSION
+├─ counted  1,234,567 packets, 0 bytes, 0 rings, 0 interrupts, 0 requests, 0 notifies, 0 victims, 0 ms of engines
+├─ memory
+│  └─ segment  local  1.5 MiB  of 64 MiB  1 allocation
+├─ quotas
+│  └─ quota  handles  9  of 65,536
+└─ process  1  2 GPU mappings
+   └─ device  0x100000001
+      ├─ context  0x100000002  node 0 (3D)  priority 0  running
+      │  ├─ hw queue  0x31         user-mode  listed  idle at 12
+      │  │  └─ doorbell  0x32  connected  CONNECTED  physical doorbell 3  ring of 64 KiB
+      │  └─ hw queue  0x100000034  user-mode  error   0 of 12
+      │     └─ doorbell  0x35  aborted  CONNECTED  no physical doorbell  ring of 64 KiB
+      ├─ context  0x40         node 0 (3D)  priority 0  suspended    by owner, power
+      ├─ allocation  0x50  1.5 MiB  local  resident  1 extent  2 mappings  ring of 1 doorbell
+      └─ fence  0x60  7  interrupts above 8, 1 wait
+";
+        assert_eq!(render(&example(), false), expected);
+    }
+
+    #[test]
+    fn colours_change_nothing_but_colours() {
+        let (plain, coloured) = (render(&example(), false), render(&example(), true));
+        assert!(!plain.contains('\x1b') && coloured.contains("\x1b[31merror\x1b[0m"));
+        let codes = ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
+        let stripped = codes.iter().fold(coloured, |text, code| text.replace(code, ""));
+        let trim = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+        assert_eq!(trim(&stripped), trim(&plain));
+    }
+
+    #[test]
+    fn an_adapter_without_guests_says_so() {
+        let text = render(&Snapshot::default(), false);
+        assert!(text.ends_with("no guest is attached\n"), "{text}");
+    }
+
+    #[test]
+    fn numbers_are_for_people() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([1, 4096, 3 << 19, u64::MAX].map(bytes)[..3], ["1 B", "4 KiB", "1.5 MiB"]);
+        assert_eq!([0, 1, 5].map(|count| times(count, "in D3"))[1], "once in D3");
+        assert_eq!(counted(1, "wait") + &counted(2, "wait"), "1 wait2 waits");
+    }
+}

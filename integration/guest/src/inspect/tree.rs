@@ -1,0 +1,155 @@
+//! Text with columns, as a tree.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What a piece of text means, which is its colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// It says what it says.
+    Plain,
+    /// A name or a label.
+    Name,
+    /// As it should be.
+    Good,
+    /// It waits for something.
+    Waiting,
+    /// It is lost.
+    Bad,
+}
+
+impl Tone {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Name => "\x1b[1m",
+            Self::Good => "\x1b[32m",
+            Self::Waiting => "\x1b[33m",
+            Self::Bad => "\x1b[31m",
+        }
+    }
+}
+
+/// A piece of text in a column.
+#[derive(Debug, Clone)]
+pub(super) struct Cell {
+    text: String,
+    tone: Tone,
+    right: bool,
+}
+
+impl Cell {
+    pub(super) fn new(text: impl Into<String>, tone: Tone) -> Self {
+        Self { text: text.into(), tone, right: false }
+    }
+
+    /// A number: ends where its column does.
+    pub(super) fn right(text: impl Into<String>) -> Self {
+        Self { text: text.into(), tone: Tone::Plain, right: true }
+    }
+
+    fn width(&self) -> usize {
+        self.text.chars().count()
+    }
+
+    fn put(&self, out: &mut String, width: usize, colour: bool) {
+        let padding = " ".repeat(width.saturating_sub(self.width()));
+        let (before, after) =
+            if self.right { (padding.as_str(), "") } else { ("", padding.as_str()) };
+        out.push_str(before);
+        match self.tone.code() {
+            code if colour && !code.is_empty() => {
+                let _ = write!(out, "{code}{}\x1b[0m", self.text);
+            }
+            _ => out.push_str(&self.text),
+        }
+        out.push_str(after);
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::new(text, Tone::Plain)
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::new(text, Tone::Plain)
+    }
+}
+
+/// A line and what belongs to it.
+#[derive(Debug)]
+pub(super) struct Branch {
+    /// Lines of one kind share columns with their neighbours.
+    kind: &'static str,
+    cells: Vec<Cell>,
+    children: Vec<Branch>,
+}
+
+impl Branch {
+    /// A line that begins with its kind.
+    pub(super) fn new(kind: &'static str, cells: Vec<Cell>) -> Self {
+        let cells = [vec![Cell::new(kind, Tone::Name)], cells].concat();
+        Self { kind, cells, children: Vec::new() }
+    }
+
+    pub(super) fn with(mut self, children: impl IntoIterator<Item = Self>) -> Self {
+        self.children.extend(children);
+        self
+    }
+
+    /// The line alone, then its children, the last of each marked as such.
+    pub(super) fn put(&self, out: &mut String, colour: bool) {
+        put_line(out, &self.cells, &[], colour);
+        self.put_children(out, "", colour);
+    }
+
+    fn put_children(&self, out: &mut String, indent: &str, colour: bool) {
+        let last = self.children.len().saturating_sub(1);
+        let mut columns: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for child in &self.children {
+            widen(columns.entry(child.kind).or_default(), &child.cells);
+        }
+        for (index, child) in self.children.iter().enumerate() {
+            let (mark, inner) =
+                if index == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            out.push_str(indent);
+            out.push_str(mark);
+            let widths = columns.get(child.kind).map_or(&[][..], Vec::as_slice);
+            put_line(out, &child.cells, widths, colour);
+            child.put_children(out, &format!("{indent}{inner}"), colour);
+        }
+    }
+}
+
+/// Lines that share columns.
+pub(super) fn put_table(out: &mut String, rows: &[Vec<Cell>], colour: bool) {
+    let mut widths = Vec::new();
+    rows.iter().for_each(|row| widen(&mut widths, row));
+    for row in rows {
+        put_line(out, row, &widths, colour);
+    }
+}
+
+/// Makes columns as wide as these cells need.
+fn widen(widths: &mut Vec<usize>, cells: &[Cell]) {
+    widths.resize(widths.len().max(cells.len()), 0);
+    for (width, cell) in widths.iter_mut().zip(cells) {
+        *width = cell.width().max(*width);
+    }
+}
+
+fn put_line(out: &mut String, cells: &[Cell], widths: &[usize], colour: bool) {
+    let start = out.len();
+    for (index, cell) in cells.iter().enumerate() {
+        if index > 0 {
+            out.push_str("  ");
+        }
+        cell.put(out, widths.get(index).copied().unwrap_or(0), colour);
+    }
+    let length = out[start..].trim_end_matches(' ').len();
+    out.truncate(start + length);
+    out.push('\n');
+}

@@ -1,0 +1,103 @@
+//! A daemon's control socket, from the side that asks.
+
+use anyhow::{Context, bail};
+use bellhop_guest::inspect::Source;
+use bellhop_protocol::snapshot::{ListReply, ListRequest, MAX_LIST_REPLY};
+use serde::de::DeserializeOwned;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where the packaged service has its control socket.
+pub const CONTROL_SOCKET: &str = "/run/bellhopd/control.sock";
+
+/// How long a daemon may take to answer: a page is made in far less.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Most bytes in an answer's line: the objects, and what stands around them.
+const MAX_LINE: u64 = MAX_LIST_REPLY as u64 + 1024;
+
+/// A connection to a control socket.
+#[derive(Debug)]
+pub struct ControlClient {
+    path: PathBuf,
+    stream: BufReader<UnixStream>,
+}
+
+impl ControlClient {
+    /// Connects.
+    ///
+    /// # Errors
+    /// When nobody serves the path, or not this user; says what to do.
+    pub fn connect(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let stream = match UnixStream::connect(path) {
+            Ok(stream) => stream,
+            Err(error) if error.kind() == ErrorKind::NotFound => bail!(
+                "there is no control socket at {shown}; start bellhopd with --control-socket \
+                 {shown}, or name the one that it has with --socket"
+            ),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => bail!(
+                "you may not connect to {shown}; its bellhopd answers root and its own user, so \
+                 try `sudo bellhop inspect`, or `sudo -u bellhop bellhop inspect`"
+            ),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => bail!(
+                "nobody serves {shown}; its bellhopd has ended: start it again, or name another \
+                 with --socket"
+            ),
+            Err(error) => {
+                return Err(error).with_context(|| {
+                    format!("cannot connect to {shown}; name a control socket with --socket")
+                });
+            }
+        };
+        stream.set_read_timeout(Some(PATIENCE)).context("cannot wait for an answer")?;
+        stream.set_write_timeout(Some(PATIENCE)).context("cannot wait for an answer")?;
+        Ok(Self { path: path.to_owned(), stream: BufReader::new(stream) })
+    }
+
+    fn exchange(&mut self, request: &ListRequest) -> std::io::Result<String> {
+        let request = serde_json::to_string(request)? + "\n";
+        self.stream.get_mut().write_all(request.as_bytes())?;
+        let mut line = String::new();
+        (&mut self.stream).take(MAX_LINE).read_line(&mut line)?;
+        if line.ends_with('\n') { Ok(line) } else { Err(ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+impl Source for ControlClient {
+    fn list<T: DeserializeOwned>(
+        &mut self,
+        request: &ListRequest,
+    ) -> anyhow::Result<Option<(u64, Vec<T>)>> {
+        let no_answer = format!(
+            "{} does not answer as a control socket does; name the --control-socket of a bellhopd \
+             of this version, and not a guest's socket",
+            self.path.display()
+        );
+        let line = self.exchange(request).context(no_answer.clone())?;
+        match serde_json::from_str(&line).context(no_answer)? {
+            ListReply::Objects { next, objects } => Ok(Some((next.0, objects))),
+            ListReply::Gone(_) => Ok(None),
+            ListReply::Error(why) => bail!("the daemon refuses: {why}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_is_not_there_or_not_served_is_named_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        let error = ControlClient::connect(&path).unwrap_err().to_string();
+        assert!(error.contains("start bellhopd with --control-socket"), "{error}");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let error = ControlClient::connect(&path).unwrap_err().to_string();
+        assert!(error.contains("nobody serves"), "{error}");
+        let error = ControlClient::connect(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("--socket"), "{error}");
+    }
+}

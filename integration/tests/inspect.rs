@@ -1,0 +1,257 @@
+//! What tools on the host see of a daemon, and what they cannot do to it.
+
+mod support;
+
+use bellhop_guest::fake_guest::FakeGuest;
+use bellhop_guest::inspect::{self, Source};
+use bellhop_guest_umd::{Adapter, CommandBuffer};
+use bellhop_integration::inspect::ControlClient;
+use bellhop_protocol::control::escape::ObjectList;
+use bellhop_protocol::snapshot::{
+    Guest, ListRequest, MAX_LIST_REQUEST, Name, SNAPSHOT_VERSION, Snapshot,
+};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+use support::{Daemon, bellhop, guest, succeed, text};
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+fn adapter(guest: &Arc<FakeGuest>) -> Adapter {
+    Adapter::open(Arc::clone(guest) as Arc<_>).unwrap()
+}
+
+fn snapshot(daemon: &Daemon) -> Snapshot {
+    let mut client = ControlClient::connect(&daemon.control_socket()).unwrap();
+    inspect::snapshot(&mut client, None).unwrap()
+}
+
+/// Does one submission on a new queue of a new process.
+fn work(adapter: &Adapter) {
+    let process = adapter.open_process().unwrap();
+    let device = process.create_device().unwrap();
+    let mut queue = device.create_context(0).unwrap().create_user_mode_queue(4096).unwrap();
+    let mut commands = CommandBuffer::new(&device, 4096 - 64).unwrap();
+    commands.nop().unwrap();
+    let value = queue.submit(&mut commands).unwrap();
+    queue.progress_fence().poll(value, TIMEOUT).unwrap();
+}
+
+#[test]
+fn objects_of_two_guests_appear_in_their_places_and_go() {
+    let daemon = Daemon::start_with(2, "[adapter]\nengine_idle_ms = 0\n");
+    assert!(snapshot(&daemon).guests.is_empty());
+
+    let guests = [guest(&daemon, 0), guest(&daemon, 1)];
+    let adapters = guests.each_ref().map(adapter);
+    let device = adapters[0].create_device().unwrap();
+    let context = device.create_context(1).unwrap();
+    let mut queue = context.create_user_mode_queue(4096).unwrap();
+    let fence = device.create_fence(41).unwrap();
+    let mut commands = CommandBuffer::new(&device, 4096 - 64).unwrap();
+    commands.nop().unwrap();
+    let value = queue.submit(&mut commands).unwrap();
+    queue.progress_fence().poll(value, TIMEOUT).unwrap();
+
+    let seen = snapshot(&daemon);
+    assert_eq!(seen.version, SNAPSHOT_VERSION);
+    assert_eq!(seen.adapter.physical_doorbells_used, Some(1));
+    assert_eq!(seen.nodes.iter().map(|node| node.run_list.len()).sum::<usize>(), 1);
+    assert_eq!(seen.nodes[1].run_list[0].completed, value);
+    let [first, second] = seen.guests.as_slice() else { panic!("{:?}", seen.guests) };
+    assert!(first.statistics.packets > 0 && second.statistics.packets == 0);
+    assert!(second.processes.iter().all(|process| process.devices.is_empty()));
+    let found = &first.processes[0].devices[0];
+    assert_eq!(found.contexts[0].node, 1);
+    let found_queue = &found.contexts[0].hw_queues[0];
+    assert_eq!((found_queue.queued, found_queue.completed), (value, value));
+    let doorbell = found_queue.doorbell.as_ref().unwrap();
+    assert_eq!((doorbell.state.as_str(), doorbell.ring_size), ("connected", 4096));
+    assert!(doorbell.physical.is_some());
+    assert_eq!(found.fences.iter().map(|fence| fence.value).collect::<Vec<_>>(), [41]);
+    let allocations: u64 = first.memory.iter().map(|segment| segment.allocations).sum();
+    assert_eq!(allocations, found.allocations.len() as u64);
+    let handles = |guest: &Guest| {
+        guest.quotas.iter().find(|quota| quota.what == "handles").map(|quota| quota.used)
+    };
+    assert!(handles(first) > Some(5) && handles(second) == Some(0));
+
+    // The guest itself sees the same of itself, and no more.
+    let own = inspect::snapshot(&mut &adapters[0], None).unwrap();
+    assert_eq!(own.guests.len(), 1);
+    assert_eq!(own.guests[0].processes, first.processes);
+    assert_eq!(own.adapter.physical_doorbells_used, None);
+
+    context.suspend().unwrap();
+    let seen = snapshot(&daemon);
+    let found = &seen.guests[0].processes[0].devices[0].contexts[0];
+    assert_eq!((found.state.as_str(), found.suspended_by.len()), ("suspended", 1));
+    assert!(seen.nodes.iter().all(|node| node.run_list.is_empty()));
+
+    drop((fence, commands, queue, context, device));
+    assert!(snapshot(&daemon).guests[0].processes[0].devices.is_empty());
+    drop(adapters);
+    drop(guests);
+    daemon.await_log("front end gone");
+    daemon.await_log("front end gone");
+    assert!(snapshot(&daemon).guests.is_empty());
+}
+
+#[test]
+fn more_objects_than_fit_into_an_answer_are_all_there() {
+    const FENCES: u64 = 3000;
+    let daemon = Daemon::start(1);
+    let guest = guest(&daemon, 0);
+    let adapter = adapter(&guest);
+    let device = adapter.create_device().unwrap();
+    let fences: Vec<_> = (0..FENCES).map(|value| device.create_fence(value).unwrap()).collect();
+    let seen = snapshot(&daemon);
+    let values = seen.guests[0].processes[0].devices[0].fences.iter().map(|fence| fence.value);
+    let mut values: Vec<_> = values.collect();
+    values.sort_unstable();
+    assert!(values.into_iter().eq(0..FENCES));
+    drop(fences);
+}
+
+#[test]
+fn the_command_prints_a_tree_or_json_that_is_what_was_sent() {
+    let daemon = Daemon::start(1);
+    let guest = guest(&daemon, 0);
+    let adapter = adapter(&guest);
+    let device = adapter.create_device().unwrap();
+    let inspect = |arguments: &[&str]| {
+        let mut command = bellhop();
+        command.arg("inspect").arg("--socket").arg(daemon.control_socket()).args(arguments);
+        command.output().unwrap()
+    };
+    let tree = succeed(inspect(&[]));
+    assert!(tree.contains("└─ device  0x") && !tree.contains('\x1b'), "{tree}");
+    let json = succeed(inspect(&["--json"]));
+    let read: Snapshot = serde_json::from_str(&json).unwrap();
+    assert_eq!(read, snapshot(&daemon));
+    assert_eq!(serde_json::to_string(&read).unwrap() + "\n", json);
+    let id = read.guests[0].id.to_string();
+    assert_eq!(succeed(inspect(&["--json", "--guest", &id])), json);
+    let refused = inspect(&["--guest", "999"]);
+    assert!(!refused.status.success() && text(&refused.stderr).contains("no guest 999"));
+    drop(device);
+}
+
+#[test]
+fn it_is_printed_again_while_it_is_watched() {
+    let daemon = Daemon::start(1);
+    let mut command = bellhop();
+    command.args(["inspect", "--json", "--watch", "--socket"]).arg(daemon.control_socket());
+    let mut watching = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        let line = lines.next().unwrap().unwrap();
+        assert!(serde_json::from_str::<Snapshot>(&line).unwrap().guests.is_empty());
+    }
+    // It ends by itself when nobody reads on.
+    drop(lines);
+    assert!(watching.wait().unwrap().success());
+}
+
+#[test]
+fn a_socket_that_is_a_guests_or_nobodys_is_an_error_that_says_so() {
+    let mut daemon = Daemon::start(1);
+    let inspect = |socket: std::path::PathBuf| {
+        let output = bellhop().arg("inspect").arg("--socket").arg(socket).output().unwrap();
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    let wrong = inspect(daemon.socket(0));
+    assert!(wrong.contains("not a guest's socket"), "{wrong}");
+    let path = daemon.control_socket();
+    daemon.signal(rustix::process::Signal::TERM);
+    assert!(daemon.wait().success());
+    let gone = inspect(path);
+    assert!(gone.contains("--control-socket"), "{gone}");
+}
+
+/// What a connection is answered, until the daemon closes it.
+fn answers(daemon: &Daemon, sent: &[u8]) -> String {
+    let mut stream = UnixStream::connect(daemon.control_socket()).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    // It may close before it has read all.
+    let _ = stream.write_all(sent);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    text(&bytes)
+}
+
+#[test]
+fn garbage_half_requests_and_requests_for_nothing_are_answered_and_disturb_nobody() {
+    let daemon = Daemon::start(1);
+    let guest = guest(&daemon, 0);
+    let adapter = adapter(&guest);
+    let before = daemon.resources();
+    let long = vec![b'x'; 4 * MAX_LIST_REQUEST];
+    let errors: [&[u8]; 9] = [
+        b"\n",
+        b"{}\n",
+        b"\xFF\xFE\0\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"{\"version\":1,\"list\":3,\"more\":1}\n",
+        b"{\"version\":2,\"list\":3}\n",
+        b"{\"version\":1,\"list\":0}\n",
+        b"{\"version\":1,\"li",
+        &long,
+    ];
+    for sent in errors {
+        let answer = answers(&daemon, sent);
+        let first = answer.lines().next().unwrap_or_default();
+        assert!(first.starts_with("{\"error\":"), "{:?}: {answer}", text(sent));
+    }
+    assert_eq!(answers(&daemon, b""), "");
+    let gone = answers(&daemon, b"{\"version\":1,\"list\":4,\"guest\":77}\n");
+    assert_eq!(gone, "{\"gone\":\"there is no guest 77\"}\n");
+    let version = answers(&daemon, b"{\"version\":2,\"list\":3}\n");
+    assert!(version.contains("use the bellhop that came with it"), "{version}");
+    work(&adapter);
+    daemon.await_resources(before);
+}
+
+#[test]
+fn clients_that_are_many_or_do_not_read_are_few_at_once_and_disturb_nobody() {
+    let daemon = Daemon::start(1);
+    let guest = guest(&daemon, 0);
+    let adapter = adapter(&guest);
+    let before = daemon.resources();
+    let request = ListRequest {
+        version: SNAPSHOT_VERSION,
+        list: ObjectList::GUESTS.0,
+        guest: 0,
+        process: 0,
+        parent: Name(0),
+        after: Name(0),
+    };
+    let request = serde_json::to_string(&request).unwrap() + "\n";
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        let mut stream = UnixStream::connect(daemon.control_socket()).unwrap();
+        // The answer shows that it was accepted.
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = [0; 1];
+        stream.read_exact(&mut answer).unwrap();
+        clients.push(stream);
+    }
+    let refused = answers(&daemon, b"");
+    assert!(refused.contains("8 clients are served already"), "{refused}");
+    // They ask and ask, and read nothing: at last they cannot send either.
+    for stream in &mut clients {
+        stream.set_nonblocking(true).unwrap();
+        while stream.write(request.as_bytes()).is_ok() {}
+    }
+    work(&adapter);
+    drop(clients);
+    daemon.await_resources(before);
+    let mut client = ControlClient::connect(&daemon.control_socket()).unwrap();
+    let listed = client.list::<Guest>(&serde_json::from_str(&request).unwrap()).unwrap().unwrap();
+    assert_eq!(listed.1.len(), 1);
+    work(&adapter);
+}
