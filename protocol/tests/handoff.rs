@@ -13,6 +13,7 @@ use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, Signaled, WentB
 use bellhop_protocol::handoff::hint::HintWord;
 use bellhop_protocol::handoff::run_list::Membership;
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
+use bellhop_protocol::handoff::tlb::TlbUsers;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -720,5 +721,30 @@ fn a_store_of_an_earlier_owner_hides_no_ring_of_a_rotated_doorbell() {
         if guest.join().unwrap() == ConnectionStatus::CONNECTED {
             assert!(seen, "the ring was lost");
         }
+    });
+}
+
+#[test]
+fn an_engine_that_remembers_an_old_entry_is_asked_to_flush() {
+    const OLD: u64 = 1;
+    const NEW: u64 = 2;
+    loom::model(|| {
+        let shared = Arc::new((TlbUsers::new(), AtomicU64::new(OLD)));
+        let engine = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (users, entry) = &*shared;
+                // The second time, it is known to use the address space already.
+                [(); 2].map(|()| {
+                    users.enter(3);
+                    entry.load(Ordering::Acquire)
+                })
+            })
+        };
+        let (users, entry) = &*shared;
+        entry.store(NEW, Ordering::Release);
+        let flushed = users.after_change();
+        let remembered = engine.join().unwrap();
+        assert!(flushed == 1 << 3 || remembered == [NEW; 2], "{flushed:#b}, {remembered:?}");
     });
 }

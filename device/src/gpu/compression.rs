@@ -13,11 +13,10 @@
 //! A block is 4 KiB. Two engines that write different bytes of one block at the same time need the
 //! same order between them as if they wrote the same byte; such is the kind's contract.
 
-use super::address_map::{AddressMap, Place};
+use super::address_map::{AddressMap, Mapping, Place};
 use bellhop_protocol::PAGE_SIZE;
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use vm_memory::{MmapRegion, VolatileMemory};
+use vm_memory::VolatileMemory;
 use xxhash_rust::xxh64::xxh64;
 
 /// Bytes in a block: a page.
@@ -72,21 +71,18 @@ fn digest(encoded: &[u8; BLOCK]) -> u64 {
 const SEGMENT_PAGES: u64 = 1 << 28;
 /// Segments.
 const SEGMENTS: u64 = 4;
+/// Bytes of all metadata of a guest.
+pub const METADATA_SIZE: u64 = SEGMENTS * SEGMENT_PAGES * WORD as u64;
 
 /// The metadata of all of a guest's memory. It takes memory where pages are or were encoded, a word
 /// for each page.
 #[derive(Debug)]
-pub struct Metadata(MmapRegion);
+pub struct Metadata(Mapping);
 
 impl Metadata {
-    /// That of plain memory.
-    ///
-    /// # Errors
-    /// When the operating system has no addresses left.
-    pub fn new() -> io::Result<Self> {
-        let size = SEGMENTS * SEGMENT_PAGES * WORD as u64;
-        let size = usize::try_from(size).map_err(io::Error::other)?;
-        MmapRegion::new(size).map(Self).map_err(io::Error::other)
+    /// Kept in [`METADATA_SIZE`] bytes, of which those that are 0 say that pages are plain.
+    pub fn new(memory: Mapping) -> Self {
+        Self(memory)
     }
 
     /// The word of the page that a place is in.
@@ -100,7 +96,8 @@ impl Metadata {
             return None;
         }
         let index = page.segment as u64 * SEGMENT_PAGES + number;
-        self.0.get_atomic_ref(usize::try_from(index).ok()?.checked_mul(WORD)?).ok()
+        let offset = self.0.base.checked_add(index.checked_mul(WORD as u64)?)?;
+        self.0.region.get_atomic_ref(usize::try_from(offset).ok()?).ok()
     }
 
     /// A page was copied as it is: the copy is encoded if the original was.

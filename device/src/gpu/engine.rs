@@ -86,7 +86,7 @@ impl Core {
             partition: &queue.partition,
             space: queue.process(),
             is_system: queue.is_system(),
-            mmu: Mmu::new(&mut self.unit.tlb, &queue.space, memory, codec),
+            mmu: Mmu::new(&mut self.unit.tlb, &queue.space, memory, codec, self.index),
             scratch: &mut self.unit.scratch,
             tally: &mut tally,
         };

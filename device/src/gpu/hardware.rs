@@ -123,6 +123,10 @@ impl Hardware for Gpu {
         Ok(())
     }
 
+    fn page_table_root(&self, space: AddressSpaceId) -> Option<u64> {
+        self.space(space).map(|space| space.root())
+    }
+
     fn locate_page_table(
         &self,
         space: AddressSpaceId,

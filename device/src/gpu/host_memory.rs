@@ -5,6 +5,7 @@
 //! a hole; how much there can be is configured.
 
 use super::address_map::{HostMappings, Mapping};
+use super::compression::METADATA_SIZE;
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::ddi::paging::PAGING_BUFFER_SIZE;
 use bellhop_host_kmd::hardware::SegmentSizes;
@@ -21,10 +22,11 @@ pub const PAGING_BUFFERS_SIZE: u64 = PAGING_BUFFERS * PAGING_BUFFER_SIZE as u64;
 /// Bytes of these and of the DMA buffers.
 const BUFFERS_SIZE: u64 = PAGING_BUFFERS_SIZE + DMA_BUFFERS_SIZE;
 
-/// One guest's: first the paging buffers and the DMA buffers, then the private segment, then the backing.
+/// One guest's: first the paging buffers and the DMA buffers, then the private segment, then the
+/// backing, and last the metadata of all pages that the guest can have.
 #[derive(Debug)]
 pub struct HostMemory {
-    file: File,
+    file: Arc<File>,
     region: Arc<MmapRegion>,
     sizes: SegmentSizes,
 }
@@ -38,11 +40,13 @@ impl HostMemory {
         let size = BUFFERS_SIZE
             .checked_add(sizes.private)
             .and_then(|size| size.checked_add(sizes.backing))
+            .and_then(|size| size.checked_add(METADATA_SIZE))
             .ok_or(io::ErrorKind::InvalidInput)?;
         let file = File::from(rustix::fs::memfd_create("bellhop-memory", MemfdFlags::CLOEXEC)?);
         file.set_len(size)?;
+        let file = Arc::new(file);
         let size = usize::try_from(size).map_err(io::Error::other)?;
-        let mapped = MmapRegion::from_file(FileOffset::new(file.try_clone()?, 0), size);
+        let mapped = MmapRegion::from_file(FileOffset::from_arc(Arc::clone(&file), 0), size);
         Ok(Self { file, region: Arc::new(mapped.map_err(io::Error::other)?), sizes })
     }
 
@@ -69,6 +73,11 @@ impl HostMemory {
     /// The segment `Backing`.
     pub fn backing(&self) -> Mapping {
         self.mapping(BUFFERS_SIZE + self.sizes.private, self.sizes.backing)
+    }
+
+    /// The metadata, which no page-table entry can name.
+    pub fn metadata(&self) -> Mapping {
+        self.mapping(BUFFERS_SIZE + self.sizes.private + self.sizes.backing, METADATA_SIZE)
     }
 
     /// Control plane: what the paging buffer `index` holds from now on. The engine is done with what

@@ -78,18 +78,25 @@ pub struct Mmu<'a> {
     space: &'a AddressSpace,
     memory: &'a AddressMap,
     codec: Codec<'a>,
+    engine: u32,
 }
 
 impl<'a> Mmu<'a> {
-    /// The view that `space` gives of `memory`, whose compressed pages `codec` reaches.
+    /// The view that `space` gives to `engine` of `memory`, whose compressed pages `codec` reaches.
     #[inline]
     pub fn new(
         tlb: &'a mut Tlb,
         space: &'a AddressSpace,
         memory: &'a AddressMap,
         codec: Codec<'a>,
+        engine: u32,
     ) -> Self {
-        Self { tlb, space, memory, codec }
+        Self { tlb, space, memory, codec, engine }
+    }
+
+    /// Forgets all translations of its engine.
+    pub fn flush_tlb(&mut self) {
+        self.tlb.flush();
     }
 
     /// Where a byte is.
@@ -136,7 +143,7 @@ impl<'a> Mmu<'a> {
             let place = place.ok_or(access.page_fault(gpu_va))?;
             return Ok(Found::Direct(place.plus(gpu_va % PAGE_SIZE)));
         }
-        let (pte, page_size) = self.space.walk(gpu_va);
+        let (pte, page_size) = self.space.walk_to_remember(gpu_va, self.engine);
         let page = pte.page().ok_or(access.page_fault(gpu_va))?;
         // A page table may name memory that the guest no longer has.
         let place = self.memory.locate(page, page_size).ok_or(access.page_fault(gpu_va))?;

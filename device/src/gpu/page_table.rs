@@ -15,6 +15,7 @@ use super::windows::{Shown, Windows};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{AddressSpaceId, HardwareFull, PageTableRange, Pte};
 use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::handoff::tlb::TlbUsers;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,6 +62,8 @@ pub struct NodePool {
     memory: MmapRegion,
     pages: u32,
     pages_per_guest: u32,
+    /// Of the address space whose root a page is: which engines may remember its entries.
+    users: Box<[TlbUsers]>,
     free: Mutex<FreeNodes>,
 }
 
@@ -82,7 +85,8 @@ impl NodePool {
         let size = usize::try_from(u64::from(pages) * PAGE_SIZE).map_err(io::Error::other)?;
         let memory = MmapRegion::new(size).map_err(io::Error::other)?;
         let free = Mutex::new(FreeNodes { returned: Vec::new(), fresh: 0 });
-        Ok(Self { memory, pages, pages_per_guest, free })
+        let users = (0..pages).map(|_| TlbUsers::new()).collect();
+        Ok(Self { memory, pages, pages_per_guest, users, free })
     }
 
     /// Control plane: an empty node.
@@ -120,6 +124,11 @@ impl NodePool {
         }
         charge.0.fetch_sub(1, Ordering::Relaxed);
         self.free.lock().unwrap_or_else(PoisonError::into_inner).returned.push(node);
+    }
+
+    /// Who uses the address space whose root is at an address.
+    pub fn users(&self, root: u64) -> Option<&TlbUsers> {
+        self.users.get(usize::try_from(root / PAGE_SIZE).ok()?)
     }
 
     /// Where an entry is, in bytes from the start of page-table memory.
@@ -192,6 +201,9 @@ impl AddressSpace {
         charge: &Arc<Charge>,
     ) -> Result<Self, HardwareFull> {
         let root = pool.allocate(charge)?;
+        if let Some(users) = pool.users(NodePool::address(root, 0)) {
+            users.reset();
+        }
         let (pool, charge) = (Arc::clone(pool), Arc::clone(charge));
         Ok(Self { id, root, large_root: AtomicU64::new(0), pool, charge, windows: None })
     }
@@ -290,8 +302,23 @@ impl AddressSpace {
         Ok(ranges)
     }
 
-    /// Engine: the entry of the page that an address is in, and that page's size.
-    pub fn walk(&self, gpu_va: u64) -> (Pte, PageSize) {
+    /// Where its root is in page-table memory. Packets name it by that.
+    pub fn root(&self) -> u64 {
+        NodePool::address(self.root, 0)
+    }
+
+    /// Engine `engine`: the entry of the page that an address is in, and that page's size. The engine
+    /// may remember it, until it is asked to flush.
+    pub fn walk_to_remember(&self, gpu_va: u64, engine: u32) -> (Pte, PageSize) {
+        // Pairs with the look after a change, in `FLUSH_TLB`.
+        if let Some(users) = self.pool.users(self.root()) {
+            users.enter(engine);
+        }
+        self.walk(gpu_va)
+    }
+
+    /// The same for whoever remembers nothing.
+    fn walk(&self, gpu_va: u64) -> (Pte, PageSize) {
         // Pairs with the store in `follow`.
         if let Some(root) = Node::from_link(self.large_root.load(Ordering::Acquire)) {
             let pte = self.walk_tree(root, gpu_va, PageSize::Large);

@@ -62,10 +62,10 @@ impl Partition {
         Ok(Self {
             id,
             bar,
-            host_memory,
             windows: Arc::new(Windows::new(layout.local_memory, segments.private)),
             paging: Paging::new(),
-            metadata: Metadata::new()?,
+            metadata: Metadata::new(host_memory.metadata()),
+            host_memory,
             memory,
             fences: FenceTable::new(layout.fence_count),
             page_tables: Arc::default(),

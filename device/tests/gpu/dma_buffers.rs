@@ -12,7 +12,7 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::fence::SignalFence;
 use bellhop_protocol::packet::flow::NOP;
-use bellhop_protocol::packet::paging::{FLUSH_TLB, WritePageTable};
+use bellhop_protocol::packet::paging::{FlushTlb, WritePageTable};
 use bellhop_protocol::packet::transfer::{Copy, Fill};
 
 /// A queue of the guest's process whose addresses are physical.
@@ -99,7 +99,7 @@ fn a_dma_buffer_is_nobodys_to_write_and_has_no_privilege() {
     let page_table = WritePageTable::new(0, 1, u64::MAX, 0);
     let target = DMA_BUFFERS_START + PAGE_SIZE;
     for (packets, reason, address) in [
-        (Packets::new().then(FLUSH_TLB), FaultReason::UNKNOWN_PACKET, 0x41),
+        (Packets::new().then(FlushTlb::new(0)), FaultReason::UNKNOWN_PACKET, 0x41),
         (Packets::new().then(page_table), FaultReason::UNKNOWN_PACKET, 0x40),
         (Packets::new().then(Fill::new(target, 8, 0)), FaultReason::WRITE_PAGE_FAULT, target),
         (

@@ -21,7 +21,7 @@ use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::fence::SignalFence;
 use bellhop_protocol::packet::flow::NOP;
-use bellhop_protocol::packet::paging::{FLUSH_TLB, WritePageTable};
+use bellhop_protocol::packet::paging::{FlushTlb, WritePageTable};
 use bellhop_protocol::packet::transfer::{Copy, Fill, Timestamp};
 use bellhop_protocol::packet::{Opcode, PacketHeader};
 use std::sync::Arc;
@@ -518,7 +518,7 @@ fn privileged_packets_of_a_guest_are_unknown_packets_and_do_nothing() {
     let odd = Packets::new().then(PacketHeader::new(Opcode::WRITE_PAGE_TABLE, 8, 0));
     let none = Packets::new().then(PacketHeader::new(Opcode(0x4F), 8, 0));
     for (packets, opcode) in
-        [(write, 0x40), (odd, 0x40), (Packets::new().then(FLUSH_TLB), 0x41), (none, 0x4F)]
+        [(write, 0x40), (odd, 0x40), (Packets::new().then(FlushTlb::new(0)), 0x41), (none, 0x4F)]
     {
         for node in [COMPUTE, COPY, COPY + 1] {
             let mut queue = guest.queue(node);
@@ -642,4 +642,23 @@ fn notifications_that_ask_nothing_of_the_gpu_are_done_at_once() {
         },
     ]);
     assert_eq!(system.miniport.paging_process_gpu_va_size(), 0);
+}
+
+#[test]
+fn a_flush_of_what_only_this_engine_used_asks_nothing_of_the_others() {
+    let gpu = start();
+    let guest = Guest::attach(&gpu);
+    let mut system = System::of(&guest);
+    let pages = system_pages(&[1]);
+    wait_until_asleep(&gpu, &guest);
+    let asleep = |gpu: &Gpu| gpu.statistics(guest.id).engine_wakeups;
+    let before = asleep(&gpu);
+    let operations = [
+        PagingOperation::MapApertureSegment { offset: 0, pages: &pages },
+        PagingOperation::Fill { destination: APERTURE_START, length: PAGE_SIZE, pattern: 1 },
+        PagingOperation::UnmapApertureSegment { offset: 0, length: PAGE_SIZE },
+    ];
+    system.perform(&operations);
+    assert_eq!(asleep(&gpu), before + 1, "more than the engine that executed it woke");
+    assert_eq!(read_pages(&guest, &[1])[..4], [1, 0, 0, 0]);
 }

@@ -308,6 +308,10 @@ pub trait Hardware: Send + Sync {
     /// none that is submitted from now on may.
     fn destroy_address_space(&self, space: AddressSpaceId);
 
+    /// Where the root of an address space's page tables is, in bytes from the start of page-table
+    /// memory; `None` when there is no such space.
+    fn page_table_root(&self, space: AddressSpaceId) -> Option<u64>;
+
     /// Where the entries of consecutive pages from `gpu_va` are, for packets to write. The tables are
     /// made if `create`; they stay where they are for the address space's life.
     ///

@@ -6,7 +6,7 @@
 use crate::ddi::paging::{APERTURE_START, AllocationNotification, PageSize, PagingOperation};
 use crate::hardware::{AddressSpaceId, Hardware, HardwareFull, Pte};
 use bellhop_protocol::PAGE_SIZE;
-use bellhop_protocol::packet::paging::{Decompress, FLUSH_TLB, WritePageTable};
+use bellhop_protocol::packet::paging::{ALL_ADDRESS_SPACES, Decompress, FlushTlb, WritePageTable};
 use bellhop_protocol::packet::transfer::{Copy, Fill};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -54,13 +54,12 @@ pub(super) fn build(
                 }
             }
             // The pages are mapped again without a flush.
-            packets.push(&FLUSH_TLB);
+            packets.flush(hardware, system);
         }
         PagingOperation::UpdatePageTable { space, gpu_va, page_size, entries } => {
             packets.write_entries(hardware, space, gpu_va, page_size, entries)?;
         }
-        // An engine's TLB is flushed whole.
-        PagingOperation::FlushTlb { .. } => packets.push(&FLUSH_TLB),
+        PagingOperation::FlushTlb { space } => packets.flush(hardware, space),
         PagingOperation::NotifyAlloc { notification, gpu_va, length, .. } => match notification {
             // "An allocation might be compressed when it's under device access. When that allocation
             // is being evicted, KMD must first decompress it before the actual eviction."
@@ -70,7 +69,9 @@ pub(super) fn build(
                 }
             }
             // Translations are all that engines keep.
-            AllocationNotification::IoMmuUnmap => packets.push(&FLUSH_TLB),
+            AllocationNotification::IoMmuUnmap => {
+                packets.push(&FlushTlb::new(ALL_ADDRESS_SPACES));
+            }
         },
     }
     Ok(packets.0)
@@ -90,6 +91,12 @@ struct Packets(Vec<u8>);
 impl Packets {
     fn push<T: IntoBytes + Immutable>(&mut self, packet: &T) {
         self.0.extend_from_slice(packet.as_bytes());
+    }
+
+    /// Holds what follows until no engine remembers what it knew of an address space.
+    fn flush(&mut self, hardware: &dyn Hardware, space: AddressSpaceId) {
+        let root = hardware.page_table_root(space).unwrap_or(ALL_ADDRESS_SPACES);
+        self.push(&FlushTlb::new(root));
     }
 
     /// Writes the entries of consecutive pages.

@@ -56,7 +56,7 @@ fn accesses(
         | Packet::ConditionalInterrupt(_) => [None; 3],
         // Packets that were not checked would follow.
         Packet::IndirectBuffer(_) => return illegal,
-        Packet::WritePageTable(_) | Packet::FlushTlb | Packet::Decompress(_) => {
+        Packet::WritePageTable(_) | Packet::FlushTlb(_) | Packet::Decompress(_) => {
             return Err(RenderError::PrivilegedInstruction { offset });
         }
         Packet::Fill(fill) => [write(offset_of!(Fill, destination), fill.length), None, None],
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use bellhop_protocol::packet::fence::{SignalFence, WaitFence};
     use bellhop_protocol::packet::flow::{IndirectBuffer, NOP};
-    use bellhop_protocol::packet::paging::{FLUSH_TLB, WritePageTable};
+    use bellhop_protocol::packet::paging::{FlushTlb, WritePageTable};
     use bellhop_protocol::packet::{Opcode, PacketHeader};
     use proptest::prelude::*;
     use zerocopy::{Immutable, IntoBytes};
@@ -328,7 +328,7 @@ mod tests {
         let long = bytes(PacketHeader::new(Opcode::TIMESTAMP, 80, 0));
         assert_eq!(rendered(&after_nop(long), &[]), broken);
         let privileged = Err(RenderError::PrivilegedInstruction { offset: 8 });
-        for packet in [bytes(WritePageTable::new(0, 1, u64::MAX, 0)), bytes(FLUSH_TLB)] {
+        for packet in [bytes(WritePageTable::new(0, 1, u64::MAX, 0)), bytes(FlushTlb::new(0))] {
             assert_eq!(rendered(&after_nop(packet), &[]), privileged);
         }
         let fences = [bytes(SignalFence::new(1, 2)), bytes(WaitFence::new(1, 2))].concat();
@@ -403,7 +403,7 @@ mod tests {
             Just(bytes(SignalFence::new(1, 2))),
             Just(bytes(IndirectBuffer::new(0x1000, 64))),
             Just(bytes(WritePageTable::new(0, 1, 1, 0))),
-            Just(bytes(FLUSH_TLB)),
+            Just(bytes(FlushTlb::new(0))),
             (any(), any()).prop_map(|(to, length)| bytes(Fill::new(to, length, 0))),
             (any(), any(), any()).prop_map(|(from, to, len)| bytes(Copy::new(from, to, len))),
             (any(), any(), any()).prop_map(|(a, len, r)| bytes(Compare::new(a, a, len, r))),

@@ -304,6 +304,10 @@ impl Hardware for Model {
         Ok(())
     }
 
+    fn page_table_root(&self, space: AddressSpaceId) -> Option<u64> {
+        self.state().spaces.contains_key(&space).then_some(space.0 << 40)
+    }
+
     fn locate_page_table(
         &self,
         space: AddressSpaceId,

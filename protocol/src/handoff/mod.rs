@@ -9,6 +9,7 @@ pub mod doorbell;
 pub mod fence;
 pub mod hint;
 pub mod run_list;
+pub mod tlb;
 
 /// The atomics that the types above are written over: the real ones, or loom's under `cfg(loom)`.
 pub mod sync {

@@ -13,7 +13,7 @@ pub mod transfer;
 use dispatch::Dispatch;
 use fence::{ConditionalInterrupt, SignalFence, WaitFence};
 use flow::IndirectBuffer;
-use paging::{Decompress, WritePageTable};
+use paging::{Decompress, FlushTlb, WritePageTable};
 use transfer::{Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -51,7 +51,7 @@ open_enum! {
         DISPATCH = 0x30;
         /// Writes page-table entries; privileged.
         WRITE_PAGE_TABLE = 0x40;
-        /// Flushes the TLBs of all engines; privileged.
+        /// Flushes an address space from the TLBs of all engines; privileged.
         FLUSH_TLB = 0x41;
         /// Makes compressed pages plain; privileged.
         DECOMPRESS = 0x42;
@@ -115,7 +115,7 @@ impl PacketHeader {
             Opcode::CONDITIONAL_INTERRUPT => size_of::<ConditionalInterrupt>(),
             Opcode::DISPATCH => size_of::<Dispatch>(),
             Opcode::WRITE_PAGE_TABLE => size_of::<WritePageTable>(),
-            Opcode::FLUSH_TLB => size_of::<Self>(),
+            Opcode::FLUSH_TLB => size_of::<FlushTlb>(),
             Opcode::DECOMPRESS => size_of::<Decompress>(),
             opcode => return Err(PacketError::UnknownOpcode(opcode)),
         };
@@ -171,8 +171,8 @@ pub enum Packet<'a> {
     Dispatch(Dispatch),
     /// See [`WritePageTable`].
     WritePageTable(WritePageTable),
-    /// See [`paging::FLUSH_TLB`].
-    FlushTlb,
+    /// See [`FlushTlb`].
+    FlushTlb(FlushTlb),
     /// See [`Decompress`].
     Decompress(Decompress),
 }
@@ -210,7 +210,7 @@ impl<'a> Packet<'a> {
             Opcode::CONDITIONAL_INTERRUPT => Self::ConditionalInterrupt(read(body, short)?),
             Opcode::DISPATCH => Self::Dispatch(read(body, short)?),
             Opcode::WRITE_PAGE_TABLE => Self::WritePageTable(read(body, short)?),
-            Opcode::FLUSH_TLB => Self::FlushTlb,
+            Opcode::FLUSH_TLB => Self::FlushTlb(read(body, short)?),
             Opcode::DECOMPRESS => Self::Decompress(read(body, short)?),
             opcode => return Err(PacketError::UnknownOpcode(opcode)),
         };

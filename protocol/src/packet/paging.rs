@@ -64,6 +64,26 @@ impl Decompress {
     }
 }
 
-/// `FLUSH_TLB`: holds the queue until every engine has forgotten all translations that it knew.
-pub const FLUSH_TLB: PacketHeader =
-    PacketHeader::new(Opcode::FLUSH_TLB, size_of::<PacketHeader>(), 0);
+/// [`FlushTlb`] of all address spaces.
+pub const ALL_ADDRESS_SPACES: u64 = u64::MAX;
+
+/// `FLUSH_TLB`: holds the queue until no engine remembers what it knew of an address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct FlushTlb {
+    /// `argument` is 0.
+    pub header: PacketHeader,
+    /// Where the root of its page tables is, in bytes from the start of page-table memory; or
+    /// [`ALL_ADDRESS_SPACES`].
+    pub root: u64,
+}
+crate::assert_layout!(FlushTlb, 16, header at 0, root at 8);
+
+impl FlushTlb {
+    /// Flushes what engines remember of the address space with its page tables' root there.
+    #[must_use]
+    pub const fn new(root: u64) -> Self {
+        let header = PacketHeader::new(Opcode::FLUSH_TLB, size_of::<Self>(), 0);
+        Self { header, root }
+    }
+}

@@ -117,7 +117,7 @@ pub fn execute(packet: &Packet<'_>, context: &mut Context<'_>) -> Result<Outcome
         Packet::Dispatch(packet) => dispatch::dispatch(context, packet)?,
         // Only a system context gets here: see `CommandProcessor`.
         Packet::WritePageTable(packet) => return paging::write_page_table(context, packet),
-        Packet::FlushTlb => return Ok(paging::flush_tlb(context)),
+        Packet::FlushTlb(packet) => return Ok(paging::flush_tlb(context, packet)),
         Packet::Decompress(packet) => Operation::Decompress(Decompression::new(packet)?),
     };
     Ok(Outcome::Begin(operation))

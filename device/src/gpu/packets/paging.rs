@@ -7,7 +7,8 @@ use crate::gpu::mmu::check_range;
 use crate::gpu::violation::{Violation, aligned};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
-use bellhop_protocol::packet::paging::{Decompress, WritePageTable};
+use bellhop_protocol::handoff::tlb::TlbUsers;
+use bellhop_protocol::packet::paging::{Decompress, FlushTlb, WritePageTable};
 
 /// `WRITE_PAGE_TABLE`. An entry that was valid before counts as changed when a flush has followed.
 pub fn write_page_table(
@@ -20,10 +21,17 @@ pub fn write_page_table(
     Ok(Outcome::Done)
 }
 
-/// `FLUSH_TLB`: every engine flushes between two of its turns, this one too. Entries that were
-/// written before this are handed over with the attention that it raises.
-pub fn flush_tlb(context: &mut Context<'_>) -> Outcome {
-    Outcome::Hold(Hold::Flush(context.chip.quiesce()))
+/// `FLUSH_TLB`. This engine flushes at once. If others may remember entries of the address space,
+/// every engine flushes between two of its turns; entries that were written before this are handed
+/// over with the attention that it raises.
+pub fn flush_tlb(context: &mut Context<'_>, packet: &FlushTlb) -> Outcome {
+    // Pairs with `AddressSpace::walk_to_remember`. An unknown space is anybody's.
+    let users = context.chip.nodes.users(packet.root).map_or(u64::MAX, TlbUsers::after_change);
+    if users & !(1 << context.engine) != 0 {
+        return Outcome::Hold(Hold::Flush(context.chip.quiesce()));
+    }
+    context.mmu.flush_tlb();
+    Outcome::Done
 }
 
 /// A `DECOMPRESS` in progress.

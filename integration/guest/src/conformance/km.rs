@@ -20,7 +20,7 @@ use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::dispatch::{Kernel, xor_stream};
 use bellhop_protocol::packet::fence::SignalFence;
 use bellhop_protocol::packet::flow::{IndirectBuffer, NOP};
-use bellhop_protocol::packet::paging::{FLUSH_TLB, WritePageTable};
+use bellhop_protocol::packet::paging::{FlushTlb, WritePageTable};
 use bellhop_protocol::packet::transfer::Fill;
 use bellhop_protocol::packet::{Opcode, PacketHeader};
 use bellhop_protocol::status::Status;
@@ -387,7 +387,7 @@ fn basic_contained(scene: &Scene) -> Result<(), Mismatch> {
     refuse(illegal, 24, &|commands| {
         commands.raw(PacketHeader::new(Opcode(0x7777), 8, 0).as_bytes()).map(|_| ())
     })?;
-    for packet in [FLUSH_TLB.as_bytes(), WritePageTable::new(0, 1, 1, 0).as_bytes()] {
+    for packet in [FlushTlb::new(0).as_bytes(), WritePageTable::new(0, 1, 1, 0).as_bytes()] {
         refuse(privileged, 24, &|commands| commands.raw(packet).map(|_| ()))?;
     }
     refuse(Status::INVALID_USER_BUFFER, 24, &|commands| {

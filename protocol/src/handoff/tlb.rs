@@ -1,0 +1,52 @@
+//! Remembering translations and flushing them.
+//!
+//! An engine says that it uses an address space and then reads its entries, which it may remember;
+//! whoever changed an entry looks who uses the space, and has those engines flush. Each side puts a
+//! full fence between its two steps, so either the engine reads the new entry, or it is seen to use
+//! the space. An engine that only ever used other spaces is left alone.
+//!
+//! That is the full fences' work alone, so the rest is relaxed.
+//!
+//! Source: `FLUSH_TLB` of `DxgkDdiBuildPagingBuffer`.
+
+use super::sync::{AtomicU64, Ordering, fence};
+
+/// Which engines may remember entries of an address space.
+#[derive(Debug)]
+pub struct TlbUsers(AtomicU64);
+
+impl Default for TlbUsers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TlbUsers {
+    /// None.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Makes it that of a new address space, which no engine knows yet.
+    pub fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Engine `engine`: is about to read entries. Once is enough for all that it reads after.
+    #[inline]
+    pub fn enter(&self, engine: u32) {
+        let bit = 1 << engine;
+        if self.0.load(Ordering::Relaxed) & bit == 0 {
+            self.0.fetch_or(bit, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// The engines that may remember what entries were before the caller changed them, one bit each.
+    #[must_use]
+    pub fn after_change(&self) -> u64 {
+        fence(Ordering::SeqCst);
+        self.0.load(Ordering::Relaxed)
+    }
+}
