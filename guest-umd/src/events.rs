@@ -64,6 +64,11 @@ impl EventPump {
         state.faults.get(&(process, queue)).copied()
     }
 
+    /// The same if it has told already.
+    pub(crate) fn known_fault(&self, process: u32, queue: Handle) -> Option<QueueFault> {
+        self.lock().faults.get(&(process, queue)).copied()
+    }
+
     /// Forgets a queue that was destroyed.
     pub(crate) fn forget(&self, process: u32, queue: Handle) {
         self.lock().faults.remove(&(process, queue));

@@ -12,6 +12,9 @@ use bellhop_protocol::status::Status;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// CurrentValue of a fence that is always signaled, since what it belongs to is lost.
+const ALWAYS_SIGNALED: u64 = u64::MAX;
+
 /// Looks at the fence between two looks at anything else.
 const LOOKS_PER_CLOCK: u32 = 256;
 
@@ -29,8 +32,8 @@ pub struct Fence {
 enum Kind {
     /// Created by itself, destroyed when dropped.
     Own,
-    /// The progress fence of a HW queue, or of a context that has none: comes and goes with it, and
-    /// never moves again once it is lost.
+    /// The progress fence of a HW queue, or of a context that has none: comes and goes with it. Once
+    /// that is lost it never moves again, or is always signaled.
     Progress { queue: Handle, status: Option<Word> },
 }
 
@@ -101,8 +104,9 @@ impl Fence {
         let mut deadline = None;
         loop {
             for _ in 0..LOOKS_PER_CLOCK {
-                if word.load(Ordering::Acquire) >= value {
-                    return Ok(());
+                let current = word.load(Ordering::Acquire);
+                if current >= value {
+                    return self.reached(current);
                 }
                 std::hint::spin_loop();
             }
@@ -121,28 +125,30 @@ impl Fence {
     /// # Errors
     /// When the time is over or the queue is lost whose fence it is.
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<(), Error> {
-        if self.current_value().is_ok_and(|current| current >= value) {
-            return Ok(());
+        if let Ok(current) = self.current_value()
+            && current >= value
+        {
+            return self.reached(current);
         }
         let session = self.device.session();
         let events = &session.link.events;
         let wait = events.begin_wait();
         let request = WaitForFence { fence: self.handle, value, cookie: wait.cookie() };
         if session.start(&request)? == Status::SUCCESS {
-            return Ok(());
+            return self.reached_unseen();
         }
         let queue = match &self.kind {
             Kind::Progress { queue, .. } => Some((session.process(), *queue)),
             Kind::Own => None,
         };
-        let Err(error) = wait.finish(queue, timeout) else { return Ok(()) };
+        let Err(error) = wait.finish(queue, timeout) else { return self.reached_unseen() };
         let cancel = CancelWait { fence: self.handle, cookie: request.cookie };
         match (error, session.call(&cancel)) {
             // There is nothing to cancel: the value was reached, and its event is on its way.
             (
                 Error::Timeout { .. },
                 Err(Error::Refused { status: Status::INVALID_PARAMETER, .. }),
-            ) => Ok(()),
+            ) => self.reached_unseen(),
             // The fence went meanwhile, or its process did.
             (Error::Timeout { .. }, Err(gone @ Error::Refused { .. })) => Err(gone),
             (Error::Timeout { .. }, _) => {
@@ -152,18 +158,49 @@ impl Fence {
         }
     }
 
+    /// The value was reached, though perhaps only because the fence is always signaled: the queue is lost
+    /// then whose progress fence it is.
+    #[inline]
+    fn reached(&self, current: u64) -> Result<(), Error> {
+        match (current, &self.kind) {
+            (ALWAYS_SIGNALED, Kind::Progress { queue, .. }) => self.lost(*queue),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same where it is not known what CurrentValue is.
+    fn reached_unseen(&self) -> Result<(), Error> {
+        let Kind::Progress { queue, .. } = &self.kind else { return Ok(()) };
+        match self.current_value() {
+            Ok(current) => self.reached(current),
+            // The driver does not reach it: what it was told by then must do.
+            Err(_) => {
+                let session = self.device.session();
+                match session.link.events.known_fault(session.process(), *queue) {
+                    Some(fault) => Err(Error::QueueLost { queue: *queue, fault: Some(fault) }),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn lost(&self, queue: Handle) -> Result<(), Error> {
+        let session = self.device.session();
+        let fault = session.link.events.fault(session.process(), queue);
+        Err(Error::QueueLost { queue, fault })
+    }
+
     /// An error when the queue is lost whose progress fence this is.
     fn check_queue(&self) -> Result<(), Error> {
         let Kind::Progress { queue, status: Some(word) } = &self.kind else {
             return Ok(());
         };
-        let session = self.device.session();
         let status = DoorbellStatus(word.get()?.load(Ordering::Acquire));
         if status.connection() != ConnectionStatus::DISCONNECTED_ABORT {
             return Ok(());
         }
-        let fault = session.link.events.fault(session.process(), *queue);
-        Err(Error::QueueLost { queue: *queue, fault })
+        self.lost(*queue)
     }
 }
 

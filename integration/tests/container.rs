@@ -12,7 +12,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use support::{Daemon, NOT_OFFERED, assert_every_behaviour_is_seen, bellhop, succeed, text};
+use support::{
+    DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, succeed, text,
+};
 use tempfile::TempDir;
 
 fn podman_is_here() -> bool {
@@ -118,7 +120,7 @@ fn every_behaviour_is_seen_from_a_container() {
     }
     let printed = succeed(container().args(["--", "selftest", "--json"]).output().unwrap());
     let report: Value = serde_json::from_str(&printed).unwrap();
-    assert_every_behaviour_is_seen(&report, NOT_OFFERED);
+    assert_every_behaviour_is_seen(&report, DEFAULT_NOT_OFFERED);
     let checks = report["checks"].as_array().unwrap();
     let listed = succeed(bellhop().args(["selftest", "--list", "--json"]).output().unwrap());
     let listed: Value = serde_json::from_str(&listed).unwrap();

@@ -10,6 +10,8 @@ use support::Daemon;
 
 const GUESTS: usize = 4;
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// More than half of what the daemon's time-out is when nobody says otherwise.
+const LOOK: Duration = Duration::from_millis(1500);
 
 /// A guest with a queue on each node, each of which has had work.
 struct Attached {
@@ -48,6 +50,12 @@ impl Attached {
 }
 
 fn expect_no_wakeups(daemon: &Daemon) {
+    daemon.await_quiet();
+    // After the last work engines are looked at once more for hangs, half a time-out later.
+    let look = std::time::Instant::now() + LOOK;
+    while std::time::Instant::now() < look {
+        daemon.expect_no_log_for(LOOK / 10);
+    }
     daemon.await_quiet();
     let before = daemon.wakeups();
     daemon.expect_no_log_for(Duration::from_secs(2));

@@ -3,13 +3,13 @@
 mod support;
 
 use serde_json::Value;
-use support::{Daemon, NOT_OFFERED, assert_every_behaviour_is_seen, bellhop};
+use support::{DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop};
 
 #[test]
 fn every_behaviour_is_seen() {
     let output = bellhop().args(["selftest", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_every_behaviour_is_seen(&report, NOT_OFFERED);
+    assert_every_behaviour_is_seen(&report, DEFAULT_NOT_OFFERED);
     let checks = report["checks"].as_array().unwrap();
     assert!(output.status.success());
     let listed = bellhop().args(["selftest", "--list", "--json"]).output().unwrap();
@@ -21,7 +21,8 @@ fn every_behaviour_is_seen() {
 #[test]
 fn every_behaviour_is_seen_with_a_node_for_kernel_mode_alone_and_short_times() {
     let configuration = "[adapter]\nkernel_mode_copy_nodes = 1\nengine_idle_ms = 20\n\
-                         device_idle_ms = 50\ntimeout_ms = 300\n[guest]\npower_control = true\n";
+                         device_idle_ms = 50\ntimeout_ms = 300\nhang_limit = 0\ntest_kernels = true\n\
+                         [guest]\npower_control = true\n";
     let daemon = Daemon::start_with(1, configuration);
     let command = ["selftest", "--json", "--socket-path"];
     let output = bellhop().args(command).arg(daemon.socket(0)).output().unwrap();

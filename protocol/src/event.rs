@@ -47,11 +47,14 @@ open_enum! {
         MISALIGNED = 12;
         /// A range wraps around the end of the address space. `address`: its start.
         ADDRESS_OUT_OF_RANGE = 13;
-        /// The engine hung: a packet did not end within the adapter's time-out. `address`: how long
-        /// it executed, in milliseconds.
+        /// The engine hung: the queue was executed for longer than the adapter's time-out while
+        /// neither its read pointer nor its progress fence moved. `address`: how long, in
+        /// milliseconds.
         ENGINE_TIMEOUT = 14;
         /// The process was marked in error. `address`: 0.
         DEVICE_IN_ERROR = 15;
+        /// The adapter was reset, over a queue of any guest. `address`: 0.
+        ADAPTER_RESET = 16;
     }
 }
 

@@ -51,6 +51,8 @@ open_enum! {
         GRAPHICS_ALLOCATION_BUSY = 0xC01E_0102;
         /// The allocation must be resident for this.
         GRAPHICS_ALLOCATION_INVALID = 0xC01E_0106;
+        /// The guest hung engines too often, and gets nothing executed until its device is reset.
+        GRAPHICS_GPU_EXCEPTION_ON_DEVICE = 0xC01E_0200;
     }
 }
 

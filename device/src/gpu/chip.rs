@@ -8,7 +8,7 @@ use super::page_table::NodePool;
 use super::partition::Partition;
 use super::statistics::Tally;
 use arc_swap::ArcSwap;
-use bellhop_host_kmd::hardware::Ticket;
+use bellhop_host_kmd::hardware::{HwQueueId, Ticket};
 use bellhop_protocol::handoff::attention::Attention;
 use bellhop_protocol::handoff::fence::{FenceCell, Signaled};
 use crossbeam_queue::SegQueue;
@@ -34,6 +34,8 @@ pub mod attention {
     pub const POWER: u64 = 1 << 5;
     /// Some queue was pre-empted.
     pub const PREEMPT: u64 = 1 << 6;
+    /// The engine is to be reset.
+    pub const RESET: u64 = 1 << 7;
 }
 
 /// Bits of what an engine tells of itself: `DXGK_ENGINE_STATE`.
@@ -42,6 +44,18 @@ pub mod engine_state {
     pub const ACTIVE: u64 = 1 << 0;
     /// It has been idle for long.
     pub const TRANSITION_TO_F1: u64 = 1 << 1;
+    /// It was reset.
+    pub const RESET: u64 = 1 << 2;
+}
+
+/// What ends a packet that an engine is stuck in, and everything that is weaker. None is 0.
+pub mod reset {
+    /// A reset of the engine.
+    pub const ENGINE: u64 = 1;
+    /// A reset of the adapter.
+    pub const ADAPTER: u64 = 2;
+    /// The end of the GPU.
+    pub const STOP: u64 = 3;
 }
 
 /// A queue whose rings an engine looks for.
@@ -85,6 +99,40 @@ pub struct EnginePort {
     pub states: AtomicU64,
     /// Times that the engine woke.
     pub wakeups: AtomicU64,
+    /// The reset that was asked for: see [`reset`]. Stored before `RESET` is raised.
+    pub reset: AtomicU64,
+    /// Where the engine is, which only it writes.
+    pub turns: CachePadded<Turns>,
+}
+
+/// Turns that an engine gives.
+#[derive(Debug, Default)]
+pub struct Turns {
+    begun: AtomicU64,
+    /// Id of the queue whose turn it is; 0, which is no queue's, between turns.
+    executing: AtomicU64,
+}
+
+impl Turns {
+    /// Engine: a queue's turn begins. Relaxed, as all here: who reads this looks for what stands still.
+    #[inline]
+    pub fn begin(&self, queue: HwQueueId) {
+        self.executing.store(queue.0, Ordering::Relaxed);
+        // One writer, so that no read-modify-write is needed.
+        self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Engine: the turn is over.
+    #[inline]
+    pub fn end(&self) {
+        self.executing.store(0, Ordering::Relaxed);
+    }
+
+    /// How many have begun, and whose it is now.
+    pub fn read(&self) -> (u64, Option<HwQueueId>) {
+        let executing = self.executing.load(Ordering::Relaxed);
+        (self.begun.load(Ordering::Relaxed), (executing != 0).then_some(HwQueueId(executing)))
+    }
 }
 
 impl EnginePort {
@@ -99,7 +147,25 @@ impl EnginePort {
             power: AtomicBool::new(true),
             states: AtomicU64::new(0),
             wakeups: AtomicU64::new(0),
+            reset: AtomicU64::new(0),
+            turns: CachePadded::default(),
         })
+    }
+
+    /// Asks for a [`reset`].
+    pub fn reset(&self, kind: u64) {
+        // Before raising: the engine takes it back after it took the attention.
+        self.reset.fetch_max(kind, Ordering::AcqRel);
+        self.raise(attention::RESET);
+    }
+
+    /// Engine, once called: is not stuck. A stronger reset that comes meanwhile calls it again, and the
+    /// end of the GPU stays.
+    pub fn end_reset(&self) {
+        let kind = self.reset.load(Ordering::Acquire);
+        if kind != reset::STOP {
+            let _ = self.reset.compare_exchange(kind, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
     }
 
     /// Asks for the engine's attention and wakes it if it sleeps.
@@ -119,6 +185,8 @@ pub struct Chip {
     pub nodes: Arc<NodePool>,
     /// The interrupt line.
     pub interrupts: Arc<Interrupts>,
+    /// Whether kernels that hang are executed.
+    pub test_kernels: bool,
     tickets: AtomicU64,
     /// The latest ticket that has passed on every engine, as a fence that engines wait for.
     flushed: FenceCell,
@@ -134,10 +202,12 @@ impl Chip {
         engines: usize,
         nodes: Arc<NodePool>,
         interrupts: Arc<Interrupts>,
+        test_kernels: bool,
     ) -> io::Result<Self> {
         let engines = (0..engines).map(|_| EnginePort::new()).collect::<io::Result<_>>()?;
         let (tickets, flushed) = (AtomicU64::new(0), FenceCell::new(0));
-        Ok(Self { engines, nodes, interrupts, tickets, flushed, epoch: Instant::now() })
+        let epoch = Instant::now();
+        Ok(Self { engines, nodes, interrupts, test_kernels, tickets, flushed, epoch })
     }
 
     /// The adapter's clock: nanoseconds since the GPU was made.

@@ -108,8 +108,20 @@ pub struct Execution {
     wait: Option<Hold>,
     /// The kernel-mode submission that is done when the stack is empty.
     submission: Option<Submission>,
-    /// For how long the packet has been executed, in turns after its first.
-    packet_time: Duration,
+    /// Kernel-mode submissions that were begun.
+    submissions: u64,
+    /// Where the queue stood when it was seen to have moved last.
+    mark: Mark,
+    /// For how long it has been executed since, in turns that it could have gone on after.
+    stalled: Duration,
+}
+
+/// What moves while a queue makes progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Mark {
+    read_pointer: u64,
+    submissions: u64,
+    progress_fence: u64,
 }
 
 impl Execution {
@@ -124,7 +136,9 @@ impl Execution {
             operation: None,
             wait: None,
             submission: None,
-            packet_time: Duration::ZERO,
+            submissions: 0,
+            mark: Mark::default(),
+            stalled: Duration::ZERO,
         }
     }
 
@@ -140,26 +154,29 @@ impl Execution {
         self.operation.is_some()
     }
 
-    /// Charges a turn that ended inside a packet to it; `time` is what the turn took, if it began
-    /// inside a packet too. Waiting for other queues' turns does not count.
-    ///
-    /// # Errors
-    /// `ENGINE_TIMEOUT` when the packet has been executed for longer than `limit`.
-    pub fn charge_packet(
-        &mut self,
-        time: Option<Duration>,
-        limit: Duration,
-    ) -> Result<(), Violation> {
-        let Some(time) = time.filter(|_| self.is_in_packet()) else {
-            self.packet_time = Duration::ZERO;
-            return Ok(());
+    /// Charges a turn, after which the queue could have gone on, to it. Waiting for fences and for other
+    /// queues' turns does not count. Returns the hang that it is when that is more than `limit` while
+    /// neither the read pointer nor the progress fence moved, nor a kernel-mode submission began.
+    pub fn charge(&mut self, queue: &HwQueue, time: Duration, limit: Duration) -> Option<Fault> {
+        let progress_fence = queue
+            .progress_fence()
+            .and_then(|slot| queue.partition.fences().slot(slot).map(|fence| fence.cell.current()));
+        let mark = Mark {
+            read_pointer: self.ring.as_ref().map_or(0, |ring| ring.stream.position()),
+            submissions: self.submissions,
+            progress_fence: progress_fence.unwrap_or(0),
         };
-        self.packet_time += time;
-        if self.packet_time <= limit {
-            return Ok(());
+        if std::mem::replace(&mut self.mark, mark) != mark {
+            self.stalled = Duration::ZERO;
         }
-        let milliseconds = u64::try_from(self.packet_time.as_millis()).unwrap_or(u64::MAX);
-        Err(Violation::new(FaultReason::ENGINE_TIMEOUT, milliseconds))
+        self.stalled += time;
+        if self.stalled <= limit {
+            return None;
+        }
+        let milliseconds = u64::try_from(self.stalled.as_millis()).unwrap_or(u64::MAX);
+        // Told again after as long.
+        self.stalled = Duration::ZERO;
+        Some(self.fault(Violation::new(FaultReason::ENGINE_TIMEOUT, milliseconds)))
     }
 
     /// Whether something was begun.
@@ -243,7 +260,6 @@ impl Execution {
                     }
                     Progress::Finished => {
                         self.operation = None;
-                        self.packet_time = Duration::ZERO;
                     }
                 }
                 continue;
@@ -334,6 +350,7 @@ impl Execution {
         windows: &mut Windows,
     ) -> Result<bool, Violation> {
         let Some(submission) = queue.submissions.pop() else { return Ok(false) };
+        self.submissions += 1;
         let KernelSubmission { gpu_va, size, progress_fence_value, submission_fence } = submission;
         self.submission = Some(Submission { progress_fence_value, submission_fence });
         self.enter(Stream::indirect_buffer(gpu_va, size)?, windows)?;

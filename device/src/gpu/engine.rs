@@ -52,7 +52,7 @@ pub struct Times {
     pub spin: Duration,
     /// It sleeps before it asks for F1.
     pub idle: Option<Duration>,
-    /// It executes one packet.
+    /// It executes a queue that makes no progress.
     pub hang: Duration,
     /// It executes one queue while others of the same guest and priority wait.
     pub quantum: Duration,
@@ -206,7 +206,7 @@ impl Engine {
             if !self.hints.is_empty() {
                 self.look_at_hints();
             }
-            if self.give_a_turn() {
+            if self.give_a_turn(port) {
                 idleness = Idleness::default();
                 continue;
             }
@@ -245,6 +245,12 @@ impl Engine {
                     self.core.chip.interrupts.raise_preempted(queue.id);
                 }
             }
+        }
+        if bits & attention::RESET != 0 {
+            // Whatever it was stuck in is given up, or there was nothing.
+            port.end_reset();
+            self.core.unit.tlb.flush();
+            self.core.chip.change_state(port, engine_state::RESET);
         }
         if bits & attention::FENCE != 0 {
             self.run_list.unblock_all();
@@ -343,7 +349,7 @@ impl Engine {
     /// Turns are timed from one to the next, with one look at the clock for each, while several queues
     /// have work, or one has more than a turn's. A queue that is alone and done within its turn has none.
     #[inline]
-    fn give_a_turn(&mut self) -> bool {
+    fn give_a_turn(&mut self, port: &EnginePort) -> bool {
         if !self.has_power {
             return false;
         }
@@ -356,12 +362,13 @@ impl Engine {
             return true;
         }
         self.asked_for_f1 = false;
-        let was_in_packet = entry.execution.is_in_packet();
-        let is_timed = contested || was_in_packet;
+        let is_timed = contested || entry.execution.is_in_packet();
         let began = self.turn_ended.take().or_else(|| is_timed.then(Instant::now));
+        port.turns.begin(entry.queue.id);
         let turn = self.core.with(entry, |execution, queue, context, windows| {
             execution.turn(queue, context, windows)
         });
+        port.turns.end();
         if began.is_some() || turn == Ok(Turn::Runnable) {
             self.turn_ended = Some(Instant::now());
         }
@@ -371,14 +378,13 @@ impl Engine {
             let tally = Tally { engine_time, ..Tally::default() };
             entry.queue.partition.counters().add(self.core.index, tally);
         }
-        let next = turn.and_then(|turn| {
-            if turn == Turn::Runnable {
-                let packet_time = time.filter(|_| was_in_packet);
-                entry.execution.charge_packet(packet_time, self.times.hang)?;
-            }
-            Ok(turn)
-        });
-        let next = next.unwrap_or_else(|violation| {
+        if turn == Ok(Turn::Runnable)
+            && let Some(time) = time
+            && let Some(fault) = entry.execution.charge(&entry.queue, time, self.times.hang)
+        {
+            self.core.chip.interrupts.raise_hung(entry.queue.id, fault);
+        }
+        let next = turn.unwrap_or_else(|violation| {
             self.core.fault(entry, violation);
             // A system queue goes on with its next submission.
             if entry.queue.is_system() { Turn::Runnable } else { Turn::Idle }

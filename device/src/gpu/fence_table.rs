@@ -4,7 +4,7 @@ use super::violation::Violation;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::fence::FenceCell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// Owner of a slot without a fence. Address-space ids begin at 1.
 const NOBODY: u64 = 0;
@@ -19,6 +19,24 @@ pub struct FenceSlot {
     pub cell: FenceCell,
     /// An interrupt for this fence is on its way: see `Interrupts`.
     pub interrupt_pending: AtomicBool,
+    always_signaled: AtomicBool,
+}
+
+impl FenceSlot {
+    /// Control plane: the fence is about to be signaled for good, with `u64::MAX`, which makes every
+    /// later signal one that goes backwards.
+    pub fn set_always_signaled(&self) {
+        // Released to `is_always_signaled` by the exchange in the signal that follows.
+        self.always_signaled.store(true, Ordering::Relaxed);
+    }
+
+    /// Engine, when a signal went backwards: whether it is to do nothing.
+    #[cold]
+    pub fn is_always_signaled(&self) -> bool {
+        // Pairs with the exchange of CurrentValue: whoever read `u64::MAX` sees the flag.
+        fence(Ordering::Acquire);
+        self.always_signaled.load(Ordering::Relaxed)
+    }
 }
 
 /// One guest's fences.
@@ -34,6 +52,7 @@ impl FenceTable {
             owner: AtomicU64::new(NOBODY),
             cell: FenceCell::new(0),
             interrupt_pending: AtomicBool::new(false),
+            always_signaled: AtomicBool::new(false),
         };
         Self { slots: (0..count).map(slot).collect() }
     }
@@ -80,6 +99,7 @@ impl FenceTable {
     pub fn create(&self, slot: u32, owner: AddressSpaceId, initial: u64, published: &AtomicU64) {
         if let Some(slot) = self.slot(slot) {
             slot.cell.reset(initial);
+            slot.always_signaled.store(false, Ordering::Relaxed);
             published.store(initial, Ordering::Release);
             // Pairs with the load in `owned`.
             slot.owner.store(owner.0, Ordering::Release);

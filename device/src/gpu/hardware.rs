@@ -1,7 +1,7 @@
 //! The registers: what the control plane can do to the GPU.
 
 use super::Gpu;
-use super::chip::{attention, engine_state};
+use super::chip::{attention, engine_state, reset};
 use super::host_memory::PAGING_BUFFERS;
 use super::hw_queue::{HwQueue, Role, SUBMISSIONS};
 use super::interrupt::{Interrupts, Raised};
@@ -11,7 +11,7 @@ use super::partition::Partition;
 use super::windows::PAGING_BUFFERS_START;
 use bellhop_host_kmd::ddi::paging::{PAGING_BUFFER_SIZE, PageSize};
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DoorbellModel, EngineState, GuestId, Hardware, HardwareFull,
+    AddressSpaceId, DoorbellModel, EngineProgress, EngineState, GuestId, Hardware, HardwareFull,
     HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PageTableRange,
     PhysicalDoorbell, PhysicalPage, Pte, RingBinding, RotationProgress, SchedulingPriority,
     Segment, SystemContext, Ticket,
@@ -22,7 +22,6 @@ use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::ConnectionStatus;
-use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -329,6 +328,43 @@ impl Hardware for Gpu {
         port.raise(attention::PREEMPT);
     }
 
+    fn engine_progress(&self, node: u32) -> EngineProgress {
+        let Some(port) = self.chip.engines.get(node as usize) else {
+            no_such!("node {node}");
+            return EngineProgress::default();
+        };
+        let (turns, executing) = port.turns.read();
+        EngineProgress { is_asleep: port.attention.is_asleep(), turns, executing }
+    }
+
+    fn reset_engine(&self, node: u32) {
+        match self.chip.engines.get(node as usize) {
+            Some(port) => port.reset(reset::ENGINE),
+            None => no_such!("node {node}"),
+        }
+    }
+
+    fn reset_adapter(&self) {
+        for port in &self.chip.engines {
+            port.reset(reset::ADAPTER);
+        }
+    }
+
+    fn signal_fence_always(&self, guest: GuestId, slot: u32) {
+        let Some(partition) = self.guest(guest) else { return };
+        let (Some(fence), Some(published)) =
+            (partition.fences().slot(slot), partition.bar().fence(slot))
+        else {
+            no_such!("fence slot {slot}");
+            return;
+        };
+        fence.set_always_signaled();
+        // Never backwards. Who waits on a CPU is the caller's to find.
+        if let Ok(signaled) = fence.cell.signal(published, u64::MAX) {
+            self.chip.release_waiters(signaled.engines);
+        }
+    }
+
     fn set_scheduling_priority(&self, queues: &[HwQueueId], priority: SchedulingPriority) {
         for queue in queues {
             if let Some(queue) = self.queue(*queue) {
@@ -455,12 +491,8 @@ impl Hardware for Gpu {
         let mut registry = self.registry();
         let mut taken = Vec::new();
         let fault_of = |queue: &Arc<HwQueue>| {
-            let (fault, node, queue) = (queue.report_fault()?, queue.engine, queue.id);
+            let (fault, queue) = (queue.report_fault()?, queue.id);
             Some(match fault.reason {
-                FaultReason::ENGINE_TIMEOUT => {
-                    let new_state = EngineState::Hung { queue, fault };
-                    Interrupt::GpuEngineStateChange { node, new_state }
-                }
                 reason if reason.is_page_fault() => Interrupt::PageFault { queue, fault },
                 _ => Interrupt::HwQueueFault { queue, fault },
             })
@@ -485,6 +517,12 @@ impl Hardware for Gpu {
             }
             Raised::Fault(queue) => {
                 taken.extend(registry.queues.get(&queue).and_then(fault_of));
+            }
+            Raised::Hung(queue, fault) => {
+                taken.extend(registry.queues.get(&queue).map(|known| {
+                    let new_state = EngineState::Hung { queue, fault };
+                    Interrupt::GpuEngineStateChange { node: known.engine, new_state }
+                }));
             }
             Raised::Completed(queue) => {
                 taken.extend(registry.queues.get(&queue).and_then(completion_of));
@@ -529,6 +567,9 @@ impl Hardware for Gpu {
                     (engine_state::ACTIVE, EngineState::Active),
                     (engine_state::TRANSITION_TO_F1, EngineState::TransitionToF1),
                 ];
+                taken.extend(
+                    (states & engine_state::RESET != 0).then_some(Interrupt::EngineReset { node }),
+                );
                 let told = told.into_iter().filter(|(bit, _)| states & bit != 0);
                 taken.extend(
                     told.map(|(_, new_state)| Interrupt::GpuEngineStateChange { node, new_state }),

@@ -107,6 +107,14 @@ impl HwQueue {
         self.role == Role::System
     }
 
+    /// Slot of its progress fence, if it has one.
+    pub fn progress_fence(&self) -> Option<u32> {
+        match self.role {
+            Role::Guest { progress_fence, .. } => Some(progress_fence),
+            Role::System => None,
+        }
+    }
+
     /// Whose fences its packets may name.
     #[inline]
     pub fn process(&self) -> AddressSpaceId {

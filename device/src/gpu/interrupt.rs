@@ -8,7 +8,7 @@
 
 use super::event::Event;
 use super::fence_table::FenceSlot;
-use bellhop_host_kmd::hardware::{GuestId, HwQueueId};
+use bellhop_host_kmd::hardware::{Fault, GuestId, HwQueueId};
 use crossbeam_queue::ArrayQueue;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -30,6 +30,8 @@ pub enum Raised {
     Completed(HwQueueId),
     /// A HW queue that was pre-empted has stopped.
     Preempted(HwQueueId),
+    /// A HW queue makes no progress. One that finds no room is raised again later.
+    Hung(HwQueueId, Fault),
 }
 
 /// What was raised without saying for what.
@@ -131,6 +133,13 @@ impl Interrupts {
     /// Engine: a HW queue has stopped.
     pub fn raise_preempted(&self, queue: HwQueueId) {
         self.raise_queue(Raised::Preempted(queue));
+    }
+
+    /// Engine: a HW queue makes no progress. It says so again and again, so none is lost for good.
+    pub fn raise_hung(&self, queue: HwQueueId, fault: Fault) {
+        if self.raised.push(Raised::Hung(queue, fault)).is_ok() {
+            self.assert_line();
+        }
     }
 
     fn raise_queue(&self, raised: Raised) {

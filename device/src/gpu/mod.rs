@@ -40,7 +40,7 @@ pub use bar::Page;
 use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
-use chip::{Chip, attention};
+use chip::{Chip, attention, reset};
 use engine::{Engine, Times};
 use interrupt::Interrupts;
 use page_table::NodePool;
@@ -51,6 +51,7 @@ pub use rotation::{Move, Moved, Rotation, SETTLING};
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -84,10 +85,13 @@ pub struct GpuConfig {
     pub spin: Duration,
     /// How long an engine sleeps without work before it asks for F1. `None` is for ever.
     pub idle: Option<Duration>,
-    /// How long an engine executes one packet before that is a hang.
+    /// How long an engine executes a queue that makes no progress before that is a hang.
     pub hang: Duration,
     /// How long a queue keeps its engine while others of its guest and its priority wait.
     pub quantum: Duration,
+    /// Whether the kernels that hang until a reset exist. They are for tests: whoever may dispatch them
+    /// can have the adapter reset.
+    pub test_kernels: bool,
     /// Page-table pages of 4 KiB, which all guests share. One guest can have a quarter of them.
     pub page_table_pages: u32,
 }
@@ -104,6 +108,7 @@ impl Default for GpuConfig {
             idle: Some(Duration::from_secs(1)),
             hang: Duration::from_secs(2),
             quantum: Duration::from_micros(200),
+            test_kernels: false,
             page_table_pages: 1 << 15,
         }
     }
@@ -146,7 +151,8 @@ impl Gpu {
         let nodes: Vec<_> = std::iter::once(compute_node).chain(copy_nodes).collect();
         let pages =
             NodePool::new(config.page_table_pages, config.page_table_pages / PAGE_TABLE_SHARE)?;
-        let chip = Chip::new(nodes.len(), Arc::new(pages), Arc::new(Interrupts::new(INTERRUPTS)?))?;
+        let interrupts = Arc::new(Interrupts::new(INTERRUPTS)?);
+        let chip = Chip::new(nodes.len(), Arc::new(pages), interrupts, config.test_kernels)?;
         let mut gpu = Self {
             chip: Arc::new(chip),
             nodes,
@@ -259,6 +265,7 @@ impl Gpu {
 impl Drop for Gpu {
     fn drop(&mut self) {
         for engine in &self.chip.engines {
+            engine.reset.store(reset::STOP, Ordering::Release);
             engine.raise(attention::STOP);
         }
         for thread in self.threads.drain(..) {

@@ -1,7 +1,7 @@
 //! What `bellhopd` is configured with: a TOML file, every key optional.
 
 use crate::gpu::{DEFAULT_WEIGHT, GpuConfig};
-use bellhop_host_kmd::dxgkrnl::PowerPolicy;
+use bellhop_host_kmd::dxgkrnl::{PowerPolicy, TdrPolicy};
 use bellhop_host_kmd::hardware::{self, SegmentSizes};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::BarLayout;
@@ -89,9 +89,20 @@ pub struct AdapterConfig {
     /// How long all engines have been in F1 when the device's power is taken (D3), in milliseconds; 0
     /// is never, at most 86,400,000.
     pub device_idle_ms: u64,
-    /// How long an engine executes one packet before that is a hang, and how long what is destroyed may
-    /// go on with what it was given, in milliseconds, 10 to 3,600,000.
+    /// How long an engine executes a queue that makes no progress before that is a hang, and how long what
+    /// is destroyed may go on with what it was given, in milliseconds, 10 to 3,600,000.
     pub timeout_ms: u64,
+    /// How long pre-empting a queue that hangs, and then resetting its engine, may take before the next
+    /// harder thing is done, in milliseconds, 10 to 60,000.
+    pub recovery_ms: u64,
+    /// With how many hangs within `hang_limit_s` a guest gets nothing executed any more until it is
+    /// reset, 0 to 1,000; 0 is never.
+    pub hang_limit: u32,
+    /// Seconds that hangs are counted for, 1 to 3,600.
+    pub hang_limit_s: u64,
+    /// Whether guests may dispatch the kernels that hang until a reset, with which they can have the
+    /// adapter reset for everybody.
+    pub test_kernels: bool,
     /// How long a queue keeps an engine while others of its guest and of its priority wait, in
     /// microseconds, 0 to 100,000. It is the next one's turn at the next boundary of a packet or step.
     pub quantum_us: u64,
@@ -190,6 +201,10 @@ impl Default for AdapterConfig {
             engine_idle_ms: 1000,
             device_idle_ms: 10_000,
             timeout_ms: 2000,
+            recovery_ms: 500,
+            hang_limit: 5,
+            hang_limit_s: 60,
+            test_kernels: false,
             quantum_us: 200,
             page_table_mib: 64,
         }
@@ -259,6 +274,9 @@ impl Config {
         check("adapter.engine_idle_ms", engine, 0..=3_600_000, "0 to 3600000")?;
         check("adapter.device_idle_ms", device, 0..=86_400_000, "0 to 86400000")?;
         check("adapter.timeout_ms", adapter.timeout_ms, 10..=3_600_000, "10 to 3600000")?;
+        check("adapter.recovery_ms", adapter.recovery_ms, 10..=60_000, "10 to 60000")?;
+        check("adapter.hang_limit", adapter.hang_limit.into(), 0..=1000, "0 to 1000")?;
+        check("adapter.hang_limit_s", adapter.hang_limit_s, 1..=3600, "1 to 3600")?;
         check("adapter.quantum_us", adapter.quantum_us, 0..=100_000, "0 to 100000")?;
         check("adapter.page_table_mib", adapter.page_table_mib, 1..=4096, "1 to 4096")?;
         check("guest.doorbells", guest.doorbells.into(), 1..=16_384, "1 to 16384")?;
@@ -300,6 +318,7 @@ impl Config {
             spin: Duration::from_micros(self.adapter.spin_us),
             idle: milliseconds_or_never(self.adapter.engine_idle_ms),
             hang: self.timeout(),
+            test_kernels: self.adapter.test_kernels,
             quantum: Duration::from_micros(self.adapter.quantum_us),
             page_table_pages: (self.adapter.page_table_mib * MIB / PAGE_SIZE) as u32,
         }
@@ -327,6 +346,16 @@ impl Config {
         PowerPolicy {
             engine_idle: milliseconds_or_never(self.adapter.engine_idle_ms),
             device_idle: milliseconds_or_never(self.adapter.device_idle_ms),
+        }
+    }
+
+    /// How hangs are dealt with.
+    #[must_use]
+    pub fn tdr(&self) -> TdrPolicy {
+        TdrPolicy {
+            step: Duration::from_millis(self.adapter.recovery_ms),
+            limit_count: self.adapter.hang_limit,
+            limit_time: Duration::from_secs(self.adapter.hang_limit_s),
         }
     }
 

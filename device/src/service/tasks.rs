@@ -33,7 +33,8 @@ impl Tasks {
         let (kernel, mailbox) = actor::channel();
         let state = Kernel::new(gpu.clone(), Limits::default())
             .with_power_policy(config.power())
-            .with_timeout(config.timeout());
+            .with_timeout(config.timeout())
+            .with_tdr_policy(config.tdr());
         let control_plane = tokio::spawn(actor::run(state, mailbox));
         let raised = Readable::watch(gpu.interrupt_fd()).context("cannot watch for interrupts")?;
         let interrupts = tokio::spawn(forward_interrupts(raised, gpu.clone(), kernel.clone()));

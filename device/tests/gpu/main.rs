@@ -10,6 +10,7 @@ mod interrupts;
 mod isolation;
 mod packets;
 mod paging;
+mod recovery;
 mod rig;
 mod rotation;
 mod scheduling;

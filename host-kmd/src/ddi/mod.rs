@@ -8,8 +8,8 @@ pub mod dma_buffer;
 pub mod paging;
 
 use crate::hardware::{
-    AddressSpaceId, DriverProtection, GuestId, HardwareFull, HwQueueDescription, HwQueueId,
-    Interrupt, KernelSubmission, PhysicalDoorbell, Pte, RingBinding, SchedulingPriority,
+    AddressSpaceId, DriverProtection, EngineProgress, GuestId, HardwareFull, HwQueueDescription,
+    HwQueueId, Interrupt, KernelSubmission, PhysicalDoorbell, Pte, RingBinding, SchedulingPriority,
     SystemContext,
 };
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
@@ -127,6 +127,21 @@ pub trait Miniport: Send {
     /// [`Interrupt::DmaPreempted`] with `preemption_fence` follows; [`Self::resume_context`] makes the
     /// queue go on from there.
     fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64);
+
+    /// `DxgkDdiQueryEngineStatus`: where a node's engine is. One that is responsive begins turns, or
+    /// has none to give.
+    fn query_engine_status(&self, node: u32) -> EngineProgress;
+
+    /// `DxgkDdiResetEngine`: [`Interrupt::EngineReset`] follows, unless what the engine is stuck in
+    /// withstands that.
+    fn reset_engine(&mut self, node: u32);
+
+    /// `DxgkDdiResetFromTimeout`: resets the adapter. [`Interrupt::EngineReset`] follows for each node;
+    /// engines have restarted then (`DxgkDdiRestartFromTimeout`).
+    fn reset_from_timeout(&mut self);
+
+    /// `DxgkDdiUpdateCurrentValuesFromCpu` with `AlwaysSignaled`, for one fence.
+    fn signal_fence_always(&mut self, guest: GuestId, slot: u32);
 
     /// `DxgkDdiSetContextSchedulingProperties`: the priority of the context's queues.
     fn set_context_scheduling_priority(

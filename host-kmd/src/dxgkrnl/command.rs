@@ -12,7 +12,7 @@ use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 
 /// The fault of queues whose process the host has marked in error.
-const IN_ERROR: Fault = Fault {
+pub(super) const IN_ERROR: Fault = Fault {
     reason: FaultReason::DEVICE_IN_ERROR,
     opcode: Opcode::NOP,
     address: 0,
@@ -63,11 +63,7 @@ impl Kernel {
             }
             Command::DisconnectGuest(guest) => self.disconnect_guest(guest, effects),
             Command::FailGuest(guest) => {
-                self.mark_devices_in_error(guest, effects);
-                self.each_context_of_guest(guest, effects, |scope, context| {
-                    scope.lose_context(context, IN_ERROR);
-                    Ok(())
-                })
+                self.fail_guest(guest, IN_ERROR, effects);
             }
         }
         self.retire(GuestId(0), Vec::new(), completion);
@@ -103,8 +99,9 @@ impl Kernel {
         }
     }
 
-    /// Nothing more is executed for any device that a guest has now.
-    fn mark_devices_in_error(&mut self, guest: GuestId, effects: &mut Vec<Effect>) {
+    /// Nothing more can be created on any device that a guest has now, and their fences are always
+    /// signaled.
+    pub(super) fn mark_devices_in_error(&mut self, guest: GuestId, effects: &mut Vec<Effect>) {
         let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
         for process in processes.into_iter().flatten().collect::<Vec<_>>() {
             let Some(mut scope) = self.scope(guest, process, effects) else { continue };
@@ -112,8 +109,10 @@ impl Kernel {
                 continue;
             };
             for device in devices {
-                if let Ok(device) = scope.get_mut::<Device>(device) {
-                    device.in_error = true;
+                let Ok(device) = scope.get_mut::<Device>(device) else { continue };
+                device.in_error = true;
+                for fence in device.fences.clone() {
+                    scope.signal_always(fence);
                 }
             }
         }

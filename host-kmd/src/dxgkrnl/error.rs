@@ -110,6 +110,9 @@ pub(super) enum RequestError {
     /// A doorbell, a context or a submission needs this allocation.
     #[error("allocation {0} is in use by a doorbell, a context or a submission")]
     AllocationBusy(Handle),
+    /// The guest hung engines too often.
+    #[error("the guest hung engines {0} times, and gets nothing executed until it is reset")]
+    TooManyHangs(u32),
     /// The queue, context or device is in error.
     #[error("{0} is in error")]
     DeviceRemoved(Handle),
@@ -155,6 +158,7 @@ impl RequestError {
             Self::NotResident(_) => Status::GRAPHICS_ALLOCATION_INVALID,
             Self::AllocationBusy(_) => Status::GRAPHICS_ALLOCATION_BUSY,
             Self::DeviceRemoved(_) => Status::DEVICE_REMOVED,
+            Self::TooManyHangs(_) => Status::GRAPHICS_GPU_EXCEPTION_ON_DEVICE,
         }
     }
 
@@ -185,6 +189,7 @@ impl RequestError {
             Self::AreaBusy(kind) => kind.0.into(),
             Self::QuotaExceeded { limit, .. } => limit,
             Self::NoVideoMemory(size) => size,
+            Self::TooManyHangs(count) => count.into(),
             Self::ConflictingAddresses(address) => address,
             Self::Terminating(
                 Target::HwQueue(handle) | Target::Context(handle) | Target::Device(handle),

@@ -5,6 +5,7 @@ use super::handles::{Handles, MAX_HANDLES};
 use super::limits::{Limits, Quota};
 use super::pool::{PagePool, SlotPool};
 use super::process::Process;
+use super::tdr::Hangs;
 use crate::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use crate::hardware::{GuestId, HardwareFull, SystemContext};
 use crate::port::GuestResources;
@@ -85,6 +86,8 @@ pub(super) struct Guest {
     pub(super) control_messages: u64,
     /// `NOTIFY_WORK_SUBMISSION` requests among them.
     pub(super) notifies: u64,
+    /// How often it hung an engine.
+    pub(super) hangs: Hangs,
 }
 
 impl Guest {
@@ -127,6 +130,7 @@ impl Guest {
             global_doorbells: 0,
             control_messages: 0,
             notifies: 0,
+            hangs: Hangs::default(),
         }
     }
 

@@ -38,7 +38,7 @@ impl Kernel {
                     }
                 }
                 Interrupt::DmaPreempted { node, preemption_fence, .. } => {
-                    tracing::debug!(node, preemption_fence, "pre-empted");
+                    self.dma_preempted(node, preemption_fence, effects);
                 }
                 Interrupt::PageFault { queue, fault }
                 | Interrupt::HwQueueFault { queue, fault } => {
@@ -50,7 +50,9 @@ impl Kernel {
                 Interrupt::GpuEngineStateChange { node, new_state } => match new_state {
                     EngineState::Active => self.engine_is_active(node),
                     EngineState::TransitionToF1 => self.power_down_engine(node, effects),
-                    EngineState::Hung { queue, fault } => self.engine_hung(queue, fault, effects),
+                    EngineState::Hung { queue, fault } => {
+                        self.begin_recovery(node, queue, fault);
+                    }
                 },
                 // What waits for paging looks at the fences that it submitted with.
                 Interrupt::PagingFaulted { guest, fence, fault } => {
@@ -59,6 +61,7 @@ impl Kernel {
                 Interrupt::PagingCompleted { guest, fence } => {
                     tracing::trace!(guest = guest.0, fence, "paging completed");
                 }
+                Interrupt::EngineReset { node } => self.engine_was_reset(node, effects),
                 // What this releases is released after every input.
                 Interrupt::Quiesced => {}
             }
@@ -101,24 +104,13 @@ impl Kernel {
             self.retire_given_up(owner.guest, given_up);
         }
     }
-
-    /// An engine hung: the context whose packet it was is lost, with all its queues. Others go on.
-    /// Source: user-mode work submission, "Engine F-state transitions" (Active -> Hung).
-    fn engine_hung(&mut self, id: HwQueueId, fault: Fault, effects: &mut Vec<Effect>) {
-        let Some(owner) = self.queues.get(&id).copied() else { return };
-        if let Some(mut scope) = self.scope(owner.guest, owner.process, effects)
-            && let Ok(queue) = scope.get::<HwQueue>(owner.handle)
-        {
-            let context = queue.context;
-            scope.lose_context(context, fault);
-            let given_up = scope.given_up;
-            self.retire_given_up(owner.guest, given_up);
-        }
-    }
 }
 
 impl Scope<'_> {
-    /// Nothing more of a context is executed, and all its queues are in error.
+    /// Nothing more of a context is executed, and all its queues are in error. Their progress fences are
+    /// always signaled, so that nobody waits for them.
+    ///
+    /// Source: native GPU fence object, "AlwaysSignaled".
     pub(super) fn lose_context(&mut self, handle: Handle, fault: Fault) {
         if let Err(error) = self.suspend_context(handle, Suspension::ERROR) {
             tracing::error!(context = %handle, %error, "a context is missing");
@@ -126,6 +118,9 @@ impl Scope<'_> {
         let Ok(context) = self.get::<Context>(handle) else { return };
         for queue in context.hw_queues.clone() {
             self.lose_queue(queue, fault);
+            if let Ok(queue) = self.get::<HwQueue>(queue) {
+                self.signal_always(queue.progress_fence);
+            }
         }
     }
 

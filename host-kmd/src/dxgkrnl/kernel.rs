@@ -14,6 +14,7 @@ use super::retire::{Completion, Resource, Retirements};
 use super::rotation::Connecting;
 use super::scope::Scope;
 use super::submissions::Submissions;
+use super::tdr::{Tdr, TdrPolicy};
 use super::termination::{Manner, Target, Termination};
 use crate::ddi::Miniport;
 use crate::hardware::{GuestId, Hardware, HwQueueId};
@@ -43,9 +44,11 @@ pub struct Kernel {
     pub(super) terminations: Vec<Termination>,
     pub(super) power: Power,
     pub(super) submissions: Submissions,
+    pub(super) tdr: Tdr,
     /// The time, since whenever.
     pub(super) now: Duration,
-    /// How long what is destroyed may go on with what it was given.
+    /// `TdrDelay`: how long a queue is executed without progress before that is a hang, and how long
+    /// what is destroyed may go on with what it was given.
     pub(super) timeout: Duration,
     limits: Limits,
 }
@@ -69,6 +72,7 @@ impl Kernel {
             callbacks: Callbacks::new(Arc::clone(&hardware)),
             hardware,
             power: Power::new(miniport.node_count()),
+            tdr: Tdr::new(miniport.node_count()),
             miniport,
             guests: BTreeMap::new(),
             queues: BTreeMap::new(),
@@ -89,10 +93,18 @@ impl Kernel {
         self
     }
 
-    /// How long what is destroyed may go on with what it was given, instead of two seconds.
+    /// How long a queue is executed without progress before that is a hang, and how long what is
+    /// destroyed may go on with what it was given, instead of two seconds.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// How hangs are dealt with.
+    #[must_use]
+    pub fn with_tdr_policy(mut self, policy: TdrPolicy) -> Self {
+        self.tdr.policy = policy;
         self
     }
 
@@ -104,7 +116,8 @@ impl Kernel {
     /// When [`Input::Timeout`] is due if nothing else comes, on the clock of [`Self::set_time`].
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
-        [self.termination_deadline(), self.power.deadline()].into_iter().flatten().min()
+        let deadlines = [self.termination_deadline(), self.power.deadline(), self.tdr.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Handles one input and appends what is to be done. Every request gets exactly one reply,
@@ -112,14 +125,22 @@ impl Kernel {
     pub fn handle(&mut self, input: Input, effects: &mut Vec<Effect>) {
         match input {
             Input::Attach { guest, resources } => self.attach(guest, resources),
-            Input::Detach { guest } => self.detach(guest, effects),
+            Input::Detach { guest } => {
+                self.watch_engines();
+                self.detach(guest, effects);
+            }
             Input::Request { guest, token, request } => {
+                self.watch_engines();
                 self.request(guest, token, &request, effects);
             }
             Input::Interrupt => self.interrupt(effects),
-            Input::Command { token, command } => self.command(token, command, effects),
+            Input::Command { token, command } => {
+                self.watch_engines();
+                self.command(token, command, effects);
+            }
             Input::Timeout => self.power_down_when_idle(effects),
         }
+        self.continue_recoveries(effects);
         self.answer_connects(effects);
         self.continue_power_down(effects);
         self.continue_terminations(effects);
@@ -278,6 +299,7 @@ impl Scope<'_> {
         if !self.guest.open && code != RequestCode::OPEN_ADAPTER {
             return Err(RequestError::NotOpen(code));
         }
+        self.guest.hangs.check(code)?;
         if is_adapter_request(code) {
             return zero("process", self.process_id);
         }

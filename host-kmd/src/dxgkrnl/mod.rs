@@ -34,9 +34,11 @@ mod rotation;
 mod scope;
 mod submission;
 mod submissions;
+mod tdr;
 mod termination;
 mod waits;
 
 pub use kernel::Kernel;
 pub use limits::Limits;
 pub use power::PowerPolicy;
+pub use tdr::TdrPolicy;

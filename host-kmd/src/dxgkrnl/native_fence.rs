@@ -164,6 +164,15 @@ impl Scope<'_> {
         Ok(self.get::<NativeFence>(handle)?.drain.map(|_| slot))
     }
 
+    /// Makes a fence always signaled: whoever waits goes on.
+    pub(super) fn signal_always(&mut self, handle: Handle) {
+        let Ok(&NativeFence { slot, .. }) = self.get::<NativeFence>(handle) else { return };
+        self.miniport.signal_fence_always(self.guest_id, slot);
+        if let Err(error) = self.satisfy_waits(handle, None) {
+            tracing::error!(fence = %handle, %error, "a fence is missing");
+        }
+    }
+
     /// Satisfies the waiters that CurrentValue has reached and keeps MonitoredValue at the least
     /// waited value minus 1. Returns whether the waiter `own` is among them; the others are told.
     ///

@@ -179,7 +179,9 @@ pub enum EngineState {
     Active,
     /// It has had nothing to do for so long that it is worthwhile to take its power.
     TransitionToF1,
-    /// It hung on a packet of this queue, which it has taken off its lists.
+    /// `DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT`: it has executed this queue for longer than it may while
+    /// neither the queue's read pointer nor its progress fence moved. It goes on with it in turn, and
+    /// tells again after as long.
     Hung {
         /// The queue.
         queue: HwQueueId,
@@ -270,8 +272,25 @@ pub enum Interrupt {
         /// The fence.
         fence: u64,
     },
+    /// An engine was reset, as [`Hardware::reset_engine`] or [`Hardware::reset_adapter`] asked. The queue
+    /// that it was stuck in, if it was, is in error, which was told before.
+    EngineReset {
+        /// The engine's node.
+        node: u32,
+    },
     /// [`Hardware::quiesced`] advanced.
     Quiesced,
+}
+
+/// Where an engine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EngineProgress {
+    /// It sleeps, and so executes nothing. One that was just called may still count as asleep.
+    pub is_asleep: bool,
+    /// Turns that it began to give to queues.
+    pub turns: u64,
+    /// The queue whose turn it is now. `None` between turns, when it looks after everything else.
+    pub executing: Option<HwQueueId>,
 }
 
 /// A table of the hardware is full.
@@ -380,6 +399,10 @@ pub trait Hardware: Send + Sync {
     /// Empties a slot: packets that name it fault from now on.
     fn destroy_fence(&self, guest: GuestId, slot: u32);
 
+    /// Makes a fence always signaled: CurrentValue is `u64::MAX`, which whoever waits has reached, and
+    /// signals do nothing from now on.
+    fn signal_fence_always(&self, guest: GuestId, slot: u32);
+
     /// CurrentValue of a fence.
     fn fence_value(&self, guest: GuestId, slot: u32) -> u64;
 
@@ -417,6 +440,17 @@ pub trait Hardware: Send + Sync {
     /// Sets the priority of HW queues beside the others of their guest, 0 before that. It counts from
     /// when each is next put in line.
     fn set_scheduling_priority(&self, queues: &[HwQueueId], priority: SchedulingPriority);
+
+    /// Where a node's engine is.
+    fn engine_progress(&self, node: u32) -> EngineProgress;
+
+    /// Resets a node's engine: it gives up the packet that it is stuck in, if it is, and goes on with
+    /// the other queues, which lose nothing. [`Interrupt::EngineReset`] tells when it has; a packet may
+    /// be stuck so that this never comes.
+    fn reset_engine(&self, node: u32);
+
+    /// Resets all engines so that nothing stays stuck. [`Interrupt::EngineReset`] follows for each.
+    fn reset_adapter(&self);
 
     /// Takes a node's power or gives it back. Without it the engine executes nothing, whatever it is
     /// given, and uses no CPU time. An engine that has work when it loses power keeps it, and says so

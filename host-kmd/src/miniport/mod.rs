@@ -11,9 +11,9 @@ use crate::ddi::{
     NoPhysicalDoorbell,
 };
 use crate::hardware::{
-    AddressSpaceId, DoorbellModel, DriverProtection, GuestId, Hardware, HardwareFull,
-    HwQueueDescription, HwQueueId, KernelSubmission, PhysicalDoorbell, Pte, RingBinding,
-    SchedulingPriority, SystemContext,
+    AddressSpaceId, DoorbellModel, DriverProtection, EngineProgress, GuestId, Hardware,
+    HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission, PhysicalDoorbell, Pte,
+    RingBinding, SchedulingPriority, SystemContext,
 };
 use bellhop_protocol::control::adapter::{
     CAPS_GLOBAL_DOORBELL, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
@@ -154,6 +154,22 @@ impl Miniport for BellhopMiniport {
 
     fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64) {
         self.hardware.preempt_hw_queue(queue, preemption_fence);
+    }
+
+    fn query_engine_status(&self, node: u32) -> EngineProgress {
+        self.hardware.engine_progress(node)
+    }
+
+    fn reset_engine(&mut self, node: u32) {
+        self.hardware.reset_engine(node);
+    }
+
+    fn reset_from_timeout(&mut self) {
+        self.hardware.reset_adapter();
+    }
+
+    fn signal_fence_always(&mut self, guest: GuestId, slot: u32) {
+        self.hardware.signal_fence_always(guest, slot);
     }
 
     fn set_context_scheduling_priority(

@@ -2,16 +2,14 @@
 
 use crate::bench::{Bench, Client};
 use crate::model::Call;
-use bellhop_host_kmd::hardware::{EngineState, Fault, Interrupt, SchedulingPriority};
+use bellhop_host_kmd::hardware::SchedulingPriority;
 use bellhop_host_kmd::port::Command;
 use bellhop_protocol::control::context::{
     CreateContext, ResumeContext, SetContextSchedulingPriority, SuspendContext,
 };
 use bellhop_protocol::control::device::CreateDevice;
-use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags};
 use bellhop_protocol::doorbell::ConnectionStatus;
-use bellhop_protocol::event::FaultReason;
-use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::status::Status;
 
 fn suspend(bench: &mut Bench, client: Client) {
@@ -91,44 +89,6 @@ fn what_the_host_suspends_its_owner_cannot_resume() {
     assert!(bench.model.state().suspended.contains(&client.id));
     assert_eq!(bench.command(Command::ResumeGuest(guest)), Some(Ok(())));
     assert!(bench.model.state().suspended.is_empty());
-}
-
-#[test]
-fn a_hang_loses_the_context_and_no_other() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let (guilty, _) = bench.connected(guest);
-    let sibling = bench.queue(guilty, HwQueueFlags::empty());
-    let (innocent, _) = bench.connected(guest);
-    let fault = Fault {
-        reason: FaultReason::ENGINE_TIMEOUT,
-        opcode: Opcode::DISPATCH,
-        address: 2000,
-        read_pointer: 16,
-    };
-    let new_state = EngineState::Hung { queue: guilty.id, fault };
-    bench.model.take_log();
-    bench.raise(Interrupt::GpuEngineStateChange { node: 0, new_state });
-    let log = bench.model.take_log();
-    assert_eq!(log[0], Call::Suspend(vec![guilty.id, sibling.id]));
-    let abort = ConnectionStatus::DISCONNECTED_ABORT;
-    assert_eq!(log[1], Call::Disconnected(guilty.id, abort));
-    let told: Vec<_> = bench.events.iter().map(|(_, event)| (event.object, event.reason)).collect();
-    let reason = FaultReason::ENGINE_TIMEOUT;
-    assert_eq!(told, [(guilty.queue.0, reason), (sibling.queue.0, reason)]);
-    let request = SubmitCommand {
-        hw_queue: sibling.queue,
-        gpu_va: 0,
-        progress_fence_value: 1,
-        size: 8,
-        reserved: 0,
-    };
-    let lost = (Status::DEVICE_REMOVED, sibling.queue.0);
-    assert_eq!(bench.call(sibling, &request).unwrap_err(), lost);
-    assert_eq!(bench.model.state().status[&innocent.id], ConnectionStatus::CONNECTED);
-    // It stays off the list.
-    resume(&mut bench, guilty);
-    assert!(bench.model.state().suspended.contains(&guilty.id));
 }
 
 #[test]

@@ -12,9 +12,9 @@ use bellhop_host_kmd::ddi::{
 };
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DriverProtection, GuestId, Hardware, HardwareFull, HwQueueDescription,
-    HwQueueId, KernelSubmission, PhysicalDoorbell, Pte, RingBinding, SchedulingPriority,
-    SystemContext,
+    AddressSpaceId, DriverProtection, EngineProgress, GuestId, Hardware, HardwareFull,
+    HwQueueDescription, HwQueueId, KernelSubmission, PhysicalDoorbell, Pte, RingBinding,
+    SchedulingPriority, SystemContext,
 };
 use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
@@ -140,6 +140,22 @@ impl Miniport for NotifyMiniport {
 
     fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64) {
         self.rest.preempt_command(queue, preemption_fence);
+    }
+
+    fn query_engine_status(&self, node: u32) -> EngineProgress {
+        self.rest.query_engine_status(node)
+    }
+
+    fn reset_engine(&mut self, node: u32) {
+        self.rest.reset_engine(node);
+    }
+
+    fn reset_from_timeout(&mut self) {
+        self.rest.reset_from_timeout();
+    }
+
+    fn signal_fence_always(&mut self, guest: GuestId, slot: u32) {
+        self.rest.signal_fence_always(guest, slot);
     }
 
     fn set_context_scheduling_priority(

@@ -21,4 +21,5 @@ mod paging;
 mod power;
 mod rotation;
 mod submit;
+mod tdr;
 mod termination;

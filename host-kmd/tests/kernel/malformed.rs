@@ -328,8 +328,11 @@ proptest! {
                 bench.model.state().prompt = a % 2 == 0;
                 let slots: Vec<_> = bench.model.state().fences.keys().copied().collect();
                 if let Some((guest, slot)) = slots.get(b % 16) {
-                    let value = bench.model.state().fences[&(*guest, *slot)].current + a as u64;
-                    bench.model.signal(*guest, *slot, value);
+                    // One that is always signaled is signaled no more.
+                    let current = bench.model.state().fences[&(*guest, *slot)].current;
+                    if let Some(value) = current.checked_add(a as u64) {
+                        bench.model.signal(*guest, *slot, value);
+                    }
                 }
                 bench.interrupt();
             } else if step.kind >= 44 {
@@ -359,7 +362,22 @@ proptest! {
                     address: 1,
                     read_pointer: 0,
                 };
-                bench.model.raise(Interrupt::HwQueueFault { queue, fault });
+                let node = step.choice[2] as u32 % 3;
+                bench.model.raise(match step.choice[1] % 5 {
+                    0 => Interrupt::PageFault { queue, fault },
+                    1 => {
+                        let new_state = EngineState::Hung { queue, fault };
+                        Interrupt::GpuEngineStateChange { node, new_state }
+                    }
+                    2 => Interrupt::DmaPreempted {
+                        node,
+                        engine: 0,
+                        preemption_fence: step.choice[3] as u64 % 4,
+                        last_completed_fence: 0,
+                    },
+                    3 => Interrupt::EngineReset { node },
+                    _ => Interrupt::HwQueueFault { queue, fault },
+                });
                 bench.pass_tickets();
             }
         }

@@ -4,9 +4,10 @@
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DoorbellModel, Fault, GuestId, Hardware, HardwareFull, HwQueueDescription,
-    HwQueueId, Interrupt, KernelSubmission, NodeDescription, PageTableRange, PhysicalDoorbell, Pte,
-    RingBinding, RotationProgress, SchedulingPriority, Segment, SystemContext, Ticket,
+    AddressSpaceId, DoorbellModel, EngineProgress, Fault, GuestId, Hardware, HardwareFull,
+    HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PageTableRange,
+    PhysicalDoorbell, Pte, RingBinding, RotationProgress, SchedulingPriority, Segment,
+    SystemContext, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -45,6 +46,9 @@ pub enum Call {
     Suspend(Vec<HwQueueId>),
     Resume(Vec<HwQueueId>),
     Preempt(HwQueueId, u64),
+    ResetEngine(u32),
+    ResetAdapter,
+    AlwaysSignaled(u32),
     Priority(Vec<HwQueueId>, SchedulingPriority),
     EnginePower(u32, EnginePowerState),
     Invalidate(u64),
@@ -106,6 +110,8 @@ pub struct State {
     pub completed: HashMap<HwQueueId, u64>,
     /// What a fence gets in the middle of the next update of its MonitoredValue.
     pub signal_during_update: Option<u64>,
+    /// Where engines are; asleep where nothing is said.
+    pub progress: HashMap<u32, EngineProgress>,
     /// Engines pass a ticket as soon as it is drawn.
     pub prompt: bool,
     issued: u64,
@@ -573,6 +579,26 @@ impl Hardware for Model {
             state.suspended.insert(*queue);
         }
         state.log.push(Call::Suspend(queues.to_vec()));
+    }
+
+    fn signal_fence_always(&self, guest: GuestId, slot: u32) {
+        let mut state = self.state();
+        state.log.push(Call::AlwaysSignaled(slot));
+        let fence = state.fences.get_mut(&(guest, slot)).unwrap();
+        fence.current = u64::MAX;
+    }
+
+    fn engine_progress(&self, node: u32) -> EngineProgress {
+        let asleep = EngineProgress { is_asleep: true, ..EngineProgress::default() };
+        self.state().progress.get(&node).copied().unwrap_or(asleep)
+    }
+
+    fn reset_engine(&self, node: u32) {
+        self.state().log.push(Call::ResetEngine(node));
+    }
+
+    fn reset_adapter(&self) {
+        self.state().log.push(Call::ResetAdapter);
     }
 
     fn set_scheduling_priority(&self, queues: &[HwQueueId], priority: SchedulingPriority) {

@@ -142,6 +142,12 @@ fn what_a_lost_or_destroyed_queue_had_submitted_counts_no_more() {
     let hung = EngineState::Hung { queue: client.id, fault };
     bench.call(client, &request).unwrap();
     bench.raise(Interrupt::GpuEngineStateChange { node: 0, new_state: hung });
+    bench.raise(Interrupt::DmaPreempted {
+        node: 0,
+        engine: 0,
+        preemption_fence: 1,
+        last_completed_fence: 0,
+    });
     let context = CreateContext { device: client.device, node: 0, reserved: 0 };
     let context = bench.call(client, &context).unwrap();
     let client = bench.queue(Client { context, ..client }, HwQueueFlags::empty());

@@ -92,10 +92,12 @@ fn what_does_not_end_in_time_ends_abnormally() {
     let mut bench = Bench::new(2);
     let client = busy(&mut bench, 5);
     let request = bench.begin(client, &NORMAL);
+    // Engines are seen to be asleep.
+    bench.later(TIMEOUT / 2);
     assert_eq!(bench.kernel.deadline(), Some(TIMEOUT));
     bench.model.state().prompt = false;
     bench.model.take_log();
-    bench.later(TIMEOUT);
+    bench.later(TIMEOUT / 2);
     assert_eq!(bench.model.take_log(), [Call::Suspend(vec![client.id]), Call::Quiesce]);
     bench.pass_tickets();
     assert!(bench.model.take_log().contains(&Call::DestroyQueue(client.id)));

@@ -47,10 +47,11 @@ pub fn succeed(output: Output) -> String {
 }
 
 /// A configuration under which the conformance suite sees everything and need not wait for long:
-/// engines lose their power soon, and what hangs is soon found out. These lines are added to it.
+/// engines lose their power soon, what hangs is soon found out, and may hang as often as it likes. These lines are added to it.
 pub fn quick(adapter: &str, guest: &str) -> String {
     format!(
         "[adapter]\n{adapter}\nengine_idle_ms = 100\ntimeout_ms = 300\n\
+         hang_limit = 0\ntest_kernels = true\n\
          [guest]\n{guest}\npower_control = true\n"
     )
 }
@@ -62,8 +63,11 @@ pub fn quick_configuration(adapter: &str, guest: &str) -> NamedTempFile {
     file
 }
 
-/// Behaviours that the device does not offer as it is configured when nobody says otherwise.
+/// Behaviours that the device does not offer with [`quick`] and no more said.
 pub const NOT_OFFERED: &[&str] = &["um.node.not-supported"];
+
+/// The same where nothing is said of the configuration at all.
+pub const DEFAULT_NOT_OFFERED: &[&str] = &["um.node.not-supported", "tdr.reset.engine"];
 
 /// What it does not offer with a global doorbell.
 pub const GLOBAL_NOT_OFFERED: &[&str] =

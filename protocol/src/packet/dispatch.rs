@@ -11,9 +11,15 @@ open_enum! {
         /// same parameter it gives the source back.
         XOR_STREAM = 1;
         /// Executes until the 64-bit word at the source is not less than the parameter, and then
-        /// stores that word at the destination; the length is 8. It does not yield its queue: an
-        /// engine takes a word that never comes for a hang.
+        /// stores that word at the destination; the length is 8. It can be pre-empted, and does not
+        /// wait: a word that never comes is a hang.
         SPIN_UNTIL = 2;
+        /// Executes until its engine is reset, and cannot be pre-empted. For tests: a host allows it
+        /// by configuration.
+        HANG_UNTIL_ENGINE_RESET = 3;
+        /// Executes until the adapter is reset: a reset of its engine alone does not end it. For tests
+        /// as the one before.
+        HANG_UNTIL_ADAPTER_RESET = 4;
     }
 }
 

@@ -1,12 +1,16 @@
 //! Packets that only the 3D/compute node executes.
 
 use super::{BUFFER, Context, Cursor, Operation, Progress};
+use crate::gpu::chip::reset;
 use crate::gpu::mmu::{Access, check_range};
 use crate::gpu::violation::{Violation, aligned};
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel, xor_stream};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
 
 const WORD: usize = size_of::<u64>();
 
@@ -22,6 +26,12 @@ pub fn dispatch(context: &Context<'_>, packet: &Dispatch) -> Result<Operation, V
     match packet.kernel() {
         Kernel::XOR_STREAM => XorStream::new(packet).map(Operation::XorStream),
         Kernel::SPIN_UNTIL => SpinUntil::new(packet).map(Operation::SpinUntil),
+        Kernel::HANG_UNTIL_ENGINE_RESET if context.chip.test_kernels => {
+            Ok(Operation::Hang(Hang { ends_with: reset::ENGINE }))
+        }
+        Kernel::HANG_UNTIL_ADAPTER_RESET if context.chip.test_kernels => {
+            Ok(Operation::Hang(Hang { ends_with: reset::ADAPTER }))
+        }
         Kernel(number) => {
             Err(Violation::new(FaultReason::NOT_SUPPORTED_BY_NODE, u64::from(number)))
         }
@@ -103,5 +113,32 @@ impl SpinUntil {
         context.mmu.store_word(self.destination, word)?;
         self.is_over = true;
         Ok(Progress::Moved(WORD))
+    }
+}
+
+/// `HANG_UNTIL_ENGINE_RESET` or `HANG_UNTIL_ADAPTER_RESET` in progress.
+#[derive(Debug)]
+pub struct Hang {
+    /// The weakest [`reset`] that ends it.
+    ends_with: u64,
+}
+
+impl Hang {
+    /// See `Operation::step`: but this one, against the rules, takes as long as it likes.
+    ///
+    /// # Errors
+    /// `ENGINE_TIMEOUT`, once a reset has ended it.
+    pub fn step(&mut self, context: &Context<'_>) -> Result<Progress, Violation> {
+        /// Between two looks at whether it is reset.
+        const PAUSE: Duration = Duration::from_millis(1);
+        let began = Instant::now();
+        let Some(port) = context.chip.engines.get(context.engine as usize) else {
+            return Ok(Progress::Finished);
+        };
+        while port.reset.load(Ordering::Acquire) < self.ends_with {
+            thread::sleep(PAUSE);
+        }
+        let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Err(Violation::new(FaultReason::ENGINE_TIMEOUT, milliseconds))
     }
 }

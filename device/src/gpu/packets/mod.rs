@@ -15,7 +15,7 @@ use super::violation::Violation;
 use bellhop_host_kmd::hardware::{AddressSpaceId, Ticket};
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::packet::Packet;
-use dispatch::{SpinUntil, XorStream};
+use dispatch::{Hang, SpinUntil, XorStream};
 use fence::Wait;
 use paging::Decompression;
 use transfer::{Comparison, Copying, Filling, Hashing};
@@ -139,6 +139,8 @@ pub enum Operation {
     XorStream(XorStream),
     /// `DISPATCH` of `SPIN_UNTIL`.
     SpinUntil(SpinUntil),
+    /// `DISPATCH` of a kernel that hangs.
+    Hang(Hang),
     /// `DECOMPRESS`.
     Decompress(Decompression),
 }
@@ -166,6 +168,7 @@ impl Operation {
             Self::Hash(hash) => hash.step(context, limit),
             Self::XorStream(kernel) => kernel.step(context, limit),
             Self::SpinUntil(kernel) => kernel.step(context, limit),
+            Self::Hang(kernel) => kernel.step(context),
             Self::Decompress(decompress) => decompress.step(context, limit),
         }
     }

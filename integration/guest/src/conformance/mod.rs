@@ -17,6 +17,7 @@ mod process;
 mod raw;
 mod scene;
 mod sched;
+mod tdr;
 mod um;
 mod virtqueue;
 
@@ -97,11 +98,13 @@ mod source {
     pub(super) const FENCE_DESIGN: &str =
         "Native GPU fence object: GPU native fence sync object design";
     pub(super) const FENCE_SYNC: &str = "Native GPU fence object: Synchronization issues";
+    pub(super) const FENCE_ALWAYS_SIGNALED: &str = "Native GPU fence object: AlwaysSignaled";
     pub(super) const FENCE_HANDLES: &str =
         "Native GPU fence object: Global and local handles for shared fences";
     pub(super) const KMD_DMA: &str = "Windows KMD overview: DMA buffers";
     pub(super) const KMD_INTERRUPT: &str = "Windows KMD overview: Interrupt";
     pub(super) const KMD_ENGINES: &str = "Windows KMD overview: Engines, nodes, contexts, etc.";
+    pub(super) const KMD_TDR: &str = "Windows KMD overview: TDR";
     pub(super) const KMD_RINGS: &str = "Windows KMD overview: Ring buffers and the CP";
     pub(super) const KMD_ALLOCATIONS: &str = "Windows KMD overview: Allocations";
     pub(super) const KMD_PAGING: &str = "Windows KMD overview: Build paging buffer";
@@ -129,6 +132,7 @@ fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         fence::BEHAVIOURS,
         km::BEHAVIOURS,
         fault::BEHAVIOURS,
+        tdr::BEHAVIOURS,
         virtqueue::BEHAVIOURS,
     ]
     .into_iter()

@@ -1,0 +1,256 @@
+//! Hangs: how they are found, how engines are brought back, and who pays.
+
+use crate::bench::{Bench, Client, TIMEOUT};
+use crate::model::Call;
+use bellhop_host_kmd::dxgkrnl::TdrPolicy;
+use bellhop_host_kmd::hardware::{EngineProgress, EngineState, Fault, Interrupt};
+use bellhop_protocol::control::adapter::QueryStatistics;
+use bellhop_protocol::control::context::CreateContext;
+use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
+use bellhop_protocol::control::fence::{CreateNativeFence, WaitForFence};
+use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::process::CreateProcess;
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::event::{EventKind, FaultReason};
+use bellhop_protocol::packet::Opcode;
+use bellhop_protocol::status::Status;
+use std::time::Duration;
+
+const ABORT: ConnectionStatus = ConnectionStatus::DISCONNECTED_ABORT;
+const HANG: Fault = Fault {
+    reason: FaultReason::ENGINE_TIMEOUT,
+    opcode: Opcode::DISPATCH,
+    address: 2000,
+    read_pointer: 16,
+};
+const STEP: Duration = Duration::from_millis(500);
+
+/// The engine says that it makes no progress with a queue. Returns the pre-emption's fence, if one
+/// begins.
+fn hang(bench: &mut Bench, queue: Client) -> Option<u64> {
+    bench.model.take_log();
+    let new_state = EngineState::Hung { queue: queue.id, fault: HANG };
+    bench.raise(Interrupt::GpuEngineStateChange { node: 0, new_state });
+    bench.model.take_log().into_iter().find_map(|call| match call {
+        Call::Preempt(id, fence) if id == queue.id => Some(fence),
+        _ => None,
+    })
+}
+
+fn preempted(bench: &mut Bench, preemption_fence: u64) {
+    bench.raise(Interrupt::DmaPreempted {
+        node: 0,
+        engine: 0,
+        preemption_fence,
+        last_completed_fence: 0,
+    });
+}
+
+fn hang_and_preempt(bench: &mut Bench, queue: Client) {
+    let fence = hang(bench, queue).expect("a pre-emption");
+    preempted(bench, fence);
+}
+
+fn status(bench: &Bench, client: Client) -> ConnectionStatus {
+    bench.model.state().status[&client.id]
+}
+
+/// Which queues were lost, and why.
+fn told(bench: &mut Bench) -> Vec<(u64, FaultReason)> {
+    let events = std::mem::take(&mut bench.events).into_iter().map(|(_, event)| event);
+    let errors = events.filter(|event| event.kind == EventKind::HW_QUEUE_ERROR);
+    errors.map(|event| (event.object, event.reason)).collect()
+}
+
+#[test]
+fn a_hang_is_preempted_and_then_its_context_is_lost_and_no_other() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (guilty, _) = bench.connected(guest);
+    let sibling = bench.queue(guilty, HwQueueFlags::empty());
+    let (innocent, _) = bench.connected(guest);
+    let fence = hang(&mut bench, guilty).unwrap();
+    // Not before it has stopped; and one recovery of an engine at a time.
+    assert_eq!(told(&mut bench), []);
+    assert_eq!(hang(&mut bench, innocent), None);
+    preempted(&mut bench, fence + 1);
+    assert_eq!(told(&mut bench), []);
+    bench.model.take_log();
+    preempted(&mut bench, fence);
+    assert_eq!(
+        bench.model.take_log(),
+        [
+            Call::Suspend(vec![guilty.id, sibling.id]),
+            Call::Disconnected(guilty.id, ABORT),
+            Call::Unwatch(bellhop_host_kmd::hardware::PhysicalDoorbell(0)),
+            Call::Kick(guilty.id),
+            Call::AlwaysSignaled(guilty.fence_slot),
+            Call::AlwaysSignaled(sibling.fence_slot),
+        ]
+    );
+    let reason = FaultReason::ENGINE_TIMEOUT;
+    assert_eq!(told(&mut bench), [(guilty.queue.0, reason), (sibling.queue.0, reason)]);
+    let request = SubmitCommand {
+        hw_queue: sibling.queue,
+        gpu_va: 0,
+        progress_fence_value: 1,
+        size: 8,
+        reserved: 0,
+    };
+    let lost = (Status::DEVICE_REMOVED, sibling.queue.0);
+    assert_eq!(bench.call(guilty, &request).unwrap_err(), lost);
+    assert_eq!(status(&bench, innocent), ConnectionStatus::CONNECTED);
+    assert!(!bench.model.state().suspended.contains(&innocent.id));
+    // Another context can take the lost one's place, on the same device.
+    let context = CreateContext { device: guilty.device, node: 0, reserved: 0 };
+    bench.call(guilty, &context).unwrap();
+}
+
+#[test]
+fn whoever_waits_for_a_lost_contexts_progress_goes_on() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (guilty, _) = bench.connected(guest);
+    let wait = WaitForFence { fence: guilty.fence, value: 1000, cookie: 5 };
+    let token = bench.begin(guilty, &wait);
+    assert_eq!(bench.outcome(guilty, token), Some(Status::PENDING));
+    hang_and_preempt(&mut bench, guilty);
+    let last = bench.events.last().unwrap().1;
+    assert_eq!((last.kind, last.cookie, last.value), (EventKind::FENCE_SIGNALED, 5, u64::MAX));
+    // The queue's loss is told before.
+    assert_eq!(bench.events[0].1.kind, EventKind::HW_QUEUE_ERROR);
+}
+
+#[test]
+fn what_cannot_be_preempted_is_reset_with_its_engine_and_others_lose_nothing() {
+    let mut bench = Bench::new(4);
+    let guests = [bench.guest(1), bench.guest(2)];
+    let [guilty, innocent] = guests.map(|guest| bench.connected(guest).0);
+    let fence = hang(&mut bench, guilty).unwrap();
+    bench.later(STEP - Duration::from_millis(1));
+    assert!(!bench.model.take_log().contains(&Call::ResetEngine(0)));
+    bench.later(Duration::from_millis(1));
+    assert_eq!(bench.model.take_log(), [Call::ResetEngine(0)]);
+    // It stopped after all, too late to count.
+    preempted(&mut bench, fence);
+    assert_eq!(told(&mut bench), []);
+    bench.raise(Interrupt::EngineReset { node: 0 });
+    assert_eq!(told(&mut bench), [(guilty.queue.0, FaultReason::ENGINE_TIMEOUT)]);
+    assert_eq!(status(&bench, innocent), ConnectionStatus::CONNECTED);
+    // Another reset of it is nobody's.
+    bench.raise(Interrupt::EngineReset { node: 0 });
+    assert_eq!(told(&mut bench), []);
+}
+
+#[test]
+fn what_withstands_that_costs_everybody_their_devices_and_the_kernel_lives() {
+    let mut bench = Bench::new(4);
+    let guests = [bench.guest(1), bench.guest(2)];
+    let [guilty, innocent] = guests.map(|guest| bench.connected(guest).0);
+    let fence =
+        bench.call(innocent, &CreateNativeFence { device: innocent.device, initial_value: 3 });
+    let fence = fence.unwrap();
+    hang(&mut bench, guilty).unwrap();
+    bench.later(STEP);
+    bench.model.take_log();
+    bench.later(STEP);
+    let log = bench.model.take_log();
+    assert_eq!(log[0], Call::ResetAdapter);
+    assert!(log.contains(&Call::AlwaysSignaled(fence.slot)));
+    assert_eq!(
+        told(&mut bench),
+        [
+            (guilty.queue.0, FaultReason::ENGINE_TIMEOUT),
+            (innocent.queue.0, FaultReason::ADAPTER_RESET),
+        ]
+    );
+    for client in [guilty, innocent] {
+        assert_eq!(status(&bench, client), ABORT);
+        let context = CreateContext { device: client.device, node: 0, reserved: 0 };
+        let removed = (Status::DEVICE_REMOVED, client.device.0);
+        assert_eq!(bench.call(client, &context).unwrap_err(), removed);
+    }
+    // While it is being reset, what hangs hangs.
+    let (next, _) = bench.connected(guests[1]);
+    assert_eq!(hang(&mut bench, next), None);
+    for node in [0, 1] {
+        bench.raise(Interrupt::EngineReset { node });
+    }
+    assert_eq!(told(&mut bench), []);
+    hang_and_preempt(&mut bench, next);
+    assert_eq!(told(&mut bench), [(next.queue.0, FaultReason::ENGINE_TIMEOUT)]);
+}
+
+#[test]
+fn a_turn_that_does_not_end_is_found_by_looking_while_an_engine_is_awake() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    let look = |bench: &mut Bench, turns, executing| {
+        let progress = EngineProgress { is_asleep: false, turns, executing };
+        bench.model.state().progress.insert(0, progress);
+        bench.model.take_log();
+        bench.later(TIMEOUT / 2);
+        bench.model.take_log()
+    };
+    let executing = Some(client.id);
+    // Turns that end, and the time between turns, are no hang.
+    for turns in 1..10 {
+        assert_eq!(look(&mut bench, turns, executing), []);
+    }
+    for _ in 0..10 {
+        assert_eq!(look(&mut bench, 10, None), []);
+    }
+    assert_eq!(look(&mut bench, 11, executing), []);
+    assert_eq!(look(&mut bench, 11, executing), []);
+    assert_eq!(look(&mut bench, 11, executing), [Call::Preempt(client.id, 1)]);
+    preempted(&mut bench, 1);
+    assert_eq!(told(&mut bench), [(client.queue.0, FaultReason::ENGINE_TIMEOUT)]);
+}
+
+#[test]
+fn nobody_looks_at_engines_that_sleep() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    assert_eq!(bench.kernel.deadline(), Some(TIMEOUT / 2));
+    bench.later(TIMEOUT / 2);
+    assert_eq!(bench.kernel.deadline(), None);
+    // Only a request, or an engine that is awake, wakes one.
+    bench.call(client, &QueryStatistics { reserved: 0 }).unwrap_err();
+    assert_eq!(bench.kernel.deadline(), Some(TIMEOUT));
+}
+
+#[test]
+fn a_guest_that_hangs_too_often_gets_nothing_executed_until_it_is_reset() {
+    let mut bench = Bench::new(8);
+    let (guest, other) = (bench.guest(1), bench.guest(2));
+    let (innocent, _) = bench.connected(other);
+    let process = bench.process(guest);
+    let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
+    let limit = TdrPolicy::default().limit_count;
+    for _ in 0..limit {
+        let (client, doorbell) = bench.connected(guest);
+        hang_and_preempt(&mut bench, client);
+        let destroy = DestroyDevice { device: client.device };
+        let _ = doorbell;
+        bench.call(client, &destroy).unwrap();
+        bench.later(Duration::from_secs(1));
+    }
+    let refused = (Status::GRAPHICS_GPU_EXCEPTION_ON_DEVICE, limit.into());
+    let context = CreateContext { device, node: 0, reserved: 0 };
+    assert_eq!(bench.ask(guest, process, &context).unwrap_err(), refused);
+    let create = CreateDevice { reserved: 0 };
+    assert_eq!(bench.ask(guest, process, &create).unwrap_err(), refused);
+    assert_eq!(bench.ask(guest, 0, &CreateProcess { reserved: 0 }).unwrap_err(), refused);
+    // It can ask, and let go of what it has.
+    bench.ask(guest, 0, &QueryStatistics { reserved: 0 }).unwrap();
+    bench.ask(guest, process, &DestroyDevice { device }).unwrap();
+    // Others are none the worse.
+    assert_eq!(status(&bench, innocent), ConnectionStatus::CONNECTED);
+    bench.client(other);
+    // A reset makes another guest of it.
+    bench.input(bellhop_host_kmd::port::Input::Detach { guest });
+    let guest = bench.guest(3);
+    bench.client(guest);
+}

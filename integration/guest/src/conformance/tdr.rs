@@ -1,0 +1,127 @@
+//! `tdr.*`: what hangs, who is lost over it and who is not.
+//!
+//! A host takes a guest out that hangs often, so there are few of these.
+
+use super::scene::{Bench, MEMORY, Scene, TIMEOUT};
+use super::{Behaviour, Mismatch, require, source};
+use bellhop_guest_umd::{CommandBuffer, Error, Fence};
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::dispatch::Kernel;
+use bellhop_protocol::packet::fence::SignalFence;
+use zerocopy::IntoBytes;
+
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    Behaviour {
+        id: "tdr.context",
+        shows: "who waits for a context that hung goes on, on the GPU too, and signals of its fences do nothing",
+        section: source::FENCE_ALWAYS_SIGNALED,
+        check: context,
+    },
+    Behaviour {
+        id: "tdr.innocent",
+        shows: "a context in the middle of its work on the same engine loses nothing",
+        section: source::KMD_TDR,
+        check: innocent,
+    },
+    Behaviour {
+        id: "tdr.reset.engine",
+        shows: "nor does it when the engine must be reset to end the hang",
+        section: source::KMD_TDR,
+        check: reset_engine,
+    },
+];
+
+/// Waits until a submission ends with the loss of its queue over a hang.
+fn expect_hang(fence: &Fence, submitted: Result<u64, Error>) -> Result<(), Mismatch> {
+    match submitted.and_then(|value| fence.poll(value, TIMEOUT)) {
+        Err(Error::QueueLost { fault: Some(fault), .. })
+            if fault.reason == FaultReason::NOT_SUPPORTED_BY_NODE =>
+        {
+            Err(Mismatch::NotOffered("the host allows no kernels that hang".into()))
+        }
+        Err(Error::QueueLost { fault: Some(fault), .. }) => {
+            require!(fault.reason == FaultReason::ENGINE_TIMEOUT, "{fault}");
+            Ok(())
+        }
+        other => Err(Mismatch::Seen(format!("instead of a hang: {other:?}"))),
+    }
+}
+
+fn context(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let other = bench.device.create_context(bench.context.node())?;
+    let mut neighbour = other.create_user_mode_queue(4096)?;
+    let mut sibling = bench.context.create_kernel_mode_queue()?;
+    let lost = bench.queue.progress_fence().slot();
+    let mut commands = CommandBuffer::new(&bench.device, 256)?;
+    commands.wait_fence(bench.queue.progress_fence(), 1000)?;
+    commands.wait_fence(sibling.progress_fence(), 1000)?;
+    commands.raw(SignalFence::new(lost, 5).as_bytes())?;
+    commands.write_data(bench.va(64), &[1; 8])?;
+    let waits = neighbour.submit(&mut commands)?;
+    bench.commands.dispatch(Kernel::SPIN_UNTIL, bench.va(0), bench.va(8), 8, 1)?;
+    let submitted = bench.queue.submit(&mut bench.commands);
+    expect_hang(bench.queue.progress_fence(), submitted)?;
+    neighbour.progress_fence().poll(waits, TIMEOUT)?;
+    require!(bench.word(64)? == u64::from_le_bytes([1; 8]), "what came after was not executed");
+    for fence in [bench.queue.progress_fence(), sibling.progress_fence()] {
+        let current = fence.current_value()?;
+        require!(current == u64::MAX, "a fence of the lost context is at {current}");
+    }
+    let mut nothing = CommandBuffer::new(&bench.device, 64)?;
+    match sibling.submit(nothing.nop()?) {
+        Err(Error::Refused { .. }) => Ok(()),
+        other => Err(Mismatch::Seen(format!("the lost context took {other:?}"))),
+    }
+}
+
+/// An innocent context copies while another, on the same engine, executes a kernel that hangs.
+fn beside(scene: &Scene, kernel: Kernel) -> Result<(), Mismatch> {
+    const LENGTH: u64 = MEMORY / 4;
+    let bench = scene.bench()?;
+    let innocent = bench.device.create_context(bench.context.node())?;
+    let mut queue = innocent.create_user_mode_queue(4096)?;
+    let mut guilty = bench.context.create_user_mode_queue(4096)?;
+    let mut hang = CommandBuffer::new(&bench.device, 256)?;
+    hang.dispatch(kernel, bench.va(0), bench.va(8), 8, 1)?;
+    let pattern: Vec<u8> = (0..LENGTH).map(|at| (at % 251) as u8).collect();
+    bench.write(LENGTH as usize, &pattern)?;
+    let mut buffers = Vec::new();
+    for round in 0..32u64 {
+        // Forth and back, each from where the one before left it.
+        let (from, to) = match round % 2 {
+            0 => (LENGTH, 2 * LENGTH),
+            _ => (2 * LENGTH, LENGTH),
+        };
+        let mut commands = CommandBuffer::new(&bench.device, 4096 - 64)?;
+        commands.copy(bench.va(from), bench.va(to), LENGTH)?;
+        commands.fill(bench.va(from), LENGTH, round as u32)?;
+        buffers.push(commands);
+    }
+    let hung = guilty.submit(&mut hang);
+    let mut last = 0;
+    for commands in &mut buffers {
+        last = queue.submit(commands)?;
+    }
+    expect_hang(guilty.progress_fence(), hung)?;
+    queue.progress_fence().poll(last, TIMEOUT)?;
+    check_pattern(&bench, LENGTH, &pattern)?;
+    // It goes on afterwards.
+    let mut more = CommandBuffer::new(&bench.device, 64)?;
+    let value = queue.submit(more.nop()?)?;
+    Ok(queue.progress_fence().poll(value, TIMEOUT)?)
+}
+
+fn check_pattern(bench: &Bench, at: u64, pattern: &[u8]) -> Result<(), Mismatch> {
+    let read = bench.read(at as usize, pattern.len())?;
+    require!(read == pattern, "the copies differ");
+    Ok(())
+}
+
+fn innocent(scene: &Scene) -> Result<(), Mismatch> {
+    beside(scene, Kernel::SPIN_UNTIL)
+}
+
+fn reset_engine(scene: &Scene) -> Result<(), Mismatch> {
+    beside(scene, Kernel::HANG_UNTIL_ENGINE_RESET)
+}
