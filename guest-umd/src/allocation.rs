@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::transport::SystemMemory;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::{
-    AllocationKind, CreateAllocation, DestroyAllocation, Evict, Extent, MakeResident,
+    AllocationKind, CreateAllocation, DestroyAllocation, Extent,
 };
 use bellhop_protocol::control::gpu_va::{FreeGpuVirtualAddress, MapGpuVirtualAddress, Protection};
 use bellhop_protocol::control::{Handle, RequestCode};
@@ -29,6 +29,8 @@ pub struct Allocation {
 enum Memory {
     Local(Place),
     System(Arc<dyn SystemMemory>),
+    /// It moves; its part of system memory may be the guest's own.
+    Paged(Option<Arc<dyn SystemMemory>>),
 }
 
 impl Allocation {
@@ -48,12 +50,7 @@ impl Allocation {
             return Err(Error::NotAvailable("CPU-visible local memory"));
         }
         let extents: &[Extent] = system.as_ref().map_or(&[], |memory| memory.extents());
-        let request = CreateAllocation {
-            device: device.handle(),
-            size,
-            kind,
-            extent_count: extents.len() as u32,
-        };
+        let request = CreateAllocation::fixed(device.handle(), kind, size, extents.len() as u32);
         let reply = session.call_with_list(&request, extents.as_bytes())?;
         let memory = match system {
             Some(memory) => Memory::System(Arc::from(memory)),
@@ -69,13 +66,35 @@ impl Allocation {
         Ok(Arc::new(Self { device, handle: reply.allocation, size, memory }))
     }
 
+    /// One that the device moves.
+    pub(crate) fn paged(
+        device: Device,
+        handle: Handle,
+        size: u64,
+        memory: Option<Arc<dyn SystemMemory>>,
+    ) -> Arc<Self> {
+        Arc::new(Self { device, handle, size, memory: Memory::Paged(memory) })
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The guest's own pages of an allocation that is paged.
+    pub(crate) fn own_pages(&self) -> Option<&Arc<dyn SystemMemory>> {
+        match &self.memory {
+            Memory::Paged(memory) => memory.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Evicts the allocation: the GPU does not reach it when this returns, and faults where it tries;
     /// bytes and addresses stay.
     ///
     /// # Errors
     /// When a doorbell needs it.
     pub fn evict(&self) -> Result<(), Error> {
-        self.device.session().call(&Evict { allocation: self.handle })
+        self.device.evict(&[self])
     }
 
     /// Makes an evicted allocation resident.
@@ -83,7 +102,7 @@ impl Allocation {
     /// # Errors
     /// When the device cannot be reached.
     pub fn make_resident(&self) -> Result<(), Error> {
-        self.device.session().call(&MakeResident { allocation: self.handle })
+        self.device.make_resident(&[self])
     }
 
     /// The allocation's handle.
@@ -103,19 +122,20 @@ impl Allocation {
         match &self.memory {
             Memory::Local(place) => place.slice().ok(),
             Memory::System(memory) => memory.region().get_slice(memory.offset(), size).ok(),
+            Memory::Paged(_) => None,
         }
     }
 
-    /// All bytes (`D3DKMTLock2`).
+    /// All bytes of an allocation that stays where it is.
     ///
     /// # Errors
-    /// None for an allocation that was created.
+    /// When it is paged: see [`Self::lock_bytes`].
     #[inline]
     pub fn lock(&self) -> Result<VolatileSlice<'_>, Error> {
-        self.bytes().ok_or(Error::BadReply(RequestCode::CREATE_ALLOCATION))
+        self.bytes().ok_or(Error::NotAvailable("a paged allocation that is not locked"))
     }
 
-    fn out_of_range(&self, offset: usize, length: usize) -> Error {
+    pub(crate) fn out_of_range(&self, offset: usize, length: usize) -> Error {
         let end = offset.saturating_add(length);
         Error::OutOfRange { offset, end, size: self.size as usize }
     }
@@ -154,6 +174,7 @@ impl Allocation {
             Memory::System(memory) => {
                 memory.region().get_atomic_ref(memory.offset() + offset).map_err(|_| outside())
             }
+            Memory::Paged(_) => Err(Error::NotAvailable("a paged allocation that is not locked")),
         }
     }
 
@@ -194,7 +215,8 @@ impl Drop for Allocation {
         // The memory is the driver's again only when no engine can reach it, which the reply
         // tells; a device that cannot be reached has no engines.
         let ended = self.device.session().call(&DestroyAllocation { allocation: self.handle });
-        if let (Err(Error::Refused { .. }), Memory::System(memory)) = (ended, &self.memory) {
+        let (Memory::System(memory) | Memory::Paged(Some(memory))) = &self.memory else { return };
+        if let Err(Error::Refused { .. }) = ended {
             // The GPU may go on to write it: nobody else may have it.
             std::mem::forget(Arc::clone(memory));
         }

@@ -6,12 +6,19 @@ use crate::basic_plus_plus_context::BasicPlusPlusContext;
 use crate::context::Context;
 use crate::error::Error;
 use crate::fence::Fence;
+use crate::paged::AllocationBuilder;
+use crate::reservation::Reservation;
 use crate::session::Session;
 use crate::virtual_context::VirtualContext;
 use bellhop_protocol::control::Handle;
-use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::allocation::{
+    AllocationKind, CloseAllocation, Evict, MAX_RESIDENCY_LIST, MakeResident, OpenAllocation,
+    QueryVideoMemoryInfo, SegmentSet, VideoMemoryInfo,
+};
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 use std::sync::Arc;
+use std::time::Duration;
+use zerocopy::IntoBytes;
 
 /// A device: what allocations, contexts and fences are created on. Clones are the same device,
 /// which is destroyed with the last of them and of what was created on it.
@@ -83,6 +90,88 @@ impl Device {
         size: u64,
     ) -> Result<Arc<Allocation>, Error> {
         Allocation::create(self.clone(), kind, size)
+    }
+
+    /// Describes an allocation of `size` bytes, a multiple of the page size, that the device places and
+    /// moves.
+    pub fn allocation(&self, size: u64) -> AllocationBuilder {
+        AllocationBuilder::new(self.clone(), size)
+    }
+
+    /// Lets this device make an allocation of another device of the process resident
+    /// (`D3DKMTOpenResource`). [`Self::close_allocation`] undoes it.
+    ///
+    /// # Errors
+    /// When it is open on this device already.
+    pub fn open_allocation(&self, allocation: &Allocation) -> Result<(), Error> {
+        let (device, allocation) = (self.handle(), allocation.handle());
+        self.session().call(&OpenAllocation { device, allocation })
+    }
+
+    /// Undoes [`Self::open_allocation`], and everything that made it resident for this device.
+    ///
+    /// # Errors
+    /// When it is not open on this device.
+    pub fn close_allocation(&self, allocation: &Allocation) -> Result<(), Error> {
+        let (device, allocation) = (self.handle(), allocation.handle());
+        self.session().call(&CloseAllocation { device, allocation })
+    }
+
+    /// Takes GPU virtual addresses, at `base` or, when that is 0, anywhere
+    /// (`D3DKMTReserveGpuVirtualAddress`).
+    ///
+    /// # Errors
+    /// When they are taken.
+    pub fn reserve(&self, base: u64, size: u64) -> Result<Reservation, Error> {
+        Reservation::new(self.clone(), base, size)
+    }
+
+    /// One segment as the process sees it (`D3DKMTQueryVideoMemoryInfo`).
+    ///
+    /// # Errors
+    /// When it is not one segment.
+    pub fn video_memory_info(&self, segment: SegmentSet) -> Result<VideoMemoryInfo, Error> {
+        self.session().call(&QueryVideoMemoryInfo { segment: segment.bits(), reserved: 0 })
+    }
+
+    /// Waits until the process has more local memory than its budget, and returns how many bytes it
+    /// should evict; `None` when the time is over. Each request to trim is returned once.
+    ///
+    /// # Errors
+    /// When the device cannot be reached.
+    pub fn wait_for_trim(&self, timeout: Duration) -> Result<Option<u64>, Error> {
+        let session = self.session();
+        session.link.events.wait_for_trim(session.process(), timeout)
+    }
+
+    /// Makes allocations resident, all or none (`D3DKMTMakeResident`); the GPU reaches them when this
+    /// returns. Of paged ones it is counted how often.
+    ///
+    /// # Errors
+    /// When they do not fit.
+    pub fn make_resident(&self, allocations: &[&Allocation]) -> Result<(), Error> {
+        for list in allocations.chunks(MAX_RESIDENCY_LIST as usize) {
+            let (device, count) = (self.handle(), list.len() as u32);
+            let handles: Vec<_> = list.iter().map(|allocation| allocation.handle()).collect();
+            let request = MakeResident { device, count, reserved: 0 };
+            self.session().call_with_list(&request, handles.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Evicts allocations (`D3DKMTEvict`). The GPU does not reach those that nobody needs resident any
+    /// more when this returns, and faults where it tries; bytes and addresses stay.
+    ///
+    /// # Errors
+    /// When a doorbell needs one of them, or a paged one is not resident on this device.
+    pub fn evict(&self, allocations: &[&Allocation]) -> Result<(), Error> {
+        for list in allocations.chunks(MAX_RESIDENCY_LIST as usize) {
+            let (device, count) = (self.handle(), list.len() as u32);
+            let handles: Vec<_> = list.iter().map(|allocation| allocation.handle()).collect();
+            let request = Evict { device, count, reserved: 0 };
+            self.session().call_with_list(&request, handles.as_bytes())?;
+        }
+        Ok(())
     }
 
     /// Creates a native fence (`D3DKMTCreateNativeFence`).

@@ -27,6 +27,8 @@ struct State {
     /// Waits that have begun, and whether they are satisfied.
     waits: HashMap<u64, bool>,
     faults: HashMap<QueueKey, QueueFault>,
+    /// How much processes should evict, as they were told last.
+    trims: HashMap<u32, u64>,
 }
 
 /// A wait that an event will satisfy. It is forgotten when dropped.
@@ -72,6 +74,23 @@ impl EventPump {
     /// Forgets a queue that was destroyed.
     pub(crate) fn forget(&self, process: u32, queue: Handle) {
         self.lock().faults.remove(&(process, queue));
+    }
+
+    /// Waits until a process is asked to trim; returns how much.
+    pub(crate) fn wait_for_trim(
+        &self,
+        process: u32,
+        timeout: Duration,
+    ) -> Result<Option<u64>, Error> {
+        let done = |state: &State| state.trims.contains_key(&process).then_some(());
+        let state = self.lock();
+        let (mut state, _) = self.read_events(state, deadline(timeout), done)?;
+        Ok(state.trims.remove(&process))
+    }
+
+    /// Forgets a process that ended.
+    pub(crate) fn forget_process(&self, process: u32) {
+        self.lock().trims.remove(&process);
     }
 
     /// Reads events, or lets another thread do so, until `done` or until the time is over.
@@ -120,10 +139,19 @@ impl State {
                 let key = (event.process, Handle(event.object));
                 self.faults.insert(key, QueueFault::from(event));
             }
+            EventKind::TRIM_RESIDENCY => {
+                self.trims.insert(event.process, event.value);
+            }
             // A later minor version may tell more; what is not known is not needed.
             _ => {}
         }
     }
+}
+
+/// So much time from now.
+fn deadline(timeout: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(timeout).unwrap_or(now + Duration::from_secs(1 << 30))
 }
 
 impl Wait<'_> {
@@ -134,8 +162,7 @@ impl Wait<'_> {
 
     /// Waits for the event, or for the queue to be lost.
     pub(crate) fn finish(&self, queue: Option<QueueKey>, timeout: Duration) -> Result<(), Error> {
-        let now = Instant::now();
-        let deadline = now.checked_add(timeout).unwrap_or(now + Duration::from_secs(1 << 30));
+        let deadline = deadline(timeout);
         let done = |state: &State| {
             if state.waits.get(&self.cookie) == Some(&true) {
                 return Some(Ok(()));

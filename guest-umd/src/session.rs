@@ -72,6 +72,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         // A device that is gone has forgotten the process already.
         let _ = self.call(&DestroyProcess { flags: 0 });
+        self.link.events.forget_process(self.process);
     }
 }
 

@@ -12,3 +12,4 @@ pub mod dxgkrnl;
 pub mod hardware;
 pub mod miniport;
 pub mod port;
+mod vidmm;

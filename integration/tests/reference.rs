@@ -113,7 +113,7 @@ impl Process {
 
     fn allocate(&self) -> Memory {
         let (device, kind, size) = (self.device, AllocationKind::LOCAL, 4096);
-        let request = CreateAllocation { device, size, kind, extent_count: 0 };
+        let request = CreateAllocation::fixed(device, kind, size, 0);
         let reply = self.ok(&request);
         let protection = Protection::WRITE.bits();
         let (allocation, base, offset) = (reply.allocation, 0, 0);

@@ -11,6 +11,9 @@ open_enum! {
         /// A HW queue made an error: its doorbell reads `DISCONNECTED_ABORT` and it executes
         /// nothing more.
         HW_QUEUE_ERROR = 2;
+        /// The process has more local memory than its budget and should evict some. `value`: how many
+        /// bytes.
+        TRIM_RESIDENCY = 3;
     }
 }
 
@@ -75,9 +78,10 @@ pub struct Event {
     pub kind: EventKind,
     /// The process concerned.
     pub process: u32,
-    /// The object concerned: the fence, or the HW queue.
+    /// The object concerned: the fence, or the HW queue. `TRIM_RESIDENCY`: 0.
     pub object: u64,
     /// `FENCE_SIGNALED`: the fence's value. `HW_QUEUE_ERROR`: the address that the reason tells of.
+    /// `TRIM_RESIDENCY`: the bytes.
     pub value: u64,
     /// `FENCE_SIGNALED`: the cookie of the wait. `HW_QUEUE_ERROR`: the read pointer in the ring.
     pub cookie: u64,

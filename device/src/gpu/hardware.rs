@@ -13,10 +13,9 @@ use bellhop_host_kmd::ddi::paging::{PAGING_BUFFER_SIZE, PageSize};
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, EngineProgress, EngineState, GuestId, Hardware, HardwareFull,
     HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PageTableRange,
-    PhysicalDoorbell, PhysicalPage, Pte, RingBinding, RotationProgress, SchedulingPriority,
-    Segment, SystemContext, Ticket,
+    PhysicalDoorbell, Pte, RingBinding, RotationProgress, SchedulingPriority, Segment,
+    SystemContext, Ticket,
 };
-use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::control::allocation::Extent;
@@ -25,7 +24,6 @@ use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vm_memory::Bytes;
 
 /// Logs that the caller named something that does not exist, which the trait asks not to panic
 /// over.
@@ -191,23 +189,6 @@ impl Hardware for Gpu {
         let Some(partition) = self.guest(guest) else { return };
         if let Err(error) = partition.zero(segment, offset, length) {
             tracing::error!(%error, ?guest, ?segment, offset, length, "memory was not zeroed");
-        }
-    }
-
-    fn zero_guest_memory(&self, guest: GuestId, address: u64, length: u64) {
-        let Some(partition) = self.guest(guest) else { return };
-        let memory = partition.memory();
-        for offset in (0..length).step_by(PAGE_SIZE as usize) {
-            let address = address.saturating_add(offset);
-            let page = PhysicalPage { segment: Segment::System, address };
-            let place = memory.locate(page, PageSize::Small);
-            let page = place.and_then(|place| memory.slice(place, PAGE_SIZE as usize));
-            // What the guest does not have any more holds nothing.
-            if let Some(page) = page
-                && let Err(error) = page.write_slice(&[0; PAGE_SIZE as usize], 0)
-            {
-                tracing::error!(%error, ?guest, address, "guest memory was not zeroed");
-            }
         }
     }
 

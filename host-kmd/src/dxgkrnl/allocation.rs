@@ -4,14 +4,18 @@ use super::context::Context;
 use super::device::Device;
 use super::error::RequestError;
 use super::pool::{PageRange, is_whole_pages};
-use super::request::{Answer, Handled};
+use super::request::{Answer, Handled, zero};
 use super::retire::Resource;
 use super::scope::Scope;
-use crate::hardware::{GuestId, Hardware, PhysicalPage, Segment};
+use crate::ddi::paging::AllocationId;
+use crate::hardware::{DriverProtection, GuestId, Hardware, Segment};
+use crate::vidmm::Description;
+use crate::vidmm::segment::Memory;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{
-    AllocationKind, CreateAllocation, CreateAllocationReply, DestroyAllocation, Extent, NOT_IN_BAR,
+    AllocationFlags, AllocationKind, CloseAllocation, CreateAllocation, CreateAllocationReply,
+    DestroyAllocation, Extent, NOT_IN_BAR, OpenAllocation, SegmentSet,
 };
 use bellhop_protocol::control::gpu_va::Protection;
 use std::collections::BTreeSet;
@@ -19,8 +23,8 @@ use std::collections::BTreeSet;
 /// An allocation.
 #[derive(Debug)]
 pub(super) struct Allocation {
-    /// The device that it goes with.
-    pub(super) device: Handle,
+    /// The devices that it is open on.
+    pub(super) opened: BTreeSet<Handle>,
     /// Its size in bytes, a multiple of the page size and not 0.
     pub(super) size: u64,
     /// How many doorbells' rings use it.
@@ -33,13 +37,23 @@ pub(super) struct Allocation {
     pub(super) mappings: BTreeSet<u64>,
     /// The host's mappings of it, for rings.
     pub(super) host_mappings: Vec<HostMapping>,
-    /// Whether page tables lead to it: see `residency`.
+    /// Whether page tables lead to it as far as it is not paged: see `residency`.
     pub(super) resident: bool,
-    segment: Segment,
-    /// The part of local memory that it takes.
-    local_memory: Option<PageRange>,
-    /// Where its bytes are, in order; checked, and as long together as it is.
-    extents: Vec<Extent>,
+    /// What it is made of.
+    pub(super) content: Content,
+    /// What the driver adds to page-table entries that lead to it.
+    pub(super) driver: DriverProtection,
+    /// How many extents the guest's quota was charged for.
+    extents: u64,
+}
+
+/// What an allocation is made of.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// Memory that stays where it is. The range is the part of local memory that it takes.
+    Fixed(Memory, Option<PageRange>),
+    /// What VidMm knows by this name.
+    Paged(AllocationId),
 }
 
 /// A mapping of an allocation's start that the host made.
@@ -54,39 +68,27 @@ pub(super) struct HostMapping {
 }
 
 impl Allocation {
-    /// Which memory it is in.
-    pub(super) fn segment(&self) -> Segment {
-        self.segment
+    /// What VidMm knows it by, if it is paged.
+    pub(super) fn paged(&self) -> Option<AllocationId> {
+        match self.content {
+            Content::Fixed(..) => None,
+            Content::Paged(id) => Some(id),
+        }
     }
 
-    /// In how many pieces it is.
-    pub(super) fn extent_count(&self) -> usize {
-        self.extents.len()
-    }
-
-    fn is_in_use(&self) -> bool {
-        self.doorbells > 0 || self.users > 0
-    }
-
-    /// The pages of `length` bytes from `offset`.
-    pub(super) fn pages(
-        &self,
-        offset: u64,
-        length: u64,
-    ) -> impl Iterator<Item = PhysicalPage> + use<'_> {
-        let (mut skip, mut left) = (offset, length);
-        let segment = self.segment;
+    /// In how many pieces its own pages are.
+    pub(super) fn extent_count(&self) -> u64 {
         self.extents
-            .iter()
-            .flat_map(move |extent| {
-                let skipped = skip.min(extent.length);
-                let taken = left.min(extent.length - skipped);
-                (skip, left) = (skip - skipped, left - taken);
-                (skipped..skipped + taken)
-                    .step_by(PAGE_SIZE as usize)
-                    .map(|offset| extent.address + offset)
-            })
-            .map(move |address| PhysicalPage { segment, address })
+    }
+
+    /// What VidMm knows it by.
+    pub(super) fn must_be_paged(&self) -> Result<AllocationId, RequestError> {
+        self.paged().ok_or(RequestError::NotSupported("the allocation is not paged"))
+    }
+
+    /// Whether it may neither be evicted by its owner nor go.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.doorbells > 0 || self.users > 0
     }
 }
 
@@ -101,13 +103,22 @@ impl Scope<'_> {
         if !is_whole_pages(request.size) {
             return Err(RequestError::parameter("size", request.size));
         }
+        if request.kind != AllocationKind::PAGED {
+            zero("supported_segments", request.supported_segments)?;
+            zero("preferred_segment", request.preferred_segment)?;
+            zero("eviction_segments", request.eviction_segments)?;
+            zero("flags", request.flags)?;
+            zero("priority", request.priority)?;
+            zero("private_data", request.private_data)?;
+        }
         let (allocation, bar_offset) = match request.kind {
             AllocationKind::LOCAL => self.local_allocation(&request)?,
             AllocationKind::SYSTEM => (self.system_allocation(&request, extents)?, NOT_IN_BAR),
+            AllocationKind::PAGED => (self.paged_allocation(&request, extents)?, NOT_IN_BAR),
             kind => return Err(RequestError::parameter("kind", kind.0.into())),
         };
         self.get_mut::<Device>(request.device)?.allocations.insert(allocation);
-        Ok(Answer::Done(CreateAllocationReply { allocation, bar_offset }))
+        Ok(Answer::AfterPaging(CreateAllocationReply { allocation, bar_offset }))
     }
 
     pub(super) fn local_allocation(
@@ -118,27 +129,18 @@ impl Scope<'_> {
             let count = request.extent_count.into();
             return Err(RequestError::parameter("extent_count", count));
         }
+        let process = self.process_id;
         let range = self
             .guest
-            .local_memory
-            .take(request.size)
+            .vidmm
+            .take_pinned(process, request.size)?
             .ok_or(RequestError::NoVideoMemory(request.size))?;
         // Another process of the guest may have had it before.
-        let (segment, extents) = match self.guest.donations.local_memory(range) {
-            Some(extents) => {
-                for Extent { address, length } in &extents {
-                    self.hardware.zero_guest_memory(self.guest_id, *address, *length);
-                }
-                (Segment::System, extents)
-            }
-            None => {
-                self.hardware.zero_memory(self.guest_id, Segment::Local, range.start, range.length);
-                (Segment::Local, vec![Extent { address: range.start, length: range.length }])
-            }
-        };
-        let allocation = self.insert_allocation(request, segment, Some(range), extents);
+        let memory = self.guest.vidmm.zero_pinned(process, range);
+        let content = Content::Fixed(memory, Some(range));
+        let allocation = self.insert_allocation(request, content, 0);
         if allocation.is_err() {
-            self.guest.local_memory.give_back(range);
+            self.guest.vidmm.give_back_pinned(process, range);
         }
         let local_memory = self.guest.resources.bar.local_memory();
         Ok((allocation?, local_memory.saturating_add(range.start)))
@@ -149,24 +151,92 @@ impl Scope<'_> {
         request: &CreateAllocation,
         extents: Vec<Extent>,
     ) -> Result<Handle, RequestError> {
-        if total_length(self.hardware, self.guest_id, &extents)? != request.size {
-            return Err(RequestError::parameter("size", request.size));
+        let (memory, count) = self.own_memory(request.size, extents)?;
+        self.insert_allocation(request, Content::Fixed(memory, None), count)
+            .inspect_err(|_| self.guest.quotas.extents.refund(count))
+    }
+
+    fn paged_allocation(
+        &mut self,
+        request: &CreateAllocation,
+        extents: Vec<Extent>,
+    ) -> Result<Handle, RequestError> {
+        let mut description = self.describe(request, !extents.is_empty())?;
+        let mut count = 0;
+        if !extents.is_empty() {
+            let (memory, charged) = self.own_memory(request.size, extents)?;
+            (description.system, count) = (Some(memory), charged);
+        }
+        let id = self.guest.vidmm.create(description);
+        self.insert_allocation(request, Content::Paged(id), count).inspect_err(|_| {
+            self.guest.quotas.extents.refund(count);
+            // It was just made.
+            let _ = self.guest.vidmm.destroy(id);
+        })
+    }
+
+    /// What a paged allocation is to VidMm, once segments and flags go together.
+    fn describe(
+        &mut self,
+        request: &CreateAllocation,
+        is_own: bool,
+    ) -> Result<Description, RequestError> {
+        let CreateAllocation { supported_segments, preferred_segment, eviction_segments, .. } =
+            *request;
+        let wrong = |field, value: u32| RequestError::parameter(field, value.into());
+        let flags =
+            AllocationFlags::from_bits(request.flags).ok_or(wrong("flags", request.flags))?;
+        let permanent = flags.contains(AllocationFlags::PERMANENT_SYSTEM_MEM);
+        let cpu_visible = flags.contains(AllocationFlags::CPU_VISIBLE);
+        let supported = SegmentSet::from_bits(supported_segments)
+            .filter(|set| !set.is_empty())
+            .filter(|set| !permanent || *set == SegmentSet::SYSTEM)
+            .filter(|set| !is_own || set.contains(SegmentSet::SYSTEM))
+            .filter(|set| !cpu_visible || is_own || set.contains(SegmentSet::LOCAL))
+            .ok_or(wrong("supported_segments", supported_segments))?;
+        let preferred = SegmentSet::from_bits(preferred_segment)
+            .filter(|set| supported.contains(*set) && set.bits().count_ones() <= 1)
+            .ok_or(wrong("preferred_segment", preferred_segment))?;
+        let eviction = SegmentSet::from_bits(eviction_segments)
+            .filter(|set| (supported - SegmentSet::SYSTEM).contains(*set))
+            .ok_or(wrong("eviction_segments", eviction_segments))?;
+        let notifications = self.miniport.create_allocation(request.private_data)?;
+        Ok(Description {
+            process: self.process_id,
+            size: request.size,
+            supported,
+            preferred,
+            eviction,
+            cpu_visible,
+            priority: request.priority,
+            notify_eviction: notifications.notify_eviction,
+            notify_io_mmu_unmap: notifications.notify_io_mmu_unmap,
+            system: None,
+        })
+    }
+
+    /// Memory of the guest's own, charged for; the second is what was charged.
+    fn own_memory(
+        &mut self,
+        size: u64,
+        extents: Vec<Extent>,
+    ) -> Result<(Memory, u64), RequestError> {
+        if total_length(self.hardware, self.guest_id, &extents)? != size {
+            return Err(RequestError::parameter("size", size));
         }
         let count = extents.len() as u64;
         self.guest.quotas.extents.charge(count)?;
-        self.insert_allocation(request, Segment::System, None, extents)
-            .inspect_err(|_| self.guest.quotas.extents.refund(count))
+        Ok((Memory { segment: Segment::System, extents: extents.into() }, count))
     }
 
     fn insert_allocation(
         &mut self,
         request: &CreateAllocation,
-        segment: Segment,
-        local_memory: Option<PageRange>,
-        extents: Vec<Extent>,
+        content: Content,
+        extents: u64,
     ) -> Result<Handle, RequestError> {
         self.insert(Allocation {
-            device: request.device,
+            opened: BTreeSet::from([request.device]),
             size: request.size,
             doorbells: 0,
             users: 0,
@@ -174,10 +244,18 @@ impl Scope<'_> {
             mappings: BTreeSet::new(),
             host_mappings: Vec::new(),
             resident: true,
-            segment,
-            local_memory,
+            content,
+            driver: self.miniport.driver_protection(request.private_data),
             extents,
         })
+    }
+
+    /// The memory of an allocation that is not paged, or that is locked or resident.
+    pub(super) fn memory(&self, handle: Handle) -> Result<Memory, RequestError> {
+        match &self.get::<Allocation>(handle)?.content {
+            Content::Fixed(memory, _) => Ok(memory.clone()),
+            Content::Paged(id) => Ok(self.guest.vidmm.memory(*id)?),
+        }
     }
 
     /// Refuses an allocation that may neither be evicted by its owner nor go.
@@ -185,8 +263,9 @@ impl Scope<'_> {
         let allocation = self.get::<Allocation>(handle)?;
         if allocation.users > 0 {
             // The guest may have seen that a submission is done before its interrupt comes here.
-            let device = allocation.device;
-            for context in self.get::<Device>(device)?.contexts.clone() {
+            let devices = allocation.opened.iter().filter_map(|device| self.get(*device).ok());
+            let contexts = devices.flat_map(|device: &Device| device.contexts.iter().copied());
+            for context in contexts.collect::<Vec<_>>() {
                 if let Some(submission) = self.get::<Context>(context)?.node_submission {
                     self.reap_submissions(submission.hw_queue)?;
                 }
@@ -205,23 +284,67 @@ impl Scope<'_> {
         Ok(Answer::AfterQuiesce)
     }
 
+    /// `D3DKMTOpenResource`.
+    pub(super) fn open_allocation(&mut self, request: OpenAllocation) -> Handled<()> {
+        self.get::<Device>(request.device)?;
+        let allocation = self.get_mut::<Allocation>(request.allocation)?;
+        if !allocation.opened.insert(request.device) {
+            return Err(RequestError::parameter("device", request.device.0));
+        }
+        self.get_mut::<Device>(request.device)?.allocations.insert(request.allocation);
+        Ok(Answer::Done(()))
+    }
+
+    /// `DxgkDdiCloseAllocation`.
+    pub(super) fn close_allocation(&mut self, request: CloseAllocation) -> Handled<()> {
+        self.get::<Device>(request.device)?;
+        let allocation = self.get::<Allocation>(request.allocation)?;
+        if !allocation.opened.contains(&request.device) {
+            return Err(RequestError::parameter("device", request.device.0));
+        }
+        self.check_not_in_use(request.allocation)?;
+        self.close(request.device, request.allocation)?;
+        self.get_mut::<Device>(request.device)?.allocations.remove(&request.allocation);
+        Ok(Answer::AfterQuiesce)
+    }
+
+    /// A device has an allocation open no more; the last one takes it with it.
+    pub(super) fn close(&mut self, device: Handle, handle: Handle) -> Result<(), RequestError> {
+        let allocation = self.get_mut::<Allocation>(handle)?;
+        allocation.opened.remove(&device);
+        let (is_last, paged) = (allocation.opened.is_empty(), allocation.paged());
+        match paged {
+            _ if is_last => self.remove_allocation(handle),
+            Some(id) => Ok(self.guest.vidmm.close(device, id)?),
+            None => Ok(()),
+        }
+    }
+
     /// Destroys an allocation and its mappings, whoever uses it.
     pub(super) fn remove_allocation(&mut self, handle: Handle) -> Result<(), RequestError> {
         let process = self.process_id;
         let allocation = self.remove::<Allocation>(handle)?;
+        let is_paged = allocation.paged().is_some();
+        if let Some(id) = allocation.paged() {
+            self.guest.vidmm.destroy(id)?;
+        }
         for start in allocation.mappings {
-            if let Some(range) = self.process()?.gpu_va.remove_mapping(start) {
-                self.given_up.push(Resource::GpuVa { process, range });
+            let (range, refund) = self.process()?.gpu_va.remove_mapping(start);
+            self.guest.quotas.mappings.refund(refund);
+            if let Some(range) = range {
+                self.given_up.push(Resource::GpuVa { process, range, paged: is_paged });
             }
         }
         self.given_up.extend(allocation.aperture.map(Resource::Aperture));
-        match allocation.local_memory {
-            Some(range) => self.given_up.push(Resource::LocalMemory(range)),
-            None => self.guest.quotas.extents.refund(allocation.extents.len() as u64),
+        if let Content::Fixed(_, Some(range)) = allocation.content {
+            self.given_up.push(Resource::LocalMemory { process, range });
         }
-        // The device is gone already when it takes its allocations with it.
-        if let Ok(device) = self.get_mut::<Device>(allocation.device) {
-            device.allocations.remove(&handle);
+        self.guest.quotas.extents.refund(allocation.extents);
+        for device in allocation.opened {
+            // A device is gone already when it takes its allocations with it.
+            if let Ok(device) = self.get_mut::<Device>(device) {
+                device.allocations.remove(&handle);
+            }
         }
         Ok(())
     }
@@ -248,53 +371,4 @@ pub(super) fn total_length(
             .ok_or(RequestError::parameter("an extent's length", extent.length))?;
     }
     Ok(total)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn the_pages_of_a_part_are_that_part_of_all_pages(
-            lengths in proptest::collection::vec(1..5u64, 1..6),
-            from in 0..20usize,
-            count in 0..20usize,
-        ) {
-            let extents: Vec<_> = lengths
-                .iter()
-                .enumerate()
-                .map(|(index, pages)| Extent {
-                    address: (10 - index as u64) << 20,
-                    length: pages * PAGE_SIZE,
-                })
-                .collect();
-            let expected: Vec<_> = extents
-                .iter()
-                .flat_map(|extent| (0..extent.length / PAGE_SIZE).map(move |page| {
-                    extent.address + page * PAGE_SIZE
-                }))
-                .collect();
-            let allocation = Allocation {
-                device: Handle(1),
-                size: lengths.iter().sum::<u64>() * PAGE_SIZE,
-                doorbells: 0,
-                users: 0,
-                aperture: None,
-                mappings: BTreeSet::new(),
-                host_mappings: Vec::new(),
-                resident: true,
-                segment: Segment::System,
-                local_memory: None,
-                extents,
-            };
-            let pages: Vec<_> = allocation
-                .pages(from as u64 * PAGE_SIZE, count as u64 * PAGE_SIZE)
-                .map(|page| page.address)
-                .collect();
-            let expected: Vec<_> = expected.into_iter().skip(from).take(count).collect();
-            prop_assert_eq!(pages, expected);
-        }
-    }
 }

@@ -29,6 +29,8 @@ bitflags! {
         const POWER = 1 << 2;
         /// It is in error, or its process ended abnormally. For good.
         const ERROR = 1 << 3;
+        /// Memory of its process is moved, or was taken away.
+        const MEMORY = 1 << 4;
     }
 }
 
@@ -133,6 +135,9 @@ impl Scope<'_> {
         let context =
             self.insert(Context { device, node, hw_queues, state, priority, node_submission })?;
         self.get_mut::<Device>(device)?.contexts.insert(context);
+        if self.is_held() {
+            self.suspend_context(context, Suspension::MEMORY)?;
+        }
         Ok(context)
     }
 

@@ -49,7 +49,7 @@ impl Scope<'_> {
             self.remove_fence(fence)?;
         }
         for allocation in device.allocations {
-            self.remove_allocation(allocation)?;
+            self.close(handle, allocation)?;
         }
         self.process()?.devices.remove(&handle);
         Ok(())

@@ -6,7 +6,7 @@
 
 use super::allocation::total_length;
 use super::error::RequestError;
-use super::pool::{PagePool, PageRange, is_whole_pages};
+use super::pool::is_whole_pages;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
 use bellhop_protocol::bar::{AreaKind, BarHeader};
@@ -34,27 +34,6 @@ impl Donations {
     pub(super) fn is_in_force(&self, kind: AreaKind) -> bool {
         self.0.get(&kind).is_some_and(|donation| donation.donated == donation.length)
     }
-
-    /// Where a range of local memory is in the guest's memory; `None` when it is in the BAR.
-    pub(super) fn local_memory(&self, range: PageRange) -> Option<Vec<Extent>> {
-        let kind = AreaKind::LOCAL_MEMORY;
-        let donation = self.0.get(&kind).filter(|_| self.is_in_force(kind))?;
-        Some(part(&donation.extents, range))
-    }
-}
-
-/// A range of the bytes that extents name, as extents.
-fn part(extents: &[Extent], range: PageRange) -> Vec<Extent> {
-    let (mut skip, mut left) = (range.start, range.length);
-    extents
-        .iter()
-        .filter_map(|extent| {
-            let skipped = skip.min(extent.length);
-            let length = left.min(extent.length - skipped);
-            (skip, left) = (skip - skipped, left - length);
-            (length > 0).then_some(Extent { address: extent.address + skipped, length })
-        })
-        .collect()
 }
 
 impl Scope<'_> {
@@ -71,7 +50,7 @@ impl Scope<'_> {
         }
         // Whatever a process has may be in the area, and so may what engines have not forgotten.
         if !self.guest.processes.is_empty()
-            || !self.guest.local_memory.is_unused()
+            || !self.guest.vidmm.is_unused()
             || self.guest.donations.is_in_force(request.kind)
         {
             return Err(RequestError::AreaBusy(request.kind));
@@ -139,29 +118,8 @@ impl Scope<'_> {
             return Err(RequestError::parameter("an extent", 0));
         }
         if kind == AreaKind::LOCAL_MEMORY {
-            self.guest.local_memory = PagePool::new(0, length);
+            self.guest.vidmm.donate(length, extents.into());
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use bellhop_protocol::PAGE_SIZE;
-
-    #[test]
-    fn a_part_of_extents_is_the_same_bytes() {
-        let page =
-            |page: u64, pages: u64| Extent { address: page * PAGE_SIZE, length: pages * PAGE_SIZE };
-        let all = [page(100, 2), page(7, 1), page(50, 3)];
-        let part = |start: u64, length: u64| {
-            part(&all, PageRange { start: start * PAGE_SIZE, length: length * PAGE_SIZE })
-        };
-        assert_eq!(part(0, 6), all);
-        assert_eq!(part(1, 3), [page(101, 1), page(7, 1), page(50, 1)]);
-        assert_eq!(part(2, 1), [page(7, 1)]);
-        assert_eq!(part(5, 1), [page(52, 1)]);
-        assert_eq!(part(6, 1), []);
     }
 }

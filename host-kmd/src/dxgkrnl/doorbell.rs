@@ -242,10 +242,13 @@ impl Scope<'_> {
     /// A resident allocation for the ring of a queue of `device`.
     fn ring_allocation(&self, handle: Handle, device: Handle) -> Result<&Allocation, RequestError> {
         let allocation = self.get::<Allocation>(handle)?;
-        if allocation.device != device {
-            return Err(RequestError::parameter("the ring's device", allocation.device.0));
+        if !allocation.opened.contains(&device) {
+            return Err(RequestError::parameter("the ring's device", device.0));
         }
-        if !allocation.resident {
+        // "Locked" is what keeps a paged one where it is.
+        let vidmm = &self.guest.vidmm;
+        let stays = |id| vidmm.is_present(id) && vidmm.is_locked(id);
+        if !allocation.resident || !allocation.paged().is_none_or(stays) {
             return Err(RequestError::NotResident(handle));
         }
         Ok(allocation)
@@ -255,8 +258,8 @@ impl Scope<'_> {
     /// is wrong: the engine begins at 0 whatever they are, and checks what it reads later. So
     /// controls in system memory, which dxgkrnl has no window to, are not looked at.
     fn check_new_control(&self, handle: Handle, device: Handle) -> Result<(), RequestError> {
-        let control = self.ring_allocation(handle, device)?;
-        let Some(page) = control.pages(0, PAGE_SIZE).next() else { return Ok(()) };
+        self.ring_allocation(handle, device)?;
+        let Some(page) = self.memory(handle)?.pages(0, PAGE_SIZE).next() else { return Ok(()) };
         if page.segment == Segment::Local {
             for offset in [WRITE_POINTER_OFFSET, READ_POINTER_OFFSET] {
                 let address = page.address.saturating_add(offset);
@@ -318,7 +321,7 @@ impl Scope<'_> {
             .gpu_va
             .take_for_host(length)
             .ok_or(RequestError::ConflictingAddresses(length))?;
-        holds.push(Resource::GpuVa { process: self.process_id, range });
+        holds.push(Resource::GpuVa { process: self.process_id, range, paged: false });
         self.write_mapping(allocation, range, 0, protection)?;
         let mapping = HostMapping { allocation, range, protection };
         self.get_mut::<Allocation>(allocation)?.host_mappings.push(mapping);

@@ -5,6 +5,7 @@ use super::termination::Target;
 use crate::ddi::dma_buffer::RenderError;
 use crate::hardware::HardwareFull;
 use crate::port::ListError;
+use crate::vidmm::VidMmError;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::{Handle, RequestCode};
 use bellhop_protocol::features::{Features, Version};
@@ -83,6 +84,12 @@ pub(super) enum RequestError {
     /// Local memory has no run of this many bytes.
     #[error("local memory has no {0} bytes left")]
     NoVideoMemory(u64),
+    /// VidMm cannot do it.
+    #[error(transparent)]
+    VidMm(#[from] VidMmError),
+    /// The hardware could not move the memory, which is lost.
+    #[error("memory could not be moved")]
+    PagingFailed,
     /// The address range is taken, or was never mapped.
     #[error("the range at {0:#x} is taken or was never mapped")]
     ConflictingAddresses(u64),
@@ -145,14 +152,22 @@ impl RequestError {
             Self::NotSupported(_) => Status::NOT_SUPPORTED,
             Self::QuotaExceeded { .. } => Status::QUOTA_EXCEEDED,
             Self::HardwareFull(_) | Self::NoPhysicalDoorbell(_) => Status::INSUFFICIENT_RESOURCES,
+            Self::PageNotMapped(_) | Self::PagingFailed => Status::IO_DEVICE_ERROR,
+            Self::VidMm(VidMmError::NoRoom(_)) => Status::INSUFFICIENT_RESOURCES,
+            Self::VidMm(VidMmError::NoBacking(_)) => Status::NO_MEMORY,
+            Self::VidMm(VidMmError::NotLockable) => Status::NOT_SUPPORTED,
+            Self::VidMm(VidMmError::InUse) => Status::GRAPHICS_ALLOCATION_BUSY,
+            Self::VidMm(VidMmError::Unbalanced) => Status::INVALID_PARAMETER,
+            Self::VidMm(VidMmError::Unknown) => Status::INVALID_HANDLE,
+            Self::VidMm(VidMmError::NeverFits(_)) | Self::NoVideoMemory(_) => {
+                Status::GRAPHICS_NO_VIDEO_MEMORY
+            }
             Self::Render(error) => match error {
                 RenderError::IllegalInstruction { .. } => Status::ILLEGAL_INSTRUCTION,
                 RenderError::PrivilegedInstruction { .. } => Status::PRIVILEGED_INSTRUCTION,
                 RenderError::InvalidUserBuffer { .. } => Status::INVALID_USER_BUFFER,
                 RenderError::BadPatchLocation { .. } => Status::INVALID_PARAMETER,
             },
-            Self::PageNotMapped(_) => Status::IO_DEVICE_ERROR,
-            Self::NoVideoMemory(_) => Status::GRAPHICS_NO_VIDEO_MEMORY,
             Self::ConflictingAddresses(_) => Status::CONFLICTING_ADDRESSES,
             Self::Busy(_) | Self::AreaBusy(_) | Self::PoweredUpAgain => Status::DEVICE_BUSY,
             Self::NotResident(_) => Status::GRAPHICS_ALLOCATION_INVALID,
@@ -188,7 +203,12 @@ impl RequestError {
             ) => place.into(),
             Self::AreaBusy(kind) => kind.0.into(),
             Self::QuotaExceeded { limit, .. } => limit,
-            Self::NoVideoMemory(size) => size,
+            Self::NoVideoMemory(size)
+            | Self::VidMm(
+                VidMmError::NeverFits(size)
+                | VidMmError::NoRoom(size)
+                | VidMmError::NoBacking(size),
+            ) => size,
             Self::TooManyHangs(count) => count.into(),
             Self::ConflictingAddresses(address) => address,
             Self::Terminating(
@@ -196,6 +216,13 @@ impl RequestError {
             ) => handle.0,
             Self::PrivateData(crate::ddi::BadPrivateData(value)) => value.into(),
             Self::NotSupported(_)
+            | Self::PagingFailed
+            | Self::VidMm(
+                VidMmError::NotLockable
+                | VidMmError::InUse
+                | VidMmError::Unbalanced
+                | VidMmError::Unknown,
+            )
             | Self::HardwareFull(_)
             | Self::NoPhysicalDoorbell(_)
             | Self::Terminating(_)

@@ -9,11 +9,12 @@ use super::scope::Scope;
 use crate::ddi::Miniport;
 use crate::ddi::paging::PageSize;
 use crate::hardware::{AddressSpaceId, HardwareFull, Pte};
+use crate::vidmm::step;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::gpu_va::{
     FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, MapGpuVirtualAddress,
-    MapGpuVirtualAddressReply, Protection,
+    MapGpuVirtualAddressReply, Protection, ReserveGpuVirtualAddress, UpdateGpuVirtualAddress,
 };
 use std::collections::BTreeMap;
 
@@ -25,8 +26,20 @@ const HOST_VA_SIZE: u64 = 1 << 38;
 const CHUNK: usize = 512;
 const CHUNK_BYTES: u64 = CHUNK as u64 * PAGE_SIZE;
 
+/// Addresses that the guest mapped or reserved together.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    length: u64,
+    /// They stay taken when nothing is mapped there any more.
+    reserved: bool,
+    /// Whether an allocation that is not paged is mapped there.
+    fixed: bool,
+    /// How many mappings the guest's quota was charged for: as many as there are, and at least 1.
+    charged: u64,
+}
+
 /// A mapping that the guest made.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Mapping {
     length: u64,
     allocation: Handle,
@@ -41,7 +54,9 @@ pub(super) struct GpuVa {
     guest: PagePool,
     /// Those that only the host can map.
     host: PagePool,
-    /// The guest's mappings by their first byte.
+    /// What the guest has of them, by the first byte.
+    taken: BTreeMap<u64, Taken>,
+    /// The guest's mappings by their first byte. Each lies inside of what is taken.
     mappings: BTreeMap<u64, Mapping>,
 }
 
@@ -51,6 +66,7 @@ impl GpuVa {
         Self {
             guest: PagePool::new(GPU_VA_START, GPU_VA_END - GPU_VA_START),
             host: PagePool::new(GPU_VA_END, HOST_VA_SIZE),
+            taken: BTreeMap::new(),
             mappings: BTreeMap::new(),
         }
     }
@@ -85,9 +101,38 @@ impl GpuVa {
         Some((PageRange { start, length }, offset, protection))
     }
 
-    /// Forgets the mapping at `start`; its addresses stay taken.
-    pub(super) fn remove_mapping(&mut self, start: u64) -> Option<PageRange> {
-        self.mappings.remove(&start).map(|Mapping { length, .. }| PageRange { start, length })
+    /// What was taken together and holds all of a range.
+    fn taken_around(&self, start: u64, length: u64) -> Option<(PageRange, Taken)> {
+        let (first, taken) = self.taken.range(..=start).next_back()?;
+        let end = start.checked_add(length)?;
+        let range = PageRange { start: *first, length: taken.length };
+        (end <= first + taken.length).then_some((range, *taken))
+    }
+
+    /// First bytes of the mappings that have a byte in a range.
+    fn overlapping(&self, range: PageRange) -> Vec<u64> {
+        let end = range.start + range.length;
+        let before = self.mappings.range(..range.start).next_back();
+        let before = before.filter(|(start, mapping)| *start + mapping.length > range.start);
+        let inside = self.mappings.range(range.start..end);
+        before.into_iter().chain(inside).map(|(start, _)| *start).collect()
+    }
+
+    /// Forgets the mapping at `start`. Returns the addresses that were taken for it and are nobody's
+    /// now, though not yet to be given out again, and how many mappings are to be refunded.
+    pub(super) fn remove_mapping(&mut self, start: u64) -> (Option<PageRange>, u64) {
+        let Some(mapping) = self.mappings.remove(&start) else { return (None, 0) };
+        let Some((range, taken)) = self.taken_around(start, mapping.length) else {
+            return (None, 0);
+        };
+        let left = self.overlapping(range).len() as u64;
+        if left == 0 && !taken.reserved {
+            self.taken.remove(&range.start);
+            return (Some(range), taken.charged - 1);
+        }
+        let charged = left.max(1);
+        self.taken.insert(range.start, Taken { charged, ..taken });
+        (None, taken.charged - charged)
     }
 }
 
@@ -147,25 +192,61 @@ impl Scope<'_> {
         if request.offset.checked_add(request.size).is_none_or(|end| end > size) {
             return Err(RequestError::parameter("offset + size", request.offset));
         }
-        let end = request.base.checked_add(request.size);
-        let is_guests = request.base >= GPU_VA_START && end.is_some_and(|end| end <= GPU_VA_END);
-        if !request.base.is_multiple_of(PAGE_SIZE) || (request.base != 0 && !is_guests) {
-            return Err(RequestError::parameter("base", request.base));
-        }
-
+        check_base(request.base, request.size)?;
+        let paged = self.get::<Allocation>(request.allocation)?.paged();
         let range = self.take_guest_va(request.base, request.size)?;
-        if let Err(error) =
-            self.write_mapping(request.allocation, range, request.offset, protection)
-        {
+        let space = self.process()?.space;
+        let written = match paged {
+            Some(_) => self.make_page_tables(space, range),
+            None => self.write_mapping(request.allocation, range, request.offset, protection),
+        };
+        if let Err(error) = written {
             // Some entries may be valid already.
-            self.given_up.push(Resource::GpuVa { process: self.process_id, range });
+            let process = self.process_id;
+            self.given_up.push(Resource::GpuVa { process, range, paged: paged.is_some() });
             return Err(error);
         }
         let MapGpuVirtualAddress { allocation, offset, .. } = request;
+        let fixed = paged.is_none();
+        let taken = Taken { length: range.length, reserved: false, fixed, charged: 1 };
+        self.process()?.gpu_va.taken.insert(range.start, taken);
         let mapping = Mapping { length: range.length, allocation, offset, protection };
-        self.process()?.gpu_va.mappings.insert(range.start, mapping);
-        self.get_mut::<Allocation>(request.allocation)?.mappings.insert(range.start);
-        Ok(Answer::Done(MapGpuVirtualAddressReply { gpu_va: range.start }))
+        self.insert_mapping(range.start, mapping)?;
+        Ok(Answer::AfterPaging(MapGpuVirtualAddressReply { gpu_va: range.start }))
+    }
+
+    /// Notes a mapping, and has VidMm map it if its allocation is paged.
+    fn insert_mapping(&mut self, start: u64, mapping: Mapping) -> Result<(), RequestError> {
+        let space = self.process()?.space;
+        self.process()?.gpu_va.mappings.insert(start, mapping);
+        let allocation = self.get_mut::<Allocation>(mapping.allocation)?;
+        allocation.mappings.insert(start);
+        if let Some(id) = allocation.paged() {
+            let mapping = step::Mapping {
+                space,
+                gpu_va: start,
+                length: mapping.length,
+                offset: mapping.offset,
+                writable: mapping.protection.contains(Protection::WRITE),
+                driver: allocation.driver,
+            };
+            self.guest.vidmm.map(id, mapping)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets a mapping that its addresses outlive, and has VidMm unmap it if its allocation is
+    /// paged.
+    fn forget_mapping(&mut self, start: u64) -> Result<Option<Mapping>, RequestError> {
+        let process = self.process()?;
+        let space = process.space;
+        let Some(mapping) = process.gpu_va.mappings.remove(&start) else { return Ok(None) };
+        let allocation = self.get_mut::<Allocation>(mapping.allocation)?;
+        allocation.mappings.remove(&start);
+        if let Some(id) = allocation.paged() {
+            self.guest.vidmm.unmap(id, space, start)?;
+        }
+        Ok(Some(mapping))
     }
 
     /// Takes addresses for a mapping of the guest's, at `base` or, when that is 0, anywhere.
@@ -176,12 +257,123 @@ impl Scope<'_> {
             return Err(error);
         }
         let pool = &mut self.process()?.gpu_va.guest;
-        let range = if base == 0 { pool.take(length) } else { pool.take_at(base, length) };
+        let range = match base {
+            0 => pool.take_for_large_pages(length),
+            base => pool.take_at(base, length),
+        };
         range.ok_or_else(|| {
             self.guest.quotas.mappings.refund(1);
             self.guest.quotas.mapped_bytes.refund(length);
             RequestError::ConflictingAddresses(base)
         })
+    }
+
+    /// `D3DKMTReserveGpuVirtualAddress`.
+    pub(super) fn reserve_gpu_virtual_address(
+        &mut self,
+        request: ReserveGpuVirtualAddress,
+    ) -> Handled<MapGpuVirtualAddressReply> {
+        let ReserveGpuVirtualAddress { base, size } = request;
+        if !is_whole_pages(size) {
+            return Err(RequestError::parameter("size", size));
+        }
+        check_base(base, size)?;
+        let range = self.take_guest_va(base, size)?;
+        let taken = Taken { length: range.length, reserved: true, fixed: false, charged: 1 };
+        self.process()?.gpu_va.taken.insert(range.start, taken);
+        Ok(Answer::Done(MapGpuVirtualAddressReply { gpu_va: range.start }))
+    }
+
+    /// `D3DKMTUpdateGpuVirtualAddress`.
+    pub(super) fn update_gpu_virtual_address(
+        &mut self,
+        request: UpdateGpuVirtualAddress,
+    ) -> Handled<()> {
+        zero("reserved", request.reserved)?;
+        let UpdateGpuVirtualAddress { gpu_va, size, allocation, offset, protection, .. } = request;
+        if !gpu_va.is_multiple_of(PAGE_SIZE) {
+            return Err(RequestError::parameter("gpu_va", gpu_va));
+        }
+        if !is_whole_pages(size) {
+            return Err(RequestError::parameter("size", size));
+        }
+        let new = match allocation {
+            Handle(0) => {
+                zero("offset", offset)?;
+                zero("protection", protection)?;
+                None
+            }
+            allocation => {
+                let protection = Protection::from_bits(protection)
+                    .ok_or(RequestError::parameter("protection", protection.into()))?;
+                let state = self.get::<Allocation>(allocation)?;
+                state.must_be_paged()?;
+                if !offset.is_multiple_of(PAGE_SIZE) {
+                    return Err(RequestError::parameter("offset", offset));
+                }
+                if offset.checked_add(size).is_none_or(|end| end > state.size) {
+                    return Err(RequestError::parameter("offset + size", offset));
+                }
+                Some(Mapping { length: size, allocation, offset, protection })
+            }
+        };
+        let conflict = RequestError::ConflictingAddresses(gpu_va);
+        let (range, taken) = self.process()?.gpu_va.taken_around(gpu_va, size).ok_or(conflict)?;
+        if taken.fixed {
+            return Err(RequestError::NotSupported(
+                "an allocation that is not paged is mapped there",
+            ));
+        }
+        let part = PageRange { start: gpu_va, length: size };
+        if new.is_some() {
+            let space = self.process()?.space;
+            self.make_page_tables(space, part)?;
+        }
+        self.replace_mappings(part, new, (range, taken))?;
+        Ok(Answer::AfterPaging(()))
+    }
+
+    /// Maps a part of what was taken to something else. What is left of mappings beside it stays.
+    fn replace_mappings(
+        &mut self,
+        part: PageRange,
+        new: Option<Mapping>,
+        (range, taken): (PageRange, Taken),
+    ) -> Result<(), RequestError> {
+        let gpu_va = &self.process()?.gpu_va;
+        let end = part.start + part.length;
+        let old = gpu_va.overlapping(part);
+        let mut pieces: Vec<(u64, Mapping)> = Vec::with_capacity(3);
+        for start in &old {
+            let Some(mapping) = gpu_va.mappings.get(start).copied() else { continue };
+            let before = part.start.saturating_sub(*start);
+            if before > 0 {
+                pieces.push((*start, Mapping { length: before, ..mapping }));
+            }
+            let after = (start + mapping.length).saturating_sub(end);
+            if after > 0 {
+                let offset = mapping.offset + (mapping.length - after);
+                pieces.push((end, Mapping { length: after, offset, ..mapping }));
+            }
+        }
+        let is_split = !pieces.is_empty();
+        pieces.extend(new.map(|mapping| (part.start, mapping)));
+        let count = gpu_va.overlapping(range).len() as u64 - old.len() as u64 + pieces.len() as u64;
+        let charged = count.max(1);
+        self.guest.quotas.mappings.charge(charged.saturating_sub(taken.charged))?;
+        self.guest.quotas.mappings.refund(taken.charged.saturating_sub(charged));
+        self.process()?.gpu_va.taken.insert(range.start, Taken { charged, ..taken });
+        if is_split {
+            // What stays is mapped anew, because large pages may have to become small ones.
+            self.guest.vidmm.hold(self.process_id);
+        }
+        for start in old {
+            self.forget_mapping(start)?;
+        }
+        for (start, mapping) in pieces {
+            self.insert_mapping(start, mapping)?;
+        }
+        Ok(())
     }
 
     /// Writes the entries that map `range` to an allocation from `offset` on, if it is resident.
@@ -193,12 +385,12 @@ impl Scope<'_> {
         protection: Protection,
     ) -> Result<(), RequestError> {
         let space = self.process()?.space;
-        let allocation = self.guest.handles.get::<Allocation>(self.process_id, allocation)?;
-        if !allocation.resident {
+        if !self.get::<Allocation>(allocation)?.resident {
             return Ok(());
         }
+        let memory = self.memory(allocation)?;
         let writable = protection.contains(Protection::WRITE);
-        let entries = allocation.pages(offset, range.length).map(|page| Pte::new(page, writable));
+        let entries = memory.pages(offset, range.length).map(|page| Pte::new(page, writable));
         Ok(write(self.miniport, space, range.start, entries)?)
     }
 
@@ -207,16 +399,30 @@ impl Scope<'_> {
         &mut self,
         request: FreeGpuVirtualAddress,
     ) -> Handled<()> {
-        let process = self.process_id;
+        let FreeGpuVirtualAddress { gpu_va: start, size: length } = request;
         let gpu_va = &mut self.process()?.gpu_va;
-        let allocation = match gpu_va.mappings.get(&request.gpu_va) {
-            Some(mapping) if mapping.length == request.size => mapping.allocation,
-            _ => return Err(RequestError::ConflictingAddresses(request.gpu_va)),
+        let taken = match gpu_va.taken.get(&start) {
+            Some(taken) if taken.length == length => *taken,
+            _ => return Err(RequestError::ConflictingAddresses(start)),
         };
-        if let Some(range) = gpu_va.remove_mapping(request.gpu_va) {
-            self.given_up.push(Resource::GpuVa { process, range });
+        gpu_va.taken.remove(&start);
+        let range = PageRange { start, length };
+        for start in gpu_va.overlapping(range) {
+            self.forget_mapping(start)?;
         }
-        self.get_mut::<Allocation>(allocation)?.mappings.remove(&request.gpu_va);
+        self.guest.quotas.mappings.refund(taken.charged - 1);
+        let process = self.process_id;
+        self.given_up.push(Resource::GpuVa { process, range, paged: !taken.fixed });
         Ok(Answer::AfterQuiesce)
     }
+}
+
+/// Refuses addresses that the guest cannot have. 0 is anywhere.
+fn check_base(base: u64, size: u64) -> Result<(), RequestError> {
+    let end = base.checked_add(size);
+    let is_guests = base >= GPU_VA_START && end.is_some_and(|end| end <= GPU_VA_END);
+    if !base.is_multiple_of(PAGE_SIZE) || (base != 0 && !is_guests) {
+        return Err(RequestError::parameter("base", base));
+    }
+    Ok(())
 }

@@ -3,12 +3,14 @@
 use super::donation::Donations;
 use super::handles::{Handles, MAX_HANDLES};
 use super::limits::{Limits, Quota};
+use super::paging::Paging;
 use super::pool::{PagePool, SlotPool};
 use super::process::Process;
 use super::tdr::Hangs;
 use crate::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use crate::hardware::{GuestId, HardwareFull, SystemContext};
 use crate::port::GuestResources;
+use crate::vidmm::VidMm;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::features::Features;
@@ -70,8 +72,10 @@ pub(super) struct Guest {
     pub(super) fence_slots: SlotPool,
     /// Doorbell slots to give out.
     pub(super) doorbell_slots: SlotPool,
-    /// Local memory to give out, by offset.
-    pub(super) local_memory: PagePool,
+    /// Its memory.
+    pub(super) vidmm: VidMm,
+    /// What moves it.
+    pub(super) paging: Paging,
     /// Which areas are in its own memory.
     pub(super) donations: Donations,
     /// The aperture to give out, by offset.
@@ -96,8 +100,10 @@ impl Guest {
         id: GuestId,
         resources: GuestResources,
         system: Result<SystemContext, HardwareFull>,
+        window: u64,
         limits: &Limits,
     ) -> Self {
+        let (local, segments) = (resources.bar.local_memory, resources.segments);
         Self {
             resources,
             system,
@@ -110,7 +116,8 @@ impl Guest {
             fences: BTreeMap::new(),
             fence_slots: SlotPool::new(resources.bar.fence_count),
             doorbell_slots: SlotPool::new(resources.bar.doorbell_count),
-            local_memory: PagePool::new(0, resources.bar.local_memory),
+            vidmm: VidMm::new(local, segments.private, segments.backing),
+            paging: Paging::new(system.ok(), window),
             donations: Donations::default(),
             aperture: PagePool::new(0, resources.segments.aperture),
             dma_buffers: PagePool::new(0, DMA_BUFFERS_SIZE),
@@ -176,7 +183,7 @@ impl Guest {
             && self.fences.is_empty()
             && self.fence_slots.is_unused()
             && self.doorbell_slots.is_unused()
-            && self.local_memory.is_unused()
+            && self.vidmm.is_unused()
             && self.aperture.is_unused()
             && self.dma_buffers.is_unused()
             && quotas.processes.is_unused()

@@ -4,7 +4,7 @@
 //! room, so nobody who asks keeps the control plane from others for long: a guest through
 //! `D3DKMTEscape`, which shows it its own objects, or whoever runs the host.
 
-use super::allocation::Allocation;
+use super::allocation::{Allocation, Content};
 use super::callbacks::Callbacks;
 use super::context::Context;
 use super::device::Device;
@@ -23,6 +23,7 @@ use super::scope::Scope;
 use crate::ddi::Miniport;
 use crate::hardware::{DoorbellModel, GuestId, Hardware, Segment};
 use crate::port::{ListError, ListObjects, ObjectPage};
+use crate::vidmm::segment::LocalSegment;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::{NODE_USER_MODE_SUBMISSION_SUPPORTED, Statistics};
 use bellhop_protocol::control::escape::{ESCAPE_DATA_SIZE, Escape, EscapeReply, ObjectList};
@@ -153,7 +154,9 @@ impl View<'_> {
                 page(members.of(&context.hw_queues, describe), room)
             }
             ObjectList::ALLOCATIONS => {
-                page(members.of(&device()?.allocations, describe_allocation), room)
+                let describe =
+                    |handle, allocation: &_| describe_allocation(guest, handle, allocation);
+                page(members.of(&device()?.allocations, describe), room)
             }
             ObjectList::FENCES => {
                 let describe = |handle, fence: &NativeFence| {
@@ -314,13 +317,23 @@ fn describe_context(handle: Handle, context: &Context) -> snapshot::Context {
     }
 }
 
-fn describe_allocation(handle: Handle, allocation: &Allocation) -> snapshot::Allocation {
+fn describe_allocation(
+    guest: &Guest,
+    handle: Handle,
+    allocation: &Allocation,
+) -> snapshot::Allocation {
+    let (segment, resident) = match &allocation.content {
+        Content::Fixed(memory, _) => (Some(memory.segment), allocation.resident),
+        Content::Paged(id) => {
+            (guest.vidmm.memory(*id).ok().map(|memory| memory.segment), guest.vidmm.is_present(*id))
+        }
+    };
     snapshot::Allocation {
         handle: handle.into(),
         size: allocation.size,
-        segment: segment_name(allocation.segment()).into(),
-        resident: allocation.resident,
-        extents: allocation.extent_count() as u64,
+        segment: segment.map_or("none", segment_name).into(),
+        resident,
+        extents: allocation.extent_count(),
         mappings: (allocation.mappings.len() + allocation.host_mappings.len()) as u64,
         doorbells: allocation.doorbells,
     }
@@ -329,10 +342,12 @@ fn describe_allocation(handle: Handle, allocation: &Allocation) -> snapshot::All
 /// The segments that have a size.
 fn describe_segments(guest: &Guest) -> Vec<snapshot::SegmentUse> {
     let sizes = guest.resources.segments;
+    let vidmm = &guest.vidmm;
+    let (local, private) = (LocalSegment::Visible, LocalSegment::Private);
     let segments = [
-        (Segment::Local, guest.resources.bar.local_memory, guest.local_memory.used()),
-        (Segment::Private, sizes.private, 0),
-        (Segment::Backing, sizes.backing, 0),
+        (Segment::Local, guest.resources.bar.local_memory, vidmm.used(local)),
+        (Segment::Private, sizes.private, vidmm.used(private)),
+        (Segment::Backing, sizes.backing, vidmm.used_backing()),
     ];
     let describe = |(segment, size, used)| snapshot::SegmentUse {
         segment: segment_name(segment).into(),

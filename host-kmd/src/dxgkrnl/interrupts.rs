@@ -12,8 +12,14 @@ use super::scope::Scope;
 use crate::hardware::{EngineState, Fault, GuestId, HwQueueId, Interrupt};
 use crate::port::Effect;
 use bellhop_protocol::control::Handle;
-use bellhop_protocol::event::{Event, EventKind};
+use bellhop_protocol::event::{Event, EventKind, FaultReason};
+use bellhop_protocol::packet::Opcode;
 use zerocopy::FromZeros;
+
+/// The fault of contexts whose memory is lost.
+pub(super) fn lost_memory() -> Fault {
+    Fault { reason: FaultReason::DEVICE_IN_ERROR, opcode: Opcode::NOP, address: 0, read_pointer: 0 }
+}
 
 impl Kernel {
     /// The interrupt line was asserted.
@@ -54,12 +60,17 @@ impl Kernel {
                         self.begin_recovery(node, queue, fault);
                     }
                 },
-                // What waits for paging looks at the fences that it submitted with.
+                // What waits for paging goes on after every input.
                 Interrupt::PagingFaulted { guest, fence, fault } => {
                     tracing::error!(guest = guest.0, fence, ?fault, "a paging buffer failed");
+                    if let Some(guest) = self.guests.get_mut(&guest) {
+                        guest.paging.fail(fence);
+                    }
                 }
                 Interrupt::PagingCompleted { guest, fence } => {
-                    tracing::trace!(guest = guest.0, fence, "paging completed");
+                    if let Some(guest) = self.guests.get_mut(&guest) {
+                        guest.paging.complete(fence);
+                    }
                 }
                 Interrupt::EngineReset { node } => self.engine_was_reset(node, effects),
                 // What this releases is released after every input.

@@ -5,6 +5,7 @@ use super::error::RequestError;
 use super::guest::Guest;
 use super::hw_queue::QueueOwner;
 use super::limits::Limits;
+use super::paging::Waiter;
 use super::power::{Power, PowerPolicy};
 use super::process::ProcessIds;
 use super::request::{
@@ -21,7 +22,7 @@ use crate::hardware::{GuestId, Hardware, HwQueueId};
 use crate::miniport::BellhopMiniport;
 use crate::port::{Effect, GuestResources, Input, RequestToken};
 use bellhop_protocol::control::adapter::DonateArea;
-use bellhop_protocol::control::allocation::CreateAllocation;
+use bellhop_protocol::control::allocation::{CreateAllocation, Evict, MakeResident};
 use bellhop_protocol::control::{Request, RequestCode};
 use bellhop_protocol::status::Status;
 use std::collections::BTreeMap;
@@ -142,9 +143,13 @@ impl Kernel {
         }
         self.continue_recoveries(effects);
         self.answer_connects(effects);
+        self.continue_paging(effects);
         self.continue_power_down(effects);
         self.continue_terminations(effects);
+        self.continue_paging(effects);
         self.release_retired(effects);
+        // What was released may be room for what was taken away.
+        self.continue_paging(effects);
     }
 
     fn attach(&mut self, id: GuestId, resources: GuestResources) {
@@ -156,7 +161,26 @@ impl Kernel {
         if let Err(full) = system {
             tracing::error!(guest = id.0, %full, "no system context: the guest gets no service");
         }
-        self.guests.insert(id, Guest::new(id, resources, system, &self.limits));
+        let window = self.paging_window(&resources);
+        self.guests.insert(id, Guest::new(id, resources, system, window, &self.limits));
+        let mut effects = Vec::new();
+        if let Some(mut scope) = self.scope(id, 0, &mut effects)
+            && let Err(error) = scope.make_window_tables(window)
+            && scope.guest.system.is_ok()
+        {
+            tracing::error!(guest = id.0, %error, "no page tables for paging");
+        }
+    }
+
+    /// Size of the paging process's GPU VA space. Source: "Allocation notification", "Paging process
+    /// GPU VA space size".
+    fn paging_window(&self, resources: &GuestResources) -> u64 {
+        match self.miniport.paging_process_gpu_va_size() {
+            // "The size of the GPU VA space is a quarter of the largest local memory segment or the
+            // size of the hardware scheduling log buffers", of which there are none here.
+            0 => resources.bar.local_memory.max(resources.segments.private) / 4,
+            mebibytes => u64::from(mebibytes) << 20,
+        }
     }
 
     /// A guest went. Source: user-mode work submission, "Normal and abnormal process termination",
@@ -188,7 +212,7 @@ impl Kernel {
             }
         }
         let (process, answer, given_up) = self.answer(id, bytes, effects);
-        let mut completion = Completion::Nothing;
+        let (mut completion, mut waiter) = (Completion::Nothing, None);
         let reply = match answer {
             Ok(Answer::Done(body)) => Some(reply(Status::SUCCESS, 0, &body)),
             Ok(Answer::Pending) => Some(reply(Status::PENDING, 0, &[])),
@@ -198,6 +222,10 @@ impl Kernel {
             }
             Ok(Answer::AfterQuiesce) => {
                 completion = Completion::Reply(token);
+                None
+            }
+            Ok(Answer::AfterPaging(body)) => {
+                waiter = Some(Waiter { token, body });
                 None
             }
             Ok(Answer::Terminate(target, manner)) => {
@@ -228,6 +256,8 @@ impl Kernel {
             }
         };
         effects.extend(reply.map(|reply| Effect::Reply { guest: id, token, reply }));
+        // Also of a request that was refused: others may have made room in vain.
+        self.begin_paging(id, process, waiter, effects);
         if !given_up.is_empty() || matches!(completion, Completion::Reply(_)) {
             self.retire(id, given_up, completion);
         }
@@ -322,6 +352,7 @@ fn into_bytes<R: IntoBytes + zerocopy::Immutable>(answer: Handled<R>) -> Handled
         Answer::Pending => Answer::Pending,
         Answer::AfterRotation(queue, hw_queue) => Answer::AfterRotation(queue, hw_queue),
         Answer::AfterQuiesce => Answer::AfterQuiesce,
+        Answer::AfterPaging(reply) => Answer::AfterPaging(reply.as_bytes().to_vec()),
         Answer::Terminate(target, manner) => Answer::Terminate(target, manner),
         Answer::DevicePower(state) => Answer::DevicePower(state),
         Answer::EnginePower(node, state) => Answer::EnginePower(node, state),
@@ -369,11 +400,29 @@ fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: &[u8]) -> Handled<Ve
             into_bytes(scope.create_allocation(request, extents))
         }
         RequestCode::DESTROY_ALLOCATION => serve(scope, body, Scope::destroy_allocation),
-        RequestCode::MAKE_RESIDENT => serve(scope, body, Scope::make_resident),
-        RequestCode::EVICT => serve(scope, body, Scope::evict),
+        RequestCode::MAKE_RESIDENT => {
+            let (request, list) = with_list(body, |request: &MakeResident| request.count)?;
+            into_bytes(scope.make_resident(request, list))
+        }
+        RequestCode::EVICT => {
+            let (request, list) = with_list(body, |request: &Evict| request.count)?;
+            into_bytes(scope.evict(request, list))
+        }
+        RequestCode::LOCK => serve(scope, body, Scope::lock),
+        RequestCode::UNLOCK => serve(scope, body, Scope::unlock),
+        RequestCode::SET_ALLOCATION_PRIORITY => serve(scope, body, Scope::set_allocation_priority),
+        RequestCode::QUERY_VIDEO_MEMORY_INFO => serve(scope, body, Scope::query_video_memory_info),
+        RequestCode::OPEN_ALLOCATION => serve(scope, body, Scope::open_allocation),
+        RequestCode::CLOSE_ALLOCATION => serve(scope, body, Scope::close_allocation),
         RequestCode::MAP_GPU_VIRTUAL_ADDRESS => serve(scope, body, Scope::map_gpu_virtual_address),
         RequestCode::FREE_GPU_VIRTUAL_ADDRESS => {
             serve(scope, body, Scope::free_gpu_virtual_address)
+        }
+        RequestCode::RESERVE_GPU_VIRTUAL_ADDRESS => {
+            serve(scope, body, Scope::reserve_gpu_virtual_address)
+        }
+        RequestCode::UPDATE_GPU_VIRTUAL_ADDRESS => {
+            serve(scope, body, Scope::update_gpu_virtual_address)
         }
         RequestCode::CREATE_NATIVE_FENCE => serve(scope, body, Scope::create_native_fence),
         RequestCode::DESTROY_NATIVE_FENCE => serve(scope, body, Scope::destroy_native_fence),

@@ -23,6 +23,7 @@ mod kernel;
 mod limits;
 mod native_fence;
 mod node_context;
+mod paging;
 mod pool;
 mod power;
 mod process;

@@ -60,7 +60,8 @@ impl Scope<'_> {
         };
         let context = self.insert_context(request.device, request.node)?;
         match self.give_queue(context, request, physical) {
-            Ok(reply) => Ok(Answer::Done(reply)),
+            // What is supplied may have to be zeroed yet.
+            Ok(reply) => Ok(Answer::AfterPaging(reply)),
             Err(error) => {
                 self.remove_context(context)?;
                 Err(error)
@@ -127,8 +128,7 @@ impl Scope<'_> {
             return Err(RequestError::NotSupported("local memory that the guest reaches"));
         }
         let size = u64::from(VIRTUAL_COMMAND_BUFFER_SIZE);
-        let request =
-            CreateAllocation { device, size, kind: AllocationKind::LOCAL, extent_count: 0 };
+        let request = CreateAllocation::fixed(device, AllocationKind::LOCAL, size, 0);
         let (allocation, offset) = self.local_allocation(&request)?;
         // A guest that guesses its handle can do nothing with it.
         self.get_mut::<Allocation>(allocation)?.users += 1;
@@ -150,7 +150,7 @@ impl Scope<'_> {
     ) -> Result<(), RequestError> {
         let Model::Virtual(buffer) = submission.model else { return Ok(()) };
         let (process, range) = (self.process_id, buffer.range);
-        self.given_up.push(Resource::GpuVa { process, range });
+        self.given_up.push(Resource::GpuVa { process, range, paged: false });
         self.remove_allocation(buffer.allocation)
     }
 

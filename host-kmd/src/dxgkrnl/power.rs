@@ -211,6 +211,7 @@ impl Kernel {
         }
         if let DeviceState::Evicting(ticket) = self.power.device
             && ticket <= self.hardware.quiesced()
+            && !self.is_paging()
         {
             for (node, _) in (0..).zip(self.power.engines.clone()) {
                 self.power.stop_engine(node, self.miniport.as_mut());
@@ -227,6 +228,11 @@ impl Kernel {
     /// Whether the device has power and is not about to lose it.
     pub(super) fn has_power(&self) -> bool {
         self.power.device == DeviceState::D0
+    }
+
+    /// Whether the device is in D3.
+    pub(super) fn is_without_power(&self) -> bool {
+        self.power.device == DeviceState::D3
     }
 
     /// First half of D3 to D0: power, and the rings resident again. What needs the power comes

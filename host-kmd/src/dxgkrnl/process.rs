@@ -22,6 +22,8 @@ pub(super) struct Process {
     pub(super) gpu_va: GpuVa,
     /// Its devices.
     pub(super) devices: BTreeSet<Handle>,
+    /// How many works of paging its contexts are suspended for.
+    pub(super) holds: u32,
 }
 
 /// Ids of processes: never 0, and no two guests have the same.
@@ -61,7 +63,8 @@ impl Scope<'_> {
             }
         };
         let process = self.process_ids.take();
-        let state = Process { space, gpu_va: GpuVa::new(), devices: BTreeSet::new() };
+        let state = Process { space, gpu_va: GpuVa::new(), devices: BTreeSet::new(), holds: 0 };
+        self.guest.vidmm.add_process(process);
         self.guest.processes.insert(process, state);
         Ok(Answer::Done(CreateProcessReply { process, reserved: 0 }))
     }
@@ -83,6 +86,7 @@ impl Scope<'_> {
             self.remove_device(device)?;
         }
         let process = self.process_id;
+        self.guest.vidmm.remove_process(process);
         if let Some(Process { space, .. }) = self.guest.processes.remove(&process) {
             self.given_up.push(Resource::Process { process, space });
         }

@@ -118,8 +118,14 @@ impl Scope<'_> {
             zero("flags", entry.flags & !ALLOCATION_WRITE)?;
             let allocation = self.get::<Allocation>(entry.allocation)?;
             // What another device has may go while this one's contexts are executed.
-            if allocation.device != device {
+            if !allocation.opened.contains(&device) {
                 return Err(RequestError::parameter("allocation", entry.allocation.0));
+            }
+            // "Locked" is what keeps a paged one where it is.
+            let vidmm = &self.guest.vidmm;
+            let stays = |id| vidmm.is_present(id) && vidmm.is_locked(id);
+            if !allocation.paged().is_none_or(stays) {
+                return Err(RequestError::NotResident(entry.allocation));
             }
             let writable = entry.flags & ALLOCATION_WRITE != 0;
             Ok(RenderAllocation { size: allocation.size, writable })
@@ -204,14 +210,17 @@ impl Scope<'_> {
         if let Some(range) = allocation.aperture {
             return Ok(APERTURE_START + range.start);
         }
-        let (size, device) = (allocation.size, allocation.device);
+        let (size, devices) = (allocation.size, allocation.opened.clone());
         let Some(range) = self.guest.aperture.take(size) else {
-            self.empty_aperture(device)?;
+            for device in devices {
+                self.empty_aperture(device)?;
+            }
             return Err(HardwareFull("page of the aperture").into());
         };
         let address = APERTURE_START + range.start;
         // What may be written was checked packet by packet.
-        let entries = allocation.pages(0, size).map(|page| Pte::new(page, true));
+        let memory = self.memory(handle)?;
+        let entries = memory.pages(0, size).map(|page| Pte::new(page, true));
         if let Err(full) = gpu_va::write(self.miniport, space, address, entries) {
             // Some entries may be valid already.
             self.given_up.push(Resource::Aperture(range));

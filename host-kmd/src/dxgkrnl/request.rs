@@ -22,6 +22,8 @@ pub(super) enum Answer<R> {
     /// It is done once engines have forgotten what the handler gave up; the reply, which carries
     /// nothing, comes then.
     AfterQuiesce,
+    /// It is done once paging has come that far, and this is the reply.
+    AfterPaging(R),
     /// It is done when the target has ended.
     Terminate(Target, Manner),
     /// It is done when the device is in this state.

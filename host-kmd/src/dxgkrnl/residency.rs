@@ -1,38 +1,152 @@
-//! Residency: whether the GPU reaches an allocation.
+//! Residency: whether the GPU reaches an allocation, and whether a CPU does.
 //!
-//! An evicted allocation keeps its bytes, its GPU virtual addresses and its place in the BAR: the CPU
-//! goes on to reach it, as the reference asks of rings, and its file is the backing store. What goes
-//! is every entry of the page tables that leads there.
+//! Of paged allocations VidMm decides; what it decides is carried out in `paging`. An allocation that
+//! stays where it is keeps, evicted, its bytes, its GPU virtual addresses and its place in the BAR: the
+//! CPU goes on to reach it, as the reference asks of rings, and its file is the backing store. What
+//! goes is every entry of the page tables that leads there.
 //!
 //! Source: user-mode work submission, "Residency model of doorbell memory and ring buffer allocations"
-//! and "Engine D-state transitions".
+//! and "Engine D-state transitions"; "Memory Manager" of the Windows KMD overview.
 
-use super::allocation::Allocation;
+use super::allocation::{Allocation, Content};
+use super::device::Device;
 use super::doorbell::Doorbell;
 use super::error::RequestError;
 use super::gpu_va::invalidate;
 use super::hw_queue::HwQueue;
 use super::pool::PageRange;
-use super::request::{Answer, Handled};
+use super::request::{Answer, Handled, zero};
 use super::retire::Resource;
 use super::scope::Scope;
+use crate::vidmm::segment::{LocalSegment, Place};
 use bellhop_protocol::control::Handle;
-use bellhop_protocol::control::allocation::{Evict, MakeResident};
+use bellhop_protocol::control::allocation::{
+    Evict, Lock, LockReply, MAX_RESIDENCY_LIST, MakeResident, NOT_IN_BAR, QueryVideoMemoryInfo,
+    SegmentSet, SetAllocationPriority, Unlock, VideoMemoryInfo,
+};
 
 impl Scope<'_> {
     /// `D3DKMTMakeResident`.
-    pub(super) fn make_resident(&mut self, request: MakeResident) -> Handled<()> {
-        self.make_allocation_resident(request.allocation)?;
-        Ok(Answer::Done(()))
+    pub(super) fn make_resident(
+        &mut self,
+        request: MakeResident,
+        list: Vec<Handle>,
+    ) -> Handled<()> {
+        zero("reserved", request.reserved)?;
+        self.check_residency_list(request.device, request.count, &list)?;
+        let paged: Vec<_> = list.iter().filter_map(|handle| self.paged(*handle)).collect();
+        self.guest.vidmm.make_resident(request.device, &paged)?;
+        for handle in list {
+            if self.paged(handle).is_none() {
+                self.make_allocation_resident(handle)?;
+            }
+        }
+        Ok(Answer::AfterPaging(()))
     }
 
     /// `D3DKMTEvict`.
-    pub(super) fn evict(&mut self, request: Evict) -> Handled<()> {
-        self.check_not_in_use(request.allocation)?;
-        self.evict_allocation(request.allocation)?;
-        let aperture = self.get_mut::<Allocation>(request.allocation)?.aperture.take();
-        self.given_up.extend(aperture.map(Resource::Aperture));
+    pub(super) fn evict(&mut self, request: Evict, list: Vec<Handle>) -> Handled<()> {
+        zero("reserved", request.reserved)?;
+        self.check_residency_list(request.device, request.count, &list)?;
+        for handle in &list {
+            self.check_not_in_use(*handle)?;
+        }
+        for handle in list {
+            match self.paged(handle) {
+                Some(id) => self.guest.vidmm.evict(request.device, id)?,
+                None => self.evict_allocation(handle)?,
+            }
+            self.leave_aperture(handle)?;
+        }
         Ok(Answer::AfterQuiesce)
+    }
+
+    /// Whether a list is one of allocations that are open on a device.
+    fn check_residency_list(
+        &self,
+        device: Handle,
+        count: u32,
+        list: &[Handle],
+    ) -> Result<(), RequestError> {
+        self.get::<Device>(device)?;
+        if !(1..=MAX_RESIDENCY_LIST).contains(&count) {
+            return Err(RequestError::parameter("count", count.into()));
+        }
+        for handle in list {
+            if !self.get::<Allocation>(*handle)?.opened.contains(&device) {
+                return Err(RequestError::parameter("device", device.0));
+            }
+        }
+        Ok(())
+    }
+
+    fn paged(&self, handle: Handle) -> Option<crate::ddi::paging::AllocationId> {
+        self.get::<Allocation>(handle).ok()?.paged()
+    }
+
+    /// `D3DKMTLock2`.
+    pub(super) fn lock(&mut self, request: Lock) -> Handled<LockReply> {
+        let local_memory = self.guest.resources.bar.local_memory();
+        let place = match &self.get::<Allocation>(request.allocation)?.content {
+            Content::Fixed(_, Some(range)) => Place::Local(LocalSegment::Visible, *range),
+            Content::Fixed(_, None) => Place::Home,
+            Content::Paged(id) => {
+                let id = *id;
+                self.guest.vidmm.lock(id)?
+            }
+        };
+        let bar_offset = match place {
+            Place::Local(_, range) => local_memory.saturating_add(range.start),
+            Place::Home | Place::Nowhere => NOT_IN_BAR,
+        };
+        Ok(Answer::AfterPaging(LockReply { bar_offset }))
+    }
+
+    /// `D3DKMTUnlock2`.
+    pub(super) fn unlock(&mut self, request: Unlock) -> Handled<()> {
+        self.check_not_in_use(request.allocation)?;
+        if let Some(id) = self.paged(request.allocation) {
+            self.guest.vidmm.unlock(id)?;
+            if !self.guest.vidmm.is_locked(id) {
+                self.leave_aperture(request.allocation)?;
+            }
+        }
+        Ok(Answer::AfterQuiesce)
+    }
+
+    /// An allocation is not reached through the aperture any more.
+    fn leave_aperture(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let aperture = self.get_mut::<Allocation>(handle)?.aperture.take();
+        self.given_up.extend(aperture.map(Resource::Aperture));
+        Ok(())
+    }
+
+    /// `D3DKMTSetAllocationPriority`.
+    pub(super) fn set_allocation_priority(
+        &mut self,
+        request: SetAllocationPriority,
+    ) -> Handled<()> {
+        zero("reserved", request.reserved)?;
+        let id = self.get::<Allocation>(request.allocation)?.must_be_paged()?;
+        self.guest.vidmm.set_priority(id, request.priority)?;
+        Ok(Answer::Done(()))
+    }
+
+    /// `D3DKMTQueryVideoMemoryInfo`.
+    pub(super) fn query_video_memory_info(
+        &mut self,
+        request: QueryVideoMemoryInfo,
+    ) -> Handled<VideoMemoryInfo> {
+        zero("reserved", request.reserved)?;
+        let vidmm = &self.guest.vidmm;
+        let info = match SegmentSet::from_bits_retain(request.segment) {
+            SegmentSet::LOCAL => vidmm.info(self.process_id, LocalSegment::Visible),
+            SegmentSet::PRIVATE => vidmm.info(self.process_id, LocalSegment::Private),
+            SegmentSet::SYSTEM => vidmm.backing_info(self.process_id),
+            _ => return Err(RequestError::parameter("segment", request.segment.into())),
+        };
+        let (size, budget, usage) = (info.size, info.budget, info.usage);
+        Ok(Answer::Done(VideoMemoryInfo { size, budget, usage }))
     }
 
     /// Evicts a queue's ring, if it has one. The device is about to lose its power.
@@ -59,6 +173,15 @@ impl Scope<'_> {
         Ok(())
     }
 
+    /// The mappings of an allocation that are written here: of a paged one only the host's.
+    fn own_mappings(&mut self, handle: Handle) -> Result<Vec<u64>, RequestError> {
+        let allocation = self.get::<Allocation>(handle)?;
+        Ok(match allocation.paged() {
+            Some(_) => Vec::new(),
+            None => allocation.mappings.iter().copied().collect(),
+        })
+    }
+
     /// Takes the page-table entries away. Engines have forgotten them once a later ticket has passed.
     fn evict_allocation(&mut self, handle: Handle) -> Result<(), RequestError> {
         let space = self.process()?.space;
@@ -68,7 +191,7 @@ impl Scope<'_> {
         }
         let mut ranges: Vec<PageRange> =
             allocation.host_mappings.iter().map(|mapping| mapping.range).collect();
-        let starts = allocation.mappings.clone();
+        let starts = self.own_mappings(handle)?;
         let gpu_va = &self.process()?.gpu_va;
         ranges.extend(starts.into_iter().filter_map(|start| gpu_va.mapped_range(start)));
         for range in ranges {
@@ -84,7 +207,7 @@ impl Scope<'_> {
             return Ok(());
         }
         let host_mappings = allocation.host_mappings.clone();
-        let starts = allocation.mappings.clone();
+        let starts = self.own_mappings(handle)?;
         for mapping in host_mappings {
             self.write_mapping(handle, mapping.range, 0, mapping.protection)?;
         }

@@ -9,6 +9,7 @@
 use super::allocation::Allocation;
 use super::error::RequestError;
 use super::gpu_va::invalidate;
+use super::guest::Guest;
 use super::hw_queue::HwQueue;
 use super::kernel::Kernel;
 use super::pool::PageRange;
@@ -20,19 +21,26 @@ use crate::port::{CommandError, CommandToken, Effect, RequestToken};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::gpu_va::GPU_VA_END;
 use bellhop_protocol::status::Status;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Something that can be given out again once engines have forgotten it.
 #[derive(Debug, Clone)]
 pub(super) enum Resource {
-    /// A range of the guest's local memory.
-    LocalMemory(PageRange),
+    /// A range of the guest's local memory, which a process had.
+    LocalMemory {
+        /// The process.
+        process: u32,
+        /// The range.
+        range: PageRange,
+    },
     /// A range of a process's GPU virtual addresses.
     GpuVa {
         /// The process.
         process: u32,
         /// The range.
         range: PageRange,
+        /// Whether paging makes its entries invalid.
+        paged: bool,
     },
     /// A range of the guest's aperture.
     Aperture(PageRange),
@@ -84,6 +92,8 @@ pub(super) enum Completion {
 struct Retirement {
     ticket: Ticket,
     guest: GuestId,
+    /// How many works of the guest's paging have to be done: they may still write entries.
+    works: u64,
     resources: Vec<Resource>,
     completion: Completion,
 }
@@ -93,8 +103,18 @@ struct Retirement {
 pub(super) struct Retirements(VecDeque<Retirement>);
 
 impl Retirements {
-    fn pop_passed(&mut self, quiesced: Ticket) -> Option<Retirement> {
-        self.0.pop_front_if(|retirement| retirement.ticket <= quiesced)
+    /// The first that nothing needs any more. No guest waits for another's paging.
+    fn take_passed(
+        &mut self,
+        quiesced: Ticket,
+        has_finished: impl Fn(GuestId, u64) -> bool,
+    ) -> Option<Retirement> {
+        let index = self
+            .0
+            .iter()
+            .take_while(|retirement| retirement.ticket <= quiesced)
+            .position(|retirement| has_finished(retirement.guest, retirement.works))?;
+        self.0.remove(index)
     }
 }
 
@@ -111,7 +131,8 @@ impl Kernel {
         }
         // After the entries: an engine that has passed this ticket cannot have read old ones since.
         let ticket = self.hardware.quiesce();
-        self.retirements.0.push_back(Retirement { ticket, guest, resources, completion });
+        let works = self.guests.get(&guest).map_or(0, |guest| guest.paging.begun());
+        self.retirements.0.push_back(Retirement { ticket, guest, works, resources, completion });
     }
 
     /// Makes the page-table entries invalid that lead to something.
@@ -119,7 +140,7 @@ impl Kernel {
         let Some(guest) = self.guests.get(&guest) else { return };
         let mapped = match *resource {
             // The page tables of a process that went are freed whole.
-            Resource::GpuVa { process, range } => {
+            Resource::GpuVa { process, range, paged: false } => {
                 guest.processes.get(&process).map(|process| (process.space, range))
             }
             Resource::Aperture(PageRange { start, length }) => guest.system.ok().map(|system| {
@@ -136,11 +157,18 @@ impl Kernel {
     /// Frees what every engine has forgotten.
     pub(super) fn release_retired(&mut self, effects: &mut Vec<Effect>) {
         let quiesced = self.hardware.quiesced();
-        while let Some(retirement) = self.retirements.pop_passed(quiesced) {
+        let has_finished = |guests: &BTreeMap<GuestId, Guest>, id: GuestId, works: u64| {
+            guests.get(&id).is_none_or(|guest| guest.paging.has_finished(works))
+        };
+        while let Some(retirement) = self
+            .retirements
+            .take_passed(quiesced, |guest, works| has_finished(&self.guests, guest, works))
+        {
             let guest = retirement.guest;
             for resource in retirement.resources {
                 self.release(guest, resource);
             }
+            self.begin_paging(guest, 0, None, effects);
             self.complete(guest, retirement.completion, Ok(()), effects);
         }
     }
@@ -185,8 +213,10 @@ impl Kernel {
         // A guest's last retirement is the one that removes it.
         let Some(guest) = self.guests.get_mut(&guest) else { return };
         match resource {
-            Resource::LocalMemory(range) => guest.local_memory.give_back(range),
-            Resource::GpuVa { process, range } => {
+            Resource::LocalMemory { process, range } => {
+                guest.vidmm.give_back_pinned(process, range);
+            }
+            Resource::GpuVa { process, range, .. } => {
                 if range.start < GPU_VA_END {
                     guest.quotas.mappings.refund(1);
                     guest.quotas.mapped_bytes.refund(range.length);

@@ -196,9 +196,16 @@ impl Kernel {
             && let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system)
         {
             self.miniport.destroy_hw_queue(system.hw_queue);
+            if let Some(guest) = self.guests.get_mut(&guest) {
+                let freed = guest.vidmm.take_plan().freed;
+                for range in freed.into_iter().chain(guest.paging.abandon()) {
+                    guest.vidmm.give_back(range);
+                }
+            }
             given_up.push(Resource::SystemContext(system.address_space));
         }
         tracing::debug!(guest = guest.0, process, ?target, "ended");
+        self.begin_paging(guest, process, None, effects);
         self.retire(guest, given_up, completion);
     }
 

@@ -377,9 +377,6 @@ pub trait Hardware: Send + Sync {
     /// the host.
     fn zero_memory(&self, guest: GuestId, segment: Segment, offset: u64, length: u64);
 
-    /// Zeroes a range of the guest's own memory, as far as the guest has it.
-    fn zero_guest_memory(&self, guest: GuestId, address: u64, length: u64);
-
     /// Puts an area of the BAR into the guest's own memory, once: `extents` are as long together as
     /// the area. False when the guest does not have that memory. Of local memory there may be less
     /// than the area has, and only the system context is told: a page-table entry names the guest's

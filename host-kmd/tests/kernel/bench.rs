@@ -9,7 +9,7 @@ use bellhop_host_kmd::port::{
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::{AdapterInfo, OpenAdapter};
 use bellhop_protocol::control::allocation::{
-    AllocationKind, CreateAllocation, CreateAllocationReply, Extent,
+    AllocationKind, CreateAllocation, CreateAllocationReply, Evict, Extent, MakeResident,
 };
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::CreateDevice;
@@ -114,6 +114,9 @@ impl Bench {
     pub fn input(&mut self, input: Input) {
         let mut effects = Vec::new();
         self.kernel.handle(input, &mut effects);
+        while self.model.state().is_paging_done() {
+            self.kernel.handle(Input::Interrupt, &mut effects);
+        }
         for effect in effects {
             match effect {
                 Effect::Reply { guest, token, reply } => {
@@ -289,7 +292,7 @@ impl Bench {
 
     pub fn local(&mut self, client: Client, size: u64) -> Result<CreateAllocationReply, Refused> {
         let (device, kind) = (client.device, AllocationKind::LOCAL);
-        self.call(client, &CreateAllocation { device, size, kind, extent_count: 0 })
+        self.call(client, &CreateAllocation::fixed(device, kind, size, 0))
     }
 
     pub fn system(
@@ -298,14 +301,39 @@ impl Bench {
         size: u64,
         extents: &[Extent],
     ) -> Result<CreateAllocationReply, Refused> {
-        let request = CreateAllocation {
-            device: client.device,
-            size,
-            kind: AllocationKind::SYSTEM,
-            extent_count: extents.len() as u32,
-        };
+        let (kind, count) = (AllocationKind::SYSTEM, extents.len() as u32);
+        let request = CreateAllocation::fixed(client.device, kind, size, count);
         let token = self.send(client.guest, bytes_with_list(client.process, &request, extents));
         self.decode::<CreateAllocation>(client.guest, token)
+    }
+
+    /// Makes allocations resident.
+    pub fn make_resident(&mut self, client: Client, list: &[Handle]) -> Result<(), Refused> {
+        let request = MakeResident { device: client.device, count: list.len() as u32, reserved: 0 };
+        self.call_with_list(client, &request, list)
+    }
+
+    /// Begins to make allocations resident.
+    pub fn make_resident_later(&mut self, client: Client, list: &[Handle]) -> RequestToken {
+        let request = MakeResident { device: client.device, count: list.len() as u32, reserved: 0 };
+        self.send(client.guest, bytes_with_list(client.process, &request, list))
+    }
+
+    /// Evicts allocations.
+    pub fn evict(&mut self, client: Client, list: &[Handle]) -> Result<(), Refused> {
+        let request = Evict { device: client.device, count: list.len() as u32, reserved: 0 };
+        self.call_with_list(client, &request, list)
+    }
+
+    /// Asks for something that is answered at once, with a list.
+    pub fn call_with_list<T: Request, E: IntoBytes + zerocopy::Immutable>(
+        &mut self,
+        client: Client,
+        request: &T,
+        list: &[E],
+    ) -> Result<T::Reply, Refused> {
+        let token = self.send(client.guest, bytes_with_list(client.process, request, list));
+        self.decode::<T>(client.guest, token)
     }
 
     /// A ring: ring buffer and ring buffer control.

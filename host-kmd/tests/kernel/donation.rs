@@ -2,7 +2,7 @@
 
 use crate::bench::{BAR, Bench, RESOURCES, Refused, bytes_with_list};
 use crate::model::{Call, GUEST_MEMORY};
-use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::hardware::{GuestId, PhysicalPage, Segment};
 use bellhop_host_kmd::port::{GuestResources, Input};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -168,13 +168,15 @@ fn donated_local_memory_is_given_out_zeroed_and_taken_back() {
     assert_eq!(donate(&mut bench, guest, donation, &extents), DONE);
     let client = bench.client(guest);
     bench.model.state().log.clear();
+    let own = |address| PhysicalPage { segment: Segment::System, address };
     let first = bench.local(client, 3 * PAGE_SIZE).unwrap();
     assert_eq!(first.bar_offset, BAR.local_memory());
     assert_eq!(
         bench.model.state().log,
         [
-            Call::ZeroGuestMemory(guest, high, 2 * PAGE_SIZE),
-            Call::ZeroGuestMemory(guest, low, PAGE_SIZE),
+            Call::FillPage(guest, own(high), 0),
+            Call::FillPage(guest, own(high + PAGE_SIZE), 0),
+            Call::FillPage(guest, own(low), 0),
         ]
     );
     let second = bench.local(client, PAGE_SIZE).unwrap();

@@ -5,7 +5,7 @@ use crate::model::Call;
 use bellhop_host_kmd::hardware::PhysicalDoorbell;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::adapter::QueryStatistics;
-use bellhop_protocol::control::allocation::{DestroyAllocation, Evict, Extent, MakeResident};
+use bellhop_protocol::control::allocation::{DestroyAllocation, Extent};
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::doorbell::{CreateDoorbell, DestroyDoorbell, NotifyWorkSubmission};
 use bellhop_protocol::control::gpu_va::{FreeGpuVirtualAddress, GPU_VA_END, MapGpuVirtualAddress};
@@ -180,7 +180,7 @@ fn a_ring_must_be_one() {
 
     let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
     let other = bench.local(Client { device, ..client }, PAGE_SIZE).unwrap().allocation;
-    let refused = (Status::INVALID_PARAMETER, device.0);
+    let refused = (Status::INVALID_PARAMETER, client.device.0);
     assert_eq!(bench.doorbell_on(client, (ring, other)).unwrap_err(), refused);
     let request = CreateDoorbell {
         hw_queue: client.queue,
@@ -332,8 +332,8 @@ fn a_ring_that_could_not_be_mapped_can_be_evicted_and_come_back() {
     assert!(bench.doorbell_on(client, (ring_buffer, ring_control)).is_err());
     bench.model.state().page_table_room = 100;
     for allocation in [ring_buffer, ring_control] {
-        bench.call(client, &Evict { allocation }).unwrap();
-        bench.call(client, &MakeResident { allocation }).unwrap();
+        bench.evict(client, &[allocation]).unwrap();
+        bench.make_resident(client, &[allocation]).unwrap();
     }
     // The model asserts that nothing is mapped where something is mapped already.
     bench.doorbell_on(client, (ring_buffer, ring_control)).unwrap();

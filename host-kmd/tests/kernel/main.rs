@@ -23,3 +23,4 @@ mod rotation;
 mod submit;
 mod tdr;
 mod termination;
+mod vidmm;

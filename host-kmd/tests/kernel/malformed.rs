@@ -139,7 +139,7 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
         11 | 12 => {
             let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
             let kind = AllocationKind::LOCAL;
-            bytes(process, &CreateAllocation { device, size, kind, extent_count: 0 })
+            bytes(process, &CreateAllocation::fixed(device, kind, size, 0))
         }
         13 => {
             let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
@@ -147,7 +147,7 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             let page = Extent { address: d as u64 * 4096, length: 4096 };
             let extents = vec![page; size as usize / 4096];
             let extent_count = extents.len() as u32;
-            let request = CreateAllocation { device, size, kind, extent_count };
+            let request = CreateAllocation::fixed(device, kind, size, extent_count);
             bytes_with_list(process, &request, &extents)
         }
         14 => {
@@ -222,9 +222,14 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
         }
         34 | 35 => {
             let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            let (_, device) = seen.pick(RequestCode::CREATE_DEVICE, b);
+            let (count, reserved) = (1, 0);
             match step.kind {
-                34 => bytes(process, &Evict { allocation }),
-                _ => bytes(process, &MakeResident { allocation }),
+                34 => bytes_with_list(process, &Evict { device, count, reserved }, &[allocation]),
+                _ => {
+                    let request = MakeResident { device, count, reserved };
+                    bytes_with_list(process, &request, &[allocation])
+                }
             }
         }
         36 => {

@@ -36,6 +36,7 @@ fn new() -> (Bench, Client) {
 #[test]
 fn local_memory_is_zeroed_before_it_is_given_out_and_runs_out() {
     let (mut bench, client) = new();
+    let local = |page| PhysicalPage { segment: Segment::Local, address: page * PAGE_SIZE };
     let one = bench.local(client, 2 * PAGE_SIZE).unwrap();
     let two = bench.local(client, PAGE_SIZE).unwrap();
     assert_eq!(one.bar_offset, BAR.local_memory());
@@ -43,8 +44,9 @@ fn local_memory_is_zeroed_before_it_is_given_out_and_runs_out() {
     assert_eq!(
         bench.model.take_log(),
         [
-            Call::Zero(client.guest, 0, 2 * PAGE_SIZE),
-            Call::Zero(client.guest, 2 * PAGE_SIZE, PAGE_SIZE),
+            Call::FillPage(client.guest, local(0), 0),
+            Call::FillPage(client.guest, local(1), 0),
+            Call::FillPage(client.guest, local(2), 0),
         ]
     );
     let all = BAR.local_memory;
@@ -62,12 +64,7 @@ fn a_size_that_is_not_whole_pages_is_refused() {
         let refused = (Status::INVALID_PARAMETER, size);
         assert_eq!(bench.local(client, size).unwrap_err(), refused);
     }
-    let request = CreateAllocation {
-        device: client.device,
-        size: PAGE_SIZE,
-        kind: AllocationKind(9),
-        extent_count: 0,
-    };
+    let request = CreateAllocation::fixed(client.device, AllocationKind(9), PAGE_SIZE, 0);
     assert_eq!(bench.call(client, &request).unwrap_err(), (Status::INVALID_PARAMETER, 9));
     let extent = Extent { address: 0, length: PAGE_SIZE };
     let request = CreateAllocation { kind: AllocationKind::LOCAL, extent_count: 1, ..request };
@@ -102,12 +99,8 @@ fn system_memory_must_be_whole_pages_that_the_guest_has() {
     let refused = (Status::INVALID_PARAMETER, PAGE_SIZE);
     assert_eq!(bench.system(client, PAGE_SIZE, &good).unwrap_err(), refused);
     assert_eq!(bench.system(client, PAGE_SIZE, &[]).unwrap_err(), refused);
-    let request = CreateAllocation {
-        device: client.device,
-        size: PAGE_SIZE,
-        kind: AllocationKind::SYSTEM,
-        extent_count: u32::MAX,
-    };
+    let request =
+        CreateAllocation::fixed(client.device, AllocationKind::SYSTEM, PAGE_SIZE, u32::MAX);
     let request = bytes_with_list(client.process, &request, &good);
     assert_eq!(bench.raw(client.guest, request).0, Status::INVALID_BUFFER_SIZE);
 }

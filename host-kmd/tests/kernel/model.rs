@@ -6,8 +6,8 @@ use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, EngineProgress, Fault, GuestId, Hardware, HardwareFull,
     HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PageTableRange,
-    PhysicalDoorbell, Pte, RingBinding, RotationProgress, SchedulingPriority, Segment,
-    SystemContext, Ticket,
+    PhysicalDoorbell, PhysicalPage, Pte, RingBinding, RotationProgress, SchedulingPriority,
+    Segment, SystemContext, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -17,6 +17,7 @@ use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
 use bellhop_protocol::packet::Packet;
+use bellhop_protocol::packet::paging::WritePageTable;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 
@@ -39,7 +40,8 @@ pub enum Call {
     Disconnected(HwQueueId, ConnectionStatus),
     DestroyQueue(HwQueueId),
     Zero(GuestId, u64, u64),
-    ZeroGuestMemory(GuestId, u64, u64),
+    /// A packet filled this page with this pattern.
+    FillPage(GuestId, PhysicalPage, u32),
     Monitor(u64),
     Submit(HwQueueId, KernelSubmission),
     WriteDmaBuffer(GuestId, u64, Vec<u8>),
@@ -81,6 +83,8 @@ pub struct State {
     pub systems: BTreeMap<GuestId, SystemContext>,
     /// Paging buffers that are neither done nor failed, oldest first, with their fences.
     pub paging: HashMap<GuestId, VecDeque<(u64, Vec<u8>)>>,
+    /// What pages hold; 0 where nothing is noted.
+    pub contents: HashMap<(GuestId, PhysicalPage), u64>,
     /// Paging buffers are done as soon as they are submitted.
     pub prompt_paging: bool,
     /// Paging buffers that a guest has room for.
@@ -126,25 +130,70 @@ impl State {
         self.next_id
     }
 
-    /// Executes the packets of a paging buffer that write page tables. Others move bytes, which this
-    /// GPU has none of.
-    fn write_page_tables(&mut self, mut packets: &[u8]) {
-        while !packets.is_empty() {
-            let (packet, size) = Packet::decode(packets).expect("a packet");
+    /// Executes the packets of a paging buffer. A page's content is one number.
+    fn execute_paging(&mut self, guest: GuestId, mut packets: &[u8]) {
+        let Some(system) = self.systems.get(&guest).map(|system| system.address_space) else {
+            return;
+        };
+        while let Ok((packet, size)) = Packet::decode(packets) {
             packets = &packets[size..];
-            let Packet::WritePageTable(write) = packet else { continue };
-            let table = self.tables[(write.address / 4096) as usize];
-            let entries = self.spaces.get_mut(&table.space).expect("a space that exists");
-            for index in 0..u64::from(write.count()) {
-                let page = table.first + write.address % 4096 / 8 + index;
-                let va = page * table.page_size.bytes();
-                let bits = write.first.wrapping_add(write.increment.wrapping_mul(index));
-                match Pte::from_bits(bits) {
-                    entry if entry.page().is_some() => entries.insert(va, entry),
-                    _ => entries.remove(&va),
+            match packet {
+                Packet::WritePageTable(write) => self.write_page_table(&write),
+                Packet::Fill(fill) => {
+                    for at in (0..fill.length).step_by(PAGE_SIZE as usize) {
+                        let page = self.page(system, fill.destination + at).expect("a page");
+                        let pattern = fill.header.argument;
+                        self.contents.insert((guest, page), pattern.into());
+                        if page.segment == Segment::Local {
+                            let inside = page.address..page.address + PAGE_SIZE;
+                            self.local_words
+                                .retain(|(of, at), _| *of != guest || !inside.contains(at));
+                        }
+                        self.log.push(Call::FillPage(guest, page, pattern));
+                    }
+                }
+                Packet::Copy(copy) => {
+                    for at in (0..copy.length).step_by(PAGE_SIZE as usize) {
+                        let from = self.page(system, copy.source + at).expect("a source");
+                        let to = self.page(system, copy.destination + at).expect("a target");
+                        let content = self.contents.get(&(guest, from)).copied().unwrap_or(0);
+                        self.contents.insert((guest, to), content);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn write_page_table(&mut self, write: &WritePageTable) {
+        let table = self.tables[(write.address / 4096) as usize];
+        let entries = self.spaces.get_mut(&table.space).expect("a space that exists");
+        for index in 0..u64::from(write.count()) {
+            let page = table.first + write.address % 4096 / 8 + index;
+            let large = page * table.page_size.bytes();
+            let bits = write.first.wrapping_add(write.increment.wrapping_mul(index));
+            for at in (0..table.page_size.bytes()).step_by(PAGE_SIZE as usize) {
+                let entry = Pte::from_bits(bits);
+                match entry.page() {
+                    Some(PhysicalPage { segment, address }) => {
+                        let page = PhysicalPage { segment, address: address + at };
+                        entries.insert(large + at, Pte::new(page, entry.is_writable()))
+                    }
+                    None => entries.remove(&(large + at)),
                 };
             }
         }
+    }
+
+    /// The page that an address leads to.
+    pub fn page(&self, space: AddressSpaceId, gpu_va: u64) -> Option<PhysicalPage> {
+        self.mapped(space, gpu_va)?.page()
+    }
+
+    /// Whether an interrupt tells that paging buffers are done which are so at once.
+    pub fn is_paging_done(&self) -> bool {
+        let is_it = |interrupt: &Interrupt| matches!(interrupt, Interrupt::PagingCompleted { .. });
+        self.prompt_paging && self.interrupts.iter().any(is_it)
     }
 
     /// Page that a GPU virtual address is mapped to.
@@ -206,7 +255,7 @@ impl Model {
         let queued = state.paging.get_mut(&guest).and_then(VecDeque::pop_front);
         let (fence, packets) = queued.expect("a paging buffer");
         if fault.is_none() {
-            state.write_page_tables(&packets);
+            state.execute_paging(guest, &packets);
         }
         let failed = fault.map(|fault| Interrupt::PagingFaulted { guest, fence, fault });
         state.interrupts.extend(failed);
@@ -394,10 +443,6 @@ impl Hardware for Model {
             }
             Segment::Private | Segment::Backing => {}
         }
-    }
-
-    fn zero_guest_memory(&self, guest: GuestId, address: u64, length: u64) {
-        self.state().log.push(Call::ZeroGuestMemory(guest, address, length));
     }
 
     fn place_area(&self, guest: GuestId, kind: AreaKind, extents: &[Extent]) -> bool {

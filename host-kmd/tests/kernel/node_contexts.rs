@@ -8,7 +8,7 @@ use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::{Fault, Interrupt, KernelSubmission, PhysicalPage, Pte, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
-use bellhop_protocol::control::allocation::{DestroyAllocation, Evict, MakeResident, NOT_IN_BAR};
+use bellhop_protocol::control::allocation::{DestroyAllocation, NOT_IN_BAR};
 use bellhop_protocol::control::context::{
     CreateContext, DestroyContext, ResumeContext, SuspendContext,
 };
@@ -219,10 +219,10 @@ fn an_allocation_keeps_its_physical_address_until_it_is_evicted() {
     let log = bench.model.take_log();
     assert!(matches!(log[..], [Call::WriteDmaBuffer(_, 4096, _), Call::Submit(..), Call::Kick(_)]));
     let busy = (Status::GRAPHICS_ALLOCATION_BUSY, allocation.0);
-    assert_eq!(bench.call(client, &Evict { allocation }).unwrap_err(), busy);
+    assert_eq!(bench.evict(client, &[allocation]).unwrap_err(), busy);
     assert_eq!(bench.call(client, &DestroyAllocation { allocation }).unwrap_err(), busy);
     completed(&mut bench, fence);
-    bench.call(client, &Evict { allocation }).unwrap();
+    bench.evict(client, &[allocation]).unwrap();
     assert!(bench.model.take_log().contains(&Call::Invalidate(APERTURE_START)));
     // Listing it makes it resident again, and a DMA buffer's place is used again.
     let fence = submit(&mut bench);
@@ -238,7 +238,7 @@ fn a_user_mode_dma_buffer_is_submitted_where_it_is_and_its_list_is_made_resident
     let node = Node::new(&mut bench, client, SubmissionModel::BASIC_PLUS_PLUS);
     assert_eq!(node.reply.patch_location_list_size, 0);
     let allocation = bench.local(client, PAGE_SIZE).unwrap().allocation;
-    bench.call(client, &Evict { allocation }).unwrap();
+    bench.evict(client, &[allocation]).unwrap();
     bench.model.take_log();
     let list = [entry(allocation, 0)];
     node.submit_udma(&mut bench, &list).unwrap();
@@ -254,9 +254,9 @@ fn a_user_mode_dma_buffer_is_submitted_where_it_is_and_its_list_is_made_resident
     assert_eq!(own, first);
     drop(state);
     let busy = (Status::GRAPHICS_ALLOCATION_BUSY, allocation.0);
-    assert_eq!(bench.call(client, &Evict { allocation }).unwrap_err(), busy);
+    assert_eq!(bench.evict(client, &[allocation]).unwrap_err(), busy);
     completed(&mut bench, 1);
-    bench.call(client, &Evict { allocation }).unwrap();
+    bench.evict(client, &[allocation]).unwrap();
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn no_guest_can_name_the_queue_or_end_the_fence_of_a_node_context() {
         assert!(bench.call(client, &request).is_err());
         if handle != last {
             let allocation = handle;
-            assert!(bench.call(client, &Evict { allocation }).is_err());
+            assert!(bench.evict(client, &[allocation]).is_err());
             assert!(bench.call(client, &DestroyAllocation { allocation }).is_err());
         }
     }
@@ -546,7 +546,7 @@ fn the_aperture_is_bounded_and_what_is_not_in_use_makes_room() {
     bench.model.state().prompt = true;
     completed(&mut bench, fence);
     // Evicting one's own does the same.
-    bench.call(client, &Evict { allocation: small }).unwrap();
+    bench.evict(client, &[small]).unwrap();
     submit(&mut bench, whole).unwrap();
 }
 
@@ -683,7 +683,7 @@ fn a_context_of_a_device_in_error_or_without_a_device_is_refused() {
         }
     }
     let allocation = bench.local(client, PAGE_SIZE).unwrap().allocation;
-    bench.call(client, &MakeResident { allocation }).unwrap();
+    bench.make_resident(client, &[allocation]).unwrap();
     let fail = bellhop_host_kmd::port::Command::FailGuest(client.guest);
     let node = Node::new(&mut bench, client, SubmissionModel::BASIC);
     node.submit(&mut bench).unwrap();

@@ -4,7 +4,6 @@ use crate::bench::{Bench, Client, DEVICE_IDLE, TIMEOUT};
 use crate::model::Call;
 use bellhop_host_kmd::hardware::{EngineState, Interrupt, PhysicalDoorbell};
 use bellhop_host_kmd::port::Command;
-use bellhop_protocol::control::allocation::{Evict, MakeResident};
 use bellhop_protocol::control::doorbell::NotifyWorkSubmission;
 use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
 use bellhop_protocol::control::power::{
@@ -241,13 +240,13 @@ fn an_evicted_allocation_is_mapped_again_as_it_was_and_a_ring_cannot_be_evicted(
     let guest = bench.guest(1);
     let client = bench.client(guest);
     let ring = bench.ring(client);
-    bench.call(client, &Evict { allocation: ring.0 }).unwrap();
+    bench.evict(client, &[ring.0]).unwrap();
     let refused = bench.doorbell_on(client, ring).unwrap_err();
     assert_eq!(refused, (Status::GRAPHICS_ALLOCATION_INVALID, ring.0.0));
-    bench.call(client, &MakeResident { allocation: ring.0 }).unwrap();
+    bench.make_resident(client, &[ring.0]).unwrap();
     bench.doorbell_on(client, ring).unwrap();
     for allocation in [ring.0, ring.1] {
-        let refused = bench.call(client, &Evict { allocation }).unwrap_err();
+        let refused = bench.evict(client, &[allocation]).unwrap_err();
         assert_eq!(refused, (Status::GRAPHICS_ALLOCATION_BUSY, allocation.0));
     }
 }

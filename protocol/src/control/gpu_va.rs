@@ -50,15 +50,57 @@ pub struct MapGpuVirtualAddressReply {
 }
 crate::assert_layout!(MapGpuVirtualAddressReply, 8, gpu_va at 0);
 
-/// `D3DKMTFreeGpuVirtualAddress`: undoes one mapping. The reply comes when no engine uses it any
-/// more. `CONFLICTING_ADDRESSES` when no mapping has this start and size.
+/// `D3DKMTFreeGpuVirtualAddress`: gives back addresses that were mapped or reserved together, whatever
+/// is mapped there now. The reply comes when no engine uses them any more. `CONFLICTING_ADDRESSES`
+/// when there are none with this start and size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct FreeGpuVirtualAddress {
-    /// First byte of the mapping.
+    /// First byte.
     pub gpu_va: u64,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 crate::assert_layout!(FreeGpuVirtualAddress, 16, gpu_va at 0, size at 8);
 request!(FreeGpuVirtualAddress, FREE_GPU_VIRTUAL_ADDRESS -> ());
+
+/// `D3DKMTReserveGpuVirtualAddress`: takes addresses without mapping them. They count as mapped
+/// against the guest's limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct ReserveGpuVirtualAddress {
+    /// The first of them, a multiple of the page size; 0 lets the host choose.
+    pub base: u64,
+    /// Bytes, a multiple of the page size.
+    pub size: u64,
+}
+crate::assert_layout!(ReserveGpuVirtualAddress, 16, base at 0, size at 8);
+request!(ReserveGpuVirtualAddress, RESERVE_GPU_VIRTUAL_ADDRESS -> MapGpuVirtualAddressReply);
+
+/// `D3DKMTUpdateGpuVirtualAddress`, one operation: maps addresses that the process has, by a mapping or
+/// a reservation, to a paged allocation, or to nothing. What was mapped there is not any more. The
+/// reply comes when no engine knows better.
+///
+/// `CONFLICTING_ADDRESSES` when the addresses are not all of one mapping or reservation;
+/// `NOT_SUPPORTED` when an allocation that is not paged is mapped there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct UpdateGpuVirtualAddress {
+    /// The first address, a multiple of the page size.
+    pub gpu_va: u64,
+    /// Bytes, a multiple of the page size.
+    pub size: u64,
+    /// The allocation; 0 unmaps.
+    pub allocation: Handle,
+    /// First byte of the allocation to map, a multiple of the page size. 0 when it unmaps.
+    pub offset: u64,
+    /// [`Protection`]; an unknown bit is refused. 0 when it unmaps.
+    pub protection: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+crate::assert_layout!(
+    UpdateGpuVirtualAddress, 40,
+    gpu_va at 0, size at 8, allocation at 16, offset at 24, protection at 32, reserved at 36,
+);
+request!(UpdateGpuVirtualAddress, UPDATE_GPU_VIRTUAL_ADDRESS -> ());

@@ -89,10 +89,26 @@ open_enum! {
         MAKE_RESIDENT = 0x42;
         /// [`allocation::Evict`]
         EVICT = 0x43;
+        /// [`allocation::Lock`]
+        LOCK = 0x44;
+        /// [`allocation::Unlock`]
+        UNLOCK = 0x45;
+        /// [`allocation::SetAllocationPriority`]
+        SET_ALLOCATION_PRIORITY = 0x46;
+        /// [`allocation::QueryVideoMemoryInfo`]
+        QUERY_VIDEO_MEMORY_INFO = 0x47;
         /// [`gpu_va::MapGpuVirtualAddress`]
         MAP_GPU_VIRTUAL_ADDRESS = 0x48;
         /// [`gpu_va::FreeGpuVirtualAddress`]
         FREE_GPU_VIRTUAL_ADDRESS = 0x49;
+        /// [`gpu_va::ReserveGpuVirtualAddress`]
+        RESERVE_GPU_VIRTUAL_ADDRESS = 0x4A;
+        /// [`gpu_va::UpdateGpuVirtualAddress`]
+        UPDATE_GPU_VIRTUAL_ADDRESS = 0x4B;
+        /// [`allocation::OpenAllocation`]
+        OPEN_ALLOCATION = 0x4C;
+        /// [`allocation::CloseAllocation`]
+        CLOSE_ALLOCATION = 0x4D;
         /// [`fence::CreateNativeFence`]
         CREATE_NATIVE_FENCE = 0x50;
         /// [`fence::DestroyNativeFence`]

@@ -19,6 +19,7 @@ use bellhop_protocol::status::Status;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
+use zerocopy::IntoBytes;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
@@ -280,9 +281,11 @@ fn ring_resident(scene: &Scene) -> Result<(), Mismatch> {
     }
     let doorbell = raw::call(scene.transport(), parts.process, &request)?.doorbell;
     for allocation in [&ring, &control] {
-        let request = Evict { allocation: allocation.handle() };
-        let expected = Status::GRAPHICS_ALLOCATION_BUSY;
-        raw::expect_status(scene.transport(), parts.process, &request, expected)?;
+        let request = Evict { device: bench.device.handle(), count: 1, reserved: 0 };
+        let list = [allocation.handle()];
+        let (status, _) =
+            raw::status_with_list(scene.transport(), parts.process, &request, list.as_bytes())?;
+        require!(status == Status::GRAPHICS_ALLOCATION_BUSY, "EVICT ended with {status}");
     }
     raw::call(scene.transport(), parts.process, &DestroyDoorbell { doorbell })?;
     ring.evict()?;
@@ -294,7 +297,7 @@ fn ring_lifetime(scene: &Scene) -> Result<(), Mismatch> {
     let device = process.device()?;
     let allocate = || {
         let (size, kind) = (4096, AllocationKind::LOCAL);
-        let request = CreateAllocation { device, size, kind, extent_count: 0 };
+        let request = CreateAllocation::fixed(device, kind, size, 0);
         Ok::<_, Mismatch>(process.call(&request)?.allocation)
     };
     let create = |ring_buffer, ring_control| {

@@ -684,7 +684,10 @@ fn models_apart(scene: &Scene) -> Result<(), Mismatch> {
     // What the host supplied is the context's alone.
     for bits in 0..64 {
         let allocation = Handle(wddm2.context.0 ^ bits);
-        let (evicted, _) = process.status(&Evict { allocation })?;
+        let evict = Evict { device, count: 1, reserved: 0 };
+        let list = allocation.as_bytes();
+        let (evicted, _) =
+            super::raw::status_with_list(scene.transport(), process.id, &evict, list)?;
         let (destroyed, _) = process.status(&DestroyAllocation { allocation })?;
         require!(!evicted.is_success() && !destroyed.is_success(), "{allocation} went");
     }

@@ -75,12 +75,8 @@ fn local_exhausted(scene: &Scene) -> Result<(), Mismatch> {
     let bench = scene.bench()?;
     let size = scene.adapter().local_memory();
     let process = bench.process.process();
-    let request = |size| CreateAllocation {
-        device: bench.device.handle(),
-        size,
-        kind: AllocationKind::LOCAL,
-        extent_count: 0,
-    };
+    let device = bench.device.handle();
+    let request = |size| CreateAllocation::fixed(device, AllocationKind::LOCAL, size, 0);
     let expected = Status::GRAPHICS_NO_VIDEO_MEMORY;
     raw::expect_status(scene.transport(), process, &request(size + PAGE_SIZE), expected)?;
     for wrong in [0, 1, PAGE_SIZE + 1] {
@@ -103,12 +99,8 @@ fn system_scattered(scene: &Scene) -> Result<(), Mismatch> {
     let pages = (0..PAGES).rev().map(|page| memory.address() + page * PAGE_SIZE);
     let extents: Vec<_> = pages.map(|address| Extent { address, length: PAGE_SIZE }).collect();
     let process = bench.process.process();
-    let request = CreateAllocation {
-        device: bench.device.handle(),
-        size: PAGES * PAGE_SIZE,
-        kind: AllocationKind::SYSTEM,
-        extent_count: extents.len() as u32,
-    };
+    let (kind, count) = (AllocationKind::SYSTEM, extents.len() as u32);
+    let request = CreateAllocation::fixed(bench.device.handle(), kind, PAGES * PAGE_SIZE, count);
     let allocation =
         raw::call_with_list(scene.transport(), process, &request, extents.as_bytes())?.allocation;
     let map = MapGpuVirtualAddress {
@@ -148,12 +140,8 @@ fn system_not_the_guests(scene: &Scene) -> Result<(), Mismatch> {
         Extent { address: end - PAGE_SIZE, length: u64::MAX - PAGE_SIZE + 1 },
     ];
     for extent in extents {
-        let request = CreateAllocation {
-            device: bench.device.handle(),
-            size: PAGE_SIZE,
-            kind: AllocationKind::SYSTEM,
-            extent_count: 1,
-        };
+        let (device, kind) = (bench.device.handle(), AllocationKind::SYSTEM);
+        let request = CreateAllocation::fixed(device, kind, PAGE_SIZE, 1);
         let bytes = raw::encode(bench.process.process(), &request, extent.as_bytes());
         let status = raw::send(scene.transport(), &bytes)?.status;
         require!(status == Status::INVALID_PARAMETER, "{extent:x?} ended with {status}");

@@ -55,6 +55,17 @@ pub(super) fn status<T: Request>(
     Ok((reply.status, reply.detail))
 }
 
+/// Sends a request that a list follows and returns how it ended.
+pub(super) fn status_with_list<T: Request>(
+    transport: &dyn Transport,
+    process: u32,
+    request: &T,
+    list: &[u8],
+) -> Result<(Status, u64), Mismatch> {
+    let reply = send(transport, &encode(process, request, list))?;
+    Ok((reply.status, reply.detail))
+}
+
 /// Sends a request that must succeed.
 pub(super) fn call<T: Request>(
     transport: &dyn Transport,

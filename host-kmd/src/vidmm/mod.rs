@@ -1,0 +1,464 @@
+//! VidMm: which allocation is where, and who has to make room.
+//!
+//! A state machine without I/O, one for each guest. What is decided is state at once, and comes out as
+//! a [`Plan`] of steps, which are carried out in their order by the guest's system context: so nothing
+//! here waits for anything, and a request is answered when its last step is done.
+//!
+//! - An allocation is described when it is created; it takes memory when it is first made resident or
+//!   locked.
+//! - It is in one place: in a local segment, or at *home* in the implicit system memory segment. Home
+//!   is the guest's own pages when the allocation was made of some, and host memory (the hardware's
+//!   backing segment) otherwise, which is kept for it as long as it lives: so an eviction never fails.
+//! - A resident allocation that may live at home is *demoted* there and goes on to be reached. One
+//!   that may not is *taken away*, and only from a process that is over its budget for one that is
+//!   not: its contexts are suspended until all is resident again.
+//! - What the owner has evicted stays where it is until somebody needs the room, unmapped.
+//!
+//! Source: "Memory Manager" of the Windows KMD overview; "Allocation notification".
+
+mod budget;
+mod eviction;
+pub(crate) mod operations;
+mod placement;
+pub(crate) mod pool;
+pub(crate) mod segment;
+pub(crate) mod step;
+#[cfg(test)]
+mod tests;
+
+use crate::ddi::paging::AllocationId;
+use crate::hardware::{AddressSpaceId, Segment};
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::allocation::{Extent, SegmentSet};
+use pool::{PagePool, PageRange};
+use segment::{EvictionOrder, LocalMemory, LocalSegment, Memory, Place};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use step::{Mapping, Notice, Plan, Step};
+
+/// Why something cannot be resident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum VidMmError {
+    /// It can never be, whoever makes room.
+    #[error("{0} bytes can never be resident together")]
+    NeverFits(u64),
+    /// Others within their budgets have the memory, or it is locked.
+    #[error("there is no room for {0} bytes now")]
+    NoRoom(u64),
+    /// There is no host memory for it when it is evicted.
+    #[error("there is no backing memory for {0} bytes")]
+    NoBacking(u64),
+    /// It cannot be locked as it is.
+    #[error("the allocation cannot be locked")]
+    NotLockable,
+    /// It is locked, or under device access where that must not be.
+    #[error("the allocation is in use")]
+    InUse,
+    /// It is not locked, or not resident on this device.
+    #[error("there is nothing to undo")]
+    Unbalanced,
+    /// There is no such allocation or process: a mistake of the caller's.
+    #[error("VidMm does not know it")]
+    Unknown,
+}
+
+/// What an allocation is created as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Description {
+    /// Whose it is.
+    pub(crate) process: u32,
+    /// Bytes, whole pages.
+    pub(crate) size: u64,
+    /// Segments that it may be resident in.
+    pub(crate) supported: SegmentSet,
+    /// The one of them that it should be in; none lets VidMm decide.
+    pub(crate) preferred: SegmentSet,
+    /// Local segments that it may be moved to before it goes home.
+    pub(crate) eviction: SegmentSet,
+    /// Whether it may be locked.
+    pub(crate) cpu_visible: bool,
+    /// Its priority.
+    pub(crate) priority: u32,
+    /// The driver wants to be notified before it is evicted.
+    pub(crate) notify_eviction: bool,
+    /// The driver wants to be notified before its pages are the guest's own again.
+    pub(crate) notify_io_mmu_unmap: bool,
+    /// The guest's own pages that it is made of. It supports the system segment then.
+    pub(crate) system: Option<Memory>,
+}
+
+#[derive(Debug)]
+struct Allocation {
+    description: Description,
+    place: Place,
+    /// The host memory that is kept for it.
+    backing: Option<PageRange>,
+    /// How often each device wants it resident.
+    wanted: BTreeMap<Handle, u32>,
+    /// Whether page tables lead to it.
+    present: bool,
+    /// Whether it was taken away although it is wanted.
+    taken: bool,
+    locks: u32,
+    used: u64,
+    mappings: BTreeMap<(u64, u64), Mapping>,
+}
+
+impl Allocation {
+    fn is_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Its stay in a local segment, if it is in one.
+    fn stay(&self, allocation: AllocationId) -> Option<Stay> {
+        let Place::Local(segment, _) = self.place else { return None };
+        let (resident, locked) = (self.is_wanted(), self.locks > 0);
+        let (priority, used) = (self.description.priority, self.used);
+        let order = EvictionOrder { resident, priority, used, allocation };
+        Some(Stay { segment, order, locked, counts: resident || locked })
+    }
+
+    /// Whether it may be resident at home.
+    fn lives_at_home(&self) -> bool {
+        self.description.supported.contains(SegmentSet::SYSTEM)
+    }
+}
+
+/// What is counted of an allocation in a local segment.
+struct Stay {
+    segment: LocalSegment,
+    order: EvictionOrder,
+    locked: bool,
+    /// Against its process's budget.
+    counts: bool,
+}
+
+#[derive(Debug)]
+struct Process {
+    /// Bytes that it has resident or locked in each local segment.
+    usage: [u64; 2],
+    /// How many allocations that it wants resident are not.
+    missing: u32,
+}
+
+/// Memory of one guest.
+#[derive(Debug)]
+pub(crate) struct VidMm {
+    local: [LocalMemory; 2],
+    backing: PagePool,
+    allocations: BTreeMap<AllocationId, Allocation>,
+    processes: BTreeMap<u32, Process>,
+    last_id: u64,
+    /// Counts uses.
+    clock: u64,
+    plan: Plan,
+}
+
+impl VidMm {
+    /// Memory of which nothing is used, in bytes.
+    pub(crate) fn new(visible: u64, private: u64, backing: u64) -> Self {
+        Self {
+            local: [LocalMemory::new(visible), LocalMemory::new(private)],
+            backing: PagePool::new(0, backing),
+            allocations: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            last_id: 0,
+            clock: 0,
+            plan: Plan::default(),
+        }
+    }
+
+    /// The guest has put its CPU-visible local memory into its own. None of it is used.
+    pub(crate) fn donate(&mut self, length: u64, extents: Arc<[Extent]>) {
+        let donated = Some(Memory { segment: Segment::System, extents });
+        self.local[0] = LocalMemory { donated, ..LocalMemory::new(length) };
+    }
+
+    /// What has been decided since the last call.
+    pub(crate) fn take_plan(&mut self) -> Plan {
+        std::mem::take(&mut self.plan)
+    }
+
+    /// Whether nothing is used.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.allocations.is_empty()
+            && self.processes.is_empty()
+            && self.local.iter().all(|local| local.pool.is_unused() && local.pinned == 0)
+            && self.backing.is_unused()
+    }
+
+    /// A process begins: budgets of the others shrink.
+    pub(crate) fn add_process(&mut self, process: u32) {
+        self.processes.insert(process, Process { usage: [0; 2], missing: 0 });
+        for other in self.processes.keys().copied().collect::<Vec<_>>() {
+            self.ask_to_trim(other);
+        }
+    }
+
+    /// A process ended, and its allocations before it: budgets of the others grow.
+    pub(crate) fn remove_process(&mut self, process: u32) {
+        self.processes.remove(&process);
+        self.restore();
+    }
+
+    /// Describes an allocation. It takes no memory.
+    pub(crate) fn create(&mut self, description: Description) -> AllocationId {
+        self.last_id += 1;
+        let id = AllocationId(self.last_id);
+        // What is made of the guest's own pages is there already.
+        let place = if description.system.is_some() { Place::Home } else { Place::Nowhere };
+        let allocation = Allocation {
+            description,
+            place,
+            backing: None,
+            wanted: BTreeMap::new(),
+            present: false,
+            taken: false,
+            locks: 0,
+            used: 0,
+            mappings: BTreeMap::new(),
+        };
+        self.allocations.insert(id, allocation);
+        id
+    }
+
+    /// Forgets an allocation and frees its local memory, which later steps may use.
+    pub(crate) fn destroy(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        let was_present = self.get(id)?.present;
+        self.unmap_all(id)?;
+        if was_present {
+            self.notify_io_mmu_unmap(id)?;
+        }
+        self.change(id, |allocation| {
+            allocation.wanted.clear();
+            (allocation.taken, allocation.locks) = (false, 0);
+        })?;
+        self.leave(id, Place::Nowhere)?;
+        if let Some(Allocation { backing: Some(range), .. }) = self.allocations.remove(&id) {
+            self.plan.freed.push(range);
+        }
+        self.restore();
+        Ok(())
+    }
+
+    /// Takes back host memory that a plan freed, once its steps are done.
+    pub(crate) fn give_back(&mut self, range: PageRange) {
+        self.backing.give_back(range);
+    }
+
+    /// A device wants allocations resident, once more. All or none.
+    pub(crate) fn make_resident(
+        &mut self,
+        device: Handle,
+        ids: &[AllocationId],
+    ) -> Result<(), VidMmError> {
+        // What is used from here on makes no room for the rest of the list.
+        let begin = self.clock + 1;
+        for (index, id) in ids.iter().enumerate() {
+            self.change(*id, |allocation| {
+                let count = allocation.wanted.entry(device).or_insert(0);
+                *count = count.saturating_add(1);
+            })?;
+            if let Err(error) = self.make_present(*id, begin) {
+                for id in ids.iter().take(index + 1) {
+                    self.evict(device, *id)?;
+                }
+                return Err(error);
+            }
+        }
+        if let Some(id) = ids.first() {
+            let process = self.get(*id)?.description.process;
+            self.ask_to_trim(process);
+        }
+        Ok(())
+    }
+
+    /// A device wants an allocation resident once less.
+    pub(crate) fn evict(&mut self, device: Handle, id: AllocationId) -> Result<(), VidMmError> {
+        if !self.get(id)?.wanted.contains_key(&device) {
+            return Err(VidMmError::Unbalanced);
+        }
+        self.change(id, |allocation| {
+            if let Some(count) = allocation.wanted.get_mut(&device) {
+                *count -= 1;
+                if *count == 0 {
+                    allocation.wanted.remove(&device);
+                }
+            }
+        })?;
+        self.let_go(id)
+    }
+
+    /// A device closes an allocation, however often it wants it resident.
+    pub(crate) fn close(&mut self, device: Handle, id: AllocationId) -> Result<(), VidMmError> {
+        self.change(id, |allocation| {
+            allocation.wanted.remove(&device);
+        })?;
+        self.let_go(id)
+    }
+
+    /// Nobody wants an allocation resident any more, if so.
+    fn let_go(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        let allocation = self.get(id)?;
+        if allocation.is_wanted() {
+            return Ok(());
+        }
+        let was_present = allocation.present;
+        self.change(id, |allocation| allocation.taken = false)?;
+        self.unmap_all(id)?;
+        if was_present && self.get(id)?.place == Place::Home {
+            self.notify_eviction(id)?;
+        }
+        self.restore();
+        Ok(())
+    }
+
+    /// Sets an allocation's priority.
+    pub(crate) fn set_priority(&mut self, id: AllocationId, to: u32) -> Result<(), VidMmError> {
+        self.change(id, |allocation| allocation.description.priority = to)
+    }
+
+    /// An allocation is used now.
+    pub(crate) fn touch(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        self.clock += 1;
+        let now = self.clock;
+        self.change(id, |allocation| allocation.used = now)
+    }
+
+    /// Maps a part of an allocation where nothing is mapped.
+    pub(crate) fn map(&mut self, id: AllocationId, mapping: Mapping) -> Result<(), VidMmError> {
+        self.touch(id)?;
+        let allocation = self.get_mut(id)?;
+        allocation.mappings.insert((mapping.space.0, mapping.gpu_va), mapping);
+        if allocation.present {
+            let memory = self.memory(id)?;
+            self.plan.steps.push(Step::Map { memory, mappings: vec![mapping] });
+        }
+        Ok(())
+    }
+
+    /// Undoes one mapping.
+    pub(crate) fn unmap(
+        &mut self,
+        id: AllocationId,
+        space: AddressSpaceId,
+        gpu_va: u64,
+    ) -> Result<(), VidMmError> {
+        let allocation = self.get_mut(id)?;
+        let mapping =
+            allocation.mappings.remove(&(space.0, gpu_va)).ok_or(VidMmError::Unbalanced)?;
+        if allocation.present {
+            let memory = self.memory(id)?;
+            self.plan.steps.push(Step::Unmap { memory, mappings: vec![mapping] });
+        }
+        Ok(())
+    }
+
+    /// Nothing of a process may be executed while the next plan is carried out: it takes mappings away
+    /// that are there again after it.
+    pub(crate) fn hold(&mut self, process: u32) {
+        self.plan.held.insert(process);
+    }
+
+    /// Zeroes a range that [`Self::take_pinned`] gave.
+    pub(crate) fn zero_pinned(&mut self, process: u32, range: PageRange) -> Memory {
+        let memory = self.local_memory(LocalSegment::Visible, range);
+        let length = range.length;
+        self.plan.steps.push(Step::Zero { memory: memory.clone(), length });
+        self.plan.concerned.insert(process);
+        memory
+    }
+
+    /// Whether page tables lead to an allocation, as long as its mappings are there.
+    pub(crate) fn is_present(&self, id: AllocationId) -> bool {
+        self.allocations.get(&id).is_some_and(|allocation| allocation.present)
+    }
+
+    /// Whether an allocation is locked.
+    pub(crate) fn is_locked(&self, id: AllocationId) -> bool {
+        self.allocations.get(&id).is_some_and(|allocation| allocation.locks > 0)
+    }
+
+    /// Whether a process lacks something that it wants resident.
+    pub(crate) fn is_suspended(&self, process: u32) -> bool {
+        self.processes.get(&process).is_some_and(|process| process.missing > 0)
+    }
+
+    fn get(&self, id: AllocationId) -> Result<&Allocation, VidMmError> {
+        self.allocations.get(&id).ok_or(VidMmError::Unknown)
+    }
+
+    fn get_mut(&mut self, id: AllocationId) -> Result<&mut Allocation, VidMmError> {
+        self.allocations.get_mut(&id).ok_or(VidMmError::Unknown)
+    }
+
+    /// Where an allocation is that has memory.
+    pub(crate) fn memory(&self, id: AllocationId) -> Result<Memory, VidMmError> {
+        let place = self.get(id)?.place;
+        self.memory_at(id, place)?.ok_or(VidMmError::Unknown)
+    }
+
+    fn memory_at(&self, id: AllocationId, place: Place) -> Result<Option<Memory>, VidMmError> {
+        let allocation = self.get(id)?;
+        Ok(match place {
+            Place::Nowhere => None,
+            Place::Local(segment, range) => Some(self.local_memory(segment, range)),
+            Place::Home => match (&allocation.description.system, allocation.backing) {
+                (Some(system), _) => Some(system.clone()),
+                (None, Some(range)) => Some(Memory::range(Segment::Backing, range)),
+                (None, None) => None,
+            },
+        })
+    }
+
+    /// A range of a local segment, wherever its bytes are.
+    pub(crate) fn local_memory(&self, segment: LocalSegment, range: PageRange) -> Memory {
+        match (&self.local[segment.index()].donated, segment) {
+            (Some(donated), _) => {
+                let extents = donated.runs(range.start, range.length).collect();
+                Memory { segment: donated.segment, extents }
+            }
+            (None, LocalSegment::Visible) => Memory::range(Segment::Local, range),
+            (None, LocalSegment::Private) => Memory::range(Segment::Private, range),
+        }
+    }
+
+    /// Changes an allocation, and what is counted of it: the only way to do so.
+    fn change(
+        &mut self,
+        id: AllocationId,
+        change: impl FnOnce(&mut Allocation),
+    ) -> Result<(), VidMmError> {
+        let allocation = self.allocations.get_mut(&id).ok_or(VidMmError::Unknown)?;
+        let (before, was_taken) = (allocation.stay(id), allocation.taken);
+        change(allocation);
+        let (after, is_taken) = (allocation.stay(id), allocation.taken);
+        let (process, size) = (allocation.description.process, allocation.description.size);
+        let state = self.processes.get_mut(&process).ok_or(VidMmError::Unknown)?;
+        if let Some(stay) = before {
+            let local = &mut self.local[stay.segment.index()];
+            local.movable.remove(&stay.order);
+            local.pinned -= if stay.locked { size } else { 0 };
+            state.usage[stay.segment.index()] -= if stay.counts { size } else { 0 };
+        }
+        if let Some(stay) = after {
+            let local = &mut self.local[stay.segment.index()];
+            if stay.locked {
+                local.pinned += size;
+            } else {
+                local.movable.insert(stay.order);
+            }
+            state.usage[stay.segment.index()] += if stay.counts { size } else { 0 };
+        }
+        if was_taken != is_taken {
+            let before = state.missing;
+            state.missing = if is_taken { before + 1 } else { before - 1 };
+            match (before, state.missing) {
+                (0, _) => self.plan.notices.push(Notice::Suspend(process)),
+                (_, 0) => self.plan.notices.push(Notice::Resume(process)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,309 @@
+//! Paging operations: what the driver is asked for so that a plan's steps happen.
+//!
+//! Bytes are moved through the paging process's GPU VA space, the *window*: a part of what is to be
+//! filled, copied or looked at is mapped there, the operation follows, and it is unmapped again. What
+//! is larger than the window takes several turns.
+//!
+//! Addresses of the window are used one after the other, and translations are flushed when they begin
+//! anew. Source: "Allocation notification".
+
+use super::segment::Memory;
+use super::step::{Mapping, Step};
+use crate::ddi::paging::{
+    AllocationId, AllocationNotification, PAGING_VA_START, PageSize, PagingOperation,
+};
+use crate::hardware::{AddressSpaceId, DriverProtection, PhysicalPage, Pte};
+use bellhop_protocol::PAGE_SIZE;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Most entries written at once.
+const MAX_ENTRIES: u64 = 512;
+/// Most bytes filled, copied or mapped at once: bounds what is made ready, and leaves others a turn.
+const MAX_CHUNK: u64 = 8 << 20;
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// [`PagingOperation::UpdatePageTable`]
+    UpdatePageTable {
+        /// Whose.
+        space: AddressSpaceId,
+        /// The first page's address.
+        gpu_va: u64,
+        /// What each entry maps.
+        page_size: PageSize,
+        /// The entries.
+        entries: Vec<Pte>,
+    },
+    /// [`PagingOperation::FlushTlb`]
+    FlushTlb(AddressSpaceId),
+    /// [`PagingOperation::VirtualFill`] with zeroes.
+    VirtualFill {
+        /// First byte.
+        destination: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// [`PagingOperation::VirtualTransfer`]
+    VirtualTransfer {
+        /// First byte to read.
+        source: u64,
+        /// First byte to write.
+        destination: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// [`PagingOperation::NotifyAlloc`]
+    NotifyAlloc {
+        /// Which.
+        allocation: AllocationId,
+        /// Why.
+        notification: AllocationNotification,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+        /// Where it is mapped.
+        gpu_va: u64,
+    },
+    /// What was asked for so far is waited for.
+    Wait,
+}
+
+impl Operation {
+    /// What the driver is asked for; `None` when it is asked for nothing.
+    pub(crate) fn as_ddi(&self) -> Option<PagingOperation<'_>> {
+        Some(match *self {
+            Self::UpdatePageTable { space, gpu_va, page_size, ref entries } => {
+                PagingOperation::UpdatePageTable { space, gpu_va, page_size, entries }
+            }
+            Self::FlushTlb(space) => PagingOperation::FlushTlb { space },
+            Self::VirtualFill { destination, length } => {
+                PagingOperation::VirtualFill { destination, length, pattern: 0 }
+            }
+            Self::VirtualTransfer { source, destination, length } => {
+                PagingOperation::VirtualTransfer { source, destination, length }
+            }
+            Self::NotifyAlloc { allocation, notification, offset, length, gpu_va } => {
+                PagingOperation::NotifyAlloc { allocation, notification, offset, length, gpu_va }
+            }
+            Self::Wait => return None,
+        })
+    }
+}
+
+/// The paging process's GPU VA space.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// The system context's address space.
+    space: AddressSpaceId,
+    size: u64,
+    /// Bytes that were used since the last flush.
+    used: u64,
+}
+
+impl Window {
+    /// An unused one of so many bytes, at least two pages.
+    pub(crate) fn new(space: AddressSpaceId, size: u64) -> Self {
+        let size = (size - size % PAGE_SIZE).max(2 * PAGE_SIZE);
+        Self { space, size, used: 0 }
+    }
+
+    /// Addresses that no engine remembers, `length` bytes of at most the window.
+    fn take(&mut self, length: u64, operations: &mut VecDeque<Operation>) -> u64 {
+        if length > self.size - self.used {
+            operations.push_back(Operation::FlushTlb(self.space));
+            self.used = 0;
+        }
+        let gpu_va = PAGING_VA_START + self.used;
+        self.used += length;
+        gpu_va
+    }
+
+    fn mapping(&self, gpu_va: u64, offset: u64, length: u64) -> Mapping {
+        // Bytes are moved as they are.
+        let driver = DriverProtection::default();
+        Mapping { space: self.space, gpu_va, length, offset, writable: true, driver }
+    }
+}
+
+/// Turns one step after the other into operations, a part of it at a time.
+#[derive(Debug)]
+pub(crate) struct Operations {
+    window: Window,
+    step: Option<Step>,
+    /// Bytes of the step, or of its mapping, that are done.
+    done: u64,
+    /// Mappings of the step that are done.
+    mappings: usize,
+    ready: VecDeque<Operation>,
+}
+
+impl Operations {
+    /// Nothing to do.
+    pub(crate) fn new(window: Window) -> Self {
+        Self { window, step: None, done: 0, mappings: 0, ready: VecDeque::new() }
+    }
+
+    /// Begins a step. The one before has no more operations.
+    pub(crate) fn begin(&mut self, step: Step) {
+        (self.step, self.done, self.mappings) = (Some(step), 0, 0);
+    }
+
+    /// The next operation of the step, left where it is; `None` when the step has no more.
+    pub(crate) fn peek(&mut self) -> Option<&Operation> {
+        while self.ready.is_empty() {
+            let step = self.step.take()?;
+            if self.advance(&step) {
+                self.step = Some(step);
+            }
+        }
+        self.ready.front()
+    }
+
+    /// The operation that was peeked at was asked for.
+    pub(crate) fn pop(&mut self) -> Option<Operation> {
+        self.ready.pop_front()
+    }
+
+    /// Makes a part of a step ready; whether there is more of it.
+    fn advance(&mut self, step: &Step) -> bool {
+        match step {
+            Step::Unmap { memory, mappings } => self.each_mapping(memory, mappings, false),
+            Step::Map { memory, mappings } => self.each_mapping(memory, mappings, true),
+            Step::Zero { memory, length } => {
+                let chunk = self.chunk(*length, self.window.size.min(MAX_CHUNK));
+                let destination = self.map_window(memory, self.done, chunk);
+                self.ready.push_back(Operation::VirtualFill { destination, length: chunk });
+                self.unmap_window(memory, destination, chunk);
+                self.did(chunk, *length)
+            }
+            Step::Copy { from, to, length } => {
+                // Two parts have to be there together.
+                let half = self.window.size / 2;
+                let chunk = self.chunk(*length, (half - half % PAGE_SIZE).min(MAX_CHUNK));
+                if 2 * chunk > self.window.size - self.window.used {
+                    // One flush for both: the first must not be forgotten for the second.
+                    self.ready.push_back(Operation::FlushTlb(self.window.space));
+                    self.window.used = 0;
+                }
+                let source = self.map_window(from, self.done, chunk);
+                let destination = self.map_window(to, self.done, chunk);
+                let transfer = Operation::VirtualTransfer { source, destination, length: chunk };
+                self.ready.push_back(transfer);
+                self.unmap_window(from, source, chunk);
+                self.unmap_window(to, destination, chunk);
+                self.did(chunk, *length)
+            }
+            Step::NotifyEviction { allocation, memory, length } => {
+                let chunk = self.chunk(*length, self.window.size);
+                // "Dxgkrnl maps the allocation to the paging process's GPU virtual address space."
+                let gpu_va = self.map_window(memory, self.done, chunk);
+                // "Dxgkrnl calls DxgkDdiBuildPagingBuffer with the DXGK_OPERATION_NOTIFY_ALLOC
+                // operation and the NotifyEviction flag." The driver builds commands, which are
+                // submitted in the system context.
+                self.ready.push_back(Operation::NotifyAlloc {
+                    allocation: *allocation,
+                    notification: AllocationNotification::Eviction,
+                    offset: self.done,
+                    length: chunk,
+                    gpu_va,
+                });
+                // "Dxgkrnl unmaps the allocation from the paging process GPU VA space."
+                self.unmap_window(memory, gpu_va, chunk);
+                self.did(chunk, *length)
+            }
+            Step::NotifyIoMmuUnmap { allocation, length } => {
+                self.ready.push_back(Operation::NotifyAlloc {
+                    allocation: *allocation,
+                    notification: AllocationNotification::IoMmuUnmap,
+                    offset: 0,
+                    length: *length,
+                    gpu_va: 0,
+                });
+                // "Dxgkrnl waits for all paging operations to finish."
+                self.ready.push_back(Operation::Wait);
+                false
+            }
+        }
+    }
+
+    fn chunk(&self, length: u64, most: u64) -> u64 {
+        (length - self.done).min(most)
+    }
+
+    fn did(&mut self, chunk: u64, length: u64) -> bool {
+        self.done += chunk;
+        self.done < length
+    }
+
+    fn map_window(&mut self, memory: &Memory, offset: u64, length: u64) -> u64 {
+        let gpu_va = self.window.take(length, &mut self.ready);
+        let mapping = self.window.mapping(gpu_va, offset, length);
+        write(&mut self.ready, memory, &mapping, true);
+        gpu_va
+    }
+
+    fn unmap_window(&mut self, memory: &Memory, gpu_va: u64, length: u64) {
+        let mapping = self.window.mapping(gpu_va, self.done, length);
+        write(&mut self.ready, memory, &mapping, false);
+    }
+
+    /// Writes the entries of the next mapping, and flushes after the last if they became invalid.
+    fn each_mapping(&mut self, memory: &Memory, mappings: &[Mapping], valid: bool) -> bool {
+        if let Some(mapping) = mappings.get(self.mappings) {
+            let length = self.chunk(mapping.length, MAX_CHUNK);
+            let part = Mapping {
+                gpu_va: mapping.gpu_va + self.done,
+                offset: mapping.offset + self.done,
+                length,
+                ..*mapping
+            };
+            write(&mut self.ready, memory, &part, valid);
+            if !self.did(length, mapping.length) {
+                (self.mappings, self.done) = (self.mappings + 1, 0);
+            }
+            return true;
+        }
+        if !valid {
+            let spaces: BTreeSet<u64> = mappings.iter().map(|mapping| mapping.space.0).collect();
+            let flushes =
+                spaces.into_iter().map(|space| Operation::FlushTlb(AddressSpaceId(space)));
+            self.ready.extend(flushes);
+        }
+        false
+    }
+}
+
+/// The entries of a mapping: large ones where both sides are multiples of that. They become invalid by
+/// the same division that they became valid by.
+fn write(ready: &mut VecDeque<Operation>, memory: &Memory, mapping: &Mapping, valid: bool) {
+    let large = PageSize::Large.bytes();
+    let mut gpu_va = mapping.gpu_va;
+    for run in memory.runs(mapping.offset, mapping.length) {
+        let (mut address, mut left) = (run.address, run.length);
+        while left > 0 {
+            let may_be_large = gpu_va % large == address % large;
+            let (page_size, length) =
+                if may_be_large && gpu_va.is_multiple_of(large) && left >= large {
+                    (PageSize::Large, left - left % large)
+                } else if may_be_large && left > large - gpu_va % large {
+                    (PageSize::Small, large - gpu_va % large)
+                } else {
+                    (PageSize::Small, left)
+                };
+            let length = length.min(MAX_ENTRIES * page_size.bytes());
+            let page = |at| PhysicalPage { segment: memory.segment, address: at };
+            let pages = (address..address + length).step_by(page_size.bytes() as usize);
+            let entries = match valid {
+                true => pages
+                    .map(|at| Pte::new(page(at), mapping.writable).protected(mapping.driver))
+                    .collect(),
+                false => pages.map(|_| Pte::INVALID).collect(),
+            };
+            let space = mapping.space;
+            ready.push_back(Operation::UpdatePageTable { space, gpu_va, page_size, entries });
+            (address, gpu_va, left) = (address + length, gpu_va + length, left - length);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Placement: where an allocation goes, and how it gets there.
+
+use super::eviction::Need;
+use super::segment::{LocalSegment, Place};
+use super::step::Step;
+use super::{VidMm, VidMmError};
+use crate::ddi::paging::AllocationId;
+use bellhop_protocol::control::allocation::SegmentSet;
+
+impl LocalSegment {
+    /// Its bit in a set.
+    pub(super) const fn bit(self) -> SegmentSet {
+        match self {
+            Self::Visible => SegmentSet::LOCAL,
+            Self::Private => SegmentSet::PRIVATE,
+        }
+    }
+}
+
+impl VidMm {
+    /// Makes an allocation that is wanted present. Nothing that was used since `begin` makes room.
+    pub(super) fn make_present(&mut self, id: AllocationId, begin: u64) -> Result<(), VidMmError> {
+        self.touch(id)?;
+        let allocation = self.get(id)?;
+        if allocation.present {
+            return Ok(());
+        }
+        if allocation.description.notify_eviction && allocation.locks > 0 {
+            // The driver may not change its bytes now.
+            return Err(VidMmError::InUse);
+        }
+        self.keep_backing(id)?;
+        if let Some(place) = self.better_place(id, begin)? {
+            self.move_to(id, place)?;
+        }
+        self.change(id, |allocation| (allocation.present, allocation.taken) = (true, false))?;
+        let allocation = self.get(id)?;
+        if !allocation.mappings.is_empty() {
+            let mappings = allocation.mappings.values().copied().collect();
+            let memory = self.memory(id)?;
+            self.plan.steps.push(Step::Map { memory, mappings });
+        }
+        Ok(())
+    }
+
+    /// Host memory for an allocation that has no pages of the guest's, so that it can always be
+    /// evicted.
+    fn keep_backing(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        let allocation = self.get(id)?;
+        if allocation.backing.is_some() || allocation.description.system.is_some() {
+            return Ok(());
+        }
+        let size = allocation.description.size;
+        let range = self.backing.take_for_large_pages(size).ok_or(VidMmError::NoBacking(size))?;
+        self.get_mut(id)?.backing = Some(range);
+        Ok(())
+    }
+
+    /// Where an allocation should be that is about to be present; `None` when it is there.
+    fn better_place(&mut self, id: AllocationId, begin: u64) -> Result<Option<Place>, VidMmError> {
+        let allocation = self.get(id)?;
+        let description = &allocation.description;
+        let (supported, preferred) = (description.supported, description.preferred);
+        if allocation.locks > 0 {
+            return Ok(None);
+        }
+        if let Place::Local(segment, _) = allocation.place
+            && supported.contains(segment.bit())
+        {
+            return Ok(None);
+        }
+        let home = (allocation.place != Place::Home).then_some(Place::Home);
+        let locals = self.local_order(id)?;
+        if !allocation.lives_at_home() {
+            for segment in locals {
+                if let Some(range) = self.take_room(id, segment, Need::Must, begin)? {
+                    return Ok(Some(Place::Local(segment, range)));
+                }
+            }
+            return Err(self.why_not(id));
+        }
+        if preferred.contains(SegmentSet::SYSTEM) {
+            return Ok(home);
+        }
+        for segment in locals {
+            if let Some(range) = self.take_room(id, segment, Need::Should, begin)? {
+                return Ok(Some(Place::Local(segment, range)));
+            }
+        }
+        Ok(home)
+    }
+
+    /// The local segments that an allocation supports: the preferred one first, and otherwise first
+    /// the one whose kind it is.
+    fn local_order(&self, id: AllocationId) -> Result<Vec<LocalSegment>, VidMmError> {
+        let description = &self.get(id)?.description;
+        let mut locals: Vec<_> = LocalSegment::ALL
+            .into_iter()
+            .filter(|segment| description.supported.contains(segment.bit()))
+            .collect();
+        let private_first = match description.preferred {
+            preferred if preferred.contains(SegmentSet::PRIVATE) => true,
+            preferred if preferred.contains(SegmentSet::LOCAL) => false,
+            _ => !description.cpu_visible,
+        };
+        if private_first {
+            locals.reverse();
+        }
+        Ok(locals)
+    }
+
+    /// Why an allocation that must be local is not.
+    fn why_not(&self, id: AllocationId) -> VidMmError {
+        let Ok(allocation) = self.get(id) else { return VidMmError::Unknown };
+        let (process, supported) =
+            (allocation.description.process, allocation.description.supported);
+        // What of the process's has to be in the same segments.
+        let wanted: u64 = self
+            .allocations
+            .values()
+            .filter(|other| {
+                let description = &other.description;
+                description.process == process
+                    && (other.is_wanted() || other.locks > 0)
+                    && supported.contains(description.supported)
+            })
+            .map(|other| other.description.size)
+            .fold(0, u64::saturating_add);
+        let there_is: u64 = LocalSegment::ALL
+            .into_iter()
+            .filter(|segment| supported.contains(segment.bit()))
+            .map(|segment| self.local[segment.index()].pool.length())
+            .sum();
+        match wanted > there_is {
+            true => VidMmError::NeverFits(wanted),
+            false => VidMmError::NoRoom(allocation.description.size),
+        }
+    }
+
+    /// Moves an allocation's bytes, and its mappings with them. `to` was taken for it.
+    pub(super) fn move_to(&mut self, id: AllocationId, to: Place) -> Result<(), VidMmError> {
+        let allocation = self.get(id)?;
+        let from = allocation.place;
+        let length = allocation.description.size;
+        let mapped = allocation.present && !allocation.mappings.is_empty();
+        let process = allocation.description.process;
+        let mappings: Vec<_> = allocation.mappings.values().copied().collect();
+        let (before, after) = (self.memory_at(id, from)?, self.memory_at(id, to)?);
+        let Some(after) = after else { return Err(VidMmError::Unknown) };
+        self.plan.concerned.insert(process);
+        if mapped && let Some(memory) = &before {
+            self.plan.held.insert(process);
+            self.plan
+                .steps
+                .push(Step::Unmap { memory: memory.clone(), mappings: mappings.clone() });
+        }
+        self.plan.steps.push(match before {
+            Some(from) => Step::Copy { from, to: after.clone(), length },
+            None => Step::Zero { memory: after.clone(), length },
+        });
+        if mapped {
+            self.plan.steps.push(Step::Map { memory: after, mappings });
+        }
+        self.leave(id, to)
+    }
+
+    /// An allocation is somewhere else now: where it was, others may be.
+    pub(super) fn leave(&mut self, id: AllocationId, to: Place) -> Result<(), VidMmError> {
+        let from = self.get(id)?.place;
+        self.change(id, |allocation| allocation.place = to)?;
+        if let Place::Local(segment, range) = from {
+            self.local[segment.index()].pool.give_back(range);
+        }
+        Ok(())
+    }
+
+    /// Page tables do not lead to an allocation any more.
+    pub(super) fn unmap_all(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        let allocation = self.get(id)?;
+        if !allocation.present {
+            return Ok(());
+        }
+        if !allocation.mappings.is_empty() {
+            let mappings = allocation.mappings.values().copied().collect();
+            let memory = self.memory(id)?;
+            self.plan.steps.push(Step::Unmap { memory, mappings });
+        }
+        self.change(id, |allocation| allocation.present = false)
+    }
+
+    /// The steps of the reference for an allocation that goes from the implicit system memory segment
+    /// out of device access. It is unmapped already.
+    pub(super) fn notify_eviction(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        let allocation = self.get(id)?;
+        if allocation.description.notify_eviction {
+            let (process, length) = (allocation.description.process, allocation.description.size);
+            let memory = self.memory(id)?;
+            self.plan.concerned.insert(process);
+            self.plan.steps.push(Step::NotifyEviction { allocation: id, memory, length });
+        }
+        self.notify_io_mmu_unmap(id)
+    }
+
+    /// The same for one whose pages will be the guest's own again.
+    pub(super) fn notify_io_mmu_unmap(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        let allocation = self.get(id)?;
+        let is_own = allocation.place == Place::Home && allocation.description.system.is_some();
+        if allocation.description.notify_io_mmu_unmap && is_own {
+            let length = allocation.description.size;
+            self.plan.steps.push(Step::NotifyIoMmuUnmap { allocation: id, length });
+        }
+        Ok(())
+    }
+
+    /// Locks an allocation where a CPU reaches it: in the BAR, or in the guest's own pages if it is
+    /// made of some. It stays there until it is unlocked as often.
+    pub(crate) fn lock(&mut self, id: AllocationId) -> Result<Place, VidMmError> {
+        self.touch(id)?;
+        let allocation = self.get(id)?;
+        let description = &allocation.description;
+        let is_own = description.system.is_some();
+        if !description.cpu_visible || !is_own && !description.supported.contains(SegmentSet::LOCAL)
+        {
+            return Err(VidMmError::NotLockable);
+        }
+        if description.notify_eviction && allocation.present {
+            // Under device access its bytes are the driver's own business.
+            return Err(VidMmError::InUse);
+        }
+        let is_local = matches!(allocation.place, Place::Local(..));
+        if description.notify_eviction && allocation.locks == 0 && is_local {
+            // Its bytes may be as the driver left them.
+            self.go_home(id)?;
+        }
+        let is_there = match self.get(id)?.place {
+            Place::Home => is_own,
+            Place::Local(segment, _) => !is_own && segment == LocalSegment::Visible,
+            Place::Nowhere => false,
+        };
+        if !is_there {
+            self.keep_backing(id)?;
+            if is_own {
+                self.go_home(id)?;
+            } else {
+                let begin = self.clock;
+                let range = self.take_room(id, LocalSegment::Visible, Need::Must, begin)?;
+                let Some(range) = range else { return Err(self.why_not_locked(id)) };
+                self.move_to(id, Place::Local(LocalSegment::Visible, range))?;
+            }
+        }
+        self.change(id, |allocation| allocation.locks = allocation.locks.saturating_add(1))?;
+        Ok(self.get(id)?.place)
+    }
+
+    fn why_not_locked(&self, id: AllocationId) -> VidMmError {
+        let size = self.get(id).map_or(0, |allocation| allocation.description.size);
+        match size > self.local[LocalSegment::Visible.index()].pool.length() {
+            true => VidMmError::NeverFits(size),
+            false => VidMmError::NoRoom(size),
+        }
+    }
+
+    /// Undoes one lock.
+    pub(crate) fn unlock(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        if self.get(id)?.locks == 0 {
+            return Err(VidMmError::Unbalanced);
+        }
+        self.change(id, |allocation| allocation.locks -= 1)?;
+        self.restore();
+        Ok(())
+    }
+
+    /// Moves an allocation home, as what is evicted there.
+    pub(super) fn go_home(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        self.move_to(id, Place::Home)?;
+        match self.get(id)?.present {
+            true => Ok(()),
+            // It passes through the implicit system memory segment out of device access, and its
+            // bytes are what the driver made them: it is that segment's eviction.
+            false => self.notify_eviction(id),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Segments: the kinds of memory that an allocation can be in.
+
+use super::pool::{PagePool, PageRange};
+use crate::ddi::paging::AllocationId;
+use crate::hardware::{PhysicalPage, Segment};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::allocation::Extent;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A local segment of a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum LocalSegment {
+    /// CPU-visible, in the BAR.
+    Visible,
+    /// No CPU sees it.
+    Private,
+}
+
+impl LocalSegment {
+    /// Both.
+    pub(crate) const ALL: [Self; 2] = [Self::Visible, Self::Private];
+
+    /// Its place in an array of one entry a segment.
+    pub(super) const fn index(self) -> usize {
+        match self {
+            Self::Visible => 0,
+            Self::Private => 1,
+        }
+    }
+}
+
+/// Where an allocation's bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nowhere yet: they are zero, and no memory is taken.
+    Nowhere,
+    /// In a local segment.
+    Local(LocalSegment, PageRange),
+    /// In the implicit system memory segment: in the guest's own pages when the allocation was made
+    /// of some, and otherwise in host memory that is kept for it.
+    Home,
+}
+
+/// Memory that a step is about: pages in one segment of the page tables, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// Which segment.
+    pub(crate) segment: Segment,
+    /// Where in it.
+    pub(crate) extents: Arc<[Extent]>,
+}
+
+impl Memory {
+    /// One run of bytes.
+    pub(crate) fn range(segment: Segment, range: PageRange) -> Self {
+        let extent = Extent { address: range.start, length: range.length };
+        Self { segment, extents: Arc::from([extent]) }
+    }
+
+    /// Its pages from `offset` on, as runs of an address and a length, `length` bytes in all.
+    pub(crate) fn runs(&self, offset: u64, length: u64) -> impl Iterator<Item = Extent> + '_ {
+        let (mut skip, mut left) = (offset, length);
+        self.extents.iter().filter_map(move |extent| {
+            let skipped = skip.min(extent.length);
+            let taken = left.min(extent.length - skipped);
+            (skip, left) = (skip - skipped, left - taken);
+            (taken > 0).then_some(Extent { address: extent.address + skipped, length: taken })
+        })
+    }
+
+    /// The pages of `length` bytes from `offset`.
+    pub(crate) fn pages(
+        &self,
+        offset: u64,
+        length: u64,
+    ) -> impl Iterator<Item = PhysicalPage> + '_ {
+        let segment = self.segment;
+        self.runs(offset, length)
+            .flat_map(|run| {
+                (0..run.length).step_by(PAGE_SIZE as usize).map(move |at| run.address + at)
+            })
+            .map(move |address| PhysicalPage { segment, address })
+    }
+}
+
+/// How soon an allocation has to go: what is not resident first, then the least important, then what
+/// was used longest ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EvictionOrder {
+    /// Whether somebody wants it resident.
+    pub(super) resident: bool,
+    /// Its priority.
+    pub(super) priority: u32,
+    /// When it was used last.
+    pub(super) used: u64,
+    /// Which.
+    pub(super) allocation: AllocationId,
+}
+
+/// A local segment's memory and who may have to leave it.
+#[derive(Debug)]
+pub(super) struct LocalMemory {
+    /// Its pages.
+    pub(super) pool: PagePool,
+    /// Allocations in it that may be moved, those first that go first.
+    pub(super) movable: BTreeSet<EvictionOrder>,
+    /// Bytes in it that may not be moved.
+    pub(super) pinned: u64,
+    /// Where its bytes are in the guest's own memory, if that was donated.
+    pub(super) donated: Option<Memory>,
+}
+
+impl LocalMemory {
+    /// Nothing in it.
+    pub(super) fn new(length: u64) -> Self {
+        Self { pool: PagePool::new(0, length), movable: BTreeSet::new(), pinned: 0, donated: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_pages_of_a_part_are_that_part_of_all_pages(
+            lengths in proptest::collection::vec(1..5u64, 1..6),
+            from in 0..20usize,
+            count in 0..20usize,
+        ) {
+            let extents: Vec<_> = lengths
+                .iter()
+                .enumerate()
+                .map(|(index, pages)| Extent {
+                    address: (10 - index as u64) << 20,
+                    length: pages * PAGE_SIZE,
+                })
+                .collect();
+            let expected: Vec<_> = extents
+                .iter()
+                .flat_map(|extent| {
+                    (0..extent.length / PAGE_SIZE).map(|page| extent.address + page * PAGE_SIZE)
+                })
+                .skip(from)
+                .take(count)
+                .collect();
+            let memory = Memory { segment: Segment::System, extents: Arc::from(extents) };
+            let pages: Vec<_> = memory
+                .pages(from as u64 * PAGE_SIZE, count as u64 * PAGE_SIZE)
+                .map(|page| page.address)
+                .collect();
+            prop_assert_eq!(pages, expected);
+        }
+    }
+}
