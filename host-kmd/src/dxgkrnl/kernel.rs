@@ -5,7 +5,7 @@ use super::error::RequestError;
 use super::guest::Guest;
 use super::hw_queue::QueueOwner;
 use super::limits::Limits;
-use super::paging::Waiter;
+use super::paging::{Outcome, Waiter};
 use super::power::{Power, PowerPolicy};
 use super::process::ProcessIds;
 use super::request::{
@@ -225,7 +225,11 @@ impl Kernel {
                 None
             }
             Ok(Answer::AfterPaging(body)) => {
-                waiter = Some(Waiter { token, body });
+                waiter = Some(Waiter { token, outcome: Outcome::Reply(body) });
+                None
+            }
+            Ok(Answer::SubmitAfterPaging(deferred)) => {
+                waiter = Some(Waiter { token, outcome: Outcome::Submit(deferred) });
                 None
             }
             Ok(Answer::Terminate(target, manner)) => {
@@ -353,6 +357,7 @@ fn into_bytes<R: IntoBytes + zerocopy::Immutable>(answer: Handled<R>) -> Handled
         Answer::AfterRotation(queue, hw_queue) => Answer::AfterRotation(queue, hw_queue),
         Answer::AfterQuiesce => Answer::AfterQuiesce,
         Answer::AfterPaging(reply) => Answer::AfterPaging(reply.as_bytes().to_vec()),
+        Answer::SubmitAfterPaging(deferred) => Answer::SubmitAfterPaging(deferred),
         Answer::Terminate(target, manner) => Answer::Terminate(target, manner),
         Answer::DevicePower(state) => Answer::DevicePower(state),
         Answer::EnginePower(node, state) => Answer::EnginePower(node, state),

@@ -17,6 +17,7 @@ use super::kernel::Kernel;
 use super::pool::PageRange;
 use super::request::reply;
 use super::scope::Scope;
+use super::submission::Deferred;
 use crate::ddi::paging::{
     BuildPagingBufferError, PAGING_VA_START, PageSize, PagingBuffer, PagingOperation,
 };
@@ -39,8 +40,17 @@ const MAX_IN_FLIGHT: u64 = 4;
 pub(super) struct Waiter {
     /// Which.
     pub(super) token: RequestToken,
-    /// What its reply carries.
-    pub(super) body: Vec<u8>,
+    /// What happens then.
+    pub(super) outcome: Outcome,
+}
+
+/// What a request is answered with when paging is done.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// This.
+    Reply(Vec<u8>),
+    /// What comes of submitting this.
+    Submit(Deferred),
 }
 
 /// One decision, to be carried out.
@@ -107,7 +117,8 @@ impl Paging {
         self.finished >= works
     }
 
-    fn is_busy(&self) -> bool {
+    /// Whether something is not done.
+    pub(super) fn is_busy(&self) -> bool {
         self.finished < self.begun
     }
 
@@ -125,13 +136,19 @@ impl Paging {
         }
     }
 
-    /// The guest goes: nothing more is carried out. Returns what would have been freed.
-    pub(super) fn abandon(&mut self) -> Vec<PageRange> {
+    /// The guest goes: nothing more is carried out. Returns what would have been freed, and submitted.
+    pub(super) fn abandon(&mut self) -> (Vec<PageRange>, Vec<Deferred>) {
         let submitted = self.submitted.drain(..).map(|(_, work)| work);
-        let freed = submitted.chain(self.pending.drain(..)).flat_map(|work| work.freed).collect();
+        let (mut freed, mut deferred) = (Vec::new(), Vec::new());
+        for mut work in submitted.chain(self.pending.drain(..)) {
+            freed.append(&mut work.freed);
+            if let Some(Waiter { outcome: Outcome::Submit(submission), .. }) = work.waiter {
+                deferred.push(submission);
+            }
+        }
         self.buffer = PagingBuffer::new();
         self.finished = self.begun;
-        freed
+        (freed, deferred)
     }
 }
 
@@ -244,13 +261,17 @@ impl Kernel {
         for process in work.held {
             self.unhold(id, process, effects);
         }
-        if let Some(Waiter { token, body }) = work.waiter {
-            let reply = match work.failed {
-                false => reply(Status::SUCCESS, 0, &body),
-                true => {
-                    let error = RequestError::PagingFailed;
-                    reply(error.status(), error.detail(), &[])
+        if let Some(Waiter { token, outcome }) = work.waiter {
+            let result = match (outcome, work.failed) {
+                (Outcome::Reply(body), false) => Ok(body),
+                (Outcome::Reply(_), true) => Err(RequestError::PagingFailed),
+                (Outcome::Submit(deferred), failed) => {
+                    self.submit_deferred(id, deferred, failed, effects)
                 }
+            };
+            let reply = match result {
+                Ok(body) => reply(Status::SUCCESS, 0, &body),
+                Err(error) => reply(error.status(), error.detail(), &[]),
             };
             effects.push(Effect::Reply { guest: id, token, reply });
         }

@@ -1,8 +1,8 @@
 //! `D3DKMTRender`: submission in the two models of WDDM 1.x.
 //!
-//! The host sees to residency: what the allocation list names is made resident, and neither goes nor
-//! is evicted by its owner until the submission is done. In the basic model it also sees to the
-//! addresses:
+//! The host sees to residency: what the allocation list names is made resident, and stays so until the
+//! submission is done, whatever its owner evicts meanwhile. Where paging is needed for that, the
+//! submission waits for it. In the basic model the host also sees to the addresses:
 //!
 //! 1. the driver checks the command buffer and copies it into a DMA buffer (`DxgkDdiRender`);
 //! 2. each listed allocation gets a physical address, which is one in the aperture and stays true
@@ -19,13 +19,15 @@ use super::device::Device;
 use super::error::RequestError;
 use super::gpu_va;
 use super::node_context::{Model, NodeSubmission};
+use super::pool::PageRange;
 use super::request::{Answer, Handled, entries, no_more, prefix, zero};
 use super::retire::Resource;
 use super::scope::Scope;
-use super::submission::{CommandBuffer, Hold};
+use super::submission::{CommandBuffer, Deferred, Hold};
 use crate::ddi::dma_buffer::{DMA_BUFFERS_START, RenderAllocation, RenderArguments};
 use crate::ddi::paging::APERTURE_START;
 use crate::hardware::{HardwareFull, Pte};
+use crate::vidmm::step::Mapping;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::node_context::{
@@ -94,11 +96,21 @@ impl Scope<'_> {
         // The guest may have seen that some are done before their interrupt comes here.
         self.reap_submissions(hw_queue)?;
         let mut holds = Vec::with_capacity(listed.len() + 1);
-        let submitted = match model {
+        let prepared = match model {
             Model::Basic => self.make_dma_buffer(&rendering, &listed, &mut holds),
             _ => self.use_dma_buffer(&rendering, &mut holds),
-        }
-        .and_then(|commands| self.submit_to_node(context, commands, &mut holds));
+        };
+        // Behind what waits already, or they would change places.
+        let waits = self.guest.vidmm.has_plan() || self.guest.paging.is_busy();
+        let submitted = match prepared {
+            Ok(commands) if waits => {
+                let process = self.process_id;
+                let deferred = Deferred { process, context, commands, holds };
+                return Ok(Answer::SubmitAfterPaging(deferred));
+            }
+            Ok(commands) => self.submit_to_node(context, commands, &mut holds),
+            Err(error) => Err(error),
+        };
         if submitted.is_err() {
             // No engine knows of them.
             self.guest.release_holds(self.process_id, &holds);
@@ -121,12 +133,6 @@ impl Scope<'_> {
             if !allocation.opened.contains(&device) {
                 return Err(RequestError::parameter("allocation", entry.allocation.0));
             }
-            // "Locked" is what keeps a paged one where it is.
-            let vidmm = &self.guest.vidmm;
-            let stays = |id| vidmm.is_present(id) && vidmm.is_locked(id);
-            if !allocation.paged().is_none_or(stays) {
-                return Err(RequestError::NotResident(entry.allocation));
-            }
             let writable = entry.flags & ALLOCATION_WRITE != 0;
             Ok(RenderAllocation { size: allocation.size, writable })
         };
@@ -141,13 +147,13 @@ impl Scope<'_> {
         holds: &mut Vec<Hold>,
     ) -> Result<CommandBuffer, RequestError> {
         let Rendering { request, commands, allocations, patch_locations } = rendering;
-        let node = self.get::<Context>(request.context)?.node;
+        let Context { node, device, .. } = *self.get::<Context>(request.context)?;
         let arguments = RenderArguments { node, commands, allocations: listed, patch_locations };
         let mut buffer = self.miniport.render(&arguments)?;
         let mut addresses = Vec::with_capacity(allocations.len());
+        self.hold_allocations(request.context, allocations, holds)?;
         for entry in allocations {
-            self.hold_allocation(entry.allocation, holds)?;
-            addresses.push(self.physical_address(entry.allocation)?);
+            addresses.push(self.physical_address(device, entry.allocation)?);
         }
         self.miniport.patch(&mut buffer, &addresses);
         let size = buffer.packets.len();
@@ -170,22 +176,41 @@ impl Scope<'_> {
     ) -> Result<CommandBuffer, RequestError> {
         let Render { dma_buffer, dma_buffer_size, .. } = rendering.request;
         let commands = CommandBuffer::new(dma_buffer, dma_buffer_size)?;
-        for entry in &rendering.allocations {
-            self.hold_allocation(entry.allocation, holds)?;
-        }
+        self.hold_allocations(rendering.request.context, &rendering.allocations, holds)?;
         Ok(commands)
     }
 
-    /// Makes an allocation resident until what holds it is done.
-    fn hold_allocation(
+    /// Makes allocations resident until what holds them is done: the paged ones together, so that none
+    /// of them makes room for another. The context wants them, beside whatever wants its owner has.
+    fn hold_allocations(
         &mut self,
-        handle: Handle,
+        context: Handle,
+        list: &[AllocationListEntry],
         holds: &mut Vec<Hold>,
     ) -> Result<(), RequestError> {
-        self.make_allocation_resident(handle)?;
-        self.guest.quotas.listed_allocations.charge(1)?;
-        self.get_mut::<Allocation>(handle)?.users += 1;
-        holds.push(Hold::Allocation(handle));
+        self.guest.quotas.listed_allocations.charge(list.len() as u64)?;
+        let mut paged = Vec::new();
+        for AllocationListEntry { allocation, .. } in list {
+            match self.get::<Allocation>(*allocation)?.paged() {
+                Some(id) => paged.push(id),
+                None => self.make_allocation_resident(*allocation)?,
+            }
+        }
+        let resident = self.guest.vidmm.make_resident(context, &paged);
+        if let Err(error) = resident {
+            self.guest.quotas.listed_allocations.refund(list.len() as u64);
+            return Err(error.into());
+        }
+        for AllocationListEntry { allocation, .. } in list {
+            let allocation = *allocation;
+            let state = self.get_mut::<Allocation>(allocation)?;
+            state.users += 1;
+            let paged = state.paged();
+            holds.push(Hold::Allocation { allocation, context });
+            if let Some(id) = paged {
+                self.guest.vidmm.touch(id)?;
+            }
+        }
         Ok(())
     }
 
@@ -193,40 +218,61 @@ impl Scope<'_> {
     /// room there once engines have forgotten where they were.
     fn empty_aperture(&mut self, device: Handle) -> Result<(), RequestError> {
         for handle in self.get::<Device>(device)?.allocations.clone() {
-            let allocation = self.get_mut::<Allocation>(handle)?;
-            if allocation.users == 0 {
-                let range = allocation.aperture.take();
-                self.given_up.extend(range.map(Resource::Aperture));
+            if self.get::<Allocation>(handle)?.users == 0 {
+                self.take_out_of_aperture(handle)?;
             }
         }
         Ok(())
     }
 
+    /// Takes an allocation out of the aperture, which no engine reaches it through.
+    pub(super) fn take_out_of_aperture(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let space = self.guest.system?.address_space;
+        let allocation = self.get_mut::<Allocation>(handle)?;
+        let Some(range) = allocation.aperture.take() else { return Ok(()) };
+        if let Some(id) = allocation.paged() {
+            self.guest.vidmm.unmap(id, space, APERTURE_START + range.start)?;
+        }
+        self.given_up.push(Resource::Aperture(range));
+        Ok(())
+    }
+
     /// The physical address of a resident allocation's first byte: where it is in the aperture. It is
     /// mapped there when this is asked first, and until it is evicted, goes, or others need the room.
-    fn physical_address(&mut self, handle: Handle) -> Result<u64, RequestError> {
-        let space = self.guest.system?.address_space;
-        let allocation = self.guest.handles.get::<Allocation>(self.process_id, handle)?;
+    fn physical_address(&mut self, device: Handle, handle: Handle) -> Result<u64, RequestError> {
+        let allocation = self.get::<Allocation>(handle)?;
+        let size = allocation.size;
         if let Some(range) = allocation.aperture {
             return Ok(APERTURE_START + range.start);
         }
-        let (size, devices) = (allocation.size, allocation.opened.clone());
         let Some(range) = self.guest.aperture.take(size) else {
-            for device in devices {
-                self.empty_aperture(device)?;
-            }
+            self.empty_aperture(device)?;
             return Err(HardwareFull("page of the aperture").into());
         };
-        let address = APERTURE_START + range.start;
-        // What may be written was checked packet by packet.
-        let memory = self.memory(handle)?;
-        let entries = memory.pages(0, size).map(|page| Pte::new(page, true));
-        if let Err(full) = gpu_va::write(self.miniport, space, address, entries) {
+        if let Err(error) = self.map_in_aperture(handle, range) {
             // Some entries may be valid already.
             self.given_up.push(Resource::Aperture(range));
-            return Err(full.into());
+            return Err(error);
         }
         self.get_mut::<Allocation>(handle)?.aperture = Some(range);
-        Ok(address)
+        Ok(APERTURE_START + range.start)
+    }
+
+    /// Maps all of an allocation to a range of the aperture. Of a paged one that follows it wherever it
+    /// is moved.
+    fn map_in_aperture(&mut self, handle: Handle, range: PageRange) -> Result<(), RequestError> {
+        let space = self.guest.system?.address_space;
+        let gpu_va = APERTURE_START + range.start;
+        let allocation = self.get::<Allocation>(handle)?;
+        // What may be written was checked packet by packet.
+        let (length, writable, driver) = (range.length, true, allocation.driver);
+        if let Some(id) = allocation.paged() {
+            self.make_page_tables(space, PageRange { start: gpu_va, length })?;
+            let mapping = Mapping { space, gpu_va, length, offset: 0, writable, driver };
+            return Ok(self.guest.vidmm.map(id, mapping)?);
+        }
+        let memory = self.memory(handle)?;
+        let entries = memory.pages(0, length).map(|page| Pte::new(page, writable));
+        Ok(gpu_va::write(self.miniport, space, gpu_va, entries)?)
     }
 }

@@ -1,6 +1,7 @@
 //! From bytes to requests, from answers to bytes.
 
 use super::error::RequestError;
+use super::submission::Deferred;
 use super::termination::{Manner, Target};
 use crate::hardware::HwQueueId;
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
@@ -24,6 +25,8 @@ pub(super) enum Answer<R> {
     AfterQuiesce,
     /// It is done once paging has come that far, and this is the reply.
     AfterPaging(R),
+    /// It is submitted once paging has come that far, and then answered.
+    SubmitAfterPaging(Deferred),
     /// It is done when the target has ended.
     Terminate(Target, Manner),
     /// It is done when the device is in this state.

@@ -16,7 +16,6 @@ use super::gpu_va::invalidate;
 use super::hw_queue::HwQueue;
 use super::pool::PageRange;
 use super::request::{Answer, Handled, zero};
-use super::retire::Resource;
 use super::scope::Scope;
 use crate::vidmm::segment::{LocalSegment, Place};
 use bellhop_protocol::control::Handle;
@@ -56,7 +55,7 @@ impl Scope<'_> {
                 Some(id) => self.guest.vidmm.evict(request.device, id)?,
                 None => self.evict_allocation(handle)?,
             }
-            self.leave_aperture(handle)?;
+            self.take_out_of_aperture(handle)?;
         }
         Ok(Answer::AfterQuiesce)
     }
@@ -104,21 +103,13 @@ impl Scope<'_> {
 
     /// `D3DKMTUnlock2`.
     pub(super) fn unlock(&mut self, request: Unlock) -> Handled<()> {
-        self.check_not_in_use(request.allocation)?;
+        if self.get::<Allocation>(request.allocation)?.doorbells > 0 {
+            return Err(RequestError::AllocationBusy(request.allocation));
+        }
         if let Some(id) = self.paged(request.allocation) {
             self.guest.vidmm.unlock(id)?;
-            if !self.guest.vidmm.is_locked(id) {
-                self.leave_aperture(request.allocation)?;
-            }
         }
-        Ok(Answer::AfterQuiesce)
-    }
-
-    /// An allocation is not reached through the aperture any more.
-    fn leave_aperture(&mut self, handle: Handle) -> Result<(), RequestError> {
-        let aperture = self.get_mut::<Allocation>(handle)?.aperture.take();
-        self.given_up.extend(aperture.map(Resource::Aperture));
-        Ok(())
+        Ok(Answer::Done(()))
     }
 
     /// `D3DKMTSetAllocationPriority`.

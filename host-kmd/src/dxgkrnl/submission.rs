@@ -16,6 +16,7 @@ use crate::port::Effect;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::packet::UNIT;
 use std::collections::VecDeque;
+use zerocopy::IntoBytes;
 
 /// Where the packets of a submission are.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +42,12 @@ impl CommandBuffer {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Hold {
     /// An allocation of its allocation list.
-    Allocation(Handle),
+    Allocation {
+        /// Which.
+        allocation: Handle,
+        /// The context that wants it resident for the submission.
+        context: Handle,
+    },
     /// The place of its DMA buffer, by its offset among all.
     DmaBuffer(PageRange),
 }
@@ -50,6 +56,19 @@ pub(super) enum Hold {
 struct Submitted {
     fence: u64,
     holds: Vec<Hold>,
+}
+
+/// A submission that waits for paging.
+#[derive(Debug)]
+pub(super) struct Deferred {
+    /// Whose it is.
+    pub(super) process: u32,
+    /// The context.
+    pub(super) context: Handle,
+    /// Its packets.
+    pub(super) commands: CommandBuffer,
+    /// What it holds already.
+    pub(super) holds: Vec<Hold>,
 }
 
 /// A HW queue's submissions that are not done, in their order.
@@ -62,11 +81,18 @@ impl Guest {
         for hold in holds {
             match *hold {
                 Hold::DmaBuffer(place) => self.dma_buffers.give_back(place),
-                Hold::Allocation(handle) => {
+                Hold::Allocation { allocation, context } => {
                     self.quotas.listed_allocations.refund(1);
                     // It goes before its submissions when its device goes.
-                    if let Ok(allocation) = self.handles.get_mut::<Allocation>(process, handle) {
-                        allocation.users = allocation.users.saturating_sub(1);
+                    let Ok(allocation) = self.handles.get_mut::<Allocation>(process, allocation)
+                    else {
+                        continue;
+                    };
+                    allocation.users = allocation.users.saturating_sub(1);
+                    if let Some(id) = allocation.paged()
+                        && let Err(error) = self.vidmm.evict(context, id)
+                    {
+                        tracing::error!(?id, %error, "a submission did not hold it");
                     }
                 }
             }
@@ -84,6 +110,38 @@ impl Kernel {
         {
             tracing::error!(?id, %error, "a completion names no HW queue");
         }
+        // Nobody may want any more what it held.
+        self.begin_paging(owner.guest, owner.process, None, effects);
+    }
+
+    /// Paging has come far enough for a submission. Returns what its request is answered with.
+    pub(super) fn submit_deferred(
+        &mut self,
+        guest: GuestId,
+        deferred: Deferred,
+        failed: bool,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Vec<u8>, RequestError> {
+        let Deferred { process, context, commands, mut holds } = deferred;
+        let needs_power = !failed && !self.has_power();
+        if needs_power {
+            self.power_up(effects);
+        }
+        let scope = self.scope(guest, process, effects);
+        let submitted = match scope {
+            None => Err(RequestError::NoSuchProcess(process)),
+            Some(_) if failed => Err(RequestError::PagingFailed),
+            Some(mut scope) => scope.submit_to_node(context, commands, &mut holds),
+        };
+        if let Some(guest) = self.guests.get_mut(&guest) {
+            // Nothing is left of them when it was submitted.
+            guest.release_holds(process, &holds);
+        }
+        self.begin_paging(guest, process, None, effects);
+        if needs_power {
+            self.resume_after_power_up(effects);
+        }
+        submitted.map(|reply| reply.as_bytes().to_vec())
     }
 }
 

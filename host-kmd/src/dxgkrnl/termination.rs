@@ -198,8 +198,12 @@ impl Kernel {
             self.miniport.destroy_hw_queue(system.hw_queue);
             if let Some(guest) = self.guests.get_mut(&guest) {
                 let freed = guest.vidmm.take_plan().freed;
-                for range in freed.into_iter().chain(guest.paging.abandon()) {
+                let (abandoned, deferred) = guest.paging.abandon();
+                for range in freed.into_iter().chain(abandoned) {
                     guest.vidmm.give_back(range);
+                }
+                for submission in deferred {
+                    guest.release_holds(submission.process, &submission.holds);
                 }
             }
             given_up.push(Resource::SystemContext(system.address_space));

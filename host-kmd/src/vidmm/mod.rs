@@ -179,6 +179,11 @@ impl VidMm {
         std::mem::take(&mut self.plan)
     }
 
+    /// Whether something has been decided since.
+    pub(crate) fn has_plan(&self) -> bool {
+        !self.plan.steps.is_empty() || !self.plan.held.is_empty()
+    }
+
     /// Whether nothing is used.
     pub(crate) fn is_unused(&self) -> bool {
         self.allocations.is_empty()

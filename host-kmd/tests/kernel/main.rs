@@ -16,6 +16,7 @@ mod malformed;
 mod memory;
 mod model;
 mod node_contexts;
+mod node_paging;
 mod objects;
 mod paging;
 mod power;

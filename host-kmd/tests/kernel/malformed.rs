@@ -274,6 +274,14 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             let gpu_va = GPU_VA_END + d as u64 * 4096;
             bytes(process, &SubmitCommandVirtual { context, gpu_va, size: 8, reserved: 0 })
         }
+        45 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            let request = CreateAllocation {
+                supported_segments: (d % 8) as u32,
+                ..CreateAllocation::fixed(device, AllocationKind::PAGED, size, 0)
+            };
+            bytes(process, &request)
+        }
         38 => bytes(0, &QueryPower { node: (d % 3) as u32, reserved: 0 }),
         _ => return None,
     })

@@ -33,13 +33,13 @@ const MODELS: [SubmissionModel; 3] =
     [SubmissionModel::BASIC, SubmissionModel::BASIC_PLUS_PLUS, SubmissionModel::VIRTUAL];
 
 /// A node context, and what the GPU knows it by.
-struct Node {
-    client: Client,
-    reply: CreateNodeContextReply,
+pub struct Node {
+    pub client: Client,
+    pub reply: CreateNodeContextReply,
 }
 
 impl Node {
-    fn new(bench: &mut Bench, client: Client, model: SubmissionModel) -> Self {
+    pub fn new(bench: &mut Bench, client: Client, model: SubmissionModel) -> Self {
         let request = CreateNodeContext { device: client.device, node: 0, model };
         let reply = bench.call(client, &request).unwrap();
         let id = *bench.model.state().queues.last_key_value().unwrap().0;

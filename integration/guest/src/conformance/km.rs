@@ -83,6 +83,12 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         check: basic_residency,
     },
     Behaviour {
+        id: "km.basic.paged",
+        shows: "basic model: paged allocations are brought in by being listed, and keep their bytes when nobody lists them",
+        section: source::KMD_PAGING,
+        check: basic_paged,
+    },
+    Behaviour {
         id: "km.basic.fences",
         shows: "basic model: fences of the process order submissions with other queues; another process's are not reached",
         section: source::KMD_DMA,
@@ -105,6 +111,12 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "basic++ model: what is listed is made resident",
         section: source::KMD_PAGING,
         check: plus_residency,
+    },
+    Behaviour {
+        id: "km.basic-plus-plus.paged",
+        shows: "basic++ model: a paged allocation is reached while it is listed, and not afterwards",
+        section: source::KMD_PAGING,
+        check: plus_paged,
     },
     Behaviour {
         id: "km.virtual.submit",
@@ -470,6 +482,42 @@ fn basic_residency(scene: &Scene) -> Result<(), Mismatch> {
     Ok(())
 }
 
+fn basic_paged(scene: &Scene) -> Result<(), Mismatch> {
+    const SIZE: u64 = 1 << 20;
+    let desk = Desk::new(scene)?;
+    let mut context = desk.device.create_basic_context(scene.node(EngineType::COPY)?)?;
+    // Nobody makes any of them resident.
+    let paged: Result<Vec<_>, _> = (0..12).map(|_| desk.device.allocation(SIZE).create()).collect();
+    let paged = paged?;
+    let mut commands = RenderBuffer::new();
+    for (index, allocation) in paged.iter().enumerate() {
+        commands.reset();
+        commands.fill((allocation, 0), SIZE, index as u32 + 1)?;
+        context.submit(&commands)?;
+    }
+    // Each takes over the last page of the one before it.
+    for pair in paged.windows(2) {
+        commands.reset();
+        let last = SIZE - PAGE_SIZE;
+        commands.copy((&pair[0], last), (&pair[1], last), PAGE_SIZE)?;
+        context.submit(&commands)?;
+    }
+    let mut value = 0;
+    for (index, allocation) in paged.iter().enumerate() {
+        commands.reset();
+        commands.copy((allocation, 8), (&desk.memory, 16 * index as u64), 8)?;
+        commands.copy((allocation, SIZE - 8), (&desk.memory, 16 * index as u64 + 8), 8)?;
+        value = context.submit(&commands)?;
+    }
+    context.progress_fence().wait(value, TIMEOUT)?;
+    for index in 0..paged.len() {
+        let pattern = index as u64 + 1;
+        desk.expect_word(16 * index, pattern << 32 | pattern)?;
+        desk.expect_word(16 * index + 8, 1 << 32 | 1)?;
+    }
+    Ok(())
+}
+
 fn basic_fences(scene: &Scene) -> Result<(), Mismatch> {
     let desk = Desk::new(scene)?;
     let stranger = Desk::new(scene)?;
@@ -569,6 +617,29 @@ fn plus_residency(scene: &Scene) -> Result<(), Mismatch> {
     let value = context.submit(&mut commands, &[])?;
     let fault = expect_lost(context.progress_fence().wait(value, TIMEOUT))?;
     require!(fault.reason == FaultReason::WRITE_PAGE_FAULT, "{fault}");
+    Ok(())
+}
+
+fn plus_paged(scene: &Scene) -> Result<(), Mismatch> {
+    let desk = Desk::new(scene)?;
+    let node = scene.node(EngineType::COPY)?;
+    let mut context = desk.device.create_basic_plus_plus_context(node)?;
+    let paged = desk.device.allocation(1 << 20).create()?;
+    let mapping = paged.map(Protection::WRITE)?;
+    let mut commands = CommandBuffer::new(&desk.device, 256)?;
+    for pattern in 1..=5u32 {
+        commands.reset();
+        commands.copy(mapping.gpu_va(), desk.va(0), 8)?;
+        commands.fill(mapping.gpu_va(), 1 << 20, pattern)?;
+        let value = context.submit(&mut commands, &[&paged])?;
+        context.progress_fence().wait(value, TIMEOUT)?;
+        let before = u64::from(pattern - 1);
+        desk.expect_word(0, before << 32 | before)?;
+    }
+    let value = context.submit(&mut commands, &[])?;
+    let fault = expect_lost(context.progress_fence().wait(value, TIMEOUT))?;
+    require!(fault.reason == FaultReason::READ_PAGE_FAULT, "{fault}");
+    require!(fault.address == mapping.gpu_va(), "{fault}, not at {:#x}", mapping.gpu_va());
     Ok(())
 }
 
