@@ -12,6 +12,7 @@ mod handle;
 mod km;
 mod memory;
 mod packet;
+mod paging;
 mod power;
 mod process;
 mod raw;
@@ -110,6 +111,8 @@ mod source {
     pub(super) const KMD_PAGING: &str = "Windows KMD overview: Build paging buffer";
     pub(super) const KMD_VIRTUAL: &str = "Windows KMD overview: Physical vs virtual submission";
     pub(super) const KMD_ESCAPE: &str = "Windows KMD overview: The External Events Utility";
+    pub(super) const NOTIFICATION: &str =
+        "Allocation notification: How to request allocation notifications";
     pub(super) const PROTOCOL_DEVICE: &str = "docs/protocol.md: 1. The virtio device";
     pub(super) const PROTOCOL_PACKETS: &str = "docs/protocol.md: 5. Packets";
     pub(super) const PROTOCOL_REQUESTS: &str = "docs/protocol.md: 6. Requests";
@@ -122,6 +125,7 @@ fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         adapter::BEHAVIOURS,
         handle::BEHAVIOURS,
         memory::BEHAVIOURS,
+        paging::BEHAVIOURS,
         packet::BEHAVIOURS,
         um::BEHAVIOURS,
         doorbell::BEHAVIOURS,

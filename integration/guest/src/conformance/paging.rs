@@ -1,0 +1,461 @@
+//! `paging.*`, and those of `memory.*` about allocations that the device places and moves.
+
+use super::scene::{Bench, Scene, TIMEOUT};
+use super::{Behaviour, Mismatch, raw, require, source};
+use bellhop_guest_umd::{Allocation, Error};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::allocation::{
+    COMPRESSED, Lock, PRIORITY_HIGH, PRIORITY_LOW, SegmentSet,
+};
+use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::status::Status;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    Behaviour {
+        id: "memory.create.describes",
+        shows: "creating a paged allocation takes no memory, however large it is; more than can ever \
+                be resident is refused when it is to be",
+        section: source::KMD_ALLOCATIONS,
+        check: create_describes,
+    },
+    Behaviour {
+        id: "memory.resident.counted",
+        shows: "an allocation is resident until each device has evicted it as often as it made it so",
+        section: source::KMD_ALLOCATIONS,
+        check: resident_counted,
+    },
+    Behaviour {
+        id: "memory.lock.stays",
+        shows: "a locked allocation's bytes are where the program sees them, to GPU and CPU alike",
+        section: source::KMD_ALLOCATIONS,
+        check: lock_stays,
+    },
+    Behaviour {
+        id: "memory.system.permanent",
+        shows: "an allocation that is permanently in system memory takes no local memory",
+        section: source::KMD_ALLOCATIONS,
+        check: system_permanent,
+    },
+    Behaviour {
+        id: "memory.budget.trim",
+        shows: "a process over its budget is told how much to evict, and evicts it",
+        section: source::KMD_ALLOCATIONS,
+        check: budget_trim,
+    },
+    Behaviour {
+        id: "memory.reserve.update",
+        shows: "reserved addresses are mapped, changed and unmapped part by part; what is read-only or \
+                not present faults",
+        section: source::KMD_VIRTUAL,
+        check: reserve_update,
+    },
+    Behaviour {
+        id: "memory.pages.large",
+        shows: "the same bytes are at addresses that large pages map and at addresses that they cannot",
+        section: source::KMD_VIRTUAL,
+        check: pages_large,
+    },
+    Behaviour {
+        id: "paging.evict.contents",
+        shows: "three times as much as local memory holds is resident, and every byte is right",
+        section: source::KMD_PAGING,
+        check: evict_contents,
+    },
+    Behaviour {
+        id: "paging.evict.order",
+        shows: "what is less important leaves local memory before what is more",
+        section: source::KMD_PAGING,
+        check: evict_order,
+    },
+    Behaviour {
+        id: "paging.taken-away.comes-back",
+        shows: "what was taken from a process over its budget comes back when there is room, and its \
+                work goes on",
+        section: source::KMD_PAGING,
+        check: taken_away,
+    },
+    Behaviour {
+        id: "paging.compressed.plain",
+        shows: "a compressed allocation, larger than the paging process's addresses, is plain to the \
+                CPU after its eviction",
+        section: source::NOTIFICATION,
+        check: compressed_plain,
+    },
+    Behaviour {
+        id: "paging.compressed.own-pages",
+        shows: "the guest's own pages are plain after the eviction of an allocation that kept them \
+                compressed",
+        section: source::NOTIFICATION,
+        check: compressed_own_pages,
+    },
+];
+
+/// Bytes of local memory.
+fn local(bench: &Bench) -> Result<u64, Mismatch> {
+    Ok(bench.device.video_memory_info(SegmentSet::LOCAL)?.size)
+}
+
+/// Bytes of local memory that the process has.
+fn usage(bench: &Bench) -> Result<u64, Mismatch> {
+    Ok(bench.device.video_memory_info(SegmentSet::LOCAL)?.usage)
+}
+
+/// A part of local memory in whole pages.
+fn part(bytes: u64, of: u64) -> u64 {
+    let part = bytes / of;
+    part - part % PAGE_SIZE
+}
+
+fn refused<T>(result: Result<T, Error>) -> Option<Status> {
+    match result {
+        Err(Error::Refused { status, .. }) => Some(status),
+        _ => None,
+    }
+}
+
+fn create_describes(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let before = usage(&bench)?;
+    let size = local(&bench)? + PAGE_SIZE;
+    let only_local = bench.device.allocation(size).segments(SegmentSet::LOCAL).create()?;
+    let edge = bench.device.allocation(u64::MAX - PAGE_SIZE + 1).create()?;
+    require!(usage(&bench)? == before, "memory was taken");
+    for (allocation, expected) in
+        [(&only_local, Status::GRAPHICS_NO_VIDEO_MEMORY), (&edge, Status::NO_MEMORY)]
+    {
+        let seen = refused(allocation.make_resident());
+        require!(seen == Some(expected), "it was not refused with {expected} but {seen:?}");
+    }
+    require!(usage(&bench)? == before, "memory was taken in vain");
+    Ok(())
+}
+
+fn resident_counted(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let other = bench.process.create_device()?;
+    let allocation = bench.device.allocation(PAGE_SIZE).create()?;
+    let mapping = allocation.map(Protection::WRITE)?;
+    let seen = refused(other.make_resident(&[&allocation]));
+    require!(seen == Some(Status::INVALID_PARAMETER), "not open there, but {seen:?}");
+    other.open_allocation(&allocation)?;
+    bench.device.make_resident(&[&allocation, &allocation])?;
+    other.make_resident(&[&allocation])?;
+    bench.device.evict(&[&allocation, &allocation])?;
+    let seen = refused(bench.device.evict(&[&allocation]));
+    require!(seen == Some(Status::INVALID_PARAMETER), "evicted too often: {seen:?}");
+    bench.commands.fill(mapping.gpu_va(), PAGE_SIZE, 7)?;
+    bench.run()?;
+    other.close_allocation(&allocation)?;
+    bench.commands.fill(mapping.gpu_va(), PAGE_SIZE, 8)?;
+    bench.expect_fault(FaultReason::WRITE_PAGE_FAULT, mapping.gpu_va())?;
+    Ok(())
+}
+
+fn lock_stays(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let size = part(local(&bench)?, 2);
+    let allocation = bench.device.allocation(size).cpu_visible().create()?;
+    let mapping = allocation.map(Protection::WRITE)?;
+    let locked = allocation.lock_bytes()?;
+    let last = size as usize - 8;
+    locked.write(last, &[1; 8])?;
+    allocation.make_resident()?;
+    // It has to share local memory with one that wants all of it.
+    let greedy = bench.device.allocation(local(&bench)?).create()?;
+    greedy.make_resident()?;
+    bench.commands.copy(mapping.gpu_va() + last as u64, bench.memory.gpu_va(), 8)?;
+    bench.commands.fill(mapping.gpu_va(), 8, 0x0202_0202)?;
+    bench.run()?;
+    require!(bench.read(0, 8)? == [1; 8], "the GPU does not see what the CPU wrote");
+    let mut bytes = [0; 8];
+    locked.read(0, &mut bytes)?;
+    require!(bytes == [2; 8], "the CPU does not see what the GPU wrote");
+    drop(locked);
+    let locked = allocation.lock_bytes()?;
+    locked.read(0, &mut bytes)?;
+    require!(bytes == [2; 8], "its bytes were lost: {bytes:?}");
+    let hidden = bench.device.allocation(PAGE_SIZE).create()?;
+    let request = Lock { allocation: hidden.handle() };
+    let process = bench.process.process();
+    raw::expect_status(scene.transport(), process, &request, Status::NOT_SUPPORTED)
+}
+
+fn system_permanent(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let before = usage(&bench)?;
+    let allocation = bench.device.allocation(1 << 20).permanent_system_memory().create()?;
+    allocation.make_resident()?;
+    require!(usage(&bench)? == before, "it takes local memory");
+    let mapping = allocation.map(Protection::WRITE)?;
+    bench.commands.fill(mapping.gpu_va(), 1 << 20, 0x0303_0303)?;
+    let (from, to) = (mapping.gpu_va() + (1 << 20) - 8, bench.memory.gpu_va());
+    bench.commands.copy(from, to, 8)?;
+    bench.run()?;
+    require!(bench.read(0, 8)? == [3; 8], "the GPU does not reach it");
+    Ok(())
+}
+
+fn budget_trim(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let info = bench.device.video_memory_info(SegmentSet::LOCAL)?;
+    require!(info.budget <= info.size, "{info:?}");
+    let parts: Vec<_> = (0..8)
+        .map(|_| bench.device.allocation(part(info.size, 16)).create())
+        .collect::<Result<_, _>>()?;
+    let all: Vec<&Allocation> = parts.iter().map(|allocation| &**allocation).collect();
+    bench.device.make_resident(&all)?;
+    // Processes come until half of local memory is more than a share.
+    let mut others = Vec::new();
+    while bench.device.video_memory_info(SegmentSet::LOCAL)?.budget >= part(info.size, 4) {
+        others.push(scene.adapter().open_process()?);
+        require!(others.len() < 16, "budgets do not shrink");
+    }
+    let wanted = bench.device.wait_for_trim(TIMEOUT)?;
+    require!(wanted.is_some(), "nobody asked for anything");
+    let mut evicted = 0;
+    let mut all = all.into_iter();
+    loop {
+        let info = bench.device.video_memory_info(SegmentSet::LOCAL)?;
+        let Some(over) = info.usage.checked_sub(info.budget).filter(|over| *over > 0) else {
+            break;
+        };
+        let next = all.next();
+        let Some(next) = next else {
+            return Err(Mismatch::Seen(format!("all is evicted and it is {over} bytes over")));
+        };
+        next.evict()?;
+        evicted += 1;
+    }
+    require!(evicted > 0, "it was asked to trim within its budget");
+    Ok(())
+}
+
+fn reserve_update(scene: &Scene) -> Result<(), Mismatch> {
+    const PAGES: u64 = 64;
+    let mut bench = scene.bench()?;
+    let allocation = bench.device.allocation(PAGES * PAGE_SIZE).create()?;
+    allocation.make_resident()?;
+    let whole = allocation.map(Protection::WRITE)?;
+    for page in 0..PAGES {
+        let at = whole.gpu_va() + page * PAGE_SIZE;
+        bench.commands.fill(at, PAGE_SIZE, page as u32)?;
+    }
+    bench.run()?;
+    let reserved = bench.device.reserve(0, PAGES * PAGE_SIZE)?;
+    reserved.map(0, &allocation, 0, PAGES * PAGE_SIZE, Protection::WRITE)?;
+    // In the middle of what large pages map: other bytes, read-only.
+    reserved.map(20 * PAGE_SIZE, &allocation, PAGE_SIZE, 2 * PAGE_SIZE, Protection::empty())?;
+    reserved.unmap(40 * PAGE_SIZE, PAGE_SIZE)?;
+    let expected = |page: u64| match page {
+        20 | 21 => page - 19,
+        page => page,
+    };
+    for page in (0..PAGES).filter(|page| *page != 40) {
+        let (from, to) = (reserved.gpu_va() + page * PAGE_SIZE, bench.va(page * 8));
+        bench.commands.copy(from, to, 4)?;
+        if page % 16 == 15 {
+            bench.run()?;
+        }
+    }
+    for page in (0..PAGES).filter(|page| *page != 40) {
+        let seen = bench.word(page as usize * 8)? as u32;
+        require!(u64::from(seen) == expected(page), "page {page} holds {seen}");
+    }
+    let mut other = bench.context.create_user_mode_queue(4096)?;
+    std::mem::swap(&mut bench.queue, &mut other);
+    let read_only = reserved.gpu_va() + 21 * PAGE_SIZE;
+    bench.commands.fill(read_only, 8, 9)?;
+    bench.expect_fault(FaultReason::WRITE_PROTECTION_FAULT, read_only)?;
+    std::mem::swap(&mut bench.queue, &mut other);
+    bench.commands.reset();
+    let absent = reserved.gpu_va() + 40 * PAGE_SIZE;
+    bench.commands.copy(absent, bench.memory.gpu_va(), 8)?;
+    bench.expect_fault(FaultReason::READ_PAGE_FAULT, absent)?;
+    Ok(())
+}
+
+fn pages_large(scene: &Scene) -> Result<(), Mismatch> {
+    const SIZE: u64 = 1 << 20;
+    const LARGE: u64 = 64 << 10;
+    let mut bench = scene.bench()?;
+    let allocation = bench.device.allocation(SIZE).create()?;
+    allocation.make_resident()?;
+    let aligned = allocation.map_at(1 << 32, 0, SIZE, Protection::WRITE)?;
+    let shifted = allocation.map_at((2 << 32) + PAGE_SIZE, 0, SIZE, Protection::WRITE)?;
+    let behind = allocation.map_at(3 << 32, LARGE, SIZE - LARGE, Protection::WRITE)?;
+    for (index, at) in (0..SIZE).step_by(LARGE as usize / 2).enumerate() {
+        bench.commands.fill(aligned.gpu_va() + at, LARGE / 2, index as u32)?;
+    }
+    let words = [0, 8, 16, 24].map(|offset| bench.va(offset));
+    bench.commands.compare(aligned.gpu_va(), shifted.gpu_va(), SIZE, words[0])?;
+    let (left, right) = (aligned.gpu_va() + LARGE, behind.gpu_va());
+    bench.commands.compare(left, right, SIZE - LARGE, words[1])?;
+    bench.commands.copy(shifted.gpu_va() + SIZE - 4, words[2], 4)?;
+    bench.run()?;
+    let equal = u64::MAX;
+    require!(bench.word(0)? == equal && bench.word(8)? == equal, "the bytes differ");
+    require!(bench.word(16)? as u32 == 31, "the last bytes are {}", bench.word(16)?);
+    Ok(())
+}
+
+fn evict_contents(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let size = part(local(&bench)?, 4);
+    let mut placed = Vec::new();
+    for index in 0..12u64 {
+        let allocation = bench.device.allocation(size).create()?;
+        allocation.make_resident()?;
+        let mapping = allocation.map(Protection::WRITE)?;
+        let at = mapping.gpu_va();
+        bench.commands.hash(at, size, 0, bench.va(1024))?;
+        bench.commands.fill(at, size, index as u32 + 1)?;
+        bench.commands.fill(at + size - 8, 8, !index as u32)?;
+        bench.commands.hash(at, size, index, bench.va(index * 8))?;
+        bench.run()?;
+        placed.push((allocation, mapping, bench.word(1024)?));
+    }
+    let empty = placed[0].2;
+    require!(placed.iter().all(|(.., hash)| *hash == empty), "new memory is not all zeroes");
+    // Every second is evicted, and all are used again, in another order.
+    for (allocation, ..) in placed.iter().step_by(2) {
+        allocation.evict()?;
+    }
+    for (index, (allocation, mapping, _)) in placed.iter().enumerate().rev() {
+        if index % 2 == 0 {
+            allocation.make_resident()?;
+        }
+        let (seed, result) = (index as u64, bench.va(512 + index as u64 * 8));
+        bench.commands.hash(mapping.gpu_va(), size, seed, result)?;
+        bench.run()?;
+        let (before, after) = (bench.word(index * 8)?, bench.word(512 + index * 8)?);
+        require!(before == after, "allocation {index} is not what it was");
+    }
+    Ok(())
+}
+
+fn evict_order(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let size = part(local(&bench)?, 3);
+    let make = |priority| -> Result<Arc<Allocation>, Mismatch> {
+        let allocation = bench.device.allocation(size).priority(priority).create()?;
+        allocation.make_resident()?;
+        Ok(allocation)
+    };
+    let (high, low) = (make(PRIORITY_HIGH)?, make(PRIORITY_LOW)?);
+    let only_local = bench.device.allocation(size).segments(SegmentSet::LOCAL).create()?;
+    only_local.make_resident()?;
+    let with_all = usage(&bench)?;
+    // One of them was demoted: evicting that one frees no local memory.
+    low.evict()?;
+    require!(usage(&bench)? == with_all, "the less important one was in local memory");
+    high.evict()?;
+    require!(usage(&bench)? == with_all - size, "the more important one was not");
+    Ok(())
+}
+
+fn taken_away(scene: &Scene) -> Result<(), Mismatch> {
+    let mut greedy = scene.bench()?;
+    let size = part(local(&greedy)?, 16);
+    let mut placed = Vec::new();
+    // As much as there is.
+    loop {
+        let allocation = greedy.device.allocation(size).segments(SegmentSet::LOCAL).create()?;
+        if let Err(error) = allocation.make_resident() {
+            let status = refused(Err::<(), _>(error));
+            let expected = [Status::INSUFFICIENT_RESOURCES, Status::GRAPHICS_NO_VIDEO_MEMORY];
+            require!(status.is_some_and(|status| expected.contains(&status)), "{status:?}");
+            break;
+        }
+        let mapping = allocation.map(Protection::WRITE)?;
+        greedy.commands.fill(mapping.gpu_va(), size, placed.len() as u32 + 1)?;
+        greedy.run()?;
+        placed.push((allocation, mapping));
+    }
+    let modest = scene.bench()?;
+    let budget = modest.device.video_memory_info(SegmentSet::LOCAL)?.budget;
+    let share = modest.device.allocation(part(budget, 2)).segments(SegmentSet::LOCAL).create()?;
+    share.make_resident()?;
+    let wanted = greedy.device.wait_for_trim(TIMEOUT)?;
+    require!(wanted.is_some(), "it was not asked to trim");
+    // What it submits now executes when all that it wants is resident again.
+    let last = placed.len() as u64 - 1;
+    for (index, (_, mapping)) in placed.iter().enumerate() {
+        greedy.commands.copy(mapping.gpu_va() + size - 4, greedy.va(index as u64 * 8), 4)?;
+    }
+    let value = greedy.queue.submit(&mut greedy.commands)?;
+    let early = greedy.queue.progress_fence().poll(value, Duration::from_millis(50));
+    require!(early.is_err(), "it executed without its memory");
+    share.evict()?;
+    greedy.queue.progress_fence().poll(value, TIMEOUT)?;
+    for index in 0..=last {
+        let seen = greedy.word(index as usize * 8)? as u32;
+        require!(u64::from(seen) == index + 1, "allocation {index} holds {seen}");
+    }
+    Ok(())
+}
+
+fn compressed_plain(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    // The paging process has a quarter of the largest local segment.
+    let size = part(local(&bench)?, 2);
+    let allocation = bench
+        .device
+        .allocation(size)
+        .segments(SegmentSet::LOCAL | SegmentSet::SYSTEM)
+        .preferred(SegmentSet::SYSTEM)
+        .cpu_visible()
+        .private_data(COMPRESSED)
+        .create()?;
+    let mapping = allocation.map(Protection::WRITE)?;
+    allocation.make_resident()?;
+    let process = bench.process.process();
+    let lock = Lock { allocation: allocation.handle() };
+    let busy = Status::GRAPHICS_ALLOCATION_BUSY;
+    raw::expect_status(scene.transport(), process, &lock, busy)?;
+    let step = part(size, 8);
+    let places: Vec<_> = (0..8).map(|index| index * step).collect();
+    for (index, at) in places.iter().enumerate() {
+        bench.commands.fill(mapping.gpu_va() + at, step, 0x0101_0101 * (index as u32 + 1))?;
+    }
+    bench.run()?;
+    allocation.evict()?;
+    let locked = allocation.lock_bytes()?;
+    let mut bytes = vec![0; PAGE_SIZE as usize];
+    for (index, at) in places.iter().enumerate() {
+        for at in [*at, at + step - PAGE_SIZE] {
+            locked.read(at as usize, &mut bytes)?;
+            let expected = index as u8 + 1;
+            require!(bytes.iter().all(|byte| *byte == expected), "{at:#x} is not plain");
+        }
+    }
+    Ok(())
+}
+
+fn compressed_own_pages(scene: &Scene) -> Result<(), Mismatch> {
+    const SIZE: u64 = 256 << 10;
+    let mut bench = scene.bench()?;
+    let allocation = bench
+        .device
+        .allocation(SIZE)
+        .segments(SegmentSet::SYSTEM)
+        .own_pages()
+        .cpu_visible()
+        .private_data(COMPRESSED)
+        .create()?;
+    let data: Vec<u8> = (0..SIZE).map(|place| (place / 512) as u8).collect();
+    allocation.lock_bytes()?.write(0, &data)?;
+    allocation.make_resident()?;
+    let mapping = allocation.map(Protection::WRITE)?;
+    bench.commands.copy(mapping.gpu_va(), mapping.gpu_va() + SIZE / 2, SIZE / 2)?;
+    bench.run()?;
+    allocation.evict()?;
+    let mut seen = vec![0; SIZE as usize];
+    allocation.lock_bytes()?.read(0, &mut seen)?;
+    let half = SIZE as usize / 2;
+    require!(seen[..half] == data[..half], "the first half is not plain");
+    require!(seen[half..] == data[..half], "the second half is not what was copied");
+    Ok(())
+}
