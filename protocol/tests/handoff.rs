@@ -11,6 +11,7 @@ use bellhop_protocol::handoff::attention::Attention;
 use bellhop_protocol::handoff::doorbell::{DoorbellWords, RingPointers};
 use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, Signaled, WentBackwards};
 use bellhop_protocol::handoff::hint::HintWord;
+use bellhop_protocol::handoff::preemption::Preemption;
 use bellhop_protocol::handoff::run_list::Membership;
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
 use bellhop_protocol::handoff::tlb::TlbUsers;
@@ -547,6 +548,36 @@ fn a_suspended_queue_is_not_executed_once_its_engine_has_answered() {
         queue.suspend();
         let _ = attention.raise(KICK);
         if answered.load(Ordering::Acquire) == 1 {
+            // Eviction, for example.
+            memory.write();
+        }
+        engine.join().unwrap();
+    });
+}
+
+#[test]
+fn a_preempted_queue_that_is_told_to_have_stopped_is_not_executed() {
+    loom::model(|| {
+        let shared = Arc::new((Membership::new(), Preemption::new(), Bytes::new()));
+        let engine = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (queue, preemption, memory) = &*shared;
+                if queue.may_run() {
+                    memory.read();
+                }
+                let _ = preemption.stop();
+                if queue.may_run() {
+                    memory.read();
+                }
+            })
+        };
+        let (queue, preemption, memory) = &*shared;
+        queue.suspend();
+        preemption.ask(7);
+        if let Some(fence) = preemption.report() {
+            assert_eq!(fence, 7);
+            assert_eq!(preemption.report(), None);
             // Eviction, for example.
             memory.write();
         }

@@ -308,18 +308,24 @@ impl Execution {
                 }
             }
         };
-        if self.depth == 1 && queue.is_system() {
+        if context.is_system && self.depth == 1 {
             // It has no ring: its packets stand in their paging buffer.
             self.packet_start = stream.position();
         }
-        let fetched = window.packet(&mut context.mmu, stream);
-        self.opcode = fetched.as_ref().map_or_else(|bad| bad.opcode, |fetched| fetched.opcode);
-        if self.opcode.is_privileged() && !queue.is_system() {
-            let opcode = u64::from(self.opcode.0);
-            return Err(Violation::new(FaultReason::UNKNOWN_PACKET, opcode));
-        }
-        let Fetched { packet, size, .. } = fetched.map_err(|bad| bad.violation)?;
+        // To a guest, the host's packets are none, whatever else is wrong with them.
+        let is_unknown = |opcode: Opcode| opcode.is_privileged() && !context.is_system;
+        let unknown =
+            |opcode: Opcode| Violation::new(FaultReason::UNKNOWN_PACKET, u64::from(opcode.0));
+        let Fetched { packet, opcode, size } =
+            window.packet(&mut context.mmu, stream).map_err(|bad| {
+                self.opcode = bad.opcode;
+                if is_unknown(bad.opcode) { unknown(bad.opcode) } else { bad.violation }
+            })?;
         stream.advance(size);
+        self.opcode = opcode;
+        if is_unknown(opcode) {
+            return Err(unknown(opcode));
+        }
         context.tally.packets += 1;
         match execute(&packet, context)? {
             Outcome::Done => {}

@@ -241,7 +241,7 @@ impl Engine {
         if bits & attention::PREEMPT != 0 {
             // Between two turns, no queue is being executed, and these get no turn any more.
             while let Some(queue) = port.preempted.pop() {
-                if queue.end_preemption() {
+                if queue.preemption.stop() {
                     self.core.chip.interrupts.raise_preempted(queue.id);
                 }
             }

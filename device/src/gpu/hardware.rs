@@ -304,7 +304,7 @@ impl Hardware for Gpu {
         let Some(queue) = self.queue(queue) else { return };
         let Some(port) = self.chip.engines.get(queue.engine as usize) else { return };
         queue.membership.suspend();
-        queue.begin_preemption(preemption_fence);
+        queue.preemption.ask(preemption_fence);
         port.preempted.push(queue);
         port.raise(attention::PREEMPT);
     }
@@ -483,7 +483,7 @@ impl Hardware for Gpu {
             Some(Interrupt::DmaCompleted { node: queue.engine, engine: 0, fence })
         };
         let preemption_of = |queue: &Arc<HwQueue>| {
-            let (node, preemption_fence) = (queue.engine, queue.report_preemption()?);
+            let (node, preemption_fence) = (queue.engine, queue.preemption.report()?);
             let last_completed_fence = queue.last_completed();
             let engine = 0;
             Some(Interrupt::DmaPreempted { node, engine, preemption_fence, last_completed_fence })

@@ -10,6 +10,7 @@ use bellhop_host_kmd::hardware::{
     AddressSpaceId, Fault, HwQueueId, KernelSubmission, RingBinding, SchedulingPriority,
 };
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use bellhop_protocol::handoff::preemption::Preemption;
 use bellhop_protocol::handoff::run_list::Membership;
 use crossbeam_queue::ArrayQueue;
 use std::sync::atomic::{AtomicBool, AtomicI8, AtomicU32, AtomicU64, Ordering};
@@ -20,9 +21,6 @@ pub const SUBMISSIONS: usize = 256;
 
 /// Not on the engine's run list yet.
 const NOT_LISTED: u32 = u32::MAX;
-
-/// No pre-emption is under way.
-const NOT_PREEMPTED: u64 = u64::MAX;
 
 /// Whose work a HW queue executes, and how that is told to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,14 +56,14 @@ pub struct HwQueue {
     pub submissions: ArrayQueue<KernelSubmission>,
     /// Whether the engine may execute it.
     pub membership: Membership,
+    /// How the control plane learns that the engine has left it.
+    pub preemption: Preemption,
     kicked: AtomicBool,
     settling: AtomicBool,
     fault: OnceLock<Fault>,
     fault_reported: AtomicBool,
     completed: AtomicU64,
     completion_pending: AtomicBool,
-    preemption: AtomicU64,
-    preempted: AtomicU64,
     priority: AtomicI8,
     run_list_index: AtomicU32,
 }
@@ -94,8 +92,7 @@ impl HwQueue {
             fault_reported: AtomicBool::new(false),
             completed: AtomicU64::new(0),
             completion_pending: AtomicBool::new(false),
-            preemption: AtomicU64::new(NOT_PREEMPTED),
-            preempted: AtomicU64::new(NOT_PREEMPTED),
+            preemption: Preemption::new(),
             priority: AtomicI8::new(SchedulingPriority::default().number()),
             run_list_index: AtomicU32::new(NOT_LISTED),
         }
@@ -196,28 +193,6 @@ impl HwQueue {
     /// The submission fence id of the last kernel-mode submission that is done; 0 when none is.
     pub fn last_completed(&self) -> u64 {
         self.completed.load(Ordering::Acquire)
-    }
-
-    /// Control plane: the queue is pre-empted, and its engine is about to be called.
-    pub fn begin_preemption(&self, preemption_fence: u64) {
-        self.preemption.store(preemption_fence, Ordering::Release);
-    }
-
-    /// Engine, once called, between two turns: the queue has stopped. False when that was told already.
-    /// What this takes was stored after the queue's membership changed, which the engine therefore
-    /// sees from now on. Pairs with [`Self::begin_preemption`].
-    pub fn end_preemption(&self) -> bool {
-        let fence = self.preemption.swap(NOT_PREEMPTED, Ordering::AcqRel);
-        if fence != NOT_PREEMPTED {
-            self.preempted.store(fence, Ordering::Release);
-        }
-        fence != NOT_PREEMPTED
-    }
-
-    /// Control plane: what the queue was pre-empted with when it stopped, once.
-    pub fn report_preemption(&self) -> Option<u64> {
-        let fence = self.preempted.swap(NOT_PREEMPTED, Ordering::AcqRel);
-        (fence != NOT_PREEMPTED).then_some(fence)
     }
 
     /// Engine: where the queue is on its run list. Only the engine reads or writes this.

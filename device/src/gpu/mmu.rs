@@ -119,6 +119,7 @@ impl<'a> Mmu<'a> {
     }
 
     /// The same where no small page is remembered.
+    #[inline(never)]
     fn translate_large(&mut self, gpu_va: u64, access: Access) -> Result<Found, Violation> {
         match self.tlb.lookup(self.key(gpu_va, PageSize::Large)) {
             Some((place, writable)) if writable || access == Access::Read => {

@@ -8,6 +8,7 @@ mod ddi;
 mod detach;
 mod donation;
 mod doorbells;
+mod edges;
 mod faults;
 mod fences;
 mod global_doorbell;

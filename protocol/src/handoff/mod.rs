@@ -8,6 +8,7 @@ pub mod attention;
 pub mod doorbell;
 pub mod fence;
 pub mod hint;
+pub mod preemption;
 pub mod run_list;
 pub mod tlb;
 

@@ -122,19 +122,32 @@ impl Copying {
         let done = self.cursor.done;
         let source = context.mmu.run(self.source + done, next, Access::Read)?;
         let destination = context.mmu.run(self.destination + done, source.len(), Access::Write)?;
-        let (Run::Direct(from), Run::Direct(to)) = (&source, &destination) else {
-            let length = destination.len().min(BUFFER);
-            let buffer = &mut context.scratch.first[..length];
-            context.mmu.load(self.source + done, &source, buffer)?;
-            context.mmu.store(self.destination + done, &destination, buffer)?;
-            return Ok(self.cursor.advance(length));
+        let (from, to) = match (source, destination) {
+            (Run::Direct(from), Run::Direct(to)) => (from, to),
+            (source, destination) => return self.step_compressed(context, &source, &destination),
         };
         // Copies as much as fits into the shorter, which is the destination.
-        from.copy_to_volatile_slice(*to);
+        from.copy_to_volatile_slice(to);
         if context.is_system {
             self.carry_compression(context, to.len())?;
         }
-        Ok(self.cursor.advance(destination.len()))
+        Ok(self.cursor.advance(to.len()))
+    }
+
+    /// The same where one of the two is compressed. The destination is the shorter.
+    #[cold]
+    fn step_compressed(
+        &mut self,
+        context: &mut Context<'_>,
+        source: &Run<'_>,
+        destination: &Run<'_>,
+    ) -> Result<Progress, Violation> {
+        let done = self.cursor.done;
+        let length = destination.len().min(BUFFER);
+        let buffer = &mut context.scratch.first[..length];
+        context.mmu.load(self.source + done, source, buffer)?;
+        context.mmu.store(self.destination + done, destination, buffer)?;
+        Ok(self.cursor.advance(length))
     }
 
     /// Paging moves pages as they are, encoded or not: of each whole page whose last byte was copied

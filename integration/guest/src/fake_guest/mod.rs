@@ -35,6 +35,7 @@ use bellhop_protocol::features::Features;
 use front_end::{FrontEnd, Queues};
 use notifications::EventFds;
 use ram::GuestRam;
+pub use ram::Plugged;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,6 +47,8 @@ use vm_memory::MmapRegion;
 pub struct GuestOptions {
     /// Bytes of guest memory.
     pub ram: u64,
+    /// Bytes of a memory module that is not plugged in at first.
+    pub module: u64,
     /// The VMM it runs under.
     pub profile: &'static VmmProfile,
     /// The device's features that its driver takes, where the device offers them.
@@ -54,7 +57,7 @@ pub struct GuestOptions {
 
 impl Default for GuestOptions {
     fn default() -> Self {
-        Self { ram: 256 << 20, profile: &QEMU, features: Features::all() }
+        Self { ram: 256 << 20, module: 0, profile: &QEMU, features: Features::all() }
     }
 }
 
@@ -113,8 +116,8 @@ impl FakeGuest {
     /// # Errors
     /// See [`FakeGuestError`].
     pub fn over(socket: UnixStream, options: GuestOptions) -> Result<Arc<Self>, FakeGuestError> {
-        let GuestOptions { ram, profile, features } = options;
-        let ram = GuestRam::new(ram, profile.low_memory)?;
+        let GuestOptions { ram, module, profile, features } = options;
+        let ram = GuestRam::new(ram, profile.low_memory, module)?;
         let mut front_end = FrontEnd::negotiate(socket, profile)?;
         let queue_memory = |length: usize| ram.take(length as u64);
         let notifications = || EventFds::new(front_end.socket());
@@ -225,6 +228,17 @@ impl FakeGuest {
     /// When the device does not survive it.
     pub fn announce_memory(&self) -> Result<(), FakeGuestError> {
         self.lock().announce_memory(&self.queues())
+    }
+
+    /// Plugs memory in or pulls it out while the device runs, and announces what there is then. What is
+    /// pulled out stays as it is where this process has it; as a kernel has memory back that it lost,
+    /// nothing that was given out may be counted on to stay anybody's.
+    ///
+    /// # Errors
+    /// When the device does not survive it.
+    pub fn plug_memory(&self, plugged: Plugged) -> Result<(), FakeGuestError> {
+        self.ram.plug(plugged)?;
+        self.announce_memory()
     }
 
     /// A driver's read of the device's configuration.

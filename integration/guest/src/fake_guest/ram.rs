@@ -24,15 +24,27 @@ pub(super) struct GuestRam {
     region: Arc<MmapRegion>,
     /// Bytes below the hole.
     low: u64,
+    /// Offset of the memory module that can be plugged in, which is behind all other memory.
+    module: u64,
     state: Mutex<State>,
 }
 
 struct State {
+    plugged: Plugged,
     free: AddressAllocator,
     /// What is never given back.
     taken: Vec<RangeInclusive>,
     /// Counts reclaims: what was given out before one is not given back again.
     reclaims: u64,
+}
+
+/// Which of the guest's memory is in the memory table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plugged {
+    /// What the guest began with, its queues included.
+    pub base: bool,
+    /// The module of [`GuestOptions::module`](super::GuestOptions::module).
+    pub module: bool,
 }
 
 /// All of `size` bytes, free.
@@ -42,9 +54,10 @@ fn all_free(size: u64) -> Result<AddressAllocator, FakeGuestError> {
 }
 
 impl GuestRam {
-    /// `size` bytes, of which at most `low` are below the hole.
-    pub(super) fn new(size: u64, low: u64) -> Result<Arc<Self>, FakeGuestError> {
-        let size = size.next_multiple_of(PAGE_SIZE);
+    /// `base` bytes, of which at most `low` are below the hole, and a module that is not plugged in.
+    pub(super) fn new(base: u64, low: u64, module: u64) -> Result<Arc<Self>, FakeGuestError> {
+        let base = base.next_multiple_of(PAGE_SIZE);
+        let size = base + module.next_multiple_of(PAGE_SIZE);
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create("guest-ram", flags)
             .and_then(|memfd| ftruncate(&memfd, size).map(|()| memfd))
@@ -58,10 +71,12 @@ impl GuestRam {
         };
         let file = FileOffset::new(File::from(file), 0);
         let region = MmapRegion::from_file(file, size as usize).map_err(mapping)?;
-        let state = State { free: all_free(size)?, taken: Vec::new(), reclaims: 0 };
+        let plugged = Plugged { base: true, module: false };
+        let state = State { plugged, free: all_free(base)?, taken: Vec::new(), reclaims: 0 };
         Ok(Arc::new(Self {
             region: Arc::new(region),
-            low: low.min(size),
+            low: low.min(base),
+            module: base,
             state: Mutex::new(state),
         }))
     }
@@ -75,7 +90,7 @@ impl GuestRam {
     /// knows of no earlier owners.
     pub(super) fn reclaim(&self) -> Result<(), FakeGuestError> {
         let mut state = self.lock();
-        let mut free = all_free(self.size())?;
+        let mut free = all_free(if state.plugged.module { self.size() } else { self.module })?;
         for range in &state.taken {
             let again = AllocPolicy::ExactMatch(range.start());
             free.allocate(range.len(), PAGE_SIZE, again).map_err(|error| {
@@ -85,6 +100,13 @@ impl GuestRam {
         state.free = free;
         state.reclaims += 1;
         Ok(())
+    }
+
+    /// Says what the memory table shall have. What is plugged in then is given out from then on, and
+    /// what was lost is had back.
+    pub(super) fn plug(&self, plugged: Plugged) -> Result<(), FakeGuestError> {
+        self.lock().plugged = plugged;
+        self.reclaim()
     }
 
     fn size(&self) -> u64 {
@@ -110,19 +132,19 @@ impl GuestRam {
     /// As the memory table names it.
     pub(super) fn region_infos(&self) -> Vec<VhostUserMemoryRegionInfo> {
         let Some(file) = self.region.file_offset() else { return Vec::new() };
-        let mut offset = 0;
-        self.extents(0, self.size())
+        let Plugged { base, module } = self.lock().plugged;
+        let base = base.then(|| self.extents(0, self.module));
+        let module = module.then(|| self.extents(self.module, self.size() - self.module));
+        [base, module]
             .into_iter()
-            .map(|Extent { address, length }| {
-                let info = VhostUserMemoryRegionInfo {
-                    guest_phys_addr: address,
-                    memory_size: length,
-                    userspace_addr: self.region.as_ptr() as u64 + offset,
-                    mmap_offset: offset,
-                    mmap_handle: file.file().as_raw_fd(),
-                };
-                offset += length;
-                info
+            .flatten()
+            .flatten()
+            .map(|Extent { address, length }| VhostUserMemoryRegionInfo {
+                guest_phys_addr: address,
+                memory_size: length,
+                userspace_addr: self.address_here(address),
+                mmap_offset: self.offset_of(address),
+                mmap_handle: file.file().as_raw_fd(),
             })
             .collect()
     }
@@ -227,7 +249,7 @@ mod tests {
 
     #[test]
     fn memory_that_does_not_fit_below_the_hole_is_above_it() {
-        let ram = GuestRam::new(8 * PAGE_SIZE, 3 * PAGE_SIZE).unwrap();
+        let ram = GuestRam::new(8 * PAGE_SIZE, 3 * PAGE_SIZE, 0).unwrap();
         let extent = |address, pages| Extent { address, length: pages * PAGE_SIZE };
         assert_eq!(ram.extents(0, ram.size()), [extent(LOW, 3), extent(HIGH, 5)]);
         assert_eq!(ram.extents(PAGE_SIZE, PAGE_SIZE), [extent(LOW + PAGE_SIZE, 1)]);
@@ -242,8 +264,23 @@ mod tests {
     }
 
     #[test]
+    fn a_module_is_a_region_of_its_own_while_it_is_plugged_in() {
+        let ram = GuestRam::new(4 * PAGE_SIZE, 2 * PAGE_SIZE, 3 * PAGE_SIZE).unwrap();
+        assert_eq!(ram.region_infos().len(), 2);
+        assert!(ram.allocate(5 * PAGE_SIZE).is_err());
+        ram.plug(Plugged { base: true, module: true }).unwrap();
+        let [_, high, module] = ram.region_infos()[..] else { panic!("not three regions") };
+        assert_eq!(module.guest_phys_addr, high.guest_phys_addr + 2 * PAGE_SIZE);
+        assert_eq!((module.mmap_offset, module.memory_size), (4 * PAGE_SIZE, 3 * PAGE_SIZE));
+        let in_module = ram.allocate(PAGE_SIZE).unwrap();
+        assert_eq!(in_module.extents()[0].address, module.guest_phys_addr + 2 * PAGE_SIZE);
+        ram.plug(Plugged { base: false, module: true }).unwrap();
+        assert_eq!(ram.region_infos().len(), 1);
+    }
+
+    #[test]
     fn a_reclaim_has_back_what_was_lost_and_keeps_the_queues() {
-        let ram = GuestRam::new(4 * PAGE_SIZE, 1 << 31).unwrap();
+        let ram = GuestRam::new(4 * PAGE_SIZE, 1 << 31, 0).unwrap();
         let queue = ram.take(PAGE_SIZE).unwrap();
         let kept = ram.allocate(PAGE_SIZE).unwrap();
         std::mem::forget(ram.allocate(2 * PAGE_SIZE).unwrap());
@@ -258,7 +295,7 @@ mod tests {
 
     #[test]
     fn memory_that_fits_below_the_hole_is_one_region() {
-        let ram = GuestRam::new(4 * PAGE_SIZE, 1 << 31).unwrap();
+        let ram = GuestRam::new(4 * PAGE_SIZE, 1 << 31, 0).unwrap();
         assert_eq!(ram.region_infos().len(), 1);
         assert_eq!(ram.end(), LOW + 4 * PAGE_SIZE);
     }
