@@ -366,7 +366,7 @@ pub struct ListRequest {
     /// The device or context; 0 for lists above those.
     #[serde(default)]
     pub parent: Name,
-    /// 0 for the first objects, or what [`ListReply::next`] was.
+    /// 0 for the first objects, or `next` of a [`ListReply`].
     #[serde(default)]
     pub after: Name,
 }

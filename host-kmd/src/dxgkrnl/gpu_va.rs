@@ -118,6 +118,17 @@ impl GpuVa {
         before.into_iter().chain(inside).map(|(start, _)| *start).collect()
     }
 
+    /// Forgets all that the guest has, of which nothing is mapped any more: as
+    /// [`Self::remove_mapping`] does.
+    pub(super) fn remove_all(&mut self) -> Vec<(PageRange, u64)> {
+        let taken = std::mem::take(&mut self.taken).into_iter();
+        taken
+            .map(|(start, Taken { length, charged, .. })| {
+                (PageRange { start, length }, charged - 1)
+            })
+            .collect()
+    }
+
     /// Forgets the mapping at `start`. Returns the addresses that were taken for it and are nobody's
     /// now, though not yet to be given out again, and how many mappings are to be refunded.
     pub(super) fn remove_mapping(&mut self, start: u64) -> (Option<PageRange>, u64) {

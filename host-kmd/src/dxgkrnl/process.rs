@@ -86,6 +86,11 @@ impl Scope<'_> {
             self.remove_device(device)?;
         }
         let process = self.process_id;
+        // What is reserved goes with no allocation.
+        for (range, refund) in self.process()?.gpu_va.remove_all() {
+            self.guest.quotas.mappings.refund(refund);
+            self.given_up.push(Resource::GpuVa { process, range, paged: true });
+        }
         self.guest.vidmm.remove_process(process);
         if let Some(Process { space, .. }) = self.guest.processes.remove(&process) {
             self.given_up.push(Resource::Process { process, space });

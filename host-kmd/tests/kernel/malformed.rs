@@ -5,7 +5,8 @@ use bellhop_host_kmd::hardware::{EngineState, Fault, GuestId, HwQueueId, Interru
 use bellhop_host_kmd::port::{Command, Input, RequestToken};
 use bellhop_protocol::control::adapter::{GetNodeMetadata, QueryStatistics};
 use bellhop_protocol::control::allocation::{
-    AllocationKind, CreateAllocation, DestroyAllocation, Evict, Extent, MakeResident,
+    AllocationKind, CloseAllocation, CreateAllocation, DestroyAllocation, Evict, Extent, Lock,
+    MakeResident, OpenAllocation, SetAllocationPriority, Unlock,
 };
 use bellhop_protocol::control::context::{
     CreateContext, DestroyContext, ResumeContext, SuspendContext,
@@ -19,6 +20,7 @@ use bellhop_protocol::control::fence::{
 };
 use bellhop_protocol::control::gpu_va::{
     FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, MapGpuVirtualAddress,
+    ReserveGpuVirtualAddress, UpdateGpuVirtualAddress,
 };
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitCommand};
 use bellhop_protocol::control::node_context::{
@@ -50,7 +52,7 @@ struct Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let mutation = proptest::option::weighted(0.05, (0..64usize, 1..=255u8));
-    (0..2usize, 0..46u8, any::<[u8; 4]>(), mutation).prop_map(|(guest, kind, choice, mutation)| {
+    (0..2usize, 0..53u8, any::<[u8; 4]>(), mutation).prop_map(|(guest, kind, choice, mutation)| {
         Step { guest, kind, choice: choice.map(usize::from), mutation }
     })
 }
@@ -279,6 +281,42 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             let request = CreateAllocation {
                 supported_segments: (d % 8) as u32,
                 ..CreateAllocation::fixed(device, AllocationKind::PAGED, size, 0)
+            };
+            bytes(process, &request)
+        }
+        46..=48 => {
+            let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            let priority = d as u32;
+            match step.kind {
+                46 => bytes(process, &Lock { allocation }),
+                47 => bytes(process, &Unlock { allocation }),
+                _ => bytes(process, &SetAllocationPriority { allocation, priority, reserved: 0 }),
+            }
+        }
+        49 | 50 => {
+            let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            let device = seen.pick_of(process, RequestCode::CREATE_DEVICE, b);
+            match step.kind {
+                49 => bytes(process, &OpenAllocation { device, allocation }),
+                _ => bytes(process, &CloseAllocation { device, allocation }),
+            }
+        }
+        51 => {
+            let (process, _) = seen.pick(RequestCode::CREATE_PROCESS, a);
+            let base = GPU_VA_START + (c % 8) as u64 * 4096;
+            bytes(process, &ReserveGpuVirtualAddress { base, size })
+        }
+        52 => {
+            let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            let (gpu_va, offset) = (GPU_VA_START + (c % 16) as u64 * 4096, (d % 4) as u64 * 4096);
+            let unmap = b % 4 == 0;
+            let request = UpdateGpuVirtualAddress {
+                gpu_va,
+                size,
+                allocation: if unmap { Handle(0) } else { allocation },
+                offset: if unmap { 0 } else { offset },
+                protection: 0,
+                reserved: 0,
             };
             bytes(process, &request)
         }
