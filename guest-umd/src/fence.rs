@@ -12,9 +12,6 @@ use bellhop_protocol::status::Status;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// CurrentValue of a fence that is always signaled, since what it belongs to is lost.
-const ALWAYS_SIGNALED: u64 = u64::MAX;
-
 /// Looks at the fence between two looks at anything else.
 const LOOKS_PER_CLOCK: u32 = 256;
 
@@ -38,6 +35,10 @@ enum Kind {
 }
 
 impl Fence {
+    /// CurrentValue of a fence that is always signaled, since what it belongs to is lost. It tells
+    /// nothing of what was executed.
+    pub const ALWAYS_SIGNALED: u64 = u64::MAX;
+
     pub(crate) fn create(device: Device, initial_value: u64) -> Result<Self, Error> {
         let request = CreateNativeFence { device: device.handle(), initial_value };
         let reply = device.session().call(&request)?;
@@ -163,7 +164,7 @@ impl Fence {
     #[inline]
     fn reached(&self, current: u64) -> Result<(), Error> {
         match (current, &self.kind) {
-            (ALWAYS_SIGNALED, Kind::Progress { queue, .. }) => self.lost(*queue),
+            (Self::ALWAYS_SIGNALED, Kind::Progress { queue, .. }) => self.lost(*queue),
             _ => Ok(()),
         }
     }

@@ -91,7 +91,10 @@ impl Core {
             tally: &mut tally,
         };
         let result = act(execution, queue, &mut context, &mut self.unit.windows);
-        queue.partition.counters().add(self.index, tally);
+        // What the host does in the system context is none of the guest's packets.
+        if !queue.is_system() {
+            queue.partition.counters().add(self.index, tally);
+        }
         result
     }
 

@@ -394,6 +394,10 @@ impl Queue {
     }
 
     fn complete_to(&mut self, shared: &mut Shared<'_>, current: u64) -> bool {
+        if current == Fence::ALWAYS_SIGNALED {
+            // The queue is lost; its doorbell or the next wait tells.
+            return false;
+        }
         let mut has_moved = false;
         while self.in_flight.front().is_some_and(|oldest| oldest.value <= current)
             && let Some(InFlight { number, digest, since, commands, .. }) =
