@@ -7,13 +7,15 @@
 //!
 //! Whether a page is encoded says its *metadata*: a word for each page of physical memory, as in the
 //! flat metadata of real GPUs, which no guest can reach. It is the digest of the encoded bytes, and 0
-//! for a plain page. Bytes with another digest were written by somebody else since, and are plain: so
-//! neither what a CPU stores nor what memory was used for before is ever decoded.
+//! for a plain page. Bytes with another digest were written by somebody else since, and are plain.
+//! Another packet clears the metadata of pages that are the guest's own again, for what it finds there
+//! are the very bytes that were encoded.
 //!
 //! A block is 4 KiB. Two engines that write different bytes of one block at the same time need the
 //! same order between them as if they wrote the same byte; such is the kind's contract.
 
 use super::address_map::{AddressMap, Mapping, Place};
+use bellhop_host_kmd::hardware::PhysicalPage;
 use bellhop_protocol::PAGE_SIZE;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vm_memory::VolatileMemory;
@@ -86,11 +88,15 @@ impl Metadata {
     }
 
     /// The word of the page that a place is in.
+    fn word(&self, memory: &AddressMap, place: Place) -> Option<&AtomicU64> {
+        self.word_of(memory.page(place)?)
+    }
+
+    /// The word of a page, whether there is one there or not.
     ///
     /// Relaxed is enough for whoever uses it: what orders two engines' accesses to the page orders
     /// those to its word.
-    fn word(&self, memory: &AddressMap, place: Place) -> Option<&AtomicU64> {
-        let page = memory.page(place)?;
+    fn word_of(&self, page: PhysicalPage) -> Option<&AtomicU64> {
         let number = page.address / PAGE_SIZE;
         if number >= SEGMENT_PAGES {
             return None;
@@ -98,6 +104,11 @@ impl Metadata {
         let index = page.segment as u64 * SEGMENT_PAGES + number;
         let offset = self.0.base.checked_add(index.checked_mul(WORD as u64)?)?;
         self.0.region.get_atomic_ref(usize::try_from(offset).ok()?).ok()
+    }
+
+    /// Whatever a page holds is plain.
+    pub fn clear(&self, page: PhysicalPage) {
+        set_plain(self.word_of(page));
     }
 
     /// A page was copied as it is: the copy is encoded if the original was.

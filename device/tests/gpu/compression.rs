@@ -11,6 +11,7 @@ use bellhop_host_kmd::hardware::{
     DriverProtection, Hardware, PhysicalPage, Pte, RingBinding, Segment,
 };
 use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};
 use bellhop_protocol::packet::flow::NOP;
@@ -60,6 +61,7 @@ fn evict(system: &mut System, segment: Segment, address: u64) {
             offset: 0,
             length: LENGTH,
             gpu_va: PAGING_VA_START,
+            pages: &[],
         },
         update(&[Pte::INVALID; PAGES as usize]),
         PagingOperation::FlushTlb { space },
@@ -246,6 +248,37 @@ fn a_guest_that_scribbles_over_encoded_pages_gets_bytes_and_no_more() {
         done.store(true, Ordering::Relaxed);
     });
     guest.run(&mut queue, Packets::new().then(NOP));
+}
+
+/// Pages that are the guest's again hold what its CPU sees there, even if that is what an engine wrote.
+#[test]
+fn pages_that_were_unmapped_from_the_iommu_are_not_decoded() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let mut system = System::of(&guest);
+    let mut queue = guest.queue(COPY);
+    map_compressed(&guest, Segment::System, PHYSICAL);
+    guest.write(PLAIN, &counters(LENGTH));
+    guest.run(&mut queue, copy(PLAIN, COMPRESSED));
+    let seen = guest.read(SYSTEM, LENGTH as usize);
+    let kept = 3 * PAGE_SIZE;
+    // The last pages are still in device access; memory that the guest has not got does no harm.
+    let none = Extent { address: 1 << 40, length: PAGE_SIZE };
+    let pages = [Extent { address: PHYSICAL, length: LENGTH - kept }, none];
+    system.perform(&[PagingOperation::NotifyAlloc {
+        allocation: AllocationId(1),
+        notification: AllocationNotification::IoMmuUnmap,
+        offset: 0,
+        length: LENGTH - kept + PAGE_SIZE,
+        gpu_va: 0,
+        pages: &pages,
+    }]);
+    assert_eq!(guest.read(SYSTEM, LENGTH as usize), seen, "bytes stay");
+    guest.run(&mut queue, copy(COMPRESSED, PLAIN));
+    let read = guest.read(PLAIN, LENGTH as usize);
+    let (gone, still) = read.split_at((LENGTH - kept) as usize);
+    assert_eq!(gone, &seen[..gone.len()]);
+    assert_eq!(still, &counters(LENGTH)[gone.len()..]);
 }
 
 /// Something done to compressed memory.

@@ -639,6 +639,7 @@ fn notifications_that_ask_nothing_of_the_gpu_are_done_at_once() {
             offset: 0,
             length: PAGE_SIZE,
             gpu_va: 0,
+            pages: &[],
         },
     ]);
     assert_eq!(system.miniport.paging_process_gpu_va_size(), 0);

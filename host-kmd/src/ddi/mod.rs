@@ -42,12 +42,36 @@ impl From<ConnectedStatus> for ConnectionStatus {
 #[error("the GPU has no physical doorbell")]
 pub struct NoPhysicalDoorbell;
 
+/// How GPU virtual addresses become addresses of memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum VirtualAddressingModel {
+    /// Through the GPU's own page tables, past any IOMMU.
+    GpuMmu,
+    /// Through an IOMMU, with one domain for each process (`GpuVaIoMmu`).
+    GpuVaIoMmu,
+    /// Through the GPU's page tables and then an IOMMU, with one domain for all processes of a guest
+    /// (`GpuVaIoMmuGlobal`). Ours: page-table entries hold guest-physical addresses, and the guest's
+    /// memory table stands between them and memory.
+    #[default]
+    GpuVaIoMmuGlobal,
+}
+
+impl VirtualAddressingModel {
+    /// Whether system memory is mapped to an IOMMU as long as the GPU may reach it. "The notification is
+    /// sent only when the device supports GpuVaIoMmu or GpuVaIoMmuGlobal virtual addressing models."
+    #[must_use]
+    pub const fn has_io_mmu(self) -> bool {
+        matches!(self, Self::GpuVaIoMmu | Self::GpuVaIoMmuGlobal)
+    }
+}
+
 /// What the driver wants to be notified of for an allocation (`DXGK_ALLOCATIONINFOFLAGS2`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllocationInfoFlags2 {
     /// `NotifyEviction`
     pub notify_eviction: bool,
-    /// `NotifyIoMmuUnmap`
+    /// `NotifyIoMmuUnmap`; it has no effect without an IOMMU. An allocation may have both: each
+    /// notification is a call of its own.
     pub notify_io_mmu_unmap: bool,
 }
 
@@ -74,6 +98,9 @@ pub enum InvalidParameter {
 pub trait Miniport: Send {
     /// `DXGKQAITYPE_USERMODESUBMISSION_CAPS`.
     fn query_user_mode_submission_caps(&self) -> UserModeSubmissionCaps;
+
+    /// Which virtual addressing model the device supports: a driver cap.
+    fn virtual_addressing_model(&self) -> VirtualAddressingModel;
 
     /// How many nodes there are.
     fn node_count(&self) -> u32;

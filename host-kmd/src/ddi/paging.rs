@@ -21,6 +21,7 @@
 //! Source: "BuildPagingBuffer" of the Windows KMD overview; "Allocation notification".
 
 use crate::hardware::{AddressSpaceId, HardwareFull, PhysicalPage, Pte};
+use bellhop_protocol::control::allocation::Extent;
 
 /// Where the paging process's GPU VA space begins in the system context's address space.
 pub const PAGING_VA_START: u64 = 1 << 30;
@@ -61,7 +62,10 @@ pub struct AllocationId(pub u64);
 pub enum AllocationNotification {
     /// `NotifyEviction`: the range is mapped at `gpu_va` and is about to be evicted.
     Eviction,
-    /// `NotifyIoMmuUnmap`: the range is about to be unmapped from the IOMMU.
+    /// `NotifyIoMmuUnmap`: the range is about to be unmapped from the IOMMU. Only drivers of one of the
+    /// IOMMU models are told; see [`VirtualAddressingModel`].
+    ///
+    /// [`VirtualAddressingModel`]: super::VirtualAddressingModel
     IoMmuUnmap,
 }
 
@@ -164,12 +168,15 @@ pub enum PagingOperation<'a> {
         length: u64,
         /// Where the range is mapped in the paging process's GPU VA space; 0 when it is not.
         gpu_va: u64,
+        /// The guest's own pages that are unmapped from the IOMMU; empty on eviction. Drivers of the
+        /// reference know them by `hAllocation`; ours keeps nothing about allocations.
+        pages: &'a [Extent],
     },
 }
 
 /// Most bytes in an operation.
 pub const MAX_LENGTH: u64 = 64 << 30;
-/// Most pages in an operation's list.
+/// Most pages, or runs of pages, in an operation's list.
 pub const MAX_PAGES: usize = 1024;
 
 /// Packets that the driver built (`DXGKARG_BUILDPAGINGBUFFER`), bounded: when an operation does not

@@ -201,6 +201,7 @@ impl Scope<'_> {
             .filter(|set| (supported - SegmentSet::SYSTEM).contains(*set))
             .ok_or(wrong("eviction_segments", eviction_segments))?;
         let notifications = self.miniport.create_allocation(request.private_data)?;
+        let has_io_mmu = self.miniport.virtual_addressing_model().has_io_mmu();
         Ok(Description {
             process: self.process_id,
             size: request.size,
@@ -210,7 +211,7 @@ impl Scope<'_> {
             cpu_visible,
             priority: request.priority,
             notify_eviction: notifications.notify_eviction,
-            notify_io_mmu_unmap: notifications.notify_io_mmu_unmap,
+            notify_io_mmu_unmap: notifications.notify_io_mmu_unmap && has_io_mmu,
             system: None,
         })
     }

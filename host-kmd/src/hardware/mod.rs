@@ -11,6 +11,7 @@ mod pte;
 pub use priority::SchedulingPriority;
 pub use pte::{DriverProtection, PhysicalPage, Pte, Segment};
 
+use crate::ddi::VirtualAddressingModel;
 use crate::ddi::paging::PageSize;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::{EngineType, Statistics};
@@ -311,6 +312,11 @@ pub trait Hardware: Send + Sync {
     /// How queues and doorbells go together.
     fn doorbell_model(&self) -> DoorbellModel {
         DoorbellModel::Dedicated
+    }
+
+    /// How it reaches memory.
+    fn virtual_addressing_model(&self) -> VirtualAddressingModel {
+        VirtualAddressingModel::GpuVaIoMmuGlobal
     }
 
     /// How many physical doorbells there are, in the dedicated model.

@@ -8,7 +8,7 @@ use crate::ddi::dma_buffer::{DmaBuffer, RenderArguments, RenderError};
 use crate::ddi::paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
 use crate::ddi::{
     AllocationInfoFlags2, BadPrivateData, ConnectedStatus, DxgkCallbacks, Miniport,
-    NoPhysicalDoorbell,
+    NoPhysicalDoorbell, VirtualAddressingModel,
 };
 use crate::hardware::{
     AddressSpaceId, DoorbellModel, DriverProtection, EngineProgress, GuestId, Hardware,
@@ -90,6 +90,10 @@ impl Miniport for BellhopMiniport {
             secondary_doorbell_size: 0,
             physical_doorbells,
         }
+    }
+
+    fn virtual_addressing_model(&self) -> VirtualAddressingModel {
+        self.hardware.virtual_addressing_model()
     }
 
     fn node_count(&self) -> u32 {

@@ -6,7 +6,10 @@
 use crate::ddi::paging::{APERTURE_START, AllocationNotification, PageSize, PagingOperation};
 use crate::hardware::{AddressSpaceId, Hardware, HardwareFull, Pte};
 use bellhop_protocol::PAGE_SIZE;
-use bellhop_protocol::packet::paging::{ALL_ADDRESS_SPACES, Decompress, FlushTlb, WritePageTable};
+use bellhop_protocol::control::allocation::Extent;
+use bellhop_protocol::packet::paging::{
+    ALL_ADDRESS_SPACES, ClearMetadata, Decompress, FlushTlb, WritePageTable,
+};
 use bellhop_protocol::packet::transfer::{Copy, Fill};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -60,19 +63,27 @@ pub(super) fn build(
             packets.write_entries(hardware, space, gpu_va, page_size, entries)?;
         }
         PagingOperation::FlushTlb { space } => packets.flush(hardware, space),
-        PagingOperation::NotifyAlloc { notification, gpu_va, length, .. } => match notification {
-            // "An allocation might be compressed when it's under device access. When that allocation
-            // is being evicted, KMD must first decompress it before the actual eviction."
-            AllocationNotification::Eviction => {
-                for (at, length) in chunks(length) {
-                    packets.push(&Decompress::new(gpu_va.saturating_add(at), length));
+        PagingOperation::NotifyAlloc { notification, gpu_va, length, pages, .. } => {
+            match notification {
+                // "An allocation might be compressed when it's under device access. When that allocation
+                // is being evicted, KMD must first decompress it before the actual eviction."
+                AllocationNotification::Eviction => {
+                    for (at, length) in chunks(length) {
+                        packets.push(&Decompress::new(gpu_va.saturating_add(at), length));
+                    }
+                }
+                // "The driver has the chance to clear internal caches." Engines keep which pages they have
+                // encoded, and translations.
+                AllocationNotification::IoMmuUnmap => {
+                    for Extent { address, length } in pages {
+                        for (at, length) in chunks(*length) {
+                            packets.push(&ClearMetadata::new(address.saturating_add(at), length));
+                        }
+                    }
+                    packets.push(&FlushTlb::new(ALL_ADDRESS_SPACES));
                 }
             }
-            // Translations are all that engines keep.
-            AllocationNotification::IoMmuUnmap => {
-                packets.push(&FlushTlb::new(ALL_ADDRESS_SPACES));
-            }
-        },
+        }
     }
     Ok(packets.0)
 }

@@ -56,7 +56,10 @@ fn accesses(
         | Packet::ConditionalInterrupt(_) => [None; 3],
         // Packets that were not checked would follow.
         Packet::IndirectBuffer(_) => return illegal,
-        Packet::WritePageTable(_) | Packet::FlushTlb(_) | Packet::Decompress(_) => {
+        Packet::WritePageTable(_)
+        | Packet::FlushTlb(_)
+        | Packet::Decompress(_)
+        | Packet::ClearMetadata(_) => {
             return Err(RenderError::PrivilegedInstruction { offset });
         }
         Packet::Fill(fill) => [write(offset_of!(Fill, destination), fill.length), None, None],

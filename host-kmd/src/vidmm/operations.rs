@@ -10,10 +10,12 @@
 use super::segment::Memory;
 use super::step::{Mapping, Step};
 use crate::ddi::paging::{
-    AllocationId, AllocationNotification, PAGING_VA_START, PageSize, PagingOperation,
+    AllocationId, AllocationNotification, MAX_LENGTH, MAX_PAGES, PAGING_VA_START, PageSize,
+    PagingOperation,
 };
 use crate::hardware::{AddressSpaceId, DriverProtection, PhysicalPage, Pte};
 use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::allocation::Extent;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Most entries written at once.
@@ -65,6 +67,8 @@ pub(crate) enum Operation {
         length: u64,
         /// Where it is mapped.
         gpu_va: u64,
+        /// What is unmapped from the IOMMU.
+        pages: Vec<Extent>,
     },
     /// What was asked for so far is waited for.
     Wait,
@@ -84,8 +88,15 @@ impl Operation {
             Self::VirtualTransfer { source, destination, length } => {
                 PagingOperation::VirtualTransfer { source, destination, length }
             }
-            Self::NotifyAlloc { allocation, notification, offset, length, gpu_va } => {
-                PagingOperation::NotifyAlloc { allocation, notification, offset, length, gpu_va }
+            Self::NotifyAlloc { allocation, notification, offset, length, gpu_va, ref pages } => {
+                PagingOperation::NotifyAlloc {
+                    allocation,
+                    notification,
+                    offset,
+                    length,
+                    gpu_va,
+                    pages,
+                }
             }
             Self::Wait => return None,
         })
@@ -208,19 +219,29 @@ impl Operations {
                     offset: self.done,
                     length: chunk,
                     gpu_va,
+                    pages: Vec::new(),
                 });
                 // "Dxgkrnl unmaps the allocation from the paging process GPU VA space."
                 self.unmap_window(memory, gpu_va, chunk);
                 self.did(chunk, *length)
             }
-            Step::NotifyIoMmuUnmap { allocation, length } => {
+            Step::NotifyIoMmuUnmap { allocation, memory, length } => {
+                let most = self.chunk(*length, MAX_LENGTH);
+                let pages: Vec<_> = memory.runs(self.done, most).take(MAX_PAGES).collect();
+                let chunk = pages.iter().map(|run| run.length).sum();
+                // Not mapped for it: only NotifyEviction "requires the corresponding allocation to be
+                // mapped to the paging process GPU VA space".
                 self.ready.push_back(Operation::NotifyAlloc {
                     allocation: *allocation,
                     notification: AllocationNotification::IoMmuUnmap,
-                    offset: 0,
-                    length: *length,
+                    offset: self.done,
+                    length: chunk,
                     gpu_va: 0,
+                    pages,
                 });
+                if self.did(chunk, *length) && chunk > 0 {
+                    return true;
+                }
                 // "Dxgkrnl waits for all paging operations to finish."
                 self.ready.push_back(Operation::Wait);
                 false

@@ -207,7 +207,8 @@ impl VidMm {
         let is_own = allocation.place == Place::Home && allocation.description.system.is_some();
         if allocation.description.notify_io_mmu_unmap && is_own {
             let length = allocation.description.size;
-            self.plan.steps.push(Step::NotifyIoMmuUnmap { allocation: id, length });
+            let memory = self.memory(id)?;
+            self.plan.steps.push(Step::NotifyIoMmuUnmap { allocation: id, memory, length });
         }
         Ok(())
     }

@@ -72,6 +72,8 @@ pub(crate) enum Step {
     NotifyIoMmuUnmap {
         /// Which.
         allocation: AllocationId,
+        /// Its pages.
+        memory: Memory,
         /// Its bytes.
         length: u64,
     },

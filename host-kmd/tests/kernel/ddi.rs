@@ -8,7 +8,7 @@ use bellhop_host_kmd::ddi::paging::{
 };
 use bellhop_host_kmd::ddi::{
     AllocationInfoFlags2, BadPrivateData, ConnectedStatus, DxgkCallbacks, InvalidParameter,
-    Miniport, NoPhysicalDoorbell,
+    Miniport, NoPhysicalDoorbell, VirtualAddressingModel,
 };
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
 use bellhop_host_kmd::hardware::{
@@ -33,6 +33,10 @@ struct NotifyMiniport {
 }
 
 impl Miniport for NotifyMiniport {
+    fn virtual_addressing_model(&self) -> VirtualAddressingModel {
+        self.rest.virtual_addressing_model()
+    }
+
     fn connect_doorbell(
         &mut self,
         queue: HwQueueId,

@@ -18,6 +18,7 @@ mod memory;
 mod model;
 mod node_contexts;
 mod node_paging;
+mod notification;
 mod objects;
 mod paging;
 mod power;

@@ -1,6 +1,7 @@
 //! A GPU of a few maps. It keeps a log, so that the order of operations can be asserted, and
 //! panics when the kernel breaks the rules of `Hardware`.
 
+use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
@@ -101,6 +102,7 @@ pub struct State {
     /// Whether doorbells' pages are moved.
     pub rotates: bool,
     pub model: DoorbellModel,
+    pub addressing: VirtualAddressingModel,
     pub global_watches: BTreeSet<HwQueueId>,
     pub fences: BTreeMap<(GuestId, u32), Fence>,
     pub local_words: HashMap<(GuestId, u64), u64>,
@@ -306,6 +308,10 @@ impl Hardware for Model {
 
     fn doorbell_model(&self) -> DoorbellModel {
         self.state().model
+    }
+
+    fn virtual_addressing_model(&self) -> VirtualAddressingModel {
+        self.state().addressing
     }
 
     fn physical_doorbells(&self) -> u32 {

@@ -13,7 +13,7 @@ pub mod transfer;
 use dispatch::Dispatch;
 use fence::{ConditionalInterrupt, SignalFence, WaitFence};
 use flow::IndirectBuffer;
-use paging::{Decompress, FlushTlb, WritePageTable};
+use paging::{ClearMetadata, Decompress, FlushTlb, WritePageTable};
 use transfer::{Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -55,6 +55,8 @@ open_enum! {
         FLUSH_TLB = 0x41;
         /// Makes compressed pages plain; privileged.
         DECOMPRESS = 0x42;
+        /// Forgets that pages of the guest's own are compressed; privileged.
+        CLEAR_METADATA = 0x43;
     }
 }
 
@@ -117,6 +119,7 @@ impl PacketHeader {
             Opcode::WRITE_PAGE_TABLE => size_of::<WritePageTable>(),
             Opcode::FLUSH_TLB => size_of::<FlushTlb>(),
             Opcode::DECOMPRESS => size_of::<Decompress>(),
+            Opcode::CLEAR_METADATA => size_of::<ClearMetadata>(),
             opcode => return Err(PacketError::UnknownOpcode(opcode)),
         };
         if self.size() != expected {
@@ -175,6 +178,8 @@ pub enum Packet<'a> {
     FlushTlb(FlushTlb),
     /// See [`Decompress`].
     Decompress(Decompress),
+    /// See [`ClearMetadata`].
+    ClearMetadata(ClearMetadata),
 }
 
 impl<'a> Packet<'a> {
@@ -212,6 +217,7 @@ impl<'a> Packet<'a> {
             Opcode::WRITE_PAGE_TABLE => Self::WritePageTable(read(body, short)?),
             Opcode::FLUSH_TLB => Self::FlushTlb(read(body, short)?),
             Opcode::DECOMPRESS => Self::Decompress(read(body, short)?),
+            Opcode::CLEAR_METADATA => Self::ClearMetadata(read(body, short)?),
             opcode => return Err(PacketError::UnknownOpcode(opcode)),
         };
         Ok((packet, header.size()))

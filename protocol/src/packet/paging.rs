@@ -64,6 +64,29 @@ impl Decompress {
     }
 }
 
+/// `CLEAR_METADATA`: engines forget that they have encoded pages of the guest's own memory. The pages'
+/// bytes stay, and are plain from here on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct ClearMetadata {
+    /// `argument` is 0.
+    pub header: PacketHeader,
+    /// Guest-physical address of the first byte, a multiple of the page size.
+    pub address: u64,
+    /// Bytes, a multiple of the page size.
+    pub length: u64,
+}
+crate::assert_layout!(ClearMetadata, 24, header at 0, address at 8, length at 16);
+
+impl ClearMetadata {
+    /// Makes engines forget about `length` bytes from the guest-physical `address` on.
+    #[must_use]
+    pub const fn new(address: u64, length: u64) -> Self {
+        let header = PacketHeader::new(Opcode::CLEAR_METADATA, size_of::<Self>(), 0);
+        Self { header, address, length }
+    }
+}
+
 /// [`FlushTlb`] of all address spaces.
 pub const ALL_ADDRESS_SPACES: u64 = u64::MAX;
 

@@ -17,7 +17,7 @@ use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::packet::Packet;
 use dispatch::{Hang, SpinUntil, XorStream};
 use fence::Wait;
-use paging::Decompression;
+use paging::{Clearing, Decompression};
 use transfer::{Comparison, Copying, Filling, Hashing};
 
 /// Bytes of one of an engine's buffers: small enough for two to stay in its L1 cache.
@@ -119,6 +119,7 @@ pub fn execute(packet: &Packet<'_>, context: &mut Context<'_>) -> Result<Outcome
         Packet::WritePageTable(packet) => return paging::write_page_table(context, packet),
         Packet::FlushTlb(packet) => return Ok(paging::flush_tlb(context, packet)),
         Packet::Decompress(packet) => Operation::Decompress(Decompression::new(packet)?),
+        Packet::ClearMetadata(packet) => Operation::ClearMetadata(Clearing::new(packet)?),
     };
     Ok(Outcome::Begin(operation))
 }
@@ -143,6 +144,8 @@ pub enum Operation {
     Hang(Hang),
     /// `DECOMPRESS`.
     Decompress(Decompression),
+    /// `CLEAR_METADATA`.
+    ClearMetadata(Clearing),
 }
 
 /// How far an operation got.
@@ -170,6 +173,7 @@ impl Operation {
             Self::SpinUntil(kernel) => kernel.step(context, limit),
             Self::Hang(kernel) => kernel.step(context),
             Self::Decompress(decompress) => decompress.step(context, limit),
+            Self::ClearMetadata(clearing) => clearing.step(context, limit),
         }
     }
 }

@@ -5,10 +5,11 @@
 use super::{Context, Cursor, Hold, Outcome, Progress};
 use crate::gpu::mmu::check_range;
 use crate::gpu::violation::{Violation, aligned};
+use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::tlb::TlbUsers;
-use bellhop_protocol::packet::paging::{Decompress, FlushTlb, WritePageTable};
+use bellhop_protocol::packet::paging::{ClearMetadata, Decompress, FlushTlb, WritePageTable};
 
 /// `WRITE_PAGE_TABLE`. An entry that was valid before counts as changed when a flush has followed.
 pub fn write_page_table(
@@ -59,6 +60,39 @@ impl Decompression {
             return Ok(Progress::Finished);
         }
         context.mmu.decompress(self.address + self.cursor.done)?;
+        Ok(self.cursor.advance(PAGE_SIZE as usize))
+    }
+}
+
+/// A `CLEAR_METADATA` in progress.
+#[derive(Debug)]
+pub struct Clearing {
+    address: u64,
+    cursor: Cursor,
+}
+
+impl Clearing {
+    /// Begins.
+    ///
+    /// # Errors
+    /// `MISALIGNED` or `ADDRESS_OUT_OF_RANGE`.
+    pub fn new(packet: &ClearMetadata) -> Result<Self, Violation> {
+        let ClearMetadata { address, length, .. } = *packet;
+        aligned(address, PAGE_SIZE)?;
+        aligned(length, PAGE_SIZE)?;
+        let end = address.checked_add(length);
+        end.ok_or(Violation::new(FaultReason::ADDRESS_OUT_OF_RANGE, address))?;
+        Ok(Self { address, cursor: Cursor::new(length) })
+    }
+
+    /// See `Operation::step`. A step is a page, whatever the limit. A page that the guest has not got
+    /// any more is forgotten as well.
+    pub fn step(&mut self, context: &mut Context<'_>, _: usize) -> Result<Progress, Violation> {
+        if self.cursor.next(1).is_none() {
+            return Ok(Progress::Finished);
+        }
+        let address = self.address + self.cursor.done;
+        context.partition.metadata().clear(PhysicalPage { segment: Segment::System, address });
         Ok(self.cursor.advance(PAGE_SIZE as usize))
     }
 }

@@ -2,16 +2,21 @@
 
 use super::scene::{Bench, Scene, TIMEOUT};
 use super::{Behaviour, Mismatch, raw, require, source};
+use bellhop_guest_umd::transport::SystemMemory;
 use bellhop_guest_umd::{Allocation, Error};
 use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{
-    COMPRESSED, Lock, PRIORITY_HIGH, PRIORITY_LOW, SegmentSet,
+    AllocationFlags, AllocationKind, COMPRESSED, CreateAllocation, DestroyAllocation, Lock,
+    MakeResident, PRIORITY_HIGH, PRIORITY_LOW, SegmentSet,
 };
-use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, Protection};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
 use std::time::Duration;
+use vm_memory::VolatileMemory;
+use zerocopy::IntoBytes;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
@@ -90,6 +95,13 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
                 compressed",
         section: source::NOTIFICATION,
         check: compressed_own_pages,
+    },
+    Behaviour {
+        id: "paging.notify.iommu-unmap",
+        shows: "when pages are the guest's own again the GPU has forgotten what it knew of them: it \
+                reads there what the CPU sees",
+        section: source::NOTIFICATION,
+        check: notify_io_mmu_unmap,
     },
 ];
 
@@ -458,4 +470,57 @@ fn compressed_own_pages(scene: &Scene) -> Result<(), Mismatch> {
     require!(seen[..half] == data[..half], "the first half is not plain");
     require!(seen[half..] == data[..half], "the second half is not what was copied");
     Ok(())
+}
+
+/// A compressed allocation of these pages, in device access: its handle and its address.
+fn compressed(
+    scene: &Scene,
+    bench: &Bench,
+    pages: &dyn SystemMemory,
+) -> Result<(Handle, u64), Mismatch> {
+    let (transport, process) = (scene.transport(), bench.process.process());
+    let (device, size) = (bench.device.handle(), pages.len() as u64);
+    let extents = pages.extents();
+    let description = CreateAllocation {
+        supported_segments: SegmentSet::SYSTEM.bits(),
+        flags: AllocationFlags::CPU_VISIBLE.bits(),
+        private_data: COMPRESSED,
+        ..CreateAllocation::fixed(device, AllocationKind::PAGED, size, extents.len() as u32)
+    };
+    let created = raw::call_with_list(transport, process, &description, extents.as_bytes())?;
+    let allocation = created.allocation;
+    let resident = MakeResident { device, count: 1, reserved: 0 };
+    raw::call_with_list(transport, process, &resident, allocation.as_bytes())?;
+    let protection = Protection::WRITE.bits();
+    let map =
+        MapGpuVirtualAddress { allocation, base: 0, offset: 0, size, protection, reserved: 0 };
+    Ok((allocation, raw::call(transport, process, &map)?.gpu_va))
+}
+
+fn notify_io_mmu_unmap(scene: &Scene) -> Result<(), Mismatch> {
+    const SIZE: u64 = 64 << 10;
+    // Freed after the process has ended.
+    let pages = scene.transport().allocate(SIZE).map_err(Error::from)?;
+    let mut bench = scene.bench()?;
+    let (transport, process) = (scene.transport(), bench.process.process());
+    let cpu = || -> Result<Vec<u8>, Mismatch> {
+        let mut bytes = vec![0; SIZE as usize];
+        let slice = pages.region().get_slice(pages.offset(), bytes.len());
+        let slice = slice.map_err(|error| Mismatch::Seen(format!("its own pages: {error}")))?;
+        slice.copy_to(&mut bytes);
+        Ok(bytes)
+    };
+    let (allocation, gpu_va) = compressed(scene, &bench, &*pages)?;
+    bench.commands.fill(gpu_va, SIZE, 0x0505_0505)?;
+    bench.run()?;
+    let encoded = cpu()?;
+    require!(encoded.iter().any(|byte| *byte != 5), "the GPU did not keep it compressed");
+    // In device access, and so nobody asks for plain bytes.
+    raw::call(transport, process, &DestroyAllocation { allocation })?;
+    require!(cpu()? == encoded, "bytes that nobody wanted were made plain");
+    let (again, gpu_va) = compressed(scene, &bench, &*pages)?;
+    bench.commands.copy(gpu_va, bench.memory.gpu_va(), SIZE)?;
+    bench.run()?;
+    require!(bench.read(0, SIZE as usize)? == encoded, "the GPU reads what it knew of the pages");
+    raw::call(transport, process, &DestroyAllocation { allocation: again })
 }
