@@ -54,7 +54,7 @@ pub struct Times {
     pub idle: Option<Duration>,
     /// It executes a queue that makes no progress.
     pub hang: Duration,
-    /// It executes one queue while others of the same guest and priority wait.
+    /// It executes one context while others of the same guest and priority wait.
     pub quantum: Duration,
 }
 
@@ -189,7 +189,7 @@ impl Engine {
             times,
             watches: Vec::new(),
             hints: Hints::default(),
-            run_list: RunList::default(),
+            run_list: RunList::new(times.quantum),
             has_power: true,
             asked_for_f1: false,
             turn_ended: None,
@@ -357,11 +357,10 @@ impl Engine {
             return false;
         }
         let Some(Pick { queue: index, contested }) = self.run_list.next() else { return false };
-        let quantum = self.times.quantum;
         let Some(entry) = self.run_list.get(index) else { return true };
         if !entry.queue.membership.may_run() {
             // Off the run list, or for good: whoever puts it back has it looked at again.
-            self.run_list.end_turn(index, Turn::Idle, None, quantum);
+            self.run_list.end_turn(index, Turn::Idle, None);
             return true;
         }
         self.asked_for_f1 = false;
@@ -392,7 +391,7 @@ impl Engine {
             // A system queue goes on with its next submission.
             if entry.queue.is_system() { Turn::Runnable } else { Turn::Idle }
         });
-        self.run_list.end_turn(index, next, time, quantum);
+        self.run_list.end_turn(index, next, time);
         true
     }
 

@@ -235,7 +235,7 @@ impl Hardware for Gpu {
     }
 
     fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId {
-        let HwQueueDescription { guest, address_space, process, node, progress_fence } =
+        let HwQueueDescription { guest, context, address_space, process, node, progress_fence } =
             description;
         let mut registry = self.registry();
         let id = HwQueueId(registry.new_id());
@@ -243,7 +243,7 @@ impl Hardware for Gpu {
         let space = registry.spaces.get(&address_space).map(|(_, space)| Arc::clone(space));
         match (partition, space) {
             (Some(partition), Some(space)) if (node as usize) < self.nodes.len() => {
-                let role = Role::Guest { process, progress_fence };
+                let role = Role::Guest { context, process, progress_fence };
                 let queue = HwQueue::new(id, node, partition, space, role);
                 registry.queues.insert(id, Arc::new(queue));
             }

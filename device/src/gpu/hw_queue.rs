@@ -7,7 +7,8 @@ use super::partition::Partition;
 use super::schedule::Rank;
 use arc_swap::ArcSwapOption;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, Fault, HwQueueId, KernelSubmission, RingBinding, SchedulingPriority,
+    AddressSpaceId, Fault, HwContextId, HwQueueId, KernelSubmission, RingBinding,
+    SchedulingPriority,
 };
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::preemption::Preemption;
@@ -27,6 +28,8 @@ const NOT_LISTED: u32 = u32::MAX;
 pub enum Role {
     /// A guest's process's.
     Guest {
+        /// Its context, among the guest's.
+        context: HwContextId,
         /// The process, whose fences its packets may name.
         process: AddressSpaceId,
         /// Slot of its progress fence.
@@ -164,14 +167,22 @@ impl HwQueue {
         self.priority.store(priority.number(), Ordering::Relaxed);
     }
 
-    /// Engine: in which line the queue stands.
+    /// With which of the guest's contexts it shares the engine; `None` for the system context.
+    pub fn context(&self) -> Option<HwContextId> {
+        match self.role {
+            Role::Guest { context, .. } => Some(context),
+            Role::System => None,
+        }
+    }
+
+    /// Engine: in which line its context stands.
     #[inline]
     pub fn rank(&self) -> Rank {
         if self.is_system() {
             return Rank::System;
         }
         let priority = self.priority.load(Ordering::Relaxed);
-        Rank::Guest(SchedulingPriority::new(priority.into()).unwrap_or_default())
+        Rank::Priority(SchedulingPriority::new(priority.into()).unwrap_or_default())
     }
 
     /// Engine: a kernel-mode submission is done. True when the control plane must be told; false when

@@ -22,6 +22,7 @@ mod hints;
 mod host_memory;
 mod hw_queue;
 mod interrupt;
+mod line;
 mod mmu;
 mod packets;
 mod page_table;
@@ -87,7 +88,7 @@ pub struct GpuConfig {
     pub idle: Option<Duration>,
     /// How long an engine executes a queue that makes no progress before that is a hang.
     pub hang: Duration,
-    /// How long a queue keeps its engine while others of its guest and its priority wait.
+    /// How long a context keeps its engine while others of its guest and its priority wait.
     pub quantum: Duration,
     /// Whether the kernels that hang until a reset exist. They are for tests: whoever may dispatch them
     /// can have the adapter reset.

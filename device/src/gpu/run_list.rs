@@ -7,7 +7,7 @@
 use super::address_map::AddressMap;
 use super::command_processor::{Execution, Ring, Turn};
 use super::hw_queue::HwQueue;
-use super::schedule::{End, Pick, Schedule};
+use super::schedule::{Ended, Pick, Schedule};
 use bellhop_host_kmd::hardware::RingBinding;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,8 +36,6 @@ pub struct Entry {
     pub execution: Execution,
     /// The value that its doorbell had last.
     pub last_rung: u64,
-    /// How much of its quantum it has used.
-    used: Duration,
     condition: Condition,
 }
 
@@ -48,7 +46,6 @@ impl Entry {
             memory: queue.partition.memory(),
             execution: Execution::new(),
             last_rung: 0,
-            used: Duration::ZERO,
             condition: Condition::Idle,
         };
         entry.refresh_ring();
@@ -91,7 +88,7 @@ impl Entry {
 }
 
 /// The list.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RunList {
     /// By index; an index is in use until its queue is forgotten.
     entries: Vec<Option<Box<Entry>>>,
@@ -102,6 +99,17 @@ pub struct RunList {
 }
 
 impl RunList {
+    /// No queues. `quantum` is how long a context keeps the engine while others of its guest and its
+    /// priority wait.
+    pub fn new(quantum: Duration) -> Self {
+        Self {
+            entries: Vec::new(),
+            free: Vec::new(),
+            schedule: Schedule::new(quantum),
+            blocked: Vec::new(),
+        }
+    }
+
     /// The index of a queue, which is taken onto the list if it is not there; `None` when it is
     /// destroyed.
     pub fn index_of(&mut self, queue: &Arc<HwQueue>) -> Option<u32> {
@@ -124,7 +132,7 @@ impl RunList {
             }
         };
         *self.entries.get_mut(index as usize)? = entry;
-        self.schedule.add(index, queue.partition.id());
+        self.schedule.add(index, queue.partition.id(), queue.context());
         queue.set_run_list_index(index);
         Some(index)
     }
@@ -165,20 +173,17 @@ impl RunList {
     /// The turn that [`Self::next`] gave to a queue is over, and it waits for the next, for a fence or
     /// for work. `time` is what it took, as far as that was measured.
     #[inline]
-    pub fn end_turn(&mut self, index: u32, next: Turn, time: Option<Duration>, quantum: Duration) {
+    pub fn end_turn(&mut self, index: u32, next: Turn, time: Option<Duration>) {
         let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
         let weight = entry.queue.partition.weight();
-        entry.used += time.unwrap_or_default();
-        let end = if entry.used < quantum { End::Front } else { End::Back };
-        if next != Turn::Runnable || end == End::Back {
-            entry.used = Duration::ZERO;
+        let again = (next == Turn::Runnable && entry.condition == Condition::Idle)
+            .then(|| entry.queue.rank());
+        if again.is_some() {
+            entry.condition = Condition::Runnable;
         }
-        let nanoseconds = time.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        self.schedule.end_turn(index, nanoseconds, weight);
-        match next {
-            Turn::Idle => {}
-            Turn::Runnable => self.line_up(index, Condition::Idle, end),
-            Turn::Blocked => self.change(index, Condition::Idle, Condition::Blocked),
+        self.schedule.end_turn(index, Ended { time: time.unwrap_or_default(), weight, again });
+        if next == Turn::Blocked {
+            self.change(index, Condition::Idle, Condition::Blocked);
         }
     }
 
@@ -190,27 +195,16 @@ impl RunList {
     }
 
     #[inline]
-    fn line_up(&mut self, index: u32, from: Condition, end: End) {
-        let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
-        if entry.condition == from {
-            entry.condition = Condition::Runnable;
-            self.schedule.push(index, entry.queue.rank(), end);
-        }
-    }
-
-    #[inline]
     fn change(&mut self, index: u32, from: Condition, to: Condition) {
-        if to == Condition::Runnable {
-            return self.line_up(index, from, End::Back);
-        }
         let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
         if entry.condition != from {
             return;
         }
         entry.condition = to;
         match to {
+            Condition::Runnable => self.schedule.push(index, entry.queue.rank()),
             Condition::Blocked => self.blocked.push(index),
-            Condition::Idle | Condition::Runnable | Condition::Dead => {}
+            Condition::Idle | Condition::Dead => {}
         }
     }
 

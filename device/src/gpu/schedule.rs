@@ -1,47 +1,53 @@
 //! Who gets the next turn of an engine.
 //!
-//! *System queues* come before all others. Between *guests* the engine's time is shared by weight: each
-//! guest has a virtual time, which goes on by the time that its turns took, divided by its weight, and
-//! the guest whose virtual time is least is next (start-time fair queueing). A guest that had nothing
-//! to do meanwhile begins where the others are: it saves nothing up. Within a guest the highest
-//! *priority* is next, except that each lower one in line gets one of every [`PATIENCE`] turns in its
-//! turn; so none waits for ever. Queues of one priority take turns.
+//! Between *guests* the engine's time is shared by weight: each guest has a virtual time, which goes on
+//! by the time that its turns took, divided by its weight, and the guest whose virtual time is least is
+//! next (start-time fair queueing). A guest that had nothing to do meanwhile begins where the others
+//! are: it saves nothing up.
+//!
+//! Within a guest the *system context* is next, which pages: its time is the guest's as any other. Then
+//! comes the highest *priority*, except that each lower one in line gets one of every [`PATIENCE`] turns
+//! in its turn; so none waits for ever. Contexts of one priority take turns of a *quantum* of the
+//! engine's time each, however many queues they have, and the queues of a context share those in turn.
 //!
 //! Taking a queue in and forgetting it may allocate. Everything else does not: picks are O(log n) in
-//! the guests that have work, and O(1) in queues.
+//! the guests that have work, and O(1) in contexts and queues.
 
-use bellhop_host_kmd::hardware::{GuestId, SchedulingPriority};
+use super::line::{End, Line, Links, NONE};
+use bellhop_host_kmd::hardware::{GuestId, HwContextId, SchedulingPriority};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
+use std::time::Duration;
 
 /// While lower priorities are in line, one of them gets each turn of this number.
 pub const PATIENCE: u32 = 8;
 
-/// Priorities that there are.
-const PRIORITIES: usize = SchedulingPriority::COUNT;
+/// Lines of a guest: one for each priority, and the system context's above them.
+const LINES: usize = SchedulingPriority::COUNT + 1;
+
+/// The line of the system context.
+const SYSTEM: usize = SchedulingPriority::COUNT;
 
 /// A unit of weight: a guest of this weight is charged the time as it is.
 const UNIT_WEIGHT: u128 = 1 << 20;
 
-/// No queue.
-const NONE: u32 = u32::MAX;
-
-/// In which line a queue stands.
+/// In which of its guest's lines a queue's context stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rank {
-    /// Before all guests' own.
+    /// Before all others of its guest.
     System,
-    /// Among its guest's.
-    Guest(SchedulingPriority),
+    /// Among those of this priority.
+    Priority(SchedulingPriority),
 }
 
-/// At which end of its line a queue is put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// It goes on with what it has begun.
-    Front,
-    /// It waits for its turn.
-    Back,
+impl Rank {
+    #[inline]
+    fn line(self) -> usize {
+        match self {
+            Self::System => SYSTEM,
+            Self::Priority(priority) => priority.index(),
+        }
+    }
 }
 
 /// Who is next.
@@ -53,28 +59,50 @@ pub struct Pick {
     pub contested: bool,
 }
 
-/// Queues, first come first served.
-#[derive(Debug, Clone, Copy)]
-struct Line {
-    first: u32,
-    last: u32,
+/// A turn that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// What it took of the engine's time, as far as that was measured.
+    pub time: Duration,
+    /// Weight of the queue's guest; not 0.
+    pub weight: u32,
+    /// The queue's rank, if it wants another turn.
+    pub again: Option<Rank>,
 }
 
-impl Line {
-    const EMPTY: Self = Self { first: NONE, last: NONE };
+/// What a context is known by: the system context by none.
+type ContextKey = (GuestId, Option<HwContextId>);
 
-    fn is_empty(self) -> bool {
-        self.first == NONE
-    }
-}
-
-/// What is known of a queue.
-#[derive(Debug, Clone, Copy)]
-struct Member {
+/// What is known of a context.
+#[derive(Debug)]
+struct ContextLine {
+    key: ContextKey,
     /// Its guest's place among the guests.
     guest: u32,
-    /// Who stands behind it.
-    next: u32,
+    /// How many of its queues are known.
+    members: u32,
+    /// Those that want a turn.
+    queues: Line,
+    /// Whether it is in line.
+    in_line: bool,
+    /// Where it is put in line next.
+    rank: Rank,
+    /// How much of its quantum it has used.
+    used: Duration,
+}
+
+impl ContextLine {
+    fn new(key: ContextKey, guest: u32) -> Self {
+        Self {
+            key,
+            guest,
+            members: 0,
+            queues: Line::EMPTY,
+            in_line: false,
+            rank: Rank::System,
+            used: Duration::ZERO,
+        }
+    }
 }
 
 /// What is known of a guest.
@@ -86,7 +114,8 @@ struct GuestLines {
     virtual_time: u128,
     /// Whether it is in `order`.
     in_order: bool,
-    lines: [Line; PRIORITIES],
+    /// Its contexts.
+    lines: [Line; LINES],
     /// Which lines are not empty.
     waiting: u32,
     /// Turns in a row that the highest priority got while others were in line.
@@ -102,7 +131,7 @@ impl GuestLines {
             members: 0,
             virtual_time: 0,
             in_order: false,
-            lines: [Line::EMPTY; PRIORITIES],
+            lines: [Line::EMPTY; LINES],
             waiting: 0,
             passed_over: 0,
             served: 0,
@@ -113,6 +142,9 @@ impl GuestLines {
     fn choose(&mut self) -> usize {
         let highest = self.waiting.ilog2();
         let lower = self.waiting & !(1 << highest);
+        if highest as usize == SYSTEM {
+            return SYSTEM;
+        }
         if lower == 0 {
             self.passed_over = 0;
             return highest as usize;
@@ -132,94 +164,128 @@ impl GuestLines {
 /// The queues that are in line.
 #[derive(Debug)]
 pub struct Schedule {
-    /// By the queue's index on the run list.
-    members: Vec<Member>,
+    /// How long a context keeps the engine while others of its guest and its priority wait.
+    quantum: Duration,
+    /// The place of each queue's context, by the queue's index on the run list.
+    members: Vec<u32>,
+    queue_links: Links,
+    contexts: Vec<ContextLine>,
+    context_links: Links,
+    /// Where contexts are that have queues.
+    context_places: HashMap<ContextKey, u32>,
+    /// Places of contexts that are forgotten.
+    free_contexts: Vec<u32>,
     guests: Vec<GuestLines>,
-    system: Line,
     /// Guests with a queue in line, least virtual time first. A guest that is being served is not in it.
     order: BinaryHeap<Reverse<(u128, u32)>>,
     /// The virtual time of the guest that was served last.
     clock: u128,
 }
 
-impl Default for Schedule {
-    fn default() -> Self {
+impl Schedule {
+    /// Nobody is in line.
+    pub fn new(quantum: Duration) -> Self {
         Self {
+            quantum,
             members: Vec::new(),
+            queue_links: Links::default(),
+            contexts: Vec::new(),
+            context_links: Links::default(),
+            context_places: HashMap::new(),
+            free_contexts: Vec::new(),
             guests: Vec::new(),
-            system: Line::EMPTY,
             order: BinaryHeap::new(),
             clock: 0,
         }
     }
-}
 
-impl Schedule {
-    /// Takes a queue in. Its index is in no use.
-    pub fn add(&mut self, queue: u32, guest: GuestId) {
-        let known = self.guests.iter().position(|lines| lines.id == guest && lines.members > 0);
+    /// Takes a queue in, of one of the guest's contexts, or its system context if of none. Its index is in
+    /// no use.
+    pub fn add(&mut self, queue: u32, guest: GuestId, context: Option<HwContextId>) {
+        let guest = self.guest_place(guest);
+        let place = self.context_place((self.guests[guest as usize].id, context), guest);
+        self.guests[guest as usize].members += 1;
+        self.contexts[place as usize].members += 1;
+        if self.members.len() <= queue as usize {
+            self.members.resize(queue as usize + 1, NONE);
+        }
+        self.members[queue as usize] = place;
+        self.queue_links.add(queue);
+    }
+
+    /// Where a guest is, which is made known if it is not.
+    fn guest_place(&mut self, id: GuestId) -> u32 {
+        let known = self.guests.iter().position(|lines| lines.id == id && lines.members > 0);
         let free = || self.guests.iter().position(|lines| lines.members == 0);
         let place = match known.or_else(free) {
             Some(place) => place,
             None => {
-                self.guests.push(GuestLines::new(guest));
+                self.guests.push(GuestLines::new(id));
                 // Room for all of them, so that no turn has to allocate.
                 self.order.reserve(self.guests.len() - self.order.len());
                 self.guests.len() - 1
             }
         };
-        let lines = &mut self.guests[place];
-        if lines.members == 0 {
-            *lines = GuestLines::new(guest);
+        if self.guests[place].members == 0 {
+            self.guests[place] = GuestLines::new(id);
         }
-        lines.members += 1;
-        let member = Member { guest: place as u32, next: NONE };
-        if self.members.len() <= queue as usize {
-            self.members.resize(queue as usize + 1, Member { guest: NONE, next: NONE });
-        }
-        self.members[queue as usize] = member;
+        place as u32
+    }
+
+    /// Where a context is, which is made known if it is not.
+    fn context_place(&mut self, key: ContextKey, guest: u32) -> u32 {
+        let Self { contexts, context_links, context_places, free_contexts, .. } = self;
+        *context_places.entry(key).or_insert_with(|| {
+            let context = ContextLine::new(key, guest);
+            match free_contexts.pop() {
+                Some(place) => {
+                    contexts[place as usize] = context;
+                    place
+                }
+                None => {
+                    contexts.push(context);
+                    let place = contexts.len() as u32 - 1;
+                    context_links.add(place);
+                    place
+                }
+            }
+        })
     }
 
     /// Whether some queue is in line.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty() && self.system.is_empty()
+        self.order.is_empty()
     }
 
-    /// Puts a queue in line that is in none.
+    /// Puts a queue in line that is in none. Its rank counts from when its context is next put in line.
     #[inline]
-    pub fn push(&mut self, queue: u32, rank: Rank, end: End) {
-        let Some(member) = self.members.get(queue as usize) else { return };
-        let guest = member.guest;
-        let line = match rank {
-            Rank::System => &mut self.system,
-            Rank::Guest(priority) => {
-                let Some(lines) = self.guests.get_mut(guest as usize) else { return };
-                lines.waiting |= 1 << priority.index();
-                &mut lines.lines[priority.index()]
-            }
-        };
-        let (first, last) = (line.first, line.last);
-        match end {
-            _ if first == NONE => *line = Line { first: queue, last: queue },
-            End::Front => line.first = queue,
-            End::Back => line.last = queue,
-        }
-        match end {
-            End::Front => self.members[queue as usize].next = first,
-            End::Back => {
-                self.members[queue as usize].next = NONE;
-                if let Some(before) = self.members.get_mut(last as usize) {
-                    before.next = queue;
-                }
-            }
-        }
-        self.line_up(guest);
+    pub fn push(&mut self, queue: u32, rank: Rank) {
+        let Some(place) = self.members.get(queue as usize).copied() else { return };
+        let Some(context) = self.contexts.get_mut(place as usize) else { return };
+        context.rank = rank;
+        context.queues.push(&mut self.queue_links, queue, End::Back);
+        self.line_up(place, End::Back);
     }
 
-    /// Puts a guest among those that have a queue in line, if it has and is not there.
+    /// Puts a context that has queues in line, if it is in none, and its guest in order.
     #[inline]
-    fn line_up(&mut self, guest: u32) {
+    fn line_up(&mut self, place: u32, end: End) {
+        let Some(context) = self.contexts.get_mut(place as usize) else { return };
+        let Some(lines) = self.guests.get_mut(context.guest as usize) else { return };
+        if !context.in_line {
+            context.in_line = true;
+            let line = context.rank.line();
+            lines.waiting |= 1 << line;
+            lines.lines[line].push(&mut self.context_links, place, end);
+        }
+        let guest = context.guest;
+        self.enter_order(guest);
+    }
+
+    /// Puts a guest among those that have a context in line, if it has and is not there.
+    #[inline]
+    fn enter_order(&mut self, guest: u32) {
         let Some(lines) = self.guests.get_mut(guest as usize) else { return };
         if lines.waiting != 0 && !lines.in_order {
             lines.in_order = true;
@@ -231,37 +297,53 @@ impl Schedule {
     /// Takes the queue whose turn it is out of line. [`Self::end_turn`] follows, before anything else.
     #[inline]
     pub fn next(&mut self) -> Option<Pick> {
-        if !self.system.is_empty() {
-            let queue = take_first(&mut self.system, &self.members);
-            return Some(Pick { queue, contested: !self.is_empty() });
-        }
         let Reverse((virtual_time, guest)) = self.order.pop()?;
         self.clock = virtual_time;
         let lines = &mut self.guests[guest as usize];
         lines.in_order = false;
         let chosen = lines.choose();
-        let queue = take_first(&mut lines.lines[chosen], &self.members);
+        let place = lines.lines[chosen].pop(&mut self.context_links)?;
         if lines.lines[chosen].is_empty() {
             lines.waiting &= !(1 << chosen);
         }
-        let contested = lines.waiting != 0 || !self.order.is_empty();
-        Some(Pick { queue, contested })
+        let context = &mut self.contexts[place as usize];
+        context.in_line = false;
+        let queue = context.queues.pop(&mut self.queue_links)?;
+        let alone = lines.waiting == 0 && self.order.is_empty() && context.queues.is_empty();
+        Some(Pick { queue, contested: !alone })
     }
 
-    /// The turn that [`Self::next`] gave to a queue is over. It took `nanoseconds` of the engine's time,
-    /// which are its guest's, whose weight is not 0.
+    /// The turn that [`Self::next`] gave to a queue is over. Its time is its guest's and its context's.
     #[inline]
-    pub fn end_turn(&mut self, queue: u32, nanoseconds: u64, weight: u32) {
-        let Some(member) = self.members.get(queue as usize) else { return };
-        let guest = member.guest;
-        if nanoseconds != 0
-            && let Some(lines) = self.guests.get_mut(guest as usize)
-        {
-            // One that is in order goes on to stand where it stands; a system queue's turn counts
-            // from its guest's next on.
-            lines.virtual_time += u128::from(nanoseconds) * UNIT_WEIGHT / u128::from(weight.max(1));
+    pub fn end_turn(&mut self, queue: u32, ended: Ended) {
+        let Ended { time, weight, again } = ended;
+        let Some(place) = self.members.get(queue as usize).copied() else { return };
+        let Some(context) = self.contexts.get_mut(place as usize) else { return };
+        let guest = context.guest;
+        let mut end = End::Front;
+        if !time.is_zero() {
+            context.used += time;
+            if let Some(lines) = self.guests.get_mut(guest as usize) {
+                lines.virtual_time += time.as_nanos() * UNIT_WEIGHT / u128::from(weight.max(1));
+            }
         }
-        self.line_up(guest);
+        if context.used >= self.quantum {
+            // What a turn took too much is taken from the next quantum, so that long turns are no
+            // advantage; but not all of it: whoever is next gets a turn.
+            let least = self.quantum.saturating_sub(Duration::from_nanos(1));
+            context.used = (context.used - self.quantum).min(least);
+            end = End::Back;
+        }
+        if let Some(rank) = again {
+            context.rank = rank;
+            context.queues.push(&mut self.queue_links, queue, end);
+        }
+        if !context.queues.is_empty() {
+            return self.line_up(place, end);
+        }
+        context.used = Duration::ZERO;
+        // Others of the guest may be in line.
+        self.enter_order(guest);
     }
 
     /// Takes queues out of line, and forgets those that are named by `forget`.
@@ -270,25 +352,15 @@ impl Schedule {
         mut stays_in_line: impl FnMut(u32) -> bool,
         forget: impl IntoIterator<Item = u32>,
     ) {
-        let Self { members, guests, system, order, .. } = self;
-        let mut filter = |line: &mut Line| {
-            let mut left = std::mem::replace(line, Line::EMPTY).first;
-            while let Some(next) = members.get(left as usize).map(|member| member.next) {
-                if stays_in_line(left) {
-                    members[left as usize].next = NONE;
-                    match members.get_mut(line.last as usize) {
-                        Some(last) => last.next = left,
-                        None => line.first = left,
-                    }
-                    line.last = left;
-                }
-                left = next;
-            }
-        };
-        filter(system);
+        let Self { members, queue_links, contexts, context_links, guests, order, .. } = self;
         for lines in guests.iter_mut() {
             for (line, index) in lines.lines.iter_mut().zip(0..) {
-                filter(line);
+                line.retain(context_links, |place| {
+                    let context = &mut contexts[place as usize];
+                    context.queues.retain(queue_links, &mut stays_in_line);
+                    context.in_line = !context.queues.is_empty();
+                    context.in_line
+                });
                 if line.is_empty() {
                     lines.waiting &= !(1 << index);
                 }
@@ -297,25 +369,19 @@ impl Schedule {
         }
         order.retain(|Reverse((_, guest))| guests[*guest as usize].in_order);
         for queue in forget {
-            if let Some(member) = members.get_mut(queue as usize)
-                && let Some(lines) = guests.get_mut(member.guest as usize)
-            {
+            let Some(member) = members.get_mut(queue as usize) else { continue };
+            let place = std::mem::replace(member, NONE);
+            let Some(context) = contexts.get_mut(place as usize) else { continue };
+            context.members -= 1;
+            if context.members == 0 {
+                self.context_places.remove(&context.key);
+                self.free_contexts.push(place);
+            }
+            if let Some(lines) = guests.get_mut(context.guest as usize) {
                 lines.members -= 1;
-                member.guest = NONE;
             }
         }
     }
-}
-
-/// Takes the first queue out of a line that is not empty.
-#[inline]
-fn take_first(line: &mut Line, members: &[Member]) -> u32 {
-    let queue = line.first;
-    line.first = members.get(queue as usize).map_or(NONE, |member| member.next);
-    if line.first == NONE {
-        line.last = NONE;
-    }
-    queue
 }
 
 #[cfg(test)]
@@ -324,115 +390,156 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
+    const QUANTUM: Duration = Duration::from_nanos(200_000);
+
     fn guest(number: u64) -> GuestId {
         GuestId(number)
     }
 
-    fn priority(number: i32) -> SchedulingPriority {
-        SchedulingPriority::new(number).unwrap()
+    fn context(number: u64) -> Option<HwContextId> {
+        Some(HwContextId(number))
     }
 
     fn rank(number: i32) -> Rank {
-        Rank::Guest(priority(number))
+        Rank::Priority(SchedulingPriority::new(number).unwrap())
+    }
+
+    fn nanoseconds(time: u64) -> Duration {
+        Duration::from_nanos(time)
     }
 
     /// Gives a turn of so many nanoseconds to whoever is next, who wants another.
     fn turn(schedule: &mut Schedule, of: impl Fn(u32) -> (Rank, u64, u32)) -> u32 {
         let pick = schedule.next().unwrap();
-        let (rank, nanoseconds, weight) = of(pick.queue);
-        schedule.end_turn(pick.queue, nanoseconds, weight);
-        schedule.push(pick.queue, rank, End::Back);
+        let (rank, time, weight) = of(pick.queue);
+        let ended = Ended { time: nanoseconds(time), weight, again: Some(rank) };
+        schedule.end_turn(pick.queue, ended);
         pick.queue
+    }
+
+    /// The last turn, of a guest of weight 1.
+    fn end(schedule: &mut Schedule, queue: u32, time: u64) {
+        schedule.end_turn(queue, Ended { time: nanoseconds(time), weight: 1, again: None });
     }
 
     #[test]
     fn one_alone_is_not_contested_and_gets_every_turn() {
-        let mut schedule = Schedule::default();
-        schedule.add(0, guest(1));
+        let mut schedule = Schedule::new(QUANTUM);
+        schedule.add(0, guest(1), context(1));
         assert!(schedule.is_empty());
         assert_eq!(schedule.next(), None);
         for _ in 0..3 {
-            schedule.push(0, rank(-7), End::Back);
+            schedule.push(0, rank(-7));
             assert_eq!(schedule.next(), Some(Pick { queue: 0, contested: false }));
-            schedule.end_turn(0, 1000, 1);
+            end(&mut schedule, 0, 1000);
         }
         assert!(schedule.is_empty());
     }
 
     #[test]
-    fn a_system_queue_comes_first_and_its_guest_pays() {
-        let mut schedule = Schedule::default();
+    fn a_system_queue_comes_before_its_own_guests_queues_and_its_guest_pays() {
+        let mut schedule = Schedule::new(QUANTUM);
+        schedule.add(0, guest(1), context(1));
+        schedule.add(1, guest(2), context(1));
+        schedule.add(2, guest(2), None);
+        let ranks = [rank(7), rank(7), Rank::System];
         for queue in 0..3 {
-            schedule.add(queue, guest(u64::from(queue.min(1))));
+            schedule.push(queue, ranks[queue as usize]);
         }
-        // Queue 2 is the system queue of queue 1's guest.
-        schedule.push(0, rank(7), End::Back);
-        schedule.push(1, rank(7), End::Back);
-        schedule.push(2, Rank::System, End::Back);
-        assert_eq!(schedule.next(), Some(Pick { queue: 2, contested: true }));
-        schedule.end_turn(2, 10_000, 100);
-        let turns: Vec<_> =
-            (0..12).map(|_| turn(&mut schedule, |_| (rank(7), 1000, 100))).collect();
-        assert!(turns.iter().filter(|queue| **queue == 0).count() >= 10, "{turns:?}");
+        // It always has work: its guest's other queue gets nothing, the other guest loses nothing.
+        let turns: Vec<_> = (0..20)
+            .map(|_| turn(&mut schedule, |queue| (ranks[queue as usize], 1000, 100)))
+            .collect();
+        assert_eq!(turns.iter().filter(|queue| **queue == 0).count(), 10, "{turns:?}");
+        assert_eq!(turns.iter().filter(|queue| **queue == 2).count(), 10, "{turns:?}");
     }
 
     #[test]
     fn a_guest_that_slept_saves_nothing_up_and_loses_nothing() {
-        let mut schedule = Schedule::default();
-        schedule.add(0, guest(1));
-        schedule.add(1, guest(2));
-        schedule.push(0, rank(0), End::Back);
+        let mut schedule = Schedule::new(QUANTUM);
+        schedule.add(0, guest(1), context(1));
+        schedule.add(1, guest(2), context(1));
+        schedule.push(0, rank(0));
         for _ in 0..1000 {
             assert_eq!(turn(&mut schedule, |_| (rank(0), 1000, 100)), 0);
         }
-        schedule.push(1, rank(0), End::Back);
+        schedule.push(1, rank(0));
         let turns: Vec<_> =
             (0..10).map(|_| turn(&mut schedule, |_| (rank(0), 1000, 100))).collect();
         assert_eq!(turns.iter().filter(|queue| **queue == 1).count(), 5, "{turns:?}");
     }
 
     #[test]
+    fn a_context_gets_its_quantum_and_its_queues_share_it_in_turn() {
+        let mut schedule = Schedule::new(nanoseconds(3000));
+        for queue in 0..3 {
+            schedule.add(queue, guest(1), context(u64::from(queue.min(1))));
+            schedule.push(queue, rank(0));
+        }
+        let turns: Vec<_> = (0..12).map(|_| turn(&mut schedule, |_| (rank(0), 1000, 1))).collect();
+        assert_eq!(turns, [0, 0, 0, 1, 1, 1, 0, 0, 0, 2, 2, 2]);
+        // What is left of a quantum is the context's other queue's.
+        turn(&mut schedule, |_| (rank(0), 3000, 1));
+        let pick = schedule.next().unwrap();
+        assert_eq!(pick.queue, 1);
+        end(&mut schedule, 1, 1000);
+        let turns: Vec<_> = (0..3).map(|_| turn(&mut schedule, |_| (rank(0), 1000, 1))).collect();
+        assert_eq!(turns, [2, 2, 0]);
+    }
+
+    #[test]
     fn forgotten_queues_leave_their_places_to_others() {
-        let mut schedule = Schedule::default();
+        let mut schedule = Schedule::new(QUANTUM);
         for round in 0..100 {
             for queue in 0..4 {
-                schedule.add(queue, guest(round * 4 + u64::from(queue)));
-                schedule.push(queue, rank(0), End::Back);
+                let number = round * 4 + u64::from(queue);
+                schedule.add(queue, guest(number), context(number));
+                schedule.push(queue, rank(0));
             }
             schedule.retain(|queue| queue == 3, []);
             assert_eq!(schedule.next(), Some(Pick { queue: 3, contested: false }));
-            schedule.end_turn(3, 10, 1);
+            end(&mut schedule, 3, 10);
             schedule.retain(|_| false, 0..4);
             assert!(schedule.is_empty());
         }
         assert_eq!(schedule.guests.len(), 4);
+        assert_eq!((schedule.contexts.len(), schedule.context_places.len()), (4, 0));
     }
 
     proptest! {
-        /// Whatever the weights, the lengths of turns and the queues of each guest, guests that always
-        /// have work get their shares: none is ever more than a longest turn off.
+        /// Whatever the weights, the lengths of turns and the queues of each guest, and whichever of them
+        /// page all the time, guests that always have work get their shares: none is ever more than a
+        /// longest turn off.
         #[test]
         fn shares_are_the_weights(
-            guests in proptest::collection::vec((1u32..1000, 1u64..100_000, 1u32..4), 2..6),
+            guests in proptest::collection::vec(
+                (1u32..1000, 1u64..100_000, 1u32..4, any::<bool>()),
+                2..6,
+            ),
             turns in 1usize..2000,
         ) {
-            let mut schedule = Schedule::default();
-            let owners: Vec<usize> = guests
-                .iter()
-                .enumerate()
-                .flat_map(|(index, (_, _, queues))| vec![index; *queues as usize])
-                .collect();
-            for (owner, queue) in owners.iter().zip(0..) {
-                schedule.add(queue, guest(*owner as u64));
-                schedule.push(queue, rank(0), End::Back);
+            let mut schedule = Schedule::new(QUANTUM);
+            let mut owners = Vec::new();
+            for (index, (_, _, queues, pages)) in guests.iter().enumerate() {
+                let system = pages.then_some(Rank::System);
+                let ranks = (0..*queues).map(|_| rank(0)).chain(system);
+                owners.extend(ranks.map(|rank| (index, rank)));
+            }
+            for ((owner, rank), queue) in owners.iter().zip(0u32..) {
+                let context = (*rank != Rank::System).then_some(HwContextId(u64::from(queue % 2)));
+                schedule.add(queue, guest(*owner as u64), context);
+                schedule.push(queue, *rank);
             }
             let mut times = vec![0f64; guests.len()];
             for _ in 0..turns {
                 let queue = turn(&mut schedule, |queue| {
-                    let (weight, length, _) = guests[owners[queue as usize]];
-                    (rank(0), length, weight)
+                    let (owner, rank) = owners[queue as usize];
+                    let (weight, length, ..) = guests[owner];
+                    (rank, length, weight)
                 });
-                let owner = owners[queue as usize];
+                let (owner, rank) = owners[queue as usize];
+                // Whoever pages does that first.
+                prop_assert_eq!(rank == Rank::System, guests[owner].3);
                 times[owner] += guests[owner].1 as f64;
             }
             // Start-time fair queueing: of any two, the times by weight differ by a turn of each.
@@ -446,6 +553,34 @@ mod tests {
             }
         }
 
+        /// Contexts of one guest and one priority that always have work have the same time, however
+        /// many queues they have and however long their turns are.
+        #[test]
+        fn contexts_of_one_priority_share_alike(
+            contexts in proptest::collection::vec((1u32..6, 1u64..150_000), 2..5),
+            turns in 1usize..3000,
+        ) {
+            let mut schedule = Schedule::new(QUANTUM);
+            let mut owners = Vec::new();
+            for (number, (queues, _)) in contexts.iter().enumerate() {
+                owners.extend((0..*queues).map(|_| number));
+            }
+            for (number, queue) in owners.iter().zip(0..) {
+                schedule.add(queue, guest(1), context(*number as u64));
+                schedule.push(queue, rank(0));
+            }
+            let mut times = vec![0; contexts.len()];
+            for _ in 0..turns {
+                let of = |queue| (rank(0), contexts[owners[queue as usize]].1, 100);
+                let owner = owners[turn(&mut schedule, of) as usize];
+                times[owner] += contexts[owner].1;
+            }
+            let difference = times.iter().max().unwrap() - times.iter().min().unwrap();
+            let longest = contexts.iter().map(|(_, length)| *length).max().unwrap();
+            let bound = QUANTUM.as_nanos() as u64 + longest;
+            prop_assert!(difference <= bound, "{times:?} of {contexts:?}");
+        }
+
         /// The greatest priority has seven of eight turns at least, and each other one gets one within
         /// the bound, whatever comes and goes above and below it.
         #[test]
@@ -453,16 +588,16 @@ mod tests {
             others in proptest::collection::vec((-7i32..=7, any::<bool>()), 1..40),
             victim in -7i32..=7,
         ) {
-            let mut schedule = Schedule::default();
-            schedule.add(0, guest(1));
-            for queue in 0..others.len() {
-                schedule.add(queue as u32 + 1, guest(1));
+            let mut schedule = Schedule::new(QUANTUM);
+            schedule.add(0, guest(1), context(0));
+            for queue in 1..=others.len() as u32 {
+                schedule.add(queue, guest(1), context(queue.into()));
             }
-            schedule.push(0, rank(victim), End::Back);
+            schedule.push(0, rank(victim));
             let mut waiting = VecDeque::new();
             for (queue, (number, stays)) in (1..).zip(&others) {
                 if *number != victim {
-                    schedule.push(queue, rank(*number), End::Back);
+                    schedule.push(queue, rank(*number));
                     waiting.push_back((queue, *number, *stays));
                 }
             }
@@ -475,43 +610,44 @@ mod tests {
                     break;
                 }
                 let (_, number, stays) = *waiting.iter().find(|(q, ..)| *q == pick.queue).unwrap();
-                schedule.end_turn(pick.queue, 1, 1);
-                if stays {
-                    schedule.push(pick.queue, rank(number), End::Front);
-                }
+                let again = stays.then(|| rank(number));
+                schedule.end_turn(pick.queue, Ended { time: nanoseconds(1), weight: 1, again });
                 prop_assert!(turns < PATIENCE * lines, "{turns} turns without one");
             }
             prop_assert!(turns <= PATIENCE * lines);
         }
 
-        /// Against plain lists: whoever is in line gets turns, nobody else, and queues of one priority
-        /// in the order in which they came.
+        /// Against plain lists: whoever is in line gets turns, nobody else, and queues of a context in the
+        /// order in which they came.
         #[test]
         fn who_is_in_line_is_served_once_and_in_order(
-            steps in proptest::collection::vec((0u32..6, -1i32..2, any::<bool>()), 1..200),
+            steps in proptest::collection::vec((0u32..12, any::<bool>()), 1..200),
         ) {
-            let mut schedule = Schedule::default();
-            for queue in 0..6 {
-                schedule.add(queue, guest(u64::from(queue % 3)));
+            // Three guests have two contexts, of a priority and two queues each.
+            let owner = |queue: u32| (queue % 3, queue % 6);
+            let number = |queue: u32| i32::from(queue % 6 < 3);
+            let mut schedule = Schedule::new(QUANTUM);
+            for queue in 0..12 {
+                let (of_guest, of_context) = owner(queue);
+                schedule.add(queue, guest(of_guest.into()), context(of_context.into()));
             }
-            let mut model: Vec<(u32, i32)> = Vec::new();
-            for (queue, number, serve) in steps {
+            let mut model: Vec<u32> = Vec::new();
+            for (queue, serve) in steps {
                 if serve {
                     let Some(pick) = schedule.next() else {
                         prop_assert!(model.is_empty());
                         continue;
                     };
-                    let place = model.iter().position(|(other, _)| *other == pick.queue);
-                    let place = place.expect("somebody in line");
-                    let (picked, number) = model.remove(place);
-                    let earlier = model[..place].iter();
-                    let mut same_line = earlier.filter(|(q, n)| q % 3 == picked % 3 && *n == number);
-                    prop_assert!(same_line.next().is_none());
+                    let place = model.iter().position(|other| *other == pick.queue);
+                    model.remove(place.expect("somebody in line"));
+                    let mut earlier = model[..place.unwrap()].iter();
+                    prop_assert!(earlier.all(|other| owner(*other) != owner(pick.queue)));
                     prop_assert_eq!(pick.contested, !model.is_empty());
-                    schedule.end_turn(pick.queue, 7, 3);
-                } else if model.iter().all(|(other, _)| *other != queue) {
-                    schedule.push(queue, rank(number), End::Back);
-                    model.push((queue, number));
+                    let ended = Ended { time: nanoseconds(7), weight: 3, again: None };
+                    schedule.end_turn(pick.queue, ended);
+                } else if !model.contains(&queue) {
+                    schedule.push(queue, rank(number(queue)));
+                    model.push(queue);
                 }
                 prop_assert_eq!(schedule.is_empty(), model.is_empty());
             }

@@ -103,7 +103,7 @@ pub struct AdapterConfig {
     /// Whether guests may dispatch the kernels that hang until a reset, with which they can have the
     /// adapter reset for everybody.
     pub test_kernels: bool,
-    /// How long a queue keeps an engine while others of its guest and of its priority wait, in
+    /// How long a context keeps an engine while others of its guest and of its priority wait, in
     /// microseconds, 0 to 100,000. It is the next one's turn at the next boundary of a packet or step.
     pub quantum_us: u64,
     /// Memory for page tables in MiB, 1 to 4,096. 1 MiB maps about 500 MiB.

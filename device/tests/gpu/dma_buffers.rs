@@ -5,8 +5,8 @@ use crate::rig::*;
 use bellhop_host_kmd::ddi::dma_buffer::{DMA_BUFFERS_SIZE, DMA_BUFFERS_START};
 use bellhop_host_kmd::ddi::paging::{APERTURE_START, LOCAL_START, PageSize};
 use bellhop_host_kmd::hardware::{
-    Hardware, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, PhysicalPage, Pte,
-    Segment,
+    Hardware, HwContextId, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission,
+    PhysicalPage, Pte, Segment,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
@@ -20,6 +20,7 @@ fn basic_queue(guest: &mut Guest, system: &System, node: u32) -> (HwQueueId, u32
     let progress_fence = guest.fence(0);
     let queue = guest.gpu.create_hw_queue(HwQueueDescription {
         guest: guest.id,
+        context: HwContextId(progress_fence.into()),
         address_space: system.context.address_space,
         process: guest.space,
         node,
@@ -149,6 +150,7 @@ fn no_process_reaches_dma_buffers_or_physical_addresses() {
         let progress_fence = guest.fence(0);
         let description = HwQueueDescription {
             guest: guest.id,
+            context: HwContextId(progress_fence.into()),
             address_space: guest.space,
             process: guest.space,
             node: COPY,

@@ -172,6 +172,7 @@ fn calls_that_name_nothing_are_ignored() {
     assert_eq!(gpu.update_monitored_value(guest, 0, 0), 0);
     let description = HwQueueDescription {
         guest,
+        context: HwContextId(0),
         address_space: space,
         process: space,
         node: 0,

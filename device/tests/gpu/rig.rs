@@ -3,8 +3,8 @@
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, Fault, GuestId, Hardware, HwQueueDescription, HwQueueId, Interrupt,
-    PhysicalDoorbell, PhysicalPage, Pte, RingBinding, Segment, SegmentSizes, Ticket,
+    AddressSpaceId, Fault, GuestId, Hardware, HwContextId, HwQueueDescription, HwQueueId,
+    Interrupt, PhysicalDoorbell, PhysicalPage, Pte, RingBinding, Segment, SegmentSizes, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::BarLayout;
@@ -211,6 +211,7 @@ impl Guest {
     pub fn queue_with_progress(&self, node: u32, progress_fence: u32) -> HwQueueId {
         self.gpu.create_hw_queue(HwQueueDescription {
             guest: self.id,
+            context: HwContextId(progress_fence.into()),
             address_space: self.space,
             process: self.space,
             node,

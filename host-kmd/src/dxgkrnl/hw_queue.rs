@@ -8,7 +8,9 @@ use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
 use super::submission::{CommandBuffer, InFlight};
 use super::termination::{Manner, Target};
-use crate::hardware::{AddressSpaceId, GuestId, HwQueueDescription, HwQueueId, SchedulingPriority};
+use crate::hardware::{
+    AddressSpaceId, GuestId, HwContextId, HwQueueDescription, HwQueueId, SchedulingPriority,
+};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::NODE_USER_MODE_SUBMISSION_SUPPORTED;
 use bellhop_protocol::control::hw_queue::{
@@ -113,6 +115,7 @@ impl Scope<'_> {
         let (progress_fence, slot) = self.insert_fence(FenceOwner::HwQueue, 0)?;
         let id = self.miniport.create_hw_queue(HwQueueDescription {
             guest: self.guest_id,
+            context: HwContextId(context_handle.0),
             address_space,
             process,
             node,

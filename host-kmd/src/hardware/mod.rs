@@ -33,6 +33,10 @@ pub struct AddressSpaceId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HwQueueId(pub u64);
 
+/// A context as the GPU knows it, among its guest's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HwContextId(pub u64);
+
 /// One of the GPU's physical doorbells, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysicalDoorbell(pub u32);
@@ -97,6 +101,8 @@ pub struct KernelSubmission {
 pub struct HwQueueDescription {
     /// Whose it is.
     pub guest: GuestId,
+    /// The context that it goes with: all queues of one take turns as one.
+    pub context: HwContextId,
     /// Through which its addresses are translated.
     pub address_space: AddressSpaceId,
     /// The process whose fences its packets may name.
@@ -124,8 +130,8 @@ pub struct SegmentSizes {
 pub struct SystemContext {
     /// Its address space, which is no process's. What lies where: [`crate::ddi::paging`].
     pub address_space: AddressSpaceId,
-    /// Its queue. It takes paging buffers only, comes before guests' queues on its engine, and is
-    /// destroyed as they are.
+    /// Its queue. It takes paging buffers only, comes before all other queues of its guest on its engine,
+    /// whose time it takes, and is destroyed as they are.
     pub hw_queue: HwQueueId,
     /// The queue's node.
     pub node: u32,
@@ -440,8 +446,8 @@ pub trait Hardware: Send + Sync {
     /// tells when it has stopped. Of several that are asked for before it has, the last is told of.
     fn preempt_hw_queue(&self, queue: HwQueueId, preemption_fence: u64);
 
-    /// Sets the priority of HW queues beside the others of their guest, 0 before that. It counts from
-    /// when each is next put in line.
+    /// Sets the priority of all HW queues of a context beside the others of their guest, 0 before that. It
+    /// counts from when the context is next put in line.
     fn set_scheduling_priority(&self, queues: &[HwQueueId], priority: SchedulingPriority);
 
     /// Where a node's engine is.

@@ -22,6 +22,12 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         check: turns_kernel_mode,
     },
     Behaviour {
+        id: "sched.turns.context",
+        shows: "a context with many queues gets no more of its engine's time than one with one",
+        section: source::KMD_ENGINES,
+        check: turns_context,
+    },
+    Behaviour {
         id: "sched.priority",
         shows: "a context with a higher priority gets most of its engine's time",
         section: source::KMD_ENGINES,
@@ -107,46 +113,112 @@ fn turns_kernel_mode(scene: &Scene) -> Result<(), Mismatch> {
     long.end()
 }
 
+/// What a context has to do: for each of its queues these submissions.
+struct Work {
+    context: Context,
+    queues: Vec<(UserModeQueue, Vec<CommandBuffer>)>,
+}
+
+impl Work {
+    /// Long submissions for so many queues of a new context, which is suspended. Each ends with what
+    /// `last` adds for its queue and its number, from 1.
+    fn new(
+        bench: &Bench,
+        queues: usize,
+        mut last: impl FnMut(&mut CommandBuffer, usize, u64) -> Result<(), Mismatch>,
+    ) -> Result<Self, Mismatch> {
+        let context = bench.device.create_context(bench.context.node())?;
+        let mut work = Vec::new();
+        for queue in 0..queues {
+            let mut buffers = Vec::new();
+            for number in 1..=SUBMISSIONS {
+                let mut commands = CommandBuffer::new(&bench.device, 4096 - 64)?;
+                for _ in 0..40 {
+                    commands.fill(bench.va(4096), MEMORY - 4096, 7)?;
+                }
+                last(&mut commands, queue, number)?;
+                buffers.push(commands);
+            }
+            work.push((context.create_user_mode_queue(4096)?, buffers));
+        }
+        context.suspend()?;
+        Ok(Self { context, queues: work })
+    }
+
+    fn submit(&mut self) -> Result<(), Mismatch> {
+        for (queue, buffers) in &mut self.queues {
+            for commands in buffers {
+                queue.submit(commands)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<(), Mismatch> {
+        for (queue, _) in &self.queues {
+            queue.progress_fence().poll(SUBMISSIONS, TIMEOUT)?;
+        }
+        Ok(())
+    }
+}
+
+/// Submissions of a queue of [`Work`].
+const SUBMISSIONS: u64 = 16;
+
+/// Executes both at once; `first` is never without its share.
+fn compete(first: &mut Work, second: &mut Work) -> Result<(), Mismatch> {
+    first.submit()?;
+    second.submit()?;
+    first.context.resume()?;
+    second.context.resume()?;
+    first.finish()?;
+    second.finish()
+}
+
+fn turns_context(scene: &Scene) -> Result<(), Mismatch> {
+    const QUEUES: usize = 4;
+    // How many each of the many has done, and what the one saw of that at its end.
+    const DONE: usize = 8;
+    const SEEN: usize = 128;
+    let bench = scene.bench()?;
+    bench.write(DONE, &[0; QUEUES * 8])?;
+    let mut one = Work::new(&bench, 1, |commands, _, _| {
+        commands.copy(bench.va(DONE as u64), bench.va(SEEN as u64), QUEUES as u64 * 8)?;
+        Ok(())
+    })?;
+    let mut many = Work::new(&bench, QUEUES, |commands, queue, number| {
+        commands.write_data(bench.va((DONE + queue * 8) as u64), &number.to_le_bytes())?;
+        Ok(())
+    })?;
+    compete(&mut one, &mut many)?;
+    let mut beside = 0;
+    for queue in 0..QUEUES {
+        beside += bench.word(SEEN + queue * 8)?;
+    }
+    require!(
+        beside < 2 * SUBMISSIONS,
+        "{beside} submissions of the many were done beside {SUBMISSIONS} of the one"
+    );
+    Ok(())
+}
+
 fn priority(scene: &Scene) -> Result<(), Mismatch> {
-    const SUBMISSIONS: u64 = 16;
     // How many the lower has done, as it counts itself, and what the higher saw of that at its end.
     const DONE: usize = 8;
     const SEEN: usize = 16;
     let bench = scene.bench()?;
-    let mut sides = Vec::new();
-    for priority in [7, -7] {
-        let context = bench.device.create_context(bench.context.node())?;
-        context.set_scheduling_priority(priority)?;
-        let queue = context.create_user_mode_queue(4096)?;
-        let mut buffers = Vec::new();
-        for number in 1..=SUBMISSIONS {
-            let mut commands = CommandBuffer::new(&bench.device, 4096 - 64)?;
-            for _ in 0..40 {
-                commands.fill(bench.va(4096), MEMORY - 4096, 7)?;
-            }
-            match priority {
-                7 => commands.copy(bench.va(DONE as u64), bench.va(SEEN as u64), 8)?,
-                _ => commands.write_data(bench.va(DONE as u64), &number.to_le_bytes())?,
-            };
-            buffers.push(commands);
-        }
-        context.suspend()?;
-        sides.push((context, queue, buffers));
-    }
-    for (_, queue, buffers) in &mut sides {
-        for commands in buffers {
-            queue.submit(commands)?;
-        }
-    }
+    let mut high = Work::new(&bench, 1, |commands, _, _| {
+        commands.copy(bench.va(DONE as u64), bench.va(SEEN as u64), 8)?;
+        Ok(())
+    })?;
+    let mut low = Work::new(&bench, 1, |commands, _, number| {
+        commands.write_data(bench.va(DONE as u64), &number.to_le_bytes())?;
+        Ok(())
+    })?;
+    high.context.set_scheduling_priority(7)?;
+    low.context.set_scheduling_priority(-7)?;
     // The higher first, so that the lower is never alone before.
-    for (context, ..) in &sides {
-        context.resume()?;
-    }
-    let [(_, high, _), (_, low, _)] = &sides[..] else {
-        return Err(Mismatch::Seen("not two contexts".into()));
-    };
-    high.progress_fence().poll(SUBMISSIONS, TIMEOUT)?;
-    low.progress_fence().poll(SUBMISSIONS, TIMEOUT)?;
+    compete(&mut high, &mut low)?;
     let beside = bench.word(SEEN)?;
     require!(
         beside < SUBMISSIONS / 2,
