@@ -8,6 +8,7 @@ mod ddi;
 mod detach;
 mod donation;
 mod doorbells;
+mod edge_table;
 mod edges;
 mod faults;
 mod fences;
