@@ -1,7 +1,7 @@
 //! What `bellhopd` is configured with: a TOML file, every key optional.
 
 use crate::gpu::{DEFAULT_WEIGHT, GpuConfig};
-use bellhop_host_kmd::dxgkrnl::{PowerPolicy, TdrPolicy};
+use bellhop_host_kmd::dxgkrnl::{Limits, PowerPolicy, TdrPolicy};
 use bellhop_host_kmd::hardware::{self, SegmentSizes};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::BarLayout;
@@ -157,6 +157,9 @@ pub struct GuestConfig {
     /// Whether a guest gets a BAR where its VMM can map one. Without it everything that guest and
     /// device share is in the guest's own memory.
     pub bar: bool,
+    /// Objects, and mappings, waits and entries of allocation lists as many again, 256 to 1,048,575.
+    /// The host remembers no more than 2 KiB for each, and 16 KiB for one with a native fence.
+    pub objects: u32,
     /// Its weight, 1 to 10,000: engines share their time among guests that have work by weight.
     pub weight: u32,
     /// Whether a guest may change the adapter's power states. They concern every guest.
@@ -221,6 +224,7 @@ impl Default for GuestConfig {
             backing_memory_mib: 256,
             aperture_mib: 64,
             bar: true,
+            objects: 65_536,
             weight: DEFAULT_WEIGHT,
             power_control: false,
         }
@@ -300,6 +304,7 @@ impl Config {
         check("guest.private_memory_mib", guest.private_memory_mib, 0..=65_536, "0 to 65536")?;
         let backing = guest.backing_memory_mib;
         check("guest.backing_memory_mib", backing, 0..=1_048_576, "0 to 1048576")?;
+        check("guest.objects", guest.objects.into(), 256..=1_048_575, "256 to 1048575")?;
         check("guest.aperture_mib", guest.aperture_mib, 1..=65_536, "1 to 65536")
     }
 
@@ -346,6 +351,21 @@ impl Config {
         PowerPolicy {
             engine_idle: milliseconds_or_never(self.adapter.engine_idle_ms),
             device_idle: milliseconds_or_never(self.adapter.device_idle_ms),
+        }
+    }
+
+    /// How much the host remembers of a guest.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let objects = self.guest.objects;
+        Limits {
+            handles: objects,
+            waits: objects,
+            mappings: objects,
+            // An object seldom has many. Each is a hundredth of what an object takes.
+            extents: objects.saturating_mul(16),
+            listed_allocations: objects,
+            ..Limits::default()
         }
     }
 
@@ -454,6 +474,13 @@ mod tests {
         assert!(error.contains("guest.doorbells is 1024") && error.contains("remap"), "{error}");
         let config = load(&format!("{remap}[guest]\ndoorbells = 4\n")).unwrap();
         assert!(config.gpu().remaps_doorbells);
+    }
+
+    #[test]
+    fn guests_have_the_usual_limits_unless_others_are_set() {
+        assert_eq!(Config::default().limits(), Limits::default());
+        let limits = load("[guest]\nobjects = 1000\n").unwrap().limits();
+        assert_eq!((limits.handles, limits.mappings, limits.extents), (1000, 1000, 16_000));
     }
 
     #[test]

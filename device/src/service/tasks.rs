@@ -10,7 +10,7 @@ use crate::gpu::Gpu;
 use crate::vhost::backend::Host;
 use anyhow::Context;
 use bellhop_host_kmd::actor::{self, KernelHandle};
-use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
+use bellhop_host_kmd::dxgkrnl::Kernel;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -31,7 +31,7 @@ impl Tasks {
     pub(super) fn start(config: &Config) -> anyhow::Result<Self> {
         let gpu = Gpu::start(config.gpu()).context("cannot start the engines")?;
         let (kernel, mailbox) = actor::channel();
-        let state = Kernel::new(gpu.clone(), Limits::default())
+        let state = Kernel::new(gpu.clone(), config.limits())
             .with_power_policy(config.power())
             .with_timeout(config.timeout())
             .with_tdr_policy(config.tdr());

@@ -226,6 +226,7 @@ impl Shared {
                 self.host.gpu.stop_rotation(guest);
                 self.host.kernel.detach_blocking(guest);
                 self.host.gpu.detach_guest(guest);
+                super::heap::trim();
                 info!(guest = guest.0, "guest detached");
             }
         }

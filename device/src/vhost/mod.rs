@@ -8,5 +8,6 @@
 pub mod backend;
 mod chain;
 mod exit;
+mod heap;
 mod pages;
 mod port;

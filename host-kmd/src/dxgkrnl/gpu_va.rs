@@ -34,8 +34,15 @@ struct Taken {
     reserved: bool,
     /// Whether an allocation that is not paged is mapped there.
     fixed: bool,
-    /// How many mappings the guest's quota was charged for: as many as there are, and at least 1.
-    charged: u64,
+    /// How many mappings lie there.
+    mappings: u64,
+}
+
+impl Taken {
+    /// How many mappings the guest's quota was charged for.
+    fn charged(self) -> u64 {
+        self.mappings.max(1)
+    }
 }
 
 /// A mapping that the guest made.
@@ -123,9 +130,7 @@ impl GpuVa {
     pub(super) fn remove_all(&mut self) -> Vec<(PageRange, u64)> {
         let taken = std::mem::take(&mut self.taken).into_iter();
         taken
-            .map(|(start, Taken { length, charged, .. })| {
-                (PageRange { start, length }, charged - 1)
-            })
+            .map(|(start, taken)| (PageRange { start, length: taken.length }, taken.charged() - 1))
             .collect()
     }
 
@@ -136,14 +141,13 @@ impl GpuVa {
         let Some((range, taken)) = self.taken_around(start, mapping.length) else {
             return (None, 0);
         };
-        let left = self.overlapping(range).len() as u64;
-        if left == 0 && !taken.reserved {
+        let left = Taken { mappings: taken.mappings.saturating_sub(1), ..taken };
+        if left.mappings == 0 && !taken.reserved {
             self.taken.remove(&range.start);
-            return (Some(range), taken.charged - 1);
+            return (Some(range), 0);
         }
-        let charged = left.max(1);
-        self.taken.insert(range.start, Taken { charged, ..taken });
-        (None, taken.charged - charged)
+        self.taken.insert(range.start, left);
+        (None, taken.charged() - left.charged())
     }
 }
 
@@ -219,7 +223,7 @@ impl Scope<'_> {
         }
         let MapGpuVirtualAddress { allocation, offset, .. } = request;
         let fixed = paged.is_none();
-        let taken = Taken { length: range.length, reserved: false, fixed, charged: 1 };
+        let taken = Taken { length: range.length, reserved: false, fixed, mappings: 1 };
         self.process()?.gpu_va.taken.insert(range.start, taken);
         let mapping = Mapping { length: range.length, allocation, offset, protection };
         self.insert_mapping(range.start, mapping)?;
@@ -290,7 +294,7 @@ impl Scope<'_> {
         }
         check_base(base, size)?;
         let range = self.take_guest_va(base, size)?;
-        let taken = Taken { length: range.length, reserved: true, fixed: false, charged: 1 };
+        let taken = Taken { length: range.length, reserved: true, fixed: false, mappings: 0 };
         self.process()?.gpu_va.taken.insert(range.start, taken);
         Ok(Answer::Done(MapGpuVirtualAddressReply { gpu_va: range.start }))
     }
@@ -369,11 +373,11 @@ impl Scope<'_> {
         }
         let is_split = !pieces.is_empty();
         pieces.extend(new.map(|mapping| (part.start, mapping)));
-        let count = gpu_va.overlapping(range).len() as u64 - old.len() as u64 + pieces.len() as u64;
-        let charged = count.max(1);
-        self.guest.quotas.mappings.charge(charged.saturating_sub(taken.charged))?;
-        self.guest.quotas.mappings.refund(taken.charged.saturating_sub(charged));
-        self.process()?.gpu_va.taken.insert(range.start, Taken { charged, ..taken });
+        let mappings = taken.mappings + pieces.len() as u64 - old.len() as u64;
+        let (before, after) = (taken.charged(), Taken { mappings, ..taken }.charged());
+        self.guest.quotas.mappings.charge(after.saturating_sub(before))?;
+        self.guest.quotas.mappings.refund(before.saturating_sub(after));
+        self.process()?.gpu_va.taken.insert(range.start, Taken { mappings, ..taken });
         if is_split {
             // What stays is mapped anew, because large pages may have to become small ones.
             self.guest.vidmm.hold(self.process_id);
@@ -421,7 +425,7 @@ impl Scope<'_> {
         for start in gpu_va.overlapping(range) {
             self.forget_mapping(start)?;
         }
-        self.guest.quotas.mappings.refund(taken.charged - 1);
+        self.guest.quotas.mappings.refund(taken.charged() - 1);
         let process = self.process_id;
         self.given_up.push(Resource::GpuVa { process, range, paged: !taken.fixed });
         Ok(Answer::AfterQuiesce)

@@ -42,8 +42,7 @@ impl VidMm {
 
     /// The host memory that is kept for allocations which are at home there.
     pub(crate) fn backing_info(&self, process: u32) -> SegmentInfo {
-        let own = self.allocations.values().filter(|other| other.description.process == process);
-        let usage = own.filter_map(|allocation| allocation.backing).map(|range| range.length).sum();
+        let usage = self.processes.get(&process).map_or(0, |process| process.backing);
         let size = self.backing.length();
         SegmentInfo { size, budget: size / self.processes.len().max(1) as u64, usage }
     }

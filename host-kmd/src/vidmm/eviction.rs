@@ -15,9 +15,10 @@
 //!    elsewhere of any process.
 
 use super::pool::PageRange;
-use super::segment::{LocalSegment, Place};
+use super::segment::{EvictionOrder, Group, LocalSegment, Place};
 use super::{VidMm, VidMmError};
 use crate::ddi::paging::AllocationId;
+use std::ops::Bound::{Excluded, Unbounded};
 
 /// How much an allocation needs room in a local segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,9 @@ enum Round {
 
 const ROUNDS: [Round; 5] =
     [Round::Unwanted, Round::LessImportant, Round::Own, Round::TakenAway, Round::Demoted];
+
+/// Most allocations that are moved for one that may be elsewhere.
+const MOST_MOVED: u32 = 1024;
 
 /// For what room is made.
 #[derive(Debug, Clone, Copy)]
@@ -87,30 +91,18 @@ impl VidMm {
             Need::Should => &ROUNDS[..2],
             Need::Must => &ROUNDS[..],
         };
-        // Nothing is evicted in vain, save where memory is split by what stays.
-        let may_go: u64 = self.local[segment.index()]
-            .movable
-            .iter()
-            .filter(|order| order.used < newcomer.begin)
-            .filter(|order| {
-                rounds
-                    .iter()
-                    .any(|round| self.makes_room(order.allocation, newcomer, segment, *round))
-            })
-            .filter_map(|order| self.allocations.get(&order.allocation))
-            .map(|allocation| allocation.description.size)
-            .sum();
-        if self.local[segment.index()].pool.free().saturating_add(may_go) < newcomer.size {
+        if !self.may_find_room(newcomer, segment, rounds) {
             return Ok(None);
         }
+        let mut moved = 0;
         for round in rounds {
-            let candidates: Vec<_> = self.local[segment.index()].movable.iter().copied().collect();
-            for order in candidates {
-                let id = order.allocation;
-                // Budgets change with every one that went.
-                if order.used >= newcomer.begin || !self.makes_room(id, newcomer, segment, *round) {
-                    continue;
+            let mut last = None;
+            while let Some(order) = self.candidate(newcomer, segment, *round, last) {
+                if need == Need::Should && moved == MOST_MOVED {
+                    return Ok(None);
                 }
+                (last, moved) = (Some(order), moved + 1);
+                let id = order.allocation;
                 let Place::Local(_, range) = self.get(id)?.place else { continue };
                 let hole = self.local[segment.index()].pool.hole_around(range);
                 self.make_way(id, segment)?;
@@ -125,33 +117,87 @@ impl VidMm {
         Ok(None)
     }
 
-    /// Whether an allocation has to make room in this round.
-    fn makes_room(
+    /// Whether there is as much room as a newcomer needs, or may be. Nothing is evicted in vain, save
+    /// where memory is split by what stays.
+    fn may_find_room(&self, newcomer: Newcomer, segment: LocalSegment, rounds: &[Round]) -> bool {
+        let local = &self.local[segment.index()];
+        let missing = newcomer.size.saturating_sub(local.pool.free());
+        let at_most: u64 = local
+            .movable
+            .iter()
+            .filter(|(group, _)| {
+                rounds
+                    .iter()
+                    .any(|round| self.priorities(**group, newcomer, segment, *round).is_some())
+            })
+            .map(|(_, movable)| movable.bytes())
+            .sum();
+        if at_most < missing || rounds.len() == ROUNDS.len() {
+            return at_most >= missing;
+        }
+        // Those that are too important, or were used too lately, count only with the groups.
+        let mut found = 0;
+        let mut moved = 0;
+        for round in rounds {
+            let mut last = None;
+            while found < missing
+                && moved < MOST_MOVED
+                && let Some(order) = self.candidate(newcomer, segment, *round, last)
+            {
+                (last, moved) = (Some(order), moved + 1);
+                let allocation = self.allocations.get(&order.allocation);
+                found += allocation.map_or(0, |allocation| allocation.description.size);
+            }
+        }
+        found >= missing
+    }
+
+    /// The next allocation after `last` that has to make room in a round.
+    fn candidate(
         &self,
-        id: AllocationId,
         newcomer: Newcomer,
         segment: LocalSegment,
         round: Round,
-    ) -> bool {
-        let Some(allocation) = self.allocations.get(&id) else { return false };
-        let description = &allocation.description;
-        if !allocation.is_wanted() {
-            return round == Round::Unwanted;
-        }
-        let is_own = description.process == newcomer.process;
-        let demotable = allocation.lives_at_home();
-        let within = self.is_within_budget(newcomer.process, segment, newcomer.size);
-        let is_over = !self.is_within_budget(description.process, segment, 0);
-        match round {
+        last: Option<EvictionOrder>,
+    ) -> Option<EvictionOrder> {
+        let groups = self.local[segment.index()].movable.iter();
+        groups
+            .filter_map(|(group, movable)| {
+                let most = self.priorities(*group, newcomer, segment, round)?;
+                movable
+                    .after(last)
+                    .take_while(|order| order.priority <= most)
+                    // At most as many are passed over as one list has entries.
+                    .find(|order| order.used < newcomer.begin)
+            })
+            .min()
+    }
+
+    /// The highest priority in a group that has to make room in a round; `None` when none has.
+    fn priorities(
+        &self,
+        group: Group,
+        newcomer: Newcomer,
+        segment: LocalSegment,
+        round: Round,
+    ) -> Option<u32> {
+        let Group::Wanted { process, demotable } = group else {
+            return (round == Round::Unwanted).then_some(u32::MAX);
+        };
+        let is_own = process == newcomer.process;
+        let within = || self.is_within_budget(newcomer.process, segment, newcomer.size);
+        let is_over = || !self.is_within_budget(process, segment, 0);
+        let makes_room = match round {
             Round::Unwanted => false,
             Round::LessImportant if is_own => {
-                demotable && description.priority <= newcomer.priority
+                return demotable.then_some(newcomer.priority);
             }
-            Round::LessImportant => demotable && within && is_over,
+            Round::LessImportant => demotable && is_over() && within(),
             Round::Own => demotable && is_own,
-            Round::TakenAway => !is_own && !demotable && within && is_over,
-            Round::Demoted => !is_own && demotable && within,
-        }
+            Round::TakenAway => !is_own && !demotable && is_over() && within(),
+            Round::Demoted => !is_own && demotable && within(),
+        };
+        makes_room.then_some(u32::MAX)
     }
 
     /// An allocation leaves a local segment: to another that it may be evicted to and that has room,
@@ -181,24 +227,22 @@ impl VidMm {
 
     /// There may be room: gives back what was taken away, as far as there is.
     pub(super) fn restore(&mut self) {
-        let lacking = self.processes.iter().filter(|(_, process)| process.missing > 0);
+        let lacking = self.processes.iter().filter(|(_, process)| !process.missing.is_empty());
         let lacking: Vec<_> = lacking.map(|(id, _)| *id).collect();
         for process in lacking {
-            let missing: Vec<_> = self
-                .allocations
-                .iter()
-                .filter(|(_, allocation)| {
-                    allocation.description.process == process && allocation.taken
-                })
-                .map(|(id, _)| *id)
-                .collect();
             let begin = self.clock + 1;
-            for id in missing {
-                if self.make_present(id, begin).is_err() {
-                    break;
-                }
+            let mut last = AllocationId(0);
+            while let Some(id) = self.missing_after(process, last)
+                && self.make_present(id, begin).is_ok()
+            {
+                last = id;
             }
         }
+    }
+
+    fn missing_after(&self, process: u32, last: AllocationId) -> Option<AllocationId> {
+        let process = self.processes.get(&process)?;
+        process.missing.range((Excluded(last), Unbounded)).next().copied()
     }
 
     /// Takes room in the BAR that stays where it is, for what rings and old drivers need.
@@ -227,6 +271,6 @@ impl VidMm {
         if let Some(process) = self.processes.get_mut(&process) {
             process.usage[LocalSegment::Visible.index()] -= range.length;
         }
-        self.restore();
+        self.may_restore = true;
     }
 }

@@ -31,8 +31,8 @@ use crate::hardware::{AddressSpaceId, Segment};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{Extent, SegmentSet};
 use pool::{PagePool, PageRange};
-use segment::{EvictionOrder, LocalMemory, LocalSegment, Memory, Place};
-use std::collections::BTreeMap;
+use segment::{EvictionOrder, Group, LocalMemory, LocalSegment, Memory, Place};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use step::{Mapping, Notice, Plan, Step};
 
@@ -112,10 +112,19 @@ impl Allocation {
     /// Its stay in a local segment, if it is in one.
     fn stay(&self, allocation: AllocationId) -> Option<Stay> {
         let Place::Local(segment, _) = self.place else { return None };
-        let (resident, locked) = (self.is_wanted(), self.locks > 0);
         let (priority, used) = (self.description.priority, self.used);
-        let order = EvictionOrder { resident, priority, used, allocation };
-        Some(Stay { segment, order, locked, counts: resident || locked })
+        let order = EvictionOrder { priority, used, allocation };
+        let (process, demotable) = (self.description.process, self.lives_at_home());
+        let group = match self.is_wanted() {
+            true => Group::Wanted { process, demotable },
+            false => Group::Unwanted,
+        };
+        Some(Stay { segment, group, order, locked: self.locks > 0, counts: self.is_demanded() })
+    }
+
+    /// Whether it is to be somewhere in any case.
+    fn is_demanded(&self) -> bool {
+        self.is_wanted() || self.locks > 0
     }
 
     /// Whether it may be resident at home.
@@ -127,18 +136,24 @@ impl Allocation {
 /// What is counted of an allocation in a local segment.
 struct Stay {
     segment: LocalSegment,
+    group: Group,
     order: EvictionOrder,
     locked: bool,
     /// Against its process's budget.
     counts: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Process {
     /// Bytes that it has resident or locked in each local segment.
     usage: [u64; 2],
-    /// How many allocations that it wants resident are not.
-    missing: u32,
+    /// Bytes that it wants resident or locked, wherever they are, by the segments that they support
+    /// ([`SegmentSet::bits`]).
+    demand: BTreeMap<u32, u64>,
+    /// Bytes of host memory that are kept for its allocations.
+    backing: u64,
+    /// Allocations that it wants resident and that were taken away.
+    missing: BTreeSet<AllocationId>,
 }
 
 /// Memory of one guest.
@@ -151,6 +166,8 @@ pub(crate) struct VidMm {
     last_id: u64,
     /// Counts uses.
     clock: u64,
+    /// Whether there may be room for what was taken away.
+    may_restore: bool,
     plan: Plan,
 }
 
@@ -164,6 +181,7 @@ impl VidMm {
             processes: BTreeMap::new(),
             last_id: 0,
             clock: 0,
+            may_restore: false,
             plan: Plan::default(),
         }
     }
@@ -174,8 +192,12 @@ impl VidMm {
         self.local[0] = LocalMemory { donated, ..LocalMemory::new(length) };
     }
 
-    /// What has been decided since the last call.
+    /// What has been decided since the last call, and what was taken away given back as far as there
+    /// is room now: once, however much became free.
     pub(crate) fn take_plan(&mut self) -> Plan {
+        if std::mem::take(&mut self.may_restore) {
+            self.restore();
+        }
         std::mem::take(&mut self.plan)
     }
 
@@ -194,7 +216,7 @@ impl VidMm {
 
     /// A process begins: budgets of the others shrink.
     pub(crate) fn add_process(&mut self, process: u32) {
-        self.processes.insert(process, Process { usage: [0; 2], missing: 0 });
+        self.processes.insert(process, Process::default());
         for other in self.processes.keys().copied().collect::<Vec<_>>() {
             self.ask_to_trim(other);
         }
@@ -203,7 +225,7 @@ impl VidMm {
     /// A process ended, and its allocations before it: budgets of the others grow.
     pub(crate) fn remove_process(&mut self, process: u32) {
         self.processes.remove(&process);
-        self.restore();
+        self.may_restore = true;
     }
 
     /// Describes an allocation. It takes no memory.
@@ -239,10 +261,15 @@ impl VidMm {
             (allocation.taken, allocation.locks) = (false, 0);
         })?;
         self.leave(id, Place::Nowhere)?;
-        if let Some(Allocation { backing: Some(range), .. }) = self.allocations.remove(&id) {
+        if let Some(Allocation { backing: Some(range), description, .. }) =
+            self.allocations.remove(&id)
+        {
             self.plan.freed.push(range);
+            if let Some(process) = self.processes.get_mut(&description.process) {
+                process.backing -= range.length;
+            }
         }
-        self.restore();
+        self.may_restore = true;
         Ok(())
     }
 
@@ -314,7 +341,7 @@ impl VidMm {
         if was_present && self.get(id)?.place == Place::Home {
             self.notify_eviction(id)?;
         }
-        self.restore();
+        self.may_restore = true;
         Ok(())
     }
 
@@ -386,7 +413,7 @@ impl VidMm {
 
     /// Whether a process lacks something that it wants resident.
     pub(crate) fn is_suspended(&self, process: u32) -> bool {
-        self.processes.get(&process).is_some_and(|process| process.missing > 0)
+        self.processes.get(&process).is_some_and(|process| !process.missing.is_empty())
     }
 
     fn get(&self, id: AllocationId) -> Result<&Allocation, VidMmError> {
@@ -436,14 +463,20 @@ impl VidMm {
     ) -> Result<(), VidMmError> {
         let allocation = self.allocations.get_mut(&id).ok_or(VidMmError::Unknown)?;
         let (before, was_taken) = (allocation.stay(id), allocation.taken);
+        let was_demanded = allocation.is_demanded();
         change(allocation);
         let (after, is_taken) = (allocation.stay(id), allocation.taken);
+        let is_demanded = allocation.is_demanded();
         let (process, size) = (allocation.description.process, allocation.description.size);
+        let supported = allocation.description.supported.bits();
         let state = self.processes.get_mut(&process).ok_or(VidMmError::Unknown)?;
         if let Some(stay) = before {
             let local = &mut self.local[stay.segment.index()];
-            local.movable.remove(&stay.order);
-            local.pinned -= if stay.locked { size } else { 0 };
+            if stay.locked {
+                local.pinned -= size;
+            } else {
+                local.remove(stay.group, stay.order, size);
+            }
             state.usage[stay.segment.index()] -= if stay.counts { size } else { 0 };
         }
         if let Some(stay) = after {
@@ -451,18 +484,23 @@ impl VidMm {
             if stay.locked {
                 local.pinned += size;
             } else {
-                local.movable.insert(stay.order);
+                local.insert(stay.group, stay.order, size);
             }
             state.usage[stay.segment.index()] += if stay.counts { size } else { 0 };
         }
-        if was_taken != is_taken {
-            let before = state.missing;
-            state.missing = if is_taken { before + 1 } else { before - 1 };
-            match (before, state.missing) {
-                (0, _) => self.plan.notices.push(Notice::Suspend(process)),
-                (_, 0) => self.plan.notices.push(Notice::Resume(process)),
-                _ => {}
-            }
+        if was_demanded != is_demanded {
+            let demand = state.demand.entry(supported).or_default();
+            // Of a guest's choosing: more than there is memory anywhere.
+            *demand = match is_demanded {
+                true => demand.saturating_add(size),
+                false => demand.saturating_sub(size),
+            };
+        }
+        if is_taken && state.missing.insert(id) && state.missing.len() == 1 {
+            self.plan.notices.push(Notice::Suspend(process));
+        }
+        if was_taken && !is_taken && state.missing.remove(&id) && state.missing.is_empty() {
+            self.plan.notices.push(Notice::Resume(process));
         }
         Ok(())
     }

@@ -52,7 +52,12 @@ impl VidMm {
         }
         let size = allocation.description.size;
         let range = self.backing.take_for_large_pages(size).ok_or(VidMmError::NoBacking(size))?;
-        self.get_mut(id)?.backing = Some(range);
+        let allocation = self.get_mut(id)?;
+        allocation.backing = Some(range);
+        let process = allocation.description.process;
+        if let Some(process) = self.processes.get_mut(&process) {
+            process.backing += range.length;
+        }
         Ok(())
     }
 
@@ -115,16 +120,12 @@ impl VidMm {
         let (process, supported) =
             (allocation.description.process, allocation.description.supported);
         // What of the process's has to be in the same segments.
-        let wanted: u64 = self
-            .allocations
-            .values()
-            .filter(|other| {
-                let description = &other.description;
-                description.process == process
-                    && (other.is_wanted() || other.locks > 0)
-                    && supported.contains(description.supported)
-            })
-            .map(|other| other.description.size)
+        let demand = self.processes.get(&process).map(|process| &process.demand);
+        let wanted = demand
+            .into_iter()
+            .flatten()
+            .filter(|(segments, _)| supported.contains(SegmentSet::from_bits_retain(**segments)))
+            .map(|(_, bytes)| *bytes)
             .fold(0, u64::saturating_add);
         let there_is: u64 = LocalSegment::ALL
             .into_iter()
@@ -267,7 +268,7 @@ impl VidMm {
             return Err(VidMmError::Unbalanced);
         }
         self.change(id, |allocation| allocation.locks -= 1)?;
-        self.restore();
+        self.may_restore = true;
         Ok(())
     }
 

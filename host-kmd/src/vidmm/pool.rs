@@ -1,9 +1,12 @@
 //! Pages to give out and to take back.
+//!
+//! The free runs are kept by where they are and by how long they are, so that no request takes longer
+//! than the logarithm of how many ranges there are, however a guest splits them. The shortest run that
+//! is long enough is taken, and of equals the first.
 
 use crate::ddi::paging::PageSize;
 use bellhop_protocol::PAGE_SIZE;
-use std::collections::BTreeMap;
-use vm_allocator::{AddressAllocator, AllocPolicy, RangeInclusive};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Consecutive bytes; both fields are multiples of the page size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,28 +17,73 @@ pub(crate) struct PageRange {
     pub(crate) length: u64,
 }
 
+impl PageRange {
+    /// The byte behind it.
+    fn end(self) -> u64 {
+        self.start + self.length
+    }
+
+    /// What is left of it from the first address on that a large page can have.
+    fn aligned(self) -> Option<Self> {
+        let start = self.start.checked_next_multiple_of(PageSize::Large.bytes())?;
+        let length = self.end().checked_sub(start).filter(|length| *length > 0)?;
+        Some(Self { start, length })
+    }
+}
+
 /// Whether `bytes` can be a length in pages.
 pub(crate) const fn is_whole_pages(bytes: u64) -> bool {
     bytes != 0 && bytes.is_multiple_of(PAGE_SIZE)
 }
 
+/// Ranges in the order of their lengths, and of their starts among equals.
+#[derive(Debug, Default)]
+struct ByLength(BTreeSet<(u64, u64)>);
+
+impl ByLength {
+    fn insert(&mut self, range: PageRange) {
+        self.0.insert((range.length, range.start));
+    }
+
+    fn remove(&mut self, range: PageRange) {
+        self.0.remove(&(range.length, range.start));
+    }
+
+    /// The shortest of at least so many bytes.
+    fn at_least(&self, length: u64) -> Option<PageRange> {
+        let (length, start) = *self.0.range((length, 0)..).next()?;
+        Some(PageRange { start, length })
+    }
+}
+
 /// A range of addresses given out by the page.
 #[derive(Debug)]
 pub(crate) struct PagePool {
-    /// `None` for a pool without pages, which the allocator cannot express.
-    pages: Option<AddressAllocator>,
     /// Lengths of the ranges that are given out, by their start.
     taken: BTreeMap<u64, u64>,
-    start: u64,
+    /// Lengths of the runs between them, by their start.
+    runs: BTreeMap<u64, u64>,
+    /// The same runs.
+    by_length: ByLength,
+    /// What of them is left for large pages.
+    for_large_pages: ByLength,
     length: u64,
     free: u64,
 }
 
 impl PagePool {
-    /// `length` bytes from `start`.
+    /// `length` bytes from `start`, which together do not reach the end of 64 bits.
     pub(crate) fn new(start: u64, length: u64) -> Self {
-        let pages = AddressAllocator::new(start, length).ok();
-        Self { pages, taken: BTreeMap::new(), start, length, free: length }
+        let mut pool = Self {
+            taken: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            by_length: ByLength::default(),
+            for_large_pages: ByLength::default(),
+            length,
+            free: length,
+        };
+        pool.insert_run(PageRange { start, length });
+        pool
     }
 
     /// Bytes of all of it.
@@ -50,48 +98,44 @@ impl PagePool {
 
     /// How many free bytes there would be in a row if this range, which is given out, came back.
     pub(crate) fn hole_around(&self, range: PageRange) -> u64 {
-        let before = self.taken.range(..range.start).next_back();
-        let from = before.map_or(self.start, |(start, length)| start + length);
-        let after = self.taken.range(range.start.saturating_add(1)..).next();
-        let to = after.map_or(self.start.saturating_add(self.length), |(start, _)| *start);
-        to.saturating_sub(from)
+        let before = self.run_before(range.start).map_or(0, |run| run.length);
+        let after = self.runs.get(&range.end()).copied().unwrap_or(0);
+        before + range.length + after
     }
 
-    /// The first free range of `length` bytes.
+    /// The shortest free run that has `length` bytes, from its first.
     pub(crate) fn take(&mut self, length: u64) -> Option<PageRange> {
-        self.allocate(length, PAGE_SIZE, AllocPolicy::FirstMatch)
+        let run = self.by_length.at_least(length).filter(|_| is_whole_pages(length))?;
+        Some(self.take_of(run, PageRange { start: run.start, length }))
     }
 
     /// The same, at a multiple of what large pages need if it is that long and there is one.
     pub(crate) fn take_for_large_pages(&mut self, length: u64) -> Option<PageRange> {
-        let large = PageSize::Large.bytes();
-        let aligned = (length >= large)
-            .then(|| self.allocate(length, large, AllocPolicy::FirstMatch))
-            .flatten();
-        aligned.or_else(|| self.take(length))
+        let large = length >= PageSize::Large.bytes() && is_whole_pages(length);
+        let found = large.then(|| self.for_large_pages.at_least(length)).flatten();
+        match found {
+            Some(aligned) => self.take_at(aligned.start, length),
+            None => self.take(length),
+        }
     }
 
     /// The range of `length` bytes from `start`, if all of it is free.
     pub(crate) fn take_at(&mut self, start: u64, length: u64) -> Option<PageRange> {
-        // Checked here because `AddressAllocator` (0.1.4) gives out an exact range a second time
-        // when it lies inside one that is taken.
         let end = start.checked_add(length)?;
-        let before = self.taken.range(..end).next_back();
-        if before.is_some_and(|(taken, length)| taken + length > start) {
-            return None;
-        }
-        self.allocate(length, PAGE_SIZE, AllocPolicy::ExactMatch(start))
+        let (first, run) = self.runs.range(..=start).next_back()?;
+        let run = PageRange { start: *first, length: *run };
+        let is_fit = is_whole_pages(length) && start.is_multiple_of(PAGE_SIZE) && end <= run.end();
+        is_fit.then(|| self.take_of(run, PageRange { start, length }))
     }
 
-    fn allocate(&mut self, length: u64, alignment: u64, policy: AllocPolicy) -> Option<PageRange> {
-        // The allocator looks at every range for one that is long enough.
-        if !is_whole_pages(length) || length > self.free {
-            return None;
-        }
-        let range = self.pages.as_mut()?.allocate(length, alignment, policy).ok()?;
-        self.taken.insert(range.start(), length);
-        self.free -= length;
-        Some(PageRange { start: range.start(), length })
+    /// Gives out a part of a free run.
+    fn take_of(&mut self, run: PageRange, range: PageRange) -> PageRange {
+        self.remove_run(run);
+        self.insert_run(PageRange { start: run.start, length: range.start - run.start });
+        self.insert_run(PageRange { start: range.end(), length: run.end() - range.end() });
+        self.taken.insert(range.start, range.length);
+        self.free -= range.length;
+        range
     }
 
     /// Takes back a range that was given out.
@@ -102,14 +146,36 @@ impl PagePool {
         }
         self.taken.remove(&range.start);
         self.free += range.length;
-        let freed = self
-            .pages
-            .as_mut()
-            .zip(RangeInclusive::new(range.start, range.start + (range.length - 1)).ok())
-            .map(|(pages, range)| pages.free(&range));
-        if freed != Some(Ok(())) {
-            tracing::error!(?range, ?freed, "a range could not be freed");
+        let mut run = range;
+        if let Some(before) = self.run_before(range.start) {
+            self.remove_run(before);
+            run = PageRange { start: before.start, length: before.length + run.length };
         }
+        if let Some(length) = self.runs.get(&range.end()).copied() {
+            self.remove_run(PageRange { start: range.end(), length });
+            run.length += length;
+        }
+        self.insert_run(run);
+    }
+
+    /// The free run that ends at an address.
+    fn run_before(&self, end: u64) -> Option<PageRange> {
+        let (start, length) = self.runs.range(..end).next_back()?;
+        Some(PageRange { start: *start, length: *length }).filter(|run| run.end() == end)
+    }
+
+    fn insert_run(&mut self, run: PageRange) {
+        if run.length > 0 {
+            self.runs.insert(run.start, run.length);
+            self.by_length.insert(run);
+            run.aligned().into_iter().for_each(|aligned| self.for_large_pages.insert(aligned));
+        }
+    }
+
+    fn remove_run(&mut self, run: PageRange) {
+        self.runs.remove(&run.start);
+        self.by_length.remove(run);
+        run.aligned().into_iter().for_each(|aligned| self.for_large_pages.remove(aligned));
     }
 
     /// Whether all is back.
@@ -152,6 +218,37 @@ mod tests {
         assert!(pool.is_unused());
     }
 
+    #[test]
+    fn of_the_runs_that_are_long_enough_the_shortest_is_split() {
+        let mut pool = PagePool::new(0, 64 * PAGE_SIZE);
+        let all: Vec<_> = (0..64).map(|_| pool.take(PAGE_SIZE).unwrap()).collect();
+        for page in (0..20).chain(40..44).chain([60, 62]) {
+            pool.give_back(all[page]);
+        }
+        let pages =
+            |pool: &mut PagePool, count| pool.take(count * PAGE_SIZE).unwrap().start / PAGE_SIZE;
+        assert_eq!([1, 2, 2, 3].map(|count| pages(&mut pool, count)), [60, 40, 42, 0]);
+        assert_eq!(pool.take(18 * PAGE_SIZE), None, "it is free, but not in a row");
+    }
+
+    #[test]
+    fn large_pages_are_where_they_can_be_large_as_long_as_there_is_such_a_place() {
+        let large = PageSize::Large.bytes();
+        let mut pool = PagePool::new(PAGE_SIZE, 3 * large);
+        let starts: Vec<_> = std::iter::from_fn(|| pool.take_for_large_pages(large))
+            .map(|range| range.start)
+            .collect();
+        assert_eq!(starts, [large, 2 * large], "what is left lies on both sides");
+        let small = pool.take_for_large_pages(PAGE_SIZE).unwrap();
+        assert_eq!(small.start, 3 * large, "the shorter of both");
+        pool.give_back(PageRange { start: large, length: large });
+        assert_eq!(pool.take_for_large_pages(large).map(|range| range.start), Some(large));
+        pool.give_back(PageRange { start: large, length: large });
+        pool.give_back(PageRange { start: 2 * large, length: large });
+        let most = pool.take_for_large_pages(2 * large + 8 * PAGE_SIZE);
+        assert_eq!(most.map(|range| range.start), Some(PAGE_SIZE), "where it fits at all");
+    }
+
     proptest! {
         #[test]
         fn ranges_are_never_given_out_twice(
@@ -169,6 +266,13 @@ mod tests {
                         Some(at) => pages.take_at(at * PAGE_SIZE, length),
                         None => pages.take(length),
                     };
+                    let is_free = |start: u64| {
+                        ranges.iter().all(|other| other.start >= start + length || other.end() <= start)
+                    };
+                    let starts = at.map_or(0..33 - size, |at| at..at + 1);
+                    let mut fits = starts.filter(|start| start + size <= 32);
+                    let fits = fits.any(|start| is_free(start * PAGE_SIZE));
+                    prop_assert_eq!(range.is_some(), fits);
                     if let Some(range) = range {
                         prop_assert!(range.start + range.length <= 32 * PAGE_SIZE);
                         for other in &ranges {

@@ -5,7 +5,8 @@ use crate::ddi::paging::AllocationId;
 use crate::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::Extent;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 /// A local segment of a guest.
@@ -84,12 +85,10 @@ impl Memory {
     }
 }
 
-/// How soon an allocation has to go: what is not resident first, then the least important, then what
-/// was used longest ago.
+/// How soon an allocation has to go among its like: the least important first, then what was used
+/// longest ago.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EvictionOrder {
-    /// Whether somebody wants it resident.
-    pub(super) resident: bool,
     /// Its priority.
     pub(super) priority: u32,
     /// When it was used last.
@@ -98,13 +97,51 @@ pub(super) struct EvictionOrder {
     pub(super) allocation: AllocationId,
 }
 
+/// Allocations that make room for others under the same conditions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Group {
+    /// Nobody wants them resident.
+    Unwanted,
+    /// A process wants them resident.
+    Wanted {
+        /// Which process.
+        process: u32,
+        /// Whether they may be resident in system memory.
+        demotable: bool,
+    },
+}
+
+/// The allocations of a group that may be moved, those first that go first.
+#[derive(Debug, Default)]
+pub(super) struct Movable {
+    order: BTreeSet<EvictionOrder>,
+    bytes: u64,
+}
+
+impl Movable {
+    /// Bytes of all of them.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Those behind one, or all.
+    pub(super) fn after(
+        &self,
+        order: Option<EvictionOrder>,
+    ) -> impl Iterator<Item = EvictionOrder> + '_ {
+        let from = order.map_or(Unbounded, Excluded);
+        self.order.range((from, Unbounded)).copied()
+    }
+}
+
 /// A local segment's memory and who may have to leave it.
 #[derive(Debug)]
 pub(super) struct LocalMemory {
     /// Its pages.
     pub(super) pool: PagePool,
-    /// Allocations in it that may be moved, those first that go first.
-    pub(super) movable: BTreeSet<EvictionOrder>,
+    /// Allocations in it that may be moved. Groups so that whoever needs room is not slower for all
+    /// those who make none; none of them is empty.
+    pub(super) movable: BTreeMap<Group, Movable>,
     /// Bytes in it that may not be moved.
     pub(super) pinned: u64,
     /// Where its bytes are in the guest's own memory, if that was donated.
@@ -114,7 +151,25 @@ pub(super) struct LocalMemory {
 impl LocalMemory {
     /// Nothing in it.
     pub(super) fn new(length: u64) -> Self {
-        Self { pool: PagePool::new(0, length), movable: BTreeSet::new(), pinned: 0, donated: None }
+        Self { pool: PagePool::new(0, length), movable: BTreeMap::new(), pinned: 0, donated: None }
+    }
+
+    /// An allocation of so many bytes may be moved from now on.
+    pub(super) fn insert(&mut self, group: Group, order: EvictionOrder, size: u64) {
+        let movable = self.movable.entry(group).or_default();
+        movable.order.insert(order);
+        movable.bytes += size;
+    }
+
+    /// An allocation may be moved no more.
+    pub(super) fn remove(&mut self, group: Group, order: EvictionOrder, size: u64) {
+        let Some(movable) = self.movable.get_mut(&group) else { return };
+        if movable.order.remove(&order) {
+            movable.bytes -= size;
+        }
+        if movable.order.is_empty() {
+            self.movable.remove(&group);
+        }
     }
 }
 

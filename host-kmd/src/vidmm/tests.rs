@@ -3,7 +3,7 @@
 
 use super::operations::{Operation, Operations, Window};
 use super::pool::PageRange;
-use super::segment::{EvictionOrder, LocalSegment, Memory, Place};
+use super::segment::{EvictionOrder, Group, LocalSegment, Memory, Place};
 use super::step::{Mapping, Notice, Plan, Step};
 use super::{Description, VidMm, VidMmError};
 use crate::ddi::paging::{AllocationId, AllocationNotification, PageSize};
@@ -522,7 +522,8 @@ struct Known {
 /// What was before something was decided.
 struct Snapshot {
     places: BTreeMap<AllocationId, (Place, bool)>,
-    orders: [BTreeSet<EvictionOrder>; 2],
+    /// What nobody wants, in each segment in the order that it goes.
+    orders: [Vec<EvictionOrder>; 2],
     over: BTreeSet<u32>,
 }
 
@@ -570,7 +571,10 @@ impl World {
         let places = allocations
             .map(|(id, allocation)| (*id, (allocation.place, allocation.present)))
             .collect();
-        let orders = [0, 1].map(|index| self.vidmm.local[index].movable.clone());
+        let orders = [0, 1].map(|index| {
+            let unwanted = self.vidmm.local[index].movable.get(&Group::Unwanted);
+            unwanted.into_iter().flat_map(|movable| movable.after(None)).collect()
+        });
         let is_over = |process: &&u32| {
             let fits = |segment| self.vidmm.is_within_budget(**process, segment, 0);
             !LocalSegment::ALL.into_iter().all(fits)
@@ -597,8 +601,7 @@ impl World {
             }
         }
         // Of what nobody wanted, nothing stayed that had to go before something that went.
-        for order in orders {
-            let unwanted = order.iter().filter(|order| !order.resident);
+        for unwanted in orders {
             let went = |id| {
                 let place = self.vidmm.allocations.get(&id).map(|allocation| allocation.place);
                 place.is_some_and(|place| place != before[&id].0)
@@ -610,6 +613,7 @@ impl World {
                     .is_some_and(|allocation| !allocation.is_wanted() && allocation.locks == 0)
             };
             let fates: Vec<_> = unwanted
+                .iter()
                 .filter(|order| is_unwanted(order.allocation))
                 .map(|order| went(order.allocation))
                 .collect();
@@ -654,12 +658,47 @@ impl World {
         }
         for (id, process) in &self.vidmm.processes {
             assert_eq!(process.usage, usage.get(id).copied().unwrap_or_default());
-            let taken = |allocation: &&super::Allocation| {
-                allocation.taken && allocation.description.process == *id
-            };
-            let missing = self.vidmm.allocations.values().filter(taken).count();
-            assert_eq!(process.missing as usize, missing);
+            let own = self.vidmm.allocations.iter();
+            let own = own.filter(|(_, allocation)| allocation.description.process == *id);
+            let taken = own.clone().filter(|(_, allocation)| allocation.taken).map(|(id, _)| *id);
+            assert_eq!(process.missing, taken.collect());
+            let backing = own.clone().filter_map(|(_, allocation)| allocation.backing);
+            assert_eq!(process.backing, backing.map(|range| range.length).sum::<u64>());
+            let demanded = own.filter(|(_, allocation)| allocation.is_demanded());
+            let demanded: u64 = demanded.map(|(_, allocation)| allocation.description.size).sum();
+            assert_eq!(process.demand.values().sum::<u64>(), demanded);
         }
+        self.check_groups();
+    }
+
+    /// Whoever may have to make room is in one group, and in the right one.
+    fn check_groups(&self) {
+        let mut groups: BTreeMap<(LocalSegment, Group), (BTreeSet<EvictionOrder>, u64)> =
+            BTreeMap::new();
+        for (id, allocation) in &self.vidmm.allocations {
+            let Place::Local(segment, _) = allocation.place else { continue };
+            if allocation.locks > 0 {
+                continue;
+            }
+            let Description { process, priority, supported, size, .. } = allocation.description;
+            let group = match self.known[id].wanted {
+                0 => Group::Unwanted,
+                _ => Group::Wanted { process, demotable: supported.contains(SegmentSet::SYSTEM) },
+            };
+            let (orders, bytes) = groups.entry((segment, group)).or_default();
+            orders.insert(EvictionOrder { priority, used: allocation.used, allocation: *id });
+            *bytes += size;
+        }
+        let there_are: BTreeMap<_, _> = LocalSegment::ALL
+            .into_iter()
+            .flat_map(|segment| {
+                let movable = self.vidmm.local[segment.index()].movable.iter();
+                movable.map(move |(group, movable)| {
+                    ((segment, *group), (movable.after(None).collect(), movable.bytes()))
+                })
+            })
+            .collect();
+        assert_eq!(there_are, groups);
     }
 
     fn destroy(&mut self, id: AllocationId) {
