@@ -5,8 +5,10 @@ mod support;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use support::qmp::Qmp;
 use support::{
     Daemon, GLOBAL_NOT_OFFERED, NOT_OFFERED, assert_every_behaviour_is_seen, succeed, text, vm,
 };
@@ -181,6 +183,45 @@ fn a_vm_that_is_killed_in_the_middle_of_work_leaves_nothing_with_the_daemon() {
     let output =
         vm().args(work).arg(daemon.socket(0)).args(["--", "selftest", "um."]).output().unwrap();
     succeed(output);
+}
+
+/// Memory modules that are plugged into a running VM: the first is used by its kernel, and pages of it are
+/// the driver's; the second is the driver's alone; the third is plugged in and the second pulled out in
+/// the middle of the GPU's work.
+#[test]
+fn memory_that_is_plugged_into_a_vm_is_used_and_faults_those_who_use_it_when_it_goes() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("qmp.sock");
+    let qmp = ["--qmp", socket.to_str().unwrap()];
+    let mut vm =
+        Typed::start(&[&["--variant", "memory-slots", "--interactive"], &qmp[..]].concat());
+    vm.wait_for_shell();
+    let mut qmp = Qmp::connect(&socket);
+    let work = |memory: &Range<u64>, more: &str| {
+        let (address, size) = (memory.start, memory.end - memory.start);
+        format!("bellhop-guest hotplug --address {address} --size {size} {more}")
+    };
+    let used = qmp.plug_memory("used", 128);
+    vm.write("cd /sys/devices/system/memory; grep -l offline memory*/state | ");
+    vm.write("while read state; do echo online_kernel > $state; done\n");
+    vm.write(&work(&used, "\n"));
+    vm.wait_for("KiB of it");
+    for _ in 0..2 {
+        let driven = qmp.plug_memory("driven", 128);
+        vm.write(&work(&driven, "--until-unplugged &\n"));
+        vm.wait_for("working");
+        qmp.plug_memory("beside", 128);
+        qmp.unplug_memory("driven");
+        vm.wait_for("nothing else");
+        qmp.unplug_memory("beside");
+        vm.write("wait\n");
+    }
+    vm.write(&work(&used, "&& bellhop-guest selftest um. && echo all is $((40 + 2)); exit 0\n"));
+    vm.wait_for("all is 42");
+    assert!(vm.child.wait().unwrap().success());
 }
 
 /// The physical doorbell and a dummy page in turn, by stock QEMU, over ten resets of the device.

@@ -5,6 +5,7 @@ use crate::churn::Churn;
 use crate::conformance;
 use crate::fake_guest::{FakeGuest, GuestOptions, MORE_VMMS, QEMU, VMMS};
 use crate::guest::Guest;
+use crate::hotplug;
 use crate::inspect;
 use crate::jobs::{self, RunOptions};
 use crate::probe;
@@ -106,6 +107,12 @@ enum Work {
     /// Prints "working" once it is. With --resets it instead resets the device that often in the
     /// middle of work, each time with everything in use, and ends.
     Churn(ChurnArguments),
+    /// Have the GPU work in memory that was plugged into the running VM
+    ///
+    /// In pages of it that the guest's kernel gives to the driver; or, with --until-unplugged, in all of
+    /// it, which the kernel must not have put to use: prints "working", and ends when the memory is
+    /// unplugged and that is all that was lost.
+    Hotplug(HotplugArguments),
     /// Check what every guest may rely on
     ///
     /// Tries one named behaviour after another over this guest's transport. Exits with 1 when one
@@ -144,6 +151,21 @@ struct ChurnArguments {
     /// Reset the device this often, and end
     #[arg(long, value_name = "COUNT")]
     resets: Option<u32>,
+}
+
+/// Which memory was plugged in.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+struct HotplugArguments {
+    /// Guest-physical address of its first byte
+    #[arg(long)]
+    address: u64,
+    /// How many bytes it has
+    #[arg(long)]
+    size: u64,
+    /// Work in it until it is unplugged
+    #[arg(long)]
+    until_unplugged: bool,
 }
 
 /// What the main job does.
@@ -249,6 +271,21 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
             match json {
                 true => println!("{}", serde_json::to_string(&report)?),
                 false => print!("{report}"),
+            }
+            Ok(true)
+        }
+        Work::Hotplug(HotplugArguments { address, size, until_unplugged }) => {
+            let memory = *address..address.saturating_add(*size);
+            match until_unplugged {
+                true => {
+                    let begun = || println!("working");
+                    hotplug::work_until_unplugged(guest, placement, memory, begun)?;
+                    println!("lost what was unplugged and nothing else");
+                }
+                false => {
+                    let bytes = hotplug::work_in_pages(guest, placement, memory)?;
+                    println!("reached {} KiB of it", bytes >> 10);
+                }
             }
             Ok(true)
         }

@@ -11,6 +11,7 @@ pub mod cli;
 pub mod conformance;
 pub mod fake_guest;
 mod guest;
+mod hotplug;
 pub mod inspect;
 pub mod jobs;
 pub mod probe;

@@ -63,6 +63,9 @@ pub struct VmArguments {
     /// Have QEMU write each access that it emulates to this file, and count those to the GPU
     #[arg(long, value_name = "FILE")]
     trace_mmio: Option<PathBuf>,
+    /// Let others speak with QEMU's monitor (QMP) at this socket: to plug memory in, for one
+    #[arg(long, value_name = "PATH")]
+    qmp: Option<PathBuf>,
     /// Go on when the guest reboots; without this a reboot ends the VM
     #[arg(long)]
     reboot: bool,
@@ -118,6 +121,7 @@ impl VmArguments {
             timeout: Duration::from_secs(self.timeout),
             kernel_log: self.kernel_log,
             trace: self.trace_mmio,
+            qmp: self.qmp,
         };
         Ok(match vm::run(&options)? {
             Outcome::Exited(status) => ExitCode::from(status),

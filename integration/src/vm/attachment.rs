@@ -22,7 +22,11 @@ pub fn arguments<P: AsRef<Path>>(variant: &Variant, sockets: &[P]) -> anyhow::Re
     let mut arguments = Arguments::default();
     arguments.add("-machine", format!("q35,memory-backend=memory{split}"));
     arguments.add("-smp", variant.processors.to_string());
-    arguments.add("-m", format!("{memory}M"));
+    let slots = match variant.memory_slots {
+        0 => String::new(),
+        slots => format!(",slots={slots},maxmem={}M", memory + slots * 1024),
+    };
+    arguments.add("-m", format!("{memory}M{slots}"));
     // The device reads and writes guest memory itself.
     arguments.add("-object", format!("memory-backend-memfd,id=memory,size={memory}M,share=on"));
     if variant.iommu {
@@ -167,7 +171,9 @@ mod tests {
             let arguments = arguments(variant, &["a.sock"]).unwrap();
             let size = format!("{}M", variant.memory_mib);
             let backend = format!("memory-backend-memfd,id=memory,size={size},share=on");
-            assert_eq!(values(&arguments, "-m"), [size]);
+            let memory = &values(&arguments, "-m")[0];
+            assert_eq!(memory.split(',').next(), Some(size.as_str()));
+            assert_eq!(memory.contains("slots="), variant.memory_slots > 0);
             assert_eq!(values(&arguments, "-object"), [backend]);
         }
     }

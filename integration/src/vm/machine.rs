@@ -52,6 +52,8 @@ pub struct Machine<'a, P> {
     pub status: &'a Path,
     /// The file for QEMU's trace, if there is to be one.
     pub trace: Option<&'a Path>,
+    /// The socket at which others may speak with QEMU's monitor, if they may.
+    pub qmp: Option<&'a Path>,
 }
 
 impl<P: AsRef<Path>> Machine<'_, P> {
@@ -87,8 +89,11 @@ impl<P: AsRef<Path>> Machine<'_, P> {
         let mut arguments = attachment::arguments(self.variant, self.sockets)?;
         let path = attachment::escape;
         let iommu = if self.variant.iommu { " intel_iommu=on" } else { "" };
+        // Whatever the kernel was built to do with memory that is plugged in, it waits to be told.
+        let plugged =
+            if self.variant.memory_slots > 0 { " memhp_default_state=offline" } else { "" };
         // A kernel that panics restarts, which ends QEMU.
-        let kernel_command_line = format!("console=ttyS0 panic=-1{iommu}");
+        let kernel_command_line = format!("console=ttyS0 panic=-1{iommu}{plugged}");
         let (kernel_log, status) = (path(self.kernel_log)?, path(self.status)?);
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|&word| word.to_owned()));
         add(&["-no-user-config", "-nodefaults", "-display", "none"]);
@@ -99,6 +104,10 @@ impl<P: AsRef<Path>> Machine<'_, P> {
         add(self.accelerator.arguments());
         add(&["-chardev", &format!("socket,id=monitor,fd={MONITOR_FD}")]);
         add(&["-qmp", "chardev:monitor"]);
+        if let Some(socket) = self.qmp {
+            add(&["-chardev", &format!("socket,id=qmp,path={},server=on,wait=off", path(socket)?)]);
+            add(&["-qmp", "chardev:qmp"]);
+        }
         let (kernel, initramfs) = (text(self.kernel)?, text(self.initramfs)?);
         add(&["-kernel", kernel, "-initrd", initramfs, "-append", &kernel_command_line]);
         add(&["-chardev", &format!("file,id=kernel,path={kernel_log}")]);

@@ -55,6 +55,8 @@ pub struct Options {
     pub kernel_log: Option<PathBuf>,
     /// Where to keep QEMU's trace of accesses that it emulates.
     pub trace: Option<PathBuf>,
+    /// Where others may speak with QEMU's monitor.
+    pub qmp: Option<PathBuf>,
 }
 
 /// How a VM ended.
@@ -134,6 +136,7 @@ fn attempt(
         qemu_log: &folder.path().join("qemu.log"),
         status: &folder.path().join("status"),
         trace: options.trace.as_deref(),
+        qmp: options.qmp.as_deref(),
     };
     let attempt = block_on(async {
         let mut signals = Signals::new()?;

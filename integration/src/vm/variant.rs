@@ -13,6 +13,9 @@ pub struct Variant {
     pub processors: u32,
     /// Guest memory in MiB.
     pub memory_mib: u32,
+    /// How many modules of at most 1 GiB can be plugged in while it runs. The guest's kernel leaves them
+    /// alone until it is told to use them.
+    pub memory_slots: u32,
     /// Whether each device is behind a PCIe port of its own, as in most VMs, and not on the root
     /// complex's bus.
     pub root_ports: bool,
@@ -37,13 +40,14 @@ const PLAIN: Variant = Variant {
     kernel: KernelSeries::Stable,
     processors: 2,
     memory_mib: 768,
+    memory_slots: 0,
     root_ports: false,
     iommu: false,
     devices: 1,
 };
 
 /// All of them; the first is the default.
-pub const VARIANTS: [Variant; 8] = [
+pub const VARIANTS: [Variant; 9] = [
     PLAIN,
     Variant {
         name: "root-port",
@@ -67,6 +71,12 @@ pub const VARIANTS: [Variant; 8] = [
         name: "large-memory",
         description: "3 GiB: guest memory in two pieces, around the hole below 4 GiB",
         memory_mib: 3072,
+        ..PLAIN
+    },
+    Variant {
+        name: "memory-slots",
+        description: "memory can be plugged in and pulled out while it runs",
+        memory_slots: 3,
         ..PLAIN
     },
     Variant {

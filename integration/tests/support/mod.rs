@@ -1,6 +1,8 @@
 //! A `bellhopd` as a process of its own.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod qmp;
+
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};

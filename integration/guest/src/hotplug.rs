@@ -1,0 +1,236 @@
+//! Work in memory that was plugged into a running VM.
+//!
+//! Either the guest's kernel has put it to use, and then the driver's own memory is pages of it; or the
+//! kernel leaves it alone, and then the driver has all of it, until it is unplugged.
+
+use crate::guest::Guest;
+use anyhow::{Context as _, bail, ensure};
+use bellhop_guest_umd::transport::{
+    BarMapping, Donations, SystemMemory, Transport, TransportError,
+};
+use bellhop_guest_umd::{
+    Adapter, CommandBuffer, Context, Device, Error, GpuMapping, PlacementPolicy, UserModeQueue,
+};
+use bellhop_protocol::config::ConfigSpace;
+use bellhop_protocol::control::allocation::{AllocationKind, Extent};
+use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::event::{Event, FaultReason};
+use bellhop_protocol::features::Features;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use vm_memory::MmapRegion;
+
+/// How long a submission may take before something is wrong.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Size of the allocations that pages of the memory are looked for in.
+const PIECE: u64 = 4 << 20;
+/// How many of them are tried.
+const PIECES: usize = 256;
+
+/// A guest's transport that knows which memory was plugged in.
+struct Plugged {
+    guest: Arc<dyn Guest>,
+    /// Guest-physical addresses of the memory.
+    memory: Range<u64>,
+    /// How many bytes of it the driver was given by the kernel.
+    found: AtomicU64,
+    /// The next allocation is the memory itself.
+    is_wanted: AtomicBool,
+}
+
+impl Plugged {
+    fn new(guest: Arc<dyn Guest>, memory: Range<u64>) -> Arc<Self> {
+        let (found, is_wanted) = (AtomicU64::new(0), AtomicBool::new(false));
+        Arc::new(Self { guest, memory, found, is_wanted })
+    }
+}
+
+/// Memory at addresses that the guest's kernel has not put to use. The mapping is other memory: no
+/// processor reaches this.
+struct Elsewhere {
+    mapping: Box<dyn SystemMemory>,
+    extents: [Extent; 1],
+}
+
+impl SystemMemory for Elsewhere {
+    fn region(&self) -> &Arc<MmapRegion> {
+        self.mapping.region()
+    }
+
+    fn offset(&self) -> usize {
+        self.mapping.offset()
+    }
+
+    fn len(&self) -> usize {
+        self.mapping.len()
+    }
+
+    fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+}
+
+impl Transport for Plugged {
+    fn config(&self) -> ConfigSpace {
+        self.guest.config()
+    }
+
+    fn features(&self) -> Features {
+        self.guest.features()
+    }
+
+    fn bar(&self) -> Option<BarMapping> {
+        self.guest.bar()
+    }
+
+    fn donations(&self) -> &Donations {
+        self.guest.donations()
+    }
+
+    fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {
+        self.guest.request(request, reply)
+    }
+
+    fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
+        self.guest.next_event(timeout)
+    }
+
+    fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
+        let mapping = self.guest.allocate(size)?;
+        if self.is_wanted.swap(false, Ordering::Relaxed) {
+            let extents = [Extent { address: self.memory.start, length: mapping.len() as u64 }];
+            return Ok(Box::new(Elsewhere { mapping, extents }));
+        }
+        for Extent { address, length } in mapping.extents() {
+            let start = (*address).max(self.memory.start);
+            let end = (address + length).min(self.memory.end);
+            self.found.fetch_add(end.saturating_sub(start), Ordering::Relaxed);
+        }
+        Ok(mapping)
+    }
+}
+
+/// A queue with what it needs.
+struct Worker {
+    queue: UserModeQueue,
+    commands: CommandBuffer,
+    local: GpuMapping,
+    context: Context,
+    device: Device,
+}
+
+impl Worker {
+    fn new(adapter: &Adapter) -> Result<Self, Error> {
+        let device = adapter.open_process()?.create_device()?;
+        let context = device.create_context(0)?;
+        let queue = context.create_user_mode_queue(4096)?;
+        let commands = CommandBuffer::new(&device, 256)?;
+        let local = device.create_allocation(AllocationKind::LOCAL, 4096)?;
+        let local = local.map(Protection::WRITE)?;
+        Ok(Self { queue, commands, local, context, device })
+    }
+
+    fn system(&self, size: u64) -> Result<GpuMapping, Error> {
+        self.device.create_allocation(AllocationKind::SYSTEM, size)?.map(Protection::WRITE)
+    }
+
+    fn submit(&mut self) -> Result<(), Error> {
+        let value = self.queue.submit(&mut self.commands)?;
+        self.commands.reset();
+        self.queue.progress_fence().poll(value, TIMEOUT)
+    }
+
+    fn fill(&mut self, address: u64, length: u64, pattern: u32) -> Result<(), Error> {
+        self.commands.fill(address, length, pattern)?;
+        self.submit()
+    }
+
+    /// Works on local memory.
+    fn work(&mut self) -> anyhow::Result<()> {
+        self.fill(self.local.gpu_va(), 4096, 5).context("work on what stays")
+    }
+}
+
+fn verify(mapping: &GpuMapping, pattern: u32) -> anyhow::Result<()> {
+    let mut bytes = vec![0; mapping.size() as usize];
+    mapping.allocation().read(0, &mut bytes)?;
+    let words = bytes.as_chunks().0;
+    ensure!(words.iter().all(|word| *word == pattern.to_le_bytes()), "it holds something else");
+    Ok(())
+}
+
+/// Has the GPU work on pages of the memory that the guest's kernel gives to the driver. Returns how many
+/// bytes those are.
+///
+/// # Errors
+/// When the kernel gives none, or the GPU does not reach them.
+pub fn work_in_pages(
+    guest: Arc<dyn Guest>,
+    placement: PlacementPolicy,
+    memory: Range<u64>,
+) -> anyhow::Result<u64> {
+    let transport = Plugged::new(guest, memory);
+    let adapter = Adapter::open_with(Arc::clone(&transport) as Arc<_>, placement)?;
+    let mut worker = Worker::new(&adapter)?;
+    let mut kept = Vec::new();
+    for pattern in 1..=PIECES as u32 {
+        let before = transport.found.load(Ordering::Relaxed);
+        let piece = worker.system(PIECE)?;
+        let found = transport.found.load(Ordering::Relaxed) - before;
+        if found != 0 {
+            worker.fill(piece.gpu_va(), PIECE, pattern)?;
+            verify(&piece, pattern)?;
+            return Ok(found);
+        }
+        // Or the kernel would give the same pages again.
+        kept.push(piece);
+    }
+    bail!("none of {PIECES} allocations of {PIECE} bytes has a page in the memory")
+}
+
+/// Has the GPU work on memory that the guest's kernel has not put to use, until that is unplugged: tells
+/// `begun` once it works. Then the queue that works on it must be lost, and no other.
+///
+/// # Errors
+/// When the GPU does not reach it, or when something else is lost or goes on.
+pub fn work_until_unplugged(
+    guest: Arc<dyn Guest>,
+    placement: PlacementPolicy,
+    memory: Range<u64>,
+    begun: impl FnOnce(),
+) -> anyhow::Result<()> {
+    let transport = Plugged::new(guest, memory);
+    let adapter = Adapter::open_with(Arc::clone(&transport) as Arc<_>, placement)?;
+    let (mut user, mut neighbour) = (Worker::new(&adapter)?, Worker::new(&adapter)?);
+    transport.is_wanted.store(true, Ordering::Relaxed);
+    let plugged = user.system(PIECE)?;
+    // Seen through other memory.
+    let copy = user.system(PIECE)?;
+    let pattern = 0x1234_5678;
+    user.commands.fill(plugged.gpu_va(), PIECE, pattern)?;
+    user.commands.copy(plugged.gpu_va(), copy.gpu_va(), PIECE)?;
+    user.submit()?;
+    verify(&copy, pattern)?;
+    begun();
+    let lost = loop {
+        match user.fill(plugged.gpu_va(), PIECE, pattern) {
+            Ok(()) => neighbour.work()?,
+            Err(error) => break error,
+        }
+    };
+    let Error::QueueLost { fault: Some(fault), .. } = lost else {
+        bail!("unplugging did not lose the queue with a fault: {lost}");
+    };
+    let range = plugged.gpu_va()..plugged.gpu_va() + PIECE;
+    ensure!(
+        fault.reason == FaultReason::WRITE_PAGE_FAULT && range.contains(&fault.address),
+        "another fault than for what was unplugged: {fault}"
+    );
+    transport.is_wanted.store(true, Ordering::Relaxed);
+    ensure!(user.system(PIECE).is_err(), "the queue was lost while the memory is there: {fault}");
+    neighbour.work()?;
+    user.queue = user.context.create_user_mode_queue(4096)?;
+    user.work()
+}
