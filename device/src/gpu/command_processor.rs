@@ -120,6 +120,8 @@ pub struct Execution {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Mark {
     read_pointer: u64,
+    /// Of the packet, in the host's own buffers: none of them takes long.
+    packet: u64,
     submissions: u64,
     progress_fence: u64,
 }
@@ -156,13 +158,15 @@ impl Execution {
 
     /// Charges a turn, after which the queue could have gone on, to it. Waiting for fences and for other
     /// queues' turns does not count. Returns the hang that it is when that is more than `limit` while
-    /// neither the read pointer nor the progress fence moved, nor a kernel-mode submission began.
+    /// neither the read pointer nor the progress fence moved, nor a kernel-mode submission began, nor a
+    /// packet of a paging buffer.
     pub fn charge(&mut self, queue: &HwQueue, time: Duration, limit: Duration) -> Option<Fault> {
         let progress_fence = queue
             .progress_fence()
             .and_then(|slot| queue.partition.fences().slot(slot).map(|fence| fence.cell.current()));
         let mark = Mark {
             read_pointer: self.ring.as_ref().map_or(0, |ring| ring.stream.position()),
+            packet: if queue.is_system() { self.packet_start } else { 0 },
             submissions: self.submissions,
             progress_fence: progress_fence.unwrap_or(0),
         };
@@ -361,6 +365,11 @@ impl Execution {
         self.submission = Some(Submission { progress_fence_value, submission_fence });
         self.enter(Stream::indirect_buffer(gpu_va, size)?, windows)?;
         Ok(true)
+    }
+
+    /// The fence of the kernel-mode submission that was begun and is not done.
+    pub fn submission_fence(&self) -> Option<u64> {
+        self.submission.map(|submission| submission.submission_fence)
     }
 
     /// Drops the submission that is being executed. Returns its fence.

@@ -21,6 +21,7 @@ use super::statistics::Tally;
 use super::violation::Violation;
 use bellhop_host_kmd::hardware::RingBinding;
 use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -285,6 +286,14 @@ impl Engine {
         let Some(index) = self.run_list.index_of(queue) else { return };
         if let Some(entry) = self.run_list.get(index) {
             entry.refresh_ring();
+            if queue.is_system()
+                && let Some(fence) = queue.partition.paging().take_abandoned()
+                && entry.execution.submission_fence() == Some(fence)
+            {
+                self.core.fault(entry, Violation::new(FaultReason::ENGINE_TIMEOUT, 0));
+                // It may have waited for a flush, and has the next to do.
+                self.run_list.unblock_all();
+            }
         }
         // The ring of one that is off the run list need not be resident. Whoever puts it back kicks.
         if queue.membership.may_run() {

@@ -185,6 +185,17 @@ impl Hardware for Gpu {
         Ok(())
     }
 
+    fn abandon_paging(&self, guest: GuestId, fence: u64) {
+        let Some(queue) = self.registry().system_queues.get(&guest).cloned() else {
+            no_such!("system context of {guest:?}");
+            return;
+        };
+        // Before the kick, at which the engine looks.
+        queue.partition.paging().abandon(fence);
+        queue.membership.resume();
+        self.kick_queue(&queue);
+    }
+
     fn zero_memory(&self, guest: GuestId, segment: Segment, offset: u64, length: u64) {
         let Some(partition) = self.guest(guest) else { return };
         if let Err(error) = partition.zero(segment, offset, length) {

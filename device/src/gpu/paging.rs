@@ -28,6 +28,8 @@ pub struct Paging {
     completed: AtomicU64,
     /// Buffers that failed. Of those that were not taken each has its buffer still, so there is room.
     faults: ArrayQueue<PagingFault>,
+    /// The fence of the buffer that is given up; 0, which is no buffer's, when none is.
+    abandoned: AtomicU64,
     /// The control plane's; no engine ever takes this lock.
     books: Mutex<Books>,
 }
@@ -55,6 +57,7 @@ impl Paging {
     pub fn new() -> Self {
         Self {
             completed: AtomicU64::new(0),
+            abandoned: AtomicU64::new(0),
             faults: ArrayQueue::new(PAGING_BUFFERS as usize),
             books: Mutex::default(),
         }
@@ -89,6 +92,18 @@ impl Paging {
         // read for the last time.
         self.completed.store(fence, Ordering::Release);
         interrupts.raise_paging();
+    }
+
+    /// Control plane, before it kicks the queue: the buffer of this fence is given up.
+    pub fn abandon(&self, fence: u64) {
+        self.abandoned.store(fence, Ordering::Release);
+    }
+
+    /// Engine, when it is kicked: the fence of the buffer that is to be given up, once. Pairs with
+    /// [`Self::abandon`], through the kick.
+    pub fn take_abandoned(&self) -> Option<u64> {
+        let fence = self.abandoned.swap(0, Ordering::AcqRel);
+        (fence != 0).then_some(fence)
     }
 
     /// Control plane: the fence of the last buffer that was queued, if the engine is not past it.

@@ -96,6 +96,11 @@ impl System {
     /// Executes packets and waits until they have failed.
     pub fn run_into_fault(&mut self, packets: Packets) -> Fault {
         let fence = self.submit(&packets);
+        self.wait_into_fault(fence)
+    }
+
+    /// Waits until what was submitted with this fence, and nothing else, has failed.
+    pub fn wait_into_fault(&mut self, fence: u64) -> Fault {
         self.wait(fence);
         let (faulted, fault) = self.faults.pop().unwrap();
         assert_eq!(faulted, fence);

@@ -1,10 +1,13 @@
 //! Hangs of three degrees, what ends each, and that others lose nothing.
 
 use crate::packets::{noise, write_data};
+use crate::paging::System;
 use crate::rig::*;
 use bellhop_device::gpu::{Gpu, GpuConfig};
+use bellhop_host_kmd::ddi::paging::LOCAL_START;
 use bellhop_host_kmd::hardware::{EngineState, Fault, Hardware, HwQueueId, Interrupt};
 use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};
 use bellhop_protocol::packet::fence::{SignalFence, WaitFence};
 use bellhop_protocol::packet::transfer::{Copy, Fill};
@@ -233,4 +236,66 @@ fn a_fence_that_is_always_signaled_holds_nobody_and_ignores_signals() {
     let backwards = Packets::new().then(SignalFence::new(fence, 2));
     let fault = guest.run_into_fault(&mut signaler, &backwards);
     assert_eq!(fault.reason, FaultReason::FENCE_WENT_BACKWARDS);
+}
+
+/// A GPU whose system contexts are on the node that has kernels.
+fn start_with_kernels_for_paging() -> Arc<Gpu> {
+    start_with(GpuConfig {
+        test_kernels: true,
+        hang: HANG,
+        copy_engines: 0,
+        ..GpuConfig::default()
+    })
+}
+
+#[test]
+fn a_paging_buffer_that_hangs_is_told_of_and_given_up_alone() {
+    let gpu = start_with_kernels_for_paging();
+    let mut guest = Guest::attach(&gpu);
+    let mut innocent = guest.queue(COMPUTE);
+    let mut system = System::of(&guest);
+    let queue = system.context.hw_queue;
+    let hung = system.submit(&Packets::new().then(spin(LOCAL_START)));
+    let next = system.submit(&write_data(LOCAL_START + 64, b"next"));
+    for preemption_fence in [1, 2] {
+        let fault = hang_of(&gpu, queue);
+        assert_eq!((fault.reason, fault.opcode), (FaultReason::ENGINE_TIMEOUT, Opcode::DISPATCH));
+        gpu.preempt_hw_queue(queue, preemption_fence);
+        await_interrupt(&gpu, |interrupt| match interrupt {
+            Interrupt::DmaPreempted { preemption_fence: told, .. } => {
+                (told == preemption_fence).then_some(())
+            }
+            _ => None,
+        });
+        guest.run(&mut innocent, Packets::new());
+        // Another is not the one: it hangs on.
+        gpu.abandon_paging(guest.id, if preemption_fence == 1 { next } else { hung });
+    }
+    let fault = system.wait_into_fault(hung);
+    assert_eq!((fault.reason, fault.opcode), (FaultReason::ENGINE_TIMEOUT, Opcode::DISPATCH));
+    system.wait(next);
+    assert_eq!(guest.read(LOCAL + 64, 4), b"next");
+    // What was done when it is given up has not failed.
+    gpu.preempt_hw_queue(queue, 3);
+    gpu.abandon_paging(guest.id, next);
+    system.run(write_data(LOCAL_START + 64, b"more"));
+}
+
+#[test]
+fn a_paging_buffer_that_cannot_be_preempted_ends_with_a_reset_and_the_next_is_executed() {
+    let gpu = start_with_kernels_for_paging();
+    let guest = Guest::attach(&gpu);
+    let mut system = System::of(&guest);
+    let queue = system.context.hw_queue;
+    let hang = Dispatch::new(Kernel::HANG_UNTIL_ENGINE_RESET, LOCAL_START, LOCAL_START, 0, 0);
+    let hung = system.submit(&Packets::new().then(hang));
+    let next = system.submit(&write_data(LOCAL_START, b"next"));
+    eventually("it hangs", || gpu.engine_progress(COMPUTE).executing == Some(queue));
+    gpu.preempt_hw_queue(queue, 1);
+    gpu.reset_engine(COMPUTE);
+    let fault = system.wait_into_fault(hung);
+    assert_eq!(fault.reason, FaultReason::ENGINE_TIMEOUT);
+    gpu.abandon_paging(guest.id, hung);
+    system.wait(next);
+    assert_eq!(guest.read(LOCAL, 4), b"next");
 }

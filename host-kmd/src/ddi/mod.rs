@@ -137,6 +137,11 @@ pub trait Miniport: Send {
         fence: u64,
     ) -> Result<(), HardwareFull>;
 
+    /// Gives up the paging buffer of this fence where the guest's system context has begun it, as one that
+    /// failed, and puts that context, which was pre-empted, back on the run list. Windows resets the
+    /// adapter when paging hangs; here a guest's paging is its own.
+    fn abandon_paging(&mut self, guest: GuestId, fence: u64);
+
     /// `DxgkDdiCreateHwQueue`: makes a queue and puts it on the run list.
     fn create_hw_queue(&mut self, description: HwQueueDescription) -> HwQueueId;
 

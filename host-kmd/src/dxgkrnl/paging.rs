@@ -122,6 +122,12 @@ impl Paging {
         self.finished < self.begun
     }
 
+    /// The fence of the oldest buffer that is not known to be done: the one that is being executed, if one
+    /// is.
+    pub(super) fn oldest_fence(&self) -> u64 {
+        self.completed + 1
+    }
+
     /// A paging buffer was done, and all before it.
     pub(super) fn complete(&mut self, fence: u64) {
         self.completed = self.completed.max(fence);

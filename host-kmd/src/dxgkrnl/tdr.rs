@@ -10,6 +10,10 @@
 //!               └─time─> ResettingEngine ──EngineReset─────> the context is lost
 //!                              └─time─> ResettingAdapter ──> every device is in error
 //! ```
+//! A system context that hangs is not lost, since it pages for all the guest's processes: the paging buffer
+//! is given up, as one that failed, and paging goes on with the next. Whose memory it was loses its
+//! contexts then. That counts against nobody: paging buffers are the driver's.
+//!
 //! A guest that hangs too often is taken out: all its devices are in error, and it gets no new ones until
 //! it is reset.
 //!
@@ -17,6 +21,7 @@
 
 use super::command::IN_ERROR;
 use super::error::RequestError;
+use super::guest::Guest;
 use super::hw_queue::{HwQueue, QueueOwner};
 use super::kernel::Kernel;
 use crate::hardware::{Fault, GuestId, HwQueueId};
@@ -62,10 +67,19 @@ enum Step {
     ResettingEngine,
 }
 
+/// What hung.
+#[derive(Debug, Clone, Copy)]
+enum Guilty {
+    /// A guest's queue.
+    Queue(HwQueueId),
+    /// A guest's system context, in the paging buffer of this fence.
+    Paging(GuestId, u64),
+}
+
 /// A queue that hung, while its engine is brought back.
 #[derive(Debug, Clone, Copy)]
 struct Recovery {
-    guilty: HwQueueId,
+    guilty: Guilty,
     fault: Fault,
     step: Step,
     deadline: Duration,
@@ -88,7 +102,7 @@ struct Engine {
 /// A reset of the adapter.
 #[derive(Debug)]
 struct AdapterReset {
-    guilty: HwQueueId,
+    guilty: Guilty,
     /// Engines that were not reset yet.
     waiting: BTreeSet<u32>,
 }
@@ -228,20 +242,29 @@ impl Kernel {
     }
 
     /// An engine hung in a queue: pre-empts that. Of several the first goes first; the others hang on.
-    pub(super) fn begin_recovery(&mut self, node: u32, guilty: HwQueueId, fault: Fault) {
+    pub(super) fn begin_recovery(&mut self, node: u32, queue: HwQueueId, fault: Fault) {
         let Some(engine) = self.tdr.engines.get_mut(node as usize) else { return };
         if engine.recovery.is_some() || self.tdr.adapter.is_some() {
             return;
         }
         // A queue that was destroyed meanwhile hangs no more, unless its engine is stuck in it: then
         // it is not destroyed.
-        let Some(owner) = self.queues.get(&guilty) else { return };
-        tracing::warn!(guest = owner.guest.0, hw_queue = %owner.handle, node, ?fault, "hang: pre-empting");
+        let is_system = |guest: &Guest| guest.system.is_ok_and(|system| system.hw_queue == queue);
+        let guilty = if let Some(owner) = self.queues.get(&queue) {
+            let (guest, queue_handle) = (owner.guest.0, owner.handle);
+            tracing::warn!(guest, hw_queue = %queue_handle, node, ?fault, "hang: pre-empting");
+            Guilty::Queue(queue)
+        } else if let Some((id, guest)) = self.guests.iter().find(|(_, guest)| is_system(guest)) {
+            tracing::error!(guest = id.0, node, ?fault, "paging hangs: pre-empting");
+            Guilty::Paging(*id, guest.paging.oldest_fence())
+        } else {
+            return;
+        };
         self.tdr.last_preemption += 1;
         let fence = self.tdr.last_preemption;
         let deadline = self.now.saturating_add(self.tdr.policy.step);
         engine.recovery = Some(Recovery { guilty, fault, step: Step::Preempting(fence), deadline });
-        self.miniport.preempt_command(guilty, fence);
+        self.miniport.preempt_command(queue, fence);
     }
 
     fn reset_engine(&mut self, node: u32, recovery: Recovery) {
@@ -261,7 +284,9 @@ impl Kernel {
         self.tdr.adapter = Some(AdapterReset { guilty, waiting });
         self.miniport.reset_from_timeout();
         // First, so that the guest learns what it did; the rest is told of the reset.
-        self.lose_context_of(guilty, fault, effects);
+        if let Guilty::Queue(queue) = guilty {
+            self.lose_context_of(queue, fault, effects);
+        }
         for guest in self.guests.keys().copied().collect::<Vec<_>>() {
             self.fail_guest(guest, ADAPTER_RESET, effects);
         }
@@ -284,8 +309,17 @@ impl Kernel {
         let AdapterReset { guilty, .. } = *reset;
         tracing::warn!("the adapter was reset");
         self.tdr.adapter = None;
-        self.tdr.engines.fill(Engine::default());
-        self.blame(guilty, effects);
+        let recoveries = self.tdr.engines.iter_mut().map(std::mem::take);
+        let recoveries = recoveries.filter_map(|engine| engine.recovery).collect::<Vec<_>>();
+        for Recovery { guilty, .. } in recoveries {
+            // Devices are in error; a system context goes on.
+            if let Guilty::Paging(guest, fence) = guilty {
+                self.abandon_paging(guest, fence);
+            }
+        }
+        if let Guilty::Queue(queue) = guilty {
+            self.blame(queue, effects);
+        }
     }
 
     /// A hung engine is back, if that is the step that its recovery is at.
@@ -294,8 +328,21 @@ impl Kernel {
         let is_at_step = |recovery: &mut Recovery| recovery.step == step;
         if let Some(Recovery { guilty, fault, .. }) = engine.recovery.take_if(is_at_step) {
             engine.seen = None;
-            self.lose_context_of(guilty, fault, effects);
-            self.blame(guilty, effects);
+            match guilty {
+                Guilty::Queue(queue) => {
+                    self.lose_context_of(queue, fault, effects);
+                    self.blame(queue, effects);
+                }
+                Guilty::Paging(guest, fence) => self.abandon_paging(guest, fence),
+            }
+        }
+    }
+
+    /// Paging of a guest hung, and has stopped: it goes on with what comes after this buffer, unless the
+    /// guest went meanwhile.
+    fn abandon_paging(&mut self, guest: GuestId, fence: u64) {
+        if self.guests.get(&guest).is_some_and(|guest| !guest.detaching) {
+            self.miniport.abandon_paging(guest, fence);
         }
     }
 

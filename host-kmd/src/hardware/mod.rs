@@ -280,7 +280,7 @@ pub enum Interrupt {
         fence: u64,
     },
     /// An engine was reset, as [`Hardware::reset_engine`] or [`Hardware::reset_adapter`] asked. The queue
-    /// that it was stuck in, if it was, is in error, which was told before.
+    /// that it was stuck in, if it was, is in error, or its paging buffer failed, which was told before.
     EngineReset {
         /// The engine's node.
         node: u32,
@@ -384,6 +384,12 @@ pub trait Hardware: Send + Sync {
     /// When too much is queued already.
     fn submit_paging(&self, guest: GuestId, packets: &[u8], fence: u64)
     -> Result<(), HardwareFull>;
+
+    /// Gives up the paging buffer that was queued with `fence`, if the guest's system context has begun it
+    /// and is not done: [`Interrupt::PagingFaulted`] with `ENGINE_TIMEOUT` follows. And puts the system
+    /// context's queue back on its engine's run list, from which it was taken by
+    /// [`Self::preempt_hw_queue`].
+    fn abandon_paging(&self, guest: GuestId, fence: u64);
 
     /// Zeroes a range of a segment that is not the guest's own memory, and gives its pages back to
     /// the host.

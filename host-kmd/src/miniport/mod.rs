@@ -156,6 +156,10 @@ impl Miniport for BellhopMiniport {
         self.hardware.resume_hw_queues(queues);
     }
 
+    fn abandon_paging(&mut self, guest: GuestId, fence: u64) {
+        self.hardware.abandon_paging(guest, fence);
+    }
+
     fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64) {
         self.hardware.preempt_hw_queue(queue, preemption_fence);
     }

@@ -142,6 +142,10 @@ impl Miniport for NotifyMiniport {
         self.rest.resume_context(queues);
     }
 
+    fn abandon_paging(&mut self, guest: GuestId, fence: u64) {
+        self.rest.abandon_paging(guest, fence);
+    }
+
     fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64) {
         self.rest.preempt_command(queue, preemption_fence);
     }

@@ -49,6 +49,7 @@ pub enum Call {
     Suspend(Vec<HwQueueId>),
     Resume(Vec<HwQueueId>),
     Preempt(HwQueueId, u64),
+    AbandonPaging(GuestId, u64),
     ResetEngine(u32),
     ResetAdapter,
     AlwaysSignaled(u32),
@@ -249,6 +250,11 @@ impl Model {
         self.end_paging(guest, None)
     }
 
+    /// The fence of a guest's oldest paging buffer.
+    pub fn oldest_paging(&self, guest: GuestId) -> Option<u64> {
+        self.state().paging.get(&guest)?.front().map(|(fence, _)| *fence)
+    }
+
     /// The oldest paging buffer of a guest fails.
     pub fn fail_paging(&self, guest: GuestId, fault: Fault) -> Vec<u8> {
         self.end_paging(guest, Some(fault))
@@ -437,6 +443,13 @@ impl Hardware for Model {
             self.complete_paging(guest);
         }
         Ok(())
+    }
+
+    fn abandon_paging(&self, guest: GuestId, fence: u64) {
+        let mut state = self.state();
+        let queue = state.systems[&guest].hw_queue;
+        assert!(state.suspended.remove(&queue), "it was not pre-empted");
+        state.log.push(Call::AbandonPaging(guest, fence));
     }
 
     fn zero_memory(&self, guest: GuestId, segment: Segment, offset: u64, length: u64) {
@@ -662,7 +675,8 @@ impl Hardware for Model {
 
     fn preempt_hw_queue(&self, queue: HwQueueId, preemption_fence: u64) {
         let mut state = self.state();
-        assert!(state.queues.contains_key(&queue));
+        let is_system = state.systems.values().any(|system| system.hw_queue == queue);
+        assert!(is_system || state.queues.contains_key(&queue));
         state.suspended.insert(queue);
         state.log.push(Call::Preempt(queue, preemption_fence));
     }

@@ -4,7 +4,10 @@ use crate::bench::{Bench, Client, TIMEOUT};
 use crate::model::Call;
 use bellhop_host_kmd::dxgkrnl::TdrPolicy;
 use bellhop_host_kmd::hardware::{EngineProgress, EngineState, Fault, Interrupt};
+use bellhop_host_kmd::port::RequestToken;
+use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::adapter::QueryStatistics;
+use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocation, Extent, SegmentSet};
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 use bellhop_protocol::control::fence::{CreateNativeFence, WaitForFence};
@@ -206,6 +209,120 @@ fn a_turn_that_does_not_end_is_found_by_looking_while_an_engine_is_awake() {
     assert_eq!(look(&mut bench, 11, executing), [Call::Preempt(client.id, 1)]);
     preempted(&mut bench, 1);
     assert_eq!(told(&mut bench), [(client.queue.0, FaultReason::ENGINE_TIMEOUT)]);
+}
+
+/// Has a guest's paging hang in what makes an allocation resident. Returns the request's token, and the
+/// pre-emption's fence.
+fn paging_hangs(bench: &mut Bench, client: Client) -> (RequestToken, u64) {
+    let request = CreateAllocation {
+        supported_segments: (SegmentSet::LOCAL | SegmentSet::SYSTEM).bits(),
+        extent_count: 1,
+        ..CreateAllocation::fixed(client.device, AllocationKind::PAGED, PAGE_SIZE, 0)
+    };
+    let extents = [Extent { address: 3 * PAGE_SIZE, length: PAGE_SIZE }];
+    let allocation = bench.call_with_list(client, &request, &extents).unwrap().allocation;
+    bench.model.state().prompt_paging = false;
+    let token = bench.make_resident_later(client, &[allocation]);
+    let system = bench.model.state().systems[&client.guest];
+    bench.model.take_log();
+    let new_state = EngineState::Hung { queue: system.hw_queue, fault: HANG };
+    bench.raise(Interrupt::GpuEngineStateChange { node: system.node, new_state });
+    let [Call::Preempt(queue, fence)] = bench.model.take_log()[..] else {
+        panic!("no pre-emption")
+    };
+    assert_eq!(queue, system.hw_queue);
+    (token, fence)
+}
+
+#[test]
+fn paging_that_hangs_is_given_up_and_costs_those_whose_memory_it_was_alone() {
+    let mut bench = Bench::new(4);
+    let guests = [bench.guest(1), bench.guest(2)];
+    let [(client, _), (innocent, _), (stranger, _)] =
+        [guests[0], guests[0], guests[1]].map(|guest| bench.connected(guest));
+    let (token, preemption_fence) = paging_hangs(&mut bench, client);
+    let node = bench.model.state().systems[&client.guest].node;
+    assert_eq!(bench.outcome(client, token), None);
+    let last_completed_fence = 0;
+    bench.raise(Interrupt::DmaPreempted {
+        node,
+        engine: 0,
+        preemption_fence,
+        last_completed_fence,
+    });
+    let log = bench.model.take_log();
+    let [Call::AbandonPaging(guest, fence)] = log[..] else { panic!("{log:?}") };
+    assert_eq!((guest, Some(fence)), (client.guest, bench.model.oldest_paging(guest)));
+    bench.model.fail_paging(client.guest, HANG);
+    bench.interrupt();
+    assert_eq!(bench.outcome(client, token), Some(Status::IO_DEVICE_ERROR));
+    assert_eq!(told(&mut bench), [(client.queue.0, FaultReason::DEVICE_IN_ERROR)]);
+    for other in [innocent, stranger] {
+        assert_eq!(status(&bench, other), ConnectionStatus::CONNECTED);
+    }
+    // The system context pages on, and the guest did not hang however often that happens.
+    bench.model.state().prompt_paging = true;
+    for _ in 0..2 * TdrPolicy::default().limit_count {
+        let next = bench.client(client.guest);
+        let (token, preemption_fence) = paging_hangs(&mut bench, next);
+        bench.raise(Interrupt::DmaPreempted {
+            node,
+            engine: 0,
+            preemption_fence,
+            last_completed_fence,
+        });
+        // It was done meanwhile.
+        bench.model.state().prompt_paging = true;
+        bench.model.complete_paging(client.guest);
+        bench.interrupt();
+        assert_eq!(bench.outcome(next, token), Some(Status::SUCCESS));
+    }
+}
+
+#[test]
+fn paging_that_cannot_be_preempted_is_given_up_with_a_reset_of_its_engine_or_of_the_adapter() {
+    for resets_adapter in [false, true] {
+        let mut bench = Bench::new(4);
+        let guest = bench.guest(1);
+        let (client, _) = bench.connected(guest);
+        let (token, _) = paging_hangs(&mut bench, client);
+        let node = bench.model.state().systems[&guest].node;
+        bench.later(STEP);
+        assert_eq!(bench.model.take_log(), [Call::ResetEngine(node)]);
+        if resets_adapter {
+            bench.later(STEP);
+            assert_eq!(bench.model.take_log()[0], Call::ResetAdapter);
+            assert_eq!(told(&mut bench), [(client.queue.0, FaultReason::ADAPTER_RESET)]);
+        }
+        bench.model.fail_paging(guest, HANG);
+        let nodes = if resets_adapter { vec![0, node] } else { vec![node] };
+        for node in nodes {
+            bench.raise(Interrupt::EngineReset { node });
+        }
+        let abandoned = |call: &Call| matches!(call, Call::AbandonPaging(..));
+        assert_eq!(bench.model.take_log().into_iter().filter(abandoned).count(), 1);
+        assert_eq!(bench.outcome(client, token), Some(Status::IO_DEVICE_ERROR));
+        bench.model.state().prompt_paging = true;
+        bench.client(guest);
+    }
+}
+
+#[test]
+fn a_guest_that_goes_while_its_paging_hangs_leaves_nothing() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    let (_, preemption_fence) = paging_hangs(&mut bench, client);
+    let node = bench.model.state().systems[&guest].node;
+    bench.input(bellhop_host_kmd::port::Input::Detach { guest });
+    bench.raise(Interrupt::DmaPreempted {
+        node,
+        engine: 0,
+        preemption_fence,
+        last_completed_fence: 0,
+    });
+    bench.pass_tickets();
+    assert_eq!(bench.detached, [guest]);
 }
 
 #[test]
