@@ -5,8 +5,10 @@ use crate::command_buffer::CommandBuffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::node_context::{NodeContext, node_context_methods};
+use crate::session::Session;
 use bellhop_protocol::control::node_context::{AllocationListEntry, Render, SubmissionModel};
 use std::sync::Arc;
+use std::time::Duration;
 use zerocopy::IntoBytes;
 
 /// A context of the basic++ model: a [`CommandBuffer`] is its user-mode DMA buffer, which the GPU
@@ -34,6 +36,21 @@ impl BasicPlusPlusContext {
         commands: &mut CommandBuffer,
         allocations: &[&Arc<Allocation>],
     ) -> Result<u64, Error> {
+        self.submit_within(commands, allocations, Duration::ZERO)
+    }
+
+    /// The same, but where the device has no room for another submission for now, this waits until
+    /// submissions of this context are done, and tries again.
+    ///
+    /// # Errors
+    /// When the device refuses for good, or still when the time is over ([`Error::Timeout`] if that was
+    /// while it waited), or the context is lost.
+    pub fn submit_within(
+        &mut self,
+        commands: &mut CommandBuffer,
+        allocations: &[&Arc<Allocation>],
+        timeout: Duration,
+    ) -> Result<u64, Error> {
         let entry = |allocation: &&Arc<Allocation>| AllocationListEntry {
             allocation: allocation.handle(),
             flags: 0,
@@ -48,8 +65,8 @@ impl BasicPlusPlusContext {
             allocation_count: list.len() as u32,
             patch_location_count: 0,
         };
-        let session = self.context.device().session();
-        let reply = session.call_with_list(&request, list.as_bytes())?;
+        let submit = |session: &Session| session.call_with_list(&request, list.as_bytes());
+        let reply = self.context.submit_within(timeout, submit)?;
         let uses = allocations.iter().copied().map(Arc::clone).collect();
         Ok(self.context.submitted(reply, uses))
     }

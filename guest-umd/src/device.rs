@@ -150,11 +150,18 @@ impl Device {
     /// # Errors
     /// When they do not fit.
     pub fn make_resident(&self, allocations: &[&Allocation]) -> Result<(), Error> {
-        for list in allocations.chunks(MAX_RESIDENCY_LIST as usize) {
+        for (index, list) in allocations.chunks(MAX_RESIDENCY_LIST as usize).enumerate() {
             let (device, count) = (self.handle(), list.len() as u32);
             let handles: Vec<_> = list.iter().map(|allocation| allocation.handle()).collect();
             let request = MakeResident { device, count, reserved: 0 };
-            self.session().call_with_list(&request, handles.as_bytes())?;
+            let resident = self.session().call_with_list(&request, handles.as_bytes());
+            if let Err(error) = resident {
+                // Each list is all or none; those before this one are not to stay. If that fails the
+                // device is gone, or it has evicted them.
+                let before = allocations.get(..index * MAX_RESIDENCY_LIST as usize);
+                let _ = self.evict(before.unwrap_or_default());
+                return Err(error);
+            }
         }
         Ok(())
     }

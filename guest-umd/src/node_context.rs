@@ -4,13 +4,18 @@ use crate::allocation::Allocation;
 use crate::device::Device;
 use crate::error::Error;
 use crate::fence::Fence;
+use crate::session::Session;
+use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::context::{DestroyContext, ResumeContext, SuspendContext};
+use bellhop_protocol::control::gpu_va::{FreeGpuVirtualAddress, ReserveGpuVirtualAddress};
 use bellhop_protocol::control::node_context::{
     CreateNodeContext, CreateNodeContextReply, SubmissionModel, SubmissionReply,
 };
+use bellhop_protocol::status::Status;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A context on the device. Destroyed when dropped.
 pub(crate) struct NodeContext {
@@ -18,6 +23,8 @@ pub(crate) struct NodeContext {
     reply: CreateNodeContextReply,
     progress: Fence,
     last: Option<SubmissionReply>,
+    /// The last value that was waited for: where the driver does not reach the fence, all it knows.
+    done: u64,
     /// What submissions use that may not be done, with their progress values: the device lets none of
     /// it go before.
     in_use: VecDeque<(u64, Vec<Arc<Allocation>>)>,
@@ -39,7 +46,7 @@ impl NodeContext {
             reply.progress_fence_offset,
         );
         let device = device.clone();
-        Ok(Self { device, reply, progress, last: None, in_use: VecDeque::new() })
+        Ok(Self { device, reply, progress, last: None, done: 0, in_use: VecDeque::new() })
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -74,6 +81,54 @@ impl NodeContext {
         value
     }
 
+    /// Submits, and where the device is short of something for now, waits for what gives it back and
+    /// tries again: a submission of this context that is done, first the oldest. When none is left
+    /// what others had may be on its way back, which is waited for once.
+    pub(crate) fn submit_within(
+        &mut self,
+        timeout: Duration,
+        request: impl Fn(&Session) -> Result<SubmissionReply, Error>,
+    ) -> Result<SubmissionReply, Error> {
+        let begin = Instant::now();
+        let mut is_last = false;
+        loop {
+            let refused = match request(self.device.session()) {
+                Err(refused) if is_temporary(&refused) && !is_last => refused,
+                other => return other,
+            };
+            let left = timeout.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                return Err(refused);
+            }
+            match self.oldest() {
+                Some(value) => {
+                    self.progress.wait(value, left)?;
+                    self.done = value;
+                }
+                None => {
+                    self.pass_engines()?;
+                    is_last = true;
+                }
+            }
+        }
+    }
+
+    /// The value of the oldest submission that is not known to be done.
+    fn oldest(&mut self) -> Option<u64> {
+        self.done = self.progress.current_value().unwrap_or(0).max(self.done);
+        let last = self.last?.progress_fence_value;
+        (self.done < last).then_some(self.done + 1)
+    }
+
+    /// Waits until engines have forgotten what was given up until now: the device answers only then that
+    /// addresses are free, even if nothing was there.
+    fn pass_engines(&self) -> Result<(), Error> {
+        let session = self.device.session();
+        let request = ReserveGpuVirtualAddress { base: 0, size: PAGE_SIZE };
+        let gpu_va = session.call(&request)?.gpu_va;
+        session.call(&FreeGpuVirtualAddress { gpu_va, size: PAGE_SIZE })
+    }
+
     pub(crate) fn suspend(&self) -> Result<(), Error> {
         self.device.session().call(&SuspendContext { context: self.handle() })
     }
@@ -91,6 +146,13 @@ impl Drop for NodeContext {
         let _ = session.call(&DestroyContext { context: self.handle() });
         session.link.events.forget(session.process(), self.handle());
     }
+}
+
+/// Whether a submission was refused for want of what earlier ones give back. Source:
+/// `docs/kernel-mode-submission.md`, "Limits".
+fn is_temporary(error: &Error) -> bool {
+    let temporary = [Status::INSUFFICIENT_RESOURCES, Status::QUOTA_EXCEEDED];
+    matches!(error, Error::Refused { status, .. } if temporary.contains(status))
 }
 
 /// Gives a type over a [`NodeContext`] what every model has.

@@ -4,7 +4,7 @@ use crate::device::{Answer, ScriptedDevice};
 use crate::rig::{RING, error_of, open};
 use bellhop_guest_umd::{
     Adapter, Allocation, CommandBuffer, Context, Device, Error, Fence, GpuMapping, KernelModeQueue,
-    UserModeQueue,
+    LockedBytes, Reservation, UserModeQueue,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::AllocationKind;
@@ -30,6 +30,8 @@ enum Held {
     Mapping(GpuMapping),
     CommandBuffer(CommandBuffer),
     Fence(Fence),
+    Locked(LockedBytes),
+    Reservation(Reservation),
 }
 
 /// One of everything, and of some two.
@@ -39,6 +41,11 @@ fn everything(device: &Arc<ScriptedDevice>) -> Result<Vec<Held>, Error> {
     let context = gpu.create_context(0)?;
     let local = gpu.create_allocation(AllocationKind::LOCAL, PAGE_SIZE)?;
     let system = gpu.create_allocation(AllocationKind::SYSTEM, 2 * PAGE_SIZE)?;
+    let paged = gpu.allocation(PAGE_SIZE).cpu_visible().create()?;
+    let own = gpu.allocation(PAGE_SIZE).cpu_visible().own_pages().create()?;
+    gpu.make_resident(&[&paged, &own])?;
+    let reserved = gpu.reserve(0, PAGE_SIZE)?;
+    reserved.map(0, &paged, 0, PAGE_SIZE, Protection::WRITE)?;
     Ok(vec![
         Held::Mapping(local.map(Protection::WRITE)?),
         Held::Mapping(local.map(Protection::empty())?),
@@ -50,6 +57,12 @@ fn everything(device: &Arc<ScriptedDevice>) -> Result<Vec<Held>, Error> {
         Held::Fence(gpu.create_fence(0)?),
         Held::Context(gpu.create_context(1)?),
         Held::Adapter(adapter.open_process()?),
+        Held::Locked(paged.lock_bytes()?),
+        Held::Locked(own.lock_bytes()?),
+        Held::Mapping(own.map(Protection::WRITE)?),
+        Held::Reservation(reserved),
+        Held::Allocation(paged),
+        Held::Allocation(own),
         Held::Allocation(local),
         Held::Allocation(system),
         Held::Context(context),
@@ -69,7 +82,7 @@ fn requests_for_everything() -> usize {
 
 /// Whether a request takes something away.
 fn destroys(code: RequestCode) -> bool {
-    code == RequestCode::FREE_GPU_VIRTUAL_ADDRESS
+    matches!(code, RequestCode::FREE_GPU_VIRTUAL_ADDRESS | RequestCode::UNLOCK)
         || code.name().is_some_and(|name| name.starts_with("DESTROY"))
 }
 
@@ -94,7 +107,7 @@ proptest! {
 
     #[test]
     fn in_whatever_order_things_are_dropped_nothing_goes_before_what_needs_it(
-        order in prop::collection::vec(any::<prop::sample::Index>(), 15),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 21),
     ) {
         let device = ScriptedDevice::new();
         let mut held = everything(&device).unwrap();

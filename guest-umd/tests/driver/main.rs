@@ -7,6 +7,8 @@ mod hostile;
 mod lifetime;
 mod node_contexts;
 mod opening;
+mod paged;
+mod retrying;
 mod rig;
 mod ring;
 mod submission;
