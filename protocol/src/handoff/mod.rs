@@ -2,7 +2,7 @@
 //!
 //! Each is one type, in a file of its own, written over borrowed atomics: whoever maps the shared
 //! memory hands those out. They live in the lowest crate because both ends of one are in different
-//! crates, and together because `tests/handoff.rs` model-checks exactly these types.
+//! crates, and together because `tests/handoff` model-checks exactly these types.
 
 pub mod attention;
 pub mod doorbell;

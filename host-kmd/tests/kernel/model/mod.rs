@@ -1,0 +1,294 @@
+//! A GPU of a few maps. It keeps a log, so that the order of operations can be asserted, and
+//! panics when the kernel breaks the rules of `Hardware`.
+
+mod hardware;
+
+use bellhop_host_kmd::ddi::VirtualAddressingModel;
+use bellhop_host_kmd::ddi::paging::PageSize;
+use bellhop_host_kmd::hardware::{
+    AddressSpaceId, DoorbellModel, EngineProgress, Fault, GuestId, HwQueueDescription, HwQueueId,
+    Interrupt, KernelSubmission, PhysicalDoorbell, PhysicalPage, Pte, RingBinding,
+    SchedulingPriority, Segment, SystemContext,
+};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::bar::AreaKind;
+use bellhop_protocol::control::power::EnginePowerState;
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::packet::Packet;
+use bellhop_protocol::packet::paging::WritePageTable;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard};
+
+/// Guest-physical memory of every guest: this much from 0.
+pub const GUEST_MEMORY: u64 = 1 << 30;
+
+/// What was asked of the GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    Bind(HwQueueId, RingBinding),
+    Unbind(HwQueueId),
+    Watch(PhysicalDoorbell, HwQueueId),
+    Unwatch(PhysicalDoorbell),
+    RotateToPhysical(HwQueueId),
+    RotateToDummy(HwQueueId),
+    WatchGlobal(HwQueueId),
+    UnwatchGlobal(HwQueueId),
+    Kick(HwQueueId),
+    Connected(HwQueueId, ConnectionStatus),
+    Disconnected(HwQueueId, ConnectionStatus),
+    DestroyQueue(HwQueueId),
+    Zero(GuestId, u64, u64),
+    /// A packet filled this page with this pattern.
+    FillPage(GuestId, PhysicalPage, u32),
+    Monitor(u64),
+    Submit(HwQueueId, KernelSubmission),
+    WriteDmaBuffer(GuestId, u64, Vec<u8>),
+    Suspend(Vec<HwQueueId>),
+    Resume(Vec<HwQueueId>),
+    Preempt(HwQueueId, u64),
+    AbandonPaging(GuestId, u64),
+    ResetEngine(u32),
+    ResetAdapter,
+    AlwaysSignaled(u32),
+    Priority(Vec<HwQueueId>, SchedulingPriority),
+    EnginePower(u32, EnginePowerState),
+    Invalidate(u64),
+    Quiesce,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    pub owner: AddressSpaceId,
+    pub current: u64,
+    pub monitored: u64,
+}
+
+/// A page table, by its first page's number. Its address is its place among all, times its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Table {
+    space: AddressSpaceId,
+    page_size: PageSize,
+    first: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct State {
+    pub log: Vec<Call>,
+    pub spaces: HashMap<AddressSpaceId, BTreeMap<u64, Pte>>,
+    /// Tables that packets were told of.
+    pub tables: Vec<Table>,
+    pub queues: BTreeMap<HwQueueId, HwQueueDescription>,
+    /// Guests' system contexts.
+    pub systems: BTreeMap<GuestId, SystemContext>,
+    /// Paging buffers that are neither done nor failed, oldest first, with their fences.
+    pub paging: HashMap<GuestId, VecDeque<(u64, Vec<u8>)>>,
+    /// What pages hold; 0 where nothing is noted.
+    pub contents: HashMap<(GuestId, PhysicalPage), u64>,
+    /// Paging buffers are done as soon as they are submitted.
+    pub prompt_paging: bool,
+    /// Paging buffers that a guest has room for.
+    pub paging_room: usize,
+    pub rings: HashMap<HwQueueId, RingBinding>,
+    pub status: HashMap<HwQueueId, ConnectionStatus>,
+    /// Queues that are off the run list.
+    pub suspended: BTreeSet<HwQueueId>,
+    /// Engines in F1.
+    pub without_power: BTreeSet<u32>,
+    /// A tool looks, to which it is no matter that last-queued values can grow.
+    pub is_looked_at: bool,
+    /// What guests wrote as last-queued values.
+    pub last_queued: HashMap<HwQueueId, u64>,
+    pub watches: HashMap<PhysicalDoorbell, HwQueueId>,
+    /// Whether doorbells' pages are moved.
+    pub rotates: bool,
+    pub model: DoorbellModel,
+    pub addressing: VirtualAddressingModel,
+    pub global_watches: BTreeSet<HwQueueId>,
+    pub fences: BTreeMap<(GuestId, u32), Fence>,
+    pub local_words: HashMap<(GuestId, u64), u64>,
+    /// Lengths of the areas that are in guests' memory.
+    pub placed: HashMap<(GuestId, AreaKind), u64>,
+    /// Entries that page tables have room for.
+    pub page_table_room: usize,
+    /// Kernel-mode submissions that there is room for.
+    pub submission_room: usize,
+    /// Fence ids of the last submissions that are done.
+    pub completed: HashMap<HwQueueId, u64>,
+    /// What a fence gets in the middle of the next update of its MonitoredValue.
+    pub signal_during_update: Option<u64>,
+    /// Where engines are; asleep where nothing is said.
+    pub progress: HashMap<u32, EngineProgress>,
+    /// Engines pass a ticket as soon as it is drawn.
+    pub prompt: bool,
+    issued: u64,
+    passed: u64,
+    interrupts: Vec<Interrupt>,
+    next_id: u64,
+}
+
+impl State {
+    fn id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// Executes the packets of a paging buffer. A page's content is one number.
+    fn execute_paging(&mut self, guest: GuestId, mut packets: &[u8]) {
+        let Some(system) = self.systems.get(&guest).map(|system| system.address_space) else {
+            return;
+        };
+        while let Ok((packet, size)) = Packet::decode(packets) {
+            packets = &packets[size..];
+            match packet {
+                Packet::WritePageTable(write) => self.write_page_table(&write),
+                Packet::Fill(fill) => {
+                    for at in (0..fill.length).step_by(PAGE_SIZE as usize) {
+                        let page = self.page(system, fill.destination + at).expect("a page");
+                        let pattern = fill.header.argument;
+                        self.contents.insert((guest, page), pattern.into());
+                        if page.segment == Segment::Local {
+                            let inside = page.address..page.address + PAGE_SIZE;
+                            self.local_words
+                                .retain(|(of, at), _| *of != guest || !inside.contains(at));
+                        }
+                        self.log.push(Call::FillPage(guest, page, pattern));
+                    }
+                }
+                Packet::Copy(copy) => {
+                    for at in (0..copy.length).step_by(PAGE_SIZE as usize) {
+                        let from = self.page(system, copy.source + at).expect("a source");
+                        let to = self.page(system, copy.destination + at).expect("a target");
+                        let content = self.contents.get(&(guest, from)).copied().unwrap_or(0);
+                        self.contents.insert((guest, to), content);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn write_page_table(&mut self, write: &WritePageTable) {
+        let table = self.tables[(write.address / 4096) as usize];
+        let entries = self.spaces.get_mut(&table.space).expect("a space that exists");
+        for index in 0..u64::from(write.count()) {
+            let page = table.first + write.address % 4096 / 8 + index;
+            let large = page * table.page_size.bytes();
+            let bits = write.first.wrapping_add(write.increment.wrapping_mul(index));
+            for at in (0..table.page_size.bytes()).step_by(PAGE_SIZE as usize) {
+                let entry = Pte::from_bits(bits);
+                match entry.page() {
+                    Some(PhysicalPage { segment, address }) => {
+                        let page = PhysicalPage { segment, address: address + at };
+                        entries.insert(large + at, Pte::new(page, entry.is_writable()))
+                    }
+                    None => entries.remove(&(large + at)),
+                };
+            }
+        }
+    }
+
+    /// The page that an address leads to.
+    pub fn page(&self, space: AddressSpaceId, gpu_va: u64) -> Option<PhysicalPage> {
+        self.mapped(space, gpu_va)?.page()
+    }
+
+    /// Whether an interrupt tells that paging buffers are done which are so at once.
+    pub fn is_paging_done(&self) -> bool {
+        let is_it = |interrupt: &Interrupt| matches!(interrupt, Interrupt::PagingCompleted { .. });
+        self.prompt_paging && self.interrupts.iter().any(is_it)
+    }
+
+    /// Page that a GPU virtual address is mapped to.
+    pub fn mapped(&self, space: AddressSpaceId, gpu_va: u64) -> Option<Pte> {
+        self.spaces[&space].get(&gpu_va).copied()
+    }
+}
+
+pub struct Model {
+    physical_doorbells: u32,
+    state: Mutex<State>,
+}
+
+impl Model {
+    pub fn new(physical_doorbells: u32) -> Self {
+        let state = State {
+            page_table_room: 1 << 20,
+            submission_room: 16,
+            prompt: true,
+            prompt_paging: true,
+            paging_room: 32,
+            ..State::default()
+        };
+        Self { physical_doorbells, state: Mutex::new(state) }
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// What was asked for since the last call.
+    pub fn take_log(&self) -> Vec<Call> {
+        std::mem::take(&mut self.state().log)
+    }
+
+    pub fn raise(&self, interrupt: Interrupt) {
+        self.state().interrupts.push(interrupt);
+    }
+
+    /// Every engine passes all tickets.
+    pub fn pass_tickets(&self) {
+        let mut state = self.state();
+        state.passed = state.issued;
+        state.interrupts.push(Interrupt::Quiesced);
+    }
+
+    /// The engine is done with the oldest paging buffer of a guest. Returns its packets.
+    pub fn complete_paging(&self, guest: GuestId) -> Vec<u8> {
+        self.end_paging(guest, None)
+    }
+
+    /// The fence of a guest's oldest paging buffer.
+    pub fn oldest_paging(&self, guest: GuestId) -> Option<u64> {
+        self.state().paging.get(&guest)?.front().map(|(fence, _)| *fence)
+    }
+
+    /// The oldest paging buffer of a guest fails.
+    pub fn fail_paging(&self, guest: GuestId, fault: Fault) -> Vec<u8> {
+        self.end_paging(guest, Some(fault))
+    }
+
+    fn end_paging(&self, guest: GuestId, fault: Option<Fault>) -> Vec<u8> {
+        let mut state = self.state();
+        let queued = state.paging.get_mut(&guest).and_then(VecDeque::pop_front);
+        let (fence, packets) = queued.expect("a paging buffer");
+        if fault.is_none() {
+            state.execute_paging(guest, &packets);
+        }
+        let failed = fault.map(|fault| Interrupt::PagingFaulted { guest, fence, fault });
+        state.interrupts.extend(failed);
+        state.interrupts.push(Interrupt::PagingCompleted { guest, fence });
+        packets
+    }
+
+    /// An engine signals a fence.
+    pub fn signal(&self, guest: GuestId, slot: u32, value: u64) {
+        let mut state = self.state();
+        let fence = state.fences.get_mut(&(guest, slot)).unwrap();
+        fence.current = value;
+        if value > fence.monitored {
+            state.interrupts.push(Interrupt::NativeFenceSignaled { guest, slot });
+        }
+    }
+
+    /// Whether nothing is left of any guest's processes.
+    pub fn is_empty(&self) -> bool {
+        let state = self.state();
+        let systems: Vec<_> = state.systems.values().map(|system| system.address_space).collect();
+        state.spaces.keys().all(|space| systems.contains(space))
+            && state.queues.is_empty()
+            && state.rings.is_empty()
+            && state.watches.is_empty()
+            && state.global_watches.is_empty()
+            && state.fences.is_empty()
+    }
+}

@@ -1,0 +1,203 @@
+//! Fences: who signals, who waits, who polls.
+
+use super::{Bytes, KICK};
+use bellhop_protocol::handoff::attention::Attention;
+use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, Signaled, WentBackwards};
+use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
+use loom::sync::Arc;
+use loom::thread;
+
+/// A fence with its published CurrentValue, and what an engine did before it signaled.
+struct Fence {
+    cell: FenceCell,
+    published: AtomicU64,
+    done: Bytes,
+}
+
+impl Fence {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { cell: FenceCell::new(0), published: AtomicU64::new(0), done: Bytes::new() })
+    }
+
+    /// Engine: does its work, then signals `value`.
+    fn work_and_signal(&self, value: u64) -> Result<Signaled, WentBackwards> {
+        self.done.write();
+        self.cell.signal(&self.published, value)
+    }
+}
+
+#[test]
+fn a_cpu_waiter_is_interrupted_or_sees_the_value() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let engine = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.work_and_signal(1).unwrap())
+        };
+        // Waits for 1, so the least waited value minus 1 is 0.
+        let current = fence.cell.monitor(0);
+        if current >= 1 {
+            fence.done.read();
+        }
+        let signaled = engine.join().unwrap();
+        assert!(signaled.interrupt || current >= 1, "the interrupt was missed");
+    });
+}
+
+#[test]
+fn a_waiting_engine_is_called_or_sees_the_value() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let signaling = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.work_and_signal(1).unwrap())
+        };
+        let reached = fence.cell.wait(5, 1);
+        if reached {
+            fence.done.read();
+        }
+        let signaled = signaling.join().unwrap();
+        assert!(reached || signaled.engines == 1 << 5, "the wait never ends");
+    });
+}
+
+#[test]
+fn an_engine_that_a_signal_calls_too_early_is_called_again_or_sees_the_value() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let attention = Arc::new(Attention::new());
+        let signaling = {
+            let (fence, attention) = (fence.clone(), attention.clone());
+            thread::spawn(move || {
+                for value in [1, 2] {
+                    if fence.cell.signal(&fence.published, value).unwrap().engines != 0 {
+                        let _awake = attention.raise(KICK);
+                    }
+                }
+            })
+        };
+        let mut reached = fence.cell.wait(5, 2);
+        if !reached && attention.take() == KICK {
+            reached = fence.cell.wait(5, 2);
+        }
+        signaling.join().unwrap();
+        assert!(reached || attention.take() == KICK, "the wait never ends");
+    });
+}
+
+#[test]
+fn a_waiting_engine_sees_the_fence_gone_or_its_destroyer_sees_it_wait() {
+    const OWNER: u64 = 7;
+    loom::model(|| {
+        let fence = Fence::new();
+        let owner = Arc::new(AtomicU64::new(OWNER));
+        let waiting = {
+            let (fence, owner) = (fence.clone(), owner.clone());
+            thread::spawn(move || {
+                assert!(!fence.cell.wait(5, 1));
+                owner.load(Ordering::Relaxed)
+            })
+        };
+        owner.store(0, Ordering::Relaxed);
+        let engines = fence.cell.evaluate().engines;
+        let seen = waiting.join().unwrap();
+        assert!(engines == 1 << 5 || seen != OWNER, "the wait never ends");
+    });
+}
+
+#[test]
+fn who_polls_a_fence_finds_what_the_engine_did_before_it_signaled() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let engine = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.work_and_signal(1).unwrap())
+        };
+        if fence.published.load(Ordering::Acquire) == 1 {
+            fence.done.read();
+        }
+        engine.join().unwrap();
+    });
+}
+
+#[test]
+fn who_polls_a_fence_finds_what_every_engine_did_before_it_signaled() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let earlier = Arc::new(AtomicU64::new(0));
+        let smaller = {
+            let (fence, earlier) = (fence.clone(), earlier.clone());
+            thread::spawn(move || {
+                // Not plain bytes: of an engine that signals too late nothing is promised.
+                earlier.store(1, Ordering::Relaxed);
+                fence.cell.signal(&fence.published, 1)
+            })
+        };
+        let greater = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.work_and_signal(2).unwrap())
+        };
+        let published = fence.published.load(Ordering::Acquire);
+        let earlier = earlier.load(Ordering::Relaxed);
+        if published == 2 {
+            // Either engine may have published it.
+            fence.done.read();
+        }
+        greater.join().unwrap();
+        if smaller.join().unwrap().is_ok() && published >= 1 {
+            assert_eq!(earlier, 1, "the fence says that this was done");
+        }
+    });
+}
+
+#[test]
+fn a_slot_that_is_used_again_holds_the_new_fence_only() {
+    loom::model(|| {
+        let fence = Fence::new();
+        assert!(!fence.cell.wait(5, 9));
+        assert_eq!(fence.cell.monitor(0), 0);
+        let owner = Arc::new(AtomicU64::new(0));
+        let engine = {
+            let (fence, owner) = (fence.clone(), owner.clone());
+            thread::spawn(move || {
+                if owner.load(Ordering::Acquire) == 7 {
+                    let signaled = fence.cell.signal(&fence.published, 4).unwrap();
+                    assert_eq!(signaled, Signaled { interrupt: false, engines: 0 });
+                    assert!(fence.cell.wait(5, 4));
+                }
+            })
+        };
+        fence.cell.reset(3);
+        owner.store(7, Ordering::Release);
+        engine.join().unwrap();
+    });
+}
+
+#[test]
+fn of_two_signals_the_greater_value_stays_published_and_is_monitored() {
+    loom::model(|| {
+        let cell = Arc::new(FenceCell::new(0));
+        let published = Arc::new(AtomicU64::new(0));
+        assert_eq!(cell.monitor(1), 0);
+        let smaller = {
+            let (cell, published) = (cell.clone(), published.clone());
+            thread::spawn(move || cell.signal(&published, 1))
+        };
+        let greater = cell.signal(&published, 2).unwrap();
+        let smaller = smaller.join().unwrap();
+        assert_eq!(cell.current(), 2);
+        assert_eq!(published.load(Ordering::Relaxed), 2);
+        let interrupted = |signaled: Signaled| signaled.interrupt;
+        assert!(interrupted(greater) || smaller.is_ok_and(interrupted));
+    });
+}
+
+#[test]
+fn a_fence_that_nobody_waits_for_interrupts_nobody() {
+    loom::model(|| {
+        let cell = FenceCell::new(0);
+        assert_eq!(cell.monitor(NOT_MONITORED), 0);
+        let signaled = cell.signal(&AtomicU64::new(0), u64::MAX).unwrap();
+        assert_eq!(signaled, Signaled { interrupt: false, engines: 0 });
+    });
+}
