@@ -189,18 +189,9 @@ impl Scope<'_> {
         holds: &mut Vec<Hold>,
     ) -> Result<(), RequestError> {
         self.guest.quotas.listed_allocations.charge(list.len() as u64)?;
-        let mut paged = Vec::new();
-        for AllocationListEntry { allocation, .. } in list {
-            match self.get::<Allocation>(*allocation)?.paged() {
-                Some(id) => paged.push(id),
-                None => self.make_allocation_resident(*allocation)?,
-            }
-        }
-        let resident = self.guest.vidmm.make_resident(context, &paged);
-        if let Err(error) = resident {
+        self.make_list_resident(context, list).inspect_err(|_| {
             self.guest.quotas.listed_allocations.refund(list.len() as u64);
-            return Err(error.into());
-        }
+        })?;
         for AllocationListEntry { allocation, .. } in list {
             let allocation = *allocation;
             let state = self.get_mut::<Allocation>(allocation)?;
@@ -212,6 +203,22 @@ impl Scope<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The paged ones all or none.
+    fn make_list_resident(
+        &mut self,
+        context: Handle,
+        list: &[AllocationListEntry],
+    ) -> Result<(), RequestError> {
+        let mut paged = Vec::new();
+        for AllocationListEntry { allocation, .. } in list {
+            match self.get::<Allocation>(*allocation)?.paged() {
+                Some(id) => paged.push(id),
+                None => self.make_allocation_resident(*allocation)?,
+            }
+        }
+        Ok(self.guest.vidmm.make_resident(context, &paged)?)
     }
 
     /// Takes the device's allocations out of the aperture that no submission lists: trying again finds

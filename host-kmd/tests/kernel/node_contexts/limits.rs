@@ -5,6 +5,7 @@ use crate::bench::Bench;
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, Protection};
 use bellhop_protocol::control::node_context::{RENDER_COMMANDS_MAX, SubmissionModel};
 use bellhop_protocol::packet::flow::NOP;
 use bellhop_protocol::status::Status;
@@ -58,6 +59,31 @@ fn what_the_gpu_refuses_holds_nothing() {
         let refused = (Status::QUOTA_EXCEEDED, 1);
         assert_eq!(node.submit(&mut bench).unwrap_err(), refused);
     }
+}
+
+/// What is listed may not become resident: then no entry of the list counts.
+#[test]
+fn a_list_that_cannot_be_made_resident_is_not_charged_for() {
+    let limits = Limits { listed_allocations: 1, ..Limits::default() };
+    let (mut bench, client) = with_limits(limits);
+    let node = Node::new(&mut bench, client, SubmissionModel::BASIC_PLUS_PLUS);
+    let [one, other] = [(); 2].map(|()| bench.local(client, PAGE_SIZE).unwrap().allocation);
+    let protection = Protection::WRITE.bits();
+    let map = MapGpuVirtualAddress {
+        allocation: one,
+        base: 0,
+        offset: 0,
+        size: PAGE_SIZE,
+        protection,
+        reserved: 0,
+    };
+    bench.call(client, &map).unwrap();
+    bench.evict(client, &[one]).unwrap();
+    bench.model.state().page_table_room = 0;
+    let full = (Status::INSUFFICIENT_RESOURCES, 0);
+    assert_eq!(node.submit_udma(&mut bench, &[entry(one, 0)]).unwrap_err(), full);
+    bench.model.state().page_table_room = 1;
+    node.submit_udma(&mut bench, &[entry(other, 0)]).unwrap();
 }
 
 #[test]
