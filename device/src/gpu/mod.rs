@@ -32,6 +32,7 @@ mod registry;
 mod rotation;
 mod run_list;
 mod schedule;
+mod stall;
 mod statistics;
 mod tlb;
 mod violation;
