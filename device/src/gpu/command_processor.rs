@@ -11,7 +11,6 @@ use super::hw_queue::{HwQueue, Role};
 use super::mmu::Access;
 use super::packets::fence::signal;
 use super::packets::{Context, Hold, Operation, Outcome, Progress, Scratch, execute};
-use super::stall::{Mark, Stall, TurnTime};
 use super::tlb::Tlb;
 use super::violation::Violation;
 use bellhop_host_kmd::hardware::{Fault, KernelSubmission, RingBinding};
@@ -111,8 +110,20 @@ pub struct Execution {
     submission: Option<Submission>,
     /// Kernel-mode submissions that were begun.
     submissions: u64,
-    /// How long the queue has got nowhere.
-    stall: Stall,
+    /// Where the queue stood when it was seen to have moved last.
+    mark: Mark,
+    /// For how long it has been executed since, in turns that it could have gone on after.
+    stalled: Duration,
+}
+
+/// What moves while a queue makes progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Mark {
+    read_pointer: u64,
+    /// Of the packet, in the host's own buffers: none of them takes long.
+    packet: u64,
+    submissions: u64,
+    progress_fence: u64,
 }
 
 impl Execution {
@@ -128,7 +139,8 @@ impl Execution {
             wait: None,
             submission: None,
             submissions: 0,
-            stall: Stall::default(),
+            mark: Mark::default(),
+            stalled: Duration::ZERO,
         }
     }
 
@@ -148,7 +160,7 @@ impl Execution {
     /// queues' turns does not count. Returns the hang that it is when that is more than `limit` while
     /// neither the read pointer nor the progress fence moved, nor a kernel-mode submission began, nor a
     /// packet of a paging buffer.
-    pub fn charge(&mut self, queue: &HwQueue, time: TurnTime, limit: Duration) -> Option<Fault> {
+    pub fn charge(&mut self, queue: &HwQueue, time: Duration, limit: Duration) -> Option<Fault> {
         let progress_fence = queue
             .progress_fence()
             .and_then(|slot| queue.partition.fences().slot(slot).map(|fence| fence.cell.current()));
@@ -158,15 +170,17 @@ impl Execution {
             submissions: self.submissions,
             progress_fence: progress_fence.unwrap_or(0),
         };
-        let stalled = self.stall.charge(mark, time, limit)?;
-        let milliseconds = u64::try_from(stalled.as_millis()).unwrap_or(u64::MAX);
+        if std::mem::replace(&mut self.mark, mark) != mark {
+            self.stalled = Duration::ZERO;
+        }
+        self.stalled += time;
+        if self.stalled <= limit {
+            return None;
+        }
+        let milliseconds = u64::try_from(self.stalled.as_millis()).unwrap_or(u64::MAX);
+        // Told again after as long.
+        self.stalled = Duration::ZERO;
         Some(self.fault(Violation::new(FaultReason::ENGINE_TIMEOUT, milliseconds)))
-    }
-
-    /// Whether the next turn is to be timed by the thread's clock: see [`Stall`].
-    #[inline]
-    pub fn is_suspect(&self, limit: Duration) -> bool {
-        self.stall.is_suspect(limit)
     }
 
     /// Whether something was begun.

@@ -17,7 +17,6 @@ use super::mmu::Mmu;
 use super::packets::Context;
 use super::run_list::{Entry, RunList};
 use super::schedule::Pick;
-use super::stall::{TurnTime, thread_time};
 use super::statistics::Tally;
 use super::violation::Violation;
 use bellhop_host_kmd::hardware::RingBinding;
@@ -376,7 +375,6 @@ impl Engine {
         self.asked_for_f1 = false;
         let is_timed = contested || entry.execution.is_in_packet();
         let began = self.turn_ended.take().or_else(|| is_timed.then(Instant::now));
-        let thread_began = entry.execution.is_suspect(self.times.hang).then(thread_time);
         port.turns.begin(entry.queue.id);
         let turn = self.core.with(entry, |execution, queue, context, windows| {
             execution.turn(queue, context, windows)
@@ -393,14 +391,9 @@ impl Engine {
         }
         if turn == Ok(Turn::Runnable)
             && let Some(time) = time
+            && let Some(fault) = entry.execution.charge(&entry.queue, time, self.times.hang)
         {
-            let time = match thread_began {
-                Some(began) => TurnTime::Thread(thread_time().saturating_sub(began)),
-                None => TurnTime::Wall(time),
-            };
-            if let Some(fault) = entry.execution.charge(&entry.queue, time, self.times.hang) {
-                self.core.chip.interrupts.raise_hung(entry.queue.id, fault);
-            }
+            self.core.chip.interrupts.raise_hung(entry.queue.id, fault);
         }
         let next = turn.unwrap_or_else(|violation| {
             self.core.fault(entry, violation);

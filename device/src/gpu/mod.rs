@@ -32,7 +32,6 @@ mod registry;
 mod rotation;
 mod run_list;
 mod schedule;
-mod stall;
 mod statistics;
 mod tlb;
 mod violation;
