@@ -50,6 +50,9 @@ bitflags! {
         const DONATED_AREAS = 1 << 1;
         /// The guest may change the adapter's power states, which concerns every guest.
         const POWER_CONTROL = 1 << 2;
+        /// Paged allocations that engines use go back to local memory by themselves. A guest that does
+        /// not take this has its allocations moved for requests only.
+        const PAGE_MIGRATION = 1 << 3;
     }
 }
 

@@ -36,6 +36,8 @@ pub mod attention {
     pub const PREEMPT: u64 = 1 << 6;
     /// The engine is to be reset.
     pub const RESET: u64 = 1 << 7;
+    /// Translations are to be forgotten, though they are right.
+    pub const LOOK: u64 = 1 << 8;
 }
 
 /// Bits of what an engine tells of itself: `DXGK_ENGINE_STATE`.
@@ -188,6 +190,8 @@ pub struct Chip {
     /// Whether kernels that hang are executed.
     pub test_kernels: bool,
     tickets: AtomicU64,
+    /// How often engines were to forget translations only so that accesses are noted anew.
+    looks: AtomicU64,
     /// The latest ticket that has passed on every engine, as a fence that engines wait for.
     flushed: FenceCell,
     epoch: Instant,
@@ -205,9 +209,10 @@ impl Chip {
         test_kernels: bool,
     ) -> io::Result<Self> {
         let engines = (0..engines).map(|_| EnginePort::new()).collect::<io::Result<_>>()?;
-        let (tickets, flushed) = (AtomicU64::new(0), FenceCell::new(0));
+        let (tickets, looks) = (AtomicU64::new(0), AtomicU64::new(0));
+        let flushed = FenceCell::new(0);
         let epoch = Instant::now();
-        Ok(Self { engines, nodes, interrupts, test_kernels, tickets, flushed, epoch })
+        Ok(Self { engines, nodes, interrupts, test_kernels, tickets, looks, flushed, epoch })
     }
 
     /// The adapter's clock: nanoseconds since the GPU was made.
@@ -225,6 +230,19 @@ impl Chip {
             engine.raise(attention::QUIESCE);
         }
         Ticket(ticket)
+    }
+
+    /// Control plane: see `Hardware::forget_translations`. No engine is woken for it.
+    pub fn forget_translations(&self) {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        for engine in self.engines.iter().filter(|engine| !engine.attention.is_asleep()) {
+            engine.raise(attention::LOOK);
+        }
+    }
+
+    /// Engine: how often [`Self::forget_translations`] was asked for.
+    pub fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
     }
 
     /// Engine: the ticket up to which it is about to forget.

@@ -42,6 +42,8 @@ pub struct Engine {
     has_power: bool,
     /// It has asked for F1 since it had work last.
     asked_for_f1: bool,
+    /// `Chip::looks` when it was last awake.
+    looks: u64,
     /// When the last turn ended, if that was looked at and the engine has done nothing else since.
     turn_ended: Option<Instant>,
 }
@@ -193,6 +195,7 @@ impl Engine {
             run_list: RunList::new(times.quantum),
             has_power: true,
             asked_for_f1: false,
+            looks: 0,
             turn_ended: None,
         }
     }
@@ -255,6 +258,9 @@ impl Engine {
             port.end_reset();
             self.core.unit.tlb.flush();
             self.core.chip.change_state(port, engine_state::RESET);
+        }
+        if bits & attention::LOOK != 0 {
+            self.core.unit.tlb.flush();
         }
         if bits & attention::FENCE != 0 {
             self.run_list.unblock_all();
@@ -429,6 +435,10 @@ impl Engine {
         if has_nothing_to_do && port.attention.try_sleep() {
             self.ask_for_f1(port);
             port.wake.wait();
+            let looks = self.core.chip.looks();
+            if std::mem::replace(&mut self.looks, looks) != looks {
+                self.core.unit.tlb.flush();
+            }
             port.wakeups.fetch_add(1, Ordering::Relaxed);
         }
         for words in self.armable() {

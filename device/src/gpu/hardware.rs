@@ -136,6 +136,14 @@ impl Hardware for Gpu {
         found.locate(gpu_va, page_size, pages, create)
     }
 
+    fn take_accessed(&self, space: AddressSpaceId, gpu_va: u64, length: u64) -> bool {
+        self.space(space).is_some_and(|space| space.take_accessed(gpu_va, length))
+    }
+
+    fn forget_translations(&self) {
+        self.chip.forget_translations();
+    }
+
     fn create_system_context(&self, guest: GuestId) -> Result<SystemContext, HardwareFull> {
         let partition = self.guest(guest).ok_or(HardwareFull("guest"))?;
         // The last node is a copy node if there is one.

@@ -13,8 +13,9 @@
 
 use super::windows::{Shown, Windows};
 use bellhop_host_kmd::ddi::paging::PageSize;
-use bellhop_host_kmd::hardware::{AddressSpaceId, HardwareFull, PageTableRange, Pte};
+use bellhop_host_kmd::hardware::{ACCESSED, AddressSpaceId, HardwareFull, PageTableRange, Pte};
 use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::handoff::accessed;
 use bellhop_protocol::handoff::tlb::TlbUsers;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -314,7 +315,42 @@ impl AddressSpace {
         if let Some(users) = self.pool.users(self.root()) {
             users.enter(engine);
         }
-        self.walk(gpu_va)
+        let (pte, page_size) = self.walk(gpu_va);
+        // A system context's own pages are nobody's use.
+        if pte.page().is_some() && self.windows.is_none() {
+            self.note_access(gpu_va, page_size, pte);
+        }
+        (pte, page_size)
+    }
+
+    /// Engine: notes that it uses an entry that it has just read. Pairs with [`Self::take_accessed`].
+    fn note_access(&self, gpu_va: u64, page_size: PageSize, seen: Pte) {
+        if seen.bits() & ACCESSED == 0
+            && let Some(table) = self.leaf(gpu_va, page_size)
+            && let Some(entry) = self.pool.entry(table, index(gpu_va, page_size, 0))
+        {
+            accessed::note(entry, seen.bits(), ACCESSED);
+        }
+    }
+
+    /// Control plane: whether an entry of a range, which is whole pages, was noted to be used. None is
+    /// any more. Pairs with [`Self::note_access`].
+    pub fn take_accessed(&self, gpu_va: u64, length: u64) -> bool {
+        let mut was_used = false;
+        for page_size in [PageSize::Small, PageSize::Large] {
+            let bytes = page_size.bytes();
+            let first = gpu_va - gpu_va % bytes;
+            let pages = (gpu_va - first).saturating_add(length).div_ceil(bytes);
+            let tables = self.locate(first, page_size, pages, false).unwrap_or_default();
+            for PageTableRange { address, entries } in tables {
+                let Some(address) = address else { continue };
+                for entry in 0..u64::from(entries) {
+                    let entry = self.pool.at(address + entry * size_of::<u64>() as u64);
+                    was_used |= entry.is_some_and(|entry| accessed::take(entry, ACCESSED));
+                }
+            }
+        }
+        was_used
     }
 
     /// The same for whoever remembers nothing.
@@ -330,16 +366,30 @@ impl AddressSpace {
     }
 
     fn walk_tree(&self, root: Node, gpu_va: u64, page_size: PageSize) -> Pte {
+        match self.descend(root, gpu_va, page_size) {
+            // Pairs with the stores of entries.
+            Some(leaf) => Pte::from_bits(self.load(leaf, index(gpu_va, page_size, 0))),
+            None => Pte::INVALID,
+        }
+    }
+
+    /// The table under a root that holds an address's entry.
+    fn descend(&self, root: Node, gpu_va: u64, page_size: PageSize) -> Option<Node> {
         let mut node = root;
         for level in (1..LEVELS).rev() {
-            // Pairs with the store in `follow`, the one below with those of entries.
-            let link = self.load(node, index(gpu_va, page_size, level));
-            match Node::from_link(link) {
-                Some(child) => node = child,
-                None => return Pte::INVALID,
-            }
+            // Pairs with the store in `follow`.
+            node = Node::from_link(self.load(node, index(gpu_va, page_size, level)))?;
         }
-        Pte::from_bits(self.load(node, index(gpu_va, page_size, 0)))
+        Some(node)
+    }
+
+    /// Engine: the same in the tree of a page size.
+    fn leaf(&self, gpu_va: u64, page_size: PageSize) -> Option<Node> {
+        let root = match page_size {
+            PageSize::Small => self.root,
+            PageSize::Large => Node::from_link(self.large_root.load(Ordering::Acquire))?,
+        };
+        self.descend(root, gpu_va, page_size)
     }
 
     #[inline]

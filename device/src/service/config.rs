@@ -106,6 +106,8 @@ pub struct AdapterConfig {
     /// How long a context keeps an engine while others of its guest and of its priority wait, in
     /// microseconds, 0 to 100,000. It is the next one's turn at the next boundary of a packet or step.
     pub quantum_us: u64,
+    /// Whether paged allocations that engines use go back to local memory by themselves.
+    pub page_migration: bool,
     /// Memory for page tables in MiB, 1 to 4,096. 1 MiB maps about 500 MiB.
     pub page_table_mib: u64,
 }
@@ -209,6 +211,7 @@ impl Default for AdapterConfig {
             hang_limit_s: 60,
             test_kernels: false,
             quantum_us: 200,
+            page_migration: true,
             page_table_mib: 64,
         }
     }
@@ -390,6 +393,7 @@ impl Config {
     pub fn features(&self) -> Features {
         let mut features = Features::all();
         features.set(Features::POWER_CONTROL, self.guest.power_control);
+        features.set(Features::PAGE_MIGRATION, self.adapter.page_migration);
         features
     }
 

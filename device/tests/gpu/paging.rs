@@ -212,6 +212,42 @@ fn the_aperture_and_the_paging_window_show_what_is_mapped_there_and_nothing_else
 }
 
 #[test]
+fn a_page_that_an_engine_accesses_is_noted_once_until_it_walks_page_tables_anew() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let mut queue = guest.queue(COPY);
+    let length = 64 * PAGE_SIZE;
+    let used = LOCAL + SIZE - length;
+    let is_used = |at: u64, length: u64| gpu.take_accessed(guest.space, at, length);
+    let write = |guest: &Guest, queue: &mut Queue| {
+        guest.run(queue, Packets::new().then(Fill::new(used + 3 * PAGE_SIZE, 8, 7)));
+    };
+    write(&guest, &mut queue);
+    assert!(!is_used(used, 3 * PAGE_SIZE) && !is_used(used + 4 * PAGE_SIZE, length));
+    assert!(is_used(used, length));
+    assert!(!is_used(used, length), "it was told");
+    gpu.forget_translations();
+    // Whether the engine has slept or not.
+    for asleep in [false, true] {
+        write(&guest, &mut queue);
+        eventually("the engine walks page tables anew", || {
+            write(&guest, &mut queue);
+            is_used(used, length)
+        });
+        if asleep {
+            wait_until_asleep(&gpu, &guest);
+        }
+        gpu.forget_translations();
+    }
+    // The entry is what it was but for that.
+    assert_eq!(guest.read(used + 3 * PAGE_SIZE, 8), [7, 0, 0, 0, 7, 0, 0, 0]);
+    guest.unmap(used, length);
+    assert!(!is_used(used, length));
+    assert!(!gpu.take_accessed(AddressSpaceId(u64::MAX), 0, PAGE_SIZE), "nobody's");
+    assert!(!is_used((1 << 48) - PAGE_SIZE, 2 * PAGE_SIZE), "at the end of all addresses");
+}
+
+#[test]
 fn memory_that_is_given_back_is_zero() {
     let guest = Guest::attach(&start());
     let mut system = System::of(&guest);

@@ -5,6 +5,7 @@ use super::error::RequestError;
 use super::guest::Guest;
 use super::hw_queue::QueueOwner;
 use super::limits::Limits;
+use super::migration::Migration;
 use super::paging::{Outcome, Waiter};
 use super::power::{Power, PowerPolicy};
 use super::process::ProcessIds;
@@ -46,6 +47,7 @@ pub struct Kernel {
     pub(super) power: Power,
     pub(super) submissions: Submissions,
     pub(super) tdr: Tdr,
+    pub(super) migration: Migration,
     /// The time, since whenever.
     pub(super) now: Duration,
     /// `TdrDelay`: how long a queue is executed without progress before that is a hang, and how long
@@ -74,6 +76,7 @@ impl Kernel {
             hardware,
             power: Power::new(miniport.node_count()),
             tdr: Tdr::new(miniport.node_count()),
+            migration: Migration::default(),
             miniport,
             guests: BTreeMap::new(),
             queues: BTreeMap::new(),
@@ -117,7 +120,12 @@ impl Kernel {
     /// When [`Input::Timeout`] is due if nothing else comes, on the clock of [`Self::set_time`].
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
-        let deadlines = [self.termination_deadline(), self.power.deadline(), self.tdr.deadline()];
+        let deadlines = [
+            self.termination_deadline(),
+            self.power.deadline(),
+            self.tdr.deadline(),
+            self.migration.deadline(),
+        ];
         deadlines.into_iter().flatten().min()
     }
 
@@ -132,6 +140,7 @@ impl Kernel {
             }
             Input::Request { guest, token, request } => {
                 self.watch_engines();
+                self.watch_use(guest);
                 self.request(guest, token, &request, effects);
             }
             Input::Interrupt => self.interrupt(effects),
@@ -142,6 +151,7 @@ impl Kernel {
             Input::Timeout => self.power_down_when_idle(effects),
         }
         self.continue_recoveries(effects);
+        self.continue_migration(effects);
         self.answer_connects(effects);
         self.continue_paging(effects);
         self.continue_power_down(effects);

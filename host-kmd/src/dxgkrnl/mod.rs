@@ -21,6 +21,7 @@ mod inspect;
 mod interrupts;
 mod kernel;
 mod limits;
+mod migration;
 mod native_fence;
 mod node_context;
 mod paging;

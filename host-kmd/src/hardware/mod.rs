@@ -9,7 +9,7 @@ mod priority;
 mod pte;
 
 pub use priority::SchedulingPriority;
-pub use pte::{DriverProtection, PhysicalPage, Pte, Segment};
+pub use pte::{ACCESSED, DriverProtection, PhysicalPage, Pte, Segment};
 
 use crate::ddi::VirtualAddressingModel;
 use crate::ddi::paging::PageSize;
@@ -26,7 +26,7 @@ use bellhop_protocol::packet::Opcode;
 pub struct GuestId(pub u64);
 
 /// A process's GPU address space. Ids are not used again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressSpaceId(pub u64);
 
 /// A HW queue as the GPU knows it. Ids are not used again.
@@ -356,6 +356,14 @@ pub trait Hardware: Send + Sync {
         pages: u64,
         create: bool,
     ) -> Result<Vec<PageTableRange>, HardwareFull>;
+
+    /// Whether engines have accessed a page of a range, which is whole pages, since this was last asked
+    /// of it, as far as they did not remember it from before: see [`Self::forget_translations`].
+    fn take_accessed(&self, space: AddressSpaceId, gpu_va: u64, length: u64) -> bool;
+
+    /// Has engines that are awake walk page tables anew, and others when they wake. Nothing waits for
+    /// it, and nothing may depend on it but what [`Self::take_accessed`] tells.
+    fn forget_translations(&self);
 
     /// Writes the entries of consecutive pages from `gpu_va`, now. An entry that was valid before
     /// counts as changed for an engine only when a later [`Self::quiesce`] has passed.

@@ -33,8 +33,9 @@ pub struct DriverProtection {
 }
 
 /// A leaf page-table entry. Bit 0 valid, bit 3 read-only, bits 5 to 9 segment (0 system, 1
-/// local, 2 private, 3 backing), bit 11 compressed, bits 12 to 51 page number; all others zero. The
-/// bits have the places that `DXGK_PTE` gives them, but for bit 11, which is this GPU's own.
+/// local, 2 private, 3 backing), bit 11 compressed, bits 12 to 51 page number, bit 52 accessed; all
+/// others zero. The bits have the places that `DXGK_PTE` gives them, but for bits 11 and 52, which are
+/// this GPU's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(transparent)]
 pub struct Pte(u64);
@@ -44,6 +45,8 @@ const READ_ONLY: u64 = 1 << 3;
 const SEGMENT_SHIFT: u32 = 5;
 const SEGMENT_MASK: u64 = 0x1F << SEGMENT_SHIFT;
 const COMPRESSED: u64 = 1 << 11;
+/// Set by engines when they walk page tables and are about to remember the entry.
+pub const ACCESSED: u64 = 1 << 52;
 const ADDRESS_MASK: u64 = (1 << 52) - PAGE_SIZE;
 
 impl Pte {

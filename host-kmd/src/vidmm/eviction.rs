@@ -164,11 +164,7 @@ impl VidMm {
         groups
             .filter_map(|(group, movable)| {
                 let most = self.priorities(*group, newcomer, segment, round)?;
-                movable
-                    .after(last)
-                    .take_while(|order| order.priority <= most)
-                    // At most as many are passed over as one list has entries.
-                    .find(|order| order.used < newcomer.begin)
+                movable.next(last, most, newcomer.begin)
             })
             .min()
     }

@@ -18,6 +18,7 @@
 
 mod budget;
 mod eviction;
+mod migration;
 pub(crate) mod operations;
 mod placement;
 pub(crate) mod pool;
@@ -30,6 +31,7 @@ use crate::ddi::paging::AllocationId;
 use crate::hardware::{AddressSpaceId, Segment};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{Extent, SegmentSet};
+use migration::Looks;
 use pool::{PagePool, PageRange};
 use segment::{EvictionOrder, Group, LocalMemory, LocalSegment, Memory, Place};
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,6 +170,8 @@ pub(crate) struct VidMm {
     clock: u64,
     /// Whether there may be room for what was taken away.
     may_restore: bool,
+    /// What engines use.
+    looks: Looks,
     plan: Plan,
 }
 
@@ -182,6 +186,7 @@ impl VidMm {
             last_id: 0,
             clock: 0,
             may_restore: false,
+            looks: Looks::default(),
             plan: Plan::default(),
         }
     }

@@ -97,7 +97,7 @@ impl VidMm {
 
     /// The local segments that an allocation supports: the preferred one first, and otherwise first
     /// the one whose kind it is.
-    fn local_order(&self, id: AllocationId) -> Result<Vec<LocalSegment>, VidMmError> {
+    pub(super) fn local_order(&self, id: AllocationId) -> Result<Vec<LocalSegment>, VidMmError> {
         let description = &self.get(id)?.description;
         let mut locals: Vec<_> = LocalSegment::ALL
             .into_iter()

@@ -4,9 +4,9 @@ use super::pool::{PagePool, PageRange};
 use crate::ddi::paging::AllocationId;
 use crate::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
-use bellhop_protocol::control::allocation::Extent;
+use bellhop_protocol::control::allocation::{Extent, MAX_RESIDENCY_LIST};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound::{Excluded, Unbounded};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
 /// A local segment of a guest.
@@ -124,13 +124,35 @@ impl Movable {
         self.bytes
     }
 
-    /// Those behind one, or all.
-    pub(super) fn after(
+    /// All of them.
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = EvictionOrder> + '_ {
+        self.order.iter().copied()
+    }
+
+    /// The first behind one, or of all, whose priority is at most `most` and that was not used since
+    /// `begin`.
+    pub(super) fn next(
         &self,
-        order: Option<EvictionOrder>,
-    ) -> impl Iterator<Item = EvictionOrder> + '_ {
-        let from = order.map_or(Unbounded, Excluded);
-        self.order.range((from, Unbounded)).copied()
+        behind: Option<EvictionOrder>,
+        most: u32,
+        begin: u64,
+    ) -> Option<EvictionOrder> {
+        let mut from = behind.map_or(Unbounded, Excluded);
+        // As many may have been used for one request, each of a priority of its own.
+        for _ in 0..=MAX_RESIDENCY_LIST {
+            let order = *self.order.range((from, Unbounded)).next()?;
+            if order.priority > most {
+                return None;
+            }
+            if order.used < begin {
+                return Some(order);
+            }
+            // All others of its priority were used later.
+            let (priority, used) = (order.priority.checked_add(1)?, 0);
+            from = Included(EvictionOrder { priority, used, allocation: AllocationId(0) });
+        }
+        None
     }
 }
 

@@ -450,6 +450,129 @@ fn pages_that_are_aligned_on_both_sides_are_large() {
     assert_eq!(sizes(mapping(large * 48 + PAGE_SIZE, 0)), [(small, 40)]);
 }
 
+/// Maps all of an allocation at an address that tells which it is.
+fn map_whole(vidmm: &mut VidMm, id: AllocationId) {
+    let Description { process, size, .. } = vidmm.allocations[&id].description.clone();
+    let mapping = Mapping {
+        space: AddressSpaceId(process.into()),
+        gpu_va: id.0 << 32,
+        length: size,
+        offset: 0,
+        writable: true,
+        driver: DriverProtection::default(),
+    };
+    vidmm.map(id, mapping).unwrap();
+}
+
+/// Everything is looked at once, and engines have used these.
+fn pass(vidmm: &mut VidMm, used: &[AllocationId]) {
+    let mut seen = BTreeSet::new();
+    let was_used = |mapping: &Mapping| {
+        assert!(seen.insert(mapping.gpu_va), "looked at twice");
+        used.contains(&AllocationId(mapping.gpu_va >> 32))
+    };
+    assert_eq!(vidmm.look(was_used), Ok(true));
+}
+
+#[test]
+fn what_is_used_in_two_passes_running_comes_back_for_what_is_not_and_stays() {
+    let mut vidmm = vidmm(4, 0, 1);
+    let ids: Vec<_> = (0..3)
+        .map(|_| {
+            let id = resident(&mut vidmm, description(1, 2, ANYWHERE));
+            map_whole(&mut vidmm, id);
+            id
+        })
+        .collect();
+    let are_local = |vidmm: &VidMm| [0, 1, 2].map(|index| is_local(vidmm, ids[index]));
+    assert_eq!(are_local(&vidmm), [false, true, true]);
+    // The first pass only learns, and what was just made resident was used.
+    pass(&mut vidmm, &[ids[0], ids[2]]);
+    pass(&mut vidmm, &[ids[0], ids[2]]);
+    assert_eq!(are_local(&vidmm), [false, true, true]);
+    vidmm.take_plan();
+    pass(&mut vidmm, &[ids[0], ids[2]]);
+    assert_eq!(are_local(&vidmm), [true, false, true], "the one that is not used made room");
+    let plan = vidmm.take_plan();
+    assert!(plan.held.contains(&1) && plan.notices.is_empty(), "{plan:?}");
+    assert!(ids.iter().all(|id| vidmm.is_present(*id)));
+    // All are used now: nothing goes back and forth.
+    for _ in 0..5 {
+        pass(&mut vidmm, &ids);
+        assert_eq!(vidmm.take_plan(), Plan::default());
+    }
+    // What was used once is not used.
+    pass(&mut vidmm, &[ids[1]]);
+    pass(&mut vidmm, &[]);
+    pass(&mut vidmm, &[ids[1]]);
+    assert_eq!(vidmm.take_plan(), Plan::default());
+}
+
+#[test]
+fn nothing_comes_back_for_what_is_more_important_or_to_where_it_should_not_be() {
+    let mut vidmm = vidmm(2, 2, 1);
+    let high = Description { priority: 200, ..description(1, 2, ANYWHERE) };
+    let high = resident(&mut vidmm, high);
+    let low = resident(&mut vidmm, description(1, 2, SegmentSet::LOCAL | SegmentSet::SYSTEM));
+    let system = Description { preferred: SegmentSet::SYSTEM, ..description(1, 2, ANYWHERE) };
+    let system = resident(&mut vidmm, system);
+    for id in [high, low, system] {
+        map_whole(&mut vidmm, id);
+    }
+    vidmm.take_plan();
+    for _ in 0..4 {
+        pass(&mut vidmm, &[low, system]);
+        assert_eq!(vidmm.take_plan(), Plan::default());
+    }
+    vidmm.evict(device(1), high).unwrap();
+    vidmm.take_plan();
+    pass(&mut vidmm, &[low, system]);
+    assert!(is_local(&vidmm, low) && !is_private(&vidmm, system));
+}
+
+#[test]
+fn what_engines_use_makes_no_room_while_there_is_what_they_do_not_use() {
+    let mut vidmm = vidmm(2, 0, 1);
+    let ids: Vec<_> = (0..2)
+        .map(|_| {
+            let id = resident(&mut vidmm, description(1, 1, ANYWHERE));
+            map_whole(&mut vidmm, id);
+            id
+        })
+        .collect();
+    pass(&mut vidmm, &ids[..1]);
+    resident(&mut vidmm, description(1, 1, ANYWHERE));
+    assert!(is_local(&vidmm, ids[0]) && !is_local(&vidmm, ids[1]), "the oldest is in use");
+}
+
+#[test]
+fn a_look_is_bounded_and_the_next_goes_on_where_it_ended() {
+    let mut vidmm = vidmm(1 << 18, 0, 1);
+    let large: Vec<_> = (0..3)
+        .map(|_| {
+            let id = resident(&mut vidmm, description(1, 1 << 16, ANYWHERE));
+            map_whole(&mut vidmm, id);
+            id
+        })
+        .collect();
+    let mut looked = Vec::new();
+    for _ in 0..4 {
+        let mut bytes = 0;
+        let was_used = |mapping: &Mapping| {
+            bytes += mapping.length;
+            looked.push((mapping.gpu_va, mapping.length));
+            true
+        };
+        vidmm.look(was_used).unwrap();
+        assert!(bytes <= 1 << 28, "{bytes} in one look");
+    }
+    let whole = |id: &AllocationId| {
+        let parts = looked.iter().filter(|(gpu_va, _)| gpu_va >> 32 == id.0);
+        parts.map(|(_, length)| *length).sum::<u64>()
+    };
+    assert!(large.iter().all(|id| whole(id) >= 1 << 28), "{looked:x?}");
+}
+
 /// What happens to memory.
 #[derive(Debug, Clone)]
 enum Event {
@@ -480,6 +603,8 @@ enum Event {
     /// An engine and a CPU write to everything that they reach, once paging is done.
     Write(u64),
     Run(usize),
+    /// Engines have used about every other mapping, which ones this tells.
+    Look(u64),
     Begin,
     End,
 }
@@ -505,6 +630,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => which.prop_map(Event::Destroy),
         3 => any::<u64>().prop_map(Event::Write),
         3 => (0..200usize).prop_map(Event::Run),
+        3 => any::<u64>().prop_map(Event::Look),
         1 => Just(Event::Begin),
         1 => Just(Event::End),
     ]
@@ -525,6 +651,10 @@ struct Snapshot {
     /// What nobody wants, in each segment in the order that it goes.
     orders: [Vec<EvictionOrder>; 2],
     over: BTreeSet<u32>,
+    /// The same in each segment.
+    over_in: [BTreeSet<u32>; 2],
+    /// Whether something is wanted that was taken away.
+    lacking: bool,
 }
 
 struct World {
@@ -573,18 +703,23 @@ impl World {
             .collect();
         let orders = [0, 1].map(|index| {
             let unwanted = self.vidmm.local[index].movable.get(&Group::Unwanted);
-            unwanted.into_iter().flat_map(|movable| movable.after(None)).collect()
+            unwanted.into_iter().flat_map(|movable| movable.iter()).collect()
         });
         let is_over = |process: &&u32| {
             let fits = |segment| self.vidmm.is_within_budget(**process, segment, 0);
             !LocalSegment::ALL.into_iter().all(fits)
         };
         let over = self.vidmm.processes.keys().filter(is_over).copied().collect();
-        Snapshot { places, orders, over }
+        let over_in = LocalSegment::ALL.map(|segment| {
+            let is_over = |process: &&u32| !self.vidmm.is_within_budget(**process, segment, 0);
+            self.vidmm.processes.keys().filter(is_over).copied().collect()
+        });
+        let lacking = self.vidmm.processes.values().any(|process| !process.missing.is_empty());
+        Snapshot { places, orders, over, over_in, lacking }
     }
 
     /// Checks what was decided since, and hands it to the machine.
-    fn judge(&mut self, Snapshot { places: before, orders, over }: Snapshot) {
+    fn judge(&mut self, Snapshot { places: before, orders, over, .. }: Snapshot) {
         let plan = self.vidmm.take_plan();
         for (id, allocation) in &self.vidmm.allocations {
             let Some((place, present)) = before.get(id) else { continue };
@@ -622,6 +757,56 @@ impl World {
         self.machine.steps.extend(plan.steps);
         self.machine.freed.extend(plan.freed);
         self.check();
+    }
+
+    /// Of what others want resident, only that of processes over their budgets made room for one that
+    /// is over its own.
+    fn judge_demotions(&self, asker: u32, before: &Snapshot) {
+        // Whoever lacks something asks too.
+        if before.lacking {
+            return;
+        }
+        for (id, allocation) in &self.vidmm.allocations {
+            let Some((Place::Local(from, _), true)) = before.places.get(id).copied() else {
+                continue;
+            };
+            let other = allocation.description.process;
+            if other == asker || !allocation.is_wanted() || allocation.place == before.places[id].0
+            {
+                continue;
+            }
+            let is_within = self.vidmm.is_within_budget(asker, from, 0);
+            let was_over = before.over_in[from.index()].contains(&other);
+            assert!(is_within || was_over, "{id:?} of {other} made room for {asker}");
+        }
+    }
+
+    /// Migration takes nothing away, and from others only what is over their budgets.
+    fn judge_migration(&self, before: &Snapshot) {
+        let mut came = BTreeSet::new();
+        let mut went = BTreeSet::new();
+        for (id, allocation) in &self.vidmm.allocations {
+            let (place, present) = before.places[id];
+            assert_eq!(allocation.present, present, "{id:?}");
+            let process = allocation.description.process;
+            match (place, allocation.place) {
+                (Place::Home, Place::Local(segment, _)) => {
+                    assert!(allocation.locks == 0 && present, "{id:?}");
+                    came.insert((process, segment.index()));
+                }
+                (Place::Local(segment, _), to) if to != place && allocation.is_wanted() => {
+                    went.insert((process, segment.index()));
+                }
+                _ => {}
+            }
+        }
+        for (process, segment) in went {
+            let was_over = before.over_in[segment].contains(&process);
+            assert!(
+                was_over || came.contains(&(process, segment)),
+                "{process} made room for others"
+            );
+        }
     }
 
     /// What is always true.
@@ -694,7 +879,7 @@ impl World {
             .flat_map(|segment| {
                 let movable = self.vidmm.local[segment.index()].movable.iter();
                 movable.map(move |(group, movable)| {
-                    ((segment, *group), (movable.after(None).collect(), movable.bytes()))
+                    ((segment, *group), (movable.iter().collect(), movable.bytes()))
                 })
             })
             .collect();
@@ -766,6 +951,10 @@ impl World {
                     let size: u64 = ids.iter().map(|id| self.known[id].description.size).sum();
                     assert!(size > 0);
                 }
+                // A list may be within the budget at first and over it at last.
+                if ids.len() == 1 {
+                    self.judge_demotions(process, &before);
+                }
                 self.judge(before);
             }
             Event::Evict(which) => {
@@ -830,6 +1019,15 @@ impl World {
                 self.verify(Some(seed));
             }
             Event::Run(most) => self.machine.run(&mut self.operations, most),
+            Event::Look(seed) => {
+                let before = self.snapshot();
+                let was_used = |mapping: &Mapping| {
+                    ((mapping.gpu_va / PAGE_SIZE / 32) ^ seed).count_ones().is_multiple_of(2)
+                };
+                self.vidmm.look(was_used).unwrap();
+                self.judge_migration(&before);
+                self.judge(before);
+            }
             Event::Begin => {
                 if self.processes.insert(3) {
                     self.decide(|vidmm| vidmm.add_process(3));

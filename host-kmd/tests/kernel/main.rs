@@ -16,6 +16,7 @@ mod global_doorbell;
 mod inspect;
 mod malformed;
 mod memory;
+mod migration;
 mod model;
 mod node_contexts;
 mod node_paging;

@@ -4,6 +4,7 @@
 //! memory hands those out. They live in the lowest crate because both ends of one are in different
 //! crates, and together because `tests/handoff` model-checks exactly these types.
 
+pub mod accessed;
 pub mod attention;
 pub mod doorbell;
 pub mod fence;

@@ -1,5 +1,6 @@
 //! Page-table entries that change.
 
+use bellhop_protocol::handoff::accessed;
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
 use bellhop_protocol::handoff::tlb::TlbUsers;
 use loom::sync::Arc;
@@ -28,4 +29,42 @@ fn an_engine_that_remembers_an_old_entry_is_asked_to_flush() {
         let remembered = engine.join().unwrap();
         assert!(flushed == 1 << 3 || remembered == [NEW; 2], "{flushed:#b}, {remembered:?}");
     });
+}
+
+/// An engine notes that it uses an entry while that is changed and looked at: the change stays whatever
+/// comes before what, and a use is seen at most once.
+#[test]
+fn noting_a_use_never_undoes_a_change_of_the_entry() {
+    const OLD: u64 = 0x1001;
+    const NEW: u64 = 0x2001;
+    const BIT: u64 = 1 << 52;
+    for change in [0, NEW] {
+        loom::model(move || {
+            let entry = Arc::new(AtomicU64::new(OLD));
+            let engine = {
+                let entry = entry.clone();
+                thread::spawn(move || {
+                    let seen = entry.load(Ordering::Acquire);
+                    // Nobody uses what is not valid.
+                    if seen & 1 != 0 {
+                        accessed::note(&entry, seen, BIT);
+                    }
+                    seen
+                })
+            };
+            let looks = {
+                let entry = entry.clone();
+                thread::spawn(move || accessed::take(&entry, BIT))
+            };
+            // The product stores. loom finds no place for a plain store among exchanges that have read what
+            // was there before it, and would have the earlier one come back; a swap has one.
+            let _ = entry.swap(change, Ordering::Release);
+            let seen = engine.join().unwrap() & !BIT;
+            let taken = looks.join().unwrap();
+            let left = entry.load(Ordering::Relaxed);
+            assert_eq!(left & !BIT, change, "{seen:#x} was put back");
+            assert!(left & BIT == 0 || seen == change, "a use of {seen:#x} counts for {left:#x}");
+            assert!(!(taken && left & BIT != 0), "one use is seen twice");
+        });
+    }
 }

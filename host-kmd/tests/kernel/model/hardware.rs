@@ -68,6 +68,17 @@ impl Hardware for Model {
         state.spaces.remove(&space).expect("an address space that exists");
     }
 
+    fn take_accessed(&self, space: AddressSpaceId, gpu_va: u64, length: u64) -> bool {
+        let accessed = &mut self.state().accessed;
+        let before = accessed.len();
+        accessed.retain(|(of, at)| *of != space || !(gpu_va..gpu_va + length).contains(at));
+        accessed.len() < before
+    }
+
+    fn forget_translations(&self) {
+        self.state().looks += 1;
+    }
+
     fn update_page_table(
         &self,
         space: AddressSpaceId,

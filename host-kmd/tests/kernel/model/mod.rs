@@ -84,6 +84,10 @@ pub struct State {
     pub paging: HashMap<GuestId, VecDeque<(u64, Vec<u8>)>>,
     /// What pages hold; 0 where nothing is noted.
     pub contents: HashMap<(GuestId, PhysicalPage), u64>,
+    /// Pages that engines have accessed.
+    pub accessed: BTreeSet<(AddressSpaceId, u64)>,
+    /// How often engines were to forget translations only so that accesses are seen.
+    pub looks: u64,
     /// Paging buffers are done as soon as they are submitted.
     pub prompt_paging: bool,
     /// Paging buffers that a guest has room for.

@@ -109,6 +109,7 @@ mod source {
     pub(super) const KMD_RINGS: &str = "Windows KMD overview: Ring buffers and the CP";
     pub(super) const KMD_ALLOCATIONS: &str = "Windows KMD overview: Allocations";
     pub(super) const KMD_PAGING: &str = "Windows KMD overview: Build paging buffer";
+    pub(super) const KMD_MIGRATION: &str = "Windows KMD overview: Page migration";
     pub(super) const KMD_VIRTUAL: &str = "Windows KMD overview: Physical vs virtual submission";
     pub(super) const KMD_ESCAPE: &str = "Windows KMD overview: The External Events Utility";
     pub(super) const NOTIFICATION: &str =

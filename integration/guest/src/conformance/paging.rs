@@ -12,8 +12,10 @@ use bellhop_protocol::control::allocation::{
 };
 use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, Protection};
 use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
+use std::time::Instant;
 use vm_memory::VolatileMemory;
 use zerocopy::IntoBytes;
 
@@ -73,6 +75,13 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "what is less important leaves local memory before what is more",
         section: source::KMD_PAGING,
         check: evict_order,
+    },
+    Behaviour {
+        id: "paging.migration.by-use",
+        shows: "what was demoted and is used comes back to local memory, what is not used there makes \
+                room, nobody asks for it, and every byte is right",
+        section: source::KMD_MIGRATION,
+        check: migration_by_use,
     },
     Behaviour {
         id: "paging.taken-away.comes-back",
@@ -364,6 +373,40 @@ fn evict_order(scene: &Scene) -> Result<(), Mismatch> {
     require!(usage(&bench)? == with_all, "the less important one was in local memory");
     high.evict()?;
     require!(usage(&bench)? == with_all - size, "the more important one was not");
+    Ok(())
+}
+
+fn migration_by_use(scene: &Scene) -> Result<(), Mismatch> {
+    if !scene.adapter().features().contains(Features::PAGE_MIGRATION) {
+        return Err(Mismatch::NotOffered("page migration".into()));
+    }
+    let mut bench = scene.bench()?;
+    let (most, before) = (part(local(&bench)?, 8) * 5, usage(&bench)?);
+    let make = |bench: &mut Bench, size: u64, pattern: u32| -> Result<_, Mismatch> {
+        let allocation = bench.device.allocation(size).create()?;
+        let mapping = allocation.map(Protection::WRITE)?;
+        allocation.make_resident()?;
+        bench.commands.fill(mapping.gpu_va(), size, pattern)?;
+        bench.commands.hash(mapping.gpu_va(), size, 0, bench.va(pattern.into()))?;
+        bench.run()?;
+        Ok((allocation, mapping))
+    };
+    // Two that do not fit together. Their sizes tell which of them is in local memory.
+    let (used, unused) =
+        (make(&mut bench, most, 0x100)?, make(&mut bench, most - PAGE_SIZE, 0x200)?);
+    require!(usage(&bench)? == before + most - PAGE_SIZE, "the first was not demoted");
+    let end = Instant::now() + TIMEOUT;
+    while usage(&bench)? != before + most {
+        require!(Instant::now() < end, "it is used and does not come back");
+        bench.commands.copy(used.1.gpu_va(), bench.va(0), 8)?;
+        bench.run()?;
+    }
+    for ((_, mapping), pattern) in [(&used, 0x100), (&unused, 0x200)] {
+        bench.commands.hash(mapping.gpu_va(), mapping.size(), 0, bench.va(pattern + 8))?;
+        bench.run()?;
+        let (before, after) = (bench.word(pattern as usize)?, bench.word(pattern as usize + 8)?);
+        require!(before == after, "{pattern:#x} is not what it was");
+    }
     Ok(())
 }
 

@@ -1,0 +1,164 @@
+//! Page migration: what engines use goes back to where it should be, and nobody asks for it.
+//!
+//! Engines note in page tables what they access. All mappings are looked at in turn, a part at a time;
+//! a *pass* is over when each was. What was used in a pass counts as used now, so that whoever makes
+//! room is who was not used for longest. And what lives at home although it should be local goes back
+//! when it was used in two passes running, if there is room or if something there that is no more
+//! important was used in neither. So nothing goes back and forth with each pass; and a pass moves a
+//! bounded number of bytes.
+//!
+//! Source: "Page Migration" of the Windows KMD overview.
+
+use super::eviction::Need;
+use super::segment::{LocalSegment, Place};
+use super::step::Mapping;
+use super::{Allocation, VidMm, VidMmError};
+use crate::ddi::paging::AllocationId;
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::allocation::SegmentSet;
+use std::cmp::Reverse;
+use std::ops::Bound::{Excluded, Unbounded};
+
+/// Most page-table entries that one look is about; an allocation and a mapping count as [`OVERHEAD`].
+const MOST_ENTRIES: u64 = 1 << 16;
+const OVERHEAD: u64 = 16;
+/// Most bytes of a mapping that are looked at together.
+const CHUNK: u64 = 16 << 20;
+/// Most bytes that a pass brings back, save that it always may bring back one allocation.
+const MOST_MOVED: u64 = 32 << 20;
+/// Most allocations that a pass remembers to bring back.
+const MOST_FOUND: usize = 256;
+
+/// How far looking has come.
+#[derive(Debug)]
+pub(super) struct Looks {
+    /// The allocation that is looked at, and the mapping of it, by key, with an offset.
+    allocation: AllocationId,
+    mapping: (u64, u64),
+    offset: u64,
+    /// Whether it was used, as far as it was looked at.
+    used: bool,
+    /// The count of uses when this pass began.
+    begin: u64,
+    /// The same of the pass before; none was before the first.
+    before: u64,
+    /// What was used in both and should be elsewhere.
+    found: Vec<AllocationId>,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        let (allocation, mapping) = (AllocationId(0), (0, 0));
+        let (offset, used, begin, found) = (0, false, 0, Vec::new());
+        Self { allocation, mapping, offset, used, begin, before: u64::MAX, found }
+    }
+}
+
+impl Allocation {
+    /// Whether it is resident in system memory and should be in a local segment.
+    fn is_away(&self) -> bool {
+        let local = SegmentSet::LOCAL | SegmentSet::PRIVATE;
+        self.present
+            && self.place == Place::Home
+            && self.locks == 0
+            && self.description.supported.intersects(local)
+            && !self.description.preferred.contains(SegmentSet::SYSTEM)
+    }
+}
+
+impl VidMm {
+    /// Looks at the next mappings: `was_used` tells whether engines have accessed a part of one since
+    /// it was last asked. Returns whether there was anything to look at. What is to be brought back is
+    /// in the next plan.
+    pub(crate) fn look(
+        &mut self,
+        mut was_used: impl FnMut(&Mapping) -> bool,
+    ) -> Result<bool, VidMmError> {
+        let (mut entries, mut looked) = (0, false);
+        while entries < MOST_ENTRIES {
+            let Looks { allocation, mapping, offset, .. } = self.looks;
+            let found = self.allocations.get(&allocation).filter(|allocation| allocation.present);
+            let found = found.and_then(|found| found.mappings.range(mapping..).next());
+            if let Some((key, found)) = found {
+                // The one that it had come to may have gone.
+                let offset = if *key == mapping { offset } else { 0 };
+                let length = found.length.saturating_sub(offset).min(CHUNK);
+                let gpu_va = found.gpu_va + offset;
+                let part = Mapping { gpu_va, length, offset: found.offset + offset, ..*found };
+                let (space, start) = *key;
+                let is_whole = offset + length >= found.length;
+                looked = true;
+                self.looks.used |= was_used(&part);
+                (self.looks.mapping, self.looks.offset) = match is_whole {
+                    true => ((space, start + PAGE_SIZE), 0),
+                    false => (*key, offset + length),
+                };
+                entries += OVERHEAD + length / PAGE_SIZE;
+                continue;
+            }
+            if self.looks.used {
+                self.was_used(allocation)?;
+            }
+            let next = self.allocations.range((Excluded(allocation), Unbounded)).next();
+            let next = next.map(|(id, _)| *id);
+            self.looks.allocation = next.unwrap_or(AllocationId(0));
+            (self.looks.mapping, self.looks.offset, self.looks.used) = ((0, 0), 0, false);
+            if next.is_none() {
+                self.bring_back()?;
+                break;
+            }
+            entries += OVERHEAD;
+        }
+        Ok(looked)
+    }
+
+    /// Engines have used an allocation in this pass.
+    fn was_used(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        // It may have gone while it was looked at.
+        let Ok(allocation) = self.get(id) else { return Ok(()) };
+        let again = allocation.used >= self.looks.before;
+        if again && allocation.is_away() && self.looks.found.len() < MOST_FOUND {
+            self.looks.found.push(id);
+        }
+        self.touch(id)
+    }
+
+    /// A pass is over.
+    fn bring_back(&mut self) -> Result<(), VidMmError> {
+        let mut found = std::mem::take(&mut self.looks.found);
+        found.sort_by_key(|id| {
+            Reverse(self.get(*id).map_or(0, |allocation| allocation.description.priority))
+        });
+        // Who was used since makes no room.
+        let before = self.looks.before;
+        let mut moved = 0;
+        for id in found {
+            let Ok(allocation) = self.get(id) else { continue };
+            let size = allocation.description.size;
+            if !allocation.is_away() || moved > 0 && size > MOST_MOVED.saturating_sub(moved) {
+                continue;
+            }
+            for segment in self.local_order(id)? {
+                if self.bring_to(id, segment, before)? {
+                    moved += size;
+                    break;
+                }
+            }
+        }
+        (self.looks.before, self.looks.begin) = (self.looks.begin, self.clock + 1);
+        Ok(())
+    }
+
+    fn bring_to(
+        &mut self,
+        id: AllocationId,
+        segment: LocalSegment,
+        before: u64,
+    ) -> Result<bool, VidMmError> {
+        let Some(range) = self.take_room(id, segment, Need::Should, before)? else {
+            return Ok(false);
+        };
+        self.move_to(id, Place::Local(segment, range))?;
+        Ok(true)
+    }
+}
