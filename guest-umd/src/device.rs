@@ -5,7 +5,7 @@ use crate::basic_context::BasicContext;
 use crate::basic_plus_plus_context::BasicPlusPlusContext;
 use crate::context::Context;
 use crate::error::Error;
-use crate::fence::Fence;
+use crate::fence::{self, Fence};
 use crate::paged::AllocationBuilder;
 use crate::reservation::Reservation;
 use crate::session::Session;
@@ -16,6 +16,7 @@ use bellhop_protocol::control::allocation::{
     QueryVideoMemoryInfo, SegmentSet, VideoMemoryInfo,
 };
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
+use bellhop_protocol::control::fence::{FenceFlags, NativeFenceType, NtHandle, WaitFlags};
 use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
@@ -186,7 +187,57 @@ impl Device {
     /// # Errors
     /// When the device refuses.
     pub fn create_fence(&self, initial_value: u64) -> Result<Fence, Error> {
-        Fence::create(self.clone(), initial_value)
+        let fence_type = NativeFenceType::DEFAULT;
+        Fence::create(self.clone(), initial_value, fence_type, FenceFlags::empty())
+    }
+
+    /// The same, to be shared with other processes: see [`Fence::share`].
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn create_shared_fence(&self, initial_value: u64) -> Result<Fence, Error> {
+        Fence::create(self.clone(), initial_value, NativeFenceType::DEFAULT, FenceFlags::SHARED)
+    }
+
+    /// Creates a fence that engines signal and wait for and no CPU reaches, in local memory.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn create_intra_gpu_fence(&self, initial_value: u64) -> Result<Fence, Error> {
+        let fence_type = NativeFenceType::INTRA_GPU;
+        Fence::create(self.clone(), initial_value, fence_type, FenceFlags::empty())
+    }
+
+    /// Opens a fence that was shared (`D3DKMTOpenNativeFenceFromNTHandle`).
+    ///
+    /// # Errors
+    /// When there is no such fence.
+    pub fn open_fence(&self, nt_handle: NtHandle) -> Result<Fence, Error> {
+        Fence::open(self.clone(), nt_handle)
+    }
+
+    /// Waits until all of several fences, or any of them, have reached their values, blocked
+    /// (`D3DKMTWaitForSynchronizationObjectFromCpu`). At most
+    /// [`MAX_FENCE_LIST`](bellhop_protocol::control::fence::MAX_FENCE_LIST) fences of this process.
+    ///
+    /// # Errors
+    /// When the time is over, or a queue is lost whose progress fence is among them.
+    pub fn wait_for_fences(
+        &self,
+        fences: &[(&Fence, u64)],
+        flags: WaitFlags,
+        timeout: Duration,
+    ) -> Result<(), Error> {
+        fence::wait(self, fences, flags, timeout)
+    }
+
+    /// Signals fences of this process from the CPU, all or none
+    /// (`D3DKMTSignalSynchronizationObjectFromCpu`); as many as in [`Self::wait_for_fences`].
+    ///
+    /// # Errors
+    /// When one is further already, or is the progress fence of a queue.
+    pub fn signal_fences(&self, fences: &[(&Fence, u64)]) -> Result<(), Error> {
+        fence::signal(self, fences)
     }
 }
 

@@ -160,16 +160,15 @@ impl Wait<'_> {
         self.cookie
     }
 
-    /// Waits for the event, or for the queue to be lost.
-    pub(crate) fn finish(&self, queue: Option<QueueKey>, timeout: Duration) -> Result<(), Error> {
+    /// Waits for the event, or for one of the queues to be lost.
+    pub(crate) fn finish(&self, queues: &[QueueKey], timeout: Duration) -> Result<(), Error> {
         let deadline = deadline(timeout);
         let done = |state: &State| {
             if state.waits.get(&self.cookie) == Some(&true) {
                 return Some(Ok(()));
             }
-            let queue = queue?;
-            let fault = Some(*state.faults.get(&queue)?);
-            Some(Err(Error::QueueLost { queue: queue.1, fault }))
+            let lost = queues.iter().find_map(|key| Some((key.1, *state.faults.get(key)?)));
+            lost.map(|(queue, fault)| Err(Error::QueueLost { queue, fault: Some(fault) }))
         };
         let state = self.pump.lock();
         let result = self.pump.read_events(state, deadline, done)?.1;

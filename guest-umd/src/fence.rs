@@ -5,12 +5,15 @@ use crate::device::Device;
 use crate::error::Error;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::fence::{
-    CancelWait, CreateNativeFence, DestroyNativeFence, WaitForFence,
+    CancelWait, CreateNativeFence, DestroyNativeFence, FenceFlags, FenceValue, NOT_PUBLISHED,
+    NativeFenceMapping, NativeFenceType, NtHandle, OpenNativeFence, OpenedFence, ShareNativeFence,
+    SignalFences, WaitFlags, WaitForFences,
 };
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
 use bellhop_protocol::status::Status;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
 
 /// Looks at the fence between two looks at anything else.
 const LOOKS_PER_CLOCK: u32 = 256;
@@ -21,6 +24,7 @@ pub struct Fence {
     device: Device,
     handle: Handle,
     slot: u32,
+    mapping: NativeFenceMapping,
     /// None where the driver does not reach the area that it would be in.
     published: Option<Word>,
     kind: Kind,
@@ -39,23 +43,37 @@ impl Fence {
     /// nothing of what was executed.
     pub const ALWAYS_SIGNALED: u64 = u64::MAX;
 
-    pub(crate) fn create(device: Device, initial_value: u64) -> Result<Self, Error> {
-        let request = CreateNativeFence { device: device.handle(), initial_value };
-        let reply = device.session().call(&request)?;
-        let published = published(&device, reply.current_value_offset);
-        Ok(Self { device, handle: reply.fence, slot: reply.slot, published, kind: Kind::Own })
+    pub(crate) fn create(
+        device: Device,
+        initial_value: u64,
+        fence_type: NativeFenceType,
+        flags: FenceFlags,
+    ) -> Result<Self, Error> {
+        let request = CreateNativeFence {
+            device: device.handle(),
+            initial_value,
+            fence_type,
+            flags: flags.bits(),
+        };
+        let opened = device.session().call(&request)?;
+        Ok(Self::new(device, opened, Kind::Own))
+    }
+
+    pub(crate) fn open(device: Device, nt_handle: NtHandle) -> Result<Self, Error> {
+        let request = OpenNativeFence { device: device.handle(), nt_handle };
+        let opened = device.session().call(&request)?;
+        Ok(Self::new(device, opened, Kind::Own))
     }
 
     /// The progress fence of a HW queue, or of a context that submits to its node.
-    pub(crate) fn progress(
-        device: Device,
-        queue: Handle,
-        handle: Handle,
-        slot: u32,
-        offset: u64,
-    ) -> Self {
-        let published = published(&device, offset);
-        Self { device, handle, slot, published, kind: Kind::Progress { queue, status: None } }
+    pub(crate) fn progress(device: Device, queue: Handle, opened: OpenedFence) -> Self {
+        Self::new(device, opened, Kind::Progress { queue, status: None })
+    }
+
+    fn new(device: Device, opened: OpenedFence, kind: Kind) -> Self {
+        let OpenedFence { fence, mapping, slot, .. } = opened;
+        let published = published(&device, mapping.current_value_offset);
+        Self { device, handle: fence, slot, mapping, published, kind }
     }
 
     /// The queue got a doorbell, whose status tells when the queue is lost.
@@ -77,6 +95,22 @@ impl Fence {
         self.slot
     }
 
+    /// Where its values are in the process's GPU virtual addresses: packets may read both, and write
+    /// CurrentValue.
+    #[must_use]
+    pub fn mapping(&self) -> NativeFenceMapping {
+        self.mapping
+    }
+
+    /// A name by which other processes of the guest, and other devices of this one, can open the fence
+    /// ([`Device::open_fence`]) as long as there is one that has it (`D3DKMTShareObjects`).
+    ///
+    /// # Errors
+    /// When it was not created to be shared.
+    pub fn share(&self) -> Result<NtHandle, Error> {
+        self.device.session().call(&ShareNativeFence { fence: self.handle })
+    }
+
     /// The published CurrentValue.
     ///
     /// # Errors
@@ -90,6 +124,11 @@ impl Fence {
     fn word(&self) -> Result<&AtomicU64, Error> {
         match &self.published {
             Some(word) => word.get(),
+            None if self.mapping.current_value_offset == NOT_PUBLISHED
+                && self.queue().is_none() =>
+            {
+                Err(Error::NotAvailable("a CPU's view of an intra-GPU fence"))
+            }
             // Where the driver reaches areas at all, the device gave an offset that is in none.
             None => self.device.session().areas().and(Err(OUTSIDE)),
         }
@@ -126,37 +165,20 @@ impl Fence {
     /// # Errors
     /// When the time is over or the queue is lost whose fence it is.
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<(), Error> {
-        if let Ok(current) = self.current_value()
-            && current >= value
-        {
-            return self.reached(current);
-        }
-        let session = self.device.session();
-        let events = &session.link.events;
-        let wait = events.begin_wait();
-        let request = WaitForFence { fence: self.handle, value, cookie: wait.cookie() };
-        if session.start(&request)? == Status::SUCCESS {
-            return self.reached_unseen();
-        }
-        let queue = match &self.kind {
-            Kind::Progress { queue, .. } => Some((session.process(), *queue)),
-            Kind::Own => None,
-        };
-        let Err(error) = wait.finish(queue, timeout) else { return self.reached_unseen() };
-        let cancel = CancelWait { fence: self.handle, cookie: request.cookie };
-        match (error, session.call(&cancel)) {
-            // There is nothing to cancel: the value was reached, and its event is on its way.
-            (
-                Error::Timeout { .. },
-                Err(Error::Refused { status: Status::INVALID_PARAMETER, .. }),
-            ) => self.reached_unseen(),
-            // The fence went meanwhile, or its process did.
-            (Error::Timeout { .. }, Err(gone @ Error::Refused { .. })) => Err(gone),
-            (Error::Timeout { .. }, _) => {
-                Err(Error::Timeout { value, current: self.current_value().unwrap_or_default() })
-            }
-            (error, _) => Err(error),
-        }
+        wait(&self.device, &[(self, value)], WaitFlags::empty(), timeout)
+    }
+
+    /// Makes `value` the CurrentValue (`D3DKMTSignalSynchronizationObjectFromCpu`), and releases whoever
+    /// waits for it, on a CPU or on the GPU.
+    ///
+    /// # Errors
+    /// When the fence is further already, or is the progress fence of a queue.
+    pub fn signal(&self, value: u64) -> Result<(), Error> {
+        self.device.signal_fences(&[(self, value)])
+    }
+
+    fn has_reached(&self, value: u64) -> bool {
+        self.current_value().is_ok_and(|current| current >= value)
     }
 
     /// The value was reached, though perhaps only because the fence is always signaled: the queue is lost
@@ -169,8 +191,16 @@ impl Fence {
         }
     }
 
+    /// The queue whose progress fence this is.
+    fn queue(&self) -> Option<Handle> {
+        match &self.kind {
+            Kind::Progress { queue, .. } => Some(*queue),
+            Kind::Own => None,
+        }
+    }
+
     /// The same where it is not known what CurrentValue is.
-    fn reached_unseen(&self) -> Result<(), Error> {
+    fn check_executed(&self) -> Result<(), Error> {
         let Kind::Progress { queue, .. } = &self.kind else { return Ok(()) };
         match self.current_value() {
             Ok(current) => self.reached(current),
@@ -203,6 +233,76 @@ impl Fence {
         }
         self.lost(*queue)
     }
+}
+
+/// Waits for fences of the device's process, blocked.
+pub(crate) fn wait(
+    device: &Device,
+    fences: &[(&Fence, u64)],
+    flags: WaitFlags,
+    timeout: Duration,
+) -> Result<(), Error> {
+    let mut reached = fences.iter().map(|(fence, value)| fence.has_reached(*value));
+    let is_satisfied = match flags.contains(WaitFlags::WAIT_ANY) {
+        true => reached.any(|reached| reached),
+        false => reached.all(|reached| reached),
+    };
+    if !is_satisfied {
+        block(device, fences, flags, timeout)?;
+    }
+    // A fence that is always signaled tells nothing of what was executed.
+    fences.iter().try_for_each(|(fence, _)| fence.check_executed())
+}
+
+/// Has the device tell when the fences are there, and waits for that.
+fn block(
+    device: &Device,
+    fences: &[(&Fence, u64)],
+    flags: WaitFlags,
+    timeout: Duration,
+) -> Result<(), Error> {
+    let session = device.session();
+    let wait = session.link.events.begin_wait();
+    let list = entries(fences);
+    let (cookie, count) = (wait.cookie(), list.len() as u32);
+    let request = WaitForFences { cookie, flags: flags.bits(), count };
+    if session.start_with_list(&request, list.as_bytes())? == Status::SUCCESS {
+        return Ok(());
+    }
+    let queues = fences.iter().filter_map(|(fence, _)| fence.queue());
+    let queues: Vec<_> = queues.map(|queue| (session.process(), queue)).collect();
+    let Err(error) = wait.finish(&queues, timeout) else { return Ok(()) };
+    match (error, session.call(&CancelWait { cookie })) {
+        // There is nothing to cancel: it was satisfied, and its event is on its way. No fence went, since
+        // they are borrowed here.
+        (Error::Timeout { .. }, Err(Error::Refused { status: Status::INVALID_PARAMETER, .. })) => {
+            Ok(())
+        }
+        // The process went meanwhile.
+        (Error::Timeout { .. }, Err(gone @ Error::Refused { .. })) => Err(gone),
+        (Error::Timeout { .. }, _) => Err(timed_out(fences)),
+        (error, _) => Err(error),
+    }
+}
+
+/// Signals fences of the device's process from the CPU.
+pub(crate) fn signal(device: &Device, fences: &[(&Fence, u64)]) -> Result<(), Error> {
+    let list = entries(fences);
+    let request = SignalFences { count: list.len() as u32, reserved: 0 };
+    device.session().call_with_list(&request, list.as_bytes())
+}
+
+fn entries(fences: &[(&Fence, u64)]) -> Vec<FenceValue> {
+    fences.iter().map(|(fence, value)| FenceValue { fence: fence.handle, value: *value }).collect()
+}
+
+/// The time is over: tells of the first fence that is not there.
+fn timed_out(fences: &[(&Fence, u64)]) -> Error {
+    let missing = fences.iter().find(|(fence, value)| !fence.has_reached(*value));
+    let Some((fence, value)) = missing.or(fences.first()) else {
+        return Error::Timeout { value: 0, current: 0 };
+    };
+    Error::Timeout { value: *value, current: fence.current_value().unwrap_or_default() }
 }
 
 /// The word at the offset that the device gave for a fence's published value.

@@ -21,13 +21,8 @@ impl HwQueue {
     pub(crate) fn create(context: Context, flags: HwQueueFlags) -> Result<Self, Error> {
         let request = CreateHwQueue { context: context.handle(), flags: flags.bits(), reserved: 0 };
         let reply: CreateHwQueueReply = context.device().session().call(&request)?;
-        let progress = Fence::progress(
-            context.device().clone(),
-            reply.hw_queue,
-            reply.progress_fence,
-            reply.progress_fence_slot,
-            reply.progress_fence_offset,
-        );
+        let CreateHwQueueReply { hw_queue, progress_fence } = reply;
+        let progress = Fence::progress(context.device().clone(), hw_queue, progress_fence);
         Ok(Self { context, handle: reply.hw_queue, progress, last_value: 0 })
     }
 

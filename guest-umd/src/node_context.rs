@@ -38,13 +38,7 @@ impl NodeContext {
     ) -> Result<Self, Error> {
         let request = CreateNodeContext { device: device.handle(), node, model };
         let reply = device.session().call(&request)?;
-        let progress = Fence::progress(
-            device.clone(),
-            reply.context,
-            reply.progress_fence,
-            reply.progress_fence_slot,
-            reply.progress_fence_offset,
-        );
+        let progress = Fence::progress(device.clone(), reply.context, reply.progress_fence);
         let device = device.clone();
         Ok(Self { device, reply, progress, last: None, done: 0, in_use: VecDeque::new() })
     }

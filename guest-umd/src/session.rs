@@ -56,9 +56,14 @@ impl Session {
         call(&*self.link.transport, self.process, request, list)
     }
 
-    /// Sends a request without a reply's body; tells a `PENDING` from a `SUCCESS`.
-    pub(crate) fn start<T: Request<Reply = ()>>(&self, request: &T) -> Result<Status, Error> {
-        let (status, _) = exchange(&*self.link.transport, self.process, request, &[])?;
+    /// Sends a request that a list follows and that has no reply's body; tells a `PENDING` from a
+    /// `SUCCESS`.
+    pub(crate) fn start_with_list<T: Request<Reply = ()>>(
+        &self,
+        request: &T,
+        list: &[u8],
+    ) -> Result<Status, Error> {
+        let (status, _) = exchange(&*self.link.transport, self.process, request, list)?;
         Ok(status)
     }
 

@@ -143,7 +143,7 @@ impl Process {
     /// The listing's loop, once for each submission; the steps' names are the listing's.
     fn submit(&self, queue: &Queue, new_progress_fence_value: u64) {
         // The command buffer; its last instruction writes the progress fence.
-        let signal = SignalFence::new(queue.hw_queue.progress_fence_slot, new_progress_fence_value);
+        let signal = SignalFence::new(queue.hw_queue.progress_fence.slot, new_progress_fence_value);
         self.write(queue.commands.bar_offset, signal.as_bytes());
         let size = size_of_val(&signal) as u32;
         let entry = IndirectBuffer::new(queue.commands.gpu_va, size);
@@ -190,7 +190,7 @@ impl Process {
 
     fn await_progress(&self, queue: &Queue, value: u64) {
         let start = Instant::now();
-        let offset = queue.hw_queue.progress_fence_offset;
+        let offset = queue.hw_queue.progress_fence.mapping.current_value_offset;
         while self.with_word(offset, |word| word.load(Ordering::Acquire)) < value {
             assert!(start.elapsed() < Duration::from_secs(30), "submission {value} is not done");
             std::thread::yield_now();

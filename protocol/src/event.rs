@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 open_enum! {
     /// What an [`Event`] tells.
     pub struct EventKind: u32 {
-        /// A wait registered with `WAIT_FOR_FENCE` is satisfied.
+        /// A wait registered with `WAIT_FOR_FENCES` is satisfied.
         FENCE_SIGNALED = 1;
         /// A HW queue made an error: its doorbell reads `DISCONNECTED_ABORT` and it executes
         /// nothing more.

@@ -324,7 +324,7 @@ mod tests {
     fn an_area_in_the_guests_memory_is_where_its_pages_are_and_nowhere_else() {
         let bar = Bar::new(LAYOUT, 0).unwrap();
         let guest = GuestMemoryMmap::from_ranges(&[(GuestAddress(0x8000), 0x10000)]).unwrap();
-        let host = HostMemory::new(SegmentSizes::default()).unwrap();
+        let host = HostMemory::new(SegmentSizes::default(), 4).unwrap();
         let map = Arc::new(AddressMap::new(1, host.mappings(bar.local_memory()), &guest));
         let extent = |address, pages| Extent { address, length: pages * PAGE_SIZE };
         let outside = [extent(0x8000, 3), extent(0x18000, 1)];

@@ -1,7 +1,7 @@
 //! What the engines and the control plane share of the whole GPU.
 
 use super::event::Event;
-use super::fence_table::FenceSlot;
+use super::fence_table::Fence;
 use super::hw_queue::HwQueue;
 use super::interrupt::Interrupts;
 use super::page_table::NodePool;
@@ -10,7 +10,7 @@ use super::statistics::Tally;
 use arc_swap::ArcSwap;
 use bellhop_host_kmd::hardware::{HwQueueId, Ticket};
 use bellhop_protocol::handoff::attention::Attention;
-use bellhop_protocol::handoff::fence::{FenceCell, Signaled};
+use bellhop_protocol::handoff::fence::{FenceWords, Signaled};
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use std::io;
@@ -193,7 +193,7 @@ pub struct Chip {
     /// How often engines were to forget translations only so that accesses are noted anew.
     looks: AtomicU64,
     /// The latest ticket that has passed on every engine, as a fence that engines wait for.
-    flushed: FenceCell,
+    flushed: FenceWords,
     epoch: Instant,
 }
 
@@ -210,7 +210,7 @@ impl Chip {
     ) -> io::Result<Self> {
         let engines = (0..engines).map(|_| EnginePort::new()).collect::<io::Result<_>>()?;
         let (tickets, looks) = (AtomicU64::new(0), AtomicU64::new(0));
-        let flushed = FenceCell::new(0);
+        let flushed = FenceWords::new(0);
         let epoch = Instant::now();
         Ok(Self { engines, nodes, interrupts, test_kernels, tickets, looks, flushed, epoch })
     }
@@ -261,7 +261,7 @@ impl Chip {
             self.interrupts.raise_quiesced();
             // Nobody but engines reads this fence, so it is published nowhere. That it has gone
             // further already is no error: whoever took it there told those who wait for less.
-            if let Ok(signaled) = self.flushed.signal(&AtomicU64::new(0), passed) {
+            if let Ok(signaled) = self.flushed.cell().signal(None, passed) {
                 self.release_waiters(signaled.engines);
             }
         }
@@ -270,7 +270,7 @@ impl Chip {
     /// Engine `engine`: whether every engine has passed the ticket. If not, this one's attention is
     /// raised when they have.
     pub fn has_flushed(&self, engine: u32, ticket: Ticket) -> bool {
-        self.flushed.wait(engine, ticket.0)
+        self.flushed.cell().wait(engine, ticket.0)
     }
 
     /// The latest ticket that has passed on every engine.
@@ -301,15 +301,14 @@ impl Chip {
     pub fn deliver(
         &self,
         partition: &Partition,
-        slot: u32,
-        fence: &FenceSlot,
+        fence: Fence<'_>,
         signaled: Signaled,
         tally: &mut Tally,
     ) {
         if signaled.engines != 0 {
             self.release_waiters(signaled.engines);
         }
-        if signaled.interrupt && self.interrupts.raise_fence(partition.id(), slot, fence) {
+        if signaled.interrupt && self.interrupts.raise_fence(partition.id(), fence) {
             tally.interrupts += 1;
         }
     }

@@ -163,7 +163,8 @@ impl Execution {
     pub fn charge(&mut self, queue: &HwQueue, time: Duration, limit: Duration) -> Option<Fault> {
         let progress_fence = queue
             .progress_fence()
-            .and_then(|slot| queue.partition.fences().slot(slot).map(|fence| fence.cell.current()));
+            .and_then(|slot| queue.partition.fence(slot))
+            .map(|fence| fence.cell.current());
         let mark = Mark {
             read_pointer: self.ring.as_ref().map_or(0, |ring| ring.stream.position()),
             packet: if queue.is_system() { self.packet_start } else { 0 },

@@ -1,28 +1,67 @@
-//! A guest's native fences: the host's own CurrentValues, in memory that no guest can map.
+//! A guest's native fences: where their values are, in memory that no guest can map, and whose packets
+//! may name them.
+//!
+//! A slot is a *local* fence, which one process names, and it may be a *global* one, which has values.
+//! Where only one process has a fence both are in one slot; where several have it, each has a slot of
+//! its own, which names that of the global fence.
+//!
+//! Source: native GPU fence object, "Global and local handles for shared fences" and "Physical memory
+//! storage for current and monitored fence values".
 
+use super::bar::Bar;
 use super::violation::Violation;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::fence::FenceCell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use vm_memory::{MmapRegion, VolatileMemory};
 
-/// Owner of a slot without a fence. Address-space ids begin at 1.
+/// Owner of a slot that is nobody's local fence. Address-space ids begin at 1.
 const NOBODY: u64 = 0;
+
+/// Where a fence's values are: offsets in the guest's host memory, multiples of 8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    /// CurrentValue.
+    pub current: u64,
+    /// MonitoredValue.
+    pub monitored: u64,
+}
 
 /// A slot of the table. It stays where it is for the guest's life, so that an engine may still
 /// look at a fence that is just being destroyed.
 #[derive(Debug)]
 #[repr(align(64))]
-pub struct FenceSlot {
+struct FenceSlot {
+    /// Whose packets may name it.
     owner: AtomicU64,
-    /// The values and who waits for them.
-    pub cell: FenceCell,
-    /// An interrupt for this fence is on its way: see `Interrupts`.
-    pub interrupt_pending: AtomicBool,
+    /// The global fence that they mean.
+    global: AtomicU32,
+    /// The rest is the global fence's whose slot this is.
+    published: AtomicBool,
     always_signaled: AtomicBool,
+    interrupt_pending: AtomicBool,
+    current: AtomicU64,
+    monitored: AtomicU64,
+    waiting_engines: AtomicU64,
 }
 
-impl FenceSlot {
+/// A global fence.
+#[derive(Debug, Clone, Copy)]
+pub struct Fence<'a> {
+    /// Its slot, which interrupts name it by.
+    pub slot: u32,
+    /// The values and who waits for them.
+    pub cell: FenceCell<'a>,
+    /// Where the guest polls its CurrentValue, if it does.
+    pub published: Option<&'a AtomicU64>,
+    /// An interrupt for this fence is on its way: see `Interrupts`.
+    pub interrupt_pending: &'a AtomicBool,
+    always_signaled: &'a AtomicBool,
+}
+
+impl Fence<'_> {
     /// Control plane: the fence is about to be signaled for good, with `u64::MAX`, which makes every
     /// later signal one that goes backwards.
     pub fn set_always_signaled(&self) {
@@ -37,29 +76,55 @@ impl FenceSlot {
         fence(Ordering::Acquire);
         self.always_signaled.load(Ordering::Relaxed)
     }
+
+    /// Engine `engine`: holds a queue until the fence is at `value`; true when it is already.
+    fn wait(&self, engine: u32, value: u64) -> bool {
+        // An engine may have stored what it likes since the fence was signaled for good.
+        self.cell.wait(engine, value) || self.is_always_signaled()
+    }
 }
 
 /// One guest's fences.
 #[derive(Debug)]
 pub struct FenceTable {
     slots: Box<[FenceSlot]>,
+    memory: Arc<MmapRegion>,
 }
 
 impl FenceTable {
-    /// A table of `count` empty slots.
-    pub fn new(count: u32) -> Self {
+    /// A table of `count` empty slots. Values are in `memory`.
+    pub fn new(count: u32, memory: Arc<MmapRegion>) -> Self {
         let slot = |_| FenceSlot {
             owner: AtomicU64::new(NOBODY),
-            cell: FenceCell::new(0),
-            interrupt_pending: AtomicBool::new(false),
+            global: AtomicU32::new(0),
+            published: AtomicBool::new(false),
             always_signaled: AtomicBool::new(false),
+            interrupt_pending: AtomicBool::new(false),
+            current: AtomicU64::new(0),
+            monitored: AtomicU64::new(0),
+            waiting_engines: AtomicU64::new(0),
         };
-        Self { slots: (0..count).map(slot).collect() }
+        Self { slots: (0..count).map(slot).collect(), memory }
     }
 
-    /// A slot, with a fence in it or not.
-    pub fn slot(&self, slot: u32) -> Option<&FenceSlot> {
-        self.slots.get(slot as usize)
+    fn word(&self, place: &AtomicU64) -> Option<&AtomicU64> {
+        // Ordered by the owner, or by the control plane that stored it itself.
+        let offset = usize::try_from(place.load(Ordering::Relaxed)).ok()?;
+        self.memory.get_atomic_ref(offset).ok()
+    }
+
+    /// The global fence in a slot, or what is left of one.
+    #[inline]
+    pub fn global<'a>(&'a self, slot: u32, bar: &'a Bar) -> Option<Fence<'a>> {
+        let found = self.slots.get(slot as usize)?;
+        let (current, monitored) = (self.word(&found.current)?, self.word(&found.monitored)?);
+        let cell = FenceCell { current, monitored, waiting_engines: &found.waiting_engines };
+        let published = match found.published.load(Ordering::Relaxed) {
+            true => Some(bar.fence(slot)?),
+            false => None,
+        };
+        let FenceSlot { interrupt_pending, always_signaled, .. } = found;
+        Some(Fence { slot, cell, published, interrupt_pending, always_signaled })
     }
 
     /// Engine: the fence that a packet names.
@@ -67,11 +132,19 @@ impl FenceTable {
     /// # Errors
     /// `FENCE_NOT_OWNED`.
     #[inline]
-    pub fn owned(&self, slot: u32, space: AddressSpaceId) -> Result<&FenceSlot, Violation> {
+    pub fn owned<'a>(
+        &'a self,
+        slot: u32,
+        space: AddressSpaceId,
+        bar: &'a Bar,
+    ) -> Result<Fence<'a>, Violation> {
+        let not_owned = Violation::new(FaultReason::FENCE_NOT_OWNED, u64::from(slot));
         match self.slots.get(slot as usize) {
-            // Pairs with the store in `create`: the cell is that of the new fence.
-            Some(fence) if fence.owner.load(Ordering::Acquire) == space.0 => Ok(fence),
-            _ => Err(Violation::new(FaultReason::FENCE_NOT_OWNED, u64::from(slot))),
+            // Pairs with the store in `open`: the global fence is the new one.
+            Some(local) if local.owner.load(Ordering::Acquire) == space.0 => {
+                self.global(local.global.load(Ordering::Relaxed), bar).ok_or(not_owned)
+            }
+            _ => Err(not_owned),
         }
     }
 
@@ -83,51 +156,73 @@ impl FenceTable {
         &self,
         slot: u32,
         space: AddressSpaceId,
+        bar: &Bar,
         engine: u32,
         value: u64,
     ) -> Result<bool, Violation> {
-        let reached = self.owned(slot, space)?.cell.wait(engine, value);
+        let reached = self.owned(slot, space, bar)?.wait(engine, value);
         if !reached {
-            // The wait's full fence pairs with the one in `destroy`: either this sees that the
-            // fence is gone, or its destroyer sees that this engine waits.
-            self.owned(slot, space)?;
+            // The wait's full fence pairs with the one in `close`: either this sees that the
+            // fence is gone, or whoever closes it sees that this engine waits.
+            self.owned(slot, space, bar)?;
         }
         Ok(reached)
     }
 
-    /// Control plane: puts a fence into an empty slot and publishes its CurrentValue.
-    pub fn create(&self, slot: u32, owner: AddressSpaceId, initial: u64, published: &AtomicU64) {
-        if let Some(slot) = self.slot(slot) {
-            slot.cell.reset(initial);
-            slot.always_signaled.store(false, Ordering::Relaxed);
+    /// Control plane: puts a global fence into an empty slot; where it is published, publishes its
+    /// CurrentValue.
+    pub fn create(&self, slot: u32, places: Places, published: bool, initial: u64, bar: &Bar) {
+        let Some(found) = self.slots.get(slot as usize) else { return };
+        found.current.store(places.current, Ordering::Relaxed);
+        found.monitored.store(places.monitored, Ordering::Relaxed);
+        found.published.store(published, Ordering::Relaxed);
+        found.always_signaled.store(false, Ordering::Relaxed);
+        // Whoever may use it is told by `open`.
+        let Some(fence) = self.global(slot, bar) else { return };
+        fence.cell.reset(initial);
+        if let Some(published) = fence.published {
             published.store(initial, Ordering::Release);
-            // Pairs with the load in `owned`.
-            slot.owner.store(owner.0, Ordering::Release);
         }
     }
 
-    /// Control plane: empties a slot. Returns the engines that wait for its fence, one bit each:
-    /// they must look again, and then find it gone.
-    pub fn destroy(&self, slot: u32) -> u64 {
-        let Some(slot) = self.slot(slot) else { return 0 };
-        slot.owner.store(NOBODY, Ordering::Release);
+    /// Control plane: makes a slot a process's name for a global fence.
+    pub fn open(&self, slot: u32, global: u32, owner: AddressSpaceId) {
+        if let Some(local) = self.slots.get(slot as usize) {
+            local.global.store(global, Ordering::Relaxed);
+            // Pairs with the load in `owned`.
+            local.owner.store(owner.0, Ordering::Release);
+        }
+    }
+
+    /// Control plane: a process's packets can name a slot no more. Returns the engines that wait for its
+    /// fence, one bit each: they must look again.
+    pub fn close(&self, slot: u32, bar: &Bar) -> u64 {
+        let Some(local) = self.slots.get(slot as usize) else { return 0 };
+        local.owner.store(NOBODY, Ordering::Release);
+        let global = self.global(local.global.load(Ordering::Relaxed), bar);
         // The full fence in there pairs with the one in `FenceCell::wait`; see `wait`.
-        slot.cell.evaluate().engines
+        global.map_or(0, |fence| fence.cell.evaluate(None).engines)
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+    use bellhop_protocol::bar::BarLayout;
 
     const OWNER: AddressSpaceId = AddressSpaceId(7);
+    const OTHER: AddressSpaceId = AddressSpaceId(8);
+    const LAYOUT: BarLayout = BarLayout { doorbell_count: 1, fence_count: 4, local_memory: 0x1000 };
+    const PLACES: Places = Places { current: 0x40, monitored: 0x1040 };
 
-    fn table_with_fence(initial: u64) -> FenceTable {
-        let table = FenceTable::new(2);
-        let published = AtomicU64::new(0);
-        table.create(1, OWNER, initial, &published);
-        assert_eq!(published.into_inner(), initial);
-        table
+    /// A table of the BAR's size with a fence of [`OWNER`]'s in slot 1.
+    pub fn table_with_fence(initial: u64) -> (FenceTable, Bar) {
+        let bar = Bar::new(LAYOUT, 0).unwrap();
+        let table = FenceTable::new(4, Arc::new(MmapRegion::new(0x2000).unwrap()));
+        table.create(1, PLACES, true, initial, &bar);
+        table.open(1, 1, OWNER);
+        assert_eq!(bar.fence(1).unwrap().load(Ordering::Relaxed), initial);
+        (table, bar)
     }
 
     fn not_owned(slot: u32) -> Violation {
@@ -136,22 +231,57 @@ mod tests {
 
     #[test]
     fn only_the_owner_of_an_existing_fence_finds_it() {
-        let table = table_with_fence(3);
-        assert_eq!(table.owned(1, OWNER).unwrap().cell.current(), 3);
-        assert_eq!(table.owned(1, AddressSpaceId(8)).unwrap_err(), not_owned(1));
-        assert_eq!(table.owned(0, OWNER).unwrap_err(), not_owned(0));
-        assert_eq!(table.owned(2, OWNER).unwrap_err(), not_owned(2));
-        table.destroy(1);
-        assert_eq!(table.owned(1, OWNER).unwrap_err(), not_owned(1));
+        let (table, bar) = table_with_fence(3);
+        assert_eq!(table.owned(1, OWNER, &bar).unwrap().cell.current(), 3);
+        assert_eq!(table.owned(1, OTHER, &bar).unwrap_err(), not_owned(1));
+        assert_eq!(table.owned(0, OWNER, &bar).unwrap_err(), not_owned(0));
+        assert_eq!(table.owned(4, OWNER, &bar).unwrap_err(), not_owned(4));
+        table.close(1, &bar);
+        assert_eq!(table.owned(1, OWNER, &bar).unwrap_err(), not_owned(1));
     }
 
     #[test]
-    fn destroying_a_fence_names_the_engines_that_wait_for_it() {
-        let table = table_with_fence(3);
-        assert_eq!(table.wait(1, OWNER, 2, 3), Ok(true));
-        assert_eq!(table.wait(1, OWNER, 2, 4), Ok(false));
-        assert_eq!(table.wait(1, OWNER, 0, 5), Ok(false));
-        assert_eq!(table.destroy(1), 0b101);
-        assert_eq!(table.wait(1, OWNER, 2, 4), Err(not_owned(1)));
+    fn a_fence_that_another_process_opens_is_the_same_fence_until_that_closes_it() {
+        let (table, bar) = table_with_fence(3);
+        table.open(2, 1, OTHER);
+        let opened = table.owned(2, OTHER, &bar).unwrap();
+        assert_eq!(opened.slot, 1);
+        opened.cell.signal(opened.published, 9).unwrap();
+        assert_eq!(table.owned(1, OWNER, &bar).unwrap().cell.current(), 9);
+        assert_eq!(table.owned(2, OWNER, &bar).unwrap_err(), not_owned(2));
+        table.close(1, &bar);
+        assert_eq!(table.owned(2, OTHER, &bar).unwrap().cell.current(), 9);
+        table.close(2, &bar);
+        assert_eq!(table.owned(2, OTHER, &bar).unwrap_err(), not_owned(2));
+    }
+
+    #[test]
+    fn closing_a_fence_names_the_engines_that_wait_for_it() {
+        let (table, bar) = table_with_fence(3);
+        assert_eq!(table.wait(1, OWNER, &bar, 2, 3), Ok(true));
+        assert_eq!(table.wait(1, OWNER, &bar, 2, 4), Ok(false));
+        assert_eq!(table.wait(1, OWNER, &bar, 0, 5), Ok(false));
+        assert_eq!(table.close(1, &bar), 0b101);
+        assert_eq!(table.wait(1, OWNER, &bar, 2, 4), Err(not_owned(1)));
+    }
+
+    #[test]
+    fn a_fence_that_is_signaled_for_good_holds_nobody_whatever_its_value_becomes() {
+        let (table, bar) = table_with_fence(3);
+        let fence = table.global(1, &bar).unwrap();
+        fence.set_always_signaled();
+        fence.cell.signal(fence.published, u64::MAX).unwrap();
+        fence.cell.current.store(1, Ordering::Relaxed);
+        assert_eq!(table.wait(1, OWNER, &bar, 2, 4), Ok(true));
+    }
+
+    #[test]
+    fn a_fence_that_is_not_published_leaves_the_bar_alone() {
+        let (table, bar) = table_with_fence(3);
+        table.create(2, Places { current: 0x80, monitored: 0x1080 }, false, 5, &bar);
+        table.open(2, 2, OWNER);
+        let fence = table.owned(2, OWNER, &bar).unwrap();
+        fence.cell.signal(fence.published, 6).unwrap();
+        assert_eq!(bar.fence(2).unwrap().load(Ordering::Relaxed), 0);
     }
 }

@@ -11,10 +11,10 @@ use super::partition::Partition;
 use super::windows::PAGING_BUFFERS_START;
 use bellhop_host_kmd::ddi::paging::{PAGING_BUFFER_SIZE, PageSize};
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DoorbellModel, EngineProgress, EngineState, GuestId, Hardware, HardwareFull,
-    HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PageTableRange,
-    PhysicalDoorbell, Pte, RingBinding, RotationProgress, SchedulingPriority, Segment,
-    SystemContext, Ticket,
+    AddressSpaceId, DoorbellModel, EngineProgress, EngineState, FenceStorage, GlobalFence, GuestId,
+    Hardware, HardwareFull, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission,
+    NodeDescription, PageTableRange, PhysicalDoorbell, Pte, RingBinding, RotationProgress,
+    SchedulingPriority, Segment, SlotValue, SystemContext, Ticket,
 };
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::Statistics;
@@ -22,6 +22,7 @@ use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use bellhop_protocol::handoff::fence::FenceCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -229,28 +230,55 @@ impl Hardware for Gpu {
         partition.bar().local_word(offset).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
-    fn create_fence(&self, guest: GuestId, slot: u32, owner: AddressSpaceId, initial: u64) {
+    fn create_fence(&self, guest: GuestId, slot: u32, storage: FenceStorage, initial: u64) {
         let Some(partition) = self.guest(guest) else { return };
-        match partition.bar().fence(slot) {
-            Some(published) => partition.fences().create(slot, owner, initial, published),
-            None => no_such!("fence slot {slot}"),
+        if !partition.create_fence(slot, storage, initial) {
+            no_such!("fence slot {slot} at {storage:?}");
         }
     }
 
-    fn destroy_fence(&self, guest: GuestId, slot: u32) {
+    fn open_fence(&self, guest: GuestId, slot: u32, global: u32, owner: AddressSpaceId) {
         if let Some(partition) = self.guest(guest) {
-            self.chip.release_waiters(partition.fences().destroy(slot));
+            partition.fences().open(slot, global, owner);
+        }
+    }
+
+    fn close_fence(&self, guest: GuestId, slot: u32) {
+        if let Some(partition) = self.guest(guest) {
+            self.chip.release_waiters(partition.fences().close(slot, partition.bar()));
         }
     }
 
     fn fence_value(&self, guest: GuestId, slot: u32) -> u64 {
         let Some(partition) = self.guest(guest) else { return 0 };
-        partition.fences().slot(slot).map_or(0, |fence| fence.cell.current())
+        partition.fence(slot).map_or(0, |fence| fence.cell.current())
     }
 
-    fn update_monitored_value(&self, guest: GuestId, slot: u32, monitored: u64) -> u64 {
-        let Some(partition) = self.guest(guest) else { return 0 };
-        partition.fences().slot(slot).map_or(0, |fence| fence.cell.monitor(monitored))
+    fn update_monitored_values(&self, guest: GuestId, values: &[SlotValue]) {
+        let Some(partition) = self.guest(guest) else { return };
+        FenceCell::monitor(
+            values.iter().filter_map(|SlotValue { slot, value }| {
+                Some((partition.fence(*slot)?.cell, *value))
+            }),
+        );
+    }
+
+    fn update_current_values(&self, guest: GuestId, values: &[SlotValue], always: bool) {
+        let Some(partition) = self.guest(guest) else { return };
+        for SlotValue { slot, value } in values {
+            let Some(fence) = partition.fence(*slot) else {
+                no_such!("fence slot {slot}");
+                continue;
+            };
+            if always {
+                fence.set_always_signaled();
+            }
+            // Where an engine got further there is nothing to do. Who waits on a CPU is the caller's to
+            // find.
+            if let Ok(signaled) = fence.cell.signal(fence.published, *value) {
+                self.chip.release_waiters(signaled.engines);
+            }
+        }
     }
 
     fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId {
@@ -347,21 +375,6 @@ impl Hardware for Gpu {
     fn reset_adapter(&self) {
         for port in &self.chip.engines {
             port.reset(reset::ADAPTER);
-        }
-    }
-
-    fn signal_fence_always(&self, guest: GuestId, slot: u32) {
-        let Some(partition) = self.guest(guest) else { return };
-        let (Some(fence), Some(published)) =
-            (partition.fences().slot(slot), partition.bar().fence(slot))
-        else {
-            no_such!("fence slot {slot}");
-            return;
-        };
-        fence.set_always_signaled();
-        // Never backwards. Who waits on a CPU is the caller's to find.
-        if let Ok(signaled) = fence.cell.signal(published, u64::MAX) {
-            self.chip.release_waiters(signaled.engines);
         }
     }
 
@@ -489,7 +502,7 @@ impl Hardware for Gpu {
 
     fn take_interrupts(&self) -> Vec<Interrupt> {
         let mut registry = self.registry();
-        let mut taken = Vec::new();
+        let (mut taken, mut signaled) = (Vec::new(), Vec::new());
         let fault_of = |queue: &Arc<HwQueue>| {
             let (fault, queue) = (queue.report_fault()?, queue.id);
             Some(match fault.reason {
@@ -510,9 +523,9 @@ impl Hardware for Gpu {
         let scans = self.chip.interrupts.take(|raised| match raised {
             Raised::Fence { guest, slot } => {
                 let partition = registry.guests.get(&guest);
-                if let Some(fence) = partition.and_then(|guest| guest.fences().slot(slot)) {
+                if let Some(fence) = partition.and_then(|guest| guest.fence(slot)) {
                     Interrupts::lower_fence(fence);
-                    taken.push(Interrupt::NativeFenceSignaled { guest, slot });
+                    signaled.push(GlobalFence { guest, slot });
                 }
             }
             Raised::Fault(queue) => {
@@ -539,7 +552,12 @@ impl Hardware for Gpu {
             taken.extend(registry.queues.values().filter_map(preemption_of));
         }
         if scans.fences {
-            taken.push(Interrupt::NativeFencesSignaled);
+            // Not all are known.
+            signaled.clear();
+        }
+        if scans.fences || !signaled.is_empty() {
+            // Before the faults of queues that signaled them.
+            taken.insert(0, Interrupt::NativeFenceSignaled { signaled });
         }
         if scans.paging {
             registry.unpark();

@@ -8,7 +8,7 @@ use super::address_map::{HostMappings, Mapping};
 use super::compression::METADATA_SIZE;
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::ddi::paging::PAGING_BUFFER_SIZE;
-use bellhop_host_kmd::hardware::SegmentSizes;
+use bellhop_host_kmd::hardware::{PhysicalAddress, Segment, SegmentSizes, fence_storage_size};
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use std::fs::File;
 use std::io;
@@ -22,13 +22,15 @@ pub const PAGING_BUFFERS_SIZE: u64 = PAGING_BUFFERS * PAGING_BUFFER_SIZE as u64;
 /// Bytes of these and of the DMA buffers.
 const BUFFERS_SIZE: u64 = PAGING_BUFFERS_SIZE + DMA_BUFFERS_SIZE;
 
-/// One guest's: first the paging buffers and the DMA buffers, then the private segment, then the
-/// backing, and last the metadata of all pages that the guest can have.
+/// One guest's: first the paging buffers and the DMA buffers, then the values of fences, then the private
+/// segment, then the backing, and last the metadata of all pages that the guest can have.
 #[derive(Debug)]
 pub struct HostMemory {
     file: Arc<File>,
     region: Arc<MmapRegion>,
     sizes: SegmentSizes,
+    /// Bytes of fences' values.
+    fences: u64,
 }
 
 impl HostMemory {
@@ -36,9 +38,11 @@ impl HostMemory {
     ///
     /// # Errors
     /// When the operating system gives no memory, or the sizes are more than there are addresses.
-    pub fn new(sizes: SegmentSizes) -> io::Result<Self> {
+    pub fn new(sizes: SegmentSizes, fence_count: u32) -> io::Result<Self> {
+        let fences = fence_storage_size(fence_count);
         let size = BUFFERS_SIZE
-            .checked_add(sizes.private)
+            .checked_add(fences)
+            .and_then(|size| size.checked_add(sizes.private))
             .and_then(|size| size.checked_add(sizes.backing))
             .and_then(|size| size.checked_add(METADATA_SIZE))
             .ok_or(io::ErrorKind::InvalidInput)?;
@@ -47,7 +51,7 @@ impl HostMemory {
         let file = Arc::new(file);
         let size = usize::try_from(size).map_err(io::Error::other)?;
         let mapped = MmapRegion::from_file(FileOffset::from_arc(Arc::clone(&file), 0), size);
-        Ok(Self { file, region: Arc::new(mapped.map_err(io::Error::other)?), sizes })
+        Ok(Self { file, region: Arc::new(mapped.map_err(io::Error::other)?), sizes, fences })
     }
 
     fn mapping(&self, base: u64, length: u64) -> Mapping {
@@ -57,7 +61,23 @@ impl HostMemory {
     /// All of it, beside the local memory that is given.
     pub fn mappings(&self, local: Mapping) -> HostMappings {
         let (private, backing) = (self.private(), self.backing());
-        HostMappings { local, private, backing, buffers: self.buffers() }
+        HostMappings { local, private, backing, fences: self.fences(), buffers: self.buffers() }
+    }
+
+    /// What all of it is mapped by.
+    pub fn region(&self) -> Arc<MmapRegion> {
+        Arc::clone(&self.region)
+    }
+
+    /// Where an address of one of the segments is in [`Self::region`].
+    pub fn offset_of(&self, address: PhysicalAddress) -> Option<u64> {
+        let mapping = match address.segment {
+            Segment::Private => self.private(),
+            Segment::Backing => self.backing(),
+            Segment::Fence => self.fences(),
+            Segment::System | Segment::Local => return None,
+        };
+        (address.address < mapping.length).then(|| mapping.base + address.address)
     }
 
     /// The paging buffers, one after another, and then the DMA buffers.
@@ -65,19 +85,25 @@ impl HostMemory {
         self.mapping(0, BUFFERS_SIZE)
     }
 
+    /// The segment `Fence`.
+    pub fn fences(&self) -> Mapping {
+        self.mapping(BUFFERS_SIZE, self.fences)
+    }
+
     /// The segment `Private`.
     pub fn private(&self) -> Mapping {
-        self.mapping(BUFFERS_SIZE, self.sizes.private)
+        self.mapping(BUFFERS_SIZE + self.fences, self.sizes.private)
     }
 
     /// The segment `Backing`.
     pub fn backing(&self) -> Mapping {
-        self.mapping(BUFFERS_SIZE + self.sizes.private, self.sizes.backing)
+        self.mapping(BUFFERS_SIZE + self.fences + self.sizes.private, self.sizes.backing)
     }
 
     /// The metadata, which no page-table entry can name.
     pub fn metadata(&self) -> Mapping {
-        self.mapping(BUFFERS_SIZE + self.sizes.private + self.sizes.backing, METADATA_SIZE)
+        let Mapping { base, length, .. } = self.backing();
+        self.mapping(base + length, METADATA_SIZE)
     }
 
     /// Control plane: what the paging buffer `index` holds from now on. The engine is done with what
@@ -140,7 +166,7 @@ mod tests {
 
     #[test]
     fn segments_do_not_overlap_and_zeroing_a_range_zeroes_no_other_byte() {
-        let memory = HostMemory::new(SIZES).unwrap();
+        let memory = HostMemory::new(SIZES, 64).unwrap();
         let (private, backing) = (memory.private(), memory.backing());
         fill(&private, 1);
         fill(&backing, 2);
@@ -163,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_neither_zeroed_nor_written() {
-        let memory = HostMemory::new(SIZES).unwrap();
+        let memory = HostMemory::new(SIZES, 64).unwrap();
         let private = memory.private();
         assert!(memory.zero(&private, 0x3000, 0x1001).is_err());
         assert!(memory.zero(&private, u64::MAX, 2).is_err());
@@ -177,7 +203,7 @@ mod tests {
     #[test]
     fn memory_that_nobody_wrote_costs_nothing_however_much_it_is() {
         let sizes = SegmentSizes { private: 64 << 30, backing: 256 << 30, aperture: 0 };
-        let memory = HostMemory::new(sizes).unwrap();
+        let memory = HostMemory::new(sizes, 64).unwrap();
         use std::os::unix::fs::MetadataExt;
         assert_eq!(memory.file.metadata().unwrap().blocks(), 0);
         let end = memory.backing();

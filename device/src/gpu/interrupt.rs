@@ -7,7 +7,7 @@
 //! Source: native GPU fence object, "Native fence signaled interrupt".
 
 use super::event::Event;
-use super::fence_table::FenceSlot;
+use super::fence_table::Fence;
 use bellhop_host_kmd::hardware::{Fault, GuestId, HwQueueId};
 use crossbeam_queue::ArrayQueue;
 use std::io;
@@ -101,13 +101,13 @@ impl Interrupts {
 
     /// Engine: a fence passed its MonitoredValue. False when that was raised already and is not
     /// taken yet.
-    pub fn raise_fence(&self, guest: GuestId, slot: u32, fence: &FenceSlot) -> bool {
+    pub fn raise_fence(&self, guest: GuestId, fence: Fence<'_>) -> bool {
         // Pairs with the exchange in `lower_fence`: if this finds an interrupt pending, whoever
         // takes that one sees the CurrentValue stored before this.
         if fence.interrupt_pending.swap(true, Ordering::AcqRel) {
             return false;
         }
-        if self.raised.push(Raised::Fence { guest, slot }).is_err() {
+        if self.raised.push(Raised::Fence { guest, slot: fence.slot }).is_err() {
             // Acquires from engines that found it pending meanwhile, and hands over to `take`.
             fence.interrupt_pending.swap(false, Ordering::AcqRel);
             self.scan_fences.store(true, Ordering::Release);
@@ -207,15 +207,16 @@ impl Interrupts {
     }
 
     /// Control plane, before it looks at a fence that it took: the next signal raises again.
-    pub fn lower_fence(fence: &FenceSlot) {
+    pub fn lower_fence(fence: Fence<'_>) {
         fence.interrupt_pending.swap(false, Ordering::AcqRel);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::fence_table::FenceTable;
+    use super::super::fence_table::tests::table_with_fence;
     use super::*;
+    use bellhop_protocol::handoff::fence::FenceCell;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     const GUEST: GuestId = GuestId(1);
@@ -235,14 +236,14 @@ mod tests {
     #[test]
     fn a_fence_is_raised_once_until_it_is_taken_and_then_again() {
         let interrupts = Interrupts::new(4).unwrap();
-        let fences = FenceTable::new(1);
-        let fence = fences.slot(0).unwrap();
-        let raised = Raised::Fence { guest: GUEST, slot: 0 };
+        let (fences, bar) = table_with_fence(0);
+        let fence = fences.global(1, &bar).unwrap();
+        let raised = Raised::Fence { guest: GUEST, slot: 1 };
         for _ in 0..2 {
             assert!(!is_readable(&interrupts));
-            assert!(interrupts.raise_fence(GUEST, 0, fence));
+            assert!(interrupts.raise_fence(GUEST, fence));
             for _ in 0..100 {
-                assert!(!interrupts.raise_fence(GUEST, 0, fence));
+                assert!(!interrupts.raise_fence(GUEST, fence));
             }
             assert!(is_readable(&interrupts));
             interrupts.acknowledge();
@@ -254,16 +255,16 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_told_as_a_scan() {
         let interrupts = Interrupts::new(1).unwrap();
-        let fences = FenceTable::new(2);
-        assert!(interrupts.raise_fence(GUEST, 0, fences.slot(0).unwrap()));
-        assert!(interrupts.raise_fence(GUEST, 1, fences.slot(1).unwrap()));
+        let (fences, bar) = table_with_fence(0);
+        assert!(interrupts.raise_fence(GUEST, fences.global(0, &bar).unwrap()));
+        assert!(interrupts.raise_fence(GUEST, fences.global(1, &bar).unwrap()));
         interrupts.raise_fault(HwQueueId(5));
         interrupts.raise_completed(HwQueueId(5));
         let (taken, scans) = take(&interrupts);
         assert_eq!(taken, [Raised::Fence { guest: GUEST, slot: 0 }]);
         assert_eq!(scans, Scans { fences: true, faults: true, queues: true, ..Scans::default() });
         // The fence that did not fit is not pending: it can be raised again.
-        assert!(interrupts.raise_fence(GUEST, 1, fences.slot(1).unwrap()));
+        assert!(interrupts.raise_fence(GUEST, fences.global(1, &bar).unwrap()));
         assert_eq!(take(&interrupts).0, [Raised::Fence { guest: GUEST, slot: 1 }]);
     }
 
@@ -271,16 +272,15 @@ mod tests {
     fn every_value_signaled_is_seen_after_some_take() {
         // Engines signal as fast as they can; the taker must end up having seen the last value.
         let interrupts = Interrupts::new(2).unwrap();
-        let fences = FenceTable::new(1);
-        let fence = fences.slot(0).unwrap();
-        let published = std::sync::atomic::AtomicU64::new(0);
-        let _ = fence.cell.monitor(0);
+        let (fences, bar) = table_with_fence(0);
+        let fence = fences.global(1, &bar).unwrap();
+        FenceCell::monitor([(fence.cell, 0)]);
         const LAST: u64 = 20_000;
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for value in 1..=LAST {
-                    if fence.cell.signal(&published, value).unwrap().interrupt {
-                        interrupts.raise_fence(GUEST, 0, fence);
+                    if fence.cell.signal(fence.published, value).unwrap().interrupt {
+                        interrupts.raise_fence(GUEST, fence);
                     }
                 }
             });

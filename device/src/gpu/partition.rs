@@ -3,7 +3,7 @@
 use super::address_map::AddressMap;
 use super::bar::Bar;
 use super::compression::Metadata;
-use super::fence_table::FenceTable;
+use super::fence_table::{Fence, FenceTable, Places};
 use super::host_memory::HostMemory;
 use super::interrupt::Interrupts;
 use super::page_table::Charge;
@@ -12,7 +12,7 @@ use super::rotation::Rotation;
 use super::statistics::Counters;
 use super::windows::Windows;
 use arc_swap::ArcSwap;
-use bellhop_host_kmd::hardware::{GuestId, Segment, SegmentSizes};
+use bellhop_host_kmd::hardware::{FenceStorage, GuestId, Segment, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -57,8 +57,9 @@ impl Partition {
         engines: usize,
     ) -> io::Result<Self> {
         let bar = Bar::new(layout, physical_pages)?;
-        let host_memory = HostMemory::new(segments)?;
+        let host_memory = HostMemory::new(segments, layout.fence_count)?;
         let memory = ArcSwap::from_pointee(snapshot(&bar, &host_memory, memory));
+        let fences = FenceTable::new(layout.fence_count, host_memory.region());
         Ok(Self {
             id,
             bar,
@@ -67,7 +68,7 @@ impl Partition {
             metadata: Metadata::new(host_memory.metadata()),
             host_memory,
             memory,
-            fences: FenceTable::new(layout.fence_count),
+            fences,
             page_tables: Arc::default(),
             counters: Counters::new(engines),
             weight: AtomicU32::new(DEFAULT_WEIGHT),
@@ -139,6 +140,7 @@ impl Partition {
             Segment::Local => self.bar.zero_local_memory(offset, length),
             Segment::Private => memory.zero(&memory.private(), offset, length),
             Segment::Backing => memory.zero(&memory.backing(), offset, length),
+            Segment::Fence => memory.zero(&memory.fences(), offset, length),
             Segment::System => Err(io::ErrorKind::InvalidInput.into()),
         }
     }
@@ -168,6 +170,25 @@ impl Partition {
     #[inline]
     pub fn fences(&self) -> &FenceTable {
         &self.fences
+    }
+
+    /// The global fence in a slot.
+    #[inline]
+    pub fn fence(&self, slot: u32) -> Option<Fence<'_>> {
+        self.fences.global(slot, &self.bar)
+    }
+
+    /// Control plane: puts a global fence into an empty slot. False when its values would be in no memory
+    /// of the host's.
+    pub fn create_fence(&self, slot: u32, storage: FenceStorage, initial: u64) -> bool {
+        let place = |address| self.host_memory.offset_of(address);
+        let (Some(current), Some(monitored)) = (place(storage.current), place(storage.monitored))
+        else {
+            return false;
+        };
+        let places = Places { current, monitored };
+        self.fences.create(slot, places, storage.published, initial, &self.bar);
+        true
     }
 
     /// Control plane: how much of engines' time it gets beside other guests.

@@ -42,7 +42,7 @@ Configuration (TOML; these are the defaults):
   page_table_mib = 64       # for all guests
   [guest]
   doorbells = 1024          # HW queues for user-mode submission
-  fences = 4096
+  fences = 16384
   local_memory_mib = 64
   [control]
   socket = \"\"               # or a path, where bellhop inspect connects

@@ -144,7 +144,7 @@ const MAX_REMAPPED_DOORBELLS: u64 = 64;
 pub struct GuestConfig {
     /// Doorbells, and with that HW queues for user-mode submission, 1 to 16,384.
     pub doorbells: u32,
-    /// Native fences, those of HW queues included, 1 to 65,536.
+    /// Native fences, those of HW queues included, 1 to 65,536. Each process takes whole pages of 64.
     pub fences: u32,
     /// CPU-visible local memory in MiB, 1 to 65,536.
     pub local_memory_mib: u64,
@@ -221,7 +221,7 @@ impl Default for GuestConfig {
     fn default() -> Self {
         Self {
             doorbells: 1024,
-            fences: 4096,
+            fences: 16_384,
             local_memory_mib: 64,
             private_memory_mib: 64,
             backing_memory_mib: 256,

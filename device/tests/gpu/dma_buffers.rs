@@ -95,8 +95,8 @@ fn a_dma_buffer_is_nobodys_to_write_and_has_no_privilege() {
     let system = System::of(&guest);
     let own = guest.fence(0);
     let other = gpu.create_address_space(guest.id).unwrap();
-    gpu.create_fence(guest.id, 40, other, 0);
-    gpu.create_fence(guest.id, 41, system.context.address_space, 0);
+    create_fence(&gpu, guest.id, 40, other, 0);
+    create_fence(&gpu, guest.id, 41, system.context.address_space, 0);
     let page_table = WritePageTable::new(0, 1, u64::MAX, 0);
     let target = DMA_BUFFERS_START + PAGE_SIZE;
     for (packets, reason, address) in [

@@ -204,7 +204,7 @@ fn a_fence_that_is_missing_or_another_process_s() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let other = gpu.create_address_space(guest.id).unwrap();
-    gpu.create_fence(guest.id, 33, other, 5);
+    create_fence(&gpu, guest.id, 33, other, 5);
     let mut queue = guest.queue(COPY);
     let fault = guest.run_into_fault(&mut queue, &one(SignalFence::new(33, 6)));
     assert_eq!((fault.reason, fault.address), (reason, 33));
@@ -221,7 +221,7 @@ fn a_fence_that_is_destroyed_while_a_queue_waits_for_it() {
     guest.submit(&mut queue, &reached);
     guest.wait(queue.progress, 1);
     wait_until_asleep(&gpu, &guest);
-    gpu.destroy_fence(guest.id, fence);
+    gpu.close_fence(guest.id, fence);
     let fault = fault_of(&gpu, queue.id);
     assert_eq!((fault.reason, fault.opcode), (FaultReason::FENCE_NOT_OWNED, Opcode::WAIT_FENCE));
     assert_eq!((fault.address, fault.read_pointer), (u64::from(fence), 16));

@@ -166,10 +166,10 @@ fn calls_that_name_nothing_are_ignored() {
     gpu.zero_memory(guest, Segment::Local, 0, 1);
     assert!(!gpu.is_guest_memory(guest, 0, 1));
     assert_eq!(gpu.read_local_word(guest, 0), 0);
-    gpu.create_fence(guest, 0, space, 1);
-    gpu.destroy_fence(guest, 0);
+    create_fence(&gpu, guest, 0, space, 1);
+    gpu.close_fence(guest, 0);
     assert_eq!(gpu.fence_value(guest, 0), 0);
-    assert_eq!(gpu.update_monitored_value(guest, 0, 0), 0);
+    assert_eq!(monitor(&gpu, guest, 0, 0), 0);
     let description = HwQueueDescription {
         guest,
         context: HwContextId(0),

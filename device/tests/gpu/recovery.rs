@@ -5,7 +5,7 @@ use crate::paging::System;
 use crate::rig::*;
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::ddi::paging::LOCAL_START;
-use bellhop_host_kmd::hardware::{EngineState, Fault, Hardware, HwQueueId, Interrupt};
+use bellhop_host_kmd::hardware::{EngineState, Fault, Hardware, HwQueueId, Interrupt, SlotValue};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};
@@ -220,7 +220,8 @@ fn a_fence_that_is_always_signaled_holds_nobody_and_ignores_signals() {
     let fence = guest.fence(5);
     let (mut waiter, mut signaler) = (guest.queue(COPY), guest.queue(COMPUTE));
     guest.submit_with_progress(&mut waiter, Packets::new().then(WaitFence::new(fence, 1000)));
-    gpu.signal_fence_always(guest.id, fence);
+    let always = SlotValue { slot: fence, value: u64::MAX };
+    gpu.update_current_values(guest.id, &[always], true);
     guest.wait(waiter.progress, 1);
     assert_eq!(gpu.fence_value(guest.id, fence), u64::MAX);
     assert_eq!(guest.published(fence), u64::MAX);
@@ -228,9 +229,9 @@ fn a_fence_that_is_always_signaled_holds_nobody_and_ignores_signals() {
     guest.run(&mut waiter, Packets::new().then(WaitFence::new(fence, u64::MAX)));
     assert_eq!(guest.published(fence), u64::MAX);
     // Another fence in its slot is an ordinary one.
-    gpu.destroy_fence(guest.id, fence);
+    gpu.close_fence(guest.id, fence);
     quiesce(&gpu);
-    gpu.create_fence(guest.id, fence, guest.space, 3);
+    create_fence(&gpu, guest.id, fence, guest.space, 3);
     guest.run(&mut signaler, Packets::new().then(SignalFence::new(fence, 4)));
     assert_eq!(guest.published(fence), 4);
     let backwards = Packets::new().then(SignalFence::new(fence, 2));

@@ -3,11 +3,12 @@
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, Fault, GuestId, Hardware, HwContextId, HwQueueDescription, HwQueueId,
-    Interrupt, PhysicalDoorbell, PhysicalPage, Pte, RingBinding, Segment, SegmentSizes, Ticket,
+    AddressSpaceId, Fault, FenceStorage, GlobalFence, GuestId, Hardware, HwContextId,
+    HwQueueDescription, HwQueueId, Interrupt, PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte,
+    RingBinding, Segment, SegmentSizes, SlotValue, Ticket, fence_storage_size,
 };
 use bellhop_protocol::PAGE_SIZE;
-use bellhop_protocol::bar::BarLayout;
+use bellhop_protocol::bar::{BarLayout, FENCE_STRIDE};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::handoff::doorbell::{DoorbellWords, RingPointers};
 use bellhop_protocol::packet::fence::SignalFence;
@@ -50,6 +51,31 @@ pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
         assert!(start.elapsed() < HANG, "never happened: {what}");
         std::thread::yield_now();
     }
+}
+
+/// Where the values of fences are.
+pub fn fence_storage(slot: u32) -> FenceStorage {
+    let current = u64::from(slot) * FENCE_STRIDE;
+    let monitored = fence_storage_size(LAYOUT.fence_count) / 2 + current;
+    let at = |address| PhysicalAddress { segment: Segment::Fence, address };
+    FenceStorage { current: at(current), monitored: at(monitored), published: true }
+}
+
+/// Puts a fence that `owner` can name into a slot.
+pub fn create_fence(gpu: &Gpu, guest: GuestId, slot: u32, owner: AddressSpaceId, initial: u64) {
+    gpu.create_fence(guest, slot, fence_storage(slot), initial);
+    gpu.open_fence(guest, slot, slot, owner);
+}
+
+/// Has a fence monitored; returns CurrentValue as a waiter then samples it.
+pub fn monitor(gpu: &Gpu, guest: GuestId, slot: u32, value: u64) -> u64 {
+    gpu.update_monitored_values(guest, &[SlotValue { slot, value }]);
+    gpu.fence_value(guest, slot)
+}
+
+/// The interrupt of a fence.
+pub fn fence_signaled(guest: GuestId, slot: u32) -> Interrupt {
+    Interrupt::NativeFenceSignaled { signaled: vec![GlobalFence { guest, slot }] }
 }
 
 pub fn start() -> Arc<Gpu> {
@@ -188,7 +214,7 @@ impl Guest {
     pub fn fence(&mut self, initial: u64) -> u32 {
         let slot = self.fences;
         self.fences += 1;
-        self.gpu.create_fence(self.id, slot, self.space, initial);
+        create_fence(&self.gpu, self.id, slot, self.space, initial);
         slot
     }
 

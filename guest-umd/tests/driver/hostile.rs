@@ -6,7 +6,7 @@ use bellhop_guest_umd::{Adapter, CommandBuffer, Device, Error};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocationReply};
 use bellhop_protocol::control::doorbell::CreateDoorbellReply;
-use bellhop_protocol::control::fence::CreateNativeFenceReply;
+use bellhop_protocol::control::fence::{NativeFenceMapping, OpenedFence};
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::control::hw_queue::CreateHwQueueReply;
 use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader, RequestCode};
@@ -184,14 +184,21 @@ fn an_allocation_that_lies_askew_has_no_words() {
     allocation.write(0, &[1, 2, 3]).unwrap();
 }
 
+const CURRENT_VALUE_OFFSET: usize = offset_of!(NativeFenceMapping, current_value_offset);
+
 #[test]
 fn a_fence_whose_value_is_not_in_the_bar_is_an_error_to_look_at() {
     for offset in no_words() {
-        let field = offset_of!(CreateNativeFenceReply, current_value_offset);
+        let field = offset_of!(OpenedFence, mapping) + CURRENT_VALUE_OFFSET;
         let (_device, _adapter, gpu) = lying(RequestCode::CREATE_NATIVE_FENCE, field, offset);
         let fence = gpu.create_fence(0).unwrap();
-        assert!(matches!(fence.current_value(), Err(Error::BadBar(_))), "{offset:#x}");
-        assert!(matches!(fence.poll(0, Duration::ZERO), Err(Error::BadBar(_))));
+        // All ones say that no CPU is to look.
+        let expected = |error: &Error| match offset {
+            u64::MAX => matches!(error, Error::NotAvailable(_)),
+            _ => matches!(error, Error::BadBar(_)),
+        };
+        assert!(fence.current_value().is_err_and(|error| expected(&error)), "{offset:#x}");
+        assert!(fence.poll(0, Duration::ZERO).is_err_and(|error| expected(&error)));
         // The device itself still knows.
         fence.wait(0, Duration::ZERO).unwrap();
     }
@@ -200,7 +207,9 @@ fn a_fence_whose_value_is_not_in_the_bar_is_an_error_to_look_at() {
 #[test]
 fn a_progress_fence_whose_value_is_not_in_the_bar_is_an_error_to_look_at() {
     for offset in no_words() {
-        let field = offset_of!(CreateHwQueueReply, progress_fence_offset);
+        let field = offset_of!(CreateHwQueueReply, progress_fence)
+            + offset_of!(OpenedFence, mapping)
+            + CURRENT_VALUE_OFFSET;
         let (_device, _adapter, gpu) = lying(RequestCode::CREATE_HW_QUEUE, field, offset);
         let queue = gpu.create_context(0).unwrap().create_user_mode_queue(RING).unwrap();
         assert!(matches!(queue.progress_fence().current_value(), Err(Error::BadBar(_))));

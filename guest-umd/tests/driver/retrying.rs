@@ -4,7 +4,6 @@ use crate::device::{Answer, HANG, ScriptedDevice};
 use crate::rig::{error_of, open};
 use bellhop_guest_umd::{BasicContext, CommandBuffer, Device, Error, RenderBuffer};
 use bellhop_protocol::control::RequestCode;
-use bellhop_protocol::control::fence::WaitForFence;
 use bellhop_protocol::event::{Event, EventKind, FaultReason};
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
@@ -57,10 +56,10 @@ fn each_time_it_is_full_the_oldest_submission_is_waited_for() {
             assert_eq!(submitting.join().unwrap().unwrap(), 4);
         });
         let sent = device.take_sent();
-        let (render, wait) = (RequestCode::RENDER, RequestCode::WAIT_FOR_FENCE);
+        let (render, wait) = (RequestCode::RENDER, RequestCode::WAIT_FOR_FENCES);
         let codes: Vec<_> = sent.iter().map(|sent| sent.code).collect();
         assert_eq!(codes, [render, wait, render, wait, render]);
-        assert_eq!([1, 3].map(|index| sent[index].read::<WaitForFence>().value), [1, 2]);
+        assert_eq!([1, 3].map(|index| sent[index].fences()[0].value), [1, 2]);
     }
 }
 

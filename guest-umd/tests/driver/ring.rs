@@ -4,7 +4,6 @@ use crate::device::{Answer, HANG};
 use crate::rig::{RING, Rig, SUBMISSION, error_of, indirect_buffer};
 use bellhop_guest_umd::{CommandBuffer, Error};
 use bellhop_protocol::control::RequestCode;
-use bellhop_protocol::control::fence::WaitForFence;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::packet::{MAX_PACKET_SIZE, Opcode, PacketHeader, UNIT};
 use proptest::prelude::*;
@@ -81,7 +80,7 @@ fn a_full_ring_waits_for_the_device_and_overwrites_nothing() {
         let before = before.clone();
         move |device, sent| {
             // Blocked, and not before everything is rung for.
-            assert_eq!(sent.read::<WaitForFence>().value, 1);
+            assert_eq!(sent.fences()[0].value, 1);
             let ring = device.ring(0);
             assert_eq!((ring.pointers().written(), device.rung(0)), (RING, RING));
             assert_eq!(device.last_queued(0), SUBMISSIONS);
@@ -92,7 +91,7 @@ fn a_full_ring_waits_for_the_device_and_overwrites_nothing() {
     });
     assert_eq!(rig.queue.queue(&mut last).unwrap(), SUBMISSIONS + 1);
     rig.device.script(|_, _| Answer::AsUsual);
-    assert_eq!(rig.device.take_codes(), [RequestCode::WAIT_FOR_FENCE]);
+    assert_eq!(rig.device.take_codes(), [RequestCode::WAIT_FOR_FENCES]);
     // It took the place of the one that was executed, and of no other.
     let ring = rig.device.ring(0);
     let place = SUBMISSION as usize;
@@ -122,7 +121,7 @@ fn a_read_pointer_that_cannot_be_is_not_believed() {
         let before = rig.device.ring(0).read(0, RING as usize);
         rig.device.ring(0).pointers().consume(nonsense);
         rig.device.script(move |device, sent| {
-            if sent.code == RequestCode::WAIT_FOR_FENCE {
+            if sent.code == RequestCode::WAIT_FOR_FENCES {
                 let ring = device.ring(0);
                 assert_eq!(ring.pointers().written(), RING);
                 assert!(ring.read(0, RING as usize) == before);
@@ -132,7 +131,7 @@ fn a_read_pointer_that_cannot_be_is_not_believed() {
             Answer::AsUsual
         });
         rig.queue.queue(&mut rig.commands).unwrap();
-        assert_eq!(rig.device.take_codes(), [RequestCode::WAIT_FOR_FENCE], "{nonsense:#x}");
+        assert_eq!(rig.device.take_codes(), [RequestCode::WAIT_FOR_FENCES], "{nonsense:#x}");
     }
 }
 
@@ -152,13 +151,13 @@ fn a_full_ring_connects_a_doorbell_that_was_disconnected_meanwhile() {
     rig.fill_ring();
     rig.device.set_status(0, ConnectionStatus::DISCONNECTED_RETRY);
     rig.device.script(|device, sent| {
-        if sent.code == RequestCode::WAIT_FOR_FENCE {
+        if sent.code == RequestCode::WAIT_FOR_FENCES {
             device.execute(0, 1);
         }
         Answer::AsUsual
     });
     rig.queue.queue(&mut rig.commands).unwrap();
-    let codes = [RequestCode::CONNECT_DOORBELL, RequestCode::WAIT_FOR_FENCE];
+    let codes = [RequestCode::CONNECT_DOORBELL, RequestCode::WAIT_FOR_FENCES];
     assert_eq!(rig.device.take_codes(), codes);
 }
 

@@ -3,7 +3,7 @@
 use crate::device::{Answer, HANG, ScriptedDevice, success};
 use crate::rig::{Rig, error_of, open};
 use bellhop_guest_umd::{Error, Fence, QueueFault};
-use bellhop_protocol::control::fence::{CancelWait, WaitForFence};
+use bellhop_protocol::control::fence::{CancelWait, FenceValue, WaitFlags, WaitForFences};
 use bellhop_protocol::control::{Handle, RequestCode};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::{Event, EventKind, FaultReason};
@@ -107,8 +107,8 @@ fn a_wait_ends_with_its_event() {
     });
     let sent = rig.device.take_sent();
     let [request] = &sent[..] else { panic!("{sent:?}") };
-    let request: WaitForFence = request.read();
-    assert_eq!((request.fence, request.value), (fence.handle(), 2));
+    let expected = FenceValue { fence: fence.handle(), value: 2 };
+    assert_eq!(request.fences(), [expected]);
 }
 
 #[test]
@@ -129,12 +129,12 @@ fn a_wait_in_vain_is_cancelled_and_tells_the_value() {
     assert!(matches!(error, Error::Timeout { value: 9, current: 7 }), "{error}");
     let sent = rig.device.take_sent();
     let [wait, cancel] = &sent[..] else { panic!("{sent:?}") };
-    let (wait, cancel): (WaitForFence, CancelWait) = (wait.read(), cancel.read());
-    assert_eq!((wait.fence, wait.cookie), (cancel.fence, cancel.cookie));
+    let (wait, cancel): (WaitForFences, CancelWait) = (wait.read(), cancel.read());
+    assert_eq!(wait.cookie, cancel.cookie);
     assert_eq!(rig.device.registered_waits(), 0);
     // The next one is another wait: an event that comes late is not taken for its own.
     fence.wait(9, SHORT).unwrap_err();
-    assert_ne!(rig.device.take_sent()[0].read::<WaitForFence>().cookie, wait.cookie);
+    assert_ne!(rig.device.take_sent()[0].read::<WaitForFences>().cookie, wait.cookie);
 }
 
 #[test]
@@ -166,12 +166,12 @@ fn a_wait_that_is_refused_is_over_and_not_cancelled() {
     let fence = rig.gpu.create_fence(0).unwrap();
     rig.device.take_sent();
     rig.device.script(|_, sent| match sent.code {
-        RequestCode::WAIT_FOR_FENCE => Answer::Refuse(Status::QUOTA_EXCEEDED, 0),
+        RequestCode::WAIT_FOR_FENCES => Answer::Refuse(Status::QUOTA_EXCEEDED, 0),
         _ => Answer::AsUsual,
     });
     let (error, sent) = time_out(&rig.device, &fence, 1);
     assert!(matches!(error, Error::Refused { status: Status::QUOTA_EXCEEDED, .. }), "{error}");
-    assert_eq!(sent, [RequestCode::WAIT_FOR_FENCE]);
+    assert_eq!(sent, [RequestCode::WAIT_FOR_FENCES]);
 }
 
 #[test]
@@ -351,4 +351,63 @@ fn a_device_that_goes_away_ends_every_wait() {
             assert!(matches!(error, Error::Transport(_)), "{error}");
         }
     });
+}
+
+#[test]
+fn several_fences_are_waited_for_at_once() {
+    let rig = Rig::new();
+    let [one, two] = [0, 0].map(|value| rig.gpu.create_fence(value).unwrap());
+    rig.device.take_sent();
+    scope(|scope| {
+        let fences = [(&one, 1), (&two, 2)];
+        let gpu = &rig.gpu;
+        let all = scope.spawn(move || gpu.wait_for_fences(&fences, WaitFlags::empty(), FOREVER));
+        let any = scope.spawn(move || gpu.wait_for_fences(&fences, WaitFlags::WAIT_ANY, FOREVER));
+        rig.device.wait_for_waits(2);
+        rig.device.signal(two.handle(), 2);
+        join(&rig.device, any).unwrap();
+        assert!(!all.is_finished());
+        rig.device.signal(one.handle(), 1);
+        join(&rig.device, all).unwrap();
+    });
+    let codes = rig.device.take_codes();
+    assert_eq!(codes, [RequestCode::WAIT_FOR_FENCES; 2]);
+    // What is there takes no request.
+    let fences = [(&one, 9), (&two, 1)];
+    rig.gpu.wait_for_fences(&fences, WaitFlags::WAIT_ANY, Duration::ZERO).unwrap();
+    assert!(rig.device.take_sent().is_empty());
+    let error = error_of(rig.gpu.wait_for_fences(&fences, WaitFlags::empty(), SHORT));
+    assert!(matches!(error, Error::Timeout { value: 9, current: 1 }), "{error}");
+}
+
+#[test]
+fn a_queue_that_is_lost_ends_a_wait_for_its_fence_and_others() {
+    let rig = Rig::new();
+    let fence = rig.gpu.create_fence(0).unwrap();
+    scope(|scope| {
+        let fences = [(&fence, 1), (rig.queue.progress_fence(), 1)];
+        let gpu = &rig.gpu;
+        let waiting =
+            scope.spawn(move || gpu.wait_for_fences(&fences, WaitFlags::empty(), FOREVER));
+        rig.device.wait_for_waits(1);
+        rig.device.post(queue_error(rig.adapter.process(), rig.queue.handle()));
+        let error = error_of(join(&rig.device, waiting));
+        assert!(matches!(error, Error::QueueLost { queue, .. } if queue == rig.queue.handle()));
+    });
+    assert_eq!(rig.device.registered_waits(), 0);
+}
+
+#[test]
+fn a_fence_is_signaled_from_the_cpu_and_releases_who_waits_for_it() {
+    let rig = Rig::new();
+    let [one, two] = [0, 0].map(|value| rig.gpu.create_fence(value).unwrap());
+    scope(|scope| {
+        let waiting = scope.spawn(|| one.wait(5, FOREVER));
+        rig.device.wait_for_waits(1);
+        rig.gpu.signal_fences(&[(&one, 5), (&two, 7)]).unwrap();
+        join(&rig.device, waiting).unwrap();
+    });
+    assert_eq!((one.current_value().unwrap(), two.current_value().unwrap()), (5, 7));
+    two.signal(8).unwrap();
+    assert_eq!(two.current_value().unwrap(), 8);
 }

@@ -8,9 +8,9 @@ pub mod dma_buffer;
 pub mod paging;
 
 use crate::hardware::{
-    AddressSpaceId, DriverProtection, EngineProgress, GuestId, HardwareFull, HwQueueDescription,
-    HwQueueId, Interrupt, KernelSubmission, PhysicalDoorbell, Pte, RingBinding, SchedulingPriority,
-    SystemContext,
+    AddressSpaceId, DriverProtection, EngineProgress, FenceStorage, GlobalFence, GuestId,
+    HardwareFull, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, PhysicalDoorbell,
+    Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext,
 };
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
 use bellhop_protocol::control::power::EnginePowerState;
@@ -73,6 +73,13 @@ pub struct AllocationInfoFlags2 {
     /// `NotifyIoMmuUnmap`; it has no effect without an IOMMU. An allocation may have both: each
     /// notification is a call of its own.
     pub notify_io_mmu_unmap: bool,
+}
+
+/// How CurrentValues are updated from the CPU (`DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CurrentValuesFlags {
+    /// `AlwaysSignaled`: the value is `u64::MAX`, and the fences ignore signals from now on.
+    pub always_signaled: bool,
 }
 
 /// Private driver data that the driver does not take.
@@ -172,9 +179,6 @@ pub trait Miniport: Send {
     /// engines have restarted then (`DxgkDdiRestartFromTimeout`).
     fn reset_from_timeout(&mut self);
 
-    /// `DxgkDdiUpdateCurrentValuesFromCpu` with `AlwaysSignaled`, for one fence.
-    fn signal_fence_always(&mut self, guest: GuestId, slot: u32);
-
     /// `DxgkDdiSetContextSchedulingProperties`: the priority of the context's queues.
     fn set_context_scheduling_priority(
         &mut self,
@@ -256,21 +260,35 @@ pub trait Miniport: Send {
     /// look.
     fn notify_work_submission(&mut self, queue: HwQueueId);
 
-    /// `DxgkDdiCreateNativeFence`.
+    /// `DxgkDdiCreateNativeFence`: a fence that nobody has open yet.
     fn create_native_fence(
         &mut self,
-        guest: GuestId,
-        slot: u32,
-        owner: AddressSpaceId,
+        fence: GlobalFence,
+        storage: FenceStorage,
         initial_value: u64,
     );
 
-    /// `DxgkDdiDestroyNativeFence`.
-    fn destroy_native_fence(&mut self, guest: GuestId, slot: u32);
+    /// `DxgkDdiOpenNativeFence`: packets of `owner` name the fence by `slot`, which is the fence's own for the
+    /// first that opens it.
+    fn open_native_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId);
 
-    /// `DxgkDdiUpdateMonitoredValues`, for one fence. Returns a CurrentValue that was sampled
-    /// after the GPU could see the new MonitoredValue.
-    fn update_monitored_values(&mut self, guest: GuestId, slot: u32, monitored: u64) -> u64;
+    /// `DxgkDdiCloseNativeFence`: packets that name `slot` fault.
+    fn close_native_fence(&mut self, fence: GlobalFence, slot: u32);
+
+    /// `DxgkDdiDestroyNativeFence`: nobody has the fence open any more.
+    fn destroy_native_fence(&mut self, fence: GlobalFence);
+
+    /// `DxgkDdiUpdateMonitoredValues`: a CurrentValue that is read when this has returned was written
+    /// by an engine that saw the fence's new MonitoredValue, or will be followed by an interrupt.
+    fn update_monitored_values(&mut self, guest: GuestId, values: &[SlotValue]);
+
+    /// `DxgkDdiUpdateCurrentValuesFromCpu`: signals fences, and releases the queues that wait for them.
+    fn update_current_values_from_cpu(
+        &mut self,
+        guest: GuestId,
+        values: &[SlotValue],
+        flags: CurrentValuesFlags,
+    );
 
     /// `DxgkDdiCreateAllocation` of a paged allocation.
     ///

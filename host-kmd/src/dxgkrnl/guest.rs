@@ -1,8 +1,10 @@
 //! One guest: its processes, its handles, and what it may have.
 
 use super::donation::Donations;
+use super::fence_storage::local_storage_size;
 use super::handles::{Handles, MAX_HANDLES};
 use super::limits::{Limits, Quota};
+use super::native_fence::Fences;
 use super::paging::Paging;
 use super::pool::{PagePool, SlotPool};
 use super::process::Process;
@@ -12,19 +14,9 @@ use crate::hardware::{GuestId, HardwareFull, SystemContext};
 use crate::port::GuestResources;
 use crate::vidmm::VidMm;
 use bellhop_protocol::bar::AreaKind;
-use bellhop_protocol::control::Handle;
 use bellhop_protocol::features::Features;
 use bellhop_protocol::snapshot;
 use std::collections::BTreeMap;
-
-/// Whose a fence slot is.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SlotOwner {
-    /// The process.
-    pub(super) process: u32,
-    /// The fence.
-    pub(super) fence: Handle,
-}
 
 /// What a guest has used of its [`Limits`].
 #[derive(Debug)]
@@ -66,10 +58,8 @@ pub(super) struct Guest {
     pub(super) processes: BTreeMap<u32, Process>,
     /// Of all its processes.
     pub(super) handles: Handles,
-    /// Fences by slot, which is what interrupts name.
-    pub(super) fences: BTreeMap<u32, SlotOwner>,
-    /// Fence slots to give out.
-    pub(super) fence_slots: SlotPool,
+    /// Its native fences.
+    pub(super) fences: Fences,
     /// Doorbell slots to give out.
     pub(super) doorbell_slots: SlotPool,
     /// Its memory.
@@ -104,6 +94,9 @@ impl Guest {
         limits: &Limits,
     ) -> Self {
         let (local, segments) = (resources.bar.local_memory, resources.segments);
+        // Its end is for values of fences.
+        let private =
+            segments.private - local_storage_size(resources.bar.fence_count, segments.private);
         Self {
             resources,
             system,
@@ -113,10 +106,9 @@ impl Guest {
             detaching: false,
             processes: BTreeMap::new(),
             handles: Handles::new(id),
-            fences: BTreeMap::new(),
-            fence_slots: SlotPool::new(resources.bar.fence_count),
+            fences: Fences::new(resources.bar.fence_count, segments.private),
             doorbell_slots: SlotPool::new(resources.bar.doorbell_count),
-            vidmm: VidMm::new(local, segments.private, segments.backing),
+            vidmm: VidMm::new(local, private, segments.backing),
             paging: Paging::new(system.ok(), window),
             donations: Donations::default(),
             aperture: PagePool::new(0, resources.segments.aperture),
@@ -164,12 +156,12 @@ impl Guest {
         ];
         let bar = &self.resources.bar;
         let slots = [
-            ("doorbells", &self.doorbell_slots, bar.doorbell_count),
-            ("native fences", &self.fence_slots, bar.fence_count),
+            ("doorbells", self.doorbell_slots.used(), bar.doorbell_count),
+            ("native fences", self.fences.pages.used(), bar.fence_count),
         ];
-        let slots = slots.into_iter().map(|(what, slots, limit)| snapshot::Quota {
+        let slots = slots.into_iter().map(|(what, used, limit)| snapshot::Quota {
             what: what.into(),
-            used: slots.used().into(),
+            used: used.into(),
             limit: limit.into(),
         });
         limits.into_iter().map(Quota::describe).chain(slots).collect()
@@ -180,8 +172,7 @@ impl Guest {
         let quotas = &self.quotas;
         self.processes.is_empty()
             && self.handles.is_empty()
-            && self.fences.is_empty()
-            && self.fence_slots.is_unused()
+            && self.fences.is_unused()
             && self.doorbell_slots.is_unused()
             && self.vidmm.is_unused()
             && self.aperture.is_unused()

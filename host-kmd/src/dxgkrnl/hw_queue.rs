@@ -3,7 +3,6 @@
 use super::context::Context;
 use super::doorbell::Doorbell;
 use super::error::RequestError;
-use super::native_fence::FenceOwner;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
 use super::submission::{CommandBuffer, InFlight};
@@ -13,6 +12,7 @@ use crate::hardware::{
 };
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::NODE_USER_MODE_SUBMISSION_SUPPORTED;
+use bellhop_protocol::control::fence::{FenceFlags, NativeFenceType};
 use bellhop_protocol::control::hw_queue::{
     CreateHwQueue, CreateHwQueueReply, DestroyHwQueue, HwQueueFlags, SubmitCommand,
 };
@@ -86,25 +86,16 @@ impl Scope<'_> {
             return Err(RequestError::NotSupported("doorbells in memory that the guest reaches"));
         }
         let address_space = self.process()?.space;
-        let (hw_queue, progress_fence, slot) =
-            self.insert_hw_queue(request.context, user_mode_submission, address_space)?;
-        Ok(Answer::Done(CreateHwQueueReply {
-            hw_queue,
-            progress_fence,
-            progress_fence_offset: self.guest.resources.bar.fence(slot),
-            progress_fence_slot: slot,
-            reserved: 0,
-        }))
+        self.insert_hw_queue(request.context, user_mode_submission, address_space).map(Answer::Done)
     }
 
-    /// Makes a queue in a context that is not lost, and its progress fence. Returns both, and the
-    /// fence's slot.
+    /// Makes a queue in a context that is not lost, and its progress fence.
     pub(super) fn insert_hw_queue(
         &mut self,
         context_handle: Handle,
         user_mode_submission: bool,
         address_space: AddressSpaceId,
-    ) -> Result<(Handle, Handle, u32), RequestError> {
+    ) -> Result<CreateHwQueueReply, RequestError> {
         let context = self.get::<Context>(context_handle)?;
         let (device, node, state) = (context.device, context.node, context.state);
         let priority = context.priority;
@@ -112,14 +103,16 @@ impl Scope<'_> {
             return Err(RequestError::DeviceRemoved(context_handle));
         }
         let process = self.process()?.space;
-        let (progress_fence, slot) = self.insert_fence(FenceOwner::HwQueue, 0)?;
+        let progress_fence =
+            self.insert_fence(None, NativeFenceType::DEFAULT, FenceFlags::empty(), 0)?;
+        let opened = self.opened_fence(progress_fence)?;
         let id = self.miniport.create_hw_queue(HwQueueDescription {
             guest: self.guest_id,
             context: HwContextId(context_handle.0),
             address_space,
             process,
             node,
-            progress_fence: slot,
+            progress_fence: opened.slot,
         });
         let queue = self.insert(HwQueue {
             context: context_handle,
@@ -150,7 +143,7 @@ impl Scope<'_> {
             self.miniport.suspend_context(&[id]);
         }
         self.get_mut::<Context>(context_handle)?.hw_queues.insert(hw_queue);
-        Ok((hw_queue, progress_fence, slot))
+        Ok(CreateHwQueueReply { hw_queue, progress_fence: opened })
     }
 
     /// A queue that the guest was given: not the one that is part of a context which submits to its

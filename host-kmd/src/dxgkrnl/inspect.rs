@@ -160,7 +160,9 @@ impl View<'_> {
             }
             ObjectList::FENCES => {
                 let describe = |handle, fence: &NativeFence| {
-                    fence.describe(handle, self.hardware.fence_value(id, fence.slot()))
+                    let value = self.hardware.fence_value(id, fence.global);
+                    let global = guest.fences.globals.get(&fence.global)?;
+                    Some(global.describe(handle, value))
                 };
                 page(members.of(&device()?.fences, describe), room)
             }
@@ -239,7 +241,7 @@ impl View<'_> {
             _ => "suspended",
         };
         let fence = guest.handles.get::<NativeFence>(process, queue.progress_fence);
-        let completed = fence.map_or(0, |fence| self.hardware.fence_value(guest_id, fence.slot()));
+        let completed = fence.map_or(0, |fence| self.hardware.fence_value(guest_id, fence.global));
         let queued = match (queue.user_mode_submission, queue.doorbell) {
             (true, Some(_)) => self.hardware.last_queued_value(queue.id),
             (true, None) => 0,
@@ -346,8 +348,9 @@ fn describe_segments(guest: &Guest) -> Vec<snapshot::SegmentUse> {
     let (local, private) = (LocalSegment::Visible, LocalSegment::Private);
     let segments = [
         (Segment::Local, guest.resources.bar.local_memory, vidmm.used(local)),
-        (Segment::Private, sizes.private, vidmm.used(private)),
+        (Segment::Private, sizes.private, vidmm.used(private) + guest.fences.used_local_storage()),
         (Segment::Backing, sizes.backing, vidmm.used_backing()),
+        (Segment::Fence, guest.fences.storage_size(), guest.fences.used_storage()),
     ];
     let describe = |(segment, size, used)| snapshot::SegmentUse {
         segment: segment_name(segment).into(),
@@ -364,6 +367,7 @@ fn segment_name(segment: Segment) -> &'static str {
         Segment::Local => "local",
         Segment::Private => "private",
         Segment::Backing => "backing",
+        Segment::Fence => "fence",
     }
 }
 

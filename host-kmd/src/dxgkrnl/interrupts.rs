@@ -5,15 +5,16 @@
 
 use super::context::{Context, Suspension};
 use super::doorbell::DisconnectReason;
-use super::guest::SlotOwner;
+use super::guest::Guest;
 use super::hw_queue::HwQueue;
 use super::kernel::Kernel;
 use super::scope::Scope;
-use crate::hardware::{EngineState, Fault, GuestId, HwQueueId, Interrupt};
+use crate::hardware::{EngineState, Fault, GlobalFence, HwQueueId, Interrupt};
 use crate::port::Effect;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::{Event, EventKind, FaultReason};
 use bellhop_protocol::packet::Opcode;
+use std::collections::BTreeMap;
 use zerocopy::FromZeros;
 
 /// The fault of contexts whose memory is lost.
@@ -33,10 +34,9 @@ impl Kernel {
     fn dpc(&mut self, effects: &mut Vec<Effect>) {
         for interrupt in self.callbacks.take_interrupts() {
             match interrupt {
-                Interrupt::NativeFenceSignaled { guest, slot } => {
-                    self.fence_signaled(guest, slot, effects);
+                Interrupt::NativeFenceSignaled { signaled } => {
+                    self.fences_signaled(signaled, effects);
                 }
-                Interrupt::NativeFencesSignaled => self.fences_signaled(effects),
                 Interrupt::DmaCompleted { fence, .. } => {
                     // None when its queue went meanwhile.
                     if let Some(queue) = self.submissions.complete(fence) {
@@ -79,27 +79,23 @@ impl Kernel {
         }
     }
 
-    /// A fence passed its MonitoredValue. It may be gone by now, or another may have its slot,
-    /// which then is looked at for nothing.
-    fn fence_signaled(&mut self, guest: GuestId, slot: u32, effects: &mut Vec<Effect>) {
-        let owner = self.guests.get(&guest).and_then(|guest| guest.fences.get(&slot)).copied();
-        if let Some(SlotOwner { process, fence }) = owner
-            && let Some(mut scope) = self.scope(guest, process, effects)
-            && let Err(error) = scope.satisfy_waits(fence, None)
-        {
-            tracing::error!(?guest, slot, %error, "a fence's slot names no fence");
+    /// Fences passed their MonitoredValues: these, or any where none is named. A fence may be gone by now,
+    /// or another may have its slot, which then is looked at for nothing.
+    fn fences_signaled(&mut self, signaled: Vec<GlobalFence>, effects: &mut Vec<Effect>) {
+        let mut fences: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        if signaled.is_empty() {
+            let all = |guest: &Guest| guest.fences.globals.keys().copied().collect();
+            fences.extend(self.guests.iter().map(|(id, guest)| (*id, all(guest))));
         }
-    }
-
-    /// Some fence passed its MonitoredValue: scans all.
-    fn fences_signaled(&mut self, effects: &mut Vec<Effect>) {
-        let all: Vec<_> = self
-            .guests
-            .iter()
-            .flat_map(|(id, guest)| guest.fences.keys().map(|slot| (*id, *slot)))
-            .collect();
-        for (guest, slot) in all {
-            self.fence_signaled(guest, slot, effects);
+        for GlobalFence { guest, slot } in signaled {
+            fences.entry(guest).or_default().push(slot);
+        }
+        for (guest, fences) in fences {
+            if let Some(mut scope) = self.scope(guest, 0, effects)
+                && let Err(error) = scope.satisfy_waits(fences, None)
+            {
+                tracing::error!(?guest, %error, "a fence is missing");
+            }
         }
     }
 

@@ -24,6 +24,7 @@ use crate::miniport::BellhopMiniport;
 use crate::port::{Effect, GuestResources, Input, RequestToken};
 use bellhop_protocol::control::adapter::DonateArea;
 use bellhop_protocol::control::allocation::{CreateAllocation, Evict, MakeResident};
+use bellhop_protocol::control::fence::{SignalFences, WaitForFences};
 use bellhop_protocol::control::{Request, RequestCode};
 use bellhop_protocol::status::Status;
 use std::collections::BTreeMap;
@@ -441,8 +442,17 @@ fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: &[u8]) -> Handled<Ve
         }
         RequestCode::CREATE_NATIVE_FENCE => serve(scope, body, Scope::create_native_fence),
         RequestCode::DESTROY_NATIVE_FENCE => serve(scope, body, Scope::destroy_native_fence),
-        RequestCode::WAIT_FOR_FENCE => serve(scope, body, Scope::wait_for_fence),
+        RequestCode::WAIT_FOR_FENCES => {
+            let (request, list) = with_list(body, |request: &WaitForFences| request.count)?;
+            into_bytes(scope.wait_for_fences(request, list))
+        }
         RequestCode::CANCEL_WAIT => serve(scope, body, Scope::cancel_wait),
+        RequestCode::SHARE_NATIVE_FENCE => serve(scope, body, Scope::share_native_fence),
+        RequestCode::OPEN_NATIVE_FENCE => serve(scope, body, Scope::open_native_fence),
+        RequestCode::SIGNAL_FENCES => {
+            let (request, list) = with_list(body, |request: &SignalFences| request.count)?;
+            into_bytes(scope.signal_fences(request, list))
+        }
         RequestCode::CREATE_DOORBELL => serve(scope, body, Scope::create_doorbell),
         RequestCode::CONNECT_DOORBELL => serve(scope, body, Scope::connect_doorbell),
         RequestCode::DESTROY_DOORBELL => serve(scope, body, Scope::destroy_doorbell),

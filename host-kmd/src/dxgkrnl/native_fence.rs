@@ -1,218 +1,413 @@
-//! Native fences and their CPU waiters.
+//! Native fences: created, shared, opened and destroyed.
 //!
-//! Source: native GPU fence object, "Existing monitored fence synchronization object" and
-//! "Synchronization issues".
+//! A *global* fence has values, and whoever waits for them. A process has it open once, however many
+//! handles it has to it: that is the *local* fence, with a slot that the process's packets name.
+//!
+//! Source: native GPU fence object, "Global and local handles for shared fences".
 
 use super::device::Device;
 use super::error::RequestError;
-use super::guest::SlotOwner;
+use super::fence_pages::{FencePages, page_of};
+use super::fence_storage::{ValueStorage, page_va, value_vas};
+use super::gpu_va::invalidate;
+use super::pool::PageRange;
 use super::request::{Answer, Handled};
 use super::retire::Resource;
 use super::scope::Scope;
-use super::waits::Waits;
+use super::waits::{Waiters, Waits};
+use crate::ddi::paging::PageSize;
+use crate::hardware::{FenceStorage, GlobalFence as FenceId, PhysicalPage, Pte};
+use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::fence::{
-    CancelWait, CreateNativeFence, CreateNativeFenceReply, DestroyNativeFence, WaitForFence,
+    CreateNativeFence, DestroyNativeFence, FenceFlags, NOT_PUBLISHED, NativeFenceMapping,
+    NativeFenceType, NtHandle, OpenNativeFence, OpenedFence, ShareNativeFence,
 };
-use bellhop_protocol::event::{Event, EventKind};
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
 use bellhop_protocol::snapshot;
-use zerocopy::FromZeros;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 
-/// What a fence goes with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FenceOwner {
-    /// The device that it was created on.
-    Device(Handle),
-    /// The HW queue whose progress fence it is.
-    HwQueue,
-}
-
-/// A native fence.
+/// A handle to a fence.
 #[derive(Debug)]
 pub(super) struct NativeFence {
-    slot: u32,
-    owner: FenceOwner,
-    waits: Waits,
-    /// The value that the end of its queue waits for, while that is not reached.
-    drain: Option<u64>,
-    /// MonitoredValue as it was last told to the driver.
-    monitored: u64,
+    /// The global fence's slot.
+    pub(super) global: u32,
+    /// The device that it was created or opened on; none for the progress fence of a HW queue, which
+    /// goes with that.
+    device: Option<Handle>,
 }
 
-impl NativeFence {
-    /// Its slot.
-    pub(super) fn slot(&self) -> u32 {
-        self.slot
+/// A fence.
+#[derive(Debug)]
+pub(super) struct GlobalFence {
+    /// Who may do what with it.
+    pub(super) fence_type: NativeFenceType,
+    storage: FenceStorage,
+    flags: FenceFlags,
+    /// Whether it is the progress fence of a HW queue.
+    pub(super) is_progress: bool,
+    /// Who has it open, by process.
+    opened: BTreeMap<u32, LocalFence>,
+    /// The name that it was shared by.
+    name: Option<u64>,
+    /// Who waits for it on a CPU.
+    pub(super) waiters: Waiters,
+    /// Whether it is signaled for good.
+    pub(super) always_signaled: bool,
+    /// The value that the end of its queue waits for, while that is not reached.
+    pub(super) drain: Option<u64>,
+    /// MonitoredValue as it was last told to the driver.
+    pub(super) monitored: u64,
+}
+
+/// What one process has of a fence.
+#[derive(Debug, Clone, Copy)]
+struct LocalFence {
+    /// What its packets name it by.
+    slot: u32,
+    /// How many handles it has.
+    handles: u32,
+}
+
+impl GlobalFence {
+    /// What MonitoredValue must be, with all who wait.
+    pub(super) fn wanted_monitored(&self) -> u64 {
+        let drain = self.drain.map_or(NOT_MONITORED, |value| value.saturating_sub(1));
+        self.waiters.monitored().min(drain)
     }
 
-    /// What tools are told of it.
+    /// What tools are told of it, by one of its handles.
     pub(super) fn describe(&self, handle: Handle, value: u64) -> snapshot::Fence {
         snapshot::Fence {
             handle: handle.into(),
             value,
             monitored: (self.monitored != NOT_MONITORED).then_some(self.monitored),
-            waits: self.waits.len() as u64,
+            waits: self.waiters.len() as u64,
+        }
+    }
+}
+
+/// The fences of one guest.
+#[derive(Debug)]
+pub(super) struct Fences {
+    storage: ValueStorage,
+    /// Their slots.
+    pub(super) pages: FencePages,
+    /// Global fences by slot, which is what interrupts name.
+    pub(super) globals: BTreeMap<u32, GlobalFence>,
+    /// Slots of those that are shared, by name.
+    names: BTreeMap<u64, u32>,
+    namer: RandomState,
+    /// How many names there were.
+    named: u64,
+    /// Who waits on a CPU.
+    pub(super) waits: Waits,
+}
+
+impl Fences {
+    /// None, and room for `slots`. The guest has so much memory in the segment `Private`.
+    pub(super) fn new(slots: u32, private: u64) -> Self {
+        Self {
+            storage: ValueStorage::new(slots, private),
+            pages: FencePages::new(slots),
+            globals: BTreeMap::new(),
+            names: BTreeMap::new(),
+            namer: RandomState::new(),
+            named: 0,
+            waits: Waits::default(),
         }
     }
 
-    /// What MonitoredValue must be, with all who wait.
-    fn wanted_monitored(&self) -> u64 {
-        let drain = self.drain.map_or(NOT_MONITORED, |value| value.saturating_sub(1));
-        self.waits.monitored().min(drain)
+    /// A name that nobody can guess, and that no other fence has.
+    fn new_name(&mut self) -> u64 {
+        // Ends: fences are far fewer than numbers.
+        loop {
+            self.named += 1;
+            let name = self.namer.hash_one(self.named);
+            if name != 0 && !self.names.contains_key(&name) {
+                return name;
+            }
+        }
+    }
+
+    /// Bytes for values of fences.
+    pub(super) fn storage_size(&self) -> u64 {
+        self.storage.size()
+    }
+
+    /// Bytes of them whose pages are some process's.
+    pub(super) fn used_storage(&self) -> u64 {
+        2 * u64::from(self.pages.used_pages()) * PAGE_SIZE
+    }
+
+    /// The same of local memory.
+    pub(super) fn used_local_storage(&self) -> u64 {
+        if self.storage.is_local() { self.used_storage() } else { 0 }
+    }
+
+    /// Engines have forgotten a slot. Returns the pages of values that are nobody's with that.
+    pub(super) fn free_slot(&mut self, slot: u32) -> Vec<PhysicalPage> {
+        let page = self.pages.give_back(slot);
+        let pages = page.map(|page| self.storage.pages(page)).unwrap_or_default();
+        pages.into_iter().map(|(page, _)| page).collect()
+    }
+
+    /// Whether everything is given back.
+    pub(super) fn is_unused(&self) -> bool {
+        self.globals.is_empty() && self.names.is_empty() && self.pages.is_unused()
     }
 }
 
 impl Scope<'_> {
+    /// The slot of the global fence that a handle of the process names.
+    pub(super) fn global_of(&self, handle: Handle) -> Result<u32, RequestError> {
+        self.get::<NativeFence>(handle).map(|fence| fence.global)
+    }
+
+    /// The global fence in a slot, which a handle names.
+    pub(super) fn global_mut(&mut self, slot: u32) -> Result<&mut GlobalFence, RequestError> {
+        let fence = self.guest.fences.globals.get_mut(&slot);
+        fence.ok_or(RequestError::parameter("fence slot", slot.into()))
+    }
+
+    /// `hGlobalNativeFence`
+    fn fence_id(&self, slot: u32) -> FenceId {
+        FenceId { guest: self.guest_id, slot }
+    }
+
     /// `D3DKMTCreateNativeFence`.
     pub(super) fn create_native_fence(
         &mut self,
         request: CreateNativeFence,
-    ) -> Handled<CreateNativeFenceReply> {
+    ) -> Handled<OpenedFence> {
         self.get::<Device>(request.device)?;
-        let owner = FenceOwner::Device(request.device);
-        let (fence, slot) = self.insert_fence(owner, request.initial_value)?;
-        self.get_mut::<Device>(request.device)?.fences.insert(fence);
-        Ok(Answer::Done(CreateNativeFenceReply {
-            fence,
-            current_value_offset: self.guest.resources.bar.fence(slot),
-            slot,
-            reserved: 0,
-        }))
+        if request.fence_type.name().is_none() {
+            return Err(RequestError::parameter("fence_type", request.fence_type.0.into()));
+        }
+        let flags = FenceFlags::from_bits(request.flags)
+            .ok_or(RequestError::parameter("flags", request.flags.into()))?;
+        let CreateNativeFence { device, initial_value, fence_type, .. } = request;
+        let fence = self.insert_fence(Some(device), fence_type, flags, initial_value)?;
+        self.opened_fence(fence).map(Answer::Done)
     }
 
-    /// Makes a fence; returns its handle and its slot.
+    /// `D3DKMTShareObjects`.
+    pub(super) fn share_native_fence(&mut self, request: ShareNativeFence) -> Handled<NtHandle> {
+        let slot = self.global_of(request.fence)?;
+        let fence = self.global_mut(slot)?;
+        if !fence.flags.contains(FenceFlags::SHARED) {
+            return Err(RequestError::NotSupported("sharing a fence that was not created for it"));
+        }
+        if let Some(name) = fence.name {
+            return Ok(Answer::Done(NtHandle(name)));
+        }
+        let name = self.guest.fences.new_name();
+        self.guest.fences.names.insert(name, slot);
+        self.global_mut(slot)?.name = Some(name);
+        Ok(Answer::Done(NtHandle(name)))
+    }
+
+    /// `D3DKMTOpenNativeFenceFromNTHandle`.
+    pub(super) fn open_native_fence(&mut self, request: OpenNativeFence) -> Handled<OpenedFence> {
+        self.get::<Device>(request.device)?;
+        let NtHandle(name) = request.nt_handle;
+        let global = self.guest.fences.names.get(&name).copied();
+        let global = global.ok_or(RequestError::parameter("nt_handle", name))?;
+        let process = self.process_id;
+        let fence = match self.global_mut(global)?.opened.get(&process) {
+            Some(_) => self.insert_fence_handle(global, Some(request.device))?,
+            None => {
+                let slot = self.take_fence_slot(false)?;
+                self.open_global(global, slot, Some(request.device))
+                    .inspect_err(|_| self.leave_fence_slot(slot))?
+            }
+        };
+        self.opened_fence(fence).map(Answer::Done)
+    }
+
+    /// Makes a fence; returns its handle.
     pub(super) fn insert_fence(
         &mut self,
-        owner: FenceOwner,
+        device: Option<Handle>,
+        fence_type: NativeFenceType,
+        flags: FenceFlags,
         initial_value: u64,
-    ) -> Result<(Handle, u32), RequestError> {
+    ) -> Result<Handle, RequestError> {
+        let slot = self.take_fence_slot(flags.contains(FenceFlags::SHARED))?;
+        let storage = self.guest.fences.storage.of(slot, fence_type);
+        self.miniport.create_native_fence(self.fence_id(slot), storage, initial_value);
+        let fence = GlobalFence {
+            fence_type,
+            storage,
+            flags,
+            is_progress: device.is_none(),
+            opened: BTreeMap::new(),
+            name: None,
+            waiters: Waiters::default(),
+            always_signaled: false,
+            drain: None,
+            monitored: NOT_MONITORED,
+        };
+        self.guest.fences.globals.insert(slot, fence);
+        self.open_global(slot, slot, device).inspect_err(|_| self.remove_global(slot))
+    }
+
+    /// Opens a global fence in this process, which has not, by a slot of the process's.
+    fn open_global(
+        &mut self,
+        global: u32,
+        slot: u32,
+        device: Option<Handle>,
+    ) -> Result<Handle, RequestError> {
         let space = self.process()?.space;
-        let slot = self.guest.fence_slots.take().ok_or(RequestError::QuotaExceeded {
+        if slot != global {
+            // It is in a page of another process's.
+            self.map_fence_page(page_of(global))?;
+        }
+        let local = LocalFence { slot, handles: 0 };
+        let process = self.process_id;
+        self.global_mut(global)?.opened.insert(process, local);
+        self.miniport.open_native_fence(self.fence_id(global), slot, space);
+        self.insert_fence_handle(global, device).inspect_err(|_| {
+            self.close_local(global);
+        })
+    }
+
+    /// Another handle of a process that has the fence open.
+    fn insert_fence_handle(
+        &mut self,
+        global: u32,
+        device: Option<Handle>,
+    ) -> Result<Handle, RequestError> {
+        let handle = self.insert(NativeFence { global, device })?;
+        let process = self.process_id;
+        if let Some(local) = self.global_mut(global)?.opened.get_mut(&process) {
+            local.handles += 1;
+        }
+        if let Some(device) = device {
+            self.get_mut::<Device>(device)?.fences.insert(handle);
+        }
+        Ok(handle)
+    }
+
+    /// What a process is told of a fence that it opened.
+    pub(super) fn opened_fence(&mut self, handle: Handle) -> Result<OpenedFence, RequestError> {
+        let (process, global) = (self.process_id, self.global_of(handle)?);
+        let fence = self.global_mut(global)?;
+        let storage = fence.storage;
+        let local = fence.opened.get(&process).copied();
+        let LocalFence { slot, .. } = local.ok_or(RequestError::InvalidHandle(handle))?;
+        let [current_value_gpu_va, monitored_value_gpu_va] = value_vas(global, &storage);
+        let current_value_offset = match storage.published {
+            true => self.guest.resources.bar.fence(global),
+            false => NOT_PUBLISHED,
+        };
+        let mapping = NativeFenceMapping {
+            current_value_offset,
+            current_value_gpu_va,
+            monitored_value_gpu_va,
+        };
+        Ok(OpenedFence { fence: handle, mapping, slot, reserved: 0 })
+    }
+
+    /// Maps a page of fences: packets may write CurrentValues, and read MonitoredValues.
+    fn map_fence_page(&mut self, page: u32) -> Result<(), RequestError> {
+        let space = self.process()?.space;
+        let pages = self.guest.fences.storage.pages(page).into_iter();
+        let entries: Vec<_> = pages.map(|(page, writable)| Pte::new(page, writable)).collect();
+        Ok(self.miniport.update_page_table(space, page_va(page), PageSize::Small, &entries)?)
+    }
+
+    /// No packet of the process reaches a page of fences, once a later quiesce has passed.
+    fn unmap_fence_page(&mut self, page: u32) {
+        let Ok(space) = self.process().map(|process| process.space) else { return };
+        let pages = self.guest.fences.storage.pages(page).len() as u64;
+        let range = PageRange { start: page_va(page), length: pages * PAGE_SIZE };
+        invalidate(self.miniport, space, range);
+    }
+
+    /// A slot for a fence of this process, in a page that is mapped: with its others, or alone.
+    fn take_fence_slot(&mut self, alone: bool) -> Result<u32, RequestError> {
+        let taken = self.guest.fences.pages.take(self.process_id, alone);
+        let (slot, is_new) = taken.ok_or(RequestError::QuotaExceeded {
             what: "native fences",
             limit: self.guest.resources.bar.fence_count.into(),
         })?;
-        let waits = Waits::default();
-        let fence = self
-            .insert(NativeFence { slot, owner, waits, drain: None, monitored: NOT_MONITORED })
-            .inspect_err(|_| self.guest.fence_slots.give_back(slot))?;
-        self.guest.fences.insert(slot, SlotOwner { process: self.process_id, fence });
-        self.miniport.create_native_fence(self.guest_id, slot, space, initial_value);
-        Ok((fence, slot))
+        if is_new {
+            self.map_fence_page(page_of(slot)).inspect_err(|_| self.leave_fence_slot(slot))?;
+        }
+        Ok(slot)
+    }
+
+    /// A slot of this process's is nobody's any more.
+    fn leave_fence_slot(&mut self, slot: u32) {
+        if self.guest.fences.pages.leave(slot) {
+            self.unmap_fence_page(page_of(slot));
+        }
+        self.given_up.push(Resource::FenceSlot(slot));
     }
 
     /// `D3DKMTDestroySynchronizationObject`. A progress fence goes with its queue only.
     pub(super) fn destroy_native_fence(&mut self, request: DestroyNativeFence) -> Handled<()> {
-        if self.get::<NativeFence>(request.fence)?.owner == FenceOwner::HwQueue {
+        let slot = self.global_of(request.fence)?;
+        if self.global_mut(slot)?.is_progress {
             return Err(RequestError::Busy(request.fence));
         }
         self.remove_fence(request.fence)?;
         Ok(Answer::AfterQuiesce)
     }
 
-    /// Destroys a fence. Its waiters are forgotten.
+    /// Takes a handle to a fence away. With its last the process has the fence open no more, and with the
+    /// last process the fence is gone.
     pub(super) fn remove_fence(&mut self, handle: Handle) -> Result<(), RequestError> {
-        let fence = self.remove::<NativeFence>(handle)?;
-        self.miniport.destroy_native_fence(self.guest_id, fence.slot);
-        self.guest.fences.remove(&fence.slot);
-        self.guest.quotas.waits.refund(fence.waits.len() as u64);
-        self.given_up.push(Resource::FenceSlot(fence.slot));
+        let NativeFence { global, device } = self.remove::<NativeFence>(handle)?;
         // The device is gone already when it takes its fences with it.
-        if let FenceOwner::Device(device) = fence.owner
+        if let Some(device) = device
             && let Ok(device) = self.get_mut::<Device>(device)
         {
             device.fences.remove(&handle);
         }
+        let process = self.process_id;
+        if let Some(local) = self.global_mut(global)?.opened.get_mut(&process) {
+            local.handles -= 1;
+            if local.handles > 0 {
+                return Ok(());
+            }
+        }
+        self.forget_waits_for(global)?;
+        if let Some(slot) = self.close_local(global)
+            && slot != global
+        {
+            self.leave_fence_slot(slot);
+        }
+        if self.global_mut(global)?.opened.is_empty() {
+            self.remove_global(global);
+        }
         Ok(())
     }
 
-    /// `D3DKMTWaitForSynchronizationObjectFromCpu`.
-    pub(super) fn wait_for_fence(&mut self, request: WaitForFence) -> Handled<()> {
-        let slot = self.get::<NativeFence>(request.fence)?.slot;
-        if self.hardware.fence_value(self.guest_id, slot) >= request.value {
-            return Ok(Answer::Done(()));
+    /// This process has a fence open no more. Returns the slot that it had for it.
+    fn close_local(&mut self, global: u32) -> Option<u32> {
+        let process = self.process_id;
+        let fence = self.guest.fences.globals.get_mut(&global)?;
+        let LocalFence { slot, .. } = fence.opened.remove(&process)?;
+        let others_have_it = !fence.opened.is_empty();
+        self.miniport.close_native_fence(self.fence_id(global), slot);
+        if others_have_it {
+            // It is alone in its page, which stays.
+            self.unmap_fence_page(page_of(global));
         }
-        self.guest.quotas.waits.charge(1)?;
-        let fence = self.get_mut::<NativeFence>(request.fence)?;
-        let sequence = fence.waits.add(request.value, request.cookie);
-        // The value may have been reached since: no event then, the reply tells.
-        let is_reached = self.satisfy_waits(request.fence, Some(sequence))?;
-        Ok(if is_reached { Answer::Done(()) } else { Answer::Pending })
+        Some(slot)
     }
 
-    /// Takes a wait back.
-    pub(super) fn cancel_wait(&mut self, request: CancelWait) -> Handled<()> {
-        if !self.get_mut::<NativeFence>(request.fence)?.waits.cancel(request.cookie) {
-            return Err(RequestError::parameter("cookie", request.cookie));
+    /// A fence that nobody has open is gone.
+    fn remove_global(&mut self, global: u32) {
+        let Some(fence) = self.guest.fences.globals.remove(&global) else { return };
+        if let Some(name) = fence.name {
+            self.guest.fences.names.remove(&name);
         }
-        self.guest.quotas.waits.refund(1);
-        self.satisfy_waits(request.fence, None)?;
-        Ok(Answer::Done(()))
-    }
-
-    /// Asks for an interrupt when a queue's progress fence reaches `value`. Returns the fence's slot,
-    /// unless it has reached the value already.
-    pub(super) fn drain_fence(
-        &mut self,
-        handle: Handle,
-        value: u64,
-    ) -> Result<Option<u32>, RequestError> {
-        let fence = self.get_mut::<NativeFence>(handle)?;
-        let slot = fence.slot;
-        fence.drain = Some(value);
-        self.satisfy_waits(handle, None)?;
-        Ok(self.get::<NativeFence>(handle)?.drain.map(|_| slot))
-    }
-
-    /// Makes a fence always signaled: whoever waits goes on.
-    pub(super) fn signal_always(&mut self, handle: Handle) {
-        let Ok(&NativeFence { slot, .. }) = self.get::<NativeFence>(handle) else { return };
-        self.miniport.signal_fence_always(self.guest_id, slot);
-        if let Err(error) = self.satisfy_waits(handle, None) {
-            tracing::error!(fence = %handle, %error, "a fence is missing");
-        }
-    }
-
-    /// Satisfies the waiters that CurrentValue has reached and keeps MonitoredValue at the least
-    /// waited value minus 1. Returns whether the waiter `own` is among them; the others are told.
-    ///
-    /// The order is protocol::handoff::fence's, `monitor` there: store MonitoredValue, full fence,
-    /// re-sample CurrentValue. So this ends only when nobody is reached by a value that was
-    /// sampled after the MonitoredValue that stands.
-    pub(super) fn satisfy_waits(
-        &mut self,
-        handle: Handle,
-        own: Option<u64>,
-    ) -> Result<bool, RequestError> {
-        let (guest, process) = (self.guest_id, self.process_id);
-        let mut own_is_reached = false;
-        let slot = self.get::<NativeFence>(handle)?.slot;
-        let mut current = self.hardware.fence_value(guest, slot);
-        loop {
-            while let Some(wait) = self.get_mut::<NativeFence>(handle)?.waits.take_reached(current)
-            {
-                self.guest.quotas.waits.refund(1);
-                if own == Some(wait.sequence) {
-                    own_is_reached = true;
-                    continue;
-                }
-                self.event(Event {
-                    kind: EventKind::FENCE_SIGNALED,
-                    process,
-                    object: handle.0,
-                    value: current,
-                    cookie: wait.cookie,
-                    ..Event::new_zeroed()
-                });
-            }
-            let fence = self.get_mut::<NativeFence>(handle)?;
-            fence.drain = fence.drain.filter(|value| *value > current);
-            let monitored = fence.wanted_monitored();
-            if monitored == fence.monitored {
-                return Ok(own_is_reached);
-            }
-            fence.monitored = monitored;
-            current = self.miniport.update_monitored_values(guest, slot, monitored);
-        }
+        self.miniport.destroy_native_fence(self.fence_id(global));
+        self.leave_fence_slot(global);
     }
 }

@@ -18,6 +18,7 @@ use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocation, NOT_IN_BAR};
 use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::control::hw_queue::CreateHwQueueReply;
 use bellhop_protocol::control::node_context::{
     ALLOCATION_LIST_MAX, CreateNodeContext, CreateNodeContextReply, PATCH_LOCATION_LIST_MAX,
     RENDER_COMMANDS_MAX, SubmissionModel, SubmissionReply, SubmitCommandVirtual,
@@ -81,16 +82,15 @@ impl Scope<'_> {
             true => self.guest.system?.address_space,
             false => self.process()?.space,
         };
-        let (hw_queue, progress_fence, slot) =
+        let CreateHwQueueReply { hw_queue, progress_fence } =
             self.insert_hw_queue(context, false, address_space)?;
         let mut reply = CreateNodeContextReply {
             context,
             progress_fence,
-            progress_fence_offset: self.guest.resources.bar.fence(slot),
-            progress_fence_slot: slot,
             command_buffer_size: RENDER_COMMANDS_MAX,
             allocation_list_size: ALLOCATION_LIST_MAX,
             patch_location_list_size: PATCH_LOCATION_LIST_MAX,
+            reserved: 0,
             command_buffer_offset: NOT_IN_BAR,
             command_buffer_gpu_va: 0,
         };

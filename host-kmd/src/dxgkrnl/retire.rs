@@ -18,6 +18,7 @@ use super::submission::Hold;
 use crate::ddi::paging::APERTURE_START;
 use crate::hardware::{AddressSpaceId, GuestId, Ticket};
 use crate::port::{CommandError, CommandToken, Effect, RequestToken};
+use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::gpu_va::GPU_VA_END;
 use bellhop_protocol::status::Status;
@@ -209,9 +210,9 @@ impl Kernel {
         }
     }
 
-    fn release(&mut self, guest: GuestId, resource: Resource) {
+    fn release(&mut self, guest_id: GuestId, resource: Resource) {
         // A guest's last retirement is the one that removes it.
-        let Some(guest) = self.guests.get_mut(&guest) else { return };
+        let Some(guest) = self.guests.get_mut(&guest_id) else { return };
         match resource {
             Resource::LocalMemory { process, range } => {
                 guest.vidmm.give_back_pinned(process, range);
@@ -226,7 +227,12 @@ impl Kernel {
                 }
             }
             Resource::Aperture(range) => guest.aperture.give_back(range),
-            Resource::FenceSlot(slot) => guest.fence_slots.give_back(slot),
+            Resource::FenceSlot(slot) => {
+                // What its fences were, the next process is not to see.
+                for page in guest.fences.free_slot(slot) {
+                    self.hardware.zero_memory(guest_id, page.segment, page.address, PAGE_SIZE);
+                }
+            }
             Resource::DoorbellSlot(slot) => guest.doorbell_slots.give_back(slot),
             Resource::DoorbellReferences { process, hw_queue, allocations } => {
                 // Any of the three may have gone with its context or device meanwhile.

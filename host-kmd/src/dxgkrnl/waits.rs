@@ -1,144 +1,228 @@
-//! The CPU waiters of one native fence.
+//! CPU waits: each for one fence, for all of several or for any of them.
 //!
 //! Source: native GPU fence object, "Existing monitored fence synchronization object" and
 //! "Monitored value".
 
+use bellhop_protocol::control::Handle;
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A wait that is satisfied.
+/// Names a wait of a guest, and tells which of two began first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct WaitId(u64);
+
+/// What a wait needs of a fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Satisfied {
-    /// What [`Waits::add`] returned.
-    pub(super) sequence: u64,
-    /// The cookie that it was given.
-    pub(super) cookie: u64,
+pub(super) struct Needed {
+    /// The process's name for the fence.
+    pub(super) handle: Handle,
+    /// The value.
+    pub(super) value: u64,
 }
 
-/// The waiters of one fence, found by value and by cookie. Cookies need not be unique.
+/// A wait.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wait {
+    /// Whose.
+    pub(super) process: u32,
+    /// Its process's name for it.
+    pub(super) cookie: u64,
+    /// Whether one fence is enough.
+    any: bool,
+    /// The global fences that it needs and that were not there yet, by slot.
+    pub(super) fences: BTreeMap<u32, Needed>,
+}
+
+impl Wait {
+    /// A wait for nothing yet: for any of what is added, or for all of it.
+    pub(super) fn new(process: u32, cookie: u64, any: bool) -> Self {
+        Self { process, cookie, any, fences: BTreeMap::new() }
+    }
+
+    /// Adds a fence, which may have been added before.
+    pub(super) fn add(&mut self, fence: u32, needed: Needed) {
+        let entry = self.fences.entry(fence).or_insert(needed);
+        // The least value is enough, or the greatest is needed.
+        let enough = if self.any { u64::min } else { u64::max };
+        entry.value = enough(needed.value, entry.value);
+    }
+
+    /// A fence that it needs is there. Whether it is satisfied.
+    pub(super) fn reach(&mut self, fence: u32) -> bool {
+        self.fences.remove(&fence);
+        self.any || self.fences.is_empty()
+    }
+
+    /// A fence that it needs will never be there. Whether it may be satisfied all the same.
+    fn lose(&mut self, fence: u32) -> bool {
+        self.fences.remove(&fence);
+        self.any && !self.fences.is_empty()
+    }
+}
+
+/// The waits of one guest that are not satisfied, by name and by cookie. Cookies need not be unique.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// (value, sequence, cookie)
-    by_value: BTreeSet<(u64, u64, u64)>,
-    /// (cookie, sequence, value)
-    by_cookie: BTreeSet<(u64, u64, u64)>,
-    next_sequence: u64,
+    by_id: BTreeMap<WaitId, Wait>,
+    /// (process, cookie, wait)
+    by_cookie: BTreeSet<(u32, u64, WaitId)>,
+    begun: u64,
 }
 
 impl Waits {
-    /// Adds a waiter and returns its number.
-    pub(super) fn add(&mut self, value: u64, cookie: u64) -> u64 {
-        let sequence = self.next_sequence;
-        self.next_sequence += 1;
-        self.by_value.insert((value, sequence, cookie));
-        self.by_cookie.insert((cookie, sequence, value));
-        sequence
+    /// Begins a wait.
+    pub(super) fn add(&mut self, wait: Wait) -> WaitId {
+        self.begun += 1;
+        let id = WaitId(self.begun);
+        self.by_cookie.insert((wait.process, wait.cookie, id));
+        self.by_id.insert(id, wait);
+        id
     }
 
-    /// Removes the oldest waiter with this cookie; false when there is none.
-    pub(super) fn cancel(&mut self, cookie: u64) -> bool {
-        let oldest = self.by_cookie.range((cookie, 0, 0)..=(cookie, u64::MAX, u64::MAX)).next();
-        let Some(&(cookie, sequence, value)) = oldest else { return false };
-        self.by_cookie.remove(&(cookie, sequence, value));
-        self.by_value.remove(&(value, sequence, cookie));
-        true
+    /// A process's oldest with this cookie.
+    pub(super) fn oldest(&self, process: u32, cookie: u64) -> Option<WaitId> {
+        let with_cookie = (process, cookie, WaitId(0))..=(process, cookie, WaitId(u64::MAX));
+        self.by_cookie.range(with_cookie).next().map(|(.., id)| *id)
     }
 
-    /// Removes and returns a waiter that `current` satisfies, the least value first.
-    pub(super) fn take_reached(&mut self, current: u64) -> Option<Satisfied> {
-        let &(value, sequence, cookie) = self.by_value.first()?;
-        if value > current {
-            return None;
-        }
-        self.by_value.pop_first();
-        self.by_cookie.remove(&(cookie, sequence, value));
-        Some(Satisfied { sequence, cookie })
+    /// A wait.
+    pub(super) fn get(&self, id: WaitId) -> Option<&Wait> {
+        self.by_id.get(&id)
+    }
+
+    /// Ends a wait.
+    pub(super) fn remove(&mut self, id: WaitId) -> Option<Wait> {
+        let wait = self.by_id.remove(&id)?;
+        self.by_cookie.remove(&(wait.process, wait.cookie, id));
+        Some(wait)
+    }
+
+    /// A fence that a wait needs is there: ends and returns it if it is satisfied.
+    pub(super) fn reach(&mut self, id: WaitId, fence: u32) -> Option<Wait> {
+        let is_satisfied = self.by_id.get_mut(&id)?.reach(fence);
+        is_satisfied.then(|| self.remove(id)).flatten()
+    }
+
+    /// A fence that a wait needs was closed: ends and returns it if it can never be satisfied.
+    pub(super) fn lose(&mut self, id: WaitId, fence: u32) -> Option<Wait> {
+        let goes_on = self.by_id.get_mut(&id)?.lose(fence);
+        (!goes_on).then(|| self.remove(id)).flatten()
+    }
+}
+
+/// Who waits for one fence, by value.
+#[derive(Debug, Default)]
+pub(super) struct Waiters(BTreeSet<(u64, WaitId)>);
+
+impl Waiters {
+    /// A wait needs the fence at `value`.
+    pub(super) fn add(&mut self, value: u64, wait: WaitId) {
+        self.0.insert((value, wait));
+    }
+
+    /// It does not any more.
+    pub(super) fn remove(&mut self, value: u64, wait: WaitId) {
+        self.0.remove(&(value, wait));
+    }
+
+    /// Takes a wait whose value `current` has reached, the least first.
+    pub(super) fn take_reached(&mut self, current: u64) -> Option<WaitId> {
+        let &(value, wait) = self.0.first()?;
+        (value <= current).then(|| {
+            self.0.pop_first();
+            wait
+        })
     }
 
     /// What MonitoredValue must be: the least waited value minus 1.
     pub(super) fn monitored(&self) -> u64 {
         // A wait for 0 is satisfied before it gets here.
-        self.by_value.first().map_or(NOT_MONITORED, |(value, ..)| value.saturating_sub(1))
+        self.0.first().map_or(NOT_MONITORED, |(value, _)| value.saturating_sub(1))
+    }
+
+    /// Who waits, with the value.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, WaitId)> {
+        self.0.iter().copied()
     }
 
     /// How many wait.
     pub(super) fn len(&self) -> usize {
-        self.by_value.len()
+        self.0.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+
+    const PROCESS: u32 = 3;
+    const A: u32 = 1;
+    const B: u32 = 2;
+
+    fn wait(cookie: u64, any: bool, fences: &[(u32, u64)]) -> Wait {
+        let mut wait = Wait::new(PROCESS, cookie, any);
+        for (fence, value) in fences {
+            wait.add(*fence, Needed { handle: Handle(9), value: *value });
+        }
+        wait
+    }
+
+    fn values(wait: &Wait) -> Vec<(u32, u64)> {
+        wait.fences.iter().map(|(fence, needed)| (*fence, needed.value)).collect()
+    }
 
     #[test]
     fn the_monitored_value_is_one_less_than_the_least_waited_one() {
+        let mut waiters = Waiters::default();
+        assert_eq!(waiters.monitored(), NOT_MONITORED);
+        waiters.add(50, WaitId(2));
+        waiters.add(42, WaitId(1));
+        assert_eq!(waiters.monitored(), 41);
+        assert_eq!(waiters.take_reached(41), None);
+        assert_eq!(waiters.take_reached(42), Some(WaitId(1)));
+        assert_eq!(waiters.monitored(), 49);
+        waiters.remove(50, WaitId(2));
+        assert_eq!(waiters.monitored(), NOT_MONITORED);
+    }
+
+    #[test]
+    fn of_a_fence_that_is_named_twice_all_need_the_greater_value_and_any_the_lesser() {
+        let named = [(A, 5), (B, 1), (A, 3)];
+        assert_eq!(values(&wait(0, false, &named)), [(A, 5), (B, 1)]);
+        assert_eq!(values(&wait(0, true, &named)), [(A, 3), (B, 1)]);
+    }
+
+    #[test]
+    fn a_wait_for_all_ends_with_the_last_fence_and_one_for_any_with_the_first() {
         let mut waits = Waits::default();
-        assert_eq!(waits.monitored(), NOT_MONITORED);
-        waits.add(42, 1);
-        waits.add(50, 2);
-        assert_eq!(waits.monitored(), 41);
-        assert_eq!(waits.take_reached(41), None);
-        assert_eq!(waits.take_reached(42).map(|wait| wait.cookie), Some(1));
-        assert_eq!(waits.monitored(), 49);
-        assert!(waits.cancel(2));
-        assert!(!waits.cancel(2));
-        assert_eq!(waits.monitored(), NOT_MONITORED);
+        let all = waits.add(wait(7, false, &[(A, 1), (B, 1)]));
+        let any = waits.add(wait(7, true, &[(A, 1), (B, 1)]));
+        assert_eq!(waits.reach(all, B), None);
+        assert!(waits.reach(any, B).is_some());
+        assert!(waits.reach(all, A).is_some());
+        assert_eq!(waits.oldest(PROCESS, 7), None);
     }
 
-    #[derive(Debug, Clone)]
-    enum Step {
-        Add(u64, u64),
-        Cancel(u64),
-        Reach(u64),
+    #[test]
+    fn a_wait_without_a_fence_that_it_must_have_is_forgotten() {
+        let mut waits = Waits::default();
+        let all = waits.add(wait(7, false, &[(A, 1), (B, 1)]));
+        let any = waits.add(wait(7, true, &[(A, 1), (B, 1)]));
+        assert!(waits.lose(all, A).is_some());
+        assert_eq!(waits.lose(any, A), None);
+        assert!(waits.lose(any, B).is_some());
+        assert_eq!(waits.oldest(PROCESS, 7), None);
     }
 
-    fn step() -> impl Strategy<Value = Step> {
-        prop_oneof![
-            (1..20u64, 0..5u64).prop_map(|(value, cookie)| Step::Add(value, cookie)),
-            (0..5u64).prop_map(Step::Cancel),
-            (0..20u64).prop_map(Step::Reach),
-        ]
-    }
-
-    proptest! {
-        /// Against a plain list in order of arrival.
-        #[test]
-        fn each_waiter_is_satisfied_or_cancelled_once(
-            steps in proptest::collection::vec(step(), 0..100),
-        ) {
-            let mut waits = Waits::default();
-            let mut model: Vec<(u64, u64)> = Vec::new();
-            for step in steps {
-                match step {
-                    Step::Add(value, cookie) => {
-                        waits.add(value, cookie);
-                        model.push((value, cookie));
-                    }
-                    Step::Cancel(cookie) => {
-                        let at = model.iter().position(|(_, c)| *c == cookie);
-                        prop_assert_eq!(waits.cancel(cookie), at.is_some());
-                        at.map(|at| model.remove(at));
-                    }
-                    Step::Reach(current) => {
-                        let mut got: Vec<_> =
-                            std::iter::from_fn(|| waits.take_reached(current))
-                                .map(|wait| wait.cookie)
-                                .collect();
-                        let mut expected: Vec<_> = model
-                            .extract_if(.., |(value, _)| *value <= current)
-                            .map(|(_, cookie)| cookie)
-                            .collect();
-                        got.sort_unstable();
-                        expected.sort_unstable();
-                        prop_assert_eq!(got, expected);
-                    }
-                }
-                let least = model.iter().map(|(value, _)| value - 1).min();
-                prop_assert_eq!(waits.monitored(), least.unwrap_or(NOT_MONITORED));
-                prop_assert_eq!(waits.len(), model.len());
-            }
-        }
+    #[test]
+    fn the_oldest_wait_with_a_cookie_is_the_one_that_it_names() {
+        let mut waits = Waits::default();
+        let first = waits.add(wait(7, false, &[(A, 1)]));
+        let second = waits.add(wait(7, false, &[(A, 1)]));
+        assert_eq!(waits.oldest(PROCESS, 7), Some(first));
+        assert!(waits.remove(first).is_some());
+        assert_eq!(waits.oldest(PROCESS, 7), Some(second));
+        assert_eq!(waits.oldest(PROCESS, 8), None);
+        assert_eq!(waits.oldest(PROCESS + 1, 7), None);
     }
 }

@@ -5,11 +5,13 @@
 //! engine: what must wait for one is asked for with [`Hardware::quiesce`] and reported by an
 //! interrupt.
 
+mod fence;
 mod priority;
 mod pte;
 
+pub use fence::{FENCES_PER_PAGE, FenceStorage, GlobalFence, SlotValue, fence_storage_size};
 pub use priority::SchedulingPriority;
-pub use pte::{ACCESSED, DriverProtection, PhysicalPage, Pte, Segment};
+pub use pte::{ACCESSED, DriverProtection, PhysicalAddress, PhysicalPage, Pte, Segment};
 
 use crate::ddi::VirtualAddressingModel;
 use crate::ddi::paging::PageSize;
@@ -198,17 +200,14 @@ pub enum EngineState {
 }
 
 /// What the GPU tells the host (`DXGK_INTERRUPT_TYPE`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interrupt {
-    /// `DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED`: this fence passed its MonitoredValue.
+    /// `DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED`: fences passed their MonitoredValues.
     NativeFenceSignaled {
-        /// Whose fence.
-        guest: GuestId,
-        /// Which.
-        slot: u32,
+        /// `pSignaledNativeFenceArray`: which. None when that is not known: any that is monitored may
+        /// have.
+        signaled: Vec<GlobalFence>,
     },
-    /// The same without the set of fences: scan all that are monitored.
-    NativeFencesSignaled,
     /// `DXGK_INTERRUPT_DMA_COMPLETED`: a kernel-mode submission is done, and with it all that its
     /// queue was given before.
     DmaCompleted {
@@ -416,22 +415,28 @@ pub trait Hardware: Send + Sync {
     /// The 64-bit word at `offset` of a guest's local memory, a multiple of 8.
     fn read_local_word(&self, guest: GuestId, offset: u64) -> u64;
 
-    /// Puts a fence with CurrentValue `initial` into an empty slot and publishes it.
-    fn create_fence(&self, guest: GuestId, slot: u32, owner: AddressSpaceId, initial: u64);
+    /// Puts a global fence with CurrentValue `initial` into an empty slot, and publishes that if the fence
+    /// is published.
+    fn create_fence(&self, guest: GuestId, slot: u32, storage: FenceStorage, initial: u64);
 
-    /// Empties a slot: packets that name it fault from now on.
-    fn destroy_fence(&self, guest: GuestId, slot: u32);
+    /// Makes a slot the name by which packets of `owner` know the global fence in the slot `global`, which
+    /// may be the same.
+    fn open_fence(&self, guest: GuestId, slot: u32, global: u32, owner: AddressSpaceId);
 
-    /// Makes a fence always signaled: CurrentValue is `u64::MAX`, which whoever waits has reached, and
-    /// signals do nothing from now on.
-    fn signal_fence_always(&self, guest: GuestId, slot: u32);
+    /// Packets that name a slot fault from now on.
+    fn close_fence(&self, guest: GuestId, slot: u32);
 
     /// CurrentValue of a fence.
     fn fence_value(&self, guest: GuestId, slot: u32) -> u64;
 
-    /// `DxgkDdiUpdateMonitoredValues` for one fence: stores MonitoredValue and returns a
-    /// CurrentValue re-sampled after it.
-    fn update_monitored_value(&self, guest: GuestId, slot: u32, monitored: u64) -> u64;
+    /// Stores MonitoredValues; a full fence stands between that and whatever the caller loads next, so
+    /// that it sees each CurrentValue that no interrupt tells of.
+    fn update_monitored_values(&self, guest: GuestId, values: &[SlotValue]);
+
+    /// Makes values CurrentValues, each unless an engine got further, publishes them and releases the
+    /// queues that wait for them. With `always`, signals of these fences do nothing from now on, and
+    /// the values are `u64::MAX`.
+    fn update_current_values(&self, guest: GuestId, values: &[SlotValue], always: bool);
 
     /// Makes a HW queue and puts it on its engine's run list.
     fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId;

@@ -14,6 +14,9 @@ pub enum Segment {
     /// Memory of the host's where the guest's pages are that nothing else has room for; addresses are
     /// offsets from its start.
     Backing,
+    /// Memory of the host's where values of native fences are; addresses are offsets from its start. For
+    /// each fence slot there is a CurrentValue, and behind all of these a MonitoredValue.
+    Fence,
 }
 
 /// A page of physical memory.
@@ -25,6 +28,15 @@ pub struct PhysicalPage {
     pub address: u64,
 }
 
+/// A byte of physical memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PhysicalAddress {
+    /// Which memory it is in.
+    pub segment: Segment,
+    /// Its address.
+    pub address: u64,
+}
+
 /// What a driver makes of a page-table entry beside what dxgkrnl does (`DriverProtection`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct DriverProtection {
@@ -33,8 +45,8 @@ pub struct DriverProtection {
 }
 
 /// A leaf page-table entry. Bit 0 valid, bit 3 read-only, bits 5 to 9 segment (0 system, 1
-/// local, 2 private, 3 backing), bit 11 compressed, bits 12 to 51 page number, bit 52 accessed; all
-/// others zero. The bits have the places that `DXGK_PTE` gives them, but for bits 11 and 52, which are
+/// local, 2 private, 3 backing, 4 fence), bit 11 compressed, bits 12 to 51 page number, bit 52
+/// accessed; all others zero. The bits have the places that `DXGK_PTE` gives them, but for bits 11 and 52, which are
 /// this GPU's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(transparent)]
@@ -62,6 +74,7 @@ impl Pte {
             Segment::Local => 1 << SEGMENT_SHIFT,
             Segment::Private => 2 << SEGMENT_SHIFT,
             Segment::Backing => 3 << SEGMENT_SHIFT,
+            Segment::Fence => 4 << SEGMENT_SHIFT,
         };
         let protection = if writable { 0 } else { READ_ONLY };
         Self(VALID | protection | segment | page.address & ADDRESS_MASK)
@@ -102,6 +115,7 @@ impl Pte {
             1 => Segment::Local,
             2 => Segment::Private,
             3 => Segment::Backing,
+            4 => Segment::Fence,
             _ => return None,
         };
         Some(PhysicalPage { segment, address: self.0 & ADDRESS_MASK })
@@ -120,7 +134,9 @@ mod tests {
 
     #[test]
     fn an_entry_gives_back_the_page_it_was_made_for() {
-        for segment in [Segment::System, Segment::Local, Segment::Private, Segment::Backing] {
+        let segments =
+            [Segment::System, Segment::Local, Segment::Private, Segment::Backing, Segment::Fence];
+        for segment in segments {
             for writable in [true, false] {
                 let page = PhysicalPage { segment, address: 0xF_FFFF_FFFF_F000 };
                 let entry = Pte::new(page, writable);

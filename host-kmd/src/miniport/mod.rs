@@ -7,13 +7,13 @@ mod render;
 use crate::ddi::dma_buffer::{DmaBuffer, RenderArguments, RenderError};
 use crate::ddi::paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
 use crate::ddi::{
-    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, DxgkCallbacks, Miniport,
-    NoPhysicalDoorbell, VirtualAddressingModel,
+    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, CurrentValuesFlags, DxgkCallbacks,
+    Miniport, NoPhysicalDoorbell, VirtualAddressingModel,
 };
 use crate::hardware::{
-    AddressSpaceId, DoorbellModel, DriverProtection, EngineProgress, GuestId, Hardware,
-    HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission, PhysicalDoorbell, Pte,
-    RingBinding, SchedulingPriority, SystemContext,
+    AddressSpaceId, DoorbellModel, DriverProtection, EngineProgress, FenceStorage, GlobalFence,
+    GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission,
+    PhysicalDoorbell, Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext,
 };
 use bellhop_protocol::control::adapter::{
     CAPS_GLOBAL_DOORBELL, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
@@ -176,10 +176,6 @@ impl Miniport for BellhopMiniport {
         self.hardware.reset_adapter();
     }
 
-    fn signal_fence_always(&mut self, guest: GuestId, slot: u32) {
-        self.hardware.signal_fence_always(guest, slot);
-    }
-
     fn set_context_scheduling_priority(
         &mut self,
         queues: &[HwQueueId],
@@ -294,20 +290,36 @@ impl Miniport for BellhopMiniport {
 
     fn create_native_fence(
         &mut self,
-        guest: GuestId,
-        slot: u32,
-        owner: AddressSpaceId,
+        fence: GlobalFence,
+        storage: FenceStorage,
         initial_value: u64,
     ) {
-        self.hardware.create_fence(guest, slot, owner, initial_value);
+        self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value);
     }
 
-    fn destroy_native_fence(&mut self, guest: GuestId, slot: u32) {
-        self.hardware.destroy_fence(guest, slot);
+    fn open_native_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId) {
+        self.hardware.open_fence(fence.guest, slot, fence.slot, owner);
     }
 
-    fn update_monitored_values(&mut self, guest: GuestId, slot: u32, monitored: u64) -> u64 {
-        self.hardware.update_monitored_value(guest, slot, monitored)
+    fn close_native_fence(&mut self, fence: GlobalFence, slot: u32) {
+        self.hardware.close_fence(fence.guest, slot);
+    }
+
+    fn destroy_native_fence(&mut self, _fence: GlobalFence) {
+        // The GPU keeps nothing of a fence that nobody has open.
+    }
+
+    fn update_monitored_values(&mut self, guest: GuestId, values: &[SlotValue]) {
+        self.hardware.update_monitored_values(guest, values);
+    }
+
+    fn update_current_values_from_cpu(
+        &mut self,
+        guest: GuestId,
+        values: &[SlotValue],
+        flags: CurrentValuesFlags,
+    ) {
+        self.hardware.update_current_values(guest, values, flags.always_signaled);
     }
 
     fn update_page_table(

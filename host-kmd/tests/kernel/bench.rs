@@ -16,6 +16,7 @@ use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, ConnectDoorbellReply, CreateDoorbell, CreateDoorbellReply,
 };
+use bellhop_protocol::control::fence::{FenceValue, SignalFences, WaitFlags, WaitForFences};
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, CreateHwQueueReply, HwQueueFlags};
 use bellhop_protocol::control::process::CreateProcess;
 use bellhop_protocol::control::{Handle, ReplyHeader, Request, RequestHeader};
@@ -29,7 +30,7 @@ use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
 pub const BAR: BarLayout =
-    BarLayout { doorbell_count: 6, fence_count: 12, local_memory: 64 * 4096 };
+    BarLayout { doorbell_count: 6, fence_count: 32 * 64, local_memory: 64 * 4096 };
 
 pub const FEATURES: Features = Features::USER_MODE_SUBMISSION.union(Features::POWER_CONTROL);
 
@@ -48,6 +49,11 @@ pub const TIMEOUT: Duration = Duration::from_secs(2);
 pub type Refused = (Status, u64);
 
 /// The bytes of a request.
+/// A list of fences with their values.
+pub fn fence_values(fences: &[(Handle, u64)]) -> Vec<FenceValue> {
+    fences.iter().map(|(fence, value)| FenceValue { fence: *fence, value: *value }).collect()
+}
+
 pub fn bytes<T: Request>(process: u32, request: &T) -> Vec<u8> {
     bytes_with_list::<T, u64>(process, request, &[])
 }
@@ -275,7 +281,7 @@ impl Bench {
         flags: HwQueueFlags,
     ) -> Client {
         let request = CreateHwQueue { context, flags: flags.bits(), reserved: 0 };
-        let CreateHwQueueReply { hw_queue, progress_fence, progress_fence_slot, .. } =
+        let CreateHwQueueReply { hw_queue, progress_fence } =
             self.ask(guest, process, &request).unwrap();
         let id = *self.model.state().queues.last_key_value().unwrap().0;
         Client {
@@ -285,8 +291,8 @@ impl Bench {
             context,
             queue: hw_queue,
             id,
-            fence: progress_fence,
-            fence_slot: progress_fence_slot,
+            fence: progress_fence.fence,
+            fence_slot: progress_fence.slot,
         }
     }
 
@@ -326,6 +332,31 @@ impl Bench {
     }
 
     /// Asks for something that is answered at once, with a list.
+    /// Waits for a fence.
+    pub fn wait(&mut self, client: Client, fence: Handle, value: u64, cookie: u64) -> RequestToken {
+        self.wait_for(client, WaitFlags::empty(), &[(fence, value)], cookie)
+    }
+
+    /// Waits for several fences, or for any of them.
+    pub fn wait_for(
+        &mut self,
+        client: Client,
+        flags: WaitFlags,
+        fences: &[(Handle, u64)],
+        cookie: u64,
+    ) -> RequestToken {
+        let list = fence_values(fences);
+        let request = WaitForFences { cookie, flags: flags.bits(), count: list.len() as u32 };
+        self.send(client.guest, bytes_with_list(client.process, &request, &list))
+    }
+
+    /// Signals fences from the CPU.
+    pub fn signal(&mut self, client: Client, fences: &[(Handle, u64)]) -> Result<(), Refused> {
+        let list = fence_values(fences);
+        let request = SignalFences { count: list.len() as u32, reserved: 0 };
+        self.call_with_list(client, &request, &list)
+    }
+
     pub fn call_with_list<T: Request, E: IntoBytes + zerocopy::Immutable>(
         &mut self,
         client: Client,

@@ -7,14 +7,14 @@ use bellhop_host_kmd::ddi::paging::{
     BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation,
 };
 use bellhop_host_kmd::ddi::{
-    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, DxgkCallbacks, InvalidParameter,
-    Miniport, NoPhysicalDoorbell, VirtualAddressingModel,
+    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, CurrentValuesFlags, DxgkCallbacks,
+    InvalidParameter, Miniport, NoPhysicalDoorbell, VirtualAddressingModel,
 };
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DriverProtection, EngineProgress, GuestId, Hardware, HardwareFull,
-    HwQueueDescription, HwQueueId, KernelSubmission, PhysicalDoorbell, Pte, RingBinding,
-    SchedulingPriority, SystemContext,
+    AddressSpaceId, DriverProtection, EngineProgress, FenceStorage, GlobalFence, GuestId, Hardware,
+    HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission, PhysicalDoorbell, Pte,
+    RingBinding, SchedulingPriority, SlotValue, SystemContext,
 };
 use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
@@ -162,10 +162,6 @@ impl Miniport for NotifyMiniport {
         self.rest.reset_from_timeout();
     }
 
-    fn signal_fence_always(&mut self, guest: GuestId, slot: u32) {
-        self.rest.signal_fence_always(guest, slot);
-    }
-
     fn set_context_scheduling_priority(
         &mut self,
         queues: &[HwQueueId],
@@ -197,20 +193,36 @@ impl Miniport for NotifyMiniport {
 
     fn create_native_fence(
         &mut self,
-        guest: GuestId,
-        slot: u32,
-        owner: AddressSpaceId,
-        value: u64,
+        fence: GlobalFence,
+        storage: FenceStorage,
+        initial_value: u64,
     ) {
-        self.rest.create_native_fence(guest, slot, owner, value);
+        self.rest.create_native_fence(fence, storage, initial_value);
     }
 
-    fn destroy_native_fence(&mut self, guest: GuestId, slot: u32) {
-        self.rest.destroy_native_fence(guest, slot);
+    fn open_native_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId) {
+        self.rest.open_native_fence(fence, slot, owner);
     }
 
-    fn update_monitored_values(&mut self, guest: GuestId, slot: u32, monitored: u64) -> u64 {
-        self.rest.update_monitored_values(guest, slot, monitored)
+    fn close_native_fence(&mut self, fence: GlobalFence, slot: u32) {
+        self.rest.close_native_fence(fence, slot);
+    }
+
+    fn destroy_native_fence(&mut self, fence: GlobalFence) {
+        self.rest.destroy_native_fence(fence);
+    }
+
+    fn update_monitored_values(&mut self, guest: GuestId, values: &[SlotValue]) {
+        self.rest.update_monitored_values(guest, values);
+    }
+
+    fn update_current_values_from_cpu(
+        &mut self,
+        guest: GuestId,
+        values: &[SlotValue],
+        flags: CurrentValuesFlags,
+    ) {
+        self.rest.update_current_values_from_cpu(guest, values, flags);
     }
 
     fn update_page_table(

@@ -5,7 +5,6 @@ use crate::model::Call;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{Effect, Input};
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
-use bellhop_protocol::control::fence::WaitForFence;
 use bellhop_protocol::control::gpu_va::MapGpuVirtualAddress;
 use bellhop_protocol::doorbell::ConnectionStatus;
 
@@ -25,7 +24,7 @@ fn a_guest_is_detached_when_no_engine_touches_it_and_leaves_nothing() {
         reserved: 0,
     };
     bench.call(one, &map).unwrap();
-    bench.begin(one, &WaitForFence { fence: two.fence, value: 9, cookie: 1 });
+    bench.wait(one, two.fence, 9, 1);
     bench.model.state().prompt = false;
     let unanswered = bench.begin(one, &DestroyDevice { device: one.device });
     bench.model.take_log();

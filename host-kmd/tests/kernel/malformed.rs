@@ -1,6 +1,6 @@
 //! Guests that send anything at all.
 
-use crate::bench::{Bench, TIMEOUT, bytes, bytes_with_list};
+use crate::bench::{Bench, TIMEOUT, bytes, bytes_with_list, fence_values};
 use bellhop_host_kmd::hardware::{EngineState, Fault, GuestId, HwQueueId, Interrupt};
 use bellhop_host_kmd::port::{Command, Input, RequestToken};
 use bellhop_protocol::control::adapter::{GetNodeMetadata, QueryStatistics};
@@ -16,7 +16,7 @@ use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, CreateDoorbell, DestroyDoorbell, NotifyWorkSubmission,
 };
 use bellhop_protocol::control::fence::{
-    CancelWait, CreateNativeFence, DestroyNativeFence, WaitForFence,
+    CancelWait, CreateNativeFence, DestroyNativeFence, WaitForFences,
 };
 use bellhop_protocol::control::gpu_va::{
     FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, MapGpuVirtualAddress,
@@ -170,15 +170,22 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
         }
         18 => {
             let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
-            bytes(process, &CreateNativeFence { device, initial_value: d as u64 })
+            bytes(process, &CreateNativeFence::new(device, d as u64))
         }
         19..=21 => {
-            let (process, fence) = seen.pick(RequestCode::CREATE_NATIVE_FENCE, a);
+            let created = RequestCode::CREATE_NATIVE_FENCE;
+            let (process, fence) = seen.pick(created, a);
             let (value, cookie) = (c as u64, d as u64 % 4);
             match step.kind {
                 19 => bytes(process, &DestroyNativeFence { fence }),
-                20 => bytes(process, &WaitForFence { fence, value, cookie }),
-                _ => bytes(process, &CancelWait { fence, cookie }),
+                20 => {
+                    let flags = c as u32 % 3;
+                    let fences = [(fence, value), (seen.pick_of(process, created, b), value + 1)];
+                    let list = fence_values(fences.get(..1 + c % 2).unwrap());
+                    let count = list.len() as u32;
+                    bytes_with_list(process, &WaitForFences { cookie, flags, count }, &list)
+                }
+                _ => bytes(process, &CancelWait { cookie }),
             }
         }
         22 | 23 => {

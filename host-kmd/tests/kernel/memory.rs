@@ -216,7 +216,7 @@ fn destroying_an_allocation_unmaps_it_everywhere() {
     bench.call(client, &map(allocation, 2 * MIB, PAGE_SIZE)).unwrap();
     bench.model.state().prompt = false;
     let token = bench.begin(client, &DestroyAllocation { allocation });
-    assert!(bench.model.state().spaces[&space].is_empty());
+    assert!(bench.model.state().guest_mappings(space).is_empty());
     // The pages are not given out yet.
     assert!(bench.local(client, BAR.local_memory).is_err());
     bench.pass_tickets();
@@ -236,7 +236,7 @@ fn a_mapping_that_page_tables_have_no_room_for_leaves_nothing_behind() {
     bench.model.state().page_table_room = 520;
     let request = map(allocation, MIB, pages * PAGE_SIZE);
     assert_eq!(bench.call(client, &request).unwrap_err(), (Status::INSUFFICIENT_RESOURCES, 0));
-    assert!(bench.model.state().spaces[&space].is_empty());
+    assert!(bench.model.state().guest_mappings(space).is_empty());
     bench.model.state().page_table_room = 600;
     bench.call(client, &request).unwrap();
 }

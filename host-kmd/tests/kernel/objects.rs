@@ -186,7 +186,7 @@ fn quotas_are_the_guests_and_come_back() {
     let queue = CreateHwQueue { context, flags: 0, reserved: 0 };
     assert_eq!(bench.ask(one, process, &queue).unwrap_err(), (Status::QUOTA_EXCEEDED, 3));
     assert!(bench.model.state().queues.is_empty());
-    assert!(bench.model.state().fences.is_empty());
+    assert!(bench.model.state().opened.is_empty());
     bench.ask(one, process, &create).unwrap();
     assert_eq!(bench.ask(one, process, &create).unwrap_err(), (Status::QUOTA_EXCEEDED, 3));
 }
@@ -203,5 +203,5 @@ fn fence_slots_run_out_and_come_back() {
     assert_eq!(bench.call(client, &request).unwrap_err(), (Status::QUOTA_EXCEEDED, count));
     let freed = queues.remove(3);
     bench.call(client, &DestroyHwQueue { hw_queue: freed.queue }).unwrap();
-    assert_eq!(bench.call(client, &request).unwrap().progress_fence_slot, freed.fence_slot);
+    assert_eq!(bench.call(client, &request).unwrap().progress_fence.slot, freed.fence_slot);
 }

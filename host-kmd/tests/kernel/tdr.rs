@@ -3,14 +3,14 @@
 use crate::bench::{Bench, Client, TIMEOUT};
 use crate::model::Call;
 use bellhop_host_kmd::dxgkrnl::TdrPolicy;
-use bellhop_host_kmd::hardware::{EngineProgress, EngineState, Fault, Interrupt};
+use bellhop_host_kmd::hardware::{EngineProgress, EngineState, Fault, Interrupt, SlotValue};
 use bellhop_host_kmd::port::RequestToken;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::adapter::QueryStatistics;
 use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocation, Extent, SegmentSet};
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
-use bellhop_protocol::control::fence::{CreateNativeFence, WaitForFence};
+use bellhop_protocol::control::fence::CreateNativeFence;
 use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
 use bellhop_protocol::control::process::CreateProcess;
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -59,6 +59,10 @@ fn status(bench: &Bench, client: Client) -> ConnectionStatus {
 }
 
 /// Which queues were lost, and why.
+fn always_signaled(slot: u32) -> Call {
+    Call::Signal(vec![SlotValue { slot, value: u64::MAX }], true)
+}
+
 fn told(bench: &mut Bench) -> Vec<(u64, FaultReason)> {
     let events = std::mem::take(&mut bench.events).into_iter().map(|(_, event)| event);
     let errors = events.filter(|event| event.kind == EventKind::HW_QUEUE_ERROR);
@@ -87,8 +91,8 @@ fn a_hang_is_preempted_and_then_its_context_is_lost_and_no_other() {
             Call::Disconnected(guilty.id, ABORT),
             Call::Unwatch(bellhop_host_kmd::hardware::PhysicalDoorbell(0)),
             Call::Kick(guilty.id),
-            Call::AlwaysSignaled(guilty.fence_slot),
-            Call::AlwaysSignaled(sibling.fence_slot),
+            always_signaled(guilty.fence_slot),
+            always_signaled(sibling.fence_slot),
         ]
     );
     let reason = FaultReason::ENGINE_TIMEOUT;
@@ -114,8 +118,7 @@ fn whoever_waits_for_a_lost_contexts_progress_goes_on() {
     let mut bench = Bench::new(4);
     let guest = bench.guest(1);
     let (guilty, _) = bench.connected(guest);
-    let wait = WaitForFence { fence: guilty.fence, value: 1000, cookie: 5 };
-    let token = bench.begin(guilty, &wait);
+    let token = bench.wait(guilty, guilty.fence, 1000, 5);
     assert_eq!(bench.outcome(guilty, token), Some(Status::PENDING));
     hang_and_preempt(&mut bench, guilty);
     let last = bench.events.last().unwrap().1;
@@ -150,8 +153,7 @@ fn what_withstands_that_costs_everybody_their_devices_and_the_kernel_lives() {
     let mut bench = Bench::new(4);
     let guests = [bench.guest(1), bench.guest(2)];
     let [guilty, innocent] = guests.map(|guest| bench.connected(guest).0);
-    let fence =
-        bench.call(innocent, &CreateNativeFence { device: innocent.device, initial_value: 3 });
+    let fence = bench.call(innocent, &CreateNativeFence::new(innocent.device, 3));
     let fence = fence.unwrap();
     hang(&mut bench, guilty).unwrap();
     bench.later(STEP);
@@ -159,7 +161,7 @@ fn what_withstands_that_costs_everybody_their_devices_and_the_kernel_lives() {
     bench.later(STEP);
     let log = bench.model.take_log();
     assert_eq!(log[0], Call::ResetAdapter);
-    assert!(log.contains(&Call::AlwaysSignaled(fence.slot)));
+    assert!(log.contains(&always_signaled(fence.slot)));
     assert_eq!(
         told(&mut bench),
         [

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, Client, TIMEOUT};
 use crate::model::Call;
-use bellhop_host_kmd::hardware::PhysicalDoorbell;
+use bellhop_host_kmd::hardware::{PhysicalDoorbell, SlotValue};
 use bellhop_host_kmd::port::Command;
 use bellhop_protocol::control::context::SuspendContext;
 use bellhop_protocol::control::hw_queue::{DestroyHwQueue, HwQueueFlags, SubmitCommand};
@@ -35,7 +35,7 @@ fn normally_doorbells_go_then_what_was_queued_is_waited_for_and_then_the_rest_go
             Call::Disconnected(client.id, ABORT),
             Call::Unwatch(PhysicalDoorbell(0)),
             Call::Kick(client.id),
-            Call::Monitor(4),
+            Call::Monitor(vec![SlotValue { slot: client.fence_slot, value: 4 }]),
         ]
     );
     bench.model.signal(client.guest, client.fence_slot, 4);

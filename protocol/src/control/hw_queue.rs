@@ -1,5 +1,6 @@
 //! Requests about HW queues, kernel-mode submission included.
 
+use super::fence::OpenedFence;
 use super::{Handle, request};
 use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -34,19 +35,9 @@ pub struct CreateHwQueueReply {
     /// The queue.
     pub hw_queue: Handle,
     /// Its progress fence, which goes when the queue goes.
-    pub progress_fence: Handle,
-    /// Offset in the BAR of the progress fence's published CurrentValue.
-    pub progress_fence_offset: u64,
-    /// The progress fence's slot, for packets.
-    pub progress_fence_slot: u32,
-    /// Zero.
-    pub reserved: u32,
+    pub progress_fence: OpenedFence,
 }
-crate::assert_layout!(
-    CreateHwQueueReply, 32,
-    hw_queue at 0, progress_fence at 8, progress_fence_offset at 16, progress_fence_slot at 24,
-    reserved at 28,
-);
+crate::assert_layout!(CreateHwQueueReply, 48, hw_queue at 0, progress_fence at 8);
 
 /// `D3DKMTDestroyHwQueue`: disconnects its doorbell, waits until the last queued progress-fence value
 /// is reached, and destroys queue and doorbell. What does not end within the adapter's time-out, is

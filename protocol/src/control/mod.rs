@@ -113,10 +113,16 @@ open_enum! {
         CREATE_NATIVE_FENCE = 0x50;
         /// [`fence::DestroyNativeFence`]
         DESTROY_NATIVE_FENCE = 0x51;
-        /// [`fence::WaitForFence`]
-        WAIT_FOR_FENCE = 0x52;
+        /// [`fence::WaitForFences`]
+        WAIT_FOR_FENCES = 0x52;
         /// [`fence::CancelWait`]
         CANCEL_WAIT = 0x53;
+        /// [`fence::SignalFences`]
+        SIGNAL_FENCES = 0x54;
+        /// [`fence::ShareNativeFence`]
+        SHARE_NATIVE_FENCE = 0x55;
+        /// [`fence::OpenNativeFence`]
+        OPEN_NATIVE_FENCE = 0x56;
         /// [`doorbell::CreateDoorbell`]
         CREATE_DOORBELL = 0x60;
         /// [`doorbell::ConnectDoorbell`]

@@ -6,6 +6,7 @@
 //!
 //! Source: "GPU submissions" and "Physical vs virtual submission" of the Windows KMD overview.
 
+use super::fence::OpenedFence;
 use super::{Handle, request};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -46,27 +47,25 @@ pub struct CreateNodeContextReply {
     /// The context.
     pub context: Handle,
     /// Its progress fence, which goes when the context goes.
-    pub progress_fence: Handle,
-    /// Offset in the BAR of the progress fence's published CurrentValue.
-    pub progress_fence_offset: u64,
-    /// The progress fence's slot, for packets.
-    pub progress_fence_slot: u32,
+    pub progress_fence: OpenedFence,
     /// Most bytes of commands in a submission.
     pub command_buffer_size: u32,
     /// Most entries of an allocation list; 0 in the virtual model.
     pub allocation_list_size: u32,
     /// Most entries of a patch location list; 0 but in the basic model.
     pub patch_location_list_size: u32,
+    /// Zero.
+    pub reserved: u32,
     /// The virtual model's command buffer: its first byte's offset in the BAR. All ones in the others.
     pub command_buffer_offset: u64,
     /// The virtual model's command buffer: its GPU virtual address. 0 in the others.
     pub command_buffer_gpu_va: u64,
 }
 crate::assert_layout!(
-    CreateNodeContextReply, 56,
-    context at 0, progress_fence at 8, progress_fence_offset at 16, progress_fence_slot at 24,
-    command_buffer_size at 28, allocation_list_size at 32, patch_location_list_size at 36,
-    command_buffer_offset at 40, command_buffer_gpu_va at 48,
+    CreateNodeContextReply, 80,
+    context at 0, progress_fence at 8, command_buffer_size at 48, allocation_list_size at 52,
+    patch_location_list_size at 56, reserved at 60, command_buffer_offset at 64,
+    command_buffer_gpu_va at 72,
 );
 
 /// Most bytes of packets in a [`Render`].

@@ -14,12 +14,46 @@ use super::sync::{AtomicU64, Ordering, fence};
 /// MonitoredValue when no CPU waits.
 pub const NOT_MONITORED: u64 = u64::MAX;
 
-/// The host's own copy of a native fence, in memory that no guest can map.
+/// A native fence: the host's own copy of its values, in memory that no guest can map, and who waits.
+///
+/// CurrentValue and MonitoredValue are stored apart: a guest's packets may write the one and only read
+/// the other.
+#[derive(Debug, Clone, Copy)]
+pub struct FenceCell<'a> {
+    /// CurrentValue. Engines may store it through their page tables too; [`Self::evaluate`] follows then.
+    pub current: &'a AtomicU64,
+    /// MonitoredValue.
+    pub monitored: &'a AtomicU64,
+    /// Engines that hold a queue for the fence, one bit each.
+    pub waiting_engines: &'a AtomicU64,
+}
+
+/// Values of a fence that are nobody else's to store or to read.
 #[derive(Debug)]
-pub struct FenceCell {
+pub struct FenceWords {
     current: AtomicU64,
     monitored: AtomicU64,
     waiting_engines: AtomicU64,
+}
+
+impl FenceWords {
+    /// A fence at `initial` that nobody waits for.
+    #[must_use]
+    pub fn new(initial: u64) -> Self {
+        Self {
+            current: AtomicU64::new(initial),
+            monitored: AtomicU64::new(NOT_MONITORED),
+            waiting_engines: AtomicU64::new(0),
+        }
+    }
+
+    /// The fence.
+    #[must_use]
+    #[inline]
+    pub fn cell(&self) -> FenceCell<'_> {
+        let Self { current, monitored, waiting_engines } = self;
+        FenceCell { current, monitored, waiting_engines }
+    }
 }
 
 /// What a signal set off.
@@ -41,20 +75,10 @@ pub struct WentBackwards {
     pub value: u64,
 }
 
-impl FenceCell {
-    /// A fence at `initial` that nobody waits for.
-    #[must_use]
-    pub fn new(initial: u64) -> Self {
-        Self {
-            current: AtomicU64::new(initial),
-            monitored: AtomicU64::new(NOT_MONITORED),
-            waiting_engines: AtomicU64::new(0),
-        }
-    }
-
-    /// Makes the cell that of a new fence. Nobody may use the old one any more, and the caller
-    /// releases the new one to whoever may.
-    pub fn reset(&self, initial: u64) {
+impl FenceCell<'_> {
+    /// Makes the cell that of a new fence at `initial`, which nobody waits for. Nobody may use the old one
+    /// any more, and the caller releases the new one to whoever may.
+    pub fn reset(self, initial: u64) {
         self.current.store(initial, Ordering::Relaxed);
         self.monitored.store(NOT_MONITORED, Ordering::Relaxed);
         self.waiting_engines.store(0, Ordering::Relaxed);
@@ -63,18 +87,22 @@ impl FenceCell {
     /// CurrentValue. Acquires what the signaling engine did before.
     #[must_use]
     #[inline]
-    pub fn current(&self) -> u64 {
+    pub fn current(self) -> u64 {
         self.current.load(Ordering::Acquire)
     }
 
-    /// Engine: makes `value` the CurrentValue and publishes it to the guest.
+    /// Engine: makes `value` the CurrentValue and publishes it to the guest, where that is told.
     ///
     /// The full fence pairs with those in [`Self::monitor`] and [`Self::wait`].
     ///
     /// # Errors
     /// [`WentBackwards`] when another signal got further; nothing changes then.
     #[inline]
-    pub fn signal(&self, published: &AtomicU64, value: u64) -> Result<Signaled, WentBackwards> {
+    pub fn signal(
+        self,
+        published: Option<&AtomicU64>,
+        value: u64,
+    ) -> Result<Signaled, WentBackwards> {
         // Engines may signal the same fence at the same time: the greater value must win. The
         // exchange acquires what the engine with the smaller one did, because whoever polls sees
         // only the greater published.
@@ -93,36 +121,43 @@ impl FenceCell {
                 Err(now) => current = now,
             }
         }
-        // With two signals at once the smaller may be published last, so publish until it is the
-        // CurrentValue. The exchange reads what was published before, and the full fence makes that
-        // an acquire, so whoever comes last sees the greatest. Only the host's own copy decides how
-        // often: each further round means that another engine signaled this fence in between.
-        let mut value = value;
+        Ok(self.publish(published, value))
+    }
+
+    /// Publishes CurrentValue as it stands, and decides whether it interrupts anybody.
+    ///
+    /// The full fence pairs with those in [`Self::monitor`] and [`Self::wait`]: an engine whose wait this
+    /// misses sees, once it waits, what the caller stored before.
+    #[must_use]
+    #[inline]
+    pub fn evaluate(self, published: Option<&AtomicU64>) -> Signaled {
+        self.publish(published, self.current.load(Ordering::Acquire))
+    }
+
+    /// Publishes `value`, which CurrentValue was a moment ago.
+    ///
+    /// With two signals at once the smaller may be published last, so publish until it is the
+    /// CurrentValue. The exchange reads what was published before, and the full fence makes that
+    /// an acquire, so whoever comes last sees the greatest. Only the host's own copy decides how
+    /// often: each further round means that another engine changed it in between.
+    #[inline]
+    fn publish(self, published: Option<&AtomicU64>, mut value: u64) -> Signaled {
         loop {
-            published.swap(value, Ordering::Release);
+            if let Some(published) = published {
+                published.swap(value, Ordering::Release);
+            }
             fence(Ordering::SeqCst);
             // Acquires what that engine did: the next round may publish its value before it does.
             let current = self.current.load(Ordering::Acquire);
-            if current == value {
-                return Ok(self.decide(current));
+            if current == value || published.is_none() {
+                return self.decide(current);
             }
             value = current;
         }
     }
 
-    /// Decides whether CurrentValue as it stands interrupts anybody.
-    ///
-    /// The full fence pairs with the one in [`Self::wait`]: an engine whose wait this misses sees,
-    /// once it waits, what the caller stored before.
-    #[must_use]
-    #[inline]
-    pub fn evaluate(&self) -> Signaled {
-        fence(Ordering::SeqCst);
-        self.decide(self.current.load(Ordering::Relaxed))
-    }
-
     /// Who waits for `current` or less. A full fence stands between CurrentValue's store and this.
-    fn decide(&self, current: u64) -> Signaled {
+    fn decide(self, current: u64) -> Signaled {
         let interrupt = current > self.monitored.load(Ordering::Relaxed);
         let engines = match self.waiting_engines.load(Ordering::Relaxed) {
             0 => 0,
@@ -131,15 +166,16 @@ impl FenceCell {
         Signaled { interrupt, engines }
     }
 
-    /// CPU: makes `monitored`, the least waited value minus 1, the MonitoredValue, and re-samples
-    /// CurrentValue. The caller satisfies whatever that value reaches.
+    /// CPU: makes each value, the least waited one minus 1, its fence's MonitoredValue. The caller then
+    /// re-samples each CurrentValue and satisfies whatever that reaches: a signal may have gone before this
+    /// and will not interrupt.
     ///
-    /// The full fence pairs with the one in [`Self::signal`].
-    #[must_use = "a signal may have gone before this and will not interrupt"]
-    pub fn monitor(&self, monitored: u64) -> u64 {
-        self.monitored.store(monitored, Ordering::Relaxed);
+    /// The full fence pairs with the one in [`Self::signal`]. One is enough for all of them.
+    pub fn monitor<'a>(values: impl IntoIterator<Item = (FenceCell<'a>, u64)>) {
+        for (cell, monitored) in values {
+            cell.monitored.store(monitored, Ordering::Relaxed);
+        }
         fence(Ordering::SeqCst);
-        self.current.load(Ordering::Acquire)
     }
 
     /// Engine `engine`: holds a queue until `value`; true when it is reached already. After false,
@@ -147,7 +183,7 @@ impl FenceCell {
     ///
     /// The full fence pairs with those in [`Self::signal`] and [`Self::evaluate`].
     #[must_use]
-    pub fn wait(&self, engine: u32, value: u64) -> bool {
+    pub fn wait(self, engine: u32, value: u64) -> bool {
         if self.current() >= value {
             return true;
         }

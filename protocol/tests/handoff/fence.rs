@@ -2,27 +2,38 @@
 
 use super::{Bytes, KICK};
 use bellhop_protocol::handoff::attention::Attention;
-use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, Signaled, WentBackwards};
+use bellhop_protocol::handoff::fence::{
+    FenceCell, FenceWords, NOT_MONITORED, Signaled, WentBackwards,
+};
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
 use loom::sync::Arc;
 use loom::thread;
 
 /// A fence with its published CurrentValue, and what an engine did before it signaled.
 struct Fence {
-    cell: FenceCell,
+    words: FenceWords,
     published: AtomicU64,
     done: Bytes,
 }
 
 impl Fence {
     fn new() -> Arc<Self> {
-        Arc::new(Self { cell: FenceCell::new(0), published: AtomicU64::new(0), done: Bytes::new() })
+        let (words, published) = (FenceWords::new(0), AtomicU64::new(0));
+        Arc::new(Self { words, published, done: Bytes::new() })
+    }
+
+    fn cell(&self) -> FenceCell<'_> {
+        self.words.cell()
+    }
+
+    fn signal(&self, value: u64) -> Result<Signaled, WentBackwards> {
+        self.cell().signal(Some(&self.published), value)
     }
 
     /// Engine: does its work, then signals `value`.
     fn work_and_signal(&self, value: u64) -> Result<Signaled, WentBackwards> {
         self.done.write();
-        self.cell.signal(&self.published, value)
+        self.signal(value)
     }
 }
 
@@ -35,12 +46,28 @@ fn a_cpu_waiter_is_interrupted_or_sees_the_value() {
             thread::spawn(move || fence.work_and_signal(1).unwrap())
         };
         // Waits for 1, so the least waited value minus 1 is 0.
-        let current = fence.cell.monitor(0);
+        FenceCell::monitor([(fence.cell(), 0)]);
+        let current = fence.cell().current();
         if current >= 1 {
             fence.done.read();
         }
         let signaled = engine.join().unwrap();
         assert!(signaled.interrupt || current >= 1, "the interrupt was missed");
+    });
+}
+
+#[test]
+fn of_several_fences_that_a_cpu_waits_for_none_is_missed() {
+    loom::model(|| {
+        let fences = [Fence::new(), Fence::new()];
+        let engines = fences
+            .clone()
+            .map(|fence| thread::spawn(move || fence.work_and_signal(1).unwrap().interrupt));
+        FenceCell::monitor(fences.iter().map(|fence| (fence.cell(), 0)));
+        let reached = fences.each_ref().map(|fence| fence.cell().current() >= 1);
+        for (reached, engine) in reached.into_iter().zip(engines) {
+            assert!(engine.join().unwrap() || reached, "the interrupt was missed");
+        }
     });
 }
 
@@ -52,7 +79,7 @@ fn a_waiting_engine_is_called_or_sees_the_value() {
             let fence = fence.clone();
             thread::spawn(move || fence.work_and_signal(1).unwrap())
         };
-        let reached = fence.cell.wait(5, 1);
+        let reached = fence.cell().wait(5, 1);
         if reached {
             fence.done.read();
         }
@@ -70,15 +97,15 @@ fn an_engine_that_a_signal_calls_too_early_is_called_again_or_sees_the_value() {
             let (fence, attention) = (fence.clone(), attention.clone());
             thread::spawn(move || {
                 for value in [1, 2] {
-                    if fence.cell.signal(&fence.published, value).unwrap().engines != 0 {
+                    if fence.signal(value).unwrap().engines != 0 {
                         let _awake = attention.raise(KICK);
                     }
                 }
             })
         };
-        let mut reached = fence.cell.wait(5, 2);
+        let mut reached = fence.cell().wait(5, 2);
         if !reached && attention.take() == KICK {
-            reached = fence.cell.wait(5, 2);
+            reached = fence.cell().wait(5, 2);
         }
         signaling.join().unwrap();
         assert!(reached || attention.take() == KICK, "the wait never ends");
@@ -94,12 +121,12 @@ fn a_waiting_engine_sees_the_fence_gone_or_its_destroyer_sees_it_wait() {
         let waiting = {
             let (fence, owner) = (fence.clone(), owner.clone());
             thread::spawn(move || {
-                assert!(!fence.cell.wait(5, 1));
+                assert!(!fence.cell().wait(5, 1));
                 owner.load(Ordering::Relaxed)
             })
         };
         owner.store(0, Ordering::Relaxed);
-        let engines = fence.cell.evaluate().engines;
+        let engines = fence.cell().evaluate(None).engines;
         let seen = waiting.join().unwrap();
         assert!(engines == 1 << 5 || seen != OWNER, "the wait never ends");
     });
@@ -130,7 +157,7 @@ fn who_polls_a_fence_finds_what_every_engine_did_before_it_signaled() {
             thread::spawn(move || {
                 // Not plain bytes: of an engine that signals too late nothing is promised.
                 earlier.store(1, Ordering::Relaxed);
-                fence.cell.signal(&fence.published, 1)
+                fence.signal(1)
             })
         };
         let greater = {
@@ -154,20 +181,20 @@ fn who_polls_a_fence_finds_what_every_engine_did_before_it_signaled() {
 fn a_slot_that_is_used_again_holds_the_new_fence_only() {
     loom::model(|| {
         let fence = Fence::new();
-        assert!(!fence.cell.wait(5, 9));
-        assert_eq!(fence.cell.monitor(0), 0);
+        assert!(!fence.cell().wait(5, 9));
+        FenceCell::monitor([(fence.cell(), 0)]);
         let owner = Arc::new(AtomicU64::new(0));
         let engine = {
             let (fence, owner) = (fence.clone(), owner.clone());
             thread::spawn(move || {
                 if owner.load(Ordering::Acquire) == 7 {
-                    let signaled = fence.cell.signal(&fence.published, 4).unwrap();
+                    let signaled = fence.signal(4).unwrap();
                     assert_eq!(signaled, Signaled { interrupt: false, engines: 0 });
-                    assert!(fence.cell.wait(5, 4));
+                    assert!(fence.cell().wait(5, 4));
                 }
             })
         };
-        fence.cell.reset(3);
+        fence.cell().reset(3);
         owner.store(7, Ordering::Release);
         engine.join().unwrap();
     });
@@ -176,28 +203,53 @@ fn a_slot_that_is_used_again_holds_the_new_fence_only() {
 #[test]
 fn of_two_signals_the_greater_value_stays_published_and_is_monitored() {
     loom::model(|| {
-        let cell = Arc::new(FenceCell::new(0));
-        let published = Arc::new(AtomicU64::new(0));
-        assert_eq!(cell.monitor(1), 0);
+        let fence = Fence::new();
+        FenceCell::monitor([(fence.cell(), 1)]);
         let smaller = {
-            let (cell, published) = (cell.clone(), published.clone());
-            thread::spawn(move || cell.signal(&published, 1))
+            let fence = fence.clone();
+            thread::spawn(move || fence.signal(1))
         };
-        let greater = cell.signal(&published, 2).unwrap();
+        let greater = fence.signal(2).unwrap();
         let smaller = smaller.join().unwrap();
-        assert_eq!(cell.current(), 2);
-        assert_eq!(published.load(Ordering::Relaxed), 2);
+        assert_eq!(fence.cell().current(), 2);
+        assert_eq!(fence.published.load(Ordering::Relaxed), 2);
         let interrupted = |signaled: Signaled| signaled.interrupt;
         assert!(interrupted(greater) || smaller.is_ok_and(interrupted));
     });
 }
 
 #[test]
+fn a_value_that_an_engine_stores_by_itself_is_published_and_monitored_once_it_is_evaluated() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let engine = {
+            let fence = fence.clone();
+            thread::spawn(move || {
+                fence.done.write();
+                fence.cell().current.store(1, Ordering::Release);
+                fence.cell().evaluate(Some(&fence.published))
+            })
+        };
+        if fence.published.load(Ordering::Acquire) == 1 {
+            fence.done.read();
+        }
+        FenceCell::monitor([(fence.cell(), 0)]);
+        let current = fence.cell().current();
+        if current >= 1 {
+            fence.done.read();
+        }
+        let signaled = engine.join().unwrap();
+        assert!(signaled.interrupt || current >= 1, "the interrupt was missed");
+        assert_eq!(fence.published.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
 fn a_fence_that_nobody_waits_for_interrupts_nobody() {
     loom::model(|| {
-        let cell = FenceCell::new(0);
-        assert_eq!(cell.monitor(NOT_MONITORED), 0);
-        let signaled = cell.signal(&AtomicU64::new(0), u64::MAX).unwrap();
+        let fence = Fence::new();
+        FenceCell::monitor([(fence.cell(), NOT_MONITORED)]);
+        let signaled = fence.signal(u64::MAX).unwrap();
         assert_eq!(signaled, Signaled { interrupt: false, engines: 0 });
     });
 }

@@ -4,6 +4,7 @@
 //! issues".
 
 use super::{Context, Hold, Outcome};
+use crate::gpu::fence_table::Fence;
 use crate::gpu::violation::Violation;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence, WaitFence};
@@ -22,8 +23,8 @@ impl Wait {
     /// # Errors
     /// `FENCE_NOT_OWNED`, also when the fence went while the queue waited.
     pub fn is_over(&self, context: &Context<'_>) -> Result<bool, Violation> {
-        let fences = context.partition.fences();
-        fences.wait(self.slot, context.space, context.engine, self.value)
+        let (fences, bar) = (context.partition.fences(), context.partition.bar());
+        fences.wait(self.slot, context.space, bar, context.engine, self.value)
     }
 }
 
@@ -33,21 +34,21 @@ impl Wait {
 /// `FENCE_NOT_OWNED` or `FENCE_WENT_BACKWARDS`.
 #[inline]
 pub fn signal(context: &mut Context<'_>, slot: u32, value: u64) -> Result<(), Violation> {
-    let fence = context.partition.fences().owned(slot, context.space)?;
-    let published = context
-        .partition
-        .bar()
-        .fence(slot)
-        .ok_or(Violation::new(FaultReason::FENCE_NOT_OWNED, u64::from(slot)))?;
-    let signaled = match fence.cell.signal(published, value) {
+    let fence = owned(context, slot)?;
+    let signaled = match fence.cell.signal(fence.published, value) {
         Ok(signaled) => signaled,
         Err(_) if fence.is_always_signaled() => return Ok(()),
         Err(error) => {
             return Err(Violation::new(FaultReason::FENCE_WENT_BACKWARDS, error.value));
         }
     };
-    context.chip.deliver(context.partition, slot, fence, signaled, context.tally);
+    context.chip.deliver(context.partition, fence, signaled, context.tally);
     Ok(())
+}
+
+#[inline]
+fn owned<'a>(context: &Context<'a>, slot: u32) -> Result<Fence<'a>, Violation> {
+    context.partition.fences().owned(slot, context.space, context.partition.bar())
 }
 
 /// `SIGNAL_FENCE`.
@@ -68,9 +69,8 @@ pub fn conditional_interrupt(
     context: &mut Context<'_>,
     packet: &ConditionalInterrupt,
 ) -> Result<Outcome, Violation> {
-    let slot = packet.slot();
-    let fence = context.partition.fences().owned(slot, context.space)?;
-    let signaled = fence.cell.evaluate();
-    context.chip.deliver(context.partition, slot, fence, signaled, context.tally);
+    let fence = owned(context, packet.slot())?;
+    let signaled = fence.cell.evaluate(fence.published);
+    context.chip.deliver(context.partition, fence, signaled, context.tally);
     Ok(Outcome::Done)
 }

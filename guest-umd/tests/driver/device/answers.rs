@@ -1,7 +1,8 @@
 //! What a device that keeps the rules answers.
 
+use super::fences::{Wait, opened};
 use super::script::{Sent, reply, success};
-use super::{Doorbell, LAYOUT, Place, ScriptedDevice, State, Wait};
+use super::{Doorbell, LAYOUT, Place, ScriptedDevice, State};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::adapter::{
     ADAPTER_BAR_MAPPED, AdapterInfo, EngineType, NodeMetadata, OpenAdapter, Statistics,
@@ -14,9 +15,7 @@ use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, ConnectDoorbellReply, CreateDoorbell, CreateDoorbellReply,
 };
-use bellhop_protocol::control::fence::{
-    CancelWait, CreateNativeFence, CreateNativeFenceReply, WaitForFence,
-};
+use bellhop_protocol::control::fence::{CancelWait, CreateNativeFence, FenceValue};
 use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, MapGpuVirtualAddressReply};
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, CreateHwQueueReply};
 use bellhop_protocol::control::node_context::{
@@ -80,13 +79,8 @@ impl ScriptedDevice {
                 let request = sent.read::<CreateHwQueue>();
                 let hw_queue = create(state, &[process, request.context.0]);
                 let (progress_fence, slot) = state.create_fence(0);
-                success(&CreateHwQueueReply {
-                    hw_queue,
-                    progress_fence,
-                    progress_fence_offset: layout.fence(slot),
-                    progress_fence_slot: slot,
-                    reserved: 0,
-                })
+                let progress_fence = opened(progress_fence, slot);
+                success(&CreateHwQueueReply { hw_queue, progress_fence })
             }
             RequestCode::SUBMIT_COMMAND => success(&()),
             RequestCode::CREATE_NODE_CONTEXT => {
@@ -95,12 +89,11 @@ impl ScriptedDevice {
                 let (progress_fence, slot) = state.create_fence(0);
                 let mut reply = CreateNodeContextReply {
                     context,
-                    progress_fence,
-                    progress_fence_offset: layout.fence(slot),
-                    progress_fence_slot: slot,
+                    progress_fence: opened(progress_fence, slot),
                     command_buffer_size: RENDER_COMMANDS_MAX,
                     allocation_list_size: ALLOCATION_LIST_MAX,
                     patch_location_list_size: PATCH_LOCATION_LIST_MAX,
+                    reserved: 0,
                     command_buffer_offset: NOT_IN_BAR,
                     command_buffer_gpu_va: 0,
                 };
@@ -166,20 +159,25 @@ impl ScriptedDevice {
                 if self.shape.bar.is_some() {
                     self.word(layout.fence(slot)).store(request.initial_value, Ordering::Release);
                 }
-                let current_value_offset = layout.fence(slot);
-                success(&CreateNativeFenceReply { fence, current_value_offset, slot, reserved: 0 })
+                success(&opened(fence, slot))
             }
-            RequestCode::WAIT_FOR_FENCE => {
-                let WaitForFence { fence, value, cookie } = sent.read();
-                if state.fences[&fence].1 >= value {
+            RequestCode::WAIT_FOR_FENCES => {
+                let wait = Wait::of(sent);
+                if wait.is_satisfied(&state.fences) {
                     return success(&());
                 }
-                state.waits.push(Wait { process: sent.process, fence, value, cookie });
+                state.waits.push(wait);
                 reply(Status::PENDING, 0, &[])
             }
+            RequestCode::SIGNAL_FENCES => {
+                for FenceValue { fence, value } in sent.fences() {
+                    self.signal_locked(state, fence, value);
+                }
+                success(&())
+            }
             RequestCode::CANCEL_WAIT => {
-                let CancelWait { fence, cookie } = sent.read();
-                let is_it = |wait: &Wait| (wait.fence, wait.cookie) == (fence, cookie);
+                let CancelWait { cookie } = sent.read();
+                let is_it = |wait: &Wait| wait.cookie == cookie;
                 match state.waits.iter().position(is_it) {
                     Some(index) => {
                         state.waits.remove(index);

@@ -1,6 +1,7 @@
 //! A device in the same process that keeps every rule until a test's script breaks one.
 
 mod answers;
+mod fences;
 mod paged;
 mod ring;
 mod script;
@@ -20,6 +21,7 @@ use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::packet::flow::IndirectBuffer;
 use bellhop_protocol::packet::{Packet, PacketHeader};
 use bellhop_protocol::status::Status;
+use fences::Wait;
 use paged::Paged;
 use script::Script;
 use std::collections::{BTreeMap, VecDeque};
@@ -80,13 +82,6 @@ struct Object {
 enum Place {
     Local(u64),
     System(u64),
-}
-
-struct Wait {
-    process: u32,
-    fence: Handle,
-    value: u64,
-    cookie: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -356,7 +351,10 @@ impl ScriptedDevice {
 
     /// Publishes a CurrentValue and posts the events of the waits that it satisfies.
     pub fn signal(&self, fence: Handle, value: u64) {
-        let mut state = self.state();
+        self.signal_locked(&mut self.state(), fence, value);
+    }
+
+    fn signal_locked(&self, state: &mut State, fence: Handle, value: u64) {
         let (slot, current) = state.fences.get_mut(&fence).unwrap();
         *current = value;
         if self.shape.bar.is_some() {
@@ -364,7 +362,7 @@ impl ScriptedDevice {
         }
         let (satisfied, waits) = std::mem::take(&mut state.waits)
             .into_iter()
-            .partition(|wait| wait.fence == fence && wait.value <= value);
+            .partition(|wait| wait.is_satisfied(&state.fences));
         state.waits = waits;
         for Wait { process, cookie, .. } in satisfied {
             let mut event = Event::new_zeroed();

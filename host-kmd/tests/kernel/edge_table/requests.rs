@@ -21,7 +21,8 @@ use bellhop_protocol::control::doorbell::{
 };
 use bellhop_protocol::control::escape::{Escape, ObjectList};
 use bellhop_protocol::control::fence::{
-    CancelWait, CreateNativeFence, DestroyNativeFence, WaitForFence,
+    CancelWait, CreateNativeFence, DestroyNativeFence, FenceValue, OpenNativeFence,
+    ShareNativeFence, SignalFences, WaitForFences,
 };
 use bellhop_protocol::control::gpu_va::{
     FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, ReserveGpuVirtualAddress,
@@ -331,19 +332,50 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
             vec![row(process, &world.update(), mapped), row(process, &unmap, unmapped)]
         }
         RequestCode::CREATE_NATIVE_FENCE => {
-            let fields = vec![handle("device", device), any("initial_value", 8)];
-            vec![row(process, &CreateNativeFence { device, initial_value: 0 }, fields)]
+            let fields = vec![
+                handle("device", device),
+                any("initial_value", 8),
+                if_so("fence_type", 4, |fence_type| fence_type < 2),
+                if_so("flags", 4, |flags| flags < 2),
+            ];
+            vec![row(process, &CreateNativeFence::new(device, 0), fields)]
+        }
+        RequestCode::SHARE_NATIVE_FENCE => {
+            let fence = world.shared;
+            vec![row(process, &ShareNativeFence { fence }, vec![handle("fence", fence)])]
+        }
+        RequestCode::OPEN_NATIVE_FENCE => {
+            let name = world.shared_name;
+            let fields = vec![handle("device", device), only("nt_handle", 8, name.0, parameter)];
+            vec![row(process, &OpenNativeFence { device, nt_handle: name }, fields)]
         }
         RequestCode::DESTROY_NATIVE_FENCE => {
             vec![row(process, &DestroyNativeFence { fence }, vec![handle("fence", fence)])]
         }
-        RequestCode::WAIT_FOR_FENCE => {
-            let fields = vec![handle("fence", fence), any("value", 8), any("cookie", 8)];
-            vec![row(process, &WaitForFence { fence, value: 9, cookie: 9 }, fields)]
+        RequestCode::WAIT_FOR_FENCES => {
+            let fields = vec![
+                any("cookie", 8),
+                if_so("flags", 4, |flags| flags < 2),
+                count("count", 1),
+                handle("fence", fence),
+                any("value", 8),
+            ];
+            let request = WaitForFences { cookie: 9, flags: 0, count: 1 };
+            vec![row_with_list(process, &request, &[FenceValue { fence, value: 9 }], fields)]
         }
         RequestCode::CANCEL_WAIT => {
-            let fields = vec![handle("fence", fence), only("cookie", 8, COOKIE, parameter)];
-            vec![row(process, &CancelWait { fence, cookie: COOKIE }, fields)]
+            let fields = vec![only("cookie", 8, COOKIE, parameter)];
+            vec![row(process, &CancelWait { cookie: COOKIE }, fields)]
+        }
+        RequestCode::SIGNAL_FENCES => {
+            let fields = vec![
+                count("count", 1),
+                zero("reserved", 4),
+                handle("fence", fence),
+                any("value", 8),
+            ];
+            let request = SignalFences { count: 1, reserved: 0 };
+            vec![row_with_list(process, &request, &[FenceValue { fence, value: 9 }], fields)]
         }
         RequestCode::CREATE_DOORBELL => {
             let (ring_buffer, ring_control) = world.ring;

@@ -9,7 +9,7 @@ use bellhop_protocol::control::allocation::{
     AllocationFlags, AllocationKind, CreateAllocation, Lock, SegmentSet,
 };
 use bellhop_protocol::control::device::CreateDevice;
-use bellhop_protocol::control::fence::{CreateNativeFence, WaitForFence};
+use bellhop_protocol::control::fence::{CreateNativeFence, FenceFlags, NtHandle, ShareNativeFence};
 use bellhop_protocol::control::gpu_va::{
     MapGpuVirtualAddress, Protection, ReserveGpuVirtualAddress, UpdateGpuVirtualAddress,
 };
@@ -53,6 +53,9 @@ pub(super) struct World {
     pub(super) reserved: u64,
     pub(super) fence: Handle,
     pub(super) fence_slot: u32,
+    /// One that can be opened, and its name.
+    pub(super) shared: Handle,
+    pub(super) shared_name: NtHandle,
 }
 
 /// A guest that may put areas of the BAR into its own memory, and has done nothing else yet.
@@ -102,9 +105,12 @@ impl World {
         bench.call(client, &Lock { allocation: locked }).unwrap();
         let reserve = ReserveGpuVirtualAddress { base: 0, size: RESERVED };
         let reserved = bench.call(client, &reserve).unwrap().gpu_va;
-        let request = CreateNativeFence { device: client.device, initial_value: 0 };
+        let request = CreateNativeFence::new(client.device, 0);
         let created = bench.call(client, &request).unwrap();
         let (fence, fence_slot) = (created.fence, created.slot);
+        let request = CreateNativeFence { flags: FenceFlags::SHARED.bits(), ..request };
+        let shared = bench.call(client, &request).unwrap().fence;
+        let shared_name = bench.call(client, &ShareNativeFence { fence: shared }).unwrap();
         let mut world = Self {
             bench,
             client,
@@ -120,11 +126,12 @@ impl World {
             reserved,
             fence,
             fence_slot,
+            shared,
+            shared_name,
         };
         let update = world.update();
         world.bench.call(client, &update).unwrap();
-        let wait = WaitForFence { fence, value: AWAITED, cookie: COOKIE };
-        let token = world.bench.begin(client, &wait);
+        let token = world.bench.wait(client, fence, AWAITED, COOKIE);
         assert_eq!(world.bench.outcome(client, token), Some(Status::PENDING));
         world
     }

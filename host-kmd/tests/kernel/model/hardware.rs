@@ -5,9 +5,9 @@ use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DoorbellModel, EngineProgress, GuestId, Hardware, HardwareFull,
+    AddressSpaceId, DoorbellModel, EngineProgress, FenceStorage, GuestId, Hardware, HardwareFull,
     HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PageTableRange,
-    PhysicalDoorbell, Pte, RingBinding, RotationProgress, SchedulingPriority, Segment,
+    PhysicalDoorbell, Pte, RingBinding, RotationProgress, SchedulingPriority, Segment, SlotValue,
     SystemContext, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
@@ -63,7 +63,7 @@ impl Hardware for Model {
         let mut state = self.state();
         assert!(state.queues.values().all(|queue| queue.address_space != space));
         assert!(state.systems.values().all(|system| system.address_space != space));
-        assert!(state.fences.values().all(|fence| fence.owner != space));
+        assert!(state.opened.values().all(|(_, owner)| *owner != space));
         assert!(state.passed > 0, "no ticket has passed since the queues went");
         state.spaces.remove(&space).expect("an address space that exists");
     }
@@ -196,7 +196,7 @@ impl Hardware for Model {
                 });
                 state.log.push(Call::Zero(guest, offset, length));
             }
-            Segment::Private | Segment::Backing => {}
+            Segment::Private | Segment::Backing | Segment::Fence => {}
         }
     }
 
@@ -217,34 +217,55 @@ impl Hardware for Model {
         self.state().local_words.get(&(guest, offset)).copied().unwrap_or(0)
     }
 
-    fn create_fence(&self, guest: GuestId, slot: u32, owner: AddressSpaceId, initial: u64) {
-        let fence = Fence { owner, current: initial, monitored: NOT_MONITORED };
-        let before = self.state().fences.insert((guest, slot), fence);
-        assert_eq!(before, None, "slot {slot} is not empty");
+    fn create_fence(&self, guest: GuestId, slot: u32, storage: FenceStorage, initial: u64) {
+        assert_ne!(storage.current, storage.monitored);
+        let fence = Fence { current: initial, monitored: NOT_MONITORED };
+        let mut state = self.state();
+        assert!(!state.opened.contains_key(&(guest, slot)), "somebody knows another by this slot");
+        state.fences.insert((guest, slot), fence);
     }
 
-    fn destroy_fence(&self, guest: GuestId, slot: u32) {
-        self.state().fences.remove(&(guest, slot)).expect("a fence that exists");
+    fn open_fence(&self, guest: GuestId, slot: u32, global: u32, owner: AddressSpaceId) {
+        let mut state = self.state();
+        assert!(state.spaces.contains_key(&owner));
+        assert!(state.fences.contains_key(&(guest, global)), "there is such a fence");
+        let before = state.opened.insert((guest, slot), (global, owner));
+        assert_eq!(before, None, "a slot is one fence's");
+    }
+
+    fn close_fence(&self, guest: GuestId, slot: u32) {
+        self.state().opened.remove(&(guest, slot)).expect("a fence that is open");
     }
 
     fn fence_value(&self, guest: GuestId, slot: u32) -> u64 {
         self.state().fences[&(guest, slot)].current
     }
 
-    fn update_monitored_value(&self, guest: GuestId, slot: u32, monitored: u64) -> u64 {
+    fn update_monitored_values(&self, guest: GuestId, values: &[SlotValue]) {
         let mut state = self.state();
-        state.log.push(Call::Monitor(monitored));
+        state.log.push(Call::Monitor(values.to_vec()));
         let signal = state.signal_during_update.take();
-        let fence = state.fences.get_mut(&(guest, slot)).unwrap();
-        fence.monitored = monitored;
-        fence.current = signal.unwrap_or(fence.current);
-        fence.current
+        for SlotValue { slot, value } in values {
+            let fence = state.fences.get_mut(&(guest, *slot)).unwrap();
+            fence.monitored = *value;
+            fence.current = signal.unwrap_or(fence.current);
+        }
+    }
+
+    fn update_current_values(&self, guest: GuestId, values: &[SlotValue], always: bool) {
+        let mut state = self.state();
+        state.log.push(Call::Signal(values.to_vec(), always));
+        for SlotValue { slot, value } in values {
+            let fence = state.fences.get_mut(&(guest, *slot)).unwrap();
+            assert!(*value >= fence.current, "a fence cannot go back");
+            fence.current = *value;
+        }
     }
 
     fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId {
         let mut state = self.state();
         assert!(state.spaces.contains_key(&description.address_space));
-        let owner = state.fences[&(description.guest, description.progress_fence)].owner;
+        let (_, owner) = state.opened[&(description.guest, description.progress_fence)];
         assert_eq!(owner, description.process, "it cannot signal its progress fence");
         let queue = HwQueueId(state.id());
         state.queues.insert(queue, description);
@@ -379,13 +400,6 @@ impl Hardware for Model {
             state.suspended.insert(*queue);
         }
         state.log.push(Call::Suspend(queues.to_vec()));
-    }
-
-    fn signal_fence_always(&self, guest: GuestId, slot: u32) {
-        let mut state = self.state();
-        state.log.push(Call::AlwaysSignaled(slot));
-        let fence = state.fences.get_mut(&(guest, slot)).unwrap();
-        fence.current = u64::MAX;
     }
 
     fn engine_progress(&self, node: u32) -> EngineProgress {

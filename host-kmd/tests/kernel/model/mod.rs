@@ -6,12 +6,13 @@ mod hardware;
 use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DoorbellModel, EngineProgress, Fault, GuestId, HwQueueDescription, HwQueueId,
-    Interrupt, KernelSubmission, PhysicalDoorbell, PhysicalPage, Pte, RingBinding,
-    SchedulingPriority, Segment, SystemContext,
+    AddressSpaceId, DoorbellModel, EngineProgress, Fault, GlobalFence, GuestId, HwQueueDescription,
+    HwQueueId, Interrupt, KernelSubmission, PhysicalDoorbell, PhysicalPage, Pte, RingBinding,
+    SchedulingPriority, Segment, SlotValue, SystemContext,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
+use bellhop_protocol::control::gpu_va::GPU_VA_END;
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::packet::Packet;
@@ -40,7 +41,7 @@ pub enum Call {
     Zero(GuestId, u64, u64),
     /// A packet filled this page with this pattern.
     FillPage(GuestId, PhysicalPage, u32),
-    Monitor(u64),
+    Monitor(Vec<SlotValue>),
     Submit(HwQueueId, KernelSubmission),
     WriteDmaBuffer(GuestId, u64, Vec<u8>),
     Suspend(Vec<HwQueueId>),
@@ -49,7 +50,7 @@ pub enum Call {
     AbandonPaging(GuestId, u64),
     ResetEngine(u32),
     ResetAdapter,
-    AlwaysSignaled(u32),
+    Signal(Vec<SlotValue>, bool),
     Priority(Vec<HwQueueId>, SchedulingPriority),
     EnginePower(u32, EnginePowerState),
     Invalidate(u64),
@@ -58,7 +59,6 @@ pub enum Call {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
-    pub owner: AddressSpaceId,
     pub current: u64,
     pub monitored: u64,
 }
@@ -108,7 +108,10 @@ pub struct State {
     pub model: DoorbellModel,
     pub addressing: VirtualAddressingModel,
     pub global_watches: BTreeSet<HwQueueId>,
+    /// Global fences by slot.
     pub fences: BTreeMap<(GuestId, u32), Fence>,
+    /// By slot, which global fence it names and whose packets do.
+    pub opened: BTreeMap<(GuestId, u32), (u32, AddressSpaceId)>,
     pub local_words: HashMap<(GuestId, u64), u64>,
     /// Lengths of the areas that are in guests' memory.
     pub placed: HashMap<(GuestId, AreaKind), u64>,
@@ -202,6 +205,12 @@ impl State {
         self.prompt_paging && self.interrupts.iter().any(is_it)
     }
 
+    /// What is mapped where a guest can map something.
+    pub fn guest_mappings(&self, space: AddressSpaceId) -> Vec<(u64, Pte)> {
+        let mapped = self.spaces[&space].iter().map(|(va, pte)| (*va, *pte));
+        mapped.filter(|(va, _)| *va < GPU_VA_END).collect()
+    }
+
     /// Page that a GPU virtual address is mapped to.
     pub fn mapped(&self, space: AddressSpaceId, gpu_va: u64) -> Option<Pte> {
         self.spaces[&space].get(&gpu_va).copied()
@@ -280,7 +289,8 @@ impl Model {
         let fence = state.fences.get_mut(&(guest, slot)).unwrap();
         fence.current = value;
         if value > fence.monitored {
-            state.interrupts.push(Interrupt::NativeFenceSignaled { guest, slot });
+            let signaled = vec![GlobalFence { guest, slot }];
+            state.interrupts.push(Interrupt::NativeFenceSignaled { signaled });
         }
     }
 
@@ -293,6 +303,6 @@ impl Model {
             && state.rings.is_empty()
             && state.watches.is_empty()
             && state.global_watches.is_empty()
-            && state.fences.is_empty()
+            && state.opened.is_empty()
     }
 }

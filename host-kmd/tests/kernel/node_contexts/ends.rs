@@ -69,7 +69,7 @@ fn a_node_context_is_suspended_resumed_and_drained_as_any_other() {
         assert_eq!(bench.outcome(client, token), None);
         let lost = (Status::DEVICE_REMOVED, context.0);
         assert_eq!(node.submit(&mut bench).unwrap_err(), lost);
-        bench.model.signal(client.guest, node.reply.progress_fence_slot, 2);
+        bench.model.signal(client.guest, node.reply.progress_fence.slot, 2);
         bench.interrupt();
         assert_eq!(bench.outcome(client, token), Some(Status::SUCCESS));
         let invalid = (Status::INVALID_HANDLE, context.0);

@@ -66,7 +66,7 @@ fn no_guest_can_name_the_queue_or_end_the_fence_of_a_node_context() {
     let last = bench.local(client, PAGE_SIZE).unwrap().allocation;
     let node = Node::new(&mut bench, client, SubmissionModel::VIRTUAL);
     // Handles are dense: every value near those that were given out.
-    let given = [last, node.reply.context, node.reply.progress_fence, client.queue];
+    let given = [last, node.reply.context, node.reply.progress_fence.fence, client.queue];
     let range = 0..64;
     let candidates = given.iter().flat_map(|handle| range.clone().map(|bit| handle.0 ^ bit));
     for handle in candidates.map(Handle).collect::<Vec<_>>() {
@@ -89,7 +89,7 @@ fn no_guest_can_name_the_queue_or_end_the_fence_of_a_node_context() {
             assert!(bench.call(client, &DestroyAllocation { allocation }).is_err());
         }
     }
-    let fence = node.reply.progress_fence;
+    let fence = node.reply.progress_fence.fence;
     let busy = (Status::DEVICE_BUSY, fence.0);
     assert_eq!(bench.call(client, &DestroyNativeFence { fence }).unwrap_err(), busy);
     node.submit_virtual(&mut bench).unwrap();

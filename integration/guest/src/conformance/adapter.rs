@@ -228,7 +228,7 @@ fn escape_pages(scene: &Scene) -> Result<(), Mismatch> {
     let device = process.device()?;
     let mut expected = Vec::new();
     for initial_value in 0..FENCES as u64 {
-        let fence = process.call(&CreateNativeFence { device, initial_value })?.fence;
+        let fence = process.call(&CreateNativeFence::new(device, initial_value))?.fence;
         expected.push((Name(fence.0), initial_value));
     }
     expected.sort_unstable();

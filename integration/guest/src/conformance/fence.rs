@@ -1,14 +1,11 @@
-//! `fence.*`: native fences, waited for by CPU and by GPU.
+//! `fence.*`: native fences, signaled and waited for by the GPU.
 
 use super::raw;
 use super::scene::{Scene, TIMEOUT};
 use super::{Behaviour, Mismatch, require, source};
-use bellhop_guest_umd::{CommandBuffer, Error};
+use bellhop_guest_umd::CommandBuffer;
 use bellhop_protocol::control::adapter::EngineType;
-use bellhop_protocol::control::fence::{CancelWait, DestroyNativeFence, WaitForFence};
-use bellhop_protocol::status::Status;
-use std::thread;
-use std::time::Duration;
+use bellhop_protocol::control::fence::DestroyNativeFence;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
@@ -22,36 +19,6 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "a value that the GPU signals is seen by polling",
         section: source::FENCE_DESIGN,
         check: signal_poll,
-    },
-    Behaviour {
-        id: "fence.wait.blocked",
-        shows: "a blocked waiter is woken by an interrupt once the value is reached",
-        section: source::FENCE_SYNC,
-        check: wait_blocked,
-    },
-    Behaviour {
-        id: "fence.wait.reached",
-        shows: "a wait for a value that is reached is satisfied at once",
-        section: source::FENCE_SYNC,
-        check: wait_reached,
-    },
-    Behaviour {
-        id: "fence.wait.timeout",
-        shows: "a wait ends with its time, and the waiter can wait again",
-        section: source::FENCE_SYNC,
-        check: wait_timeout,
-    },
-    Behaviour {
-        id: "fence.wait.many",
-        shows: "many threads wait for different values of one fence, and each is woken",
-        section: source::FENCE_SYNC,
-        check: wait_many,
-    },
-    Behaviour {
-        id: "fence.interrupt.conditional",
-        shows: "a signal interrupts only when the CPU waits for its value",
-        section: source::FENCE_DESIGN,
-        check: conditional,
     },
     Behaviour {
         id: "fence.gpu-wait.engine-to-engine",
@@ -95,123 +62,6 @@ fn signal_poll(scene: &Scene) -> Result<(), Mismatch> {
         let last = bench.queue.last_value();
         bench.queue.progress_fence().poll(last, TIMEOUT)?;
     }
-    Ok(())
-}
-
-fn wait_blocked(scene: &Scene) -> Result<(), Mismatch> {
-    let mut bench = scene.bench()?;
-    let (gate, fence) = (bench.device.create_fence(0)?, bench.device.create_fence(0)?);
-    let mut opener = bench.context.create_user_mode_queue(4096)?;
-    let mut open = CommandBuffer::new(&bench.device, 64)?;
-    for value in 1..=20 {
-        bench.commands.reset();
-        bench.commands.wait_fence(&gate, value)?.signal_fence(&fence, value)?;
-        let submitted = bench.queue.submit(&mut bench.commands)?;
-        let waited = thread::scope(|threads| {
-            let waiter = threads.spawn(|| fence.wait(value, TIMEOUT));
-            open.reset();
-            open.signal_fence(&gate, value)?;
-            opener.submit(&mut open)?;
-            waiter
-                .join()
-                .map_err(|_| Mismatch::Seen("the waiter panicked".into()))?
-                .map_err(Mismatch::from)
-        });
-        waited?;
-        bench.queue.progress_fence().wait(submitted, TIMEOUT)?;
-        opener.progress_fence().wait(opener.last_value(), TIMEOUT)?;
-    }
-    Ok(())
-}
-
-fn wait_reached(scene: &Scene) -> Result<(), Mismatch> {
-    let bench = scene.bench()?;
-    let fence = bench.device.create_fence(5)?;
-    for value in [0, 4, 5] {
-        let request = WaitForFence { fence: fence.handle(), value, cookie: 1 };
-        let (status, _) = raw::status(scene.transport(), bench.process.process(), &request)?;
-        require!(status == Status::SUCCESS, "a wait for {value} at 5 ended with {status}");
-    }
-    let request = WaitForFence { fence: fence.handle(), value: 6, cookie: 1 };
-    let (status, _) = raw::status(scene.transport(), bench.process.process(), &request)?;
-    require!(status == Status::PENDING, "a wait for 6 at 5 ended with {status}");
-    let cancel = CancelWait { fence: fence.handle(), cookie: 1 };
-    raw::call(scene.transport(), bench.process.process(), &cancel)?;
-    raw::expect_status(
-        scene.transport(),
-        bench.process.process(),
-        &cancel,
-        Status::INVALID_PARAMETER,
-    )
-}
-
-fn wait_timeout(scene: &Scene) -> Result<(), Mismatch> {
-    let mut bench = scene.bench()?;
-    let fence = bench.device.create_fence(0)?;
-    let ended = fence.wait(1, Duration::from_millis(20));
-    let timed_out = matches!(ended, Err(Error::Timeout { value: 1, current: 0 }));
-    require!(timed_out, "a wait that nothing satisfies ended with {ended:?}");
-    bench.commands.signal_fence(&fence, 1)?;
-    bench.queue.submit(&mut bench.commands)?;
-    Ok(fence.wait(1, TIMEOUT)?)
-}
-
-fn wait_many(scene: &Scene) -> Result<(), Mismatch> {
-    const WAITERS: u64 = 32;
-    let mut bench = scene.bench()?;
-    let fence = bench.device.create_fence(0)?;
-    let ended: Vec<_> = thread::scope(|threads| {
-        let waiters: Vec<_> = (1..=WAITERS)
-            .map(|value| {
-                threads.spawn({
-                    let fence = &fence;
-                    move || fence.wait(value, TIMEOUT)
-                })
-            })
-            .collect();
-        for value in 1..=WAITERS {
-            bench.commands.reset();
-            bench.commands.signal_fence(&fence, value)?;
-            let submitted = bench.queue.submit(&mut bench.commands)?;
-            bench.queue.progress_fence().poll(submitted, TIMEOUT)?;
-        }
-        Ok::<_, Mismatch>(waiters.into_iter().map(|waiter| waiter.join()).collect())
-    })?;
-    for (value, ended) in (1..).zip(ended) {
-        match ended {
-            Ok(result) => result?,
-            Err(_) => return Err(Mismatch::Seen(format!("the waiter for {value} panicked"))),
-        }
-    }
-    Ok(())
-}
-
-fn conditional(scene: &Scene) -> Result<(), Mismatch> {
-    let mut bench = scene.bench()?;
-    let fence = bench.device.create_fence(0)?;
-    let interrupts = |bench: &super::scene::Bench| bench.process.statistics().map(|s| s.interrupts);
-    let before = interrupts(&bench)?;
-    for value in 1..=10 {
-        bench.commands.signal_fence(&fence, value)?.conditional_interrupt(&fence)?;
-    }
-    bench.run()?;
-    let raised = interrupts(&bench)? - before;
-    require!(raised == 0, "{raised} interrupts though nobody waits");
-
-    let process = bench.process.process();
-    let wait = WaitForFence { fence: fence.handle(), value: 20, cookie: 1 };
-    raw::call(scene.transport(), process, &wait)?;
-    let before = interrupts(&bench)?;
-    for value in 11..20 {
-        bench.commands.signal_fence(&fence, value)?;
-    }
-    bench.run()?;
-    let raised = interrupts(&bench)? - before;
-    require!(raised == 0, "{raised} interrupts for values less than the one waited for");
-    bench.commands.signal_fence(&fence, 20)?;
-    bench.run()?;
-    let raised = interrupts(&bench)? - before;
-    require!(raised == 1, "{raised} interrupts for the value waited for");
     Ok(())
 }
 

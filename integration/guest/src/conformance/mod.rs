@@ -8,6 +8,8 @@ mod context;
 mod doorbell;
 mod fault;
 mod fence;
+mod fence_cpu;
+mod fence_sharing;
 mod handle;
 mod km;
 mod memory;
@@ -98,6 +100,15 @@ mod source {
         "Native GPU fence object: GPU native fence synchronization object";
     pub(super) const FENCE_DESIGN: &str =
         "Native GPU fence object: GPU native fence sync object design";
+    pub(super) const FENCE_EXISTING: &str =
+        "Native GPU fence object: Existing monitored fence synchronization object";
+    pub(super) const FENCE_STORAGE: &str =
+        "Native GPU fence object: Physical memory storage for current and monitored fence values";
+    pub(super) const FENCE_TYPES: &str = "Native GPU fence object: D3DDDI_NATIVEFENCE_TYPE";
+    pub(super) const FENCE_OPEN: &str =
+        "Native GPU fence object: D3DKMTOpenNativeFenceFromNTHandle";
+    pub(super) const FENCE_CPU_SIGNAL: &str =
+        "Native GPU fence object: DdiUpdateCurrentValuesFromCpu";
     pub(super) const FENCE_SYNC: &str = "Native GPU fence object: Synchronization issues";
     pub(super) const FENCE_ALWAYS_SIGNALED: &str = "Native GPU fence object: AlwaysSignaled";
     pub(super) const FENCE_HANDLES: &str =
@@ -135,6 +146,8 @@ fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         power::BEHAVIOURS,
         process::BEHAVIOURS,
         fence::BEHAVIOURS,
+        fence_cpu::BEHAVIOURS,
+        fence_sharing::BEHAVIOURS,
         km::BEHAVIOURS,
         fault::BEHAVIOURS,
         tdr::BEHAVIOURS,

@@ -1,0 +1,261 @@
+//! CPUs wait for native fences, and signal them.
+//!
+//! Source: native GPU fence object, "Existing monitored fence synchronization object",
+//! "Synchronization issues", "DdiUpdateMonitoredValues" and "DdiUpdateCurrentValuesFromCpu".
+
+use super::error::RequestError;
+use super::request::{Answer, Handled, zero};
+use super::scope::Scope;
+use super::waits::{Needed, Wait, WaitId};
+use crate::ddi::CurrentValuesFlags;
+use crate::hardware::SlotValue;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::fence::{
+    CancelWait, FenceValue, MAX_FENCE_LIST, NativeFenceType, SignalFences, WaitFlags, WaitForFences,
+};
+use bellhop_protocol::event::{Event, EventKind};
+use std::collections::{BTreeMap, BTreeSet};
+use zerocopy::FromZeros;
+
+impl Scope<'_> {
+    /// `D3DKMTWaitForSynchronizationObjectFromCpu`.
+    pub(super) fn wait_for_fences(
+        &mut self,
+        request: WaitForFences,
+        list: Vec<FenceValue>,
+    ) -> Handled<()> {
+        check_count(request.count)?;
+        let flags = WaitFlags::from_bits(request.flags)
+            .ok_or(RequestError::parameter("flags", request.flags.into()))?;
+        let any = flags.contains(WaitFlags::WAIT_ANY);
+        let mut wait = Wait::new(self.process_id, request.cookie, any);
+        for FenceValue { fence: handle, value } in list {
+            wait.add(self.cpu_fence(handle)?, Needed { handle, value });
+        }
+        for (fence, Needed { value, .. }) in wait.fences.clone() {
+            // Values only grow, so what was there once need not be waited for.
+            if self.current_value(fence) >= value && wait.reach(fence) {
+                return Ok(Answer::Done(()));
+            }
+        }
+        self.guest.quotas.waits.charge(wait.fences.len() as u64)?;
+        let fences = wait.fences.clone();
+        let id = self.guest.fences.waits.add(wait);
+        for (fence, Needed { value, .. }) in &fences {
+            self.global_mut(*fence)?.waiters.add(*value, id);
+        }
+        // The values may have been reached since: no event then, the reply tells.
+        let is_satisfied = self.satisfy_waits(fences.into_keys(), Some(id))?;
+        Ok(if is_satisfied { Answer::Done(()) } else { Answer::Pending })
+    }
+
+    /// Takes a wait back.
+    pub(super) fn cancel_wait(&mut self, request: CancelWait) -> Handled<()> {
+        let waits = &mut self.guest.fences.waits;
+        let oldest = waits.oldest(self.process_id, request.cookie);
+        let Some((id, wait)) = oldest.and_then(|id| Some((id, waits.remove(id)?))) else {
+            return Err(RequestError::parameter("cookie", request.cookie));
+        };
+        let fences = self.forget_wait(id, wait);
+        self.satisfy_waits(fences, None)?;
+        Ok(Answer::Done(()))
+    }
+
+    /// `D3DKMTSignalSynchronizationObjectFromCpu`: all or none.
+    pub(super) fn signal_fences(
+        &mut self,
+        request: SignalFences,
+        list: Vec<FenceValue>,
+    ) -> Handled<()> {
+        check_count(request.count)?;
+        zero("reserved", request.reserved)?;
+        let mut values = BTreeMap::new();
+        for FenceValue { fence: handle, value } in list {
+            let slot = self.cpu_fence(handle)?;
+            let fence = self.global_mut(slot)?;
+            if fence.is_progress {
+                return Err(RequestError::NotSupported("signaling a progress fence from the CPU"));
+            }
+            if fence.always_signaled {
+                continue;
+            }
+            // "The OS synchronizes CPU side updates": here is one after the other. A signal of an
+            // engine's that gets further meanwhile makes this one nothing.
+            let current = *values.entry(slot).or_insert(self.current_value(slot));
+            if value < current {
+                return Err(RequestError::parameter("value", value));
+            }
+            values.insert(slot, value);
+        }
+        self.update_current_values(values, CurrentValuesFlags::default())?;
+        Ok(Answer::Done(()))
+    }
+
+    /// `DxgkDdiUpdateCurrentValuesFromCpu`, and then who waits on a CPU: nobody interrupts for that.
+    fn update_current_values(
+        &mut self,
+        values: BTreeMap<u32, u64>,
+        flags: CurrentValuesFlags,
+    ) -> Result<(), RequestError> {
+        let updates: Vec<_> =
+            values.iter().map(|(slot, value)| SlotValue { slot: *slot, value: *value }).collect();
+        self.miniport.update_current_values_from_cpu(self.guest_id, &updates, flags);
+        self.satisfy_waits(values.into_keys(), None)?;
+        Ok(())
+    }
+
+    /// Asks for an interrupt when a queue's progress fence reaches `value`. Returns the fence's slot,
+    /// unless it has reached the value already.
+    pub(super) fn drain_fence(
+        &mut self,
+        handle: Handle,
+        value: u64,
+    ) -> Result<Option<u32>, RequestError> {
+        let slot = self.global_of(handle)?;
+        self.global_mut(slot)?.drain = Some(value);
+        self.satisfy_waits([slot], None)?;
+        Ok(self.global_mut(slot)?.drain.map(|_| slot))
+    }
+
+    /// Makes a fence always signaled: whoever waits goes on.
+    pub(super) fn signal_always(&mut self, handle: Handle) {
+        let Ok(slot) = self.global_of(handle) else { return };
+        let flags = CurrentValuesFlags { always_signaled: true };
+        let result = self.global_mut(slot).map(|fence| fence.always_signaled = true);
+        let result =
+            result.and_then(|()| self.update_current_values([(slot, u64::MAX)].into(), flags));
+        if let Err(error) = result {
+            tracing::error!(fence = %handle, %error, "a fence is missing");
+        }
+    }
+
+    /// A process closes a fence: its waits that cannot be satisfied without it are forgotten.
+    pub(super) fn forget_waits_for(&mut self, global: u32) -> Result<(), RequestError> {
+        let process = self.process_id;
+        let fence = self.global_mut(global)?;
+        let waiters: Vec<_> = fence.waiters.iter().collect();
+        let mut fences = BTreeSet::from([global]);
+        for (value, id) in waiters {
+            let waits = &mut self.guest.fences.waits;
+            if waits.get(id).is_none_or(|wait| wait.process != process) {
+                continue;
+            }
+            let lost = waits.lose(id, global);
+            self.guest.quotas.waits.refund(1);
+            self.global_mut(global)?.waiters.remove(value, id);
+            if let Some(wait) = lost {
+                fences.extend(self.forget_wait(id, wait));
+            }
+        }
+        self.satisfy_waits(fences, None)?;
+        Ok(())
+    }
+
+    /// The slot of a global fence that CPUs may wait for and signal.
+    fn cpu_fence(&mut self, handle: Handle) -> Result<u32, RequestError> {
+        let slot = self.global_of(handle)?;
+        match self.global_mut(slot)?.fence_type {
+            NativeFenceType::INTRA_GPU => {
+                Err(RequestError::NotSupported("a CPU waiting for or signaling an intra-GPU fence"))
+            }
+            _ => Ok(slot),
+        }
+    }
+
+    fn current_value(&self, slot: u32) -> u64 {
+        self.hardware.fence_value(self.guest_id, slot)
+    }
+
+    /// A wait is over that was removed: takes it off the fences that it still needs. Returns those, whose
+    /// MonitoredValues must be looked at.
+    fn forget_wait(&mut self, id: WaitId, wait: Wait) -> impl Iterator<Item = u32> + use<> {
+        self.guest.quotas.waits.refund(wait.fences.len() as u64);
+        for (slot, needed) in &wait.fences {
+            if let Some(fence) = self.guest.fences.globals.get_mut(slot) {
+                fence.waiters.remove(needed.value, id);
+            }
+        }
+        wait.fences.into_keys()
+    }
+
+    /// Satisfies the waits that CurrentValues have reached and keeps each MonitoredValue at the least
+    /// waited value minus 1. Returns whether the wait `own` is among them; the others are told. A slot
+    /// without a fence is passed over.
+    ///
+    /// The order is protocol::handoff::fence's, `monitor` there: store MonitoredValues, full fence,
+    /// re-sample CurrentValues. So this ends only when nobody is reached by a value that was
+    /// sampled after the MonitoredValue that stands. It ends: there is a further round only for what
+    /// the round before took waits off.
+    pub(super) fn satisfy_waits(
+        &mut self,
+        fences: impl IntoIterator<Item = u32>,
+        own: Option<WaitId>,
+    ) -> Result<bool, RequestError> {
+        let mut own_is_satisfied = false;
+        let mut fences: BTreeSet<_> = fences.into_iter().collect();
+        while !fences.is_empty() {
+            let mut changed = BTreeSet::new();
+            while let Some(slot) = fences.pop_first() {
+                if !self.guest.fences.globals.contains_key(&slot) {
+                    continue;
+                }
+                changed.insert(slot);
+                let current = self.current_value(slot);
+                while let Some(id) = self.global_mut(slot)?.waiters.take_reached(current) {
+                    self.guest.quotas.waits.refund(1);
+                    let waits = &mut self.guest.fences.waits;
+                    let handle = waits.get(id).and_then(|wait| wait.fences.get(&slot)).copied();
+                    let Some(wait) = waits.reach(id, slot) else { continue };
+                    if own == Some(id) {
+                        own_is_satisfied = true;
+                    } else if let Some(Needed { handle, .. }) = handle {
+                        self.tell(&wait, handle, current);
+                    }
+                    // What it needs no more may be monitored for nobody.
+                    changed.extend(self.forget_wait(id, wait));
+                }
+                let fence = self.global_mut(slot)?;
+                fence.drain = fence.drain.filter(|value| *value > current);
+            }
+            fences = self.update_monitored_values(changed);
+        }
+        Ok(own_is_satisfied)
+    }
+
+    /// `DxgkDdiUpdateMonitoredValues` for those of the fences whose it must change. Returns them:
+    /// CurrentValue is to be sampled again.
+    fn update_monitored_values(&mut self, fences: BTreeSet<u32>) -> BTreeSet<u32> {
+        let mut updates = Vec::new();
+        for slot in fences {
+            let Some(fence) = self.guest.fences.globals.get_mut(&slot) else { continue };
+            let value = fence.wanted_monitored();
+            if value != fence.monitored {
+                fence.monitored = value;
+                updates.push(SlotValue { slot, value });
+            }
+        }
+        if !updates.is_empty() {
+            self.miniport.update_monitored_values(self.guest_id, &updates);
+        }
+        updates.into_iter().map(|update| update.slot).collect()
+    }
+
+    /// The event that ends a wait.
+    fn tell(&mut self, wait: &Wait, fence: Handle, current: u64) {
+        self.event(Event {
+            kind: EventKind::FENCE_SIGNALED,
+            process: wait.process,
+            object: fence.0,
+            value: current,
+            cookie: wait.cookie,
+            ..Event::new_zeroed()
+        });
+    }
+}
+
+fn check_count(count: u32) -> Result<(), RequestError> {
+    match count {
+        1..=MAX_FENCE_LIST => Ok(()),
+        count => Err(RequestError::parameter("count", count.into())),
+    }
+}
