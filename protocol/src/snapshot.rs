@@ -102,6 +102,8 @@ pub struct Guest {
     pub bar_mapped: bool,
     /// The features that it took, by name.
     pub features: String,
+    /// Its weight: engines share their time among guests by it.
+    pub weight: u32,
     /// What it did so far.
     pub statistics: Counts,
     /// What it has used of what it may have.

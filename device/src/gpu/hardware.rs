@@ -600,6 +600,10 @@ impl Hardware for Gpu {
         taken
     }
 
+    fn guest_weight(&self, guest: GuestId) -> u32 {
+        self.guest(guest).map_or(0, |guest| guest.weight())
+    }
+
     fn statistics(&self, guest: GuestId) -> Statistics {
         let Some(partition) = self.guest(guest) else { return Statistics::default() };
         let engines = self.chip.engines.iter();

@@ -63,14 +63,10 @@ impl Scope<'_> {
             .filter(|donated| *donated <= request.length)
             .ok_or(RequestError::parameter("an extent's length", bytes))?;
         // The first of several begins anew, whatever came of an earlier one.
-        let mut all = match request.offset {
-            0 => Vec::new(),
-            _ => self
-                .guest
-                .donations
-                .0
-                .remove(&request.kind)
-                .map_or_else(Vec::new, |donation| donation.extents),
+        let earlier = self.guest.donations.0.get(&request.kind);
+        let mut all = match earlier {
+            Some(earlier) if request.offset > 0 => earlier.extents.clone(),
+            _ => Vec::new(),
         };
         // An extent has at least a page, so an area bounds how many there are.
         all.extend(extents);

@@ -220,6 +220,7 @@ impl View<'_> {
             state: state.into(),
             bar_mapped: guest.resources.bar_mapped,
             features: guest.features.to_string(),
+            weight: self.hardware.guest_weight(id),
             statistics: statistics.into(),
             quotas: guest.describe_quotas(),
             memory: describe_segments(guest),
@@ -511,6 +512,7 @@ mod tests {
                 id: words,
                 state: long(),
                 bar_mapped: false,
+                weight: 10_000,
                 features: long().repeat(4),
                 statistics: snapshot::Counts {
                     packets: words,

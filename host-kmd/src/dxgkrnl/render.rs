@@ -189,7 +189,8 @@ impl Scope<'_> {
         holds: &mut Vec<Hold>,
     ) -> Result<(), RequestError> {
         self.guest.quotas.listed_allocations.charge(list.len() as u64)?;
-        self.make_list_resident(context, list).inspect_err(|_| {
+        let handles: Vec<_> = list.iter().map(|entry| entry.allocation).collect();
+        self.make_list_resident(context, &handles).inspect_err(|_| {
             self.guest.quotas.listed_allocations.refund(list.len() as u64);
         })?;
         for AllocationListEntry { allocation, .. } in list {
@@ -203,22 +204,6 @@ impl Scope<'_> {
             }
         }
         Ok(())
-    }
-
-    /// The paged ones all or none.
-    fn make_list_resident(
-        &mut self,
-        context: Handle,
-        list: &[AllocationListEntry],
-    ) -> Result<(), RequestError> {
-        let mut paged = Vec::new();
-        for AllocationListEntry { allocation, .. } in list {
-            match self.get::<Allocation>(*allocation)?.paged() {
-                Some(id) => paged.push(id),
-                None => self.make_allocation_resident(*allocation)?,
-            }
-        }
-        Ok(self.guest.vidmm.make_resident(context, &paged)?)
     }
 
     /// Takes the device's allocations out of the aperture that no submission lists: trying again finds

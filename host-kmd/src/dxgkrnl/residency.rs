@@ -33,23 +33,46 @@ impl Scope<'_> {
     ) -> Handled<()> {
         zero("reserved", request.reserved)?;
         self.check_residency_list(request.device, request.count, &list)?;
-        let paged: Vec<_> = list.iter().filter_map(|handle| self.paged(*handle)).collect();
-        self.guest.vidmm.make_resident(request.device, &paged)?;
-        for handle in list {
-            if self.paged(handle).is_none() {
-                self.make_allocation_resident(handle)?;
-            }
-        }
+        self.make_list_resident(request.device, &list)?;
         Ok(Answer::AfterPaging(()))
     }
 
-    /// `D3DKMTEvict`.
+    /// Makes allocations resident for whoever wants them, a device or a context: all or none.
+    pub(super) fn make_list_resident(
+        &mut self,
+        wants: Handle,
+        list: &[Handle],
+    ) -> Result<(), RequestError> {
+        let paged: Vec<_> = list.iter().filter_map(|handle| self.paged(*handle)).collect();
+        let mut made = Vec::new();
+        let mut result = Ok(());
+        for handle in list {
+            if self.paged(*handle).is_none() && !self.get::<Allocation>(*handle)?.resident {
+                result = self.make_allocation_resident(*handle);
+                if result.is_err() {
+                    break;
+                }
+                made.push(*handle);
+            }
+        }
+        let result = result.and_then(|()| Ok(self.guest.vidmm.make_resident(wants, &paged)?));
+        if result.is_err() {
+            for handle in made {
+                self.evict_allocation(handle)?;
+            }
+        }
+        result
+    }
+
+    /// `D3DKMTEvict`: all or none.
     pub(super) fn evict(&mut self, request: Evict, list: Vec<Handle>) -> Handled<()> {
         zero("reserved", request.reserved)?;
         self.check_residency_list(request.device, request.count, &list)?;
         for handle in &list {
             self.check_not_in_use(*handle)?;
         }
+        let paged: Vec<_> = list.iter().filter_map(|handle| self.paged(*handle)).collect();
+        self.guest.vidmm.check_evict(request.device, &paged)?;
         for handle in list {
             match self.paged(handle) {
                 Some(id) => self.guest.vidmm.evict(request.device, id)?,
@@ -191,13 +214,21 @@ impl Scope<'_> {
         Ok(())
     }
 
-    /// Writes the page-table entries again.
+    /// Writes the page-table entries again: all or none.
     pub(super) fn make_allocation_resident(&mut self, handle: Handle) -> Result<(), RequestError> {
         let allocation = self.get_mut::<Allocation>(handle)?;
         if std::mem::replace(&mut allocation.resident, true) {
             return Ok(());
         }
-        let host_mappings = allocation.host_mappings.clone();
+        let written = self.write_own_mappings(handle);
+        if written.is_err() {
+            self.evict_allocation(handle)?;
+        }
+        written
+    }
+
+    fn write_own_mappings(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let host_mappings = self.get::<Allocation>(handle)?.host_mappings.clone();
         let starts = self.own_mappings(handle)?;
         for mapping in host_mappings {
             self.write_mapping(handle, mapping.range, 0, mapping.protection)?;

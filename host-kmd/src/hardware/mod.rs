@@ -548,6 +548,9 @@ pub trait Hardware: Send + Sync {
     /// `DxgkDdiInterruptRoutine`'s part: what was raised since the last call.
     fn take_interrupts(&self) -> Vec<Interrupt>;
 
+    /// The weight by which engines share their time with this guest, for tools.
+    fn guest_weight(&self, guest: GuestId) -> u32;
+
     /// The hardware's part of the statistics: packets, bytes, doorbells, interrupts, wake-ups and
     /// engines asleep. The rest is zero.
     fn statistics(&self, guest: GuestId) -> Statistics;

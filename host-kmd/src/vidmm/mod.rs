@@ -310,6 +310,21 @@ impl VidMm {
         Ok(())
     }
 
+    /// Whether a device wants each of these resident as often as it is in the list.
+    pub(crate) fn check_evict(
+        &self,
+        device: Handle,
+        ids: &[AllocationId],
+    ) -> Result<(), VidMmError> {
+        let mut left = BTreeMap::new();
+        for id in ids {
+            let wanted = self.get(*id)?.wanted.get(&device).copied().unwrap_or(0);
+            let left = left.entry(*id).or_insert(wanted);
+            *left = left.checked_sub(1).ok_or(VidMmError::Unbalanced)?;
+        }
+        Ok(())
+    }
+
     /// A device wants an allocation resident once less.
     pub(crate) fn evict(&mut self, device: Handle, id: AllocationId) -> Result<(), VidMmError> {
         if !self.get(id)?.wanted.contains_key(&device) {

@@ -124,6 +124,24 @@ fn an_area_is_in_force_when_all_of_it_is_there() {
 }
 
 #[test]
+fn the_last_part_of_a_donation_that_fails_can_be_tried_again() {
+    let mut bench = Bench::new(2);
+    let guest = guest_without_bar(&mut bench);
+    let kind = AreaKind::DOORBELLS;
+    let length = length_of(kind);
+    let extent = |pages| Extent { address: 0x10_0000, length: pages * PAGE_SIZE };
+    let request = |offset: u64| (kind, length, offset * PAGE_SIZE);
+    let rest = extent(length / PAGE_SIZE - 2);
+    assert_eq!(donate(&mut bench, guest, request(0), &[extent(2)]), DONE);
+    bench.model.state().places_nothing = true;
+    let refused = donate(&mut bench, guest, request(2), &[rest]);
+    assert_eq!(refused.0, Status::INVALID_PARAMETER);
+    bench.model.state().places_nothing = false;
+    assert_eq!(donate(&mut bench, guest, request(2), &[rest]), DONE);
+    assert_eq!(bench.model.state().placed[&(guest, kind)], length);
+}
+
+#[test]
 fn what_is_no_area_or_no_memory_is_refused() {
     let mut bench = Bench::new(2);
     let guest = guest_without_bar(&mut bench);

@@ -242,6 +242,28 @@ fn a_mapping_that_page_tables_have_no_room_for_leaves_nothing_behind() {
 }
 
 #[test]
+fn what_page_tables_have_no_room_for_is_not_made_resident_nor_is_the_rest_of_its_list() {
+    let (mut bench, client) = new();
+    let space = space(&bench, client);
+    let mut allocations = Vec::new();
+    for (pages, at) in [(2, MIB), (6, 2 * MIB)] {
+        let extents = [Extent { address: 0, length: pages * PAGE_SIZE }];
+        let allocation = bench.system(client, pages * PAGE_SIZE, &extents).unwrap().allocation;
+        bench.call(client, &map(allocation, at, pages * PAGE_SIZE)).unwrap();
+        allocations.push(allocation);
+    }
+    bench.evict(client, &allocations).unwrap();
+    assert!(bench.model.state().guest_mappings(space).is_empty());
+    let room = std::mem::replace(&mut bench.model.state().page_table_room, 5);
+    let refused = bench.make_resident(client, &allocations).unwrap_err();
+    assert_eq!(refused.0, Status::INSUFFICIENT_RESOURCES);
+    assert!(bench.model.state().guest_mappings(space).is_empty());
+    bench.model.state().page_table_room = room;
+    bench.make_resident(client, &allocations).unwrap();
+    assert_eq!(bench.model.state().guest_mappings(space).len(), 8);
+}
+
+#[test]
 fn mappings_are_counted_and_come_back() {
     let limits = Limits { mappings: 2, mapped_bytes: 4 * PAGE_SIZE, ..Limits::default() };
     let mut bench = Bench::with_limits(2, limits);

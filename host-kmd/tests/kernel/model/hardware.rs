@@ -202,6 +202,9 @@ impl Hardware for Model {
 
     fn place_area(&self, guest: GuestId, kind: AreaKind, extents: &[Extent]) -> bool {
         let mut state = self.state();
+        if state.places_nothing {
+            return false;
+        }
         let length: u64 = extents.iter().map(|extent| extent.length).sum();
         let before = state.placed.insert((guest, kind), length);
         assert_eq!(before, None, "{kind} was placed already");
@@ -497,6 +500,10 @@ impl Hardware for Model {
 
     fn take_interrupts(&self) -> Vec<Interrupt> {
         std::mem::take(&mut self.state().interrupts)
+    }
+
+    fn guest_weight(&self, _: GuestId) -> u32 {
+        100
     }
 
     fn statistics(&self, _: GuestId) -> Statistics {

@@ -121,6 +121,8 @@ pub struct State {
     pub submission_room: usize,
     /// Fence ids of the last submissions that are done.
     pub completed: HashMap<HwQueueId, u64>,
+    /// Memory of the guest's has gone since it was checked.
+    pub places_nothing: bool,
     /// What a fence gets in the middle of the next update of its MonitoredValue.
     pub signal_during_update: Option<u64>,
     /// Where engines are; asleep where nothing is said.

@@ -221,3 +221,19 @@ fn a_ring_in_a_paged_allocation_must_be_locked_and_resident_and_stays_so() {
         assert_eq!(bench.call(client, &DestroyAllocation { allocation }).unwrap_err(), busy);
     }
 }
+
+#[test]
+fn of_a_list_that_is_not_wanted_as_often_as_it_says_nothing_is_evicted() {
+    let (mut bench, client) = new();
+    let [one, two] = [1, 1].map(|pages| create(&mut bench, client, pages));
+    let vas = [one, two].map(|allocation| map(&mut bench, client, allocation, PAGE_SIZE));
+    bench.make_resident(client, &[one, two, one]).unwrap();
+    for list in [&[two, two][..], &[one, two, one, one], &[one, one, one]] {
+        let refused = bench.evict(client, list).unwrap_err();
+        assert_eq!(refused.0, Status::INVALID_PARAMETER);
+    }
+    bench.evict(client, &[two, one]).unwrap();
+    assert!(page(&bench, client, vas[0]).is_some(), "it is wanted once more");
+    bench.evict(client, &[one]).unwrap();
+    assert_eq!(vas.map(|va| page(&bench, client, va)), [None, None]);
+}

@@ -106,7 +106,8 @@ fn progress(completed: u64, queued: u64) -> Cell {
 
 fn guest(guest: &Guest, nodes: &[Node]) -> Branch {
     let bar = if guest.bar_mapped { "BAR mapped" } else { "no BAR" };
-    let head = vec![guest.id.to_string().into(), state(&guest.state), bar.into()];
+    let weight = format!("weight {}", guest.weight);
+    let head = vec![guest.id.to_string().into(), state(&guest.state), bar.into(), weight.into()];
     Branch::new("guest", head)
         .with(
             (!guest.features.is_empty())
@@ -379,6 +380,7 @@ mod tests {
                 state: "open".into(),
                 bar_mapped: true,
                 features: "USER_MODE_SUBMISSION".into(),
+                weight: 100,
                 statistics: Counts { packets: 1_234_567, ..Counts::default() },
                 quotas: vec![Quota { what: "handles".into(), used: 9, limit: 65_536 }],
                 memory: vec![SegmentUse {
@@ -405,7 +407,7 @@ node  name  type     power  to F1  queues listed
 run list  of node 0 (3D)
 └─ hw queue  0x31  guest 1  process 1  context 0x100000002  idle at 12
 
-guest  1  open  BAR mapped
+guest  1  open  BAR mapped  weight 100
 ├─ features  USER_MODE_SUBMISSION
 ├─ counted  1,234,567 packets, 0 bytes, 0 rings, 0 interrupts, 0 requests, 0 notifies, 0 victims, 0 ms of engines
 ├─ memory
