@@ -311,12 +311,18 @@ impl Scope<'_> {
         Ok(OpenedFence { fence: handle, mapping, slot, reserved: 0 })
     }
 
-    /// Maps a page of fences: packets may write CurrentValues, and read MonitoredValues.
+    /// Maps a page of fences, all of it or nothing: packets may write CurrentValues, and read
+    /// MonitoredValues.
     fn map_fence_page(&mut self, page: u32) -> Result<(), RequestError> {
         let space = self.process()?.space;
         let pages = self.guest.fences.storage.pages(page).into_iter();
         let entries: Vec<_> = pages.map(|(page, writable)| Pte::new(page, writable)).collect();
-        Ok(self.miniport.update_page_table(space, page_va(page), PageSize::Small, &entries)?)
+        let va = page_va(page);
+        let mapped = self.miniport.update_page_table(space, va, PageSize::Small, &entries);
+        if mapped.is_err() {
+            self.unmap_fence_page(page);
+        }
+        Ok(mapped?)
     }
 
     /// No packet of the process reaches a page of fences, once a later quiesce has passed.

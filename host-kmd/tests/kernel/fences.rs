@@ -407,6 +407,31 @@ fn the_reference_s_example_of_a_fence_shared_by_processes_a_and_b() {
 }
 
 #[test]
+fn a_fence_that_page_tables_have_no_room_for_is_neither_created_nor_opened() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let (a, b) = (bench.client(guest), bench.client(guest));
+    let (_, name) = shared(&mut bench, a, 5);
+    let opened = bench.model.state().opened.clone();
+    let mapped =
+        |bench: &Bench| bench.model.state().spaces.values().map(|s| s.len()).sum::<usize>();
+    let before = mapped(&bench);
+    // Not for both values.
+    let room = std::mem::replace(&mut bench.model.state().page_table_room, 1);
+    let request = OpenNativeFence { device: b.device, nt_handle: name };
+    let full = (Status::INSUFFICIENT_RESOURCES, 0);
+    assert_eq!(bench.call(b, &request).unwrap_err(), full);
+    let flags = FenceFlags::SHARED.bits();
+    let request = CreateNativeFence { flags, ..CreateNativeFence::new(b.device, 0) };
+    assert_eq!(bench.call(b, &request).unwrap_err(), full);
+    assert_eq!(bench.model.state().opened, opened);
+    assert_eq!(mapped(&bench), before);
+    bench.model.state().page_table_room = room;
+    open(&mut bench, b, name);
+    bench.call(b, &request).unwrap();
+}
+
+#[test]
 fn a_fence_opened_again_in_its_process_is_the_same_and_counted() {
     let (mut bench, client, _) = new(Limits::default());
     let (first, name) = shared(&mut bench, client, 5);
