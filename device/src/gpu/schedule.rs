@@ -180,6 +180,9 @@ pub struct Schedule {
     order: BinaryHeap<Reverse<(u128, u32)>>,
     /// The virtual time of the guest that was served last.
     clock: u128,
+    /// A queue that wants a turn while no other does, and is in no line then: most of the time there is
+    /// only one, and it is to cost nothing. It is put in line before another is.
+    sole: Option<(u32, Rank)>,
 }
 
 impl Schedule {
@@ -196,6 +199,7 @@ impl Schedule {
             guests: Vec::new(),
             order: BinaryHeap::new(),
             clock: 0,
+            sole: None,
         }
     }
 
@@ -255,12 +259,27 @@ impl Schedule {
     /// Whether some queue is in line.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.sole.is_none() && self.order.is_empty()
     }
 
     /// Puts a queue in line that is in none. Its rank counts from when its context is next put in line.
     #[inline]
     pub fn push(&mut self, queue: u32, rank: Rank) {
+        match self.sole.take() {
+            None if self.order.is_empty() => self.sole = Some((queue, rank)),
+            sole => self.push_beside(sole, queue, rank),
+        }
+    }
+
+    /// The same beside others, of which one may have been alone until now.
+    #[inline(never)]
+    fn push_beside(&mut self, sole: Option<(u32, Rank)>, queue: u32, rank: Rank) {
+        for (queue, rank) in sole.into_iter().chain([(queue, rank)]) {
+            self.put_in_line(queue, rank);
+        }
+    }
+
+    fn put_in_line(&mut self, queue: u32, rank: Rank) {
         let Some(place) = self.members.get(queue as usize).copied() else { return };
         let Some(context) = self.contexts.get_mut(place as usize) else { return };
         context.rank = rank;
@@ -297,6 +316,13 @@ impl Schedule {
     /// Takes the queue whose turn it is out of line. [`Self::end_turn`] follows, before anything else.
     #[inline]
     pub fn next(&mut self) -> Option<Pick> {
+        if let Some((queue, _)) = self.sole.take() {
+            return Some(Pick { queue, contested: false });
+        }
+        self.next_in_line()
+    }
+
+    fn next_in_line(&mut self) -> Option<Pick> {
         let Reverse((virtual_time, guest)) = self.order.pop()?;
         self.clock = virtual_time;
         let lines = &mut self.guests[guest as usize];
@@ -324,6 +350,8 @@ impl Schedule {
         if !time.is_zero() {
             context.used += time;
             if let Some(lines) = self.guests.get_mut(guest as usize) {
+                // Those who come begin where it was served, alone or not.
+                self.clock = self.clock.max(lines.virtual_time);
                 lines.virtual_time += time.as_nanos() * UNIT_WEIGHT / u128::from(weight.max(1));
             }
         }
@@ -335,6 +363,14 @@ impl Schedule {
             end = End::Back;
         }
         if let Some(rank) = again {
+            let lines = self.guests.get(guest as usize);
+            let is_sole = self.order.is_empty()
+                && context.queues.is_empty()
+                && lines.is_none_or(|lines| lines.waiting == 0);
+            if is_sole {
+                self.sole = Some((queue, rank));
+                return;
+            }
             context.rank = rank;
             context.queues.push(&mut self.queue_links, queue, end);
         }
@@ -352,6 +388,7 @@ impl Schedule {
         mut stays_in_line: impl FnMut(u32) -> bool,
         forget: impl IntoIterator<Item = u32>,
     ) {
+        self.sole = self.sole.filter(|(queue, _)| stays_in_line(*queue));
         let Self { members, queue_links, contexts, context_links, guests, order, .. } = self;
         for lines in guests.iter_mut() {
             for (line, index) in lines.lines.iter_mut().zip(0..) {
