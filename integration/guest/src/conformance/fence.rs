@@ -33,6 +33,12 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         check: yields,
     },
     Behaviour {
+        id: "fence.gpu-wait.deadlock",
+        shows: "two queues that wait for each other leave the GPU to others, and go on once a CPU signals",
+        section: source::FENCE_NATIVE,
+        check: deadlock,
+    },
+    Behaviour {
         id: "fence.progress.destroy",
         shows: "a queue's progress fence cannot be destroyed by itself",
         section: source::UM_PROGRESS,
@@ -113,6 +119,36 @@ fn yields(scene: &Scene) -> Result<(), Mismatch> {
     commands.signal_fence(&gate, 1)?;
     other.submit(&mut commands)?;
     Ok(bench.queue.progress_fence().poll(held, TIMEOUT)?)
+}
+
+fn deadlock(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let [one, two] = [bench.device.create_fence(0)?, bench.device.create_fence(0)?];
+    let copy_node = scene.node(EngineType::COPY)?;
+    let mut other = bench.device.create_context(copy_node)?.create_user_mode_queue(4096)?;
+    let mut commands = CommandBuffer::new(&bench.device, 64)?;
+    bench.commands.wait_fence(&one, 1)?.signal_fence(&two, 1)?;
+    commands.wait_fence(&two, 1)?.signal_fence(&one, 2)?;
+    let held = bench.queue.submit(&mut bench.commands)?;
+    let also_held = other.submit(&mut commands)?;
+    let mut free = bench.context.create_user_mode_queue(4096)?;
+    let mut nothing = CommandBuffer::new(&bench.device, 64)?;
+    nothing.nop()?;
+    for _ in 0..10 {
+        let value = free.submit(&mut nothing)?;
+        free.progress_fence().poll(value, TIMEOUT)?;
+    }
+    let current = (
+        bench.queue.progress_fence().current_value()? < held,
+        other.progress_fence().current_value()? < also_held,
+    );
+    require!(current == (true, true), "a queue did not wait");
+    one.signal(1)?;
+    bench.queue.progress_fence().poll(held, TIMEOUT)?;
+    other.progress_fence().poll(also_held, TIMEOUT)?;
+    let value = one.current_value()?;
+    require!(value == 2, "the first fence ends at {value}");
+    Ok(())
 }
 
 fn progress_destroy(scene: &Scene) -> Result<(), Mismatch> {
