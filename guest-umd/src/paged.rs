@@ -65,6 +65,12 @@ impl AllocationBuilder {
         self.segments(SegmentSet::SYSTEM)
     }
 
+    /// Engines access it by physical address: it is contiguous wherever it is resident.
+    pub fn accessed_physically(mut self) -> Self {
+        self.flags |= AllocationFlags::ACCESSED_PHYSICALLY;
+        self
+    }
+
     /// Its part of system memory is the guest's own pages.
     pub fn own_pages(mut self) -> Self {
         self.own_pages = true;

@@ -84,6 +84,9 @@ fn what_was_said_of_an_allocation_is_what_is_asked_for() {
     let flags = AllocationFlags::CACHED | AllocationFlags::CPU_VISIBLE;
     assert_eq!(request.flags, flags.bits());
     assert_eq!((request.priority, request.private_data), (PRIORITY_LOW, COMPRESSED));
+    gpu.allocation(PAGE_SIZE).accessed_physically().create().unwrap();
+    let flags = AllocationFlags::CACHED | AllocationFlags::ACCESSED_PHYSICALLY;
+    assert_eq!(sent().flags, flags.bits());
     gpu.allocation(PAGE_SIZE).permanent_system_memory().create().unwrap();
     let request = sent();
     assert_eq!(request.supported_segments, SegmentSet::SYSTEM.bits());

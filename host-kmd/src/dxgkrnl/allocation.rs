@@ -33,6 +33,9 @@ pub(super) struct Allocation {
     pub(super) users: u32,
     /// Where it is in the aperture, which submissions with physical addresses reach it through.
     pub(super) aperture: Option<PageRange>,
+    /// Whether it is in the aperture as long as it is resident: it is accessed physically, and its own
+    /// pages or the host's may be anywhere.
+    pub(super) stays_in_aperture: bool,
     /// First bytes of the guest's mappings of it.
     pub(super) mappings: BTreeSet<u64>,
     /// The host's mappings of it, for rings.
@@ -209,6 +212,7 @@ impl Scope<'_> {
             preferred,
             eviction,
             cpu_visible,
+            accessed_physically: is_accessed_physically(request),
             priority: request.priority,
             notify_eviction: notifications.notify_eviction,
             notify_io_mmu_unmap: notifications.notify_io_mmu_unmap && has_io_mmu,
@@ -236,12 +240,15 @@ impl Scope<'_> {
         content: Content,
         extents: u64,
     ) -> Result<Handle, RequestError> {
+        let stays_in_aperture = is_accessed_physically(request)
+            && request.supported_segments & SegmentSet::SYSTEM.bits() != 0;
         self.insert(Allocation {
             opened: BTreeSet::from([request.device]),
             size: request.size,
             doorbells: 0,
             users: 0,
             aperture: None,
+            stays_in_aperture,
             mappings: BTreeSet::new(),
             host_mappings: Vec::new(),
             resident: true,
@@ -349,6 +356,11 @@ impl Scope<'_> {
         }
         Ok(())
     }
+}
+
+/// Only a paged allocation has flags.
+fn is_accessed_physically(request: &CreateAllocation) -> bool {
+    request.flags & AllocationFlags::ACCESSED_PHYSICALLY.bits() != 0
 }
 
 /// How many bytes extents name together, once each is whole pages of the guest's own memory.

@@ -188,9 +188,10 @@ impl Scope<'_> {
         list: &[AllocationListEntry],
         holds: &mut Vec<Hold>,
     ) -> Result<(), RequestError> {
+        let device = self.get::<Context>(context)?.device;
         self.guest.quotas.listed_allocations.charge(list.len() as u64)?;
         let handles: Vec<_> = list.iter().map(|entry| entry.allocation).collect();
-        self.make_list_resident(context, &handles).inspect_err(|_| {
+        self.make_list_resident(context, device, &handles).inspect_err(|_| {
             self.guest.quotas.listed_allocations.refund(list.len() as u64);
         })?;
         for AllocationListEntry { allocation, .. } in list {
@@ -210,7 +211,7 @@ impl Scope<'_> {
     /// room there once engines have forgotten where they were.
     fn empty_aperture(&mut self, device: Handle) -> Result<(), RequestError> {
         for handle in self.get::<Device>(device)?.allocations.clone() {
-            if self.get::<Allocation>(handle)?.users == 0 {
+            if !self.must_stay_in_aperture(handle)? {
                 self.take_out_of_aperture(handle)?;
             }
         }
@@ -231,7 +232,11 @@ impl Scope<'_> {
 
     /// The physical address of a resident allocation's first byte: where it is in the aperture. It is
     /// mapped there when this is asked first, and until it is evicted, goes, or others need the room.
-    fn physical_address(&mut self, device: Handle, handle: Handle) -> Result<u64, RequestError> {
+    pub(super) fn physical_address(
+        &mut self,
+        device: Handle,
+        handle: Handle,
+    ) -> Result<u64, RequestError> {
         let allocation = self.get::<Allocation>(handle)?;
         let size = allocation.size;
         if let Some(range) = allocation.aperture {

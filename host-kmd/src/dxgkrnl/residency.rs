@@ -33,17 +33,18 @@ impl Scope<'_> {
     ) -> Handled<()> {
         zero("reserved", request.reserved)?;
         self.check_residency_list(request.device, request.count, &list)?;
-        self.make_list_resident(request.device, &list)?;
+        self.make_list_resident(request.device, request.device, &list)?;
         Ok(Answer::AfterPaging(()))
     }
 
-    /// Makes allocations resident for whoever wants them, a device or a context: all or none.
+    /// Makes a device's allocations resident for whoever wants them, the device or a context of its: all
+    /// or none.
     pub(super) fn make_list_resident(
         &mut self,
         wants: Handle,
+        device: Handle,
         list: &[Handle],
     ) -> Result<(), RequestError> {
-        let paged: Vec<_> = list.iter().filter_map(|handle| self.paged(*handle)).collect();
         let mut made = Vec::new();
         let mut result = Ok(());
         for handle in list {
@@ -55,7 +56,7 @@ impl Scope<'_> {
                 made.push(*handle);
             }
         }
-        let result = result.and_then(|()| Ok(self.guest.vidmm.make_resident(wants, &paged)?));
+        let result = result.and_then(|()| self.make_paged_resident(wants, device, list));
         if result.is_err() {
             for handle in made {
                 self.evict_allocation(handle)?;
@@ -78,9 +79,63 @@ impl Scope<'_> {
                 Some(id) => self.guest.vidmm.evict(request.device, id)?,
                 None => self.evict_allocation(handle)?,
             }
-            self.take_out_of_aperture(handle)?;
+            if !self.must_stay_in_aperture(handle)? {
+                self.take_out_of_aperture(handle)?;
+            }
         }
         Ok(Answer::AfterQuiesce)
+    }
+
+    /// The paged ones of them.
+    fn make_paged_resident(
+        &mut self,
+        wants: Handle,
+        device: Handle,
+        list: &[Handle],
+    ) -> Result<(), RequestError> {
+        let mut placed = Vec::new();
+        let made = self.place_in_aperture(device, list, &mut placed).and_then(|()| {
+            let paged: Vec<_> = list.iter().filter_map(|handle| self.paged(*handle)).collect();
+            Ok(self.guest.vidmm.make_resident(wants, &paged)?)
+        });
+        if made.is_err() {
+            for handle in placed {
+                self.take_out_of_aperture(handle)?;
+            }
+        }
+        made
+    }
+
+    /// Gives those their place in the aperture that are to be in it before they are resident: so that
+    /// a move to system memory cannot fail for want of one. They are contiguous in local memory as they
+    /// are.
+    fn place_in_aperture(
+        &mut self,
+        device: Handle,
+        list: &[Handle],
+        placed: &mut Vec<Handle>,
+    ) -> Result<(), RequestError> {
+        for handle in list {
+            let allocation = self.get::<Allocation>(*handle)?;
+            let size = allocation.size;
+            if !allocation.stays_in_aperture || allocation.aperture.is_some() {
+                continue;
+            }
+            if size > self.guest.aperture.length() {
+                return Err(RequestError::NoVideoMemory(size));
+            }
+            self.physical_address(device, *handle)?;
+            placed.push(*handle);
+        }
+        Ok(())
+    }
+
+    /// Whether an allocation's place in the aperture is where the driver was told that it is, or where
+    /// submissions reach it.
+    pub(super) fn must_stay_in_aperture(&self, handle: Handle) -> Result<bool, RequestError> {
+        let allocation = self.get::<Allocation>(handle)?;
+        let is_present = allocation.paged().is_some_and(|id| self.guest.vidmm.is_present(id));
+        Ok(allocation.users > 0 || allocation.stays_in_aperture && is_present)
     }
 
     /// Whether a list is one of allocations that are open on a device.

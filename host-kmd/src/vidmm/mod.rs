@@ -27,7 +27,7 @@ pub(crate) mod step;
 #[cfg(test)]
 mod tests;
 
-use crate::ddi::paging::AllocationId;
+use crate::ddi::paging::{APERTURE_START, AllocationId};
 use crate::hardware::{AddressSpaceId, Segment};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{Extent, SegmentSet};
@@ -81,6 +81,8 @@ pub(crate) struct Description {
     pub(crate) cpu_visible: bool,
     /// Its priority.
     pub(crate) priority: u32,
+    /// Engines access it by physical address, and the driver is told which one that is.
+    pub(crate) accessed_physically: bool,
     /// The driver wants to be notified before it is evicted.
     pub(crate) notify_eviction: bool,
     /// The driver wants to be notified before its pages are the guest's own again.
@@ -122,6 +124,20 @@ impl Allocation {
             false => Group::Unwanted,
         };
         Some(Stay { segment, group, order, locked: self.locks > 0, counts: self.is_demanded() })
+    }
+
+    /// Where its first byte is to engines that access it physically: in its local segment, or at home
+    /// in the aperture, if it is mapped there.
+    fn physical_address(&self) -> Option<u64> {
+        match self.place {
+            Place::Nowhere => None,
+            Place::Local(segment, range) => Some(segment.physical_address(range)),
+            // What processes map is below.
+            Place::Home => {
+                let mut addresses = self.mappings.values().map(|mapping| mapping.gpu_va);
+                addresses.find(|address| *address >= APERTURE_START)
+            }
+        }
     }
 
     /// Whether it is to be somewhere in any case.

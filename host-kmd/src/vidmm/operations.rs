@@ -55,6 +55,13 @@ pub(crate) enum Operation {
         /// Bytes.
         length: u64,
     },
+    /// [`PagingOperation::NotifyResidency`]
+    NotifyResidency {
+        /// Which.
+        allocation: AllocationId,
+        /// Its physical address; `None` when it is not resident.
+        address: Option<u64>,
+    },
     /// [`PagingOperation::NotifyAlloc`]
     NotifyAlloc {
         /// Which.
@@ -87,6 +94,9 @@ impl Operation {
             }
             Self::VirtualTransfer { source, destination, length } => {
                 PagingOperation::VirtualTransfer { source, destination, length }
+            }
+            Self::NotifyResidency { allocation, address } => {
+                PagingOperation::NotifyResidency { allocation, address }
             }
             Self::NotifyAlloc { allocation, notification, offset, length, gpu_va, ref pages } => {
                 PagingOperation::NotifyAlloc {
@@ -205,6 +215,11 @@ impl Operations {
                 self.unmap_window(from, source, chunk);
                 self.unmap_window(to, destination, chunk);
                 self.did(chunk, *length)
+            }
+            Step::NotifyResidency { allocation, address } => {
+                let (allocation, address) = (*allocation, *address);
+                self.ready.push_back(Operation::NotifyResidency { allocation, address });
+                false
             }
             Step::NotifyEviction { allocation, memory, length } => {
                 let chunk = self.chunk(*length, self.window.size);

@@ -40,7 +40,7 @@ impl VidMm {
             let memory = self.memory(id)?;
             self.plan.steps.push(Step::Map { memory, mappings });
         }
-        Ok(())
+        self.notify_residency(id)
     }
 
     /// Host memory for an allocation that has no pages of the guest's, so that it can always be
@@ -162,7 +162,12 @@ impl VidMm {
         if mapped {
             self.plan.steps.push(Step::Map { memory: after, mappings });
         }
-        self.leave(id, to)
+        self.leave(id, to)?;
+        match self.get(id)?.present {
+            true => self.notify_residency(id),
+            // The driver is told when it is resident again.
+            false => Ok(()),
+        }
     }
 
     /// An allocation is somewhere else now: where it was, others may be.
@@ -186,7 +191,20 @@ impl VidMm {
             let memory = self.memory(id)?;
             self.plan.steps.push(Step::Unmap { memory, mappings });
         }
-        self.change(id, |allocation| allocation.present = false)
+        self.change(id, |allocation| allocation.present = false)?;
+        self.notify_residency(id)
+    }
+
+    /// Tells the driver where an allocation is now that is accessed physically: "notification that
+    /// residency has changed (AccessedPhysically allocations only) after fill/transfer".
+    fn notify_residency(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        let allocation = self.get(id)?;
+        if allocation.description.accessed_physically {
+            let address = allocation.physical_address().filter(|_| allocation.present);
+            self.plan.concerned.insert(allocation.description.process);
+            self.plan.steps.push(Step::NotifyResidency { allocation: id, address });
+        }
+        Ok(())
     }
 
     /// The steps of the reference for an allocation that goes from the implicit system memory segment

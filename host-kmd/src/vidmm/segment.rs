@@ -1,7 +1,7 @@
 //! Segments: the kinds of memory that an allocation can be in.
 
 use super::pool::{PagePool, PageRange};
-use crate::ddi::paging::AllocationId;
+use crate::ddi::paging::{AllocationId, LOCAL_START, PRIVATE_START};
 use crate::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::{Extent, MAX_RESIDENCY_LIST};
@@ -27,6 +27,14 @@ impl LocalSegment {
         match self {
             Self::Visible => 0,
             Self::Private => 1,
+        }
+    }
+
+    /// The physical address of a range's first byte.
+    pub(super) const fn physical_address(self, range: PageRange) -> u64 {
+        match self {
+            Self::Visible => LOCAL_START + range.start,
+            Self::Private => PRIVATE_START + range.start,
         }
     }
 }

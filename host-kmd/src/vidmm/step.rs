@@ -57,6 +57,13 @@ pub(crate) enum Step {
         /// Bytes.
         length: u64,
     },
+    /// The driver is told where an allocation is now that is accessed physically.
+    NotifyResidency {
+        /// Which.
+        allocation: AllocationId,
+        /// Its physical address; `None` when it is not resident.
+        address: Option<u64>,
+    },
     /// The driver is notified of an allocation's eviction, of a part that fits into the paging
     /// process's GPU VA space at a time.
     NotifyEviction {

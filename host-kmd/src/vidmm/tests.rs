@@ -6,7 +6,9 @@ use super::pool::PageRange;
 use super::segment::{EvictionOrder, Group, LocalSegment, Memory, Place};
 use super::step::{Mapping, Notice, Plan, Step};
 use super::{Description, VidMm, VidMmError};
-use crate::ddi::paging::{AllocationId, AllocationNotification, PageSize};
+use crate::ddi::paging::{
+    APERTURE_START, AllocationId, AllocationNotification, LOCAL_START, PRIVATE_START, PageSize,
+};
 use crate::hardware::{AddressSpaceId, DriverProtection, PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
@@ -29,6 +31,8 @@ struct Machine {
     tlb: HashMap<(AddressSpaceId, u64), PhysicalPage>,
     steps: VecDeque<Step>,
     freed: Vec<PageRange>,
+    /// What the driver was told of allocations that are accessed physically.
+    residency: HashMap<AllocationId, Option<u64>>,
     log: Vec<Operation>,
 }
 
@@ -42,6 +46,17 @@ impl Machine {
                 self.tlb.insert((space, gpu_va), walked?);
                 walked
             }
+        }
+    }
+
+    /// The page that an engine accesses by a physical address.
+    fn physical_page(&mut self, address: u64) -> PhysicalPage {
+        match address {
+            APERTURE_START.. => self.translate(SYSTEM, address).expect("a page of the aperture"),
+            PRIVATE_START.. => {
+                PhysicalPage { segment: Segment::Private, address: address - PRIVATE_START }
+            }
+            _ => PhysicalPage { segment: Segment::Local, address: address - LOCAL_START },
         }
     }
 
@@ -88,6 +103,9 @@ impl Machine {
                     }
                 }
             }
+            Operation::NotifyResidency { allocation, address } => {
+                self.residency.insert(*allocation, *address);
+            }
             Operation::Wait => {}
         }
         self.log.push(operation.clone());
@@ -121,6 +139,7 @@ fn description(process: u32, pages: u64, supported: SegmentSet) -> Description {
         eviction: SegmentSet::empty(),
         cpu_visible: true,
         priority: 100,
+        accessed_physically: false,
         notify_eviction: false,
         notify_io_mmu_unmap: false,
         system: None,
@@ -303,6 +322,58 @@ fn notifications(log: &[Operation]) -> Vec<(AllocationNotification, u64, u64)> {
         _ => None,
     };
     log.iter().filter_map(notification).collect()
+}
+
+/// Source: "BuildPagingBuffer" of the Windows KMD overview, "NotifyResidency".
+#[test]
+fn the_driver_is_told_where_what_is_accessed_physically_is_after_its_bytes_are_there() {
+    let is_notice = |operation: &Operation| matches!(operation, Operation::NotifyResidency { .. });
+    for accessed_physically in [true, false] {
+        let mut vidmm = vidmm(4, 0, 1);
+        let description = Description {
+            accessed_physically,
+            system: Some(own_pages(1, 3)),
+            preferred: SegmentSet::SYSTEM,
+            ..description(1, 3, LOCAL_ONLY | SegmentSet::SYSTEM)
+        };
+        let allocation = vidmm.create(description);
+        let mapping = Mapping {
+            space: SYSTEM,
+            gpu_va: APERTURE_START + 8 * PAGE_SIZE,
+            length: 3 * PAGE_SIZE,
+            offset: 0,
+            writable: true,
+            driver: DriverProtection::default(),
+        };
+        vidmm.map(allocation, mapping).unwrap();
+        // What is behind the last change that it follows from, and what the driver is told.
+        let told = |vidmm: &mut VidMm, is_change: fn(&Operation) -> bool| {
+            let log = operations(vidmm, 1 << 20);
+            let change = log.iter().rposition(is_change).expect("a change");
+            let notices = log.iter().filter(|operation| is_notice(operation)).cloned();
+            assert_eq!(log[change..].iter().any(is_notice), accessed_physically, "{log:?}");
+            notices.collect::<Vec<_>>()
+        };
+        let at = |address| match accessed_physically {
+            true => vec![Operation::NotifyResidency { allocation, address }],
+            false => Vec::new(),
+        };
+        vidmm.make_resident(device(1), &[allocation]).unwrap();
+        let is_mapping = |operation: &Operation| match operation {
+            Operation::UpdatePageTable { entries, .. } => entries[0].page().is_some(),
+            _ => false,
+        };
+        // The guest's own pages are not in a row; the aperture's are.
+        assert_eq!(told(&mut vidmm, is_mapping), at(Some(mapping.gpu_va)));
+        let range = vidmm.local[0].pool.take_at(PAGE_SIZE, 3 * PAGE_SIZE).unwrap();
+        vidmm.move_to(allocation, Place::Local(LocalSegment::Visible, range)).unwrap();
+        let is_transfer =
+            |operation: &Operation| matches!(operation, Operation::VirtualTransfer { .. });
+        assert_eq!(told(&mut vidmm, is_transfer), at(Some(LOCAL_START + PAGE_SIZE)));
+        vidmm.evict(device(1), allocation).unwrap();
+        let is_flush = |operation: &Operation| *operation == Operation::FlushTlb(SYSTEM);
+        assert_eq!(told(&mut vidmm, is_flush), at(None));
+    }
 }
 
 /// Source: "Allocation notification", "NotifyEviction".
@@ -913,6 +984,7 @@ impl World {
                     priority: priority.into(),
                     notify_eviction: notify && pages > 10,
                     notify_io_mmu_unmap: notify,
+                    accessed_physically: pages.is_multiple_of(3),
                     system,
                     ..description(process, pages, supported)
                 };
@@ -928,6 +1000,18 @@ impl World {
                     }
                 }
                 let id = self.vidmm.create(description.clone());
+                if description.accessed_physically && supported.contains(SegmentSet::SYSTEM) {
+                    let mapping = Mapping {
+                        space: SYSTEM,
+                        gpu_va: APERTURE_START + self.next_va,
+                        length: description.size,
+                        offset: 0,
+                        writable: true,
+                        driver: DriverProtection::default(),
+                    };
+                    self.next_va += 32 * PAGE_SIZE;
+                    self.vidmm.map(id, mapping).unwrap();
+                }
                 let known =
                     Known { description, contents, wanted: 0, locks: 0, mappings: Vec::new() };
                 self.known.insert(id, known);
@@ -1051,6 +1135,15 @@ impl World {
     fn verify(&mut self, seed: Option<u64>) {
         for (id, known) in &mut self.known {
             let allocation = &self.vidmm.allocations[id];
+            let told = self.machine.residency.get(id).copied().flatten();
+            let is_physical = known.description.accessed_physically;
+            assert_eq!(told.is_some(), is_physical && allocation.present, "{id:?}");
+            for (content, at) in known.contents.iter().zip((0..).step_by(PAGE_SIZE as usize)) {
+                let Some(address) = told else { break };
+                let page = self.machine.physical_page(address + at);
+                let seen = self.machine.pages.get(&page).copied().unwrap_or(0);
+                assert_eq!(seen, *content, "{id:?} at physical address {address:#x} + {at:#x}");
+            }
             for mapping in &known.mappings {
                 for at in (0..mapping.length).step_by(PAGE_SIZE as usize) {
                     let page = self.machine.translate(mapping.space, mapping.gpu_va + at);

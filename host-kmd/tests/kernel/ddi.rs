@@ -4,7 +4,7 @@ use crate::bench::Bench;
 use crate::model::{Call, Model};
 use bellhop_host_kmd::ddi::dma_buffer::{DmaBuffer, RenderArguments, RenderError};
 use bellhop_host_kmd::ddi::paging::{
-    BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation,
+    AllocationId, BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation,
 };
 use bellhop_host_kmd::ddi::{
     AllocationInfoFlags2, BadPrivateData, ConnectedStatus, CurrentValuesFlags, DxgkCallbacks,
@@ -13,8 +13,8 @@ use bellhop_host_kmd::ddi::{
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DriverProtection, EngineProgress, FenceStorage, GlobalFence, GuestId, Hardware,
-    HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission, PhysicalDoorbell, Pte,
-    RingBinding, SchedulingPriority, SlotValue, SystemContext,
+    HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission, PhysicalDoorbell, PhysicalPage,
+    Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext,
 };
 use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
@@ -24,10 +24,48 @@ use std::sync::{Arc, Mutex};
 
 type Answers = Arc<Mutex<Vec<Result<(), InvalidParameter>>>>;
 
-/// A driver whose GPU must be notified of every submission, and that misuses its callbacks.
+/// A paging operation that a driver has built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Built {
+    /// Memory is filled.
+    Fill,
+    /// Bytes are moved.
+    Transfer,
+    /// Page-table entries, of which the first leads here.
+    Entries(Option<PhysicalPage>),
+    /// Where an allocation is that is accessed physically.
+    NotifyResidency(AllocationId, Option<u64>),
+    /// Any other.
+    Other,
+}
+
+impl Built {
+    fn new(operation: &PagingOperation<'_>) -> Self {
+        match *operation {
+            PagingOperation::Fill { .. } | PagingOperation::VirtualFill { .. } => Self::Fill,
+            PagingOperation::Transfer { .. } | PagingOperation::VirtualTransfer { .. } => {
+                Self::Transfer
+            }
+            PagingOperation::UpdatePageTable { entries, .. } => {
+                Self::Entries(entries.first().and_then(|entry| entry.page()))
+            }
+            PagingOperation::NotifyResidency { allocation, address } => {
+                Self::NotifyResidency(allocation, address)
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Paging operations that a driver has built, in their order.
+pub type Log = Arc<Mutex<Vec<Built>>>;
+
+/// A driver whose GPU must be notified of every submission, and that misuses its callbacks. It keeps
+/// what paging operations it was asked for.
 struct NotifyMiniport {
     rest: BellhopMiniport,
     hardware: Arc<Model>,
+    built: Log,
     answers: Answers,
     connected: Vec<HwQueueId>,
 }
@@ -252,7 +290,9 @@ impl Miniport for NotifyMiniport {
         operation: &PagingOperation<'_>,
         buffer: &mut PagingBuffer,
     ) -> Result<(), BuildPagingBufferError> {
-        self.rest.build_paging_buffer(guest, operation, buffer)
+        self.rest.build_paging_buffer(guest, operation, buffer)?;
+        self.built.lock().unwrap().push(Built::new(operation));
+        Ok(())
     }
 
     fn paging_process_gpu_va_size(&self) -> u32 {
@@ -264,18 +304,31 @@ impl Miniport for NotifyMiniport {
     }
 }
 
-#[test]
-fn a_driver_may_ask_for_notifies_and_its_bad_callbacks_are_refused() {
+/// A kernel with that driver.
+fn new() -> (Bench, Log, Answers) {
     let mut bench = Bench::new(1);
-    let answers = Answers::default();
+    let (built, answers) = (Log::default(), Answers::default());
     let miniport = NotifyMiniport {
         rest: BellhopMiniport::new(Arc::clone(&bench.model) as _),
         hardware: Arc::clone(&bench.model),
+        built: Arc::clone(&built),
         answers: Arc::clone(&answers),
         connected: Vec::new(),
     };
     let hardware = Arc::clone(&bench.model) as _;
     bench.kernel = Kernel::with_miniport(hardware, Box::new(miniport), Limits::default());
+    (bench, built, answers)
+}
+
+/// A kernel whose driver keeps what paging operations it was asked for.
+pub fn with_log() -> (Bench, Log) {
+    let (bench, built, _) = new();
+    (bench, built)
+}
+
+#[test]
+fn a_driver_may_ask_for_notifies_and_its_bad_callbacks_are_refused() {
+    let (mut bench, _, answers) = new();
     let guest = bench.guest(1);
     let client = bench.client(guest);
     bench.doorbell(client);

@@ -1,5 +1,6 @@
 //! The kernel with the driver of our GPU, over a GPU of a few maps.
 
+mod accessed_physically;
 mod actor;
 mod adapter;
 mod bench;

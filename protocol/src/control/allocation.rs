@@ -43,6 +43,9 @@ bitflags! {
         const PERMANENT_SYSTEM_MEM = 1 << 1;
         /// CPUs access it through their caches. All memory of a Bellhop device is such.
         const CACHED = 1 << 2;
+        /// Engines access it by physical address: it is contiguous wherever it is resident, in a local
+        /// segment, and in system memory through the aperture, which it takes as much of as it is long.
+        const ACCESSED_PHYSICALLY = 1 << 3;
     }
 }
 
@@ -163,7 +166,8 @@ pub const MAX_RESIDENCY_LIST: u32 = 64;
 /// destroyed. `GRAPHICS_NO_VIDEO_MEMORY` when the process can never have that much in the segments
 /// that they support (`detail`: what it would have there), `NO_MEMORY` when the host
 /// has no memory to keep for them, and `INSUFFICIENT_RESOURCES` when what others have within their
-/// budgets, or what is locked, leaves no room now.
+/// budgets, or what is locked, leaves no room now. The first and the last also when the aperture has no
+/// room, at all or now, for one that is [`AllocationFlags::ACCESSED_PHYSICALLY`] and supports `SYSTEM`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct MakeResident {

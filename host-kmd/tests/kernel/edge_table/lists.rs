@@ -8,7 +8,9 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::DonateArea;
-use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocation, Extent};
+use bellhop_protocol::control::allocation::{
+    AllocationFlags, AllocationKind, CreateAllocation, Extent,
+};
 use bellhop_protocol::control::node_context::{
     ALLOCATION_LIST_MAX, ALLOCATION_WRITE, AllocationListEntry, PATCH_LOCATION_LIST_MAX,
     PatchLocation, RENDER_COMMANDS_MAX, Render,
@@ -97,7 +99,22 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
         if_so("supported_segments", 4, |segments| segments == 1),
         if_so("preferred_segment", 4, |segment| segment < 2),
         if_so("eviction_segments", 4, |segments| segments < 2),
-        if_so("flags", 4, |flags| flags < 2),
+        // It supports more than what is permanently in system memory.
+        if_so("flags", 4, |flags| flags < 16 && flags & 2 == 0),
+        any("priority", 4),
+        if_so("private_data", 4, |data| data < 2),
+    ];
+    let flags = AllocationFlags::ACCESSED_PHYSICALLY.bits();
+    let physical = CreateAllocation { flags, ..paged(device) };
+    let of_physical = vec![
+        handle("device", device),
+        if_so("size", 8, |size| size.is_multiple_of(PAGE_SIZE) && size > 0),
+        only("kind", 4, AllocationKind::PAGED.0.into(), parameter),
+        count("extent_count", 0),
+        if_so("supported_segments", 4, |segments| (1..8).contains(&segments)),
+        if_so("preferred_segment", 4, |segment| [0, 1, 4].contains(&segment)),
+        if_so("eviction_segments", 4, |segments| segments < 2),
+        if_so("flags", 4, |flags| flags < 16 && flags & 2 == 0),
         any("priority", 4),
         if_so("private_data", 4, |data| data < 2),
     ];
@@ -105,6 +122,7 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
         row(process, &local, fixed(AllocationKind::LOCAL, 0, size)),
         row_with_list(process, &system, &[extent], of_system),
         row(process, &paged(device), of_paged),
+        row(process, &physical, of_physical),
     ]
 }
 

@@ -3,9 +3,10 @@
 use super::scene::{Bench, Scene, TIMEOUT};
 use super::{Behaviour, Mismatch, raw, require, source};
 use bellhop_guest_umd::transport::SystemMemory;
-use bellhop_guest_umd::{Allocation, Error};
+use bellhop_guest_umd::{Allocation, Error, RenderBuffer};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::allocation::{
     AllocationFlags, AllocationKind, COMPRESSED, CreateAllocation, DestroyAllocation, Lock,
     MakeResident, PRIORITY_HIGH, PRIORITY_LOW, SegmentSet,
@@ -44,6 +45,13 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "an allocation that is permanently in system memory takes no local memory",
         section: source::KMD_ALLOCATIONS,
         check: system_permanent,
+    },
+    Behaviour {
+        id: "memory.accessed-physically",
+        shows: "engines reach all of an allocation that is accessed physically from one physical address, \
+                in local memory, in system memory, and evicted and back, and its bytes are kept",
+        section: source::KMD_ALLOCATIONS,
+        check: accessed_physically,
     },
     Behaviour {
         id: "memory.budget.trim",
@@ -354,6 +362,57 @@ fn evict_contents(scene: &Scene) -> Result<(), Mismatch> {
         require!(before == after, "allocation {index} is not what it was");
     }
     Ok(())
+}
+
+fn accessed_physically(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let (most, size) = (part(local(&bench)?, 2), part(local(&bench)?, 8).min(4 << 20));
+    let allocation =
+        bench.device.allocation(size).accessed_physically().priority(PRIORITY_LOW).create()?;
+    let mapping = allocation.map(Protection::WRITE)?;
+    let mut context = bench.device.create_basic_context(scene.node(EngineType::COPY)?)?;
+    // Fills all of it by one physical address. What is there before and after is what virtual addresses
+    // lead to.
+    let mut last = None;
+    let mut exchange = |bench: &mut Bench, pattern: u32| -> Result<(), Mismatch> {
+        let at = mapping.gpu_va();
+        bench.commands.hash(at, size, 0, bench.va(0))?;
+        bench.run()?;
+        let kept = last.is_none_or(|hash| bench.word(0).is_ok_and(|word| word == hash));
+        require!(kept, "it was not kept before pattern {pattern} came");
+        let mut commands = RenderBuffer::new();
+        commands.fill((&allocation, 0), size, pattern)?;
+        commands.fill((&allocation, size - 8), 8, !pattern)?;
+        let value = context.submit(&commands)?;
+        context.progress_fence().wait(value, TIMEOUT)?;
+        bench.commands.hash(at, size, 0, bench.va(8))?;
+        bench.commands.fill(at, size, pattern)?;
+        bench.commands.fill(at + size - 8, 8, !pattern)?;
+        bench.commands.hash(at, size, 0, bench.va(16))?;
+        bench.run()?;
+        let (physical, virtually) = (bench.word(8)?, bench.word(16)?);
+        require!(physical == virtually, "pattern {pattern} is not all there");
+        last = Some(virtually);
+        Ok(())
+    };
+    allocation.make_resident()?;
+    exchange(&mut bench, 1)?;
+    // It is the least important, and there is no room for all.
+    let others = [SegmentSet::LOCAL | SegmentSet::SYSTEM, SegmentSet::LOCAL]
+        .map(|segments| bench.device.allocation(most).segments(segments).create());
+    let others = others.into_iter().collect::<Result<Vec<_>, _>>()?;
+    for other in &others {
+        other.make_resident()?;
+    }
+    exchange(&mut bench, 2)?;
+    let before = usage(&bench)?;
+    allocation.evict()?;
+    require!(usage(&bench)? == before, "it was in local memory");
+    for other in &others {
+        other.evict()?;
+    }
+    allocation.make_resident()?;
+    exchange(&mut bench, 3)
 }
 
 fn evict_order(scene: &Scene) -> Result<(), Mismatch> {
