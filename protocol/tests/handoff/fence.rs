@@ -245,6 +245,27 @@ fn a_value_that_an_engine_stores_by_itself_is_published_and_monitored_once_it_is
 }
 
 #[test]
+fn who_polls_a_fence_finds_what_an_engine_did_whose_value_another_published() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let signaling = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.work_and_signal(1).unwrap())
+        };
+        let evaluating = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.cell().evaluate(Some(&fence.published)))
+        };
+        if fence.published.load(Ordering::Acquire) == 1 {
+            fence.done.read();
+        }
+        signaling.join().unwrap();
+        let _ = evaluating.join().unwrap();
+        assert_eq!(fence.published.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
 fn a_fence_that_nobody_waits_for_interrupts_nobody() {
     loom::model(|| {
         let fence = Fence::new();
