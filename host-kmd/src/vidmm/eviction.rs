@@ -264,6 +264,7 @@ impl VidMm {
         let local = &mut self.local[LocalSegment::Visible.index()];
         local.pinned -= range.length;
         local.pool.give_back(range);
+        self.discard(LocalSegment::Visible, range);
         if let Some(process) = self.processes.get_mut(&process) {
             process.usage[LocalSegment::Visible.index()] -= range.length;
         }

@@ -281,6 +281,9 @@ impl VidMm {
             allocation.wanted.clear();
             (allocation.taken, allocation.locks) = (false, 0);
         })?;
+        if let Place::Local(segment, range) = self.get(id)?.place {
+            self.discard(segment, range);
+        }
         self.leave(id, Place::Nowhere)?;
         if let Some(Allocation { backing: Some(range), description, .. }) =
             self.allocations.remove(&id)
@@ -292,6 +295,13 @@ impl VidMm {
         }
         self.may_restore = true;
         Ok(())
+    }
+
+    /// Tells the driver that nobody needs what a local range holds: "evict an allocation from local memory
+    /// (without transfer to a backing store)". Whoever has the range next is behind that in the plan.
+    fn discard(&mut self, segment: LocalSegment, range: PageRange) {
+        let address = segment.physical_address(range);
+        self.plan.steps.push(Step::Discard { address, length: range.length });
     }
 
     /// Takes back host memory that a plan freed, once its steps are done.

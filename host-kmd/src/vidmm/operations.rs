@@ -55,6 +55,13 @@ pub(crate) enum Operation {
         /// Bytes.
         length: u64,
     },
+    /// [`PagingOperation::Discard`]
+    Discard {
+        /// First byte.
+        address: u64,
+        /// Bytes.
+        length: u64,
+    },
     /// [`PagingOperation::NotifyResidency`]
     NotifyResidency {
         /// Which.
@@ -95,6 +102,7 @@ impl Operation {
             Self::VirtualTransfer { source, destination, length } => {
                 PagingOperation::VirtualTransfer { source, destination, length }
             }
+            Self::Discard { address, length } => PagingOperation::Discard { address, length },
             Self::NotifyResidency { allocation, address } => {
                 PagingOperation::NotifyResidency { allocation, address }
             }
@@ -214,6 +222,12 @@ impl Operations {
                 self.ready.push_back(transfer);
                 self.unmap_window(from, source, chunk);
                 self.unmap_window(to, destination, chunk);
+                self.did(chunk, *length)
+            }
+            Step::Discard { address, length } => {
+                let chunk = self.chunk(*length, MAX_LENGTH);
+                let address = address + self.done;
+                self.ready.push_back(Operation::Discard { address, length: chunk });
                 self.did(chunk, *length)
             }
             Step::NotifyResidency { allocation, address } => {

@@ -57,6 +57,13 @@ pub(crate) enum Step {
         /// Bytes.
         length: u64,
     },
+    /// What a range of local memory holds is not needed any more.
+    Discard {
+        /// Physical address of its first byte.
+        address: u64,
+        /// Its bytes.
+        length: u64,
+    },
     /// The driver is told where an allocation is now that is accessed physically.
     NotifyResidency {
         /// Which.

@@ -103,6 +103,13 @@ impl Machine {
                     }
                 }
             }
+            Operation::Discard { address, length } => {
+                // Whoever still needed it would see that.
+                for at in (0..*length).step_by(PAGE_SIZE as usize) {
+                    let page = self.physical_page(address + at);
+                    self.pages.insert(page, Content::MAX);
+                }
+            }
             Operation::NotifyResidency { allocation, address } => {
                 self.residency.insert(*allocation, *address);
             }

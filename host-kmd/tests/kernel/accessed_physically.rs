@@ -136,6 +136,28 @@ fn the_driver_is_told_nothing_of_what_is_not_accessed_physically() {
 }
 
 #[test]
+fn local_memory_is_discarded_when_its_content_goes_before_another_has_it_and_never_else() {
+    let (mut bench, client, log) = new();
+    let is_discard = |built: &Built| matches!(built, Built::Discard(..));
+    let allocation = paged(&mut bench, client, PAGES, ANYWHERE, PLAIN);
+    let other = paged(&mut bench, client, PAGES, SegmentSet::LOCAL, PLAIN);
+    bench.make_resident(client, &[allocation]).unwrap();
+    bench.make_resident(client, &[other]).unwrap();
+    bench.evict(client, &[allocation]).unwrap();
+    bench.call(client, &DestroyAllocation { allocation }).unwrap();
+    // It was moved, evicted, and destroyed at home.
+    assert!(!take(&log).iter().any(is_discard));
+    bench.call(client, &DestroyAllocation { allocation: other }).unwrap();
+    let fixed = bench.local(client, PAGE_SIZE).unwrap().allocation;
+    let built = take(&log);
+    let discard = Built::Discard(LOCAL_START, PAGES * PAGE_SIZE);
+    let place = |what: Built| built.iter().position(|built| *built == what);
+    assert!(place(discard).is_some() && place(discard) < place(Built::Fill), "{built:?}");
+    bench.call(client, &DestroyAllocation { allocation: fixed }).unwrap();
+    assert!(take(&log).contains(&Built::Discard(LOCAL_START, PAGE_SIZE)));
+}
+
+#[test]
 fn its_place_in_the_aperture_is_its_own_as_long_as_anybody_wants_it_resident() {
     let (mut bench, client, log) = new();
     let allocation = paged(&mut bench, client, PAGES, SegmentSet::SYSTEM, PHYSICAL);

@@ -33,6 +33,8 @@ pub enum Built {
     Transfer,
     /// Page-table entries, of which the first leads here.
     Entries(Option<PhysicalPage>),
+    /// What physical addresses hold is not needed: the first, and bytes.
+    Discard(u64, u64),
     /// Where an allocation is that is accessed physically.
     NotifyResidency(AllocationId, Option<u64>),
     /// Any other.
@@ -49,6 +51,7 @@ impl Built {
             PagingOperation::UpdatePageTable { entries, .. } => {
                 Self::Entries(entries.first().and_then(|entry| entry.page()))
             }
+            PagingOperation::Discard { address, length } => Self::Discard(address, length),
             PagingOperation::NotifyResidency { allocation, address } => {
                 Self::NotifyResidency(allocation, address)
             }
