@@ -7,7 +7,9 @@ use bellhop_guest_umd::{CommandBuffer, Error, Fence};
 use bellhop_protocol::control::fence::{
     CancelWait, FenceValue, MAX_FENCE_LIST, SignalFences, WaitFlags, WaitForFences,
 };
+use bellhop_protocol::event::EventKind;
 use bellhop_protocol::status::Status;
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 use zerocopy::IntoBytes;
@@ -308,17 +310,26 @@ fn wait_thousands(scene: &Scene) -> Result<(), Mismatch> {
         bench.commands.signal_fence(fence, 1)?;
     }
     bench.run()?;
-    // Who is left can be taken back, once; who is not was told.
+    // Who can go on is told, in whatever order.
     let process = bench.process.process();
-    let one_left = one.wait(1, TIMEOUT);
-    require!(one_left.is_ok(), "the fence is not where it was signaled to");
-    for fence in &many {
-        fence.wait(1, TIMEOUT)?;
+    let mut told = BTreeSet::new();
+    while told.len() as u64 != WAITS / 2 + WAITS {
+        let event = scene.transport().next_event(Some(TIMEOUT));
+        let event = event.map_err(|error| Mismatch::Seen(format!("no event: {error}")))?;
+        let Some(event) = event else {
+            return Err(Mismatch::Seen(format!("{} waits were told of, and no more", told.len())));
+        };
+        if (event.kind, event.process) == (EventKind::FENCE_SIGNALED, process) {
+            require!(told.insert(event.cookie), "wait {} was told of twice", event.cookie);
+        }
     }
+    // Who is left can be taken back.
     let mut left = 0;
     for cookie in 0..2 * WAITS {
         let (status, _) = raw::status(scene.transport(), process, &CancelWait { cookie })?;
-        left += u64::from(status == Status::SUCCESS);
+        let is_left = status == Status::SUCCESS;
+        require!(is_left != told.contains(&cookie), "wait {cookie} was told of and taken back");
+        left += u64::from(is_left);
     }
     require!(left == WAITS / 2, "{left} of {} still waited", 2 * WAITS);
     Ok(())
