@@ -1,8 +1,8 @@
 //! Compressed memory: plain to engines, encoded to everybody else until it is evicted.
 
 use crate::packets::noise;
-use crate::paging::System;
 use crate::rig::*;
+use crate::system::System;
 use bellhop_host_kmd::ddi::paging::{
     APERTURE_START, AllocationId, AllocationNotification, LOCAL_START, PAGING_VA_START,
     PRIVATE_START, PageSize, PagingOperation,

@@ -1,7 +1,7 @@
 //! DMA buffers: packets with physical addresses, executed for a process in the guest's system context.
 
-use crate::paging::System;
 use crate::rig::*;
+use crate::system::System;
 use bellhop_host_kmd::ddi::dma_buffer::{DMA_BUFFERS_SIZE, DMA_BUFFERS_START};
 use bellhop_host_kmd::ddi::paging::{APERTURE_START, LOCAL_START, PageSize};
 use bellhop_host_kmd::hardware::{

@@ -2,18 +2,15 @@
 
 use crate::packets::noise;
 use crate::rig::*;
-use bellhop_device::gpu::{Gpu, GpuConfig};
+use crate::system::{System, page, power_down, read_pages, system_pages};
+use bellhop_device::gpu::GpuConfig;
 use bellhop_host_kmd::ddi::Miniport;
 use bellhop_host_kmd::ddi::paging::{
     APERTURE_START, AllocationId, AllocationNotification, BuildPagingBufferError,
     InsufficientDmaBuffer, LOCAL_START, MAX_PAGES, PAGING_VA_START, PRIVATE_START, PageSize,
     PagingBuffer, PagingOperation,
 };
-use bellhop_host_kmd::hardware::{
-    AddressSpaceId, Fault, GuestId, Hardware, Interrupt, KernelSubmission, PhysicalPage, Pte,
-    Segment, SystemContext,
-};
-use bellhop_host_kmd::miniport::BellhopMiniport;
+use bellhop_host_kmd::hardware::{Fault, Hardware, KernelSubmission, Pte, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::allocation::Extent;
@@ -24,113 +21,6 @@ use bellhop_protocol::packet::flow::NOP;
 use bellhop_protocol::packet::paging::{FlushTlb, WritePageTable};
 use bellhop_protocol::packet::transfer::{Copy, Fill, Timestamp};
 use bellhop_protocol::packet::{Opcode, PacketHeader};
-use std::sync::Arc;
-
-/// A guest's system context, as dxgkrnl knows it.
-pub struct System {
-    gpu: Arc<Gpu>,
-    guest: GuestId,
-    pub context: SystemContext,
-    pub miniport: BellhopMiniport,
-    submitted: u64,
-    completed: u64,
-    faults: Vec<(u64, Fault)>,
-}
-
-impl System {
-    pub fn of(guest: &Guest) -> Self {
-        let mut miniport = BellhopMiniport::new(Arc::clone(&guest.gpu) as _);
-        let context = miniport.create_system_context(guest.id).unwrap();
-        let (gpu, guest) = (Arc::clone(&guest.gpu), guest.id);
-        Self { gpu, guest, context, miniport, submitted: 0, completed: 0, faults: Vec::new() }
-    }
-
-    /// The packets of operations.
-    pub fn build(&mut self, operations: &[PagingOperation<'_>]) -> Packets {
-        let mut buffer = PagingBuffer::new();
-        for operation in operations {
-            self.miniport.build_paging_buffer(self.guest, operation, &mut buffer).unwrap();
-        }
-        Packets(buffer.packets().to_vec())
-    }
-
-    /// Executes operations and waits until they are done.
-    pub fn perform(&mut self, operations: &[PagingOperation<'_>]) {
-        let packets = self.build(operations);
-        self.run(packets);
-    }
-
-    /// Submits packets; the fence that they are submitted with.
-    pub fn submit(&mut self, packets: &Packets) -> u64 {
-        self.submitted += 1;
-        self.gpu.submit_paging(self.guest, &packets.0, self.submitted).unwrap();
-        self.submitted
-    }
-
-    /// Waits until a fence is reached.
-    pub fn wait(&mut self, fence: u64) {
-        while self.completed < fence {
-            for interrupt in take_interrupts(&self.gpu) {
-                match interrupt {
-                    Interrupt::PagingCompleted { guest, fence } if guest == self.guest => {
-                        assert!(fence > self.completed);
-                        self.completed = fence;
-                    }
-                    Interrupt::PagingFaulted { guest, fence, fault } if guest == self.guest => {
-                        assert!(fence > self.completed, "told after it was done");
-                        self.faults.push((fence, fault));
-                    }
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    /// Executes packets and waits until they are done.
-    pub fn run(&mut self, packets: Packets) {
-        let fence = self.submit(&packets);
-        self.wait(fence);
-        assert_eq!(self.faults, []);
-    }
-
-    /// Executes packets and waits until they have failed.
-    pub fn run_into_fault(&mut self, packets: Packets) -> Fault {
-        let fence = self.submit(&packets);
-        self.wait_into_fault(fence)
-    }
-
-    /// Waits until what was submitted with this fence, and nothing else, has failed.
-    pub fn wait_into_fault(&mut self, fence: u64) -> Fault {
-        self.wait(fence);
-        let (faulted, fault) = self.faults.pop().unwrap();
-        assert_eq!(faulted, fence);
-        fault
-    }
-
-    /// Writes entries of the system context's page tables.
-    pub fn map(&self, gpu_va: u64, pages: &[PhysicalPage]) {
-        let entries: Vec<_> = pages.iter().map(|page| Pte::new(*page, true)).collect();
-        self.gpu
-            .update_page_table(self.context.address_space, gpu_va, PageSize::Small, &entries)
-            .unwrap();
-    }
-
-    pub fn destroy(self) {
-        self.gpu.destroy_hw_queue(self.context.hw_queue);
-        quiesce(&self.gpu);
-        self.gpu.destroy_address_space(self.context.address_space);
-    }
-}
-
-/// Takes an engine's power, and waits until it has none.
-fn power_down(gpu: &Gpu, node: u32) {
-    gpu.set_engine_power(node, EnginePowerState::F1);
-    quiesce(gpu);
-}
-
-fn page(segment: Segment, address: u64) -> PhysicalPage {
-    PhysicalPage { segment, address }
-}
 
 #[test]
 fn the_system_context_sees_both_local_segments_whole() {
@@ -209,42 +99,6 @@ fn the_aperture_and_the_paging_window_show_what_is_mapped_there_and_nothing_else
     );
     assert_eq!(guest.read(LOCAL, bytes.len()), bytes);
     assert_eq!(guest.read(SYSTEM + PAGE_SIZE, bytes.len()), vec![0; bytes.len()]);
-}
-
-#[test]
-fn a_page_that_an_engine_accesses_is_noted_once_until_it_walks_page_tables_anew() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
-    let mut queue = guest.queue(COPY);
-    let length = 64 * PAGE_SIZE;
-    let used = LOCAL + SIZE - length;
-    let is_used = |at: u64, length: u64| gpu.take_accessed(guest.space, at, length);
-    let write = |guest: &Guest, queue: &mut Queue| {
-        guest.run(queue, Packets::new().then(Fill::new(used + 3 * PAGE_SIZE, 8, 7)));
-    };
-    write(&guest, &mut queue);
-    assert!(!is_used(used, 3 * PAGE_SIZE) && !is_used(used + 4 * PAGE_SIZE, length));
-    assert!(is_used(used, length));
-    assert!(!is_used(used, length), "it was told");
-    gpu.forget_translations();
-    // Whether the engine has slept or not.
-    for asleep in [false, true] {
-        write(&guest, &mut queue);
-        eventually("the engine walks page tables anew", || {
-            write(&guest, &mut queue);
-            is_used(used, length)
-        });
-        if asleep {
-            wait_until_asleep(&gpu, &guest);
-        }
-        gpu.forget_translations();
-    }
-    // The entry is what it was but for that.
-    assert_eq!(guest.read(used + 3 * PAGE_SIZE, 8), [7, 0, 0, 0, 7, 0, 0, 0]);
-    guest.unmap(used, length);
-    assert!(!is_used(used, length));
-    assert!(!gpu.take_accessed(AddressSpaceId(u64::MAX), 0, PAGE_SIZE), "nobody's");
-    assert!(!is_used((1 << 48) - PAGE_SIZE, 2 * PAGE_SIZE), "at the end of all addresses");
 }
 
 #[test]
@@ -336,15 +190,6 @@ fn a_guest_goes_with_paging_that_is_not_done_and_another_guests_goes_on() {
     }
 }
 
-/// The bytes of pages of a guest's own memory.
-fn read_pages(guest: &Guest, pages: &[u64]) -> Vec<u8> {
-    pages.iter().flat_map(|page| guest.read(SYSTEM + page * PAGE_SIZE, 4096)).collect()
-}
-
-fn system_pages(pages: &[u64]) -> Vec<PhysicalPage> {
-    pages.iter().map(|number| page(Segment::System, PHYSICAL + number * PAGE_SIZE)).collect()
-}
-
 #[test]
 fn a_transfer_between_a_segment_and_scattered_pages_of_the_guests_keeps_every_byte() {
     let guest = Guest::attach(&start());
@@ -430,126 +275,6 @@ fn the_virtual_forms_work_where_the_paging_process_maps_what_they_are_about() {
     assert_eq!(fault.reason, FaultReason::WRITE_PAGE_FAULT);
 }
 
-fn large_update(space: AddressSpaceId, gpu_va: u64, entries: &[Pte]) -> PagingOperation<'_> {
-    PagingOperation::UpdatePageTable { space, gpu_va, page_size: PageSize::Large, entries }
-}
-
-/// Where a guest maps what paging moves under it.
-const MOVING: u64 = 0x5000_0000;
-
-#[test]
-fn a_page_table_is_updated_when_the_updates_turn_comes_and_not_before() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
-    let mut system = System::of(&guest);
-    let mut queue = guest.queue(COPY);
-    assert_ne!(system.context.node, COPY);
-    let entries = [Pte::new(page(Segment::Private, 0), true)];
-    let update = system.build(&[
-        PagingOperation::Fill { destination: PRIVATE_START, length: PAGE_SIZE, pattern: 7 },
-        PagingOperation::UpdatePageTable {
-            space: guest.space,
-            gpu_va: MOVING,
-            page_size: PageSize::Small,
-            entries: &entries,
-        },
-    ]);
-    power_down(&gpu, system.context.node);
-    let fence = system.submit(&update);
-    let mut before = guest.queue(COPY);
-    let early = Packets::new().then(Copy::new(MOVING, LOCAL, 8));
-    assert_eq!(guest.run_into_fault(&mut before, &early).reason, FaultReason::READ_PAGE_FAULT);
-    gpu.set_engine_power(system.context.node, EnginePowerState::F0);
-    system.wait(fence);
-    guest.run(&mut queue, Packets::new().then(Copy::new(MOVING, LOCAL, 4)));
-    assert_eq!(guest.read(LOCAL, 4), [7, 0, 0, 0]);
-}
-
-#[test]
-fn after_a_flush_no_engine_uses_an_old_entry() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
-    let mut system = System::of(&guest);
-    let mut queues = [guest.queue(COMPUTE), guest.queue(COPY)];
-    for round in 0..200u64 {
-        let place = page(Segment::Private, round % 3 * PAGE_SIZE);
-        let entries = [Pte::new(place, round % 2 == 0)];
-        let destination = PRIVATE_START + place.address;
-        system.perform(&[
-            PagingOperation::UpdatePageTable {
-                space: guest.space,
-                gpu_va: MOVING,
-                page_size: PageSize::Small,
-                entries: &entries,
-            },
-            PagingOperation::FlushTlb { space: guest.space },
-            PagingOperation::Fill { destination, length: PAGE_SIZE, pattern: round as u32 },
-        ]);
-        for queue in &mut queues {
-            guest.run(queue, Packets::new().then(Copy::new(MOVING + 128, LOCAL, 4)));
-            assert_eq!(guest.read(LOCAL, 4), (round as u32).to_le_bytes());
-        }
-    }
-}
-
-#[test]
-fn pages_of_64_kib_are_translated_whole_protected_and_taken_away() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
-    let mut system = System::of(&guest);
-    let large = PageSize::Large.bytes();
-    let entries = [
-        Pte::new(page(Segment::Private, 3 * large), true),
-        Pte::new(page(Segment::Private, large), false),
-    ];
-    let space = guest.space;
-    system.perform(&[large_update(space, MOVING, &entries)]);
-    // A small page stands beside them, in the same table's reach.
-    guest.map(MOVING + 2 * large, Segment::Local, 8 * PAGE_SIZE, PAGE_SIZE, true);
-    let bytes = noise(large as usize + 8);
-    guest.write(LOCAL + 16 * PAGE_SIZE, &bytes);
-    let mut queue = guest.queue(COPY);
-    let source = LOCAL + 16 * PAGE_SIZE;
-    guest.run(&mut queue, Packets::new().then(Copy::new(source, MOVING, large)));
-    guest.run(&mut queue, Packets::new().then(Copy::new(source, MOVING + 2 * large, 64)));
-    assert_eq!(guest.read(LOCAL + 8 * PAGE_SIZE, 64), bytes[..64]);
-    system.perform(&[PagingOperation::Transfer {
-        source: PRIVATE_START + 3 * large,
-        destination: LOCAL_START,
-        length: large,
-    }]);
-    assert_eq!(guest.read(LOCAL, large as usize), bytes[..large as usize]);
-    let fault =
-        guest.run_into_fault(&mut queue, &Packets::new().then(Fill::new(MOVING + large - 4, 8, 0)));
-    assert_eq!(
-        (fault.reason, fault.address),
-        (FaultReason::WRITE_PROTECTION_FAULT, MOVING + large)
-    );
-    system.perform(&[
-        large_update(space, MOVING, &[Pte::INVALID; 2]),
-        PagingOperation::FlushTlb { space },
-    ]);
-    let mut queue = guest.queue(COPY);
-    let read = Packets::new().then(Copy::new(MOVING + 0x8000, LOCAL, 8));
-    let fault = guest.run_into_fault(&mut queue, &read);
-    assert_eq!((fault.reason, fault.address), (FaultReason::READ_PAGE_FAULT, MOVING + 0x8000));
-}
-
-#[test]
-fn a_large_page_that_is_not_all_memory_is_not_there() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
-    let system = System::of(&guest);
-    let end = PHYSICAL + SIZE;
-    let entries = [Pte::new(page(Segment::System, end - end % (64 << 10)), true)];
-    assert_eq!(end % (64 << 10), 0);
-    gpu.update_page_table(guest.space, MOVING, PageSize::Large, &entries).unwrap();
-    let mut queue = guest.queue(COPY);
-    let read = Packets::new().then(Copy::new(MOVING, LOCAL, 8));
-    assert_eq!(guest.run_into_fault(&mut queue, &read).reason, FaultReason::READ_PAGE_FAULT);
-    system.destroy();
-}
-
 #[test]
 fn privileged_packets_of_a_guest_are_unknown_packets_and_do_nothing() {
     let gpu = start();
@@ -575,41 +300,6 @@ fn privileged_packets_of_a_guest_are_unknown_packets_and_do_nothing() {
     }
     let mut queue = guest.queue(COPY);
     guest.run(&mut queue, Packets::new().then(Copy::new(SYSTEM, LOCAL, 8)));
-}
-
-#[test]
-fn an_update_that_comes_after_its_address_space_went_writes_nobody_elses_tables() {
-    let gpu = start_with(GpuConfig { page_table_pages: 256, ..GpuConfig::default() });
-    let mut guest = Guest::attach(&gpu);
-    let mut system = System::of(&guest);
-    let node = system.context.node;
-    let doomed = gpu.create_address_space(guest.id).unwrap();
-    let entries = [Pte::new(page(Segment::System, PHYSICAL), true); 512];
-    let update = system.build(&[PagingOperation::UpdatePageTable {
-        space: doomed,
-        gpu_va: 0,
-        page_size: PageSize::Small,
-        entries: &entries,
-    }]);
-    power_down(&gpu, node);
-    let fence = system.submit(&update);
-    quiesce(&gpu);
-    gpu.destroy_address_space(doomed);
-    // Takes whatever nodes are free.
-    let heir = gpu.create_address_space(guest.id).unwrap();
-    const HEIRS: u64 = 512 * PAGE_SIZE;
-    let local = [Pte::new(page(Segment::Local, 0), true)];
-    gpu.update_page_table(heir, HEIRS, PageSize::Small, &local).unwrap();
-    gpu.set_engine_power(node, EnginePowerState::F0);
-    system.wait(fence);
-    guest.space = heir;
-    guest.map(LOCAL, Segment::Local, 0, SIZE, true);
-    guest.write(SYSTEM, &[1; 8]);
-    guest.write(LOCAL + 64, &[2; 8]);
-    let mut queue = guest.queue(COPY);
-    guest.run(&mut queue, Packets::new().then(Copy::new(HEIRS + 64, LOCAL, 8)));
-    assert_eq!(guest.read(LOCAL, 8), [2; 8]);
-    assert_eq!(system.faults, []);
 }
 
 #[test]
@@ -642,32 +332,6 @@ fn an_operation_that_does_not_fit_is_not_begun_and_fits_into_the_next_buffer() {
 }
 
 #[test]
-fn without_page_table_memory_nothing_is_built_and_what_was_never_mapped_can_be_unmapped() {
-    let gpu = start_with(GpuConfig { page_table_pages: 128, ..GpuConfig::default() });
-    let guest = Guest::attach(&gpu);
-    let mut system = System::of(&guest);
-    let entries = [Pte::new(page(Segment::Private, 0), true)];
-    let space = guest.space;
-    let mut buffer = PagingBuffer::new();
-    let full = (1..100).find_map(|number| {
-        let before = buffer.clone();
-        let update = large_update(space, number << 39, &entries);
-        let built = system.miniport.build_paging_buffer(guest.id, &update, &mut buffer);
-        built.is_err().then(|| {
-            assert_eq!(buffer, before);
-            (number, built)
-        })
-    });
-    let (number, built) = full.unwrap();
-    assert!(matches!(built, Err(BuildPagingBufferError::HardwareFull(_))), "{built:?}");
-    system.run(Packets(buffer.packets().to_vec()));
-    system.perform(&[
-        large_update(space, (number + 1) << 39, &[Pte::INVALID]),
-        PagingOperation::UnmapApertureSegment { offset: 0, length: PAGE_SIZE },
-    ]);
-}
-
-#[test]
 fn notifications_that_ask_nothing_of_the_gpu_are_done_at_once() {
     let guest = Guest::attach(&start());
     let mut system = System::of(&guest);
@@ -684,23 +348,4 @@ fn notifications_that_ask_nothing_of_the_gpu_are_done_at_once() {
         },
     ]);
     assert_eq!(system.miniport.paging_process_gpu_va_size(), 0);
-}
-
-#[test]
-fn a_flush_of_what_only_this_engine_used_asks_nothing_of_the_others() {
-    let gpu = start();
-    let guest = Guest::attach(&gpu);
-    let mut system = System::of(&guest);
-    let pages = system_pages(&[1]);
-    wait_until_asleep(&gpu, &guest);
-    let asleep = |gpu: &Gpu| gpu.statistics(guest.id).engine_wakeups;
-    let before = asleep(&gpu);
-    let operations = [
-        PagingOperation::MapApertureSegment { offset: 0, pages: &pages },
-        PagingOperation::Fill { destination: APERTURE_START, length: PAGE_SIZE, pattern: 1 },
-        PagingOperation::UnmapApertureSegment { offset: 0, length: PAGE_SIZE },
-    ];
-    system.perform(&operations);
-    assert_eq!(asleep(&gpu), before + 1, "more than the engine that executed it woke");
-    assert_eq!(read_pages(&guest, &[1])[..4], [1, 0, 0, 0]);
 }

@@ -1,8 +1,8 @@
 //! Hangs of three degrees, what ends each, and that others lose nothing.
 
 use crate::packets::{noise, write_data};
-use crate::paging::System;
 use crate::rig::*;
+use crate::system::System;
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::ddi::paging::LOCAL_START;
 use bellhop_host_kmd::hardware::{EngineState, Fault, Hardware, HwQueueId, Interrupt, SlotValue};

@@ -1,0 +1,204 @@
+//! VidMm against a simple model: memory as pages with a content each, page tables as maps, engines
+//! that remember every translation until they are told to forget it.
+
+mod migration;
+mod operations;
+mod placement;
+mod property;
+
+use super::operations::{Operation, Operations, Window};
+use super::pool::PageRange;
+use super::segment::{EvictionOrder, Group, LocalSegment, Memory, Place};
+use super::step::{Mapping, Notice, Plan, Step};
+use super::{Description, VidMm, VidMmError};
+use crate::ddi::paging::{
+    APERTURE_START, AllocationId, AllocationNotification, LOCAL_START, PRIVATE_START, PageSize,
+};
+use crate::hardware::{AddressSpaceId, DriverProtection, PhysicalPage, Segment};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::allocation::{Extent, SegmentSet};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+const SYSTEM: AddressSpaceId = AddressSpaceId(1000);
+const LOCAL_ONLY: SegmentSet = SegmentSet::LOCAL;
+const ANYWHERE: SegmentSet = SegmentSet::all();
+
+/// A content of a page; 0 is zeroes.
+type Content = u64;
+
+#[derive(Default)]
+struct Machine {
+    pages: HashMap<PhysicalPage, Content>,
+    tables: HashMap<(AddressSpaceId, u64), (PhysicalPage, bool, PageSize)>,
+    tlb: HashMap<(AddressSpaceId, u64), PhysicalPage>,
+    steps: VecDeque<Step>,
+    freed: Vec<PageRange>,
+    /// What the driver was told of allocations that are accessed physically.
+    residency: HashMap<AllocationId, Option<u64>>,
+    log: Vec<Operation>,
+}
+
+impl Machine {
+    /// Where an engine accesses a page: where it remembers, or else where the page tables say.
+    fn translate(&mut self, space: AddressSpaceId, gpu_va: u64) -> Option<PhysicalPage> {
+        let walked = self.tables.get(&(space, gpu_va)).map(|(page, ..)| *page);
+        match self.tlb.get(&(space, gpu_va)) {
+            Some(page) => Some(*page),
+            None => {
+                self.tlb.insert((space, gpu_va), walked?);
+                walked
+            }
+        }
+    }
+
+    /// The page that an engine accesses by a physical address.
+    fn physical_page(&mut self, address: u64) -> PhysicalPage {
+        match address {
+            APERTURE_START.. => self.translate(SYSTEM, address).expect("a page of the aperture"),
+            PRIVATE_START.. => {
+                PhysicalPage { segment: Segment::Private, address: address - PRIVATE_START }
+            }
+            _ => PhysicalPage { segment: Segment::Local, address: address - LOCAL_START },
+        }
+    }
+
+    fn perform(&mut self, operation: &Operation) {
+        match operation {
+            Operation::UpdatePageTable { space, gpu_va, page_size, entries } => {
+                assert_eq!(gpu_va % page_size.bytes(), 0);
+                for (index, entry) in entries.iter().enumerate() {
+                    let at = gpu_va + index as u64 * page_size.bytes();
+                    for page in (0..page_size.bytes()).step_by(PAGE_SIZE as usize) {
+                        let key = (*space, at + page);
+                        let before = self.tables.remove(&key);
+                        if let Some(PhysicalPage { segment, address }) = entry.page() {
+                            assert_eq!(address % page_size.bytes(), 0);
+                            let to = PhysicalPage { segment, address: address + page };
+                            let value = (to, entry.is_writable(), *page_size);
+                            assert!(before.is_none_or(|before| before == value), "{key:x?}");
+                            self.tables.insert(key, value);
+                        } else if let Some((.., size)) = before {
+                            assert_eq!(size, *page_size, "divided otherwise: {key:x?}");
+                        }
+                    }
+                }
+            }
+            Operation::FlushTlb(space) => self.tlb.retain(|(of, _), _| of != space),
+            Operation::VirtualFill { destination, length } => {
+                for at in (0..*length).step_by(PAGE_SIZE as usize) {
+                    let page = self.translate(SYSTEM, destination + at).expect("a mapped window");
+                    self.pages.remove(&page);
+                }
+            }
+            Operation::VirtualTransfer { source, destination, length } => {
+                for at in (0..*length).step_by(PAGE_SIZE as usize) {
+                    let from = self.translate(SYSTEM, source + at).expect("a mapped source");
+                    let to = self.translate(SYSTEM, destination + at).expect("a mapped target");
+                    let content = self.pages.get(&from).copied().unwrap_or(0);
+                    self.pages.insert(to, content);
+                }
+            }
+            Operation::NotifyAlloc { notification, gpu_va, length, .. } => {
+                if *notification == AllocationNotification::Eviction {
+                    for at in (0..*length).step_by(PAGE_SIZE as usize) {
+                        assert!(self.translate(SYSTEM, gpu_va + at).is_some());
+                    }
+                }
+            }
+            Operation::Discard { address, length } => {
+                // Whoever still needed it would see that.
+                for at in (0..*length).step_by(PAGE_SIZE as usize) {
+                    let page = self.physical_page(address + at);
+                    self.pages.insert(page, Content::MAX);
+                }
+            }
+            Operation::NotifyResidency { allocation, address } => {
+                self.residency.insert(*allocation, *address);
+            }
+            Operation::Wait => {}
+        }
+        self.log.push(operation.clone());
+    }
+
+    /// Performs up to so many operations.
+    fn run(&mut self, operations: &mut Operations, mut most: usize) {
+        loop {
+            while let Some(operation) = operations.peek().cloned() {
+                if most == 0 {
+                    return;
+                }
+                most -= 1;
+                operations.pop();
+                self.perform(&operation);
+            }
+            match self.steps.pop_front() {
+                Some(step) => operations.begin(step),
+                None => return,
+            }
+        }
+    }
+}
+
+fn description(process: u32, pages: u64, supported: SegmentSet) -> Description {
+    Description {
+        process,
+        size: pages * PAGE_SIZE,
+        supported,
+        preferred: SegmentSet::LOCAL,
+        eviction: SegmentSet::empty(),
+        cpu_visible: true,
+        priority: 100,
+        accessed_physically: false,
+        notify_eviction: false,
+        notify_io_mmu_unmap: false,
+        system: None,
+    }
+}
+
+fn own_pages(first: u64, pages: u64) -> Memory {
+    // Backwards: no two neighbours are neighbours.
+    let extents = (first..first + pages)
+        .rev()
+        .map(|page| Extent { address: page * PAGE_SIZE, length: PAGE_SIZE })
+        .collect();
+    Memory { segment: Segment::System, extents }
+}
+
+fn vidmm(visible: u64, private: u64, processes: u32) -> VidMm {
+    let mut vidmm = VidMm::new(visible * PAGE_SIZE, private * PAGE_SIZE, 1 << 30);
+    for process in 1..=processes {
+        vidmm.add_process(process);
+    }
+    vidmm
+}
+
+fn device(process: u32) -> Handle {
+    Handle(process.into())
+}
+
+fn is_local(vidmm: &VidMm, id: AllocationId) -> bool {
+    matches!(vidmm.allocations[&id].place, Place::Local(LocalSegment::Visible, _))
+}
+
+fn is_private(vidmm: &VidMm, id: AllocationId) -> bool {
+    matches!(vidmm.allocations[&id].place, Place::Local(LocalSegment::Private, _))
+}
+
+fn resident(vidmm: &mut VidMm, description: Description) -> AllocationId {
+    let process = description.process;
+    let id = vidmm.create(description);
+    vidmm.make_resident(device(process), &[id]).unwrap();
+    id
+}
+
+/// Operations of all steps so far.
+fn operations(vidmm: &mut VidMm, window: u64) -> Vec<Operation> {
+    let mut operations = Operations::new(Window::new(SYSTEM, window));
+    let mut machine = Machine::default();
+    machine.steps.extend(vidmm.take_plan().steps);
+    machine.run(&mut operations, usize::MAX);
+    machine.log
+}

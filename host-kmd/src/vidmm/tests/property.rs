@@ -1,0 +1,564 @@
+//! Whatever happens: contents, budgets and places against the model.
+
+use super::*;
+
+/// What happens to memory.
+#[derive(Debug, Clone)]
+enum Event {
+    Create {
+        process: u32,
+        pages: u64,
+        supported: u8,
+        priority: u8,
+        own: bool,
+        notify: bool,
+    },
+    MakeResident {
+        which: usize,
+        count: usize,
+    },
+    Evict(usize),
+    Lock(usize),
+    Unlock(usize),
+    Map {
+        which: usize,
+        offset: u64,
+        length: u64,
+        large: bool,
+    },
+    Unmap(usize),
+    SetPriority(usize, u8),
+    Destroy(usize),
+    /// An engine and a CPU write to everything that they reach, once paging is done.
+    Write(u64),
+    Run(usize),
+    /// Engines have used about every other mapping, which ones this tells.
+    Look(u64),
+    Begin,
+    End,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let which = 0..64usize;
+    prop_oneof![
+        3 => (1..4u32, 1..20u64, any::<u8>(), 0..3u8, any::<bool>(), any::<bool>()).prop_map(
+            |(process, pages, supported, priority, own, notify)| Event::Create {
+                process, pages, supported, priority, own, notify,
+            }
+        ),
+        6 => (which.clone(), 1..4usize)
+            .prop_map(|(which, count)| Event::MakeResident { which, count }),
+        3 => which.clone().prop_map(Event::Evict),
+        2 => which.clone().prop_map(Event::Lock),
+        2 => which.clone().prop_map(Event::Unlock),
+        4 => (which.clone(), 0..20u64, 1..20u64, any::<bool>()).prop_map(
+            |(which, offset, length, large)| Event::Map { which, offset, length, large }
+        ),
+        2 => which.clone().prop_map(Event::Unmap),
+        1 => (which.clone(), 0..3u8).prop_map(|(which, priority)| Event::SetPriority(which, priority)),
+        2 => which.prop_map(Event::Destroy),
+        3 => any::<u64>().prop_map(Event::Write),
+        3 => (0..200usize).prop_map(Event::Run),
+        3 => any::<u64>().prop_map(Event::Look),
+        1 => Just(Event::Begin),
+        1 => Just(Event::End),
+    ]
+}
+
+/// What the model knows of an allocation.
+struct Known {
+    description: Description,
+    contents: Vec<Content>,
+    wanted: u32,
+    locks: u32,
+    mappings: Vec<Mapping>,
+}
+
+/// What was before something was decided.
+struct Snapshot {
+    places: BTreeMap<AllocationId, (Place, bool)>,
+    /// What nobody wants, in each segment in the order that it goes.
+    orders: [Vec<EvictionOrder>; 2],
+    over: BTreeSet<u32>,
+    /// The same in each segment.
+    over_in: [BTreeSet<u32>; 2],
+    /// Whether something is wanted that was taken away.
+    lacking: bool,
+}
+
+struct World {
+    vidmm: VidMm,
+    machine: Machine,
+    operations: Operations,
+    known: BTreeMap<AllocationId, Known>,
+    processes: BTreeSet<u32>,
+    next_page: u64,
+    next_va: u64,
+    next_content: Content,
+}
+
+impl World {
+    fn new(window: u64) -> Self {
+        let processes = BTreeSet::from([1, 2]);
+        Self {
+            vidmm: vidmm(48, 24, 2),
+            machine: Machine::default(),
+            operations: Operations::new(Window::new(SYSTEM, window)),
+            known: BTreeMap::new(),
+            processes,
+            next_page: 1,
+            next_va: 1 << 20,
+            next_content: 0,
+        }
+    }
+
+    fn pick(&self, which: usize) -> Option<AllocationId> {
+        let count = self.known.len();
+        self.known.keys().nth(which.checked_rem(count)?).copied()
+    }
+
+    /// Does one thing, checks what was decided of it, and hands it to the machine.
+    fn decide<R>(&mut self, act: impl FnOnce(&mut VidMm) -> R) -> R {
+        let before = self.snapshot();
+        let result = act(&mut self.vidmm);
+        self.judge(before);
+        result
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let allocations = self.vidmm.allocations.iter();
+        let places = allocations
+            .map(|(id, allocation)| (*id, (allocation.place, allocation.present)))
+            .collect();
+        let orders = [0, 1].map(|index| {
+            let unwanted = self.vidmm.local[index].movable.get(&Group::Unwanted);
+            unwanted.into_iter().flat_map(|movable| movable.iter()).collect()
+        });
+        let is_over = |process: &&u32| {
+            let fits = |segment| self.vidmm.is_within_budget(**process, segment, 0);
+            !LocalSegment::ALL.into_iter().all(fits)
+        };
+        let over = self.vidmm.processes.keys().filter(is_over).copied().collect();
+        let over_in = LocalSegment::ALL.map(|segment| {
+            let is_over = |process: &&u32| !self.vidmm.is_within_budget(**process, segment, 0);
+            self.vidmm.processes.keys().filter(is_over).copied().collect()
+        });
+        let lacking = self.vidmm.processes.values().any(|process| !process.missing.is_empty());
+        Snapshot { places, orders, over, over_in, lacking }
+    }
+
+    /// Checks what was decided since, and hands it to the machine.
+    fn judge(&mut self, Snapshot { places: before, orders, over, .. }: Snapshot) {
+        let plan = self.vidmm.take_plan();
+        for (id, allocation) in &self.vidmm.allocations {
+            let Some((place, present)) = before.get(id) else { continue };
+            let moved = allocation.place != *place;
+            if moved && *present && allocation.is_wanted() && !allocation.mappings.is_empty() {
+                let process = allocation.description.process;
+                assert!(plan.held.contains(&process), "{id:?} was moved under an engine");
+            }
+            assert!(!moved || allocation.locks <= 1, "{id:?} is locked and was moved");
+        }
+        for notice in &plan.notices {
+            if let Notice::Suspend(process) = notice {
+                assert!(over.contains(process), "{process} was within its budget");
+            }
+        }
+        // Of what nobody wanted, nothing stayed that had to go before something that went.
+        for unwanted in orders {
+            let went = |id| {
+                let place = self.vidmm.allocations.get(&id).map(|allocation| allocation.place);
+                place.is_some_and(|place| place != before[&id].0)
+            };
+            let is_unwanted = |id| {
+                self.vidmm
+                    .allocations
+                    .get(&id)
+                    .is_some_and(|allocation| !allocation.is_wanted() && allocation.locks == 0)
+            };
+            let fates: Vec<_> = unwanted
+                .iter()
+                .filter(|order| is_unwanted(order.allocation))
+                .map(|order| went(order.allocation))
+                .collect();
+            assert!(fates.is_sorted_by(|before, after| before >= after), "{fates:?}");
+        }
+        self.machine.steps.extend(plan.steps);
+        self.machine.freed.extend(plan.freed);
+        self.check();
+    }
+
+    /// Of what others want resident, only that of processes over their budgets made room for one that
+    /// is over its own.
+    fn judge_demotions(&self, asker: u32, before: &Snapshot) {
+        // Whoever lacks something asks too.
+        if before.lacking {
+            return;
+        }
+        for (id, allocation) in &self.vidmm.allocations {
+            let Some((Place::Local(from, _), true)) = before.places.get(id).copied() else {
+                continue;
+            };
+            let other = allocation.description.process;
+            if other == asker || !allocation.is_wanted() || allocation.place == before.places[id].0
+            {
+                continue;
+            }
+            let is_within = self.vidmm.is_within_budget(asker, from, 0);
+            let was_over = before.over_in[from.index()].contains(&other);
+            assert!(is_within || was_over, "{id:?} of {other} made room for {asker}");
+        }
+    }
+
+    /// Migration takes nothing away, and from others only what is over their budgets.
+    fn judge_migration(&self, before: &Snapshot) {
+        let mut came = BTreeSet::new();
+        let mut went = BTreeSet::new();
+        for (id, allocation) in &self.vidmm.allocations {
+            let (place, present) = before.places[id];
+            assert_eq!(allocation.present, present, "{id:?}");
+            let process = allocation.description.process;
+            match (place, allocation.place) {
+                (Place::Home, Place::Local(segment, _)) => {
+                    assert!(allocation.locks == 0 && present, "{id:?}");
+                    came.insert((process, segment.index()));
+                }
+                (Place::Local(segment, _), to) if to != place && allocation.is_wanted() => {
+                    went.insert((process, segment.index()));
+                }
+                _ => {}
+            }
+        }
+        for (process, segment) in went {
+            let was_over = before.over_in[segment].contains(&process);
+            assert!(
+                was_over || came.contains(&(process, segment)),
+                "{process} made room for others"
+            );
+        }
+    }
+
+    /// What is always true.
+    fn check(&self) {
+        let mut pages = BTreeSet::new();
+        let mut usage: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
+        for (id, allocation) in &self.vidmm.allocations {
+            let known = &self.known[id];
+            assert_eq!(allocation.is_wanted(), known.wanted > 0);
+            let reachable = allocation.present || allocation.taken;
+            assert_eq!(reachable, known.wanted > 0, "{id:?}");
+            let supported = known.description.supported;
+            match allocation.place {
+                Place::Local(segment, _) => {
+                    assert!(known.description.supported.contains(segment.bit()));
+                    if known.wanted > 0 || allocation.locks > 0 {
+                        let process = known.description.process;
+                        usage.entry(process).or_default()[segment.index()] +=
+                            known.description.size;
+                    }
+                }
+                Place::Home if allocation.present && known.locks == 0 => {
+                    assert!(supported.contains(SegmentSet::SYSTEM), "{id:?}");
+                }
+                _ => {}
+            }
+            if allocation.place != Place::Nowhere {
+                let memory = self.vidmm.memory(*id).unwrap();
+                for page in memory.pages(0, known.description.size) {
+                    let key = (format!("{:?}", page.segment), page.address);
+                    assert!(pages.insert(key), "{page:?} is in two places");
+                }
+            }
+        }
+        for (id, process) in &self.vidmm.processes {
+            assert_eq!(process.usage, usage.get(id).copied().unwrap_or_default());
+            let own = self.vidmm.allocations.iter();
+            let own = own.filter(|(_, allocation)| allocation.description.process == *id);
+            let taken = own.clone().filter(|(_, allocation)| allocation.taken).map(|(id, _)| *id);
+            assert_eq!(process.missing, taken.collect());
+            let backing = own.clone().filter_map(|(_, allocation)| allocation.backing);
+            assert_eq!(process.backing, backing.map(|range| range.length).sum::<u64>());
+            let demanded = own.filter(|(_, allocation)| allocation.is_demanded());
+            let demanded: u64 = demanded.map(|(_, allocation)| allocation.description.size).sum();
+            assert_eq!(process.demand.values().sum::<u64>(), demanded);
+        }
+        self.check_groups();
+    }
+
+    /// Whoever may have to make room is in one group, and in the right one.
+    fn check_groups(&self) {
+        let mut groups: BTreeMap<(LocalSegment, Group), (BTreeSet<EvictionOrder>, u64)> =
+            BTreeMap::new();
+        for (id, allocation) in &self.vidmm.allocations {
+            let Place::Local(segment, _) = allocation.place else { continue };
+            if allocation.locks > 0 {
+                continue;
+            }
+            let Description { process, priority, supported, size, .. } = allocation.description;
+            let group = match self.known[id].wanted {
+                0 => Group::Unwanted,
+                _ => Group::Wanted { process, demotable: supported.contains(SegmentSet::SYSTEM) },
+            };
+            let (orders, bytes) = groups.entry((segment, group)).or_default();
+            orders.insert(EvictionOrder { priority, used: allocation.used, allocation: *id });
+            *bytes += size;
+        }
+        let there_are: BTreeMap<_, _> = LocalSegment::ALL
+            .into_iter()
+            .flat_map(|segment| {
+                let movable = self.vidmm.local[segment.index()].movable.iter();
+                movable.map(move |(group, movable)| {
+                    ((segment, *group), (movable.iter().collect(), movable.bytes()))
+                })
+            })
+            .collect();
+        assert_eq!(there_are, groups);
+    }
+
+    fn destroy(&mut self, id: AllocationId) {
+        // Its mappings are freed with it.
+        self.known.remove(&id);
+        self.decide(|vidmm| vidmm.destroy(id)).unwrap();
+    }
+
+    fn event(&mut self, event: &Event) {
+        match *event {
+            Event::Create { process, pages, supported, priority, own, notify } => {
+                if !self.processes.contains(&process) {
+                    return;
+                }
+                let supported = match supported % 6 {
+                    0 => SegmentSet::LOCAL,
+                    1 => SegmentSet::PRIVATE,
+                    2 => SegmentSet::SYSTEM,
+                    3 => SegmentSet::LOCAL | SegmentSet::PRIVATE,
+                    _ => ANYWHERE,
+                };
+                let supported = if own { supported | SegmentSet::SYSTEM } else { supported };
+                let system = own.then(|| own_pages(self.next_page, pages));
+                let description = Description {
+                    preferred: SegmentSet::from_bits_truncate(1 << (pages % 4)) & supported,
+                    eviction: if notify { SegmentSet::PRIVATE } else { SegmentSet::empty() },
+                    priority: priority.into(),
+                    notify_eviction: notify && pages > 10,
+                    notify_io_mmu_unmap: notify,
+                    accessed_physically: pages.is_multiple_of(3),
+                    system,
+                    ..description(process, pages, supported)
+                };
+                let mut contents = vec![0; pages as usize];
+                if let Some(memory) = &description.system {
+                    self.next_page += pages;
+                    for (content, page) in
+                        contents.iter_mut().zip(memory.pages(0, description.size))
+                    {
+                        self.next_content += 1;
+                        *content = self.next_content;
+                        self.machine.pages.insert(page, *content);
+                    }
+                }
+                let id = self.vidmm.create(description.clone());
+                if description.accessed_physically && supported.contains(SegmentSet::SYSTEM) {
+                    let mapping = Mapping {
+                        space: SYSTEM,
+                        gpu_va: APERTURE_START + self.next_va,
+                        length: description.size,
+                        offset: 0,
+                        writable: true,
+                        driver: DriverProtection::default(),
+                    };
+                    self.next_va += 32 * PAGE_SIZE;
+                    self.vidmm.map(id, mapping).unwrap();
+                }
+                let known =
+                    Known { description, contents, wanted: 0, locks: 0, mappings: Vec::new() };
+                self.known.insert(id, known);
+            }
+            Event::MakeResident { which, count } => {
+                let Some(first) = self.pick(which) else { return };
+                let process = self.known[&first].description.process;
+                let ids: Vec<_> = (which..which + count)
+                    .filter_map(|which| self.pick(which))
+                    .filter(|id| self.known[id].description.process == process)
+                    .collect();
+                for id in &ids {
+                    self.known.get_mut(id).unwrap().wanted += 1;
+                }
+                let before = self.snapshot();
+                let made = self.vidmm.make_resident(device(process), &ids);
+                if made.is_err() {
+                    for id in &ids {
+                        self.known.get_mut(id).unwrap().wanted -= 1;
+                    }
+                    let size: u64 = ids.iter().map(|id| self.known[id].description.size).sum();
+                    assert!(size > 0);
+                }
+                // A list may be within the budget at first and over it at last.
+                if ids.len() == 1 {
+                    self.judge_demotions(process, &before);
+                }
+                self.judge(before);
+            }
+            Event::Evict(which) => {
+                let Some(id) = self.pick(which) else { return };
+                let known = self.known.get_mut(&id).unwrap();
+                let process = known.description.process;
+                let expected = if known.wanted > 0 { Ok(()) } else { Err(VidMmError::Unbalanced) };
+                known.wanted = known.wanted.saturating_sub(1);
+                let evicted = self.decide(|vidmm| vidmm.evict(device(process), id));
+                assert_eq!(evicted, expected);
+            }
+            Event::Lock(which) => {
+                let Some(id) = self.pick(which) else { return };
+                if self.decide(|vidmm| vidmm.lock(id)).is_ok() {
+                    self.known.get_mut(&id).unwrap().locks += 1;
+                }
+            }
+            Event::Unlock(which) => {
+                let Some(id) = self.pick(which) else { return };
+                let known = self.known.get_mut(&id).unwrap();
+                let expected = if known.locks > 0 { Ok(()) } else { Err(VidMmError::Unbalanced) };
+                known.locks = known.locks.saturating_sub(1);
+                assert_eq!(self.decide(|vidmm| vidmm.unlock(id)), expected);
+            }
+            Event::Map { which, offset, length, large } => {
+                let Some(id) = self.pick(which) else { return };
+                let known = self.known.get_mut(&id).unwrap();
+                let pages = known.contents.len() as u64;
+                let offset = if large { 0 } else { offset % pages };
+                let length = length.min(pages - offset) * PAGE_SIZE;
+                let process = known.description.process;
+                let mapping = Mapping {
+                    space: AddressSpaceId(process.into()),
+                    gpu_va: self.next_va + if large { 0 } else { PAGE_SIZE },
+                    length,
+                    offset: offset * PAGE_SIZE,
+                    writable: true,
+                    driver: DriverProtection::default(),
+                };
+                self.next_va += 32 * PAGE_SIZE;
+                known.mappings.push(mapping);
+                self.decide(|vidmm| vidmm.map(id, mapping)).unwrap();
+            }
+            Event::Unmap(which) => {
+                let Some(id) = self.pick(which) else { return };
+                let Some(mapping) = self.known.get_mut(&id).unwrap().mappings.pop() else { return };
+                self.decide(|vidmm| vidmm.unmap(id, mapping.space, mapping.gpu_va)).unwrap();
+            }
+            Event::SetPriority(which, priority) => {
+                let Some(id) = self.pick(which) else { return };
+                self.decide(|vidmm| vidmm.set_priority(id, priority.into())).unwrap();
+            }
+            Event::Destroy(which) => {
+                let Some(id) = self.pick(which) else { return };
+                self.destroy(id);
+            }
+            Event::Write(seed) => {
+                self.machine.run(&mut self.operations, usize::MAX);
+                for range in std::mem::take(&mut self.machine.freed) {
+                    self.vidmm.give_back(range);
+                }
+                self.verify(Some(seed));
+            }
+            Event::Run(most) => self.machine.run(&mut self.operations, most),
+            Event::Look(seed) => {
+                let before = self.snapshot();
+                let was_used = |mapping: &Mapping| {
+                    ((mapping.gpu_va / PAGE_SIZE / 32) ^ seed).count_ones().is_multiple_of(2)
+                };
+                self.vidmm.look(was_used).unwrap();
+                self.judge_migration(&before);
+                self.judge(before);
+            }
+            Event::Begin => {
+                if self.processes.insert(3) {
+                    self.decide(|vidmm| vidmm.add_process(3));
+                }
+            }
+            Event::End => {
+                if self.processes.remove(&3) {
+                    let of_3 =
+                        |(_, known): &(&AllocationId, &Known)| known.description.process == 3;
+                    let ids: Vec<_> = self.known.iter().filter(of_3).map(|(id, _)| *id).collect();
+                    for id in ids {
+                        self.destroy(id);
+                    }
+                    self.decide(|vidmm| vidmm.remove_process(3));
+                }
+            }
+        }
+    }
+
+    /// All bytes are what they have to be, to engines and to CPUs, and are others afterwards.
+    fn verify(&mut self, seed: Option<u64>) {
+        for (id, known) in &mut self.known {
+            let allocation = &self.vidmm.allocations[id];
+            let told = self.machine.residency.get(id).copied().flatten();
+            let is_physical = known.description.accessed_physically;
+            assert_eq!(told.is_some(), is_physical && allocation.present, "{id:?}");
+            for (content, at) in known.contents.iter().zip((0..).step_by(PAGE_SIZE as usize)) {
+                let Some(address) = told else { break };
+                let page = self.machine.physical_page(address + at);
+                let seen = self.machine.pages.get(&page).copied().unwrap_or(0);
+                assert_eq!(seen, *content, "{id:?} at physical address {address:#x} + {at:#x}");
+            }
+            for mapping in &known.mappings {
+                for at in (0..mapping.length).step_by(PAGE_SIZE as usize) {
+                    let page = self.machine.translate(mapping.space, mapping.gpu_va + at);
+                    assert_eq!(page.is_some(), allocation.present, "{id:?} {mapping:x?}");
+                    let Some(page) = page else { continue };
+                    let content = &mut known.contents[((mapping.offset + at) / PAGE_SIZE) as usize];
+                    let seen = self.machine.pages.get(&page).copied().unwrap_or(0);
+                    assert_eq!(seen, *content, "{id:?} at {at:#x} in {page:x?}");
+                    if seed.is_some() {
+                        self.next_content += 1;
+                        *content = self.next_content;
+                        self.machine.pages.insert(page, *content);
+                    }
+                }
+            }
+            if known.locks > 0 {
+                let memory = self.vidmm.memory(*id).unwrap();
+                let visible = [Segment::Local, Segment::System].contains(&memory.segment);
+                assert!(visible, "no CPU reaches {memory:?}");
+                for (content, page) in
+                    known.contents.iter().zip(memory.pages(0, known.description.size))
+                {
+                    let seen = self.machine.pages.get(&page).copied().unwrap_or(0);
+                    assert_eq!(seen, *content, "{id:?} locked in {page:x?}");
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Contents are always right, budgets are kept, no page is in two places, what is unwanted goes in
+    /// order, everything is answered, and nothing is left.
+    #[test]
+    fn whatever_happens_bytes_are_where_they_have_to_be(
+        window in 2..24u64,
+        events in proptest::collection::vec(event(), 0..120),
+    ) {
+        let mut world = World::new(window * PAGE_SIZE);
+        for event in &events {
+            world.event(event);
+        }
+        world.machine.run(&mut world.operations, usize::MAX);
+        world.verify(None);
+        for id in world.known.keys().copied().collect::<Vec<_>>() {
+            world.destroy(id);
+        }
+        for process in world.processes.clone() {
+            world.decide(|vidmm| vidmm.remove_process(process));
+        }
+        world.machine.run(&mut world.operations, usize::MAX);
+        for range in std::mem::take(&mut world.machine.freed) {
+            world.vidmm.give_back(range);
+        }
+        prop_assert!(world.vidmm.is_unused());
+        prop_assert!(world.machine.tables.is_empty());
+    }
+}
