@@ -1,14 +1,14 @@
-//! The task that owns the kernel: everybody else sends it messages.
+//! The task that owns the kernels of all adapters: everybody else sends it messages.
 //!
 //! There is one owner and so no lock order. The mailbox is unbounded, and bounded all the same:
 //! each request in it holds a descriptor of its guest's control queue until it is answered, and
-//! interrupts are one flag.
+//! interrupts are one flag, as all adapters have one interrupt line.
 
-use crate::dxgkrnl::Kernel;
+use crate::dxgkrnl::Adapters;
 use crate::hardware::GuestId;
 use crate::port::{
-    Command, CommandError, CommandToken, Effect, GuestPort, GuestResources, Input, ListError,
-    ListObjects, ObjectPage, RequestToken,
+    AdapterId, Command, CommandError, CommandToken, Effect, GuestPort, GuestResources, Input,
+    ListError, ListObjects, ObjectPage, RequestToken,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,32 +23,43 @@ enum Message {
     Command { command: Command, done: oneshot::Sender<Result<(), CommandError>> },
 }
 
-/// How to reach the kernel, from any thread.
+/// How to reach the kernel of an adapter, from any thread.
 #[derive(Clone)]
 pub struct KernelHandle {
-    messages: mpsc::UnboundedSender<Message>,
+    adapter: AdapterId,
+    messages: mpsc::UnboundedSender<(AdapterId, Message)>,
     interrupt: Arc<Notify>,
 }
 
 /// Where messages wait for [`run`].
 pub struct Mailbox {
-    messages: mpsc::UnboundedReceiver<Message>,
+    messages: mpsc::UnboundedReceiver<(AdapterId, Message)>,
     interrupt: Arc<Notify>,
 }
 
-/// Makes both ends. The kernel comes later: the hardware under it needs [`KernelHandle::interrupt`]
-/// before there can be a kernel.
+/// Makes both ends; the handle is the first adapter's. The kernels come later: the hardware under them
+/// needs [`KernelHandle::interrupt`] before there can be a kernel.
 #[must_use]
 pub fn channel() -> (KernelHandle, Mailbox) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let interrupt = Arc::new(Notify::new());
     (
-        KernelHandle { messages: sender, interrupt: Arc::clone(&interrupt) },
+        KernelHandle {
+            adapter: AdapterId::default(),
+            messages: sender,
+            interrupt: Arc::clone(&interrupt),
+        },
         Mailbox { messages: receiver, interrupt },
     )
 }
 
 impl KernelHandle {
+    /// The same for another adapter of the host.
+    #[must_use]
+    pub fn of(&self, adapter: AdapterId) -> Self {
+        Self { adapter, ..self.clone() }
+    }
+
     /// A guest came. Its port is dropped when it is detached.
     pub fn attach(&self, guest: GuestId, resources: GuestResources, port: Box<dyn GuestPort>) {
         self.send(Message::Attach { guest, resources, port });
@@ -100,7 +111,7 @@ impl KernelHandle {
         receiver
     }
 
-    /// Some of the objects of a list, in no more than `room` bytes.
+    /// Some of the objects of a list, in no more than `room` bytes: see [`Adapters::list`].
     ///
     /// # Errors
     /// When there is no such list or nothing whose objects it could be, or the kernel has stopped.
@@ -120,16 +131,18 @@ impl KernelHandle {
     }
 
     fn send(&self, message: Message) {
-        if self.messages.send(message).is_err() {
+        if self.messages.send((self.adapter, message)).is_err() {
             tracing::debug!("a message for a kernel that has stopped");
         }
     }
 }
 
-/// Runs the kernel until every [`KernelHandle`] is gone.
-pub async fn run(kernel: Kernel, mut mailbox: Mailbox) {
+/// Runs the kernels until every [`KernelHandle`] is gone.
+pub async fn run(adapters: Adapters, mut mailbox: Mailbox) {
+    // What is everybody's.
+    let any = AdapterId::default();
     let mut actor = Actor {
-        kernel,
+        adapters,
         start: Instant::now(),
         guests: HashMap::new(),
         commands: HashMap::new(),
@@ -137,14 +150,14 @@ pub async fn run(kernel: Kernel, mut mailbox: Mailbox) {
         effects: Vec::new(),
     };
     loop {
-        let deadline = actor.kernel.deadline().map(|deadline| actor.start + deadline);
+        let deadline = actor.adapters.deadline().map(|deadline| actor.start + deadline);
         tokio::select! {
             message = mailbox.messages.recv() => match message {
-                Some(message) => actor.receive(message),
+                Some((adapter, message)) => actor.receive(adapter, message),
                 None => return,
             },
-            () = mailbox.interrupt.notified() => actor.handle(Input::Interrupt),
-            () = due(deadline) => actor.handle(Input::Timeout),
+            () = mailbox.interrupt.notified() => actor.handle(any, Input::Interrupt),
+            () = due(deadline) => actor.handle(any, Input::Timeout),
         }
     }
 }
@@ -168,8 +181,8 @@ struct AttachedGuest {
 }
 
 struct Actor {
-    kernel: Kernel,
-    /// Zero of the kernel's clock.
+    adapters: Adapters,
+    /// Zero of the kernels' clock.
     start: Instant,
     guests: HashMap<GuestId, AttachedGuest>,
     /// Who waits for which command.
@@ -179,7 +192,7 @@ struct Actor {
 }
 
 impl Actor {
-    fn receive(&mut self, message: Message) {
+    fn receive(&mut self, adapter: AdapterId, message: Message) {
         match message {
             Message::Attach { guest, resources, port } => {
                 if self.guests.contains_key(&guest) {
@@ -187,19 +200,19 @@ impl Actor {
                     return;
                 }
                 self.guests.insert(guest, AttachedGuest { port, detaching: Vec::new() });
-                self.handle(Input::Attach { guest, resources });
+                self.handle(adapter, Input::Attach { guest, resources });
             }
             Message::Request { guest, token, request } => {
-                self.handle(Input::Request { guest, token, request });
+                self.handle(adapter, Input::Request { guest, token, request });
             }
             Message::List { wanted, room, done } => {
                 // An error means that nobody waits any more.
-                let _ = done.send(self.kernel.list(wanted, room));
+                let _ = done.send(self.adapters.list(adapter, wanted, room));
             }
             Message::Detach { guest, done } => match self.guests.get_mut(&guest) {
                 Some(attached) => {
                     attached.detaching.push(done);
-                    self.handle(Input::Detach { guest });
+                    self.handle(adapter, Input::Detach { guest });
                 }
                 // Nothing of it is left. An error means that nobody waits any more.
                 None => {
@@ -210,14 +223,14 @@ impl Actor {
                 self.last_command += 1;
                 let token = CommandToken(self.last_command);
                 self.commands.insert(token, done);
-                self.handle(Input::Command { token, command });
+                self.handle(adapter, Input::Command { token, command });
             }
         }
     }
 
-    fn handle(&mut self, input: Input) {
-        self.kernel.set_time(self.start.elapsed());
-        self.kernel.handle(input, &mut self.effects);
+    fn handle(&mut self, adapter: AdapterId, input: Input) {
+        self.adapters.set_time(self.start.elapsed());
+        self.adapters.handle(adapter, input, &mut self.effects);
         for effect in self.effects.drain(..) {
             match effect {
                 Effect::Reply { guest, token, reply } => {

@@ -13,6 +13,10 @@ use bellhop_protocol::features::Features;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestToken(pub u64);
 
+/// An adapter of a host, by its place among all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AdapterId(pub u32);
+
 /// What a guest gets when it attaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestResources {

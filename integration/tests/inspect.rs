@@ -25,7 +25,7 @@ fn adapter(guest: &Arc<FakeGuest>) -> Adapter {
 
 fn snapshot(daemon: &Daemon) -> Snapshot {
     let mut client = ControlClient::connect(&daemon.control_socket()).unwrap();
-    inspect::snapshot(&mut client, None).unwrap()
+    inspect::snapshot(&mut client).unwrap()
 }
 
 /// Does one submission on a new queue of a new process.
@@ -79,7 +79,7 @@ fn objects_of_two_guests_appear_in_their_places_and_go() {
     assert!(handles(first) > Some(5) && handles(second) == Some(0));
 
     // The guest itself sees the same of itself, and no more.
-    let own = inspect::snapshot(&mut &adapters[0], None).unwrap();
+    let own = inspect::snapshot(&mut &adapters[0]).unwrap();
     assert_eq!(own.guests.len(), 1);
     assert_eq!(own.guests[0].processes, first.processes);
     assert_eq!(own.adapter.physical_doorbells_used, None);
@@ -225,6 +225,7 @@ fn clients_that_are_many_or_do_not_read_are_few_at_once_and_disturb_nobody() {
     let request = ListRequest {
         version: SNAPSHOT_VERSION,
         list: ObjectList::GUESTS.0,
+        adapter: 0,
         guest: 0,
         process: 0,
         parent: Name(0),

@@ -20,7 +20,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// Version of the format: another one is not to be read with these types.
 pub const SNAPSHOT_VERSION: u32 = 1;
 
-/// Everything that one asker may see.
+/// Everything of one adapter that one asker may see.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Snapshot {
@@ -38,6 +38,10 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Adapter {
+    /// Its place among the host's adapters; 0 within a guest, which has one.
+    pub ordinal: u32,
+    /// Its name in the host's configuration; empty within a guest.
+    pub name: String,
     /// Version of the protocol, `MAJOR.MINOR`.
     pub protocol: String,
     /// `dedicated` or `global`.
@@ -359,6 +363,9 @@ pub struct ListRequest {
     pub version: u32,
     /// The number of the [`ObjectList`].
     pub list: u32,
+    /// The adapter, for its nodes and its guests.
+    #[serde(default)]
+    pub adapter: u32,
     /// The guest; 0 for lists of the adapter.
     #[serde(default)]
     pub guest: u64,

@@ -8,6 +8,7 @@ use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::features::Features;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,14 +36,14 @@ pub enum ConfigError {
         /// What is wrong with it.
         message: String,
     },
-    /// Two keys that do not go together.
+    /// Keys that do not go together.
     #[error("configuration: {0}")]
-    Conflict(&'static str),
+    Conflict(String),
     /// A value is outside its range.
     #[error("configuration: {key} is {value}; it must be {expected}")]
     Range {
         /// The key.
-        key: &'static str,
+        key: String,
         /// Its value.
         value: u64,
         /// What it may be.
@@ -54,9 +55,13 @@ pub enum ConfigError {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The adapter that all guests share.
+    /// The adapter that guests share which are attached to no other.
     pub adapter: AdapterConfig,
-    /// What each guest gets of it.
+    /// Further adapters, by name.
+    pub adapters: BTreeMap<String, AdapterConfig>,
+    /// Which of them a guest is attached to, by its socket as in `weights`.
+    pub attach: BTreeMap<String, String>,
+    /// What each guest gets of its adapter.
     pub guest: GuestConfig,
     /// Weights of guests that have another than `guest.weight`, by the path of the socket that the guest
     /// connects to, or by its file name.
@@ -138,6 +143,9 @@ pub enum Rotation {
 /// of which a VMM may have far fewer.
 const MAX_REMAPPED_DOORBELLS: u64 = 64;
 
+/// Most adapters of a host. Each has a thread for each of its engines.
+const MAX_ADAPTERS: u64 = 8;
+
 /// One guest's share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -217,6 +225,92 @@ impl Default for AdapterConfig {
     }
 }
 
+impl AdapterConfig {
+    /// Checks what is not checked by its type. `table` is where it stands.
+    fn validate(&self, table: &str, guest: &GuestConfig) -> Result<(), ConfigError> {
+        let check = |key: &str, value: u64, range, expected| {
+            check(&format!("{table}.{key}"), value, range, expected)
+        };
+        check("copy_nodes", self.copy_nodes.into(), 1..=8, "1 to 8")?;
+        check("kernel_mode_copy_nodes", self.kernel_mode_copy_nodes.into(), 0..=8, "0 to 8")?;
+        let doorbells = u64::from(self.physical_doorbells);
+        check("physical_doorbells", doorbells, 1..=65_536, "1 to 65536")?;
+        check("spin_us", self.spin_us, 0..=1_000_000, "0 to 1000000")?;
+        check("engine_idle_ms", self.engine_idle_ms, 0..=3_600_000, "0 to 3600000")?;
+        check("device_idle_ms", self.device_idle_ms, 0..=86_400_000, "0 to 86400000")?;
+        check("timeout_ms", self.timeout_ms, 10..=3_600_000, "10 to 3600000")?;
+        check("recovery_ms", self.recovery_ms, 10..=60_000, "10 to 60000")?;
+        check("hang_limit", self.hang_limit.into(), 0..=1000, "0 to 1000")?;
+        check("hang_limit_s", self.hang_limit_s, 1..=3600, "1 to 3600")?;
+        check("quantum_us", self.quantum_us, 0..=100_000, "0 to 100000")?;
+        check("page_table_mib", self.page_table_mib, 1..=4096, "1 to 4096")?;
+        if self.rotation == Rotation::Remap {
+            if self.doorbell_model == DoorbellModel::Global {
+                return Err(ConfigError::Conflict(format!(
+                    "{table}.rotation is \"remap\", but a global doorbell is never rotated; set it \
+                     to \"watch\", or {table}.doorbell_model to \"dedicated\""
+                )));
+            }
+            let expected = "1 to 64 while an adapter's rotation is \"remap\" (4 for QEMU)";
+            let range = 1..=MAX_REMAPPED_DOORBELLS;
+            super::config::check("guest.doorbells", guest.doorbells.into(), range, expected)?;
+        }
+        Ok(())
+    }
+
+    /// The GPU that this configuration asks for.
+    #[must_use]
+    pub fn gpu(&self) -> GpuConfig {
+        GpuConfig {
+            copy_engines: self.copy_nodes,
+            physical_doorbells: self.physical_doorbells,
+            doorbell_model: match self.doorbell_model {
+                DoorbellModel::Dedicated => hardware::DoorbellModel::Dedicated,
+                DoorbellModel::Global => hardware::DoorbellModel::Global,
+            },
+            remaps_doorbells: self.remaps_doorbells(),
+            kernel_mode_copy_engines: self.kernel_mode_copy_nodes,
+            spin: Duration::from_micros(self.spin_us),
+            idle: milliseconds_or_never(self.engine_idle_ms),
+            hang: self.timeout(),
+            test_kernels: self.test_kernels,
+            quantum: Duration::from_micros(self.quantum_us),
+            page_table_pages: (self.page_table_mib * MIB / PAGE_SIZE) as u32,
+        }
+    }
+
+    /// Whether VMMs move doorbells' pages.
+    #[must_use]
+    pub fn remaps_doorbells(&self) -> bool {
+        self.rotation == Rotation::Remap
+    }
+
+    /// When power states change by themselves.
+    #[must_use]
+    pub fn power(&self) -> PowerPolicy {
+        PowerPolicy {
+            engine_idle: milliseconds_or_never(self.engine_idle_ms),
+            device_idle: milliseconds_or_never(self.device_idle_ms),
+        }
+    }
+
+    /// How hangs are dealt with.
+    #[must_use]
+    pub fn tdr(&self) -> TdrPolicy {
+        TdrPolicy {
+            step: Duration::from_millis(self.recovery_ms),
+            limit_count: self.hang_limit,
+            limit_time: Duration::from_secs(self.hang_limit_s),
+        }
+    }
+
+    /// How long an engine may take for one thing.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+}
+
 impl Default for GuestConfig {
     fn default() -> Self {
         Self {
@@ -264,39 +358,19 @@ impl Config {
     /// # Errors
     /// When a value is outside its range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let check = |key, value: u64, range: std::ops::RangeInclusive<u64>, expected| {
-            if range.contains(&value) {
-                return Ok(());
-            }
-            Err(ConfigError::Range { key, value, expected })
-        };
-        let Self { adapter, guest, .. } = self;
-        check("adapter.copy_nodes", adapter.copy_nodes.into(), 1..=8, "1 to 8")?;
-        let kernel_mode = adapter.kernel_mode_copy_nodes.into();
-        check("adapter.kernel_mode_copy_nodes", kernel_mode, 0..=8, "0 to 8")?;
-        let doorbells = u64::from(adapter.physical_doorbells);
-        check("adapter.physical_doorbells", doorbells, 1..=65_536, "1 to 65536")?;
-        check("adapter.spin_us", adapter.spin_us, 0..=1_000_000, "0 to 1000000")?;
-        let (engine, device) = (adapter.engine_idle_ms, adapter.device_idle_ms);
-        check("adapter.engine_idle_ms", engine, 0..=3_600_000, "0 to 3600000")?;
-        check("adapter.device_idle_ms", device, 0..=86_400_000, "0 to 86400000")?;
-        check("adapter.timeout_ms", adapter.timeout_ms, 10..=3_600_000, "10 to 3600000")?;
-        check("adapter.recovery_ms", adapter.recovery_ms, 10..=60_000, "10 to 60000")?;
-        check("adapter.hang_limit", adapter.hang_limit.into(), 0..=1000, "0 to 1000")?;
-        check("adapter.hang_limit_s", adapter.hang_limit_s, 1..=3600, "1 to 3600")?;
-        check("adapter.quantum_us", adapter.quantum_us, 0..=100_000, "0 to 100000")?;
-        check("adapter.page_table_mib", adapter.page_table_mib, 1..=4096, "1 to 4096")?;
+        let Self { adapter, adapters, guest, .. } = self;
         check("guest.doorbells", guest.doorbells.into(), 1..=16_384, "1 to 16384")?;
-        if adapter.rotation == Rotation::Remap {
-            if adapter.doorbell_model == DoorbellModel::Global {
-                return Err(ConfigError::Conflict(
-                    "adapter.rotation is \"remap\", but a global doorbell is never rotated; set it \
-                     to \"watch\", or adapter.doorbell_model to \"dedicated\"",
-                ));
-            }
-            let expected = "1 to 64 while adapter.rotation is \"remap\" (4 for QEMU)";
-            let range = 1..=MAX_REMAPPED_DOORBELLS;
-            check("guest.doorbells", guest.doorbells.into(), range, expected)?;
+        adapter.validate("adapter", guest)?;
+        check("the number of [adapters]", adapters.len() as u64, 0..=MAX_ADAPTERS - 1, "0 to 7")?;
+        for (name, adapter) in adapters {
+            adapter.validate(&format!("adapters.{name}"), guest)?;
+        }
+        if let Some((socket, name)) =
+            self.attach.iter().find(|(_, name)| !adapters.contains_key(*name))
+        {
+            return Err(ConfigError::Conflict(format!(
+                "attach.{socket:?} is {name:?}, and there is no [adapters.{name}]"
+            )));
         }
         check("guest.weight", guest.weight.into(), 1..=10_000, "1 to 10000")?;
         for weight in self.weights.values() {
@@ -311,50 +385,24 @@ impl Config {
         check("guest.aperture_mib", guest.aperture_mib, 1..=65_536, "1 to 65536")
     }
 
-    /// The GPU that this configuration asks for.
-    #[must_use]
-    pub fn gpu(&self) -> GpuConfig {
-        GpuConfig {
-            copy_engines: self.adapter.copy_nodes,
-            physical_doorbells: self.adapter.physical_doorbells,
-            doorbell_model: match self.adapter.doorbell_model {
-                DoorbellModel::Dedicated => hardware::DoorbellModel::Dedicated,
-                DoorbellModel::Global => hardware::DoorbellModel::Global,
-            },
-            remaps_doorbells: self.remaps_doorbells(),
-            kernel_mode_copy_engines: self.adapter.kernel_mode_copy_nodes,
-            spin: Duration::from_micros(self.adapter.spin_us),
-            idle: milliseconds_or_never(self.adapter.engine_idle_ms),
-            hang: self.timeout(),
-            test_kernels: self.adapter.test_kernels,
-            quantum: Duration::from_micros(self.adapter.quantum_us),
-            page_table_pages: (self.adapter.page_table_mib * MIB / PAGE_SIZE) as u32,
-        }
+    /// All adapters with their names: first the one that has none, then the others by name.
+    pub fn adapters(&self) -> impl Iterator<Item = (&str, &AdapterConfig)> {
+        let others = self.adapters.iter().map(|(name, adapter)| (name.as_str(), adapter));
+        std::iter::once(("", &self.adapter)).chain(others)
     }
 
-    /// The weight of guests that connect to this socket, if it is known.
+    /// Which of [`Self::adapters`] guests are attached to that connect to this socket.
+    #[must_use]
+    pub fn adapter_of(&self, socket: Option<&Path>) -> usize {
+        let name = named(&self.attach, socket);
+        let place = name.and_then(|name| self.adapters().position(|(other, _)| other == name));
+        place.unwrap_or(0)
+    }
+
+    /// The weight of guests that connect to this socket.
     #[must_use]
     pub fn weight(&self, socket: Option<&Path>) -> u32 {
-        let names = |path: &Path| {
-            let name = path.file_name().and_then(|name| name.to_str());
-            path.to_str().into_iter().chain(name).find_map(|name| self.weights.get(name)).copied()
-        };
-        socket.and_then(names).unwrap_or(self.guest.weight)
-    }
-
-    /// Whether VMMs move doorbells' pages.
-    #[must_use]
-    pub fn remaps_doorbells(&self) -> bool {
-        self.adapter.rotation == Rotation::Remap
-    }
-
-    /// When power states change by themselves.
-    #[must_use]
-    pub fn power(&self) -> PowerPolicy {
-        PowerPolicy {
-            engine_idle: milliseconds_or_never(self.adapter.engine_idle_ms),
-            device_idle: milliseconds_or_never(self.adapter.device_idle_ms),
-        }
+        named(&self.weights, socket).copied().unwrap_or(self.guest.weight)
     }
 
     /// How much the host remembers of a guest.
@@ -372,28 +420,12 @@ impl Config {
         }
     }
 
-    /// How hangs are dealt with.
+    /// The features that guests of an adapter are offered.
     #[must_use]
-    pub fn tdr(&self) -> TdrPolicy {
-        TdrPolicy {
-            step: Duration::from_millis(self.adapter.recovery_ms),
-            limit_count: self.adapter.hang_limit,
-            limit_time: Duration::from_secs(self.adapter.hang_limit_s),
-        }
-    }
-
-    /// How long an engine may take for one thing.
-    #[must_use]
-    pub fn timeout(&self) -> Duration {
-        Duration::from_millis(self.adapter.timeout_ms)
-    }
-
-    /// The features that guests are offered.
-    #[must_use]
-    pub fn features(&self) -> Features {
+    pub fn features(&self, adapter: &AdapterConfig) -> Features {
         let mut features = Features::all();
         features.set(Features::POWER_CONTROL, self.guest.power_control);
-        features.set(Features::PAGE_MIGRATION, self.adapter.page_migration);
+        features.set(Features::PAGE_MIGRATION, adapter.page_migration);
         features
     }
 
@@ -416,6 +448,26 @@ impl Config {
             local_memory: self.guest.local_memory_mib * MIB,
         }
     }
+}
+
+/// Refuses a value that is outside its range.
+fn check(
+    key: &str,
+    value: u64,
+    range: RangeInclusive<u64>,
+    expected: &'static str,
+) -> Result<(), ConfigError> {
+    match range.contains(&value) {
+        true => Ok(()),
+        false => Err(ConfigError::Range { key: key.to_owned(), value, expected }),
+    }
+}
+
+/// What stands for a socket, by its path or its file name.
+fn named<'c, T>(map: &'c BTreeMap<String, T>, socket: Option<&Path>) -> Option<&'c T> {
+    let path = socket?;
+    let name = path.file_name().and_then(|name| name.to_str());
+    path.to_str().into_iter().chain(name).find_map(|name| map.get(name))
 }
 
 fn milliseconds_or_never(milliseconds: u64) -> Option<Duration> {
@@ -472,12 +524,32 @@ mod tests {
     }
 
     #[test]
+    fn a_guest_is_attached_to_the_adapter_that_its_socket_is_given() {
+        let adapters = "[adapters.b]\ncopy_nodes = 1\n[adapters.a]\ncopy_nodes = 3\n";
+        let config = load(&format!("{adapters}[attach]\n\"a.sock\" = \"a\"\n")).unwrap();
+        let nodes = |path: &str| {
+            let place = config.adapter_of(Some(Path::new(path)));
+            config.adapters().nth(place).map(|(name, adapter)| (name, adapter.copy_nodes))
+        };
+        assert_eq!(nodes("/run/a.sock"), Some(("a", 3)));
+        assert_eq!(nodes("/run/b.sock"), Some(("", 2)));
+        assert_eq!(config.adapter_of(None), 0);
+        let error = load("[attach]\n\"a.sock\" = \"c\"\n").unwrap_err().to_string();
+        assert!(error.contains("a.sock") && error.contains("no [adapters.c]"), "{error}");
+        let error = load("[adapters.a]\ncopy_nodes = 0\n").unwrap_err().to_string();
+        assert!(error.contains("adapters.a.copy_nodes is 0"), "{error}");
+        let many: String = (0..8).map(|number| format!("[adapters.a{number}]\n")).collect();
+        let error = load(&many).unwrap_err().to_string();
+        assert!(error.contains("[adapters] is 8") && error.contains("0 to 7"), "{error}");
+    }
+
+    #[test]
     fn doorbells_that_are_moved_are_few() {
         let remap = "[adapter]\nrotation = \"remap\"\n";
         let error = load(remap).unwrap_err().to_string();
         assert!(error.contains("guest.doorbells is 1024") && error.contains("remap"), "{error}");
         let config = load(&format!("{remap}[guest]\ndoorbells = 4\n")).unwrap();
-        assert!(config.gpu().remaps_doorbells);
+        assert!(config.adapter.gpu().remaps_doorbells);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::socket::{self, ControlListener};
 use anyhow::Context;
 use bellhop_host_kmd::actor::KernelHandle;
 use bellhop_host_kmd::hardware::GuestId;
-use bellhop_host_kmd::port::ListObjects;
+use bellhop_host_kmd::port::{AdapterId, ListObjects};
 use bellhop_protocol::snapshot::{
     ListReply, ListRequest, MAX_LIST_REPLY, MAX_LIST_REQUEST, Name, SNAPSHOT_VERSION,
 };
@@ -125,7 +125,7 @@ async fn answer(request: &[u8], kernel: &KernelHandle) -> Vec<u8> {
         parent: request.parent.into(),
         after: request.after.0,
     };
-    match kernel.list(wanted, MAX_LIST_REPLY).await {
+    match kernel.of(AdapterId(request.adapter)).list(wanted, MAX_LIST_REPLY).await {
         Ok(page) => {
             let mut reply =
                 format!("{{\"objects\":{{\"next\":\"{}\",\"objects\":", Name(page.next))

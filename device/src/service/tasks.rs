@@ -1,5 +1,5 @@
-//! What a service consists of, as tasks of one runtime: control plane, interrupts, and a server
-//! for each socket. The engines have threads of their own.
+//! What a service consists of, as tasks of one runtime: control plane, interrupts of each adapter, and a
+//! server for each socket. The engines have threads of their own.
 
 use super::config::Config;
 use super::control::ControlSocket;
@@ -10,17 +10,20 @@ use crate::gpu::Gpu;
 use crate::vhost::backend::Host;
 use anyhow::Context;
 use bellhop_host_kmd::actor::{self, KernelHandle};
-use bellhop_host_kmd::dxgkrnl::Kernel;
+use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel};
+use bellhop_host_kmd::port::AdapterId;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::error;
 
 pub(super) struct Tasks {
-    host: Host,
+    /// One for each adapter.
+    hosts: Vec<Host>,
+    kernel: KernelHandle,
     config: Config,
     control_plane: JoinHandle<()>,
-    interrupts: JoinHandle<()>,
+    interrupts: Vec<JoinHandle<()>>,
     stop: watch::Sender<bool>,
     servers: JoinSet<anyhow::Result<()>>,
     tools: JoinSet<()>,
@@ -29,39 +32,50 @@ pub(super) struct Tasks {
 impl Tasks {
     /// Starts engines and control plane. Within a runtime.
     pub(super) fn start(config: &Config) -> anyhow::Result<Self> {
-        let gpu = Gpu::start(config.gpu()).context("cannot start the engines")?;
         let (kernel, mailbox) = actor::channel();
-        let state = Kernel::new(gpu.clone(), config.limits())
-            .with_power_policy(config.power())
-            .with_timeout(config.timeout())
-            .with_tdr_policy(config.tdr());
-        let control_plane = tokio::spawn(actor::run(state, mailbox));
-        let raised = Readable::watch(gpu.interrupt_fd()).context("cannot watch for interrupts")?;
-        let interrupts = tokio::spawn(forward_interrupts(raised, gpu.clone(), kernel.clone()));
-        let host = Host {
-            gpu,
-            kernel,
-            bar: config.bar(),
-            segments: config.segments(),
-            features: config.features(),
-            weight: config.guest.weight,
-            maps_bar: config.guest.bar,
-            remaps_doorbells: config.remaps_doorbells(),
-        };
+        let (mut hosts, mut kernels, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
+        for ((name, adapter), ordinal) in config.adapters().zip(0..) {
+            let gpu = Gpu::start(adapter.gpu()).context("cannot start the engines")?;
+            let state = Kernel::new(gpu.clone(), config.limits())
+                .with_name(name)
+                .with_power_policy(adapter.power())
+                .with_timeout(adapter.timeout())
+                .with_tdr_policy(adapter.tdr());
+            kernels.push(state);
+            let raised = Readable::watch(gpu.interrupt_fd());
+            let raised = raised.context("cannot watch for interrupts")?;
+            let kernel = kernel.of(AdapterId(ordinal));
+            let forwarding = forward_interrupts(raised, gpu.clone(), kernel.clone());
+            interrupts.push(tokio::spawn(forwarding));
+            hosts.push(Host {
+                gpu,
+                kernel,
+                bar: config.bar(),
+                segments: config.segments(),
+                features: config.features(adapter),
+                weight: config.guest.weight,
+                maps_bar: config.guest.bar,
+                remaps_doorbells: adapter.remaps_doorbells(),
+            });
+        }
+        let control_plane = tokio::spawn(actor::run(Adapters::new(kernels), mailbox));
         let (stop, _) = watch::channel(false);
         let (servers, tools) = (JoinSet::new(), JoinSet::new());
         let config = config.clone();
-        Ok(Self { host, config, control_plane, interrupts, stop, servers, tools })
+        Ok(Self { hosts, kernel, config, control_plane, interrupts, stop, servers, tools })
     }
 
+    /// The kernel of the first adapter, from which one gets the others'.
     pub(super) fn kernel(&self) -> &KernelHandle {
-        &self.host.kernel
+        &self.kernel
     }
 
     /// Serves a socket from now on.
     pub(super) fn serve(&mut self, endpoint: Endpoint) -> anyhow::Result<Served> {
-        let weight = self.config.weight(endpoint.address.as_deref());
-        let host = Host { weight, ..self.host.clone() };
+        let address = endpoint.address.as_deref();
+        let host = self.hosts.get(self.config.adapter_of(address));
+        let host = host.context("there is no adapter for the socket")?;
+        let host = Host { weight: self.config.weight(address), ..host.clone() };
         let server = Server::new(host, endpoint).context("cannot watch a socket")?;
         let served = server.served();
         self.servers.spawn(server.run(self.stop.subscribe()));
@@ -70,7 +84,7 @@ impl Tasks {
 
     /// Serves tools of this host from now on. Guests do not depend on it.
     pub(super) fn serve_tools(&mut self, control: ControlSocket) {
-        let serving = control.serve(self.host.kernel.clone(), self.stop.subscribe());
+        let serving = control.serve(self.kernel.clone(), self.stop.subscribe());
         self.tools.spawn(async move {
             if let Err(error) = serving.await {
                 error!(%error, "tools are not served");
@@ -96,7 +110,9 @@ impl Tasks {
         while self.servers.join_next().await.is_some() {}
         // Their sockets' files go with them.
         while self.tools.join_next().await.is_some() {}
-        self.interrupts.abort();
+        for forwarding in &self.interrupts {
+            forwarding.abort();
+        }
         self.control_plane.abort();
     }
 }

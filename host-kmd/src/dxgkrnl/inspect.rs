@@ -13,7 +13,7 @@ use super::error::RequestError;
 use super::guest::Guest;
 use super::handles::Object;
 use super::hw_queue::HwQueue;
-use super::kernel::Kernel;
+use super::kernel::{Identity, Kernel};
 use super::native_fence::NativeFence;
 use super::node_context::Model;
 use super::power::Power;
@@ -39,8 +39,9 @@ struct View<'a> {
     hardware: &'a dyn Hardware,
     callbacks: &'a Callbacks,
     power: &'a Power,
-    /// Whether all guests' objects may be seen.
-    sees_all: bool,
+    /// Which adapter it is on its host. A guest, which has one, is not told; nor may it see other guests'
+    /// objects.
+    identity: Option<&'a Identity>,
 }
 
 impl Kernel {
@@ -54,7 +55,7 @@ impl Kernel {
             hardware: self.hardware.as_ref(),
             callbacks: &self.callbacks,
             power: &self.power,
-            sees_all: true,
+            identity: Some(&self.identity),
         };
         let ListObjects { guest, list, process, parent, after } = wanted;
         check_list(list, process, parent)?;
@@ -84,7 +85,7 @@ impl Scope<'_> {
             hardware: self.hardware,
             callbacks: self.callbacks,
             power: self.power,
-            sees_all: false,
+            identity: None,
         };
         check_list(request.list, request.process, request.parent)?;
         let (id, guest) = (self.guest_id, &*self.guest);
@@ -177,12 +178,14 @@ impl View<'_> {
             DoorbellModel::Global => ("global", 0),
         };
         snapshot::Adapter {
+            ordinal: self.identity.map_or(0, |identity| identity.ordinal),
+            name: self.identity.map(|identity| identity.name.clone()).unwrap_or_default(),
             protocol: Version::CURRENT.to_string(),
             doorbell_model: doorbell_model.into(),
             physical_doorbells,
             physical_doorbells_used: self
-                .sees_all
-                .then(|| self.miniport.physical_doorbells_in_use()),
+                .identity
+                .map(|_| self.miniport.physical_doorbells_in_use()),
             power: power.into(),
             power_transitions,
         }
@@ -477,6 +480,8 @@ mod tests {
         let words = u64::MAX;
         let sizes = [
             serde_json::to_vec(&snapshot::Adapter {
+                ordinal: u32::MAX,
+                name: long(),
                 protocol: long(),
                 doorbell_model: long(),
                 physical_doorbells: u32::MAX,

@@ -35,7 +35,16 @@ use zerocopy::IntoBytes;
 /// `TdrDelay`: how long an engine may take for one thing.
 const TDR_DELAY: Duration = Duration::from_secs(2);
 
-/// All state of the control plane. It does no I/O and waits for nothing.
+/// What an adapter is called on its host.
+#[derive(Debug, Default)]
+pub(super) struct Identity {
+    /// Its place among the host's adapters.
+    pub(super) ordinal: u32,
+    /// Its name.
+    pub(super) name: String,
+}
+
+/// All state of an adapter's control plane. It does no I/O and waits for nothing.
 pub struct Kernel {
     pub(super) hardware: Arc<dyn Hardware>,
     pub(super) miniport: Box<dyn Miniport>,
@@ -49,6 +58,8 @@ pub struct Kernel {
     pub(super) submissions: Submissions,
     pub(super) tdr: Tdr,
     pub(super) migration: Migration,
+    /// Which adapter it is, for tools.
+    pub(super) identity: Identity,
     /// The time, since whenever.
     pub(super) now: Duration,
     /// `TdrDelay`: how long a queue is executed without progress before that is a hang, and how long
@@ -85,10 +96,18 @@ impl Kernel {
             retirements: Retirements::default(),
             terminations: Vec::new(),
             submissions: Submissions::default(),
+            identity: Identity::default(),
             now: Duration::ZERO,
             timeout: TDR_DELAY,
             limits,
         }
+    }
+
+    /// The adapter's name, for tools, instead of an empty one.
+    #[must_use]
+    pub fn with_name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.identity.name);
+        self
     }
 
     /// When power states change by themselves, instead of never.

@@ -1,10 +1,12 @@
 //! The OS graphics kernel: all objects of all guests, one file an object.
 //!
-//! [`Kernel`] is a state machine without I/O: inputs go in, effects come out. A request is parsed
+//! [`Kernel`] is a state machine without I/O: inputs go in, effects come out. It is one adapter's;
+//! [`Adapters`] is a host's. A request is parsed
 //! in `request`, finds its objects through a `Scope`, and whatever it takes away from an engine
 //! goes through `retire`.
 
 mod adapter;
+mod adapters;
 mod allocation;
 mod callbacks;
 mod command;
@@ -43,6 +45,7 @@ mod tdr;
 mod termination;
 mod waits;
 
+pub use adapters::Adapters;
 pub use kernel::Kernel;
 pub use limits::Limits;
 pub use power::PowerPolicy;

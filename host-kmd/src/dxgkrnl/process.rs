@@ -26,7 +26,7 @@ pub(super) struct Process {
     pub(super) holds: u32,
 }
 
-/// Ids of processes: never 0, and no two guests have the same.
+/// Ids of processes: never 0, and no two guests of an adapter have the same.
 #[derive(Debug, Default)]
 pub(super) struct ProcessIds {
     last: u32,

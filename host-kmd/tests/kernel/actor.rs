@@ -54,7 +54,7 @@ async fn new() -> Fixture {
     let model = Arc::new(Model::new(1));
     let (handle, mailbox) = actor::channel();
     let kernel = Kernel::new(Arc::clone(&model) as _, Limits::default());
-    tokio::spawn(actor::run(kernel, mailbox));
+    tokio::spawn(actor::run(kernel.into(), mailbox));
     let (sender, replies) = mpsc::unbounded_channel();
     handle.attach(GUEST, RESOURCES, Box::new(Port(sender)));
     let mut fixture = Fixture { model, kernel: handle, replies };
@@ -130,7 +130,7 @@ async fn a_kernel_that_has_stopped_keeps_nobody_waiting() {
 async fn the_task_ends_when_every_handle_is_gone() {
     let (handle, mailbox) = actor::channel();
     let kernel = Kernel::new(Arc::new(Model::new(1)), Limits::default());
-    let task = tokio::spawn(actor::run(kernel, mailbox));
+    let task = tokio::spawn(actor::run(kernel.into(), mailbox));
     drop(handle);
     task.await.unwrap();
 }

@@ -1,10 +1,11 @@
 //! Guests that ask the kernel for things.
 
 use crate::model::Model;
-use bellhop_host_kmd::dxgkrnl::{Kernel, Limits, PowerPolicy};
+use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel, Limits, PowerPolicy};
 use bellhop_host_kmd::hardware::{GuestId, HwQueueId, Interrupt, SegmentSizes};
 use bellhop_host_kmd::port::{
-    Command, CommandError, CommandToken, Effect, GuestResources, Input, RequestToken,
+    AdapterId, Command, CommandError, CommandToken, Effect, GuestResources, Input, ListError,
+    ListObjects, ObjectPage, RequestToken,
 };
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::{AdapterInfo, OpenAdapter};
@@ -69,10 +70,15 @@ pub fn bytes_with_list<T: Request, E: IntoBytes + zerocopy::Immutable>(
     [header.as_bytes(), request.as_bytes(), list.as_bytes()].concat()
 }
 
-/// A kernel, a GPU and whatever came out.
+/// A host's kernels and GPUs, and whatever came out.
 pub struct Bench {
+    /// The GPU of the first adapter, which most tests have alone.
     pub model: Arc<Model>,
-    pub kernel: Kernel,
+    /// All, by adapter.
+    pub models: Vec<Arc<Model>>,
+    pub kernel: Adapters,
+    /// Which adapter each guest is attached to.
+    homes: BTreeMap<GuestId, AdapterId>,
     pub replies: BTreeMap<(GuestId, RequestToken), Vec<u8>>,
     pub events: Vec<(GuestId, Event)>,
     pub detached: Vec<GuestId>,
@@ -101,13 +107,22 @@ impl Bench {
     }
 
     pub fn with_limits(physical_doorbells: u32, limits: Limits) -> Self {
-        let model = Arc::new(Model::new(physical_doorbells));
+        Self::of(vec![Arc::new(Model::new(physical_doorbells))], limits)
+    }
+
+    /// A host with an adapter for each of these GPUs.
+    pub fn of(models: Vec<Arc<Model>>, limits: Limits) -> Self {
         let policy = PowerPolicy { engine_idle: None, device_idle: Some(DEVICE_IDLE) };
-        let kernel = Kernel::new(Arc::clone(&model) as _, limits).with_power_policy(policy);
+        let kernels = models
+            .iter()
+            .map(|model| Kernel::new(Arc::clone(model) as _, limits).with_power_policy(policy));
+        let kernel = Adapters::new(kernels.collect());
         let (replies, events) = (BTreeMap::new(), Vec::new());
         Self {
-            model,
+            model: Arc::clone(&models[0]),
+            models,
             kernel,
+            homes: BTreeMap::new(),
             replies,
             events,
             detached: Vec::new(),
@@ -118,10 +133,15 @@ impl Bench {
     }
 
     pub fn input(&mut self, input: Input) {
+        self.input_on(AdapterId(0), input);
+    }
+
+    /// An input that concerns this adapter, if it concerns one.
+    pub fn input_on(&mut self, adapter: AdapterId, input: Input) {
         let mut effects = Vec::new();
-        self.kernel.handle(input, &mut effects);
-        while self.model.state().is_paging_done() {
-            self.kernel.handle(Input::Interrupt, &mut effects);
+        self.kernel.handle(adapter, input, &mut effects);
+        while self.models.iter().any(|model| model.state().is_paging_done()) {
+            self.kernel.handle(adapter, Input::Interrupt, &mut effects);
         }
         for effect in effects {
             match effect {
@@ -229,9 +249,29 @@ impl Bench {
     }
 
     pub fn attach(&mut self, guest: u64) -> GuestId {
+        self.attach_to(AdapterId(0), guest, RESOURCES)
+    }
+
+    pub fn attach_to(
+        &mut self,
+        adapter: AdapterId,
+        guest: u64,
+        resources: GuestResources,
+    ) -> GuestId {
         let guest = GuestId(guest);
-        self.input(Input::Attach { guest, resources: RESOURCES });
+        self.homes.insert(guest, adapter);
+        self.input_on(adapter, Input::Attach { guest, resources });
         guest
+    }
+
+    /// The GPU that a guest is attached to.
+    pub fn model_of(&self, guest: GuestId) -> &Model {
+        &self.models[self.homes.get(&guest).map_or(0, |adapter| adapter.0 as usize)]
+    }
+
+    /// Some of the objects of a list of the first adapter, or of a guest.
+    pub fn list(&self, wanted: ListObjects, room: usize) -> Result<ObjectPage, ListError> {
+        self.kernel.list(AdapterId(0), wanted, room)
     }
 
     pub fn open(&mut self, guest: GuestId) -> Result<AdapterInfo, Refused> {
@@ -283,7 +323,7 @@ impl Bench {
         let request = CreateHwQueue { context, flags: flags.bits(), reserved: 0 };
         let CreateHwQueueReply { hw_queue, progress_fence } =
             self.ask(guest, process, &request).unwrap();
-        let id = *self.model.state().queues.last_key_value().unwrap().0;
+        let id = *self.model_of(guest).state().queues.last_key_value().unwrap().0;
         Client {
             guest,
             process,

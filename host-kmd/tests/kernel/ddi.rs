@@ -319,7 +319,7 @@ fn new() -> (Bench, Log, Answers) {
         connected: Vec::new(),
     };
     let hardware = Arc::clone(&bench.model) as _;
-    bench.kernel = Kernel::with_miniport(hardware, Box::new(miniport), Limits::default());
+    bench.kernel = Kernel::with_miniport(hardware, Box::new(miniport), Limits::default()).into();
     (bench, built, answers)
 }
 

@@ -3,7 +3,7 @@
 use crate::bench::Bench;
 use crate::model::Call;
 use bellhop_host_kmd::hardware::GuestId;
-use bellhop_host_kmd::port::{Effect, Input};
+use bellhop_host_kmd::port::{AdapterId, Effect, Input};
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 use bellhop_protocol::control::gpu_va::MapGpuVirtualAddress;
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -56,7 +56,7 @@ fn a_guest_is_detached_when_no_engine_touches_it_and_leaves_nothing() {
 fn a_guest_that_never_came_is_detached_at_once() {
     let mut bench = Bench::new(2);
     let mut effects = Vec::new();
-    bench.kernel.handle(Input::Detach { guest: GuestId(3) }, &mut effects);
+    bench.kernel.handle(AdapterId(0), Input::Detach { guest: GuestId(3) }, &mut effects);
     assert_eq!(effects, [Effect::Detached { guest: GuestId(3) }]);
 }
 

@@ -44,7 +44,7 @@ fn quotas(bench: &Bench) -> Vec<Quota> {
         parent: Handle(0),
         after: 0,
     };
-    let page = bench.kernel.list(wanted, 1 << 16).unwrap();
+    let page = bench.list(wanted, 1 << 16).unwrap();
     let guests: Vec<Guest> = serde_json::from_slice(&page.objects).unwrap();
     guests[0].quotas.clone()
 }

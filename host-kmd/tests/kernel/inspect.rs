@@ -20,7 +20,7 @@ fn whoever_runs_the_host_sees_all_guests_and_a_guest_sees_itself() {
     let [first, second] = [bench.guest(1), bench.guest(2)];
     let processes = [bench.process(first), bench.process(second)];
     let nobody = wanted(ObjectList::GUESTS, GuestId(0), 0, Handle(0));
-    let page = bench.kernel.list(nobody, 1 << 16).unwrap();
+    let page = bench.list(nobody, 1 << 16).unwrap();
     let guests: Vec<Guest> = serde_json::from_slice(&page.objects).unwrap();
     assert_eq!(guests.iter().map(|guest| guest.id).collect::<Vec<_>>(), [first.0, second.0]);
 
@@ -49,7 +49,7 @@ fn a_context_is_shown_with_who_suspends_it() {
     let context = bench.ask(guest, process, &request).unwrap();
     let list = |bench: &Bench| {
         let wanted = wanted(ObjectList::CONTEXTS, guest, process, device);
-        let page = bench.kernel.list(wanted, 1 << 16).unwrap();
+        let page = bench.list(wanted, 1 << 16).unwrap();
         serde_json::from_slice::<Vec<Context>>(&page.objects).unwrap()
     };
     let shown = list(&bench);
@@ -66,7 +66,7 @@ fn a_context_is_shown_with_who_suspends_it() {
 #[test]
 fn the_adapters_lists_need_no_guest_and_others_do() {
     let bench = Bench::new(2);
-    let list = |list| bench.kernel.list(wanted(list, GuestId(9), 0, Handle(0)), 1 << 16);
+    let list = |list| bench.list(wanted(list, GuestId(9), 0, Handle(0)), 1 << 16);
     let nodes: Vec<Node> =
         serde_json::from_slice(&list(ObjectList::NODES).unwrap().objects).unwrap();
     assert_eq!(nodes.iter().map(|node| node.ordinal).collect::<Vec<_>>(), [0, 1]);

@@ -3,6 +3,7 @@
 mod accessed_physically;
 mod actor;
 mod adapter;
+mod adapters;
 mod bench;
 mod contexts;
 mod ddi;

@@ -263,7 +263,7 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
         }
         Work::Inspect(view) => {
             let adapter = Adapter::open_with(guest, placement)?;
-            inspect::show(&mut &adapter, None, view).map(|()| true)
+            inspect::show(&mut &adapter, inspect::Selection::default(), view).map(|()| true)
         }
         Work::Bench(BenchArguments { suites, samples, json }) => {
             let options = bench::Options { suites: suites.clone(), samples: *samples, placement };

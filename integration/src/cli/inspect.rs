@@ -1,7 +1,7 @@
 //! `bellhop inspect`.
 
 use crate::inspect::{CONTROL_SOCKET, ControlClient};
-use bellhop_guest::inspect::{self, ViewArguments};
+use bellhop_guest::inspect::{self, Selection, ViewArguments};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -10,9 +10,8 @@ pub(super) struct InspectArguments {
     /// The control socket of the bellhopd
     #[arg(long, value_name = "PATH", default_value = CONTROL_SOCKET)]
     socket: PathBuf,
-    /// Only this guest, by its id
-    #[arg(long, value_name = "ID")]
-    guest: Option<u64>,
+    #[command(flatten)]
+    only: Selection,
     #[command(flatten)]
     view: ViewArguments,
 }
@@ -20,6 +19,6 @@ pub(super) struct InspectArguments {
 impl InspectArguments {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let mut client = ControlClient::connect(&self.socket)?;
-        inspect::show(&mut client, self.guest, &self.view)
+        inspect::show(&mut client, self.only, &self.view)
     }
 }

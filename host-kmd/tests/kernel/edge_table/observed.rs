@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn objects(bench: &Bench, guest: GuestId) -> BTreeSet<String> {
     let list = |list, process, parent: Handle| {
         let wanted = ListObjects { list, guest, process, parent, after: 0 };
-        let page = bench.kernel.list(wanted, 1 << 20).unwrap();
+        let page = bench.list(wanted, 1 << 20).unwrap();
         assert_eq!(page.next, 0, "one page is enough");
         String::from_utf8(page.objects).unwrap()
     };

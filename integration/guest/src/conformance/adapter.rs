@@ -185,7 +185,7 @@ fn listed<T: DeserializeOwned>(scene: &Scene, escape: &Escape) -> Result<(u64, V
 fn escape_own_objects(scene: &Scene) -> Result<(), Mismatch> {
     let bench = scene.bench()?;
     let mut source = scene.adapter();
-    let found = inspect::snapshot(&mut source, None)
+    let found = inspect::snapshot(&mut source)
         .map_err(|error| Mismatch::Seen(format!("nothing is listed: {error:#}")))?;
     let [guest] = found.guests.as_slice() else {
         return Err(Mismatch::Seen(format!("a guest sees {} guests", found.guests.len())));
@@ -214,7 +214,7 @@ fn escape_own_objects(scene: &Scene) -> Result<(), Mismatch> {
     let memory = device.allocations.iter().filter(|allocation| allocation.segment == "system");
     require!(memory.count() >= 1, "no system memory: {:?}", device.allocations);
     drop(bench);
-    let found = inspect::snapshot(&mut source, None)
+    let found = inspect::snapshot(&mut source)
         .map_err(|error| Mismatch::Seen(format!("nothing is listed: {error:#}")))?;
     let run_list = found.nodes.iter().flat_map(|node| &node.run_list);
     let left = run_list.filter(|listed| listed.context == context.handle).count();

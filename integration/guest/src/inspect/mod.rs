@@ -62,13 +62,13 @@ impl Source for &Adapter {
 fn all<T: DeserializeOwned>(
     source: &mut impl Source,
     list: ObjectList,
-    (guest, process, parent): (u64, u32, Name),
+    (adapter, guest, process, parent): (u32, u64, u32, Name),
 ) -> anyhow::Result<Vec<T>> {
     let mut all = Vec::new();
     let mut after = Name(0);
     loop {
         let (version, list) = (SNAPSHOT_VERSION, list.0);
-        let request = ListRequest { version, list, guest, process, parent, after };
+        let request = ListRequest { version, list, adapter, guest, process, parent, after };
         // It may have gone since it was listed.
         let Some((next, objects)) = source.list(&request)? else { return Ok(all) };
         all.extend(objects);
@@ -80,29 +80,71 @@ fn all<T: DeserializeOwned>(
     }
 }
 
-/// Everything that the source shows, or of the guests only this one. Objects come and go
+/// Of what snapshots are taken: of everything where nothing is said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args)]
+#[group(skip)]
+pub struct Selection {
+    /// Only this adapter, by its number
+    #[arg(long, value_name = "NUMBER")]
+    pub adapter: Option<u32>,
+    /// Only this guest, by its id
+    #[arg(long, value_name = "ID")]
+    pub guest: Option<u64>,
+}
+
+/// Everything that the source shows of what is selected, one for each adapter. Objects come and go
 /// meanwhile.
 ///
 /// # Errors
-/// When the lists cannot be had, or there is no such guest.
-pub fn snapshot(source: &mut impl Source, only: Option<u64>) -> anyhow::Result<Snapshot> {
-    let nobody = (0, 0, Name(0));
-    let adapter = all(source, ObjectList::ADAPTER, nobody)?;
-    let adapter = adapter.into_iter().next().context("the device describes no adapter")?;
-    let nodes = all(source, ObjectList::NODES, nobody)?;
-    let mut guests: Vec<snapshot::Guest> = all(source, ObjectList::GUESTS, nobody)?;
-    if let Some(id) = only {
-        guests.retain(|guest| guest.id == id);
-        anyhow::ensure!(!guests.is_empty(), "there is no guest {id}; leave --guest out to see all");
+/// When the lists cannot be had, or there is no such adapter or guest.
+pub fn snapshots(source: &mut impl Source, only: Selection) -> anyhow::Result<Vec<Snapshot>> {
+    let mut adapters: Vec<snapshot::Adapter> =
+        all(source, ObjectList::ADAPTER, (0, 0, 0, Name(0)))?;
+    if let Some(number) = only.adapter {
+        adapters.retain(|adapter| adapter.ordinal == number);
+        let advice = "leave --adapter out to see all";
+        anyhow::ensure!(!adapters.is_empty(), "there is no adapter {number}; {advice}");
     }
+    let mut snapshots = Vec::new();
+    for adapter in adapters {
+        snapshots.push(snapshot_of(source, adapter, only.guest)?);
+    }
+    if let Some(id) = only.guest {
+        snapshots.retain(|snapshot| !snapshot.guests.is_empty());
+        let advice = "leave --guest out to see all";
+        anyhow::ensure!(!snapshots.is_empty(), "there is no guest {id}; {advice}");
+    }
+    Ok(snapshots)
+}
+
+/// Everything that the source shows of its first adapter. A guest has no other.
+///
+/// # Errors
+/// When the lists cannot be had.
+pub fn snapshot(source: &mut impl Source) -> anyhow::Result<Snapshot> {
+    let first = Selection { adapter: Some(0), guest: None };
+    let snapshots = snapshots(source, first)?;
+    snapshots.into_iter().next().context("the device describes no adapter")
+}
+
+fn snapshot_of(
+    source: &mut impl Source,
+    adapter: snapshot::Adapter,
+    only: Option<u64>,
+) -> anyhow::Result<Snapshot> {
+    let ordinal = adapter.ordinal;
+    let nodes = all(source, ObjectList::NODES, (ordinal, 0, 0, Name(0)))?;
+    let mut guests: Vec<snapshot::Guest> =
+        all(source, ObjectList::GUESTS, (ordinal, 0, 0, Name(0)))?;
+    guests.retain(|guest| only.is_none_or(|id| guest.id == id));
     for guest in &mut guests {
-        let of_guest = (guest.id, 0, Name(0));
+        let of_guest = (ordinal, guest.id, 0, Name(0));
         guest.processes = all(source, ObjectList::PROCESSES, of_guest)?;
         for process in &mut guest.processes {
-            let of_process = (guest.id, process.id, Name(0));
+            let of_process = (ordinal, guest.id, process.id, Name(0));
             process.devices = all(source, ObjectList::DEVICES, of_process)?;
             for device in &mut process.devices {
-                fill(source, (guest.id, process.id, device.handle), device)?;
+                fill(source, (ordinal, guest.id, process.id, device.handle), device)?;
             }
         }
         sum_up_memory(guest);
@@ -114,12 +156,13 @@ pub fn snapshot(source: &mut impl Source, only: Option<u64>) -> anyhow::Result<S
 
 fn fill(
     source: &mut impl Source,
-    of_device: (u64, u32, Name),
+    of_device: (u32, u64, u32, Name),
     device: &mut Device,
 ) -> anyhow::Result<()> {
     device.contexts = all(source, ObjectList::CONTEXTS, of_device)?;
     for context in &mut device.contexts {
-        let of_context = (of_device.0, of_device.1, context.handle);
+        let (adapter, guest, process, _) = of_device;
+        let of_context = (adapter, guest, process, context.handle);
         context.hw_queues = all(source, ObjectList::HW_QUEUES, of_context)?;
     }
     device.allocations = all(source, ObjectList::ALLOCATIONS, of_device)?;
@@ -173,7 +216,7 @@ fn fill_run_lists(snapshot: &mut Snapshot) {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct ViewArguments {
-    /// Print one JSON object: see docs/inspect.md
+    /// Print one JSON object for each adapter: see docs/inspect.md
     #[arg(long)]
     json: bool,
     /// Print it again every second, or every so many, until interrupted
@@ -191,19 +234,25 @@ const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 /// When it cannot be had. Not when nobody reads on.
 pub fn show(
     source: &mut impl Source,
-    only: Option<u64>,
+    only: Selection,
     arguments: &ViewArguments,
 ) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     let is_terminal = out.is_terminal();
     loop {
-        let snapshot = snapshot(source, only)?;
+        let snapshots = snapshots(source, only)?;
         let text = match arguments.json {
-            true => serde_json::to_string(&snapshot)? + "\n",
+            true => {
+                let lines =
+                    snapshots.iter().map(|snapshot| Ok(serde_json::to_string(snapshot)? + "\n"));
+                lines.collect::<serde_json::Result<String>>()?
+            }
             false => {
                 let clear = is_terminal && arguments.watch.is_some();
                 let colour = is_terminal && std::env::var_os("NO_COLOR").is_none();
-                String::from(if clear { CLEAR } else { "" }) + &render(&snapshot, colour)
+                let shown: Vec<_> =
+                    snapshots.iter().map(|snapshot| render(snapshot, colour)).collect();
+                String::from(if clear { CLEAR } else { "" }) + &shown.join("\n")
             }
         };
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -55,10 +55,14 @@ fn adapter(adapter: &Adapter) -> Vec<Vec<Cell>> {
             (None, all) => format!("{model}, {all} physical ones that all guests share"),
         },
     };
+    let which = match (adapter.ordinal, adapter.name.as_str()) {
+        (0, "") => String::new(),
+        (ordinal, name) => format!("{ordinal}, {name}: "),
+    };
     let times = times(*power_transitions, "in D3");
     let power_cell = Cell::new(format!("{power}, {times}"), tone(power));
     vec![
-        vec![name("adapter"), format!("Bellhop GPU, protocol {protocol}").into()],
+        vec![name("adapter"), format!("{which}Bellhop GPU, protocol {protocol}").into()],
         vec![name("power"), power_cell],
         vec![name("doorbells"), doorbells.into()],
     ]
@@ -353,6 +357,8 @@ mod tests {
         Snapshot {
             version: SNAPSHOT_VERSION,
             adapter: Adapter {
+                ordinal: 0,
+                name: String::new(),
                 protocol: "4.0".into(),
                 doorbell_model: "dedicated".into(),
                 physical_doorbells: 64,

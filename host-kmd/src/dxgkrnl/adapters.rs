@@ -1,0 +1,126 @@
+//! The adapters of one host: who is attached to which.
+//!
+//! [`Kernel`] is the control plane of one adapter, and knows of no other. This is what is above them.
+
+use super::kernel::Kernel;
+use crate::hardware::GuestId;
+use crate::port::{AdapterId, CommandError, Effect, Input, ListError, ListObjects, ObjectPage};
+use bellhop_protocol::control::escape::ObjectList;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// All adapters of a host, each with its kernel. They have no state in common but that a guest's id is
+/// one guest's on all of them.
+pub struct Adapters {
+    /// By [`AdapterId`].
+    kernels: Vec<Kernel>,
+    /// Which adapter each guest is attached to.
+    homes: BTreeMap<GuestId, AdapterId>,
+}
+
+impl From<Kernel> for Adapters {
+    fn from(kernel: Kernel) -> Self {
+        Self::new(vec![kernel])
+    }
+}
+
+impl Adapters {
+    /// The adapters of these kernels, in this order.
+    #[must_use]
+    pub fn new(mut kernels: Vec<Kernel>) -> Self {
+        for (kernel, ordinal) in kernels.iter_mut().zip(0..) {
+            kernel.identity.ordinal = ordinal;
+        }
+        Self { kernels, homes: BTreeMap::new() }
+    }
+
+    /// See [`Kernel::set_time`].
+    pub fn set_time(&mut self, now: Duration) {
+        for kernel in &mut self.kernels {
+            kernel.set_time(now);
+        }
+    }
+
+    /// When [`Input::Timeout`] is due for any of them.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        self.kernels.iter().filter_map(Kernel::deadline).min()
+    }
+
+    /// Handles one input: one that is about an attached guest where that is attached, and a guest that
+    /// comes or a command that is about none on `adapter`. Interrupts and time-outs are everybody's: the
+    /// adapters have one interrupt line, and each driver says whether it was its own.
+    pub fn handle(&mut self, adapter: AdapterId, input: Input, effects: &mut Vec<Effect>) {
+        let before = effects.len();
+        match &input {
+            Input::Interrupt | Input::Timeout => {
+                for kernel in &mut self.kernels {
+                    kernel.handle(input.clone(), effects);
+                }
+            }
+            _ => self.handle_on(adapter, input, effects),
+        }
+        for effect in effects.get(before..).unwrap_or_default() {
+            if let Effect::Detached { guest } = effect {
+                self.homes.remove(guest);
+            }
+        }
+    }
+
+    fn handle_on(&mut self, adapter: AdapterId, input: Input, effects: &mut Vec<Effect>) {
+        let guest = match &input {
+            Input::Attach { guest, .. }
+            | Input::Detach { guest }
+            | Input::Request { guest, .. } => Some(*guest),
+            Input::Command { command, .. } => command.guest(),
+            Input::Interrupt | Input::Timeout => None,
+        };
+        let home = guest.and_then(|guest| self.homes.get(&guest).copied());
+        let adapter = home.unwrap_or(adapter);
+        let Some(kernel) = self.kernels.get_mut(adapter.0 as usize) else {
+            tracing::error!(adapter = adapter.0, "there is no such adapter");
+            if let Input::Command { token, .. } = input {
+                let result = Err(CommandError(no_adapter(adapter)));
+                effects.push(Effect::CommandDone { token, result });
+            }
+            return;
+        };
+        if let Input::Attach { guest, .. } = &input {
+            self.homes.insert(*guest, adapter);
+        }
+        kernel.handle(input, effects);
+    }
+
+    /// Some of the objects of a list. The list of adapters is of all; lists that are an adapter's are of
+    /// this one; all others are of the guest's.
+    ///
+    /// # Errors
+    /// As [`Kernel::list`], and when there is no such adapter.
+    pub fn list(
+        &self,
+        adapter: AdapterId,
+        mut wanted: ListObjects,
+        room: usize,
+    ) -> Result<ObjectPage, ListError> {
+        let adapter = match wanted.list {
+            // One a page; the next page is the next adapter's.
+            ObjectList::ADAPTER => AdapterId(u32::try_from(wanted.after).unwrap_or(u32::MAX)),
+            ObjectList::NODES | ObjectList::GUESTS => adapter,
+            _ => self.homes.get(&wanted.guest).copied().unwrap_or(adapter),
+        };
+        let kernel = self.kernels.get(adapter.0 as usize);
+        let kernel = kernel.ok_or_else(|| ListError { gone: true, why: no_adapter(adapter) })?;
+        if wanted.list != ObjectList::ADAPTER {
+            return kernel.list(wanted, room);
+        }
+        wanted.after = 0;
+        let page = kernel.list(wanted, room)?;
+        let next = u64::from(adapter.0) + 1;
+        let is_last = next >= self.kernels.len() as u64;
+        Ok(ObjectPage { next: if is_last { 0 } else { next }, ..page })
+    }
+}
+
+fn no_adapter(adapter: AdapterId) -> String {
+    format!("there is no adapter {}", adapter.0)
+}
