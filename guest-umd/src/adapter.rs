@@ -12,9 +12,9 @@ use bellhop_protocol::bar::{AreaKind, BarHeader};
 use bellhop_protocol::config::CONFIG_MAGIC;
 use bellhop_protocol::control::Request;
 use bellhop_protocol::control::adapter::{
-    ADAPTER_BAR_MAPPED, AdapterInfo, CAPS_GLOBAL_DOORBELL, GetNodeMetadata, NodeMetadata,
-    OpenAdapter, QueryBarLayout, QueryStatistics, QueryUserModeSubmissionCaps, Statistics,
-    UserModeSubmissionCaps,
+    ADAPTER_BAR_MAPPED, AdapterInfo, CAPS_GLOBAL_DOORBELL, GetNodeMetadata, NativeFenceCaps,
+    NodeMetadata, OpenAdapter, QueryBarLayout, QueryNativeFenceCaps, QueryStatistics,
+    QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
 };
 use bellhop_protocol::control::escape::Escape;
 use bellhop_protocol::control::power::{
@@ -140,6 +140,14 @@ impl Adapter {
     /// When the device cannot be reached.
     pub fn user_mode_submission_caps(&self) -> Result<UserModeSubmissionCaps, Error> {
         self.adapter_call(&QueryUserModeSubmissionCaps { reserved: 0 })
+    }
+
+    /// Whether there are native fences, and what they are like (`KMTQAITYPE_WDDM_3_1_CAPS`).
+    ///
+    /// # Errors
+    /// When the device cannot be reached.
+    pub fn native_fence_caps(&self) -> Result<NativeFenceCaps, Error> {
+        self.adapter_call(&QueryNativeFenceCaps { reserved: 0 })
     }
 
     /// `D3DKMTEscape`: some of this guest's objects.

@@ -10,6 +10,7 @@ use bellhop_protocol::control::fence::{
     SignalFences, WaitFlags, WaitForFences,
 };
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
+use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -49,6 +50,9 @@ impl Fence {
         fence_type: NativeFenceType,
         flags: FenceFlags,
     ) -> Result<Self, Error> {
+        if !device.session().link.features.contains(Features::NATIVE_FENCES) {
+            return Err(Error::NotAvailable("native fences"));
+        }
         let request = CreateNativeFence {
             device: device.handle(),
             initial_value,

@@ -357,7 +357,7 @@ fn donated_areas_last_until_the_device_is_reset() {
 #[test]
 fn without_donated_areas_what_is_asked_to_be_in_guest_memory_is_an_error() {
     let daemon = Daemon::start(1);
-    let features = Features::USER_MODE_SUBMISSION;
+    let features = Features::USER_MODE_SUBMISSION | Features::NATIVE_FENCES;
     let options = GuestOptions { features, ..GuestOptions::default() };
     let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
     let transport = Arc::clone(&guest) as Arc<dyn Transport>;

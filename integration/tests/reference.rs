@@ -61,7 +61,8 @@ impl Process {
     fn begin(guest: Arc<FakeGuest>) -> Self {
         let mut this = Self { guest, process: 0, device: Handle(0), context: Handle(0) };
         let offered = Features::from_bits_truncate(this.guest.config().features);
-        let wanted = Features::USER_MODE_SUBMISSION | Features::POWER_CONTROL;
+        let wanted = Features::USER_MODE_SUBMISSION | Features::NATIVE_FENCES;
+        let wanted = wanted | Features::POWER_CONTROL;
         let features = (wanted & offered).bits();
         this.ok(&OpenAdapter { version: Version::CURRENT, reserved: 0, features });
         this.process = this.ok(&CreateProcess { reserved: 0 }).process;

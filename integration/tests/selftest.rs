@@ -42,6 +42,31 @@ fn a_guest_that_may_not_change_power_is_not_offered_it() {
     assert_eq!(outcome_of("power.engine.hung"), "passed");
 }
 
+/// Everything that a guest is offered without native fences works, and what it is not is told so.
+#[test]
+fn without_native_fences_there_is_kernel_mode_submission_with_monitored_ones() {
+    let daemon = Daemon::start_with(1, "[adapter]\nnative_fences = false\n");
+    let command = ["selftest", "--json", "--socket-path"];
+    let output = bellhop().args(command).arg(daemon.socket(0)).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let outcomes = |outcome: &str| -> Vec<_> {
+        checks.iter().filter(|check| check["outcome"] == outcome).collect()
+    };
+    assert_eq!(outcomes("failed"), Vec::<&Value>::new());
+    let passed: Vec<_> = outcomes("passed").into_iter().map(|check| &check["id"]).collect();
+    for id in [
+        "adapter.nodes.metadata",
+        "fence.caps",
+        "km.basic.submit",
+        "km.basic-plus-plus.submit",
+        "km.virtual.submit",
+        "km.suspended",
+    ] {
+        assert!(passed.iter().any(|passed| *passed == id), "{id} is not among {passed:?}");
+    }
+}
+
 #[test]
 fn it_runs_against_a_daemon_that_runs_already_and_leaves_nothing_behind() {
     let daemon = Daemon::start(1);

@@ -53,6 +53,10 @@ bitflags! {
         /// Paged allocations that engines use go back to local memory by themselves. A guest that does
         /// not take this has its allocations moved for requests only.
         const PAGE_MIGRATION = 1 << 3;
+        /// Fences may be native: queues wait for them on the GPU, and signals interrupt the host only
+        /// where a CPU waits. Without it there is no user-mode submission either: "user-mode queues can't
+        /// support monitored fences".
+        const NATIVE_FENCES = 1 << 4;
     }
 }
 

@@ -12,7 +12,7 @@ use super::bar::Bar;
 use super::violation::Violation;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::event::FaultReason;
-use bellhop_protocol::handoff::fence::FenceCell;
+use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use vm_memory::{MmapRegion, VolatileMemory};
@@ -29,6 +29,15 @@ pub struct Places {
     pub monitored: u64,
 }
 
+/// What a fence is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// A native fence, not a monitored one.
+    pub native: bool,
+    /// Its CurrentValue is in the BAR.
+    pub published: bool,
+}
+
 /// A slot of the table. It stays where it is for the guest's life, so that an engine may still
 /// look at a fence that is just being destroyed.
 #[derive(Debug)]
@@ -39,6 +48,7 @@ struct FenceSlot {
     /// The global fence that they mean.
     global: AtomicU32,
     /// The rest is the global fence's whose slot this is.
+    native: AtomicBool,
     published: AtomicBool,
     always_signaled: AtomicBool,
     interrupt_pending: AtomicBool,
@@ -58,6 +68,9 @@ pub struct Fence<'a> {
     pub published: Option<&'a AtomicU64>,
     /// An interrupt for this fence is on its way: see `Interrupts`.
     pub interrupt_pending: &'a AtomicBool,
+    /// Whether packets may wait for it. It is a monitored fence otherwise, each of whose signals
+    /// interrupts.
+    pub is_native: bool,
     always_signaled: &'a AtomicBool,
 }
 
@@ -97,6 +110,7 @@ impl FenceTable {
         let slot = |_| FenceSlot {
             owner: AtomicU64::new(NOBODY),
             global: AtomicU32::new(0),
+            native: AtomicBool::new(true),
             published: AtomicBool::new(false),
             always_signaled: AtomicBool::new(false),
             interrupt_pending: AtomicBool::new(false),
@@ -123,8 +137,9 @@ impl FenceTable {
             true => Some(bar.fence(slot)?),
             false => None,
         };
+        let is_native = found.native.load(Ordering::Relaxed);
         let FenceSlot { interrupt_pending, always_signaled, .. } = found;
-        Some(Fence { slot, cell, published, interrupt_pending, always_signaled })
+        Some(Fence { slot, cell, published, interrupt_pending, is_native, always_signaled })
     }
 
     /// Engine: the fence that a packet names.
@@ -151,7 +166,8 @@ impl FenceTable {
     /// Engine `engine`: holds a queue until the fence is at `value`; true when it is already.
     ///
     /// # Errors
-    /// `FENCE_NOT_OWNED`.
+    /// `FENCE_NOT_OWNED`, or `FENCE_NOT_NATIVE` for a monitored fence: "what isn't supported is a native
+    /// on-the-GPU wait for a monitored fence value".
     pub fn wait(
         &self,
         slot: u32,
@@ -160,7 +176,11 @@ impl FenceTable {
         engine: u32,
         value: u64,
     ) -> Result<bool, Violation> {
-        let reached = self.owned(slot, space, bar)?.wait(engine, value);
+        let fence = self.owned(slot, space, bar)?;
+        if !fence.is_native {
+            return Err(Violation::new(FaultReason::FENCE_NOT_NATIVE, u64::from(slot)));
+        }
+        let reached = fence.wait(engine, value);
         if !reached {
             // The wait's full fence pairs with the one in `close`: either this sees that the
             // fence is gone, or whoever closes it sees that this engine waits.
@@ -171,15 +191,16 @@ impl FenceTable {
 
     /// Control plane: puts a global fence into an empty slot; where it is published, publishes its
     /// CurrentValue.
-    pub fn create(&self, slot: u32, places: Places, published: bool, initial: u64, bar: &Bar) {
+    pub fn create(&self, slot: u32, places: Places, kind: Kind, initial: u64, bar: &Bar) {
         let Some(found) = self.slots.get(slot as usize) else { return };
         found.current.store(places.current, Ordering::Relaxed);
         found.monitored.store(places.monitored, Ordering::Relaxed);
-        found.published.store(published, Ordering::Relaxed);
+        found.native.store(kind.native, Ordering::Relaxed);
+        found.published.store(kind.published, Ordering::Relaxed);
         found.always_signaled.store(false, Ordering::Relaxed);
         // Whoever may use it is told by `open`.
         let Some(fence) = self.global(slot, bar) else { return };
-        fence.cell.reset(initial);
+        fence.cell.reset(initial, if kind.native { NOT_MONITORED } else { 0 });
         if let Some(published) = fence.published {
             published.store(initial, Ordering::Release);
         }
@@ -214,12 +235,13 @@ pub mod tests {
     const OTHER: AddressSpaceId = AddressSpaceId(8);
     const LAYOUT: BarLayout = BarLayout { doorbell_count: 1, fence_count: 4, local_memory: 0x1000 };
     const PLACES: Places = Places { current: 0x40, monitored: 0x1040 };
+    const PUBLISHED: Kind = Kind { native: true, published: true };
 
     /// A table of the BAR's size with a fence of [`OWNER`]'s in slot 1.
     pub fn table_with_fence(initial: u64) -> (FenceTable, Bar) {
         let bar = Bar::new(LAYOUT, 0).unwrap();
         let table = FenceTable::new(4, Arc::new(MmapRegion::new(0x2000).unwrap()));
-        table.create(1, PLACES, true, initial, &bar);
+        table.create(1, PLACES, PUBLISHED, initial, &bar);
         table.open(1, 1, OWNER);
         assert_eq!(bar.fence(1).unwrap().load(Ordering::Relaxed), initial);
         (table, bar)
@@ -276,9 +298,31 @@ pub mod tests {
     }
 
     #[test]
+    fn each_signal_of_a_monitored_fence_interrupts_and_no_packet_waits_for_it() {
+        let (table, bar) = table_with_fence(3);
+        let monitored = Kind { native: false, ..PUBLISHED };
+        table.create(2, Places { current: 0x80, monitored: 0x1080 }, monitored, 5, &bar);
+        table.open(2, 2, OWNER);
+        let fence = table.owned(2, OWNER, &bar).unwrap();
+        for value in 6..9 {
+            assert!(fence.cell.signal(fence.published, value).unwrap().interrupt);
+        }
+        let refused = Violation::new(FaultReason::FENCE_NOT_NATIVE, 2);
+        for value in [0, 8, 9] {
+            assert_eq!(table.wait(2, OWNER, &bar, 0, value), Err(refused));
+        }
+        // Whoever has the slot next is what it was made.
+        table.close(2, &bar);
+        table.create(2, PLACES, PUBLISHED, 5, &bar);
+        table.open(2, 2, OWNER);
+        assert_eq!(table.wait(2, OWNER, &bar, 0, 5), Ok(true));
+    }
+
+    #[test]
     fn a_fence_that_is_not_published_leaves_the_bar_alone() {
         let (table, bar) = table_with_fence(3);
-        table.create(2, Places { current: 0x80, monitored: 0x1080 }, false, 5, &bar);
+        let hidden = Kind { published: false, ..PUBLISHED };
+        table.create(2, Places { current: 0x80, monitored: 0x1080 }, hidden, 5, &bar);
         table.open(2, 2, OWNER);
         let fence = table.owned(2, OWNER, &bar).unwrap();
         fence.cell.signal(fence.published, 6).unwrap();

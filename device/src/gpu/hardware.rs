@@ -502,7 +502,7 @@ impl Hardware for Gpu {
 
     fn take_interrupts(&self) -> Vec<Interrupt> {
         let mut registry = self.registry();
-        let (mut taken, mut signaled) = (Vec::new(), Vec::new());
+        let (mut taken, mut signaled, mut monitored) = (Vec::new(), Vec::new(), Vec::new());
         let fault_of = |queue: &Arc<HwQueue>| {
             let (fault, queue) = (queue.report_fault()?, queue.id);
             Some(match fault.reason {
@@ -525,7 +525,10 @@ impl Hardware for Gpu {
                 let partition = registry.guests.get(&guest);
                 if let Some(fence) = partition.and_then(|guest| guest.fence(slot)) {
                     Interrupts::lower_fence(fence);
-                    signaled.push(GlobalFence { guest, slot });
+                    match fence.is_native {
+                        true => signaled.push(GlobalFence { guest, slot }),
+                        false => monitored.push(GlobalFence { guest, slot }),
+                    }
                 }
             }
             Raised::Fault(queue) => {
@@ -550,6 +553,9 @@ impl Hardware for Gpu {
         if scans.queues {
             taken.extend(registry.queues.values().filter_map(completion_of));
             taken.extend(registry.queues.values().filter_map(preemption_of));
+        }
+        if !monitored.is_empty() {
+            taken.insert(0, Interrupt::MonitoredFenceSignaled { signaled: monitored });
         }
         if scans.fences {
             // Not all are known.

@@ -3,7 +3,7 @@
 use super::address_map::AddressMap;
 use super::bar::Bar;
 use super::compression::Metadata;
-use super::fence_table::{Fence, FenceTable, Places};
+use super::fence_table::{Fence, FenceTable, Kind, Places};
 use super::host_memory::HostMemory;
 use super::interrupt::Interrupts;
 use super::page_table::Charge;
@@ -187,7 +187,8 @@ impl Partition {
             return false;
         };
         let places = Places { current, monitored };
-        self.fences.create(slot, places, storage.published, initial, &self.bar);
+        let kind = Kind { native: storage.native, published: storage.published };
+        self.fences.create(slot, places, kind, initial, &self.bar);
         true
     }
 

@@ -1,7 +1,7 @@
 //! What `bellhopd` is configured with: a TOML file, every key optional.
 
 use crate::gpu::{DEFAULT_WEIGHT, GpuConfig};
-use bellhop_host_kmd::dxgkrnl::{Limits, PowerPolicy, TdrPolicy};
+use bellhop_host_kmd::dxgkrnl::{Limits, OsFeatures, PowerPolicy, TdrPolicy};
 use bellhop_host_kmd::hardware::{self, SegmentSizes};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::BarLayout;
@@ -113,6 +113,8 @@ pub struct AdapterConfig {
     pub quantum_us: u64,
     /// Whether paged allocations that engines use go back to local memory by themselves.
     pub page_migration: bool,
+    /// Whether fences may be native. Without them there is no user-mode submission.
+    pub native_fences: bool,
     /// Memory for page tables in MiB, 1 to 4,096. 1 MiB maps about 500 MiB.
     pub page_table_mib: u64,
 }
@@ -220,6 +222,7 @@ impl Default for AdapterConfig {
             test_kernels: false,
             quantum_us: 200,
             page_migration: true,
+            native_fences: true,
             page_table_mib: 64,
         }
     }
@@ -291,6 +294,15 @@ impl AdapterConfig {
         PowerPolicy {
             engine_idle: milliseconds_or_never(self.engine_idle_ms),
             device_idle: milliseconds_or_never(self.device_idle_ms),
+        }
+    }
+
+    /// What the kernel enables for the driver.
+    #[must_use]
+    pub fn os_features(&self) -> OsFeatures {
+        match self.native_fences {
+            true => OsFeatures::default(),
+            false => OsFeatures { native_fences: None },
         }
     }
 
@@ -426,6 +438,8 @@ impl Config {
         let mut features = Features::all();
         features.set(Features::POWER_CONTROL, self.guest.power_control);
         features.set(Features::PAGE_MIGRATION, adapter.page_migration);
+        let native_fences = adapter.native_fences;
+        features.set(Features::NATIVE_FENCES | Features::USER_MODE_SUBMISSION, native_fences);
         features
     }
 

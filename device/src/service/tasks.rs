@@ -36,7 +36,8 @@ impl Tasks {
         let (mut hosts, mut kernels, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
         for ((name, adapter), ordinal) in config.adapters().zip(0..) {
             let gpu = Gpu::start(adapter.gpu()).context("cannot start the engines")?;
-            let state = Kernel::new(gpu.clone(), config.limits())
+            let state = Kernel::new(gpu.clone(), adapter.os_features(), config.limits())
+                .context("cannot initialise the adapter")?
                 .with_name(name)
                 .with_power_policy(adapter.power())
                 .with_timeout(adapter.timeout())

@@ -2,7 +2,9 @@
 
 use crate::packets::write_data;
 use crate::rig::*;
-use bellhop_host_kmd::hardware::{Hardware, Segment, fence_storage_size};
+use bellhop_host_kmd::hardware::{
+    FenceStorage, GlobalFence, Hardware, Interrupt, Segment, fence_storage_size,
+};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::FENCE_STRIDE;
 use bellhop_protocol::event::FaultReason;
@@ -103,4 +105,27 @@ fn a_fence_that_another_process_closes_goes_on_for_whoever_has_it() {
     let mut signaler = guest.queue(COMPUTE);
     guest.run(&mut signaler, Packets::new().then(SignalFence::new(fence, 1)));
     guest.wait(queue.progress, queue.submitted);
+}
+
+#[test]
+fn each_signal_of_a_monitored_fence_interrupts_and_a_packet_that_waits_for_it_faults() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let fence = 20;
+    let storage = FenceStorage { native: false, ..fence_storage(fence) };
+    gpu.create_fence(guest.id, fence, storage, 3);
+    gpu.open_fence(guest.id, fence, fence, guest.space);
+    let mut queue = guest.queue(COPY);
+    let signaled = || GlobalFence { guest: guest.id, slot: fence };
+    for value in 4..7 {
+        guest.run(&mut queue, Packets::new().then(SignalFence::new(fence, value)));
+        let interrupt = Interrupt::MonitoredFenceSignaled { signaled: vec![signaled()] };
+        assert_eq!(take_interrupts(&gpu), [interrupt]);
+        assert_eq!(guest.published(fence), value);
+    }
+    // Though its value is there already.
+    let fault = guest.run_into_fault(&mut queue, &Packets::new().then(WaitFence::new(fence, 1)));
+    assert_eq!((fault.reason, fault.address), (FaultReason::FENCE_NOT_NATIVE, u64::from(fence)));
+    let mut other = guest.queue(COPY);
+    guest.run(&mut other, Packets::new().then(SignalFence::new(fence, 7)));
 }

@@ -58,7 +58,7 @@ pub fn fence_storage(slot: u32) -> FenceStorage {
     let current = u64::from(slot) * FENCE_STRIDE;
     let monitored = fence_storage_size(LAYOUT.fence_count) / 2 + current;
     let at = |address| PhysicalAddress { segment: Segment::Fence, address };
-    FenceStorage { current: at(current), monitored: at(monitored), published: true }
+    FenceStorage { current: at(current), monitored: at(monitored), published: true, native: true }
 }
 
 /// Puts a fence that `owner` can name into a slot.

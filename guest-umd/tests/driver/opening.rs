@@ -1,6 +1,6 @@
 //! Opening an adapter: what the driver asks of a device before it trusts it with anything.
 
-use crate::device::{Answer, LAYOUT, ScriptedDevice, Shape};
+use crate::device::{Answer, FEATURES, LAYOUT, ScriptedDevice, Shape};
 use crate::rig::{error_of, open};
 use bellhop_guest_umd::{Adapter, CommandBuffer, Error};
 use bellhop_protocol::PAGE_SIZE;
@@ -44,7 +44,7 @@ fn an_adapter_tells_what_the_device_said_of_itself() {
         RequestCode::CREATE_PROCESS,
     ];
     assert_eq!(device.take_codes(), expected);
-    assert_eq!(adapter.features(), Features::USER_MODE_SUBMISSION);
+    assert_eq!(adapter.features(), FEATURES);
     assert_eq!(adapter.local_memory(), LAYOUT.local_memory);
     let nodes = adapter.nodes().unwrap();
     assert_eq!(nodes.len(), 2);
@@ -122,7 +122,7 @@ fn a_feature_that_was_switched_off_since_is_not_asked_for_again() {
     let (result, device) = open_changed(|shape| shape.opened = Features::empty());
     assert_eq!(result.unwrap().features(), Features::empty());
     let sent = device.take_sent();
-    assert_eq!(sent[0].read::<OpenAdapter>().features, Features::USER_MODE_SUBMISSION.bits());
+    assert_eq!(sent[0].read::<OpenAdapter>().features, FEATURES.bits());
     assert_eq!(sent[1].read::<OpenAdapter>().features, 0);
 }
 

@@ -5,6 +5,7 @@
 //! is here: devices and contexts have no state below dxgkrnl, so a context is named by its HW queues.
 
 pub mod dma_buffer;
+pub mod feature;
 pub mod paging;
 
 use crate::hardware::{
@@ -16,6 +17,7 @@ use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
 use dma_buffer::{DmaBuffer, RenderArguments, RenderError};
+use feature::{DxgkFeatures, NativeFenceCaps, VidSchCaps};
 use paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
 
 /// How a doorbell was connected: the two statuses that `DxgkDdiConnectDoorbell` may answer with.
@@ -82,6 +84,30 @@ pub struct CurrentValuesFlags {
     pub always_signaled: bool,
 }
 
+/// Where a fence's values are in the GPU's system process, which packets of no guest reach. Whatever runs
+/// there may read and write both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SystemProcessGpuVas {
+    /// `CurrentValueSystemProcessGpuVa`
+    pub current_value: u64,
+    /// `MonitoredValueSystemProcessGpuVa`
+    pub monitored_value: u64,
+}
+
+/// A native fence to be made (`DXGKARG_CREATENATIVEFENCE`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CreateNativeFence {
+    /// `hGlobalNativeFence`
+    pub fence: GlobalFence,
+    /// Where its values are.
+    pub storage: FenceStorage,
+    /// CurrentValue to begin with.
+    pub initial_value: u64,
+    /// Where they are mapped for the context management processor, if the driver asked for that:
+    /// [`NativeFenceCaps::map_to_gpu_system_process`].
+    pub system_process: Option<SystemProcessGpuVas>,
+}
+
 /// Private driver data that the driver does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the private driver data cannot hold {0:#x}")]
@@ -103,6 +129,15 @@ pub enum InvalidParameter {
 /// A doorbell is named by its HW queue, which has at most one. Ids, slots and addresses were
 /// checked by dxgkrnl.
 pub trait Miniport: Send {
+    /// `DxgkDdiStartDevice`: the first call. The driver finds out what the OS has enabled.
+    fn start_device(&mut self, features: &dyn DxgkFeatures);
+
+    /// `DXGKQAITYPE_DRIVERCAPS`, of which `DXGK_VIDSCHCAPS`.
+    fn query_vidsch_caps(&self) -> VidSchCaps;
+
+    /// `DXGKQAITYPE_NATIVE_FENCE_CAPS`. Asked only of a driver that advertises native fences.
+    fn query_native_fence_caps(&self) -> NativeFenceCaps;
+
     /// `DXGKQAITYPE_USERMODESUBMISSION_CAPS`.
     fn query_user_mode_submission_caps(&self) -> UserModeSubmissionCaps;
 
@@ -261,12 +296,7 @@ pub trait Miniport: Send {
     fn notify_work_submission(&mut self, queue: HwQueueId);
 
     /// `DxgkDdiCreateNativeFence`: a fence that nobody has open yet.
-    fn create_native_fence(
-        &mut self,
-        fence: GlobalFence,
-        storage: FenceStorage,
-        initial_value: u64,
-    );
+    fn create_native_fence(&mut self, fence: CreateNativeFence);
 
     /// `DxgkDdiOpenNativeFence`: packets of `owner` name the fence by `slot`, which is the fence's own for the
     /// first that opens it.
@@ -277,6 +307,22 @@ pub trait Miniport: Send {
 
     /// `DxgkDdiDestroyNativeFence`: nobody has the fence open any more.
     fn destroy_native_fence(&mut self, fence: GlobalFence);
+
+    /// Makes a monitored fence that nobody has open yet, each of whose signals interrupts:
+    /// [`Interrupt::MonitoredFenceSignaled`]. WDDM has no DDI for these; packets know them by their
+    /// addresses there, and ours by slots.
+    fn create_monitored_fence(
+        &mut self,
+        fence: GlobalFence,
+        storage: FenceStorage,
+        initial_value: u64,
+    );
+
+    /// Packets of `owner` name a monitored fence by `slot`, as with [`Self::open_native_fence`].
+    fn open_monitored_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId);
+
+    /// Packets that name a monitored fence by `slot` fault.
+    fn close_monitored_fence(&mut self, fence: GlobalFence, slot: u32);
 
     /// `DxgkDdiUpdateMonitoredValues`: a CurrentValue that is read when this has returned was written
     /// by an engine that saw the fence's new MonitoredValue, or will be followed by an interrupt.

@@ -4,19 +4,23 @@
 //! each operation becomes packets in a *paging buffer*, which runs on a copy engine in the guest's
 //! system context, ordered after everything that was submitted there before.
 //!
-//! The system context has an address space of its own, in which three things are:
+//! The system context has an address space of its own, in which four things are:
 //!
 //! - at [`PAGING_VA_START`] the *paging process's GPU VA space*, where dxgkrnl maps what a virtual
 //!   operation or a notification is about, in chunks if it must;
+//! - behind that the values of native fences, where the driver asks for them
+//!   ([`map_to_gpu_system_process`]);
 //! - from [`LOCAL_START`] and [`PRIVATE_START`] the two local segments, whole: a physical address of
 //!   theirs is their offset there;
 //! - from [`APERTURE_START`] the aperture segment, whose pages show system memory as long as they are
 //!   mapped to it.
 //!
-//! A *physical* operation names addresses of the latter three, a *virtual* one of the first.
+//! A *physical* operation names addresses of the segments, a *virtual* one of the first.
 //!
 //! An operation is at most [`MAX_LENGTH`] bytes and, where it has a list, [`MAX_PAGES`] pages long:
 //! such a one fits into an empty paging buffer.
+//!
+//! [`map_to_gpu_system_process`]: super::feature::NativeFenceCaps::map_to_gpu_system_process
 //!
 //! Source: "BuildPagingBuffer" of the Windows KMD overview; "Allocation notification".
 
@@ -25,6 +29,8 @@ use bellhop_protocol::control::allocation::Extent;
 
 /// Where the paging process's GPU VA space begins in the system context's address space.
 pub const PAGING_VA_START: u64 = 1 << 30;
+/// Most bytes that it can have: the values of fences are behind it.
+pub const PAGING_VA_SIZE: u64 = (1 << 41) - PAGING_VA_START;
 /// Where the CPU-visible local segment begins there.
 pub const LOCAL_START: u64 = 1 << 44;
 /// Where the local segment begins there that no CPU sees.

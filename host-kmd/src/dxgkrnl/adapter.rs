@@ -4,8 +4,9 @@ use super::error::RequestError;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
 use bellhop_protocol::control::adapter::{
-    ADAPTER_BAR_MAPPED, AdapterInfo, GetNodeMetadata, NODE_USER_MODE_SUBMISSION_SUPPORTED,
-    NodeMetadata, OpenAdapter, QueryStatistics, QueryUserModeSubmissionCaps, Statistics,
+    ADAPTER_BAR_MAPPED, AdapterInfo, GetNodeMetadata, INTRA_GPU_FENCE_SUPPORTED,
+    NATIVE_GPU_FENCE_SUPPORTED, NODE_USER_MODE_SUBMISSION_SUPPORTED, NativeFenceCaps, NodeMetadata,
+    OpenAdapter, QueryNativeFenceCaps, QueryStatistics, QueryUserModeSubmissionCaps, Statistics,
     UserModeSubmissionCaps,
 };
 use bellhop_protocol::features::{Features, Version};
@@ -14,7 +15,10 @@ impl Scope<'_> {
     /// `D3DKMTOpenAdapter`. A driver that starts anew may open it again.
     pub(super) fn open_adapter(&mut self, request: OpenAdapter) -> Handled<AdapterInfo> {
         zero("reserved", request.reserved)?;
-        let offered = self.guest.resources.features;
+        let mut offered = self.guest.resources.features;
+        if self.guest.fences.native.is_none() {
+            offered.remove(Features::NATIVE_FENCES);
+        }
         let mismatch = if !Version::CURRENT.is_compatible_with(request.version) {
             Some(RequestError::Version { driver: request.version })
         } else if request.features & !offered.bits() != 0 {
@@ -36,6 +40,10 @@ impl Scope<'_> {
         let resources = &self.guest.resources;
         if !resources.bar_mapped && !features.contains(Features::DONATED_AREAS) {
             // There is no place for doorbells.
+            features.remove(Features::USER_MODE_SUBMISSION);
+        }
+        if !features.contains(Features::NATIVE_FENCES) {
+            // "User-mode queues can't support monitored fences."
             features.remove(Features::USER_MODE_SUBMISSION);
         }
         (self.guest.open, self.guest.features) = (true, features);
@@ -73,6 +81,24 @@ impl Scope<'_> {
     ) -> Handled<UserModeSubmissionCaps> {
         zero("reserved", request.reserved)?;
         Ok(Answer::Done(self.miniport.query_user_mode_submission_caps()))
+    }
+
+    /// `KMTQAITYPE_WDDM_3_1_CAPS`.
+    pub(super) fn query_native_fence_caps(
+        &mut self,
+        request: QueryNativeFenceCaps,
+    ) -> Handled<NativeFenceCaps> {
+        zero("reserved", request.reserved)?;
+        let native = self.guest.fences.native.filter(|_| self.has_native_fences());
+        let caps = native.map(|native| NativeFenceCaps {
+            flags: match native.os.intra_gpu_fence_type {
+                true => NATIVE_GPU_FENCE_SUPPORTED | INTRA_GPU_FENCE_SUPPORTED,
+                false => NATIVE_GPU_FENCE_SUPPORTED,
+            },
+            monitored_value_stride: native.driver.monitored_value_stride,
+        });
+        let none = NativeFenceCaps { flags: 0, monitored_value_stride: 0 };
+        Ok(Answer::Done(caps.unwrap_or(none)))
     }
 
     /// `D3DKMTQueryStatistics`.

@@ -2,15 +2,20 @@
 //!
 //! | type | CurrentValue | MonitoredValue | published |
 //! |---|---|---|---|
-//! | default | system memory | local memory, or system memory where there is not enough of it | yes |
+//! | default | system memory | system memory | yes |
+//! | default, optimised | system memory | local memory, or system memory where there is not enough of it | yes |
 //! | intra-GPU | local memory, or system memory where there is not enough of it | likewise | no |
 //!
-//! System memory is the segment `Fence`, local memory the end of the segment that no CPU sees.
+//! System memory is the segment `Fence`, local memory the end of the segment that no CPU sees. Default
+//! fences are optimised where the OS does that. The values of a fence have the same address in each
+//! process that has it, and in the GPU's system process where the driver wants them there.
 //!
 //! Source: native GPU fence object, "Physical memory storage for current and monitored fence values" and
 //! "D3DDDI_NATIVEFENCE_TYPE".
 
+use super::features::NativeFences;
 use super::fence_pages::page_of;
+use crate::ddi::paging::LOCAL_START;
 use crate::hardware::{
     FENCES_PER_PAGE, FenceStorage, PhysicalAddress, PhysicalPage, Segment, fence_storage_size,
 };
@@ -18,13 +23,28 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::FENCE_STRIDE;
 use bellhop_protocol::control::fence::NativeFenceType;
 
-/// Where the host maps values in address spaces: behind all that it maps otherwise.
-const FENCE_VA_START: u64 = 1 << 41;
+/// Where the host maps values in address spaces, or a driver lets it from on: behind all that it maps
+/// otherwise.
+const VALUES_START: u64 = 1 << 41;
+/// Values are mapped below what is mapped next, in the system process.
+pub(super) const VALUES_END: u64 = LOCAL_START;
+/// Most bytes from one MonitoredValue to the next: as many as there are between CurrentValues, so that those
+/// of a page of fences fill no more than a page.
+pub(super) const MAX_STRIDE: u32 = FENCE_STRIDE as u32;
 /// Pages of values of a page of fences: CurrentValues and MonitoredValues in system memory, and the same in
 /// local memory.
 const VALUE_PAGES: u64 = 4;
 /// Local memory is for values only where that leaves so many times as much for other things.
 const LEAVES: u64 = 8;
+
+/// What kind of fence there are values for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FenceKind {
+    /// A native fence of this type.
+    Native(NativeFenceType),
+    /// A monitored fence: each signal of the GPU's interrupts, and no packet waits for it.
+    Monitored,
+}
 
 /// Where the values of one guest's fences are.
 #[derive(Debug)]
@@ -32,19 +52,42 @@ pub(super) struct ValueStorage {
     slots: u32,
     /// First byte of the local memory for values, in the segment `Private`.
     local: Option<u64>,
+    /// Whether MonitoredValues of default fences are there.
+    optimized: bool,
+    /// Bytes from one MonitoredValue to the next.
+    stride: u64,
+    /// GPU virtual address of the first page of values.
+    start: u64,
 }
 
 /// How much of the segment `Private` is for values of fences: its end.
-pub(super) fn local_storage_size(slots: u32, private: u64) -> u64 {
+pub(super) fn local_storage_size(slots: u32, private: u64, native: Option<NativeFences>) -> u64 {
+    let is_used = native.is_some_and(|native| {
+        native.os.optimized_default_fence_type || native.os.intra_gpu_fence_type
+    });
     let size = fence_storage_size(slots);
-    if private / (LEAVES + 1) >= size { size } else { 0 }
+    if is_used && private / (LEAVES + 1) >= size { size } else { 0 }
+}
+
+/// GPU virtual addresses from `minimum` to `maximum` for the values of so many pages of fences: the
+/// first, if there is room.
+pub(super) fn values_start(pages: u32, minimum: u64, maximum: u64) -> Option<u64> {
+    let start = minimum.max(VALUES_START).checked_next_multiple_of(PAGE_SIZE)?;
+    let end = start.checked_add(VALUE_PAGES * u64::from(pages) * PAGE_SIZE)?;
+    (end <= VALUES_END && end <= maximum.saturating_add(1)).then_some(start)
 }
 
 impl ValueStorage {
     /// For so many slots, of a guest with so much memory in the segment `Private`.
-    pub(super) fn new(slots: u32, private: u64) -> Self {
-        let size = local_storage_size(slots, private);
-        Self { slots, local: (size > 0).then(|| private - size) }
+    pub(super) fn new(slots: u32, private: u64, native: Option<NativeFences>) -> Self {
+        let size = local_storage_size(slots, private, native);
+        Self {
+            slots,
+            local: (size > 0).then(|| private - size),
+            optimized: native.is_some_and(|native| native.os.optimized_default_fence_type),
+            stride: native.map_or(FENCE_STRIDE, |native| native.monitored_value_stride()),
+            start: native.map_or(VALUES_START, |native| native.start),
+        }
     }
 
     /// Whether there is local memory for values.
@@ -72,68 +115,95 @@ impl ValueStorage {
     }
 
     /// Where the values of a fence are.
-    pub(super) fn of(&self, slot: u32, fence_type: NativeFenceType) -> FenceStorage {
-        let at = |segment, start| PhysicalAddress {
-            segment,
-            address: start + u64::from(page_of(slot)) * PAGE_SIZE + offset_in_page(slot),
+    pub(super) fn of(&self, slot: u32, kind: FenceKind) -> FenceStorage {
+        let [current_offset, monitored_offset] = self.offsets_in_page(slot);
+        let at = |local: bool, half, offset| {
+            let (segment, start) = match self.local {
+                Some(start) if local => (Segment::Private, start),
+                _ => (Segment::Fence, 0),
+            };
+            let page = u64::from(page_of(slot)) * PAGE_SIZE;
+            PhysicalAddress { segment, address: start + half + page + offset }
         };
-        let half = self.size() / 2;
-        let system = |start| at(Segment::Fence, start);
-        let local = |offset| match self.local {
-            Some(start) => at(Segment::Private, start + offset),
-            None => system(offset),
-        };
-        let is_default = fence_type == NativeFenceType::DEFAULT;
+        let is_intra_gpu = kind == FenceKind::Native(NativeFenceType::INTRA_GPU);
+        let is_default = kind == FenceKind::Native(NativeFenceType::DEFAULT);
         FenceStorage {
-            current: if is_default { system(0) } else { local(0) },
-            monitored: local(half),
-            published: is_default,
+            current: at(is_intra_gpu, 0, current_offset),
+            monitored: at(
+                is_intra_gpu || (is_default && self.optimized),
+                self.size() / 2,
+                monitored_offset,
+            ),
+            published: !is_intra_gpu,
+            native: kind != FenceKind::Monitored,
         }
     }
-}
 
-/// Offset of a fence's CurrentValue, and of its MonitoredValue, in its page.
-fn offset_in_page(slot: u32) -> u64 {
-    u64::from(slot % FENCES_PER_PAGE) * FENCE_STRIDE
-}
+    /// Offsets of a fence's CurrentValue and MonitoredValue in their pages.
+    fn offsets_in_page(&self, slot: u32) -> [u64; 2] {
+        let index = u64::from(slot % FENCES_PER_PAGE);
+        [index * FENCE_STRIDE, index * self.stride]
+    }
 
-/// GPU virtual address of the values of a page of fences; each page of them is behind the one before.
-pub(super) fn page_va(page: u32) -> u64 {
-    FENCE_VA_START + VALUE_PAGES * u64::from(page) * PAGE_SIZE
-}
+    /// GPU virtual address of the values of a page of fences; each page of them is behind the one before.
+    pub(super) fn page_va(&self, page: u32) -> u64 {
+        self.start + VALUE_PAGES * u64::from(page) * PAGE_SIZE
+    }
 
-/// GPU virtual addresses of a fence's CurrentValue and MonitoredValue.
-pub(super) fn value_vas(slot: u32, storage: &FenceStorage) -> [u64; 2] {
-    let va = page_va(page_of(slot)) + offset_in_page(slot);
-    [(storage.current, 0), (storage.monitored, 1)].map(|(value, index)| {
-        let index = if value.segment == Segment::Fence { index } else { index + 2 };
-        va + index * PAGE_SIZE
-    })
+    /// GPU virtual addresses of a fence's CurrentValue and MonitoredValue.
+    pub(super) fn value_vas(&self, slot: u32, storage: &FenceStorage) -> [u64; 2] {
+        let va = self.page_va(page_of(slot));
+        let [current_offset, monitored_offset] = self.offsets_in_page(slot);
+        let values =
+            [(storage.current, 0, current_offset), (storage.monitored, 1, monitored_offset)];
+        values.map(|(value, index, offset)| {
+            let index = if value.segment == Segment::Fence { index } else { index + 2 };
+            va + index * PAGE_SIZE + offset
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ddi::feature::{NativeFenceCaps, NativeFenceOsCaps};
     use std::collections::BTreeSet;
 
-    const TYPES: [NativeFenceType; 2] = [NativeFenceType::DEFAULT, NativeFenceType::INTRA_GPU];
+    const DEFAULT: FenceKind = FenceKind::Native(NativeFenceType::DEFAULT);
+    const INTRA_GPU: FenceKind = FenceKind::Native(NativeFenceType::INTRA_GPU);
+    const KINDS: [FenceKind; 3] = [DEFAULT, INTRA_GPU, FenceKind::Monitored];
+
+    fn native(optimized: bool, intra_gpu: bool, stride: u32) -> NativeFences {
+        let os = NativeFenceOsCaps {
+            optimized_default_fence_type: optimized,
+            intra_gpu_fence_type: intra_gpu,
+        };
+        let driver = NativeFenceCaps {
+            monitored_value_stride: stride,
+            map_to_gpu_system_process: true,
+            minimum_address: 0,
+            maximum_address: u64::MAX,
+        };
+        NativeFences { os, driver, start: VALUES_START + PAGE_SIZE }
+    }
 
     #[test]
     fn no_two_values_are_in_one_place_and_each_is_in_a_page_that_is_mapped_where_its_address_says()
     {
-        for private in [0, 1 << 20] {
-            let storage = ValueStorage::new(130, private);
-            for fence_type in TYPES {
+        let natives = [None, Some(native(true, true, 64)), Some(native(false, true, 8))];
+        for (private, native) in [0, 1 << 20].into_iter().flat_map(|p| natives.map(|n| (p, n))) {
+            let storage = ValueStorage::new(130, private, native);
+            for kind in KINDS {
                 let mut seen = BTreeSet::new();
                 for slot in 0..130 {
-                    let values = storage.of(slot, fence_type);
+                    let values = storage.of(slot, kind);
                     let pages = storage.pages(page_of(slot));
-                    let vas = value_vas(slot, &values);
+                    let vas = storage.value_vas(slot, &values);
                     for (value, va, writable) in
                         [(values.current, vas[0], true), (values.monitored, vas[1], false)]
                     {
                         assert!(seen.insert((value.segment as u32, value.address)));
-                        let index = (va - page_va(page_of(slot))) / PAGE_SIZE;
+                        let index = (va - storage.page_va(page_of(slot))) / PAGE_SIZE;
                         let (page, is_writable) = pages[index as usize];
                         assert_eq!((page.segment, is_writable), (value.segment, writable));
                         assert_eq!(page.address + va % PAGE_SIZE, value.address);
@@ -144,18 +214,62 @@ mod tests {
     }
 
     #[test]
-    fn values_are_in_local_memory_only_where_there_is_much_more_of_it() {
-        let segments = |private, fence_type| {
-            let values = ValueStorage::new(64, private).of(0, fence_type);
+    fn values_are_in_local_memory_only_where_there_is_much_more_of_it_and_the_os_does_that() {
+        let segments = |private, native, kind| {
+            let values = ValueStorage::new(64, private, native).of(0, kind);
             (values.current.segment, values.monitored.segment, values.published)
         };
-        let (default, intra) = (NativeFenceType::DEFAULT, NativeFenceType::INTRA_GPU);
-        let little = 17 * PAGE_SIZE;
-        assert_eq!(segments(little, default), (Segment::Fence, Segment::Fence, true));
-        assert_eq!(segments(little, intra), (Segment::Fence, Segment::Fence, false));
-        let much = 18 * PAGE_SIZE;
-        assert_eq!(segments(much, default), (Segment::Fence, Segment::Private, true));
-        assert_eq!(segments(much, intra), (Segment::Private, Segment::Private, false));
-        assert_eq!(ValueStorage::new(64, much).of(0, intra).current.address, 16 * PAGE_SIZE);
+        let (little, much) = (17 * PAGE_SIZE, 18 * PAGE_SIZE);
+        let (fence, private) = (Segment::Fence, Segment::Private);
+        let [all, none, intra_gpu, optimized] = [
+            native(true, true, 64),
+            native(false, false, 64),
+            native(false, true, 64),
+            native(true, false, 64),
+        ]
+        .map(Some);
+        for (memory, native, kind, expected) in [
+            (little, all, DEFAULT, (fence, fence, true)),
+            (little, all, INTRA_GPU, (fence, fence, false)),
+            (much, all, DEFAULT, (fence, private, true)),
+            (much, all, INTRA_GPU, (private, private, false)),
+            (much, none, DEFAULT, (fence, fence, true)),
+            (much, intra_gpu, DEFAULT, (fence, fence, true)),
+            (much, intra_gpu, INTRA_GPU, (private, private, false)),
+            (much, optimized, DEFAULT, (fence, private, true)),
+            (much, all, FenceKind::Monitored, (fence, fence, true)),
+            (much, None, FenceKind::Monitored, (fence, fence, true)),
+        ] {
+            assert_eq!(segments(memory, native, kind), expected, "{native:?} {kind:?}");
+        }
+        assert_eq!(
+            ValueStorage::new(64, much, all).of(0, INTRA_GPU).current.address,
+            16 * PAGE_SIZE
+        );
+        assert_eq!(local_storage_size(64, much, none), 0);
+        assert_eq!(local_storage_size(64, much, None), 0);
+    }
+
+    #[test]
+    fn monitored_values_are_as_far_apart_as_the_driver_wants_them() {
+        for stride in [8, 16, 64] {
+            let storage = ValueStorage::new(64, 0, Some(native(true, true, stride)));
+            let [first, second] = [0, 1].map(|slot| storage.of(slot, DEFAULT));
+            assert_eq!(second.monitored.address - first.monitored.address, u64::from(stride));
+            assert_eq!(second.current.address - first.current.address, FENCE_STRIDE);
+        }
+    }
+
+    #[test]
+    fn values_are_mapped_where_driver_and_host_have_room_for_all_of_them() {
+        let bytes = VALUE_PAGES * 2 * PAGE_SIZE;
+        let start = |minimum, maximum| values_start(2, minimum, maximum);
+        assert_eq!(start(0, u64::MAX), Some(VALUES_START));
+        assert_eq!(start(VALUES_START + 1, u64::MAX), Some(VALUES_START + PAGE_SIZE));
+        assert_eq!(start(0, VALUES_START + bytes - 1), Some(VALUES_START));
+        assert_eq!(start(0, VALUES_START + bytes - 2), None);
+        assert_eq!(start(VALUES_END - bytes, u64::MAX), Some(VALUES_END - bytes));
+        assert_eq!(start(VALUES_END - bytes + 1, u64::MAX), None);
+        assert_eq!(start(u64::MAX, u64::MAX), None);
     }
 }

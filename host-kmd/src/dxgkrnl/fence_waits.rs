@@ -4,6 +4,7 @@
 //! "Synchronization issues", "DdiUpdateMonitoredValues" and "DdiUpdateCurrentValuesFromCpu".
 
 use super::error::RequestError;
+use super::fence_storage::FenceKind;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
 use super::waits::{Needed, Wait, WaitId};
@@ -91,15 +92,27 @@ impl Scope<'_> {
         Ok(Answer::Done(()))
     }
 
-    /// `DxgkDdiUpdateCurrentValuesFromCpu`, and then who waits on a CPU: nobody interrupts for that.
+    /// `DxgkDdiUpdateCurrentValuesFromCpu` of those that are native, and then who waits on a CPU: nobody
+    /// interrupts for that.
     fn update_current_values(
         &mut self,
         values: BTreeMap<u32, u64>,
         flags: CurrentValuesFlags,
     ) -> Result<(), RequestError> {
-        let updates: Vec<_> =
-            values.iter().map(|(slot, value)| SlotValue { slot: *slot, value: *value }).collect();
-        self.miniport.update_current_values_from_cpu(self.guest_id, &updates, flags);
+        let updates = values.iter().map(|(slot, value)| SlotValue { slot: *slot, value: *value });
+        let is_native = |update: &SlotValue| {
+            let fence = self.guest.fences.globals.get(&update.slot);
+            fence.is_some_and(|fence| fence.kind != FenceKind::Monitored)
+        };
+        let (native, monitored): (Vec<_>, Vec<_>) = updates.partition(is_native);
+        if !native.is_empty() {
+            self.miniport.update_current_values_from_cpu(self.guest_id, &native, flags);
+        }
+        if !monitored.is_empty() {
+            // Their values are dxgkrnl's own to write.
+            let always = flags.always_signaled;
+            self.hardware.update_current_values(self.guest_id, &monitored, always);
+        }
         self.satisfy_waits(values.into_keys(), None)?;
         Ok(())
     }
@@ -154,8 +167,8 @@ impl Scope<'_> {
     /// The slot of a global fence that CPUs may wait for and signal.
     fn cpu_fence(&mut self, handle: Handle) -> Result<u32, RequestError> {
         let slot = self.global_of(handle)?;
-        match self.global_mut(slot)?.fence_type {
-            NativeFenceType::INTRA_GPU => {
+        match self.global_mut(slot)?.kind {
+            FenceKind::Native(NativeFenceType::INTRA_GPU) => {
                 Err(RequestError::NotSupported("a CPU waiting for or signaling an intra-GPU fence"))
             }
             _ => Ok(slot),

@@ -1,6 +1,7 @@
 //! One guest: its processes, its handles, and what it may have.
 
 use super::donation::Donations;
+use super::features::NativeFences;
 use super::fence_storage::local_storage_size;
 use super::handles::{Handles, MAX_HANDLES};
 use super::limits::{Limits, Quota};
@@ -92,11 +93,12 @@ impl Guest {
         system: Result<SystemContext, HardwareFull>,
         window: u64,
         limits: &Limits,
+        native: Option<NativeFences>,
     ) -> Self {
         let (local, segments) = (resources.bar.local_memory, resources.segments);
         // Its end is for values of fences.
-        let private =
-            segments.private - local_storage_size(resources.bar.fence_count, segments.private);
+        let private = segments.private
+            - local_storage_size(resources.bar.fence_count, segments.private, native);
         Self {
             resources,
             system,
@@ -106,7 +108,7 @@ impl Guest {
             detaching: false,
             processes: BTreeMap::new(),
             handles: Handles::new(id),
-            fences: Fences::new(resources.bar.fence_count, segments.private),
+            fences: Fences::new(resources.bar.fence_count, segments.private, native),
             doorbell_slots: SlotPool::new(resources.bar.doorbell_count),
             vidmm: VidMm::new(local, private, segments.backing),
             paging: Paging::new(system.ok(), window),

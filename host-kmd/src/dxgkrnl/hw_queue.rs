@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::doorbell::Doorbell;
 use super::error::RequestError;
+use super::fence_storage::FenceKind;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
 use super::submission::{CommandBuffer, InFlight};
@@ -103,8 +104,11 @@ impl Scope<'_> {
             return Err(RequestError::DeviceRemoved(context_handle));
         }
         let process = self.process()?.space;
-        let progress_fence =
-            self.insert_fence(None, NativeFenceType::DEFAULT, FenceFlags::empty(), 0)?;
+        let kind = match self.has_native_fences() {
+            true => FenceKind::Native(NativeFenceType::DEFAULT),
+            false => FenceKind::Monitored,
+        };
+        let progress_fence = self.insert_fence(None, kind, FenceFlags::empty(), 0)?;
         let opened = self.opened_fence(progress_fence)?;
         let id = self.miniport.create_hw_queue(HwQueueDescription {
             guest: self.guest_id,

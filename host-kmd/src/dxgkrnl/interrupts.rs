@@ -34,7 +34,8 @@ impl Kernel {
     fn dpc(&mut self, effects: &mut Vec<Effect>) {
         for interrupt in self.callbacks.take_interrupts() {
             match interrupt {
-                Interrupt::NativeFenceSignaled { signaled } => {
+                Interrupt::NativeFenceSignaled { signaled }
+                | Interrupt::MonitoredFenceSignaled { signaled } => {
                     self.fences_signaled(signaled, effects);
                 }
                 Interrupt::DmaCompleted { fence, .. } => {

@@ -2,6 +2,7 @@
 
 use super::callbacks::Callbacks;
 use super::error::RequestError;
+use super::features::{AdapterError, NativeFences, OsFeatures};
 use super::guest::Guest;
 use super::hw_queue::QueueOwner;
 use super::limits::Limits;
@@ -19,6 +20,7 @@ use super::submissions::Submissions;
 use super::tdr::{Tdr, TdrPolicy};
 use super::termination::{Manner, Target, Termination};
 use crate::ddi::Miniport;
+use crate::ddi::paging::PAGING_VA_SIZE;
 use crate::hardware::{GuestId, Hardware, HwQueueId};
 use crate::miniport::BellhopMiniport;
 use crate::port::{Effect, GuestResources, Input, RequestToken};
@@ -66,24 +68,37 @@ pub struct Kernel {
     /// what is destroyed may go on with what it was given.
     pub(super) timeout: Duration,
     limits: Limits,
+    /// What was agreed on with the driver, if there are native fences.
+    native_fences: Option<NativeFences>,
 }
 
 impl Kernel {
     /// A kernel with the driver of our GPU. The GPU must be nobody else's.
-    #[must_use]
-    pub fn new(hardware: Arc<dyn Hardware>, limits: Limits) -> Self {
+    ///
+    /// # Errors
+    /// When the driver advertises what is not enabled.
+    pub fn new(
+        hardware: Arc<dyn Hardware>,
+        features: OsFeatures,
+        limits: Limits,
+    ) -> Result<Self, AdapterError> {
         let miniport = Box::new(BellhopMiniport::new(Arc::clone(&hardware)));
-        Self::with_miniport(hardware, miniport, limits)
+        Self::with_miniport(hardware, miniport, features, limits)
     }
 
     /// A kernel with another driver.
-    #[must_use]
+    ///
+    /// # Errors
+    /// When the driver advertises what is not enabled, or what cannot be.
     pub fn with_miniport(
         hardware: Arc<dyn Hardware>,
-        miniport: Box<dyn Miniport>,
+        mut miniport: Box<dyn Miniport>,
+        features: OsFeatures,
         limits: Limits,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, AdapterError> {
+        let native_fences = NativeFences::negotiate(miniport.as_mut(), &features)?;
+        Ok(Self {
+            native_fences,
             callbacks: Callbacks::new(Arc::clone(&hardware)),
             hardware,
             power: Power::new(miniport.node_count()),
@@ -100,7 +115,7 @@ impl Kernel {
             now: Duration::ZERO,
             timeout: TDR_DELAY,
             limits,
-        }
+        })
     }
 
     /// The adapter's name, for tools, instead of an empty one.
@@ -192,7 +207,8 @@ impl Kernel {
             tracing::error!(guest = id.0, %full, "no system context: the guest gets no service");
         }
         let window = self.paging_window(&resources);
-        self.guests.insert(id, Guest::new(id, resources, system, window, &self.limits));
+        let native = self.native_fences;
+        self.guests.insert(id, Guest::new(id, resources, system, window, &self.limits, native));
         let mut effects = Vec::new();
         if let Some(mut scope) = self.scope(id, 0, &mut effects)
             && let Err(error) = scope.make_window_tables(window)
@@ -209,7 +225,8 @@ impl Kernel {
             // "The size of the GPU VA space is a quarter of the largest local memory segment or the
             // size of the hardware scheduling log buffers", of which there are none here.
             0 => resources.bar.local_memory.max(resources.segments.private) / 4,
-            mebibytes => u64::from(mebibytes) << 20,
+            // Values of fences are behind it.
+            mebibytes => (u64::from(mebibytes) << 20).min(PAGING_VA_SIZE),
         }
     }
 
@@ -402,6 +419,7 @@ fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: &[u8]) -> Handled<Ve
         RequestCode::QUERY_USER_MODE_SUBMISSION_CAPS => {
             serve(scope, body, Scope::query_user_mode_submission_caps)
         }
+        RequestCode::QUERY_NATIVE_FENCE_CAPS => serve(scope, body, Scope::query_native_fence_caps),
         RequestCode::QUERY_STATISTICS => serve(scope, body, Scope::query_statistics),
         RequestCode::QUERY_BAR_LAYOUT => serve(scope, body, Scope::query_bar_layout),
         RequestCode::DONATE_AREA => {

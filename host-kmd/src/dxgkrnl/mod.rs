@@ -15,6 +15,7 @@ mod device;
 mod donation;
 mod doorbell;
 mod error;
+mod features;
 mod fence_pages;
 mod fence_storage;
 mod fence_waits;
@@ -46,6 +47,7 @@ mod termination;
 mod waits;
 
 pub use adapters::Adapters;
+pub use features::{AdapterError, OsFeatures};
 pub use kernel::Kernel;
 pub use limits::Limits;
 pub use power::PowerPolicy;

@@ -1,4 +1,5 @@
-//! Native fences: created, shared, opened and destroyed.
+//! Fences: created, shared, opened and destroyed. They are native ones, or monitored ones where native
+//! fences are not enabled.
 //!
 //! A *global* fence has values, and whoever waits for them. A process has it open once, however many
 //! handles it has to it: that is the *local* fence, with a slot that the process's packets name.
@@ -7,14 +8,17 @@
 
 use super::device::Device;
 use super::error::RequestError;
+use super::features::NativeFences;
 use super::fence_pages::{FencePages, page_of};
-use super::fence_storage::{ValueStorage, page_va, value_vas};
+use super::fence_storage::{FenceKind, ValueStorage};
 use super::gpu_va::invalidate;
 use super::pool::PageRange;
 use super::request::{Answer, Handled};
 use super::retire::Resource;
 use super::scope::Scope;
 use super::waits::{Waiters, Waits};
+use crate::ddi;
+use crate::ddi::SystemProcessGpuVas;
 use crate::ddi::paging::PageSize;
 use crate::hardware::{FenceStorage, GlobalFence as FenceId, PhysicalPage, Pte};
 use bellhop_protocol::PAGE_SIZE;
@@ -23,10 +27,14 @@ use bellhop_protocol::control::fence::{
     CreateNativeFence, DestroyNativeFence, FenceFlags, NOT_PUBLISHED, NativeFenceMapping,
     NativeFenceType, NtHandle, OpenNativeFence, OpenedFence, ShareNativeFence,
 };
+use bellhop_protocol::features::Features;
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
 use bellhop_protocol::snapshot;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+
+/// MonitoredValue of a fence each of whose signals interrupts, since CurrentValue is greater after it.
+const EVERY_SIGNAL: u64 = 0;
 
 /// A handle to a fence.
 #[derive(Debug)]
@@ -42,7 +50,7 @@ pub(super) struct NativeFence {
 #[derive(Debug)]
 pub(super) struct GlobalFence {
     /// Who may do what with it.
-    pub(super) fence_type: NativeFenceType,
+    pub(super) kind: FenceKind,
     storage: FenceStorage,
     flags: FenceFlags,
     /// Whether it is the progress fence of a HW queue.
@@ -73,6 +81,9 @@ struct LocalFence {
 impl GlobalFence {
     /// What MonitoredValue must be, with all who wait.
     pub(super) fn wanted_monitored(&self) -> u64 {
+        if self.kind == FenceKind::Monitored {
+            return EVERY_SIGNAL;
+        }
         let drain = self.drain.map_or(NOT_MONITORED, |value| value.saturating_sub(1));
         self.waiters.monitored().min(drain)
     }
@@ -82,7 +93,8 @@ impl GlobalFence {
         snapshot::Fence {
             handle: handle.into(),
             value,
-            monitored: (self.monitored != NOT_MONITORED).then_some(self.monitored),
+            monitored: (self.storage.native && self.monitored != NOT_MONITORED)
+                .then_some(self.monitored),
             waits: self.waiters.len() as u64,
         }
     }
@@ -91,6 +103,8 @@ impl GlobalFence {
 /// The fences of one guest.
 #[derive(Debug)]
 pub(super) struct Fences {
+    /// What was agreed on with the driver, if there are native fences.
+    pub(super) native: Option<NativeFences>,
     storage: ValueStorage,
     /// Their slots.
     pub(super) pages: FencePages,
@@ -106,10 +120,12 @@ pub(super) struct Fences {
 }
 
 impl Fences {
-    /// None, and room for `slots`. The guest has so much memory in the segment `Private`.
-    pub(super) fn new(slots: u32, private: u64) -> Self {
+    /// None, and room for `slots`. The guest has so much memory in the segment `Private`; where there are
+    /// `native` fences, they are what was agreed on.
+    pub(super) fn new(slots: u32, private: u64, native: Option<NativeFences>) -> Self {
         Self {
-            storage: ValueStorage::new(slots, private),
+            native,
+            storage: ValueStorage::new(slots, private, native),
             pages: FencePages::new(slots),
             globals: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -146,6 +162,12 @@ impl Fences {
         if self.storage.is_local() { self.used_storage() } else { 0 }
     }
 
+    /// GPU virtual addresses of the values of a page of fences.
+    fn page_range(&self, page: u32) -> PageRange {
+        let pages = self.storage.pages(page).len() as u64;
+        PageRange { start: self.storage.page_va(page), length: pages * PAGE_SIZE }
+    }
+
     /// Engines have forgotten a slot. Returns the pages of values that are nobody's with that.
     pub(super) fn free_slot(&mut self, slot: u32) -> Vec<PhysicalPage> {
         let page = self.pages.give_back(slot);
@@ -176,19 +198,38 @@ impl Scope<'_> {
         FenceId { guest: self.guest_id, slot }
     }
 
+    /// Refuses what needs native fences of a guest that has none.
+    pub(super) fn check_native_fences(&self) -> Result<(), RequestError> {
+        match self.has_native_fences() {
+            true => Ok(()),
+            false => Err(RequestError::NotSupported("native fences")),
+        }
+    }
+
+    /// Whether the guest has native fences: they are enabled, and it took them.
+    pub(super) fn has_native_fences(&self) -> bool {
+        self.guest.features.contains(Features::NATIVE_FENCES)
+    }
+
     /// `D3DKMTCreateNativeFence`.
     pub(super) fn create_native_fence(
         &mut self,
         request: CreateNativeFence,
     ) -> Handled<OpenedFence> {
+        self.check_native_fences()?;
         self.get::<Device>(request.device)?;
         if request.fence_type.name().is_none() {
             return Err(RequestError::parameter("fence_type", request.fence_type.0.into()));
         }
+        let os = self.guest.fences.native.map(|native| native.os).unwrap_or_default();
+        if request.fence_type == NativeFenceType::INTRA_GPU && !os.intra_gpu_fence_type {
+            return Err(RequestError::NotSupported("intra-GPU fences"));
+        }
         let flags = FenceFlags::from_bits(request.flags)
             .ok_or(RequestError::parameter("flags", request.flags.into()))?;
         let CreateNativeFence { device, initial_value, fence_type, .. } = request;
-        let fence = self.insert_fence(Some(device), fence_type, flags, initial_value)?;
+        let kind = FenceKind::Native(fence_type);
+        let fence = self.insert_fence(Some(device), kind, flags, initial_value)?;
         self.opened_fence(fence).map(Answer::Done)
     }
 
@@ -230,15 +271,15 @@ impl Scope<'_> {
     pub(super) fn insert_fence(
         &mut self,
         device: Option<Handle>,
-        fence_type: NativeFenceType,
+        kind: FenceKind,
         flags: FenceFlags,
         initial_value: u64,
     ) -> Result<Handle, RequestError> {
         let slot = self.take_fence_slot(flags.contains(FenceFlags::SHARED))?;
-        let storage = self.guest.fences.storage.of(slot, fence_type);
-        self.miniport.create_native_fence(self.fence_id(slot), storage, initial_value);
+        let storage = self.guest.fences.storage.of(slot, kind);
+        self.create_global(slot, kind, storage, initial_value);
         let fence = GlobalFence {
-            fence_type,
+            kind,
             storage,
             flags,
             is_progress: device.is_none(),
@@ -247,10 +288,37 @@ impl Scope<'_> {
             waiters: Waiters::default(),
             always_signaled: false,
             drain: None,
-            monitored: NOT_MONITORED,
+            monitored: match kind {
+                FenceKind::Native(_) => NOT_MONITORED,
+                FenceKind::Monitored => EVERY_SIGNAL,
+            },
         };
         self.guest.fences.globals.insert(slot, fence);
         self.open_global(slot, slot, device).inspect_err(|_| self.remove_global(slot))
+    }
+
+    /// Has the driver make a global fence.
+    fn create_global(
+        &mut self,
+        slot: u32,
+        kind: FenceKind,
+        storage: FenceStorage,
+        initial_value: u64,
+    ) {
+        let fence = self.fence_id(slot);
+        if kind == FenceKind::Monitored {
+            return self.miniport.create_monitored_fence(fence, storage, initial_value);
+        }
+        let [current_value, monitored_value] = self.guest.fences.storage.value_vas(slot, &storage);
+        let system_process = self
+            .maps_to_system_process()
+            .then_some(SystemProcessGpuVas { current_value, monitored_value });
+        self.miniport.create_native_fence(ddi::CreateNativeFence {
+            fence,
+            storage,
+            initial_value,
+            system_process,
+        });
     }
 
     /// Opens a global fence in this process, which has not, by a slot of the process's.
@@ -267,8 +335,16 @@ impl Scope<'_> {
         }
         let local = LocalFence { slot, handles: 0 };
         let process = self.process_id;
-        self.global_mut(global)?.opened.insert(process, local);
-        self.miniport.open_native_fence(self.fence_id(global), slot, space);
+        let fence = self.global_mut(global)?;
+        fence.opened.insert(process, local);
+        match fence.kind {
+            FenceKind::Native(_) => {
+                self.miniport.open_native_fence(self.fence_id(global), slot, space);
+            }
+            FenceKind::Monitored => {
+                self.miniport.open_monitored_fence(self.fence_id(global), slot, space);
+            }
+        }
         self.insert_fence_handle(global, device).inspect_err(|_| {
             self.close_local(global);
         })
@@ -298,7 +374,11 @@ impl Scope<'_> {
         let storage = fence.storage;
         let local = fence.opened.get(&process).copied();
         let LocalFence { slot, .. } = local.ok_or(RequestError::InvalidHandle(handle))?;
-        let [current_value_gpu_va, monitored_value_gpu_va] = value_vas(global, &storage);
+        let vas = self.guest.fences.storage.value_vas(global, &storage);
+        let [current_value_gpu_va, monitored_value_gpu_va] = match storage.native {
+            true => vas,
+            false => [vas[0], 0],
+        };
         let current_value_offset = match storage.published {
             true => self.guest.resources.bar.fence(global),
             false => NOT_PUBLISHED,
@@ -317,7 +397,7 @@ impl Scope<'_> {
         let space = self.process()?.space;
         let pages = self.guest.fences.storage.pages(page).into_iter();
         let entries: Vec<_> = pages.map(|(page, writable)| Pte::new(page, writable)).collect();
-        let va = page_va(page);
+        let va = self.guest.fences.storage.page_va(page);
         let mapped = self.miniport.update_page_table(space, va, PageSize::Small, &entries);
         if mapped.is_err() {
             self.unmap_fence_page(page);
@@ -328,9 +408,42 @@ impl Scope<'_> {
     /// No packet of the process reaches a page of fences, once a later quiesce has passed.
     fn unmap_fence_page(&mut self, page: u32) {
         let Ok(space) = self.process().map(|process| process.space) else { return };
-        let pages = self.guest.fences.storage.pages(page).len() as u64;
-        let range = PageRange { start: page_va(page), length: pages * PAGE_SIZE };
-        invalidate(self.miniport, space, range);
+        invalidate(self.miniport, space, self.guest.fences.page_range(page));
+    }
+
+    /// Whether the driver finds the values of fences in the GPU's system process.
+    fn maps_to_system_process(&self) -> bool {
+        self.guest.fences.native.is_some_and(|native| native.driver.map_to_gpu_system_process)
+    }
+
+    /// Maps a page of fences that is new to this process, for it and for the context management
+    /// processor, all of it or nothing.
+    fn map_new_fence_page(&mut self, page: u32) -> Result<(), RequestError> {
+        self.map_fence_page(page)?;
+        if !self.maps_to_system_process() {
+            return Ok(());
+        }
+        let space = self.guest.system?.address_space;
+        let pages = self.guest.fences.storage.pages(page).into_iter();
+        let entries: Vec<_> = pages.map(|(page, _)| Pte::new(page, true)).collect();
+        let va = self.guest.fences.storage.page_va(page);
+        let mapped = self.miniport.update_page_table(space, va, PageSize::Small, &entries);
+        if mapped.is_err() {
+            self.unmap_old_fence_page(page);
+        }
+        Ok(mapped?)
+    }
+
+    /// Neither packets of the process nor the context management processor reach a page of fences, once
+    /// a later quiesce has passed.
+    fn unmap_old_fence_page(&mut self, page: u32) {
+        self.unmap_fence_page(page);
+        if self.maps_to_system_process()
+            && let Ok(system) = self.guest.system
+        {
+            let range = self.guest.fences.page_range(page);
+            invalidate(self.miniport, system.address_space, range);
+        }
     }
 
     /// A slot for a fence of this process, in a page that is mapped: with its others, or alone.
@@ -341,7 +454,7 @@ impl Scope<'_> {
             limit: self.guest.resources.bar.fence_count.into(),
         })?;
         if is_new {
-            self.map_fence_page(page_of(slot)).inspect_err(|_| self.leave_fence_slot(slot))?;
+            self.map_new_fence_page(page_of(slot)).inspect_err(|_| self.leave_fence_slot(slot))?;
         }
         Ok(slot)
     }
@@ -349,7 +462,7 @@ impl Scope<'_> {
     /// A slot of this process's is nobody's any more.
     fn leave_fence_slot(&mut self, slot: u32) {
         if self.guest.fences.pages.leave(slot) {
-            self.unmap_fence_page(page_of(slot));
+            self.unmap_old_fence_page(page_of(slot));
         }
         self.given_up.push(Resource::FenceSlot(slot));
     }
@@ -399,7 +512,12 @@ impl Scope<'_> {
         let fence = self.guest.fences.globals.get_mut(&global)?;
         let LocalFence { slot, .. } = fence.opened.remove(&process)?;
         let others_have_it = !fence.opened.is_empty();
-        self.miniport.close_native_fence(self.fence_id(global), slot);
+        match fence.kind {
+            FenceKind::Native(_) => self.miniport.close_native_fence(self.fence_id(global), slot),
+            FenceKind::Monitored => {
+                self.miniport.close_monitored_fence(self.fence_id(global), slot);
+            }
+        }
         if others_have_it {
             // It is alone in its page, which stays.
             self.unmap_fence_page(page_of(global));
@@ -413,7 +531,9 @@ impl Scope<'_> {
         if let Some(name) = fence.name {
             self.guest.fences.names.remove(&name);
         }
-        self.miniport.destroy_native_fence(self.fence_id(global));
+        if fence.storage.native {
+            self.miniport.destroy_native_fence(self.fence_id(global));
+        }
         self.leave_fence_slot(global);
     }
 }

@@ -115,6 +115,7 @@ pub(super) fn is_adapter_request(code: RequestCode) -> bool {
         RequestCode::OPEN_ADAPTER
             | RequestCode::GET_NODE_METADATA
             | RequestCode::QUERY_USER_MODE_SUBMISSION_CAPS
+            | RequestCode::QUERY_NATIVE_FENCE_CAPS
             | RequestCode::QUERY_STATISTICS
             | RequestCode::QUERY_BAR_LAYOUT
             | RequestCode::DONATE_AREA

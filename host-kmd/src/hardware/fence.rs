@@ -41,4 +41,7 @@ pub struct FenceStorage {
     pub monitored: PhysicalAddress,
     /// Whether CurrentValue is published in the BAR, at the fence's slot.
     pub published: bool,
+    /// Whether it is a native fence. One that is not is a monitored fence: its MonitoredValue is 0, and a
+    /// packet that waits for it faults.
+    pub native: bool,
 }

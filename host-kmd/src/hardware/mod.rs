@@ -208,6 +208,11 @@ pub enum Interrupt {
         /// have.
         signaled: Vec<GlobalFence>,
     },
+    /// `DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED`: monitored fences were signaled.
+    MonitoredFenceSignaled {
+        /// Which. WDDM's tells the engine only.
+        signaled: Vec<GlobalFence>,
+    },
     /// `DXGK_INTERRUPT_DMA_COMPLETED`: a kernel-mode submission is done, and with it all that its
     /// queue was given before.
     DmaCompleted {
@@ -416,7 +421,7 @@ pub trait Hardware: Send + Sync {
     fn read_local_word(&self, guest: GuestId, offset: u64) -> u64;
 
     /// Puts a global fence with CurrentValue `initial` into an empty slot, and publishes that if the fence
-    /// is published.
+    /// is published. Nobody monitors it yet, unless it is a monitored fence.
     fn create_fence(&self, guest: GuestId, slot: u32, storage: FenceStorage, initial: u64);
 
     /// Makes a slot the name by which packets of `owner` know the global fence in the slot `global`, which

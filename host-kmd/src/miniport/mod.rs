@@ -5,16 +5,20 @@ mod paging;
 mod render;
 
 use crate::ddi::dma_buffer::{DmaBuffer, RenderArguments, RenderError};
+use crate::ddi::feature::{
+    DxgkFeatures, FeatureId, FeatureInterface, NativeFenceCaps, NativeFenceOsCaps, VidSchCaps,
+};
 use crate::ddi::paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
 use crate::ddi::{
-    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, CurrentValuesFlags, DxgkCallbacks,
-    Miniport, NoPhysicalDoorbell, VirtualAddressingModel,
+    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, CreateNativeFence, CurrentValuesFlags,
+    DxgkCallbacks, Miniport, NoPhysicalDoorbell, VirtualAddressingModel,
 };
 use crate::hardware::{
     AddressSpaceId, DoorbellModel, DriverProtection, EngineProgress, FenceStorage, GlobalFence,
     GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission,
     PhysicalDoorbell, Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext,
 };
+use bellhop_protocol::bar::FENCE_STRIDE;
 use bellhop_protocol::control::adapter::{
     CAPS_GLOBAL_DOORBELL, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
 };
@@ -40,6 +44,24 @@ pub struct BellhopMiniport {
     systems: HashMap<GuestId, AddressSpaceId>,
     /// Queues whose user-mode driver wants each submission notified.
     notify_each: HashSet<HwQueueId>,
+    /// What the OS does for native fences, where it has enabled them.
+    native_fences: Option<NativeFenceOsCaps>,
+}
+
+/// What the OS does for native fences, where it has enabled a version that this driver knows.
+fn negotiate_native_fences(features: &dyn DxgkFeatures) -> Option<NativeFenceOsCaps> {
+    let feature = FeatureId::NativeFence;
+    let answer = features.is_feature_enabled(feature);
+    if !answer.enabled {
+        return None;
+    }
+    match features.query_feature_interface(feature, answer.version) {
+        Ok(FeatureInterface::NativeFence1(table)) => Some(table.get_os_caps()),
+        Err(error) => {
+            tracing::error!(%error, "a feature that is enabled has no interface");
+            None
+        }
+    }
 }
 
 impl BellhopMiniport {
@@ -47,8 +69,14 @@ impl BellhopMiniport {
     #[must_use]
     pub fn new(hardware: Arc<dyn Hardware>) -> Self {
         let doorbells = PhysicalDoorbells::new(hardware.physical_doorbells());
-        let (notify_each, globally_connected) = (HashSet::new(), HashSet::new());
-        Self { hardware, doorbells, notify_each, globally_connected, systems: HashMap::new() }
+        Self {
+            hardware,
+            doorbells,
+            notify_each: HashSet::new(),
+            globally_connected: HashSet::new(),
+            systems: HashMap::new(),
+            native_fences: None,
+        }
     }
 
     fn is_global(&self) -> bool {
@@ -79,6 +107,24 @@ impl BellhopMiniport {
 }
 
 impl Miniport for BellhopMiniport {
+    fn start_device(&mut self, features: &dyn DxgkFeatures) {
+        self.native_fences = negotiate_native_fences(features);
+        tracing::debug!(native_fences = ?self.native_fences, "what the OS has enabled");
+    }
+
+    fn query_vidsch_caps(&self) -> VidSchCaps {
+        VidSchCaps { native_gpu_fence: self.native_fences.is_some() }
+    }
+
+    fn query_native_fence_caps(&self) -> NativeFenceCaps {
+        NativeFenceCaps {
+            monitored_value_stride: FENCE_STRIDE as u32,
+            map_to_gpu_system_process: true,
+            minimum_address: 0,
+            maximum_address: u64::MAX,
+        }
+    }
+
     fn query_user_mode_submission_caps(&self) -> UserModeSubmissionCaps {
         let (flags, physical_doorbells) = match self.hardware.doorbell_model() {
             DoorbellModel::Dedicated => (0, self.hardware.physical_doorbells()),
@@ -288,12 +334,8 @@ impl Miniport for BellhopMiniport {
         self.hardware.kick(queue);
     }
 
-    fn create_native_fence(
-        &mut self,
-        fence: GlobalFence,
-        storage: FenceStorage,
-        initial_value: u64,
-    ) {
+    fn create_native_fence(&mut self, arguments: CreateNativeFence) {
+        let CreateNativeFence { fence, storage, initial_value, .. } = arguments;
         self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value);
     }
 
@@ -307,6 +349,23 @@ impl Miniport for BellhopMiniport {
 
     fn destroy_native_fence(&mut self, _fence: GlobalFence) {
         // The GPU keeps nothing of a fence that nobody has open.
+    }
+
+    fn create_monitored_fence(
+        &mut self,
+        fence: GlobalFence,
+        storage: FenceStorage,
+        initial_value: u64,
+    ) {
+        self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value);
+    }
+
+    fn open_monitored_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId) {
+        self.hardware.open_fence(fence.guest, slot, fence.slot, owner);
+    }
+
+    fn close_monitored_fence(&mut self, fence: GlobalFence, slot: u32) {
+        self.hardware.close_fence(fence.guest, slot);
     }
 
     fn update_monitored_values(&mut self, guest: GuestId, values: &[SlotValue]) {

@@ -3,7 +3,7 @@
 use crate::bench::{RESOURCES, bytes};
 use crate::model::Model;
 use bellhop_host_kmd::actor::{self, KernelHandle};
-use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
+use bellhop_host_kmd::dxgkrnl::{Kernel, Limits, OsFeatures};
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{GuestPort, RequestToken};
 use bellhop_protocol::control::adapter::OpenAdapter;
@@ -53,7 +53,8 @@ impl Fixture {
 async fn new() -> Fixture {
     let model = Arc::new(Model::new(1));
     let (handle, mailbox) = actor::channel();
-    let kernel = Kernel::new(Arc::clone(&model) as _, Limits::default());
+    let kernel =
+        Kernel::new(Arc::clone(&model) as _, OsFeatures::default(), Limits::default()).unwrap();
     tokio::spawn(actor::run(kernel.into(), mailbox));
     let (sender, replies) = mpsc::unbounded_channel();
     handle.attach(GUEST, RESOURCES, Box::new(Port(sender)));
@@ -129,7 +130,8 @@ async fn a_kernel_that_has_stopped_keeps_nobody_waiting() {
 #[tokio::test]
 async fn the_task_ends_when_every_handle_is_gone() {
     let (handle, mailbox) = actor::channel();
-    let kernel = Kernel::new(Arc::new(Model::new(1)), Limits::default());
+    let kernel =
+        Kernel::new(Arc::new(Model::new(1)), OsFeatures::default(), Limits::default()).unwrap();
     let task = tokio::spawn(actor::run(kernel.into(), mailbox));
     drop(handle);
     task.await.unwrap();

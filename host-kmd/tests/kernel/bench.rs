@@ -1,7 +1,7 @@
 //! Guests that ask the kernel for things.
 
 use crate::model::Model;
-use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel, Limits, PowerPolicy};
+use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel, Limits, OsFeatures, PowerPolicy};
 use bellhop_host_kmd::hardware::{GuestId, HwQueueId, Interrupt, SegmentSizes};
 use bellhop_host_kmd::port::{
     AdapterId, Command, CommandError, CommandToken, Effect, GuestResources, Input, ListError,
@@ -33,7 +33,8 @@ use zerocopy::{FromBytes, IntoBytes};
 pub const BAR: BarLayout =
     BarLayout { doorbell_count: 6, fence_count: 32 * 64, local_memory: 64 * 4096 };
 
-pub const FEATURES: Features = Features::USER_MODE_SUBMISSION.union(Features::POWER_CONTROL);
+pub const FEATURES: Features =
+    Features::USER_MODE_SUBMISSION.union(Features::POWER_CONTROL).union(Features::NATIVE_FENCES);
 
 pub const SEGMENTS: SegmentSizes =
     SegmentSizes { private: 32 * 4096, backing: 256 * 4096, aperture: 64 * 4096 };
@@ -113,9 +114,11 @@ impl Bench {
     /// A host with an adapter for each of these GPUs.
     pub fn of(models: Vec<Arc<Model>>, limits: Limits) -> Self {
         let policy = PowerPolicy { engine_idle: None, device_idle: Some(DEVICE_IDLE) };
-        let kernels = models
-            .iter()
-            .map(|model| Kernel::new(Arc::clone(model) as _, limits).with_power_policy(policy));
+        let kernels = models.iter().map(|model| {
+            let features = OsFeatures::default();
+            let kernel = Kernel::new(Arc::clone(model) as _, features, limits).unwrap();
+            kernel.with_power_policy(policy)
+        });
         let kernel = Adapters::new(kernels.collect());
         let (replies, events) = (BTreeMap::new(), Vec::new());
         Self {

@@ -3,14 +3,15 @@
 use crate::bench::Bench;
 use crate::model::{Call, Model};
 use bellhop_host_kmd::ddi::dma_buffer::{DmaBuffer, RenderArguments, RenderError};
+use bellhop_host_kmd::ddi::feature::{DxgkFeatures, NativeFenceCaps, VidSchCaps};
 use bellhop_host_kmd::ddi::paging::{
     AllocationId, BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation,
 };
 use bellhop_host_kmd::ddi::{
-    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, CurrentValuesFlags, DxgkCallbacks,
-    InvalidParameter, Miniport, NoPhysicalDoorbell, VirtualAddressingModel,
+    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, CreateNativeFence, CurrentValuesFlags,
+    DxgkCallbacks, InvalidParameter, Miniport, NoPhysicalDoorbell, VirtualAddressingModel,
 };
-use bellhop_host_kmd::dxgkrnl::{Kernel, Limits};
+use bellhop_host_kmd::dxgkrnl::{AdapterError, Kernel, Limits, OsFeatures};
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DriverProtection, EngineProgress, FenceStorage, GlobalFence, GuestId, Hardware,
     HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission, PhysicalDoorbell, PhysicalPage,
@@ -63,6 +64,18 @@ impl Built {
 /// Paging operations that a driver has built, in their order.
 pub type Log = Arc<Mutex<Vec<Built>>>;
 
+/// Native fences that a driver was asked to make, in their order.
+pub type CreatedFences = Arc<Mutex<Vec<CreateNativeFence>>>;
+
+/// What a driver says of its GPU.
+#[derive(Debug, Clone, Copy)]
+pub struct Driver {
+    /// What it advertises, whatever is enabled; or what ours would.
+    pub advertises: Option<VidSchCaps>,
+    /// What it wants of native fences.
+    pub caps: NativeFenceCaps,
+}
+
 /// A driver whose GPU must be notified of every submission, and that misuses its callbacks. It keeps
 /// what paging operations it was asked for.
 struct NotifyMiniport {
@@ -71,6 +84,8 @@ struct NotifyMiniport {
     built: Log,
     answers: Answers,
     connected: Vec<HwQueueId>,
+    driver: Option<Driver>,
+    created: CreatedFences,
 }
 
 impl Miniport for NotifyMiniport {
@@ -232,13 +247,39 @@ impl Miniport for NotifyMiniport {
         self.rest.notify_work_submission(queue);
     }
 
-    fn create_native_fence(
+    fn start_device(&mut self, features: &dyn DxgkFeatures) {
+        self.rest.start_device(features);
+    }
+
+    fn query_vidsch_caps(&self) -> VidSchCaps {
+        let advertised = self.driver.and_then(|driver| driver.advertises);
+        advertised.unwrap_or(self.rest.query_vidsch_caps())
+    }
+
+    fn query_native_fence_caps(&self) -> NativeFenceCaps {
+        self.driver.map_or(self.rest.query_native_fence_caps(), |driver| driver.caps)
+    }
+
+    fn create_native_fence(&mut self, fence: CreateNativeFence) {
+        self.created.lock().unwrap().push(fence);
+        self.rest.create_native_fence(fence);
+    }
+
+    fn create_monitored_fence(
         &mut self,
         fence: GlobalFence,
         storage: FenceStorage,
         initial_value: u64,
     ) {
-        self.rest.create_native_fence(fence, storage, initial_value);
+        self.rest.create_monitored_fence(fence, storage, initial_value);
+    }
+
+    fn open_monitored_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId) {
+        self.rest.open_monitored_fence(fence, slot, owner);
+    }
+
+    fn close_monitored_fence(&mut self, fence: GlobalFence, slot: u32) {
+        self.rest.close_monitored_fence(fence, slot);
     }
 
     fn open_native_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId) {
@@ -317,10 +358,34 @@ fn new() -> (Bench, Log, Answers) {
         built: Arc::clone(&built),
         answers: Arc::clone(&answers),
         connected: Vec::new(),
+        driver: None,
+        created: CreatedFences::default(),
     };
     let hardware = Arc::clone(&bench.model) as _;
-    bench.kernel = Kernel::with_miniport(hardware, Box::new(miniport), Limits::default()).into();
+    let (features, limits) = (OsFeatures::default(), Limits::default());
+    let kernel = Kernel::with_miniport(hardware, Box::new(miniport), features, limits);
+    bench.kernel = kernel.unwrap().into();
     (bench, built, answers)
+}
+
+/// A kernel with a driver that says this of its GPU.
+pub fn kernel_with(
+    model: Arc<Model>,
+    features: OsFeatures,
+    driver: Driver,
+) -> Result<(Kernel, CreatedFences), AdapterError> {
+    let created = CreatedFences::default();
+    let miniport = NotifyMiniport {
+        rest: BellhopMiniport::new(Arc::clone(&model) as _),
+        hardware: Arc::clone(&model),
+        built: Log::default(),
+        answers: Answers::default(),
+        connected: Vec::new(),
+        driver: Some(driver),
+        created: Arc::clone(&created),
+    };
+    let kernel = Kernel::with_miniport(model, Box::new(miniport), features, Limits::default())?;
+    Ok((kernel, created))
 }
 
 /// A kernel whose driver keeps what paging operations it was asked for.

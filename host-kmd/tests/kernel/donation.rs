@@ -22,10 +22,13 @@ fn length_of(kind: AreaKind) -> u64 {
     BAR.areas().iter().find(|area| area.kind == kind).unwrap().length
 }
 
+/// What user-mode submission takes beside memory.
+const USER_MODE: Features = Features::USER_MODE_SUBMISSION.union(Features::NATIVE_FENCES);
+
 /// A guest of a VMM that maps no BAR.
 fn guest_without_bar(bench: &mut Bench) -> GuestId {
     let guest = GuestId(1);
-    let features = Features::USER_MODE_SUBMISSION | Features::DONATED_AREAS;
+    let features = USER_MODE | Features::DONATED_AREAS;
     let resources = GuestResources { bar_mapped: false, features, ..RESOURCES };
     bench.input(Input::Attach { guest, resources });
     bench.open_with(guest, features).unwrap();
@@ -62,10 +65,10 @@ fn the_layout_is_told_without_a_bar() {
 fn without_a_bar_user_mode_submission_takes_donated_areas() {
     let mut bench = Bench::new(2);
     let guest = guest_without_bar(&mut bench);
-    let both = Features::USER_MODE_SUBMISSION | Features::DONATED_AREAS;
+    let both = USER_MODE | Features::DONATED_AREAS;
     for (wanted, on) in [
         (both, both),
-        (Features::USER_MODE_SUBMISSION, Features::empty()),
+        (USER_MODE, Features::NATIVE_FENCES),
         (Features::DONATED_AREAS, Features::DONATED_AREAS),
     ] {
         let info = bench.open_with(guest, wanted).unwrap();

@@ -13,6 +13,7 @@ mod doorbells;
 mod edge_table;
 mod edges;
 mod faults;
+mod features;
 mod fences;
 mod global_doorbell;
 mod inspect;

@@ -117,6 +117,35 @@ crate::assert_layout!(
 /// values of a [`RingTag`](crate::doorbell::RingTag).
 pub const CAPS_GLOBAL_DOORBELL: u32 = 1 << 1;
 
+/// `KMTQAITYPE_WDDM_3_1_CAPS`, and what of the driver's native fence caps a process can see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct QueryNativeFenceCaps {
+    /// Zero.
+    pub reserved: u64,
+}
+crate::assert_layout!(QueryNativeFenceCaps, 8, reserved at 0);
+request!(QueryNativeFenceCaps, QUERY_NATIVE_FENCE_CAPS -> NativeFenceCaps);
+
+/// `D3DKMT_WDDM_3_1_CAPS`, as far as native fences go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct NativeFenceCaps {
+    /// [`NATIVE_GPU_FENCE_SUPPORTED`] and [`INTRA_GPU_FENCE_SUPPORTED`].
+    pub flags: u32,
+    /// Bytes from one MonitoredValue to the next of fences that share a page; 0 where there are no native
+    /// fences.
+    pub monitored_value_stride: u32,
+}
+crate::assert_layout!(NativeFenceCaps, 8, flags at 0, monitored_value_stride at 4);
+
+/// [`NativeFenceCaps::flags`]: `NativeGpuFenceSupported`, to this guest: it took
+/// [`NATIVE_FENCES`](crate::features::Features::NATIVE_FENCES).
+pub const NATIVE_GPU_FENCE_SUPPORTED: u32 = 1 << 0;
+/// [`NativeFenceCaps::flags`]: fences of the type
+/// [`INTRA_GPU`](super::fence::NativeFenceType::INTRA_GPU) can be created.
+pub const INTRA_GPU_FENCE_SUPPORTED: u32 = 1 << 1;
+
 /// `D3DKMTQueryStatistics`: what the device counted for this guest, and its engines for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]

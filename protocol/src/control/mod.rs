@@ -51,6 +51,8 @@ open_enum! {
         SET_ENGINE_POWER = 0x09;
         /// [`escape::Escape`]
         ESCAPE = 0x0A;
+        /// [`adapter::QueryNativeFenceCaps`]
+        QUERY_NATIVE_FENCE_CAPS = 0x0B;
         /// [`process::CreateProcess`]
         CREATE_PROCESS = 0x10;
         /// [`process::DestroyProcess`]

@@ -194,7 +194,7 @@ fn a_slot_that_is_used_again_holds_the_new_fence_only() {
                 }
             })
         };
-        fence.cell().reset(3);
+        fence.cell().reset(3, NOT_MONITORED);
         owner.store(7, Ordering::Release);
         engine.join().unwrap();
     });

@@ -33,6 +33,8 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 pub const LAYOUT: BarLayout =
     BarLayout { doorbell_count: 4, fence_count: 16, local_memory: 2 << 20 };
+/// What is negotiated before anything goes wrong.
+pub const FEATURES: Features = Features::USER_MODE_SUBMISSION.union(Features::NATIVE_FENCES);
 /// Guest-physical address of the memory that the driver is given.
 const SYSTEM_BASE: u64 = 1 << 32;
 const SYSTEM_SIZE: usize = 8 << 20;
@@ -65,8 +67,8 @@ impl Default for Shape {
         };
         Self {
             config,
-            features: Features::USER_MODE_SUBMISSION,
-            opened: Features::USER_MODE_SUBMISSION,
+            features: FEATURES,
+            opened: FEATURES,
             bar: Some(LAYOUT.header()),
             bar_size: LAYOUT.bar_size() as usize,
         }

@@ -6,7 +6,8 @@ use super::world::*;
 use crate::bench::FEATURES;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::adapter::{
-    GetNodeMetadata, OpenAdapter, QueryBarLayout, QueryStatistics, QueryUserModeSubmissionCaps,
+    GetNodeMetadata, OpenAdapter, QueryBarLayout, QueryNativeFenceCaps, QueryStatistics,
+    QueryUserModeSubmissionCaps,
 };
 use bellhop_protocol::control::allocation::{
     CloseAllocation, DestroyAllocation, Evict, Lock, MakeResident, OpenAllocation,
@@ -86,6 +87,9 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
         RequestCode::QUERY_USER_MODE_SUBMISSION_CAPS => {
             let request = QueryUserModeSubmissionCaps { reserved: 0 };
             vec![row(0, &request, vec![zero("reserved", 8)])]
+        }
+        RequestCode::QUERY_NATIVE_FENCE_CAPS => {
+            vec![row(0, &QueryNativeFenceCaps { reserved: 0 }, vec![zero("reserved", 8)])]
         }
         RequestCode::QUERY_STATISTICS => {
             vec![row(0, &QueryStatistics { reserved: 0 }, vec![zero("reserved", 8)])]

@@ -1,6 +1,6 @@
 //! A guest with one of everything, in which a row is tried.
 
-use crate::bench::{Bench, Client, RESOURCES};
+use crate::bench::{Bench, Client, FEATURES, RESOURCES};
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{GuestResources, Input};
 use bellhop_protocol::PAGE_SIZE;
@@ -61,7 +61,7 @@ pub(super) struct World {
 /// A guest that may put areas of the BAR into its own memory, and has done nothing else yet.
 pub(super) fn donor() -> (Bench, GuestId) {
     let (mut bench, guest) = (Bench::new(2), GuestId(1));
-    let features = Features::USER_MODE_SUBMISSION | Features::DONATED_AREAS;
+    let features = FEATURES | Features::DONATED_AREAS;
     let resources = GuestResources { bar_mapped: false, features, ..RESOURCES };
     bench.input(Input::Attach { guest, resources });
     bench.open_with(guest, features).unwrap();

@@ -222,7 +222,8 @@ impl Hardware for Model {
 
     fn create_fence(&self, guest: GuestId, slot: u32, storage: FenceStorage, initial: u64) {
         assert_ne!(storage.current, storage.monitored);
-        let fence = Fence { current: initial, monitored: NOT_MONITORED };
+        let monitored = if storage.native { NOT_MONITORED } else { 0 };
+        let fence = Fence { current: initial, monitored, storage };
         let mut state = self.state();
         assert!(!state.opened.contains_key(&(guest, slot)), "somebody knows another by this slot");
         state.fences.insert((guest, slot), fence);
@@ -250,6 +251,7 @@ impl Hardware for Model {
         let signal = state.signal_during_update.take();
         for SlotValue { slot, value } in values {
             let fence = state.fences.get_mut(&(guest, *slot)).unwrap();
+            assert!(fence.storage.native, "a monitored fence's is 0");
             fence.monitored = *value;
             fence.current = signal.unwrap_or(fence.current);
         }

@@ -6,9 +6,9 @@ mod hardware;
 use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DoorbellModel, EngineProgress, Fault, GlobalFence, GuestId, HwQueueDescription,
-    HwQueueId, Interrupt, KernelSubmission, PhysicalDoorbell, PhysicalPage, Pte, RingBinding,
-    SchedulingPriority, Segment, SlotValue, SystemContext,
+    AddressSpaceId, DoorbellModel, EngineProgress, Fault, FenceStorage, GlobalFence, GuestId,
+    HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, PhysicalDoorbell, PhysicalPage,
+    Pte, RingBinding, SchedulingPriority, Segment, SlotValue, SystemContext,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -61,6 +61,7 @@ pub enum Call {
 pub struct Fence {
     pub current: u64,
     pub monitored: u64,
+    pub storage: FenceStorage,
 }
 
 /// A page table, by its first page's number. Its address is its place among all, times its size.
@@ -241,6 +242,16 @@ impl Model {
         self.state.lock().unwrap()
     }
 
+    /// What a GPU virtual address is mapped to.
+    pub fn mapped(&self, space: AddressSpaceId, gpu_va: u64) -> Option<Pte> {
+        self.state().mapped(space, gpu_va)
+    }
+
+    /// The page that an address leads to.
+    pub fn page(&self, space: AddressSpaceId, gpu_va: u64) -> Option<PhysicalPage> {
+        self.state().page(space, gpu_va)
+    }
+
     /// What was asked for since the last call.
     pub fn take_log(&self) -> Vec<Call> {
         std::mem::take(&mut self.state().log)
@@ -292,7 +303,11 @@ impl Model {
         fence.current = value;
         if value > fence.monitored {
             let signaled = vec![GlobalFence { guest, slot }];
-            state.interrupts.push(Interrupt::NativeFenceSignaled { signaled });
+            let interrupt = match fence.storage.native {
+                true => Interrupt::NativeFenceSignaled { signaled },
+                false => Interrupt::MonitoredFenceSignaled { signaled },
+            };
+            state.interrupts.push(interrupt);
         }
     }
 

@@ -224,6 +224,7 @@ fn escape_own_objects(scene: &Scene) -> Result<(), Mismatch> {
 
 fn escape_pages(scene: &Scene) -> Result<(), Mismatch> {
     const FENCES: usize = 200;
+    scene.needs(Features::NATIVE_FENCES)?;
     let process = Process::begin(scene.transport())?;
     let device = process.device()?;
     let mut expected = Vec::new();

@@ -15,6 +15,7 @@ use bellhop_protocol::control::doorbell::{ConnectDoorbell, CreateDoorbell, Destr
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, HwQueueFlags};
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, NOTIFY_EACH_SUBMISSION};
 use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
 use std::thread;
@@ -293,6 +294,7 @@ fn ring_resident(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn ring_lifetime(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs(Features::USER_MODE_SUBMISSION)?;
     let process = raw::Process::begin(scene.transport())?;
     let device = process.device()?;
     let allocate = || {

@@ -10,6 +10,7 @@ mod fault;
 mod fence;
 mod fence_cpu;
 mod fence_sharing;
+mod fence_types;
 mod handle;
 mod km;
 mod memory;
@@ -104,6 +105,7 @@ mod source {
         "Native GPU fence object: Existing monitored fence synchronization object";
     pub(super) const FENCE_STORAGE: &str =
         "Native GPU fence object: Physical memory storage for current and monitored fence values";
+    pub(super) const FENCE_CAPS: &str = "Native GPU fence object: Native fence caps";
     pub(super) const FENCE_TYPES: &str = "Native GPU fence object: D3DDDI_NATIVEFENCE_TYPE";
     pub(super) const FENCE_OPEN: &str =
         "Native GPU fence object: D3DKMTOpenNativeFenceFromNTHandle";
@@ -148,6 +150,7 @@ fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         fence::BEHAVIOURS,
         fence_cpu::BEHAVIOURS,
         fence_sharing::BEHAVIOURS,
+        fence_types::BEHAVIOURS,
         km::BEHAVIOURS,
         fault::BEHAVIOURS,
         tdr::BEHAVIOURS,

@@ -12,6 +12,7 @@ use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::features::Features;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,15 @@ impl Scene {
 
     pub(super) fn adapter(&self) -> &Adapter {
         &self.adapter
+    }
+
+    /// Ends a behaviour that needs what was not negotiated here.
+    pub(super) fn needs(&self, features: Features) -> Result<(), Mismatch> {
+        let missing = features - self.adapter.features();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Mismatch::NotOffered(format!("{missing} is not on")))
     }
 
     /// The first node of a type.

@@ -1,0 +1,130 @@
+//! `fence.caps` and `fence.types`: whether there are native fences, and who reaches which value of them.
+
+use super::raw::{self, Process};
+use super::scene::{Bench, Scene, TIMEOUT};
+use super::{Behaviour, Mismatch, require, source};
+use bellhop_guest_umd::{CommandBuffer, Error, Fence};
+use bellhop_protocol::control::adapter::{
+    INTRA_GPU_FENCE_SUPPORTED, NATIVE_GPU_FENCE_SUPPORTED, QueryNativeFenceCaps,
+};
+use bellhop_protocol::control::fence::{CreateNativeFence, NOT_PUBLISHED};
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::features::Features;
+use bellhop_protocol::status::Status;
+
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    Behaviour {
+        id: "fence.caps",
+        shows: "whether there are native fences is told, and they can be created only where there are",
+        section: source::FENCE_CAPS,
+        check: caps,
+    },
+    Behaviour {
+        id: "fence.types.table",
+        shows: "CPUs and packets reach each value of each type of fence as the table of types says",
+        section: source::FENCE_TYPES,
+        check: table,
+    },
+];
+
+fn caps(scene: &Scene) -> Result<(), Mismatch> {
+    let caps = scene.adapter().native_fence_caps()?;
+    let supported = caps.flags & NATIVE_GPU_FENCE_SUPPORTED != 0;
+    let negotiated = scene.adapter().features().contains(Features::NATIVE_FENCES);
+    require!(supported == negotiated, "flags {:#x}, negotiated: {negotiated}", caps.flags);
+    let stride = caps.monitored_value_stride;
+    require!((stride != 0) == supported, "MonitoredValues are {stride} bytes apart");
+    let reserved = QueryNativeFenceCaps { reserved: 1 };
+    raw::expect_status(scene.transport(), 0, &reserved, Status::INVALID_PARAMETER)?;
+    let process = Process::begin(scene.transport())?;
+    let request = CreateNativeFence::new(process.device()?, 0);
+    if !supported {
+        let user_mode = scene.adapter().features().contains(Features::USER_MODE_SUBMISSION);
+        require!(!user_mode, "there is user-mode submission");
+        return process.expect_status(&request, Status::NOT_SUPPORTED);
+    }
+    let [one, two] = [process.call(&request)?, process.call(&request)?];
+    let (one, two) = (one.mapping.monitored_value_gpu_va, two.mapping.monitored_value_gpu_va);
+    let apart = one.abs_diff(two);
+    require!(apart == u64::from(stride), "two MonitoredValues are {apart} apart, not {stride}");
+    Ok(())
+}
+
+/// A row of the table of types, as far as a guest can see it.
+struct Row {
+    what: &'static str,
+    create: fn(&Bench) -> Result<Fence, Error>,
+    /// A CPU reads CurrentValue, waits for it and signals it.
+    cpus_reach_it: bool,
+}
+
+const TABLE: [Row; 2] = [
+    Row { what: "default", create: |bench| bench.device.create_fence(5), cpus_reach_it: true },
+    Row {
+        what: "intra-GPU",
+        create: |bench| bench.device.create_intra_gpu_fence(5),
+        cpus_reach_it: false,
+    },
+];
+
+fn table(scene: &Scene) -> Result<(), Mismatch> {
+    let flags = scene.adapter().native_fence_caps()?.flags;
+    for row in &TABLE {
+        if !row.cpus_reach_it && flags & INTRA_GPU_FENCE_SUPPORTED == 0 {
+            continue;
+        }
+        check_row(scene, row).map_err(|error| match error {
+            Mismatch::Seen(seen) => Mismatch::Seen(format!("{}: {seen}", row.what)),
+            not_offered => not_offered,
+        })?;
+    }
+    Ok(())
+}
+
+fn check_row(scene: &Scene, row: &Row) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let fence = (row.create)(&bench)?;
+    let mapping = fence.mapping();
+    let [current, monitored] = [mapping.current_value_gpu_va, mapping.monitored_value_gpu_va];
+
+    // GPU: CurrentValue is read and written, MonitoredValue is read.
+    let [first, second, third] = [0, 8, 16].map(|offset| bench.va(offset));
+    bench.commands.copy(current, first, 8)?.copy(monitored, second, 8)?;
+    bench.commands.write_data(current, &6u64.to_le_bytes())?.conditional_interrupt(&fence)?;
+    bench.commands.wait_fence(&fence, 6)?.copy(current, third, 8)?;
+    bench.run()?;
+    let seen = [bench.word(0)?, bench.word(8)?, bench.word(16)?];
+    require!(seen == [5, u64::MAX, 6], "packets read {seen:?}");
+
+    // A CPU in user mode: CurrentValue is read, and MonitoredValue is nowhere.
+    let published = mapping.current_value_offset != NOT_PUBLISHED;
+    require!(published == row.cpus_reach_it, "a CPU's view of CurrentValue: {published}");
+    match (fence.current_value(), row.cpus_reach_it) {
+        (Ok(6), true) | (Err(Error::NotAvailable(_)), false) => {}
+        (seen, _) => return Err(Mismatch::Seen(format!("a CPU reads {seen:?}"))),
+    }
+    // In kernel mode: CurrentValue is waited for, which writes MonitoredValue, and signaled.
+    let (waited, signaled) = (fence.wait(6, TIMEOUT), fence.signal(7));
+    let refused = |ended: &Result<(), Error>| {
+        matches!(ended, Err(Error::Refused { status: Status::NOT_SUPPORTED, .. }))
+    };
+    let as_expected = match row.cpus_reach_it {
+        true => waited.is_ok() && signaled.is_ok(),
+        false => refused(&waited) && refused(&signaled),
+    };
+    require!(as_expected, "a wait ended with {waited:?}, a signal with {signaled:?}");
+
+    // No packet writes MonitoredValue.
+    let mut writer = bench.context.create_user_mode_queue(4096)?;
+    let mut write = CommandBuffer::new(&bench.device, 64)?;
+    write.write_data(monitored, &0u64.to_le_bytes())?;
+    let ended = writer.submit(&mut write);
+    let ended = ended.and_then(|value| writer.progress_fence().poll(value, TIMEOUT));
+    match ended {
+        Err(Error::QueueLost { fault: Some(fault), .. })
+            if (fault.reason, fault.address)
+                == (FaultReason::WRITE_PROTECTION_FAULT, monitored) => {}
+        ended => return Err(Mismatch::Seen(format!("writing MonitoredValue: {ended:?}"))),
+    }
+    Ok(())
+}
