@@ -7,8 +7,11 @@ use crate::error::Error;
 use crate::fence::Fence;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};
-use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence, WaitFence};
+use bellhop_protocol::packet::fence::{
+    ConditionalInterrupt, LoggedSignal, LoggedWait, SignalFence,
+};
 use bellhop_protocol::packet::flow::{IndirectBuffer, MAX_INDIRECT_BUFFER_SIZE, NOP};
 use bellhop_protocol::packet::transfer::{
     Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData,
@@ -17,8 +20,9 @@ use std::sync::Arc;
 use vm_memory::Bytes;
 use zerocopy::{Immutable, IntoBytes};
 
-/// Room for the packet that submitting appends: the progress fence's.
-const RESERVED: usize = size_of::<SignalFence>();
+/// Room for what submitting appends: the packets of the progress fence, which are one, or more while
+/// everything is logged.
+const RESERVED: usize = size_of::<LoggedSignal>();
 
 /// A buffer of packets. It may be submitted again, and changed, once its last submission is done.
 pub struct CommandBuffer {
@@ -221,20 +225,20 @@ impl CommandBuffer {
         self.packet(&Timestamp::new(to))
     }
 
-    /// Signals a fence.
+    /// Signals a fence, and has that logged.
     ///
     /// # Errors
     /// When there is no room.
     pub fn signal_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
-        self.packet(&SignalFence::new(fence.slot(), value))
+        self.packet(&LoggedSignal::new(fence.slot(), value))
     }
 
-    /// Holds the queue until a fence reaches a value.
+    /// Holds the queue until a fence reaches a value, and has that logged.
     ///
     /// # Errors
     /// When there is no room.
     pub fn wait_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
-        self.packet(&WaitFence::new(fence.slot(), value))
+        self.packet(&LoggedWait::new(fence.slot(), value))
     }
 
     /// Interrupts the host if it waits for a value that the fence has passed.
@@ -263,9 +267,26 @@ impl CommandBuffer {
     /// Puts the progress fence's packet behind the others, where the next submission overwrites
     /// it; returns the packet that executes the buffer.
     #[inline]
-    pub(crate) fn finish(&self, progress: u32, value: u64) -> Result<IndirectBuffer, Error> {
-        let signal = SignalFence::new(progress, value);
-        self.memory.write(self.used, signal.as_bytes())?;
-        Ok(IndirectBuffer::new(self.gpu_va(), (self.used + RESERVED) as u32))
+    pub(crate) fn finish(
+        &self,
+        progress: u32,
+        value: u64,
+        level: LoggingLevel,
+    ) -> Result<IndirectBuffer, Error> {
+        if level == LoggingLevel::VERBOSE {
+            return self.finish_logged(progress, value);
+        }
+        self.finish_with(SignalFence::new(progress, value).as_bytes())
+    }
+
+    #[cold]
+    fn finish_logged(&self, progress: u32, value: u64) -> Result<IndirectBuffer, Error> {
+        self.finish_with(LoggedSignal::new(progress, value).as_bytes())
+    }
+
+    #[inline]
+    fn finish_with(&self, packets: &[u8]) -> Result<IndirectBuffer, Error> {
+        self.memory.write(self.used, packets)?;
+        Ok(IndirectBuffer::new(self.gpu_va(), (self.used + packets.len()) as u32))
     }
 }

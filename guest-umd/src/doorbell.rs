@@ -8,7 +8,7 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, CreateDoorbell, CreateDoorbellReply, DestroyDoorbell, NotifyWorkSubmission,
 };
-use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, RingTag};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingLevel, RingTag};
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::hint::HintWord;
 use std::sync::atomic::{Ordering, fence};
@@ -57,6 +57,8 @@ pub(crate) struct Doorbell {
     store_fence: bool,
     /// There where all queues ring one doorbell.
     global: Option<GlobalRings>,
+    /// What is to be logged, as of the last connect.
+    pub(crate) logging_level: LoggingLevel,
     pub(crate) counters: DoorbellCounters,
 }
 
@@ -89,7 +91,17 @@ impl Doorbell {
         let global = GlobalRings { tag: reply.ring_tag, sequence: 0 };
         let global = session.link.global_doorbell.then_some(global);
         let counters = DoorbellCounters::default();
-        Ok(Self { context, hw_queue, doorbell, words, store_fence, global, counters })
+        let logging_level = LoggingLevel::DEFAULT;
+        Ok(Self {
+            context,
+            hw_queue,
+            doorbell,
+            words,
+            store_fence,
+            global,
+            logging_level,
+            counters,
+        })
     }
 
     pub(crate) fn status_word(&self) -> &Word {
@@ -168,7 +180,10 @@ impl Doorbell {
         self.counters.connects += 1;
         let request = ConnectDoorbell { hw_queue: self.hw_queue };
         match self.context.device().session().call(&request) {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                self.logging_level = self.words()?.logging_level();
+                Ok(())
+            }
             // The queue may have been lost since the status was read.
             Err(_) if self.status()? == ConnectionStatus::DISCONNECTED_ABORT => Err(self.lost()),
             Err(error) => Err(error),

@@ -8,11 +8,24 @@ use bellhop_protocol::control::hw_queue::{
     CreateHwQueue, CreateHwQueueReply, DestroyHwQueue, HwQueueFlags,
 };
 
+/// Where a HW queue's logs are, for packets to read
+/// ([`fence_log`](bellhop_protocol::fence_log)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FenceLogs {
+    /// GPU virtual address of the log of waits.
+    pub waits: u64,
+    /// GPU virtual address of the log of signals.
+    pub signals: u64,
+    /// How many entries each has room for.
+    pub entries: u32,
+}
+
 /// A HW queue on the device. Destroyed when dropped.
 pub(crate) struct HwQueue {
     context: Context,
     pub(crate) handle: Handle,
     pub(crate) progress: Fence,
+    pub(crate) logs: FenceLogs,
     /// The progress value of the last submission.
     pub(crate) last_value: u64,
 }
@@ -21,9 +34,12 @@ impl HwQueue {
     pub(crate) fn create(context: Context, flags: HwQueueFlags) -> Result<Self, Error> {
         let request = CreateHwQueue { context: context.handle(), flags: flags.bits(), reserved: 0 };
         let reply: CreateHwQueueReply = context.device().session().call(&request)?;
-        let CreateHwQueueReply { hw_queue, progress_fence } = reply;
+        let CreateHwQueueReply { hw_queue, progress_fence, .. } = reply;
+        let CreateHwQueueReply { wait_log_gpu_va, signal_log_gpu_va, log_entries, .. } = reply;
+        let logs =
+            FenceLogs { waits: wait_log_gpu_va, signals: signal_log_gpu_va, entries: log_entries };
         let progress = Fence::progress(context.device().clone(), hw_queue, progress_fence);
-        Ok(Self { context, handle: reply.hw_queue, progress, last_value: 0 })
+        Ok(Self { context, handle: reply.hw_queue, progress, logs, last_value: 0 })
     }
 
     pub(crate) fn context(&self) -> &Context {

@@ -47,6 +47,7 @@ pub use doorbell::DoorbellCounters;
 pub use error::{Error, QueueFault};
 pub use fallback_queue::{FallbackQueue, Submission};
 pub use fence::Fence;
+pub use hw_queue::FenceLogs;
 pub use kernel_mode_queue::KernelModeQueue;
 pub use paged::{AllocationBuilder, LockedBytes};
 pub use placement::{AccessCost, Costs, Placement, PlacementPolicy, Placements};

@@ -9,7 +9,7 @@ use bellhop_protocol::control::node_context::{
     PatchLocation, RENDER_COMMANDS_MAX,
 };
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};
-use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence, WaitFence};
+use bellhop_protocol::packet::fence::{ConditionalInterrupt, LoggedSignal, LoggedWait};
 use bellhop_protocol::packet::flow::NOP;
 use bellhop_protocol::packet::transfer::{Compare, Copy, Fill, Hash, Timestamp, WriteData};
 use std::mem::offset_of;
@@ -238,20 +238,20 @@ impl RenderBuffer {
         self.packet(packet.as_bytes(), &[from, (offset_of!(Dispatch, destination), to, true)])
     }
 
-    /// Signals a fence.
+    /// Signals a fence, and has that logged.
     ///
     /// # Errors
     /// When there is no room.
     pub fn signal_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
-        self.plain(&SignalFence::new(fence.slot(), value))
+        self.plain(&LoggedSignal::new(fence.slot(), value))
     }
 
-    /// Holds the context until a fence reaches a value.
+    /// Holds the context until a fence reaches a value, and has that logged.
     ///
     /// # Errors
     /// When there is no room.
     pub fn wait_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
-        self.plain(&WaitFence::new(fence.slot(), value))
+        self.plain(&LoggedWait::new(fence.slot(), value))
     }
 
     /// Interrupts the host if it waits for a value that the fence has passed.

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::doorbell::{Doorbell, DoorbellCounters};
 use crate::error::Error;
 use crate::fence::Fence;
-use crate::hw_queue::HwQueue;
+use crate::hw_queue::{FenceLogs, HwQueue};
 use crate::ring::Ring;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::AllocationKind;
@@ -60,6 +60,12 @@ impl UserModeQueue {
         &self.queue.progress
     }
 
+    /// Where the queue's logs are: what its engine notes of the fences that its packets signal and wait for.
+    #[must_use]
+    pub fn fence_logs(&self) -> FenceLogs {
+        self.queue.logs
+    }
+
     /// The value of the last submission.
     #[must_use]
     pub fn last_value(&self) -> u64 {
@@ -99,7 +105,8 @@ impl UserModeQueue {
     #[inline]
     pub fn queue(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
         let value = self.queue.last_value + 1;
-        let packet = commands.finish(self.queue.progress.slot(), value)?;
+        let level = self.doorbell.logging_level;
+        let packet = commands.finish(self.queue.progress.slot(), value, level)?;
         self.queue_raw_as(packet.as_bytes(), value)?;
         Ok(value)
     }

@@ -5,6 +5,7 @@ use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::escape::ObjectList;
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
+use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
 
@@ -60,6 +61,9 @@ pub enum Command {
         /// The state.
         state: EnginePowerState,
     },
+    /// Changes what is logged of fences, by disconnecting all doorbells with `DISCONNECTED_RETRY`: a driver
+    /// learns of it when it connects.
+    SetLoggingLevel(LoggingLevel),
     /// Suspends all contexts that the guest has now. Done when engines have left them.
     SuspendGuest(GuestId),
     /// Resumes what [`Self::SuspendGuest`] suspended.
@@ -74,7 +78,9 @@ impl Command {
     /// The guest that it concerns.
     pub(crate) fn guest(self) -> Option<GuestId> {
         match self {
-            Self::SetDevicePower(_) | Self::SetEnginePower { .. } => None,
+            Self::SetDevicePower(_) | Self::SetEnginePower { .. } | Self::SetLoggingLevel(_) => {
+                None
+            }
             Self::SuspendGuest(guest)
             | Self::ResumeGuest(guest)
             | Self::DisconnectGuest(guest)

@@ -18,24 +18,54 @@ open_enum! {
     }
 }
 
-/// A doorbell's status word: [`ConnectionStatus`] in the lower half, logging level in the upper.
+open_enum! {
+    /// `D3DDDI_LOGGING_LEVEL`: what drivers have engines note of fences. A driver learns it when it
+    /// connects a doorbell.
+    pub struct LoggingLevel: u32 {
+        /// The signals and waits that a program asks for.
+        DEFAULT = 0;
+        /// `D3DDDI_LOGGING_LEVEL_ALL`: those of progress fences too, and when each was queued.
+        VERBOSE = 1;
+    }
+}
+
+/// A doorbell's status word (`D3DDDI_DOORBELLSTATUS_STORAGE`): [`ConnectionStatus`] in the lower half,
+/// [`LoggingLevel`] in the upper.
 ///
-/// Readers compare the lower half only; the upper half belongs to fence logging.
+/// Who has rung compares the lower half only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(transparent)]
 pub struct DoorbellStatus(pub u64);
 
 impl DoorbellStatus {
-    /// The word for a status, with logging off.
+    /// The word for a status, with the default level of logging.
     #[must_use]
     pub const fn new(connection: ConnectionStatus) -> Self {
         Self(connection.0 as u64)
+    }
+
+    /// The same with another level of logging.
+    #[must_use]
+    pub const fn with_logging_level(self, level: LoggingLevel) -> Self {
+        Self((level.0 as u64) << 32 | self.connection().0 as u64)
     }
 
     /// The connection status, whatever the logging level.
     #[must_use]
     pub const fn connection(self) -> ConnectionStatus {
         ConnectionStatus(self.0 as u32)
+    }
+
+    /// The logging level, as it was when the doorbell was connected or disconnected last.
+    #[must_use]
+    pub const fn logging_level(self) -> LoggingLevel {
+        LoggingLevel((self.0 >> 32) as u32)
+    }
+}
+
+impl From<ConnectionStatus> for DoorbellStatus {
+    fn from(connection: ConnectionStatus) -> Self {
+        Self::new(connection)
     }
 }
 
@@ -107,8 +137,11 @@ mod tests {
 
     #[test]
     fn logging_level_does_not_change_the_connection_status() {
-        let logged =
-            DoorbellStatus(DoorbellStatus::new(ConnectionStatus::CONNECTED_NOTIFY).0 | 2 << 32);
+        let status = DoorbellStatus::new(ConnectionStatus::CONNECTED_NOTIFY);
+        assert_eq!(status.logging_level(), LoggingLevel::DEFAULT);
+        let logged = status.with_logging_level(LoggingLevel::VERBOSE);
         assert_eq!(logged.connection(), ConnectionStatus::CONNECTED_NOTIFY);
+        assert_eq!(logged.logging_level(), LoggingLevel::VERBOSE);
+        assert_eq!(logged.with_logging_level(LoggingLevel::DEFAULT), status);
     }
 }

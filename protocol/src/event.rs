@@ -58,6 +58,8 @@ open_enum! {
         DEVICE_IN_ERROR = 15;
         /// The adapter was reset, over a queue of any guest. `address`: 0.
         ADAPTER_RESET = 16;
+        /// An operation on a fence that no log has. `address`: the operation.
+        BAD_LOG_OPERATION = 17;
         /// A packet waits for a monitored fence, for which only CPUs can wait. `address`: the slot.
         FENCE_NOT_NATIVE = 18;
     }

@@ -25,6 +25,7 @@ pub mod control;
 pub mod doorbell;
 pub mod event;
 pub mod features;
+pub mod fence_log;
 pub mod handoff;
 pub mod packet;
 pub mod ring;

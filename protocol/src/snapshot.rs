@@ -248,6 +248,10 @@ pub struct HwQueue {
     pub queued: u64,
     /// The value that its progress fence has.
     pub completed: u64,
+    /// Entries of its logs that were read. They are when fences were signaled that a CPU waits for.
+    pub logged: u64,
+    /// Entries that were overwritten before they were read.
+    pub log_entries_lost: u64,
     /// Its doorbell, if it has one.
     pub doorbell: Option<Doorbell>,
 }

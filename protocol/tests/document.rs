@@ -7,9 +7,10 @@ use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::escape::ObjectList;
 use bellhop_protocol::control::node_context::SubmissionModel;
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::doorbell::{ConnectionStatus, LoggingLevel};
 use bellhop_protocol::event::{EventKind, FaultReason};
 use bellhop_protocol::features::{Features, Version};
+use bellhop_protocol::fence_log::{FenceLogOperation, FenceLogType};
 use bellhop_protocol::packet::dispatch::Kernel;
 use bellhop_protocol::packet::{MAX_PACKET_SIZE, Opcode};
 use bellhop_protocol::status::Status;
@@ -38,7 +39,10 @@ macro_rules! assert_rows {
 fn every_named_value_stands_in_the_document_with_its_number() {
     assert_rows!(AreaKind, "{}");
     assert_rows!(ConnectionStatus, "{}");
+    assert_rows!(LoggingLevel, "{}");
     assert_rows!(Opcode, "{:#04x}");
+    assert_rows!(FenceLogType, "{}");
+    assert_rows!(FenceLogOperation, "{}");
     assert_rows!(Kernel, "{}");
     assert_rows!(EngineType, "{}");
     assert_rows!(AllocationKind, "{}");

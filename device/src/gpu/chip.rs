@@ -9,13 +9,14 @@ use super::partition::Partition;
 use super::statistics::Tally;
 use arc_swap::ArcSwap;
 use bellhop_host_kmd::hardware::{HwQueueId, Ticket};
+use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::handoff::attention::Attention;
 use bellhop_protocol::handoff::fence::{FenceWords, Signaled};
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Instant;
 
 /// Bits of an engine's attention word.
@@ -189,6 +190,7 @@ pub struct Chip {
     pub interrupts: Arc<Interrupts>,
     /// Whether kernels that hang are executed.
     pub test_kernels: bool,
+    logging_level: AtomicU32,
     tickets: AtomicU64,
     /// How often engines were to forget translations only so that accesses are noted anew.
     looks: AtomicU64,
@@ -210,15 +212,38 @@ impl Chip {
     ) -> io::Result<Self> {
         let engines = (0..engines).map(|_| EnginePort::new()).collect::<io::Result<_>>()?;
         let (tickets, looks) = (AtomicU64::new(0), AtomicU64::new(0));
+        let logging_level = AtomicU32::new(LoggingLevel::DEFAULT.0);
         let flushed = FenceWords::new(0);
         let epoch = Instant::now();
-        Ok(Self { engines, nodes, interrupts, test_kernels, tickets, looks, flushed, epoch })
+        Ok(Self {
+            engines,
+            nodes,
+            interrupts,
+            test_kernels,
+            logging_level,
+            tickets,
+            looks,
+            flushed,
+            epoch,
+        })
     }
 
     /// The adapter's clock: nanoseconds since the GPU was made.
     #[inline]
     pub fn now(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Control plane: what is logged from now on.
+    pub fn set_logging_level(&self, level: LoggingLevel) {
+        // Relaxed: nothing else comes with it, and an engine may see it late.
+        self.logging_level.store(level.0, Ordering::Relaxed);
+    }
+
+    /// What is logged.
+    #[inline]
+    pub fn logging_level(&self) -> LoggingLevel {
+        LoggingLevel(self.logging_level.load(Ordering::Relaxed))
     }
 
     /// Control plane: see `Hardware::quiesce`. Engine: begins a flush, and then asks

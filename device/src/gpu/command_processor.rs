@@ -9,7 +9,7 @@ use super::compression::Blocks;
 use super::fetch::{Fetched, Stream, Window};
 use super::hw_queue::{HwQueue, Role};
 use super::mmu::Access;
-use super::packets::fence::signal;
+use super::packets::fence::{Wait, signal_progress};
 use super::packets::{Context, Hold, Operation, Outcome, Progress, Scratch, execute};
 use super::tlb::Tlb;
 use super::violation::Violation;
@@ -106,6 +106,8 @@ pub struct Execution {
     packet_start: u64,
     operation: Option<Operation>,
     wait: Option<Hold>,
+    /// The wait that was the packet before, if it held the queue.
+    held: Option<Wait>,
     /// The kernel-mode submission that is done when the stack is empty.
     submission: Option<Submission>,
     /// Kernel-mode submissions that were begun.
@@ -137,6 +139,7 @@ impl Execution {
             packet_start: 0,
             operation: None,
             wait: None,
+            held: None,
             submission: None,
             submissions: 0,
             mark: Mark::default(),
@@ -274,6 +277,9 @@ impl Execution {
                     return Ok(Turn::Blocked);
                 }
                 self.wait = None;
+                if let Hold::Fence(wait) = wait {
+                    self.held = Some(wait);
+                }
             }
             if packets == TURN_PACKETS || bytes >= TURN_BYTES {
                 return Ok(Turn::Runnable);
@@ -332,6 +338,7 @@ impl Execution {
             return Err(unknown(opcode));
         }
         context.tally.packets += 1;
+        context.held = self.held.take();
         match execute(&packet, context)? {
             Outcome::Done => {}
             Outcome::Enter(buffer) => self.enter(buffer, windows)?,
@@ -401,7 +408,7 @@ impl Submission {
                 // First: a guest that sees its progress fence may ask at once for what the submission
                 // held, and the control plane then looks here.
                 let is_news = queue.complete(self.submission_fence);
-                let signaled = signal(context, progress_fence, self.progress_fence_value);
+                let signaled = signal_progress(context, progress_fence, self.progress_fence_value);
                 if is_news {
                     context.chip.interrupts.raise_completed(queue.id);
                 }

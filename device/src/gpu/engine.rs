@@ -89,6 +89,8 @@ impl Core {
             partition: &queue.partition,
             space: queue.process(),
             is_system: queue.is_system(),
+            logs: &queue.logs,
+            held: None,
             mmu: Mmu::new(&mut self.unit.tlb, &queue.space, memory, codec, self.index),
             scratch: &mut self.unit.scratch,
             tally: &mut tally,

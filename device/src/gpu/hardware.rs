@@ -11,18 +11,19 @@ use super::partition::Partition;
 use super::windows::PAGING_BUFFERS_START;
 use bellhop_host_kmd::ddi::paging::{PAGING_BUFFER_SIZE, PageSize};
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DoorbellModel, EngineProgress, EngineState, FenceStorage, GlobalFence, GuestId,
-    Hardware, HardwareFull, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission,
-    NodeDescription, PageTableRange, PhysicalDoorbell, Pte, RingBinding, RotationProgress,
-    SchedulingPriority, Segment, SlotValue, SystemContext, Ticket,
+    AddressSpaceId, DoorbellModel, EngineProgress, EngineState, FenceLogBuffer, FenceStorage,
+    GlobalFence, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, Interrupt,
+    KernelSubmission, NodeDescription, PageTableRange, PhysicalDoorbell, Pte, QueueLog,
+    RingBinding, RotationProgress, SchedulingPriority, Segment, SlotValue, SystemContext, Ticket,
 };
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::power::EnginePowerState;
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus, LoggingLevel};
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::fence::FenceCell;
+use bellhop_protocol::handoff::fence_log::FenceLog;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -64,6 +65,11 @@ impl Gpu {
             Some(words) => act(words),
             None => no_such!("doorbell of {:?}", queue.id),
         }
+    }
+
+    /// What a doorbell reads.
+    fn status(&self, connection: ConnectionStatus) -> DoorbellStatus {
+        DoorbellStatus::new(connection).with_logging_level(self.chip.logging_level())
     }
 
     fn kick_queue(&self, queue: &Arc<HwQueue>) {
@@ -299,6 +305,31 @@ impl Hardware for Gpu {
         id
     }
 
+    fn set_fence_log(&self, queue: HwQueueId, log: FenceLogBuffer) {
+        if let Some(queue) = self.queue(queue)
+            && !queue.partition.set_fence_log(&queue.logs, log)
+        {
+            no_such!("room for a log at {:?}", log.storage);
+        }
+    }
+
+    fn with_fence_log(&self, log: QueueLog, act: &mut dyn FnMut(FenceLog<'_>)) {
+        let Some(queue) = self.queue(log.queue) else { return };
+        match queue.logs.get(log.log_type) {
+            Some(content) => act(content),
+            None => no_such!("{log:?}"),
+        }
+    }
+
+    fn flush_fence_logs(&self, _queues: &[HwQueueId]) {
+        // One barrier is all queues'.
+        FenceLog::<0>::flush();
+    }
+
+    fn set_logging_level(&self, level: LoggingLevel) {
+        self.chip.set_logging_level(level);
+    }
+
     fn bind_ring(&self, queue: HwQueueId, ring: RingBinding) {
         let Some(queue) = self.queue(queue) else { return };
         let bar = queue.partition.bar();
@@ -309,7 +340,7 @@ impl Hardware for Gpu {
             no_such!("doorbell slot {}", ring.slot);
             return;
         };
-        doorbell.connect(ConnectionStatus::DISCONNECTED_RETRY);
+        doorbell.connect(self.status(ConnectionStatus::DISCONNECTED_RETRY));
         // The word of a global doorbell is other queues', too, and nothing need be in it.
         if self.doorbell_model == DoorbellModel::Dedicated {
             word.store(0, Ordering::Release);
@@ -452,7 +483,7 @@ impl Hardware for Gpu {
         if status == ConnectionStatus::CONNECTED {
             queue.set_settling(false);
         }
-        self.with_doorbell(&queue, |words| words.connect(status));
+        self.with_doorbell(&queue, |words| words.connect(self.status(status)));
         // Only now: an engine that fell asleep before this has not armed the doorbell, which was
         // not connected yet. And a guest may have rung before anybody watched.
         self.kick_queue(&queue);
@@ -460,7 +491,7 @@ impl Hardware for Gpu {
 
     fn publish_disconnected(&self, queue: HwQueueId, reason: ConnectionStatus) {
         if let Some(queue) = self.queue(queue) {
-            self.with_doorbell(&queue, |words| words.disconnect(reason));
+            self.with_doorbell(&queue, |words| words.disconnect(self.status(reason)));
         }
     }
 

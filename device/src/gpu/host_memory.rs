@@ -8,7 +8,7 @@ use super::address_map::{HostMappings, Mapping};
 use super::compression::METADATA_SIZE;
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::ddi::paging::PAGING_BUFFER_SIZE;
-use bellhop_host_kmd::hardware::{PhysicalAddress, Segment, SegmentSizes, fence_storage_size};
+use bellhop_host_kmd::hardware::{PhysicalAddress, Segment, SegmentSizes, fence_segment_size};
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use std::fs::File;
 use std::io;
@@ -22,14 +22,14 @@ pub const PAGING_BUFFERS_SIZE: u64 = PAGING_BUFFERS * PAGING_BUFFER_SIZE as u64;
 /// Bytes of these and of the DMA buffers.
 const BUFFERS_SIZE: u64 = PAGING_BUFFERS_SIZE + DMA_BUFFERS_SIZE;
 
-/// One guest's: first the paging buffers and the DMA buffers, then the values of fences, then the private
+/// One guest's: first the paging buffers and the DMA buffers, then values of fences and logs, then the private
 /// segment, then the backing, and last the metadata of all pages that the guest can have.
 #[derive(Debug)]
 pub struct HostMemory {
     file: Arc<File>,
     region: Arc<MmapRegion>,
     sizes: SegmentSizes,
-    /// Bytes of fences' values.
+    /// Bytes of fences' values and of logs.
     fences: u64,
 }
 
@@ -39,7 +39,7 @@ impl HostMemory {
     /// # Errors
     /// When the operating system gives no memory, or the sizes are more than there are addresses.
     pub fn new(sizes: SegmentSizes, fence_count: u32) -> io::Result<Self> {
-        let fences = fence_storage_size(fence_count);
+        let fences = fence_segment_size(fence_count);
         let size = BUFFERS_SIZE
             .checked_add(fences)
             .and_then(|size| size.checked_add(sizes.private))

@@ -2,6 +2,7 @@
 //!
 //! What the engine knows about executing it is the engine's alone: see `run_list`.
 
+use super::fence_logs::FenceLogs;
 use super::page_table::AddressSpace;
 use super::partition::Partition;
 use super::schedule::Rank;
@@ -52,6 +53,8 @@ pub struct HwQueue {
     pub space: Arc<AddressSpace>,
     /// Whose work it executes.
     pub role: Role,
+    /// Its logs.
+    pub logs: FenceLogs,
     /// Its ring. The engine looks here when it is kicked, when it begins to watch and when it
     /// quiesces.
     pub ring: ArcSwapOption<RingBinding>,
@@ -86,6 +89,7 @@ impl HwQueue {
             partition,
             space,
             role,
+            logs: FenceLogs::default(),
             ring: ArcSwapOption::empty(),
             submissions: ArrayQueue::new(SUBMISSIONS),
             membership: Membership::new(),

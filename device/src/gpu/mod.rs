@@ -15,6 +15,7 @@ mod command_processor;
 mod compression;
 mod engine;
 mod event;
+mod fence_logs;
 mod fence_table;
 mod fetch;
 mod hardware;
@@ -36,6 +37,7 @@ mod statistics;
 mod tlb;
 mod violation;
 mod windows;
+mod words;
 
 pub use bar::Page;
 use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription, SegmentSizes};

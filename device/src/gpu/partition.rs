@@ -3,6 +3,7 @@
 use super::address_map::AddressMap;
 use super::bar::Bar;
 use super::compression::Metadata;
+use super::fence_logs::FenceLogs;
 use super::fence_table::{Fence, FenceTable, Kind, Places};
 use super::host_memory::HostMemory;
 use super::interrupt::Interrupts;
@@ -12,7 +13,7 @@ use super::rotation::Rotation;
 use super::statistics::Counters;
 use super::windows::Windows;
 use arc_swap::ArcSwap;
-use bellhop_host_kmd::hardware::{FenceStorage, GuestId, Segment, SegmentSizes};
+use bellhop_host_kmd::hardware::{FenceLogBuffer, FenceStorage, GuestId, Segment, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -190,6 +191,14 @@ impl Partition {
         let kind = Kind { native: storage.native, published: storage.published };
         self.fences.create(slot, places, kind, initial, &self.bar);
         true
+    }
+
+    /// Control plane: gives a queue of the guest's a log, empty. False when it would be in no memory of the
+    /// host's, or the queue has one.
+    pub fn set_fence_log(&self, logs: &FenceLogs, log: FenceLogBuffer) -> bool {
+        let offset = self.host_memory.offset_of(log.storage);
+        let region = self.host_memory.region();
+        offset.is_some_and(|offset| logs.set(log.log_type, region, offset))
     }
 
     /// Control plane: how much of engines' time it gets beside other guests.

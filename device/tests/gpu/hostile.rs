@@ -3,8 +3,11 @@
 use crate::rig::*;
 use bellhop_host_kmd::hardware::{Hardware, Interrupt};
 use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::fence_log::FenceLogOperation;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};
-use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence, WaitFence};
+use bellhop_protocol::packet::fence::{
+    ConditionalInterrupt, LogFence, SignalFence, WaitFence, WriteFence,
+};
 use bellhop_protocol::packet::flow::IndirectBuffer;
 use bellhop_protocol::packet::transfer::{Compare, Copy, Fill, Hash, Timestamp};
 use bellhop_protocol::packet::{Opcode, PacketHeader};
@@ -75,6 +78,10 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
         (slot(), value()).prop_map(|(s, v)| SignalFence::new(s, v).as_bytes().to_vec()),
         (slot(), value()).prop_map(|(s, v)| WaitFence::new(s, v).as_bytes().to_vec()),
         slot().prop_map(|s| ConditionalInterrupt::new(s).as_bytes().to_vec()),
+        (slot(), value()).prop_map(|(s, v)| WriteFence::new(s, v).as_bytes().to_vec()),
+        (slot(), value(), 0u32..3).prop_map(|(s, v, operation)| {
+            LogFence::new(s, v, FenceLogOperation(operation)).as_bytes().to_vec()
+        }),
         (any::<u32>(), address(), address(), length()).prop_map(|(k, a, b, l)| {
             Dispatch::new(Kernel(k % 2 + 1), a & !7, b & !7, l & !7, 0).as_bytes().to_vec()
         }),

@@ -4,6 +4,7 @@
 mod compression;
 mod dma_buffers;
 mod faults;
+mod fence_logs;
 mod fence_types;
 mod fences;
 mod global_doorbell;

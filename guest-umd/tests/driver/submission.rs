@@ -9,9 +9,9 @@ use bellhop_guest_umd::{DoorbellCounters, Error, QueueFault};
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
 use bellhop_protocol::control::hw_queue::SubmitCommand;
-use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus, LoggingLevel};
 use bellhop_protocol::event::{Event, EventKind, FaultReason};
-use bellhop_protocol::packet::fence::SignalFence;
+use bellhop_protocol::packet::fence::{LoggedSignal, SignalFence};
 use bellhop_protocol::packet::{Opcode, Packet};
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
@@ -277,6 +277,58 @@ fn the_logging_level_in_the_upper_half_is_not_part_of_the_status() {
         set(&rig, status(ConnectionStatus::DISCONNECTED_ABORT));
         assert!(matches!(rig.submit(), Err(Error::QueueLost { fault: Some(_), .. })));
     }
+}
+
+#[test]
+fn what_is_logged_follows_the_level_that_a_connect_tells_and_no_other() {
+    let mut rig = Rig::new();
+    rig.commands.nop().unwrap();
+    let slot = rig.queue.progress_fence().slot();
+    let last_packets = |rig: &Rig, value| {
+        rig.device.execute(0, 1);
+        let buffer = *rig.device.executed().last().unwrap();
+        let content = rig.device.read_gpu(buffer.gpu_va, buffer.size() as usize);
+        match packets(&content)[..] {
+            [Packet::Nop, signal] => {
+                assert_eq!(signal, Packet::SignalFence(SignalFence::new(slot, value)));
+                LoggingLevel::DEFAULT
+            }
+            [Packet::Nop, write, log, interrupt] => {
+                let logged = LoggedSignal::new(slot, value);
+                assert_eq!(write, Packet::WriteFence(logged.write));
+                assert_eq!(log, Packet::LogFence(logged.log));
+                assert_eq!(interrupt, Packet::ConditionalInterrupt(logged.interrupt));
+                LoggingLevel::VERBOSE
+            }
+            _ => panic!("other packets than the submitted ones"),
+        }
+    };
+    let mut submit = |level: LoggingLevel, retry: bool| {
+        rig.device.script(move |device, sent| {
+            if sent.code == RequestCode::CONNECT_DOORBELL {
+                let connected = DoorbellStatus::new(ConnectionStatus::CONNECTED);
+                device.set_status(0, connected.with_logging_level(level));
+                let status = ConnectionStatus::CONNECTED;
+                return Answer::Reply(success(&ConnectDoorbellReply { status, reserved: 0 }));
+            }
+            Answer::AsUsual
+        });
+        if retry {
+            rig.device.set_status(0, ConnectionStatus::DISCONNECTED_RETRY);
+        }
+        let value = rig.submit().unwrap();
+        last_packets(&rig, value)
+    };
+    let (default, verbose) = (LoggingLevel::DEFAULT, LoggingLevel::VERBOSE);
+    // What was submitted before the connect was built as it was.
+    assert_eq!(submit(verbose, false), default);
+    assert_eq!(submit(verbose, true), default);
+    assert_eq!(submit(verbose, false), verbose);
+    assert_eq!(submit(default, true), verbose);
+    assert_eq!(submit(default, false), default);
+    // A level that nobody knows is no reason to log.
+    assert_eq!(submit(LoggingLevel(7), true), default);
+    assert_eq!(submit(default, false), default);
 }
 
 #[test]

@@ -9,13 +9,13 @@ pub mod feature;
 pub mod paging;
 
 use crate::hardware::{
-    AddressSpaceId, DriverProtection, EngineProgress, FenceStorage, GlobalFence, GuestId,
-    HardwareFull, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, PhysicalDoorbell,
-    Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext,
+    AddressSpaceId, DriverProtection, EngineProgress, FenceLogBuffer, FenceStorage, GlobalFence,
+    GuestId, HardwareFull, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission,
+    PhysicalDoorbell, Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext,
 };
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
 use bellhop_protocol::control::power::EnginePowerState;
-use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingLevel};
 use dma_buffer::{DmaBuffer, RenderArguments, RenderError};
 use feature::{DxgkFeatures, NativeFenceCaps, VidSchCaps};
 use paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
@@ -335,6 +335,16 @@ pub trait Miniport: Send {
         values: &[SlotValue],
         flags: CurrentValuesFlags,
     );
+
+    /// `DxgkDdiSetNativeFenceLogBuffer`: gives a queue, to which nothing was submitted yet, one of its logs.
+    fn set_native_fence_log_buffer(&mut self, queue: HwQueueId, log: FenceLogBuffer);
+
+    /// `DxgkDdiUpdateNativeFenceLogs`: entries of these queues' logs before the positions that dxgkrnl has
+    /// loaded are there to be read.
+    fn update_native_fence_logs(&mut self, queues: &[HwQueueId]);
+
+    /// `DxgkDdiUpdateLoggingLevel`: what is logged from now on.
+    fn update_logging_level(&mut self, level: LoggingLevel);
 
     /// `DxgkDdiCreateAllocation` of a paged allocation.
     ///

@@ -3,6 +3,7 @@
 use super::context::Suspension;
 use super::device::Device;
 use super::doorbell::DisconnectReason;
+use super::hw_queue::QueueOwner;
 use super::kernel::Kernel;
 use super::retire::Completion;
 use crate::hardware::{Fault, GuestId};
@@ -61,7 +62,15 @@ impl Kernel {
                     scope.resume_context(context, Suspension::HOST)
                 })
             }
-            Command::DisconnectGuest(guest) => self.disconnect_guest(guest, effects),
+            Command::DisconnectGuest(guest) => {
+                self.disconnect_doorbells(|owner| owner.guest == guest, effects);
+            }
+            Command::SetLoggingLevel(level) => {
+                if level.name().is_none() {
+                    return refuse("there is no such level of logging", effects);
+                }
+                self.set_logging_level(level, effects);
+            }
             Command::FailGuest(guest) => {
                 self.fail_guest(guest, IN_ERROR, effects);
             }
@@ -118,12 +127,16 @@ impl Kernel {
         }
     }
 
-    /// Disconnects all doorbells of a guest; it may connect them again.
-    fn disconnect_guest(&mut self, guest: GuestId, effects: &mut Vec<Effect>) {
+    /// Disconnects all doorbells of these queues; the guests may connect them again.
+    pub(super) fn disconnect_doorbells(
+        &mut self,
+        is_wanted: impl Fn(&QueueOwner) -> bool,
+        effects: &mut Vec<Effect>,
+    ) {
         let queues: Vec<_> = self.queues.iter().map(|(id, owner)| (*id, *owner)).collect();
-        for (id, owner) in queues.into_iter().filter(|(_, owner)| owner.guest == guest) {
+        for (id, owner) in queues.into_iter().filter(|(_, owner)| is_wanted(owner)) {
             if self.callbacks.state(id).is_some_and(|state| state.is_connected())
-                && let Some(mut scope) = self.scope(guest, owner.process, effects)
+                && let Some(mut scope) = self.scope(owner.guest, owner.process, effects)
             {
                 scope.disconnect(id, DisconnectReason::Retry);
             }

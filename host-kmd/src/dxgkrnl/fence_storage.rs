@@ -1,4 +1,4 @@
-//! Where values of fences are, and at which GPU virtual addresses processes find them.
+//! Where values of fences are, and logs, and at which GPU virtual addresses processes find them.
 //!
 //! | type | CurrentValue | MonitoredValue | published |
 //! |---|---|---|---|
@@ -17,11 +17,13 @@ use super::features::NativeFences;
 use super::fence_pages::page_of;
 use crate::ddi::paging::LOCAL_START;
 use crate::hardware::{
-    FENCES_PER_PAGE, FenceStorage, PhysicalAddress, PhysicalPage, Segment, fence_storage_size,
+    FENCE_LOGS_SIZE, FENCES_PER_PAGE, FenceStorage, PhysicalAddress, PhysicalPage, Segment,
+    fence_log_address, fence_storage_size,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::FENCE_STRIDE;
 use bellhop_protocol::control::fence::NativeFenceType;
+use bellhop_protocol::fence_log::FenceLogType;
 
 /// Where the host maps values in address spaces, or a driver lets it from on: behind all that it maps
 /// otherwise.
@@ -95,8 +97,8 @@ impl ValueStorage {
         self.local.is_some()
     }
 
-    /// Bytes in the segment `Fence`.
-    pub(super) fn size(&self) -> u64 {
+    /// Bytes of values in either segment.
+    fn size(&self) -> u64 {
         fence_storage_size(self.slots)
     }
 
@@ -112,6 +114,17 @@ impl ValueStorage {
             [(current, true), (PhysicalPage { address: address + half, ..current }, false)]
         });
         pages.collect()
+    }
+
+    /// Where a log is of the queue whose progress fence is in a slot.
+    pub(super) fn log(&self, slot: u32, log_type: FenceLogType) -> PhysicalAddress {
+        fence_log_address(self.slots, slot, log_type)
+    }
+
+    /// GPU virtual address of both logs, the one of waits first: behind those of all values.
+    pub(super) fn logs_va(&self, slot: u32) -> u64 {
+        let values = self.page_va(self.slots.div_ceil(FENCES_PER_PAGE));
+        values + u64::from(slot) * FENCE_LOGS_SIZE
     }
 
     /// Where the values of a fence are.
@@ -167,6 +180,7 @@ impl ValueStorage {
 mod tests {
     use super::*;
     use crate::ddi::feature::{NativeFenceCaps, NativeFenceOsCaps};
+    use crate::hardware::fence_segment_size;
     use std::collections::BTreeSet;
 
     const DEFAULT: FenceKind = FenceKind::Native(NativeFenceType::DEFAULT);
@@ -211,6 +225,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn no_two_logs_are_in_one_place_nor_where_values_are() {
+        let storage = ValueStorage::new(130, 0, None);
+        let (waits, signals) = (FenceLogType::WAITS, FenceLogType::SIGNALS);
+        let mut end =
+            storage.pages(2).iter().map(|(page, _)| page.address).max().unwrap() + PAGE_SIZE;
+        let mut va_end = storage.page_va(3);
+        for slot in 0..130 {
+            for log_type in [waits, signals] {
+                let log = storage.log(slot, log_type);
+                assert_eq!((log.segment, log.address), (Segment::Fence, end));
+                end += PAGE_SIZE;
+            }
+            assert_eq!(storage.logs_va(slot), va_end);
+            va_end += FENCE_LOGS_SIZE;
+        }
+        assert_eq!(fence_segment_size(130), end);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::donation::Donations;
 use super::features::NativeFences;
+use super::fence_log::FenceLogs;
 use super::fence_storage::local_storage_size;
 use super::handles::{Handles, MAX_HANDLES};
 use super::limits::{Limits, Quota};
@@ -61,6 +62,8 @@ pub(super) struct Guest {
     pub(super) handles: Handles,
     /// Its native fences.
     pub(super) fences: Fences,
+    /// The logs of its HW queues.
+    pub(super) logs: FenceLogs,
     /// Doorbell slots to give out.
     pub(super) doorbell_slots: SlotPool,
     /// Its memory.
@@ -109,6 +112,7 @@ impl Guest {
             processes: BTreeMap::new(),
             handles: Handles::new(id),
             fences: Fences::new(resources.bar.fence_count, segments.private, native),
+            logs: FenceLogs::default(),
             doorbell_slots: SlotPool::new(resources.bar.doorbell_count),
             vidmm: VidMm::new(local, private, segments.backing),
             paging: Paging::new(system.ok(), window),
@@ -175,6 +179,7 @@ impl Guest {
         self.processes.is_empty()
             && self.handles.is_empty()
             && self.fences.is_unused()
+            && self.logs.is_unused()
             && self.doorbell_slots.is_unused()
             && self.vidmm.is_unused()
             && self.aperture.is_unused()

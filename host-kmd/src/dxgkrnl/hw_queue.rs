@@ -110,6 +110,13 @@ impl Scope<'_> {
         };
         let progress_fence = self.insert_fence(None, kind, FenceFlags::empty(), 0)?;
         let opened = self.opened_fence(progress_fence)?;
+        let logs = match self.map_logs(opened.slot) {
+            Ok(logs) => logs,
+            Err(error) => {
+                self.remove_fence(progress_fence)?;
+                return Err(error);
+            }
+        };
         let id = self.miniport.create_hw_queue(HwQueueDescription {
             guest: self.guest_id,
             context: HwContextId(context_handle.0),
@@ -134,10 +141,12 @@ impl Scope<'_> {
             Ok(handle) => handle,
             Err(error) => {
                 self.miniport.destroy_hw_queue(id);
+                self.unmap_logs(opened.slot);
                 self.remove_fence(progress_fence)?;
                 return Err(error);
             }
         };
+        self.create_logs(id, opened.slot);
         let (guest, process) = (self.guest_id, self.process_id);
         self.queues.insert(id, QueueOwner { guest, process, handle: hw_queue, node });
         if priority != SchedulingPriority::default() {
@@ -147,7 +156,14 @@ impl Scope<'_> {
             self.miniport.suspend_context(&[id]);
         }
         self.get_mut::<Context>(context_handle)?.hw_queues.insert(hw_queue);
-        Ok(CreateHwQueueReply { hw_queue, progress_fence: opened })
+        Ok(CreateHwQueueReply {
+            hw_queue,
+            progress_fence: opened,
+            wait_log_gpu_va: logs.waits,
+            signal_log_gpu_va: logs.signals,
+            log_entries: logs.entries,
+            reserved: 0,
+        })
     }
 
     /// A queue that the guest was given: not the one that is part of a context which submits to its
@@ -175,7 +191,9 @@ impl Scope<'_> {
         {
             self.remove_doorbell(doorbell)?;
         }
+        let slot = self.global_of(queue.progress_fence)?;
         self.miniport.destroy_hw_queue(queue.id);
+        self.remove_logs(queue.id, slot);
         self.queues.remove(&queue.id);
         self.submissions.forget(queue.id);
         self.give_up_in_flight(queue.in_flight);

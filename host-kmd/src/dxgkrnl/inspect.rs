@@ -21,7 +21,7 @@ use super::process::Process;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
 use crate::ddi::Miniport;
-use crate::hardware::{DoorbellModel, GuestId, Hardware, Segment};
+use crate::hardware::{DoorbellModel, GuestId, Hardware, Segment, fence_segment_size};
 use crate::port::{ListError, ListObjects, ObjectPage};
 use crate::vidmm::segment::LocalSegment;
 use bellhop_protocol::control::Handle;
@@ -269,6 +269,8 @@ impl View<'_> {
             progress_fence: queue.progress_fence.into(),
             queued,
             completed,
+            logged: guest.logs.of(queue.id).map_or(0, |logs| logs.read),
+            log_entries_lost: guest.logs.of(queue.id).map_or(0, |logs| logs.lost),
             doorbell,
         }
     }
@@ -354,7 +356,11 @@ fn describe_segments(guest: &Guest) -> Vec<snapshot::SegmentUse> {
         (Segment::Local, guest.resources.bar.local_memory, vidmm.used(local)),
         (Segment::Private, sizes.private, vidmm.used(private) + guest.fences.used_local_storage()),
         (Segment::Backing, sizes.backing, vidmm.used_backing()),
-        (Segment::Fence, guest.fences.storage_size(), guest.fences.used_storage()),
+        (
+            Segment::Fence,
+            fence_segment_size(guest.resources.bar.fence_count),
+            guest.fences.used_storage() + guest.logs.size(),
+        ),
     ];
     let describe = |(segment, size, used)| snapshot::SegmentUse {
         segment: segment_name(segment).into(),
@@ -496,6 +502,8 @@ mod tests {
                 progress_fence: name,
                 queued: words,
                 completed: words,
+                logged: words,
+                log_entries_lost: words,
                 doorbell: Some(snapshot::Doorbell {
                     handle: name,
                     state: long(),

@@ -92,11 +92,11 @@ impl Kernel {
             fences.entry(guest).or_default().push(slot);
         }
         for (guest, fences) in fences {
-            if let Some(mut scope) = self.scope(guest, 0, effects)
-                && let Err(error) = scope.satisfy_waits(fences, None)
-            {
+            let Some(mut scope) = self.scope(guest, 0, effects) else { continue };
+            if let Err(error) = scope.satisfy_waits(fences, None) {
                 tracing::error!(?guest, %error, "a fence is missing");
             }
+            scope.read_some_logs();
         }
     }
 

@@ -28,6 +28,7 @@ use bellhop_protocol::control::adapter::DonateArea;
 use bellhop_protocol::control::allocation::{CreateAllocation, Evict, MakeResident};
 use bellhop_protocol::control::fence::{SignalFences, WaitForFences};
 use bellhop_protocol::control::{Request, RequestCode};
+use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::status::Status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,6 +63,8 @@ pub struct Kernel {
     pub(super) migration: Migration,
     /// Which adapter it is, for tools.
     pub(super) identity: Identity,
+    /// What drivers have engines log.
+    pub(super) logging_level: LoggingLevel,
     /// The time, since whenever.
     pub(super) now: Duration,
     /// `TdrDelay`: how long a queue is executed without progress before that is a hang, and how long
@@ -112,6 +115,7 @@ impl Kernel {
             terminations: Vec::new(),
             submissions: Submissions::default(),
             identity: Identity::default(),
+            logging_level: LoggingLevel::DEFAULT,
             now: Duration::ZERO,
             timeout: TDR_DELAY,
             limits,

@@ -16,6 +16,7 @@ mod donation;
 mod doorbell;
 mod error;
 mod features;
+mod fence_log;
 mod fence_pages;
 mod fence_storage;
 mod fence_waits;

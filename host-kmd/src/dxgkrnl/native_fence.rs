@@ -147,12 +147,12 @@ impl Fences {
         }
     }
 
-    /// Bytes for values of fences.
-    pub(super) fn storage_size(&self) -> u64 {
-        self.storage.size()
+    /// Where their values are, and logs.
+    pub(super) fn storage(&self) -> &ValueStorage {
+        &self.storage
     }
 
-    /// Bytes of them whose pages are some process's.
+    /// Bytes for values of fences whose pages are some process's.
     pub(super) fn used_storage(&self) -> u64 {
         2 * u64::from(self.pages.used_pages()) * PAGE_SIZE
     }

@@ -82,7 +82,7 @@ impl Scope<'_> {
             true => self.guest.system?.address_space,
             false => self.process()?.space,
         };
-        let CreateHwQueueReply { hw_queue, progress_fence } =
+        let CreateHwQueueReply { hw_queue, progress_fence, .. } =
             self.insert_hw_queue(context, false, address_space)?;
         let mut reply = CreateNodeContextReply {
             context,

@@ -16,11 +16,12 @@ use super::pool::PageRange;
 use super::request::reply;
 use super::submission::Hold;
 use crate::ddi::paging::APERTURE_START;
-use crate::hardware::{AddressSpaceId, GuestId, Ticket};
+use crate::hardware::{AddressSpaceId, FENCE_LOGS_SIZE, GuestId, Ticket};
 use crate::port::{CommandError, CommandToken, Effect, RequestToken};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::gpu_va::GPU_VA_END;
+use bellhop_protocol::fence_log::FenceLogType;
 use bellhop_protocol::status::Status;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -45,6 +46,8 @@ pub(super) enum Resource {
     },
     /// A range of the guest's aperture.
     Aperture(PageRange),
+    /// The logs of the queue whose progress fence was in this slot. Goes before the slot.
+    FenceLogs(u32),
     /// A fence slot.
     FenceSlot(u32),
     /// A doorbell slot.
@@ -227,6 +230,14 @@ impl Kernel {
                 }
             }
             Resource::Aperture(range) => guest.aperture.give_back(range),
+            Resource::FenceLogs(slot) => {
+                // All of its memory goes with a guest.
+                if !guest.detaching {
+                    let start = guest.fences.storage().log(slot, FenceLogType::WAITS);
+                    let (segment, offset) = (start.segment, start.address);
+                    self.hardware.zero_memory(guest_id, segment, offset, FENCE_LOGS_SIZE);
+                }
+            }
             Resource::FenceSlot(slot) => {
                 // What its fences were, the next process is not to see.
                 for page in guest.fences.free_slot(slot) {

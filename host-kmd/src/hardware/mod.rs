@@ -9,7 +9,10 @@ mod fence;
 mod priority;
 mod pte;
 
-pub use fence::{FENCES_PER_PAGE, FenceStorage, GlobalFence, SlotValue, fence_storage_size};
+pub use fence::{
+    FENCE_LOGS_SIZE, FENCES_PER_PAGE, FenceLogBuffer, FenceStorage, GlobalFence, QueueLog,
+    SlotValue, fence_log_address, fence_segment_size, fence_storage_size,
+};
 pub use priority::SchedulingPriority;
 pub use pte::{ACCESSED, DriverProtection, PhysicalAddress, PhysicalPage, Pte, Segment};
 
@@ -19,8 +22,9 @@ use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::{EngineType, Statistics};
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::power::EnginePowerState;
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::doorbell::{ConnectionStatus, LoggingLevel};
 use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::handoff::fence_log::FenceLog;
 use bellhop_protocol::packet::Opcode;
 
 /// A guest attached to the adapter: one vhost-user connection. Ids are not used again.
@@ -445,6 +449,19 @@ pub trait Hardware: Send + Sync {
 
     /// Makes a HW queue and puts it on its engine's run list.
     fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId;
+
+    /// Gives a HW queue one of its logs, empty, before anything is submitted to it.
+    fn set_fence_log(&self, queue: HwQueueId, log: FenceLogBuffer);
+
+    /// Does something with a log that [`Self::set_fence_log`] gave. Entries are read behind
+    /// [`Self::flush_fence_logs`].
+    fn with_fence_log(&self, log: QueueLog, act: &mut dyn FnMut(FenceLog<'_>));
+
+    /// What engines have logged of these queues, before positions that were loaded, is there to be read.
+    fn flush_fence_logs(&self, queues: &[HwQueueId]);
+
+    /// What is logged from now on. Each status that is published tells it.
+    fn set_logging_level(&self, level: LoggingLevel);
 
     /// Gives a HW queue its ring. The last-queued value and, in the dedicated model, the doorbell
     /// word become 0, the status `DISCONNECTED_RETRY`.

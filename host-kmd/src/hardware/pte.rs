@@ -14,8 +14,9 @@ pub enum Segment {
     /// Memory of the host's where the guest's pages are that nothing else has room for; addresses are
     /// offsets from its start.
     Backing,
-    /// Memory of the host's where values of native fences are; addresses are offsets from its start. For
-    /// each fence slot there is a CurrentValue, and behind all of these a MonitoredValue.
+    /// Memory of the host's where values of native fences are, and logs; addresses are offsets from its
+    /// start. For each fence slot there is a CurrentValue, behind all of these a MonitoredValue, and behind
+    /// those room for two logs.
     Fence,
 }
 

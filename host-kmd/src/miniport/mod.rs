@@ -14,8 +14,8 @@ use crate::ddi::{
     DxgkCallbacks, Miniport, NoPhysicalDoorbell, VirtualAddressingModel,
 };
 use crate::hardware::{
-    AddressSpaceId, DoorbellModel, DriverProtection, EngineProgress, FenceStorage, GlobalFence,
-    GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission,
+    AddressSpaceId, DoorbellModel, DriverProtection, EngineProgress, FenceLogBuffer, FenceStorage,
+    GlobalFence, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission,
     PhysicalDoorbell, Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext,
 };
 use bellhop_protocol::bar::FENCE_STRIDE;
@@ -24,7 +24,9 @@ use bellhop_protocol::control::adapter::{
 };
 use bellhop_protocol::control::allocation::COMPRESSED;
 use bellhop_protocol::control::power::EnginePowerState;
-use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, NOTIFY_EACH_SUBMISSION};
+use bellhop_protocol::doorbell::{
+    ConnectionStatus, DoorbellPrivateData, LoggingLevel, NOTIFY_EACH_SUBMISSION,
+};
 use doorbells::PhysicalDoorbells;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -379,6 +381,18 @@ impl Miniport for BellhopMiniport {
         flags: CurrentValuesFlags,
     ) {
         self.hardware.update_current_values(guest, values, flags.always_signaled);
+    }
+
+    fn set_native_fence_log_buffer(&mut self, queue: HwQueueId, log: FenceLogBuffer) {
+        self.hardware.set_fence_log(queue, log);
+    }
+
+    fn update_native_fence_logs(&mut self, queues: &[HwQueueId]) {
+        self.hardware.flush_fence_logs(queues);
+    }
+
+    fn update_logging_level(&mut self, level: LoggingLevel) {
+        self.hardware.set_logging_level(level);
     }
 
     fn update_page_table(

@@ -53,7 +53,9 @@ fn accesses(
         Packet::Nop
         | Packet::SignalFence(_)
         | Packet::WaitFence(_)
-        | Packet::ConditionalInterrupt(_) => [None; 3],
+        | Packet::ConditionalInterrupt(_)
+        | Packet::WriteFence(_)
+        | Packet::LogFence(_) => [None; 3],
         // Packets that were not checked would follow.
         Packet::IndirectBuffer(_) => return illegal,
         Packet::WritePageTable(_)

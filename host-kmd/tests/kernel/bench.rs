@@ -324,7 +324,7 @@ impl Bench {
         flags: HwQueueFlags,
     ) -> Client {
         let request = CreateHwQueue { context, flags: flags.bits(), reserved: 0 };
-        let CreateHwQueueReply { hw_queue, progress_fence } =
+        let CreateHwQueueReply { hw_queue, progress_fence, .. } =
             self.ask(guest, process, &request).unwrap();
         let id = *self.model_of(guest).state().queues.last_key_value().unwrap().0;
         Client {

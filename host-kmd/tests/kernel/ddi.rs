@@ -13,14 +13,14 @@ use bellhop_host_kmd::ddi::{
 };
 use bellhop_host_kmd::dxgkrnl::{AdapterError, Kernel, Limits, OsFeatures};
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DriverProtection, EngineProgress, FenceStorage, GlobalFence, GuestId, Hardware,
-    HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission, PhysicalDoorbell, PhysicalPage,
-    Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext,
+    AddressSpaceId, DriverProtection, EngineProgress, FenceLogBuffer, FenceStorage, GlobalFence,
+    GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission,
+    PhysicalDoorbell, PhysicalPage, Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext,
 };
 use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
 use bellhop_protocol::control::power::EnginePowerState;
-use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingLevel};
 use std::sync::{Arc, Mutex};
 
 type Answers = Arc<Mutex<Vec<Result<(), InvalidParameter>>>>;
@@ -305,6 +305,18 @@ impl Miniport for NotifyMiniport {
         flags: CurrentValuesFlags,
     ) {
         self.rest.update_current_values_from_cpu(guest, values, flags);
+    }
+
+    fn set_native_fence_log_buffer(&mut self, queue: HwQueueId, log: FenceLogBuffer) {
+        self.rest.set_native_fence_log_buffer(queue, log);
+    }
+
+    fn update_native_fence_logs(&mut self, queues: &[HwQueueId]) {
+        self.rest.update_native_fence_logs(queues);
+    }
+
+    fn update_logging_level(&mut self, level: LoggingLevel) {
+        self.rest.update_logging_level(level);
     }
 
     fn update_page_table(

@@ -190,6 +190,10 @@ fn without_native_fences_there_is_kernel_mode_submission_and_its_fence_is_a_moni
     assert_eq!((fence.monitored, fence.storage.native), (0, false));
     assert_eq!(fence.storage.monitored.segment, Segment::Fence);
 
+    // Nor is there anything to log.
+    assert_eq!((queue.wait_log_gpu_va, queue.signal_log_gpu_va, queue.log_entries), (0, 0, 0));
+    assert!(bench.model.state().fence_logs.is_empty());
+
     let submit = SubmitCommand {
         hw_queue: queue.hw_queue,
         gpu_va: 0x10_0000,

@@ -14,6 +14,7 @@ mod edge_table;
 mod edges;
 mod faults;
 mod features;
+mod fence_logs;
 mod fences;
 mod global_doorbell;
 mod inspect;

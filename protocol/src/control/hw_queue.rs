@@ -36,8 +36,20 @@ pub struct CreateHwQueueReply {
     pub hw_queue: Handle,
     /// Its progress fence, which goes when the queue goes.
     pub progress_fence: OpenedFence,
+    /// GPU virtual address of the log of its waits, which packets may read.
+    pub wait_log_gpu_va: u64,
+    /// GPU virtual address of the log of its signals, likewise.
+    pub signal_log_gpu_va: u64,
+    /// How many entries each has room for.
+    pub log_entries: u32,
+    /// Zero.
+    pub reserved: u32,
 }
-crate::assert_layout!(CreateHwQueueReply, 48, hw_queue at 0, progress_fence at 8);
+crate::assert_layout!(
+    CreateHwQueueReply, 72,
+    hw_queue at 0, progress_fence at 8, wait_log_gpu_va at 48, signal_log_gpu_va at 56,
+    log_entries at 64, reserved at 68,
+);
 
 /// `D3DKMTDestroyHwQueue`: disconnects its doorbell, waits until the last queued progress-fence value
 /// is reached, and destroys queue and doorbell. What does not end within the adapter's time-out, is

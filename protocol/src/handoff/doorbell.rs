@@ -9,7 +9,7 @@
 //! pseudocode in KMD".
 
 use super::sync::{AtomicU64, Ordering, fence};
-use crate::doorbell::{ConnectionStatus, DoorbellStatus};
+use crate::doorbell::{ConnectionStatus, DoorbellStatus, LoggingLevel};
 
 /// The two words of a logical doorbell that guest and host share.
 ///
@@ -49,6 +49,12 @@ impl<'a> DoorbellWords<'a> {
         DoorbellStatus(self.status.load(Ordering::Acquire)).connection()
     }
 
+    /// Guest: the logging level. Told with each connect, and so to be looked at after one.
+    #[must_use]
+    pub fn logging_level(&self) -> LoggingLevel {
+        DoorbellStatus(self.status.load(Ordering::Relaxed)).logging_level()
+    }
+
     /// Engine: the value rung last. Acquires what the guest wrote before [`Self::ring`].
     #[must_use]
     #[inline]
@@ -78,8 +84,8 @@ impl<'a> DoorbellWords<'a> {
     /// Host: the doorbell is watched. The caller has made the engine watch it, and afterwards
     /// makes it look at the ring's write pointer once: a ring may have been made while nobody
     /// watched, by a thread that reads `CONNECTED` here only because another one connected.
-    pub fn connect(&self, status: ConnectionStatus) {
-        self.status.store(DoorbellStatus::new(status).0, Ordering::Release);
+    pub fn connect(&self, status: impl Into<DoorbellStatus>) {
+        self.status.store(status.into().0, Ordering::Release);
     }
 
     /// Host: the doorbell is about to be watched no more, for `reason`. The caller then stops the
@@ -87,9 +93,9 @@ impl<'a> DoorbellWords<'a> {
     ///
     /// The fence pairs with the one in [`Self::ring`]: a guest that still reads a connected status
     /// has rung before that last look.
-    pub fn disconnect(&self, reason: ConnectionStatus) {
+    pub fn disconnect(&self, reason: impl Into<DoorbellStatus>) {
         // An exchange, as in `replace`: the models leave a plain store unordered against those.
-        self.status.swap(DoorbellStatus::new(reason).0, Ordering::Release);
+        self.status.swap(reason.into().0, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 

@@ -103,6 +103,16 @@ impl FenceCell<'_> {
         published: Option<&AtomicU64>,
         value: u64,
     ) -> Result<Signaled, WentBackwards> {
+        self.write(value)?;
+        Ok(self.publish(published, value))
+    }
+
+    /// Engine: makes `value` the CurrentValue, and tells nobody: [`Self::evaluate`] does.
+    ///
+    /// # Errors
+    /// [`WentBackwards`] when another signal got further; nothing changes then.
+    #[inline]
+    pub fn write(self, value: u64) -> Result<(), WentBackwards> {
         // Engines may signal the same fence at the same time: the greater value must win. The
         // exchange acquires what the engine with the smaller one did, because whoever polls sees
         // only the greater published.
@@ -117,11 +127,10 @@ impl FenceCell<'_> {
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => break,
+                Ok(_) => return Ok(()),
                 Err(now) => current = now,
             }
         }
-        Ok(self.publish(published, value))
     }
 
     /// Publishes CurrentValue as it stands, and decides whether it interrupts anybody.

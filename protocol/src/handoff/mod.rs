@@ -8,6 +8,7 @@ pub mod accessed;
 pub mod attention;
 pub mod doorbell;
 pub mod fence;
+pub mod fence_log;
 pub mod hint;
 pub mod preemption;
 pub mod run_list;

@@ -5,6 +5,7 @@
 //! and "Synchronization issues".
 
 use super::{Opcode, PacketHeader};
+use crate::fence_log::FenceLogOperation;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `SIGNAL_FENCE`: makes `value` the fence's CurrentValue, releases GPU waiters that it satisfies,
@@ -80,5 +81,114 @@ impl ConditionalInterrupt {
     #[must_use]
     pub const fn slot(&self) -> u32 {
         self.header.argument
+    }
+}
+
+/// `WRITE_FENCE`: makes `value` the fence's CurrentValue, and tells nobody until a
+/// [`ConditionalInterrupt`] follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct WriteFence {
+    /// `argument` is the fence's slot.
+    pub header: PacketHeader,
+    /// The new CurrentValue; it must not be less than the old one.
+    pub value: u64,
+}
+crate::assert_layout!(WriteFence, 16, header at 0, value at 8);
+
+impl WriteFence {
+    /// Writes the fence in `slot`.
+    #[must_use]
+    pub const fn new(slot: u32, value: u64) -> Self {
+        Self { header: PacketHeader::new(Opcode::WRITE_FENCE, size_of::<Self>(), slot), value }
+    }
+
+    /// The fence's slot.
+    #[must_use]
+    pub const fn slot(&self) -> u32 {
+        self.header.argument
+    }
+}
+
+/// `LOG_FENCE`: notes an operation in one of the queue's logs, with the time. The next free entry is the
+/// engine's to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct LogFence {
+    /// `argument` is the fence's slot.
+    pub header: PacketHeader,
+    /// The value that was signaled or waited for.
+    pub value: u64,
+    /// What is noted. A wait is the one of the packet before, or the queue counts as never held.
+    pub operation: FenceLogOperation,
+    /// Zero.
+    pub reserved: u32,
+    /// When the driver queued the operation, on the adapter's clock; 0 when it does not say.
+    pub queued_timestamp: u64,
+}
+crate::assert_layout!(
+    LogFence, 32,
+    header at 0, value at 8, operation at 16, reserved at 20, queued_timestamp at 24,
+);
+
+impl LogFence {
+    /// Notes an operation on the fence in `slot`.
+    #[must_use]
+    pub const fn new(slot: u32, value: u64, operation: FenceLogOperation) -> Self {
+        let header = PacketHeader::new(Opcode::LOG_FENCE, size_of::<Self>(), slot);
+        Self { header, value, operation, reserved: 0, queued_timestamp: 0 }
+    }
+
+    /// The fence's slot.
+    #[must_use]
+    pub const fn slot(&self) -> u32 {
+        self.header.argument
+    }
+}
+
+/// A signal with its entry in the log, in the order that the reference asks for: value, entry, interrupt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct LoggedSignal {
+    /// The value.
+    pub write: WriteFence,
+    /// Its entry.
+    pub log: LogFence,
+    /// Who is told.
+    pub interrupt: ConditionalInterrupt,
+}
+crate::assert_layout!(LoggedSignal, 56, write at 0, log at 16, interrupt at 48);
+
+impl LoggedSignal {
+    /// Signals the fence in `slot`.
+    #[must_use]
+    pub const fn new(slot: u32, value: u64) -> Self {
+        Self {
+            write: WriteFence::new(slot, value),
+            log: LogFence::new(slot, value, FenceLogOperation::SIGNAL_EXECUTED),
+            interrupt: ConditionalInterrupt::new(slot),
+        }
+    }
+}
+
+/// A wait with its entry in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct LoggedWait {
+    /// The wait.
+    pub wait: WaitFence,
+    /// Its entry, once it is over.
+    pub log: LogFence,
+}
+crate::assert_layout!(LoggedWait, 48, wait at 0, log at 16);
+
+impl LoggedWait {
+    /// Waits for the fence in `slot`.
+    #[must_use]
+    pub const fn new(slot: u32, value: u64) -> Self {
+        Self {
+            wait: WaitFence::new(slot, value),
+            log: LogFence::new(slot, value, FenceLogOperation::WAIT_UNBLOCKED),
+        }
     }
 }

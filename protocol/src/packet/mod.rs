@@ -11,7 +11,7 @@ pub mod paging;
 pub mod transfer;
 
 use dispatch::Dispatch;
-use fence::{ConditionalInterrupt, SignalFence, WaitFence};
+use fence::{ConditionalInterrupt, LogFence, SignalFence, WaitFence, WriteFence};
 use flow::IndirectBuffer;
 use paging::{ClearMetadata, Decompress, FlushTlb, WritePageTable};
 use transfer::{Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData};
@@ -47,6 +47,10 @@ open_enum! {
         WAIT_FENCE = 0x21;
         /// Interrupts when the CPU waits for a value that the fence has passed.
         CONDITIONAL_INTERRUPT = 0x22;
+        /// Sets a fence's CurrentValue and tells nobody.
+        WRITE_FENCE = 0x23;
+        /// Notes an operation on a fence in a log of the queue's.
+        LOG_FENCE = 0x24;
         /// Runs a kernel of the compute node.
         DISPATCH = 0x30;
         /// Writes page-table entries; privileged.
@@ -115,6 +119,8 @@ impl PacketHeader {
             Opcode::SIGNAL_FENCE => size_of::<SignalFence>(),
             Opcode::WAIT_FENCE => size_of::<WaitFence>(),
             Opcode::CONDITIONAL_INTERRUPT => size_of::<ConditionalInterrupt>(),
+            Opcode::WRITE_FENCE => size_of::<WriteFence>(),
+            Opcode::LOG_FENCE => size_of::<LogFence>(),
             Opcode::DISPATCH => size_of::<Dispatch>(),
             Opcode::WRITE_PAGE_TABLE => size_of::<WritePageTable>(),
             Opcode::FLUSH_TLB => size_of::<FlushTlb>(),
@@ -170,6 +176,10 @@ pub enum Packet<'a> {
     WaitFence(WaitFence),
     /// See [`ConditionalInterrupt`].
     ConditionalInterrupt(ConditionalInterrupt),
+    /// See [`WriteFence`].
+    WriteFence(WriteFence),
+    /// See [`LogFence`].
+    LogFence(LogFence),
     /// See [`Dispatch`].
     Dispatch(Dispatch),
     /// See [`WritePageTable`].
@@ -213,6 +223,8 @@ impl<'a> Packet<'a> {
             Opcode::SIGNAL_FENCE => Self::SignalFence(read(body, short)?),
             Opcode::WAIT_FENCE => Self::WaitFence(read(body, short)?),
             Opcode::CONDITIONAL_INTERRUPT => Self::ConditionalInterrupt(read(body, short)?),
+            Opcode::WRITE_FENCE => Self::WriteFence(read(body, short)?),
+            Opcode::LOG_FENCE => Self::LogFence(read(body, short)?),
             Opcode::DISPATCH => Self::Dispatch(read(body, short)?),
             Opcode::WRITE_PAGE_TABLE => Self::WritePageTable(read(body, short)?),
             Opcode::FLUSH_TLB => Self::FlushTlb(read(body, short)?),

@@ -9,6 +9,7 @@
 mod attention;
 mod doorbell;
 mod fence;
+mod fence_log;
 mod global_doorbell;
 mod rotation;
 mod run_list;

@@ -6,14 +6,21 @@
 use super::{Context, Hold, Outcome};
 use crate::gpu::fence_table::Fence;
 use crate::gpu::violation::Violation;
+use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::event::FaultReason;
-use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence, WaitFence};
+use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogOperation};
+use bellhop_protocol::handoff::fence::WentBackwards;
+use bellhop_protocol::packet::fence::{
+    ConditionalInterrupt, LogFence, LoggedSignal, SignalFence, WaitFence, WriteFence,
+};
 
 /// What holds a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
     slot: u32,
     value: u64,
+    /// When the engine saw that the queue must wait, on the adapter's clock.
+    since: u64,
 }
 
 impl Wait {
@@ -33,16 +40,63 @@ impl Wait {
 /// # Errors
 /// `FENCE_NOT_OWNED` or `FENCE_WENT_BACKWARDS`.
 #[inline]
-pub fn signal(context: &mut Context<'_>, slot: u32, value: u64) -> Result<(), Violation> {
+fn signal(context: &mut Context<'_>, slot: u32, value: u64) -> Result<(), Violation> {
     let fence = owned(context, slot)?;
-    let signaled = match fence.cell.signal(fence.published, value) {
-        Ok(signaled) => signaled,
-        Err(_) if fence.is_always_signaled() => return Ok(()),
-        Err(error) => {
-            return Err(Violation::new(FaultReason::FENCE_WENT_BACKWARDS, error.value));
-        }
-    };
-    context.chip.deliver(context.partition, fence, signaled, context.tally);
+    if let Some(signaled) = went(&fence, fence.cell.signal(fence.published, value))? {
+        context.chip.deliver(context.partition, fence, signaled, context.tally);
+    }
+    Ok(())
+}
+
+/// What became of a signal: nothing where the fence is always signaled.
+///
+/// # Errors
+/// `FENCE_WENT_BACKWARDS`.
+#[inline]
+fn went<T>(fence: &Fence<'_>, result: Result<T, WentBackwards>) -> Result<Option<T>, Violation> {
+    match result {
+        Ok(done) => Ok(Some(done)),
+        Err(_) if fence.is_always_signaled() => Ok(None),
+        Err(error) => Err(Violation::new(FaultReason::FENCE_WENT_BACKWARDS, error.value)),
+    }
+}
+
+/// Signals the queue's progress fence. Who submits in kernel mode puts no packet for that into the buffer,
+/// and so not for the log either: the engine does, when everything is logged.
+///
+/// # Errors
+/// As [`signal`].
+pub fn signal_progress(context: &mut Context<'_>, slot: u32, value: u64) -> Result<(), Violation> {
+    if context.chip.logging_level() != LoggingLevel::VERBOSE {
+        return signal(context, slot, value);
+    }
+    let logged = LoggedSignal::new(slot, value);
+    write_fence(context, &logged.write)?;
+    log_fence(context, &logged.log)?;
+    conditional_interrupt(context, &logged.interrupt)?;
+    Ok(())
+}
+
+/// Writes an entry. A guest can say of an operation what it likes: it misleads who looks at its own logs.
+///
+/// # Errors
+/// `BAD_LOG_OPERATION`.
+#[inline]
+fn log(context: &Context<'_>, packet: &LogFence, observed_timestamp: u64) -> Result<(), Violation> {
+    let operation = packet.operation;
+    let bad = Violation::new(FaultReason::BAD_LOG_OPERATION, u64::from(operation.0));
+    // A queue that was given no log logs nothing.
+    if let Some(log) = context.logs.get(operation.log().ok_or(bad)?) {
+        log.write_entry(FenceLogEntry {
+            fence_value: packet.value,
+            fence: packet.slot(),
+            operation: operation.0,
+            queued_timestamp: packet.queued_timestamp,
+            observed_timestamp,
+            reserved: 0,
+            end_timestamp: context.chip.now(),
+        });
+    }
     Ok(())
 }
 
@@ -60,8 +114,33 @@ pub fn signal_fence(context: &mut Context<'_>, packet: &SignalFence) -> Result<O
 
 /// `WAIT_FENCE`.
 pub fn wait_fence(context: &mut Context<'_>, packet: &WaitFence) -> Result<Outcome, Violation> {
-    let wait = Wait { slot: packet.slot(), value: packet.value };
-    Ok(if wait.is_over(context)? { Outcome::Done } else { Outcome::Hold(Hold::Fence(wait)) })
+    let wait = Wait { slot: packet.slot(), value: packet.value, since: 0 };
+    if wait.is_over(context)? {
+        return Ok(Outcome::Done);
+    }
+    Ok(Outcome::Hold(Hold::Fence(Wait { since: context.chip.now(), ..wait })))
+}
+
+/// `WRITE_FENCE`.
+#[inline]
+pub fn write_fence(context: &mut Context<'_>, packet: &WriteFence) -> Result<Outcome, Violation> {
+    let fence = owned(context, packet.slot())?;
+    went(&fence, fence.cell.write(packet.value))?;
+    Ok(Outcome::Done)
+}
+
+/// `LOG_FENCE`.
+#[inline]
+pub fn log_fence(context: &mut Context<'_>, packet: &LogFence) -> Result<Outcome, Violation> {
+    owned(context, packet.slot())?;
+    let is_its = |wait: &Wait| (wait.slot, wait.value) == (packet.slot(), packet.value);
+    let held = context.held.filter(is_its);
+    let observed = match packet.operation {
+        FenceLogOperation::WAIT_UNBLOCKED => held.map_or(0, |wait| wait.since),
+        _ => 0,
+    };
+    log(context, packet, observed)?;
+    Ok(Outcome::Done)
 }
 
 /// `CONDITIONAL_INTERRUPT`.

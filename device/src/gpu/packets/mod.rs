@@ -7,6 +7,7 @@ pub mod paging;
 pub mod transfer;
 
 use super::chip::Chip;
+use super::fence_logs::FenceLogs;
 use super::fetch::Stream;
 use super::mmu::Mmu;
 use super::partition::Partition;
@@ -51,6 +52,10 @@ pub struct Context<'a> {
     pub space: AddressSpaceId,
     /// Whether it is the host's own, in the guest's system context.
     pub is_system: bool,
+    /// The logs of its queue.
+    pub logs: &'a FenceLogs,
+    /// The wait that was the packet before, if it held the queue.
+    pub held: Option<Wait>,
     /// The process's memory.
     pub mmu: Mmu<'a>,
     /// The engine's buffers.
@@ -108,6 +113,8 @@ pub fn execute(packet: &Packet<'_>, context: &mut Context<'_>) -> Result<Outcome
         Packet::ConditionalInterrupt(packet) => {
             return fence::conditional_interrupt(context, packet);
         }
+        Packet::WriteFence(packet) => return fence::write_fence(context, packet),
+        Packet::LogFence(packet) => return fence::log_fence(context, packet),
         Packet::WriteData(packet, data) => return transfer::write_data(context, packet, data),
         Packet::Timestamp(packet) => return transfer::timestamp(context, packet),
         Packet::Fill(packet) => Operation::Fill(Filling::new(packet)?),

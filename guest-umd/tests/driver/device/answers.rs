@@ -80,7 +80,14 @@ impl ScriptedDevice {
                 let hw_queue = create(state, &[process, request.context.0]);
                 let (progress_fence, slot) = state.create_fence(0);
                 let progress_fence = opened(progress_fence, slot);
-                success(&CreateHwQueueReply { hw_queue, progress_fence })
+                success(&CreateHwQueueReply {
+                    hw_queue,
+                    progress_fence,
+                    wait_log_gpu_va: 0,
+                    signal_log_gpu_va: 0,
+                    log_entries: 0,
+                    reserved: 0,
+                })
             }
             RequestCode::SUBMIT_COMMAND => success(&()),
             RequestCode::CREATE_NODE_CONTEXT => {

@@ -15,7 +15,7 @@ use bellhop_protocol::bar::{BarHeader, BarLayout};
 use bellhop_protocol::config::{CONFIG_MAGIC, ConfigSpace};
 use bellhop_protocol::control::gpu_va::GPU_VA_START;
 use bellhop_protocol::control::{Handle, RequestCode};
-use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
+use bellhop_protocol::doorbell::DoorbellStatus;
 use bellhop_protocol::event::{Event, EventKind};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::packet::flow::IndirectBuffer;
@@ -262,8 +262,8 @@ impl ScriptedDevice {
         self.word(LAYOUT.status(slot))
     }
 
-    pub fn set_status(&self, slot: u32, status: ConnectionStatus) {
-        self.status(slot).store(DoorbellStatus::new(status).0, Ordering::Release);
+    pub fn set_status(&self, slot: u32, status: impl Into<DoorbellStatus>) {
+        self.status(slot).store(status.into().0, Ordering::Release);
     }
 
     pub fn rung(&self, slot: u32) -> u64 {
@@ -312,8 +312,10 @@ impl ScriptedDevice {
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let (packet, size) = Packet::decode(rest).unwrap();
-            if let Packet::SignalFence(signal) = packet {
-                self.signal_slot(signal.slot(), signal.value);
+            match packet {
+                Packet::SignalFence(signal) => self.signal_slot(signal.slot(), signal.value),
+                Packet::WriteFence(write) => self.signal_slot(write.slot(), write.value),
+                _ => {}
             }
             rest = &rest[size..];
         }

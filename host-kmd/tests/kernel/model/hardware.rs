@@ -5,19 +5,23 @@ use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DoorbellModel, EngineProgress, FenceStorage, GuestId, Hardware, HardwareFull,
-    HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PageTableRange,
-    PhysicalDoorbell, Pte, RingBinding, RotationProgress, SchedulingPriority, Segment, SlotValue,
-    SystemContext, Ticket,
+    AddressSpaceId, DoorbellModel, EngineProgress, FenceLogBuffer, FenceStorage, GuestId, Hardware,
+    HardwareFull, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription,
+    PageTableRange, PhysicalDoorbell, Pte, QueueLog, RingBinding, RotationProgress,
+    SchedulingPriority, Segment, SlotValue, SystemContext, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::{EngineType, Statistics};
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::power::EnginePowerState;
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::doorbell::{ConnectionStatus, LoggingLevel};
+use bellhop_protocol::fence_log::FENCE_LOG_SIZE;
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
+use bellhop_protocol::handoff::fence_log::FenceLog;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 fn is_connected(status: ConnectionStatus) -> bool {
     [ConnectionStatus::CONNECTED, ConnectionStatus::CONNECTED_NOTIFY].contains(&status)
@@ -277,6 +281,34 @@ impl Hardware for Model {
         queue
     }
 
+    fn set_fence_log(&self, queue: HwQueueId, log: FenceLogBuffer) {
+        let mut state = self.state();
+        assert!(state.queues.contains_key(&queue));
+        let words = (0..FENCE_LOG_SIZE / 8).map(|_| AtomicU64::new(0)).collect::<Arc<[_]>>();
+        FenceLog::<6>::new(&words).unwrap().reset(log.log_type);
+        let log = (queue, log.log_type, log.storage);
+        let guest_of = |queue| state.queues[queue].guest;
+        let mut others =
+            state.fence_logs.iter().filter(|((other, _), _)| guest_of(other) == guest_of(&queue));
+        assert!(others.all(|(_, (_, at))| *at != log.2), "another's log is there");
+        let before = state.fence_logs.insert((log.0, log.1), (words, log.2));
+        assert!(before.is_none(), "it has that log");
+    }
+
+    fn with_fence_log(&self, log: QueueLog, act: &mut dyn FnMut(FenceLog<'_>)) {
+        let (words, _) = self.state().fence_logs[&(log.queue, log.log_type)].clone();
+        act(FenceLog::new(&words).unwrap());
+    }
+
+    fn flush_fence_logs(&self, queues: &[HwQueueId]) {
+        FenceLog::<6>::flush();
+        self.state().log.push(Call::FlushLogs(queues.to_vec()));
+    }
+
+    fn set_logging_level(&self, level: LoggingLevel) {
+        self.state().log.push(Call::LoggingLevel(level));
+    }
+
     fn bind_ring(&self, queue: HwQueueId, ring: RingBinding) {
         let mut state = self.state();
         let guest = state.queues[&queue].guest;
@@ -312,6 +344,7 @@ impl Hardware for Model {
         }
         assert!(!state.rings.contains_key(&queue));
         state.queues.remove(&queue).expect("a queue that exists");
+        state.fence_logs.retain(|(of, _), _| *of != queue);
         state.suspended.remove(&queue);
         state.log.push(Call::DestroyQueue(queue));
     }

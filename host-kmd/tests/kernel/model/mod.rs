@@ -7,18 +7,21 @@ use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, EngineProgress, Fault, FenceStorage, GlobalFence, GuestId,
-    HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, PhysicalDoorbell, PhysicalPage,
-    Pte, RingBinding, SchedulingPriority, Segment, SlotValue, SystemContext,
+    HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, PhysicalAddress, PhysicalDoorbell,
+    PhysicalPage, Pte, RingBinding, SchedulingPriority, Segment, SlotValue, SystemContext,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::gpu_va::GPU_VA_END;
 use bellhop_protocol::control::power::EnginePowerState;
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::doorbell::{ConnectionStatus, LoggingLevel};
+use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogOperation, FenceLogType};
+use bellhop_protocol::handoff::fence_log::FenceLog;
 use bellhop_protocol::packet::Packet;
 use bellhop_protocol::packet::paging::WritePageTable;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Guest-physical memory of every guest: this much from 0.
 pub const GUEST_MEMORY: u64 = 1 << 30;
@@ -42,6 +45,8 @@ pub enum Call {
     /// A packet filled this page with this pattern.
     FillPage(GuestId, PhysicalPage, u32),
     Monitor(Vec<SlotValue>),
+    FlushLogs(Vec<HwQueueId>),
+    LoggingLevel(LoggingLevel),
     Submit(HwQueueId, KernelSubmission),
     WriteDmaBuffer(GuestId, u64, Vec<u8>),
     Suspend(Vec<HwQueueId>),
@@ -71,6 +76,9 @@ pub struct Table {
     page_size: PageSize,
     first: u64,
 }
+
+/// A log: its words, and where it is.
+pub type Log = (Arc<[AtomicU64]>, PhysicalAddress);
 
 #[derive(Debug, Default)]
 pub struct State {
@@ -113,6 +121,8 @@ pub struct State {
     pub fences: BTreeMap<(GuestId, u32), Fence>,
     /// By slot, which global fence it names and whose packets do.
     pub opened: BTreeMap<(GuestId, u32), (u32, AddressSpaceId)>,
+    /// Logs of queues, and where they are.
+    pub fence_logs: BTreeMap<(HwQueueId, FenceLogType), Log>,
     pub local_words: HashMap<(GuestId, u64), u64>,
     /// Lengths of the areas that are in guests' memory.
     pub placed: HashMap<(GuestId, AreaKind), u64>,
@@ -311,6 +321,17 @@ impl Model {
         }
     }
 
+    /// An engine logs an operation of a queue's.
+    pub fn log(&self, queue: HwQueueId, operation: FenceLogOperation, slot: u32, value: u64) {
+        let (words, _) = self.state().fence_logs[&(queue, operation.log().unwrap())].clone();
+        FenceLog::new(&words).unwrap().write_entry(FenceLogEntry {
+            fence_value: value,
+            fence: slot,
+            operation: operation.0,
+            ..FenceLogEntry::default()
+        });
+    }
+
     /// Whether nothing is left of any guest's processes.
     pub fn is_empty(&self) -> bool {
         let state = self.state();
@@ -321,5 +342,6 @@ impl Model {
             && state.watches.is_empty()
             && state.global_watches.is_empty()
             && state.opened.is_empty()
+            && state.fence_logs.is_empty()
     }
 }

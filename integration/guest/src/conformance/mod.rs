@@ -9,6 +9,7 @@ mod doorbell;
 mod fault;
 mod fence;
 mod fence_cpu;
+mod fence_log;
 mod fence_sharing;
 mod fence_types;
 mod handle;
@@ -112,6 +113,11 @@ mod source {
     pub(super) const FENCE_CPU_SIGNAL: &str =
         "Native GPU fence object: DdiUpdateCurrentValuesFromCpu";
     pub(super) const FENCE_SYNC: &str = "Native GPU fence object: Synchronization issues";
+    pub(super) const FENCE_LOG: &str = "Native GPU fence object: Native fence log buffer design";
+    pub(super) const FENCE_LOG_ORDER: &str =
+        "Native GPU fence object: Order of Operations on GPU when signaling or unblocking a fence";
+    pub(super) const FENCE_LOG_OVERRUN: &str =
+        "Native GPU fence object: Log buffer overrun is permitted";
     pub(super) const FENCE_ALWAYS_SIGNALED: &str = "Native GPU fence object: AlwaysSignaled";
     pub(super) const FENCE_HANDLES: &str =
         "Native GPU fence object: Global and local handles for shared fences";
@@ -149,6 +155,7 @@ fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         process::BEHAVIOURS,
         fence::BEHAVIOURS,
         fence_cpu::BEHAVIOURS,
+        fence_log::BEHAVIOURS,
         fence_sharing::BEHAVIOURS,
         fence_types::BEHAVIOURS,
         km::BEHAVIOURS,

@@ -202,8 +202,18 @@ fn hw_queue(queue: &HwQueue) -> Branch {
         queue.submission.as_str().into(),
         state(&queue.state),
         progress(queue.completed, queue.queued),
+        logged(queue.logged, queue.log_entries_lost).into(),
     ];
     Branch::new("hw queue", head).with(queue.doorbell.iter().map(doorbell))
+}
+
+/// What was read of a queue's logs, if anything was.
+fn logged(read: u64, lost: u64) -> String {
+    match (read, lost) {
+        (0, 0) => String::new(),
+        (read, 0) => format!("{} logged", grouped(read)),
+        (read, lost) => format!("{} logged, {} lost", grouped(read), grouped(lost)),
+    }
 }
 
 fn doorbell(doorbell: &Doorbell) -> Branch {
@@ -311,6 +321,8 @@ mod tests {
             progress_fence: Name(1),
             queued: 12,
             completed: handle % 2 * 12,
+            logged: handle % 2 * 1200,
+            log_entries_lost: 0,
             doorbell,
         };
         let doorbell = |handle, state: &str, physical| Doorbell {
@@ -423,7 +435,7 @@ guest  1  open  BAR mapped  weight 100
 └─ process  1  2 GPU mappings
    └─ device  0x100000001
       ├─ context  0x100000002  node 0 (3D)  priority 0  running
-      │  ├─ hw queue  0x31         user-mode  listed  idle at 12
+      │  ├─ hw queue  0x31         user-mode  listed  idle at 12  1,200 logged
       │  │  └─ doorbell  0x32  connected  CONNECTED  physical doorbell 3  ring of 64 KiB
       │  └─ hw queue  0x100000034  user-mode  error   0 of 12
       │     └─ doorbell  0x35  aborted  CONNECTED  no physical doorbell  ring of 64 KiB
@@ -455,6 +467,10 @@ guest  1  open  BAR mapped  weight 100
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([1, 4096, 3 << 19, u64::MAX].map(bytes)[..3], ["1 B", "4 KiB", "1.5 MiB"]);
         assert_eq!([0, 1, 5].map(|count| times(count, "in D3"))[1], "once in D3");
+        assert_eq!(
+            [(0, 0), (5, 0), (1000, 7)].map(|(read, lost)| logged(read, lost)),
+            ["", "5 logged", "1,000 logged, 7 lost",]
+        );
         assert_eq!(counted(1, "wait") + &counted(2, "wait"), "1 wait2 waits");
     }
 }
