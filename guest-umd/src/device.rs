@@ -199,6 +199,16 @@ impl Device {
         Fence::create(self.clone(), initial_value, NativeFenceType::DEFAULT, FenceFlags::SHARED)
     }
 
+    /// Creates a fence that other guests of the host may open too, this VM's own on another adapter among
+    /// them, as far as the host's policy allows ([`Fence::share`], [`Self::open_fence`]).
+    ///
+    /// # Errors
+    /// When the device refuses: unless the host's policy names this guest.
+    pub fn create_cross_adapter_fence(&self, initial_value: u64) -> Result<Fence, Error> {
+        let flags = FenceFlags::SHARED | FenceFlags::CROSS_ADAPTER;
+        Fence::create(self.clone(), initial_value, NativeFenceType::DEFAULT, flags)
+    }
+
     /// Creates a fence that engines signal and wait for and no CPU reaches, in local memory.
     ///
     /// # Errors

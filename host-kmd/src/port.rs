@@ -18,6 +18,32 @@ pub struct RequestToken(pub u64);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AdapterId(pub u32);
 
+/// A fence that several guests of a host may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CrossFenceId(pub(crate) u32);
+
+/// Groups of the host's policy, at most 64: guests that one group names may have fences together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SharingGroups(u64);
+
+impl SharingGroups {
+    /// A guest that no group names.
+    pub const NONE: Self = Self(0);
+
+    /// These and the group with this number, from 0 to 63.
+    #[must_use]
+    pub const fn with(self, group: u32) -> Self {
+        Self(self.0 | 1 << (group % u64::BITS))
+    }
+
+    /// Those that are in both, if there are any.
+    #[must_use]
+    pub fn common(self, other: Self) -> Option<Self> {
+        let common = self.0 & other.0;
+        (common != 0).then_some(Self(common))
+    }
+}
+
 /// What a guest gets when it attaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestResources {
@@ -30,6 +56,8 @@ pub struct GuestResources {
     pub bar_mapped: bool,
     /// The features that it is offered.
     pub features: Features,
+    /// With whom it may have fences.
+    pub sharing: SharingGroups,
 }
 
 /// What the kernel sends to one guest. Implemented by the transport.
@@ -161,6 +189,15 @@ pub enum Input {
         token: CommandToken,
         /// What.
         command: Command,
+    },
+    /// Another guest's view of a fence was signaled, of which this one has a view too.
+    CrossAdapterSignal {
+        /// Who has the view.
+        guest: GuestId,
+        /// The fence.
+        fence: CrossFenceId,
+        /// Whether it is signaled for good.
+        always: bool,
     },
     /// The time is what was last set, and something may be due.
     Timeout,

@@ -305,6 +305,8 @@ pub struct Fence {
     pub monitored: Option<u64>,
     /// How many CPU waits are pending.
     pub waits: u64,
+    /// Whether other guests may have it.
+    pub cross_adapter: bool,
 }
 
 /// A handle: in JSON a string such as `"0x100000001"`, because many readers of JSON have no

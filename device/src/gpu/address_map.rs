@@ -69,6 +69,8 @@ pub struct HostMappings {
     pub backing: Mapping,
     /// The segment `Fence`.
     pub fences: Mapping,
+    /// The segment `CrossAdapter`, which is every guest's.
+    pub cross_adapter: Mapping,
     /// Its paging buffers and its DMA buffers, which no page-table entry can name.
     pub buffers: Mapping,
 }
@@ -78,8 +80,9 @@ const LOCAL: usize = 0;
 const PRIVATE: usize = 1;
 const BACKING: usize = 2;
 const FENCES: usize = 3;
-const BUFFERS: usize = 4;
-const SYSTEM: usize = 5;
+const CROSS_ADAPTER: usize = 4;
+const BUFFERS: usize = 5;
+const SYSTEM: usize = 6;
 
 /// What the host has of a guest's memory and one snapshot of the guest's own memory.
 ///
@@ -101,8 +104,8 @@ impl AddressMap {
             start: region.start_addr().raw_value(),
             length: region.len(),
         });
-        let HostMappings { local, private, backing, fences, buffers } = host;
-        let host = [local, private, backing, fences, buffers];
+        let HostMappings { local, private, backing, fences, cross_adapter, buffers } = host;
+        let host = [local, private, backing, fences, cross_adapter, buffers];
         Self { generation, mappings: host.into_iter().chain(system).collect() }
     }
 
@@ -118,7 +121,8 @@ impl AddressMap {
             Segment::Local => self.locate_in(LOCAL..PRIVATE, page.address, size),
             Segment::Private => self.locate_in(PRIVATE..BACKING, page.address, size),
             Segment::Backing => self.locate_in(BACKING..FENCES, page.address, size),
-            Segment::Fence => self.locate_in(FENCES..BUFFERS, page.address, size),
+            Segment::Fence => self.locate_in(FENCES..CROSS_ADAPTER, page.address, size),
+            Segment::CrossAdapter => self.locate_in(CROSS_ADAPTER..BUFFERS, page.address, size),
             Segment::System => self.locate_in(SYSTEM..self.mappings.len(), page.address, size),
         }
     }
@@ -144,6 +148,7 @@ impl AddressMap {
             PRIVATE => Segment::Private,
             BACKING => Segment::Backing,
             FENCES => Segment::Fence,
+            CROSS_ADAPTER => Segment::CrossAdapter,
             BUFFERS => return None,
             _ => Segment::System,
         };
@@ -188,14 +193,15 @@ mod tests {
     fn map(ranges: &[(u64, usize)]) -> AddressMap {
         let ranges: Vec<_> = ranges.iter().map(|&(at, len)| (GuestAddress(at), len)).collect();
         let memory = GuestMemoryMmap::from_ranges(&ranges).unwrap();
-        let region = Arc::new(MmapRegion::new(0x9000).unwrap());
+        let region = Arc::new(MmapRegion::new(0xa000).unwrap());
         let part = |base, length| Mapping { region: Arc::clone(&region), base, start: 0, length };
         let host = HostMappings {
             local: part(0x1000, 0x3000),
             private: part(0x4000, 0x1000),
             backing: part(0x5000, 0x2000),
             fences: part(0x7000, 0x1000),
-            buffers: part(0x8000, 0x1000),
+            cross_adapter: part(0x8000, 0x1000),
+            buffers: part(0x9000, 0x1000),
         };
         AddressMap::new(1, host, &memory)
     }
@@ -213,9 +219,9 @@ mod tests {
         assert_eq!(map.locate(page(Segment::Local, 0x2000), SMALL), place(0, 0x3000));
         assert_eq!(map.locate(page(Segment::Local, 0x3000), SMALL), None);
         let region = page(Segment::System, 0x20_0000);
-        assert_eq!(map.locate(region, PageSize::Large), place(7, 0));
+        assert_eq!(map.locate(region, PageSize::Large), place(8, 0));
         let behind = page(Segment::System, 0x21_0000);
-        assert_eq!(map.locate(behind, SMALL), place(7, 0x10000));
+        assert_eq!(map.locate(behind, SMALL), place(8, 0x10000));
         assert_eq!(map.locate(behind, PageSize::Large), None);
         assert_eq!(map.locate(page(Segment::System, 0), SMALL), None);
         assert_eq!(map.locate(page(Segment::Private, 0), SMALL), place(1, 0x4000));
@@ -224,19 +230,22 @@ mod tests {
         assert_eq!(map.locate(page(Segment::Backing, 0x2000), SMALL), None);
         assert_eq!(map.locate(page(Segment::Fence, 0), SMALL), place(3, 0x7000));
         assert_eq!(map.locate(page(Segment::Fence, 0x1000), SMALL), None);
-        assert_eq!(map.locate_buffer(0), place(4, 0x8000));
+        assert_eq!(map.locate(page(Segment::CrossAdapter, 0), SMALL), place(4, 0x8000));
+        assert_eq!(map.locate(page(Segment::CrossAdapter, 0x1000), SMALL), None);
+        assert_eq!(map.locate_buffer(0), place(5, 0x9000));
         assert_eq!(map.locate_buffer(0x1000), None);
         for page in [
             page(Segment::Backing, 0x1000),
             page(Segment::Fence, 0),
+            page(Segment::CrossAdapter, 0),
             page(Segment::System, 0x10_0000),
         ] {
             let place = map.locate(page, SMALL).unwrap();
             assert_eq!(map.page(place.plus(0xfff)), Some(page));
         }
         assert_eq!(map.page(map.locate_buffer(0).unwrap()), None);
-        assert_eq!(map.locate(page(Segment::System, 0x1000), SMALL), place(5, 0));
-        assert_eq!(map.locate(page(Segment::System, 0x10_0000), SMALL), place(6, 0));
+        assert_eq!(map.locate(page(Segment::System, 0x1000), SMALL), place(6, 0));
+        assert_eq!(map.locate(page(Segment::System, 0x10_0000), SMALL), place(7, 0));
         assert_eq!(map.locate(page(Segment::System, 0x10_1000), SMALL), None);
         assert_eq!(map.locate(page(Segment::System, u64::MAX - 0xfff), SMALL), None);
     }

@@ -254,6 +254,7 @@ impl Bar {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cross_memory::CrossAdapterMemory;
     use super::super::host_memory::HostMemory;
     use super::*;
     use bellhop_host_kmd::hardware::SegmentSizes;
@@ -325,7 +326,9 @@ mod tests {
         let bar = Bar::new(LAYOUT, 0).unwrap();
         let guest = GuestMemoryMmap::from_ranges(&[(GuestAddress(0x8000), 0x10000)]).unwrap();
         let host = HostMemory::new(SegmentSizes::default(), 4).unwrap();
-        let map = Arc::new(AddressMap::new(1, host.mappings(bar.local_memory()), &guest));
+        let shared = CrossAdapterMemory::new(0).unwrap().mapping();
+        let host = host.mappings(bar.local_memory(), shared);
+        let map = Arc::new(AddressMap::new(1, host, &guest));
         let extent = |address, pages| Extent { address, length: pages * PAGE_SIZE };
         let outside = [extent(0x8000, 3), extent(0x18000, 1)];
         assert!(!bar.donate(AreaKind::DOORBELLS, Arc::clone(&map), &outside));

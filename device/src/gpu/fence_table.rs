@@ -3,7 +3,8 @@
 //!
 //! A slot is a *local* fence, which one process names, and it may be a *global* one, which has values.
 //! Where only one process has a fence both are in one slot; where several have it, each has a slot of
-//! its own, which names that of the global fence.
+//! its own, which names that of the global fence. A fence that other guests may have is a global one here
+//! as there, with the same CurrentValue in memory that all GPUs share.
 //!
 //! Source: native GPU fence object, "Global and local handles for shared fences" and "Physical memory
 //! storage for current and monitored fence values".
@@ -12,7 +13,7 @@ use super::bar::Bar;
 use super::violation::Violation;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::event::FaultReason;
-use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED};
+use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, Signaled};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use vm_memory::{MmapRegion, VolatileMemory};
@@ -20,13 +21,41 @@ use vm_memory::{MmapRegion, VolatileMemory};
 /// Owner of a slot that is nobody's local fence. Address-space ids begin at 1.
 const NOBODY: u64 = 0;
 
-/// Where a fence's values are: offsets in the guest's host memory, multiples of 8.
+/// Where a value is: an offset, a multiple of 8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the guest's own host memory.
+    Own(u64),
+    /// In the memory that all GPUs share.
+    Shared(u64),
+}
+
+impl Place {
+    /// Above every offset.
+    const SHARED: u64 = 1 << 63;
+
+    const fn to_word(self) -> u64 {
+        match self {
+            Self::Own(offset) => offset,
+            Self::Shared(offset) => offset | Self::SHARED,
+        }
+    }
+
+    const fn from_word(word: u64) -> Self {
+        match word & Self::SHARED {
+            0 => Self::Own(word),
+            _ => Self::Shared(word & !Self::SHARED),
+        }
+    }
+}
+
+/// Where a fence's values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Places {
     /// CurrentValue.
-    pub current: u64,
+    pub current: Place,
     /// MonitoredValue.
-    pub monitored: u64,
+    pub monitored: Place,
 }
 
 /// What a fence is.
@@ -71,6 +100,8 @@ pub struct Fence<'a> {
     /// Whether packets may wait for it. It is a monitored fence otherwise, each of whose signals
     /// interrupts.
     pub is_native: bool,
+    /// Whether other guests may have it.
+    pub is_shared: bool,
     always_signaled: &'a AtomicBool,
 }
 
@@ -82,10 +113,23 @@ impl Fence<'_> {
         self.always_signaled.store(true, Ordering::Relaxed);
     }
 
-    /// Engine, when a signal went backwards: whether it is to do nothing.
+    /// Control plane: the fence is signaled for good to this guest alone; its CurrentValue is others', too.
+    /// Returns the engines that wait for it.
+    pub fn abandon(&self) -> Signaled {
+        self.always_signaled.store(true, Ordering::Relaxed);
+        if let Some(published) = self.published {
+            published.store(u64::MAX, Ordering::Release);
+        }
+        // The full fence in there pairs with the one in `FenceCell::wait`: an engine whose wait this misses
+        // sees the flag once it waits.
+        self.cell.evaluate(None)
+    }
+
+    /// Engine: whether a signal is to do nothing: it went backwards, or CurrentValue is others', too.
     #[cold]
     pub fn is_always_signaled(&self) -> bool {
-        // Pairs with the exchange of CurrentValue: whoever read `u64::MAX` sees the flag.
+        // Pairs with the exchange of CurrentValue: whoever read `u64::MAX` sees the flag. And with the full
+        // fence of `abandon`.
         fence(Ordering::Acquire);
         self.always_signaled.load(Ordering::Relaxed)
     }
@@ -102,11 +146,12 @@ impl Fence<'_> {
 pub struct FenceTable {
     slots: Box<[FenceSlot]>,
     memory: Arc<MmapRegion>,
+    shared: Arc<MmapRegion>,
 }
 
 impl FenceTable {
-    /// A table of `count` empty slots. Values are in `memory`.
-    pub fn new(count: u32, memory: Arc<MmapRegion>) -> Self {
+    /// A table of `count` empty slots. Values are in `memory`, or in the memory that is shared.
+    pub fn new(count: u32, memory: Arc<MmapRegion>, shared: Arc<MmapRegion>) -> Self {
         let slot = |_| FenceSlot {
             owner: AtomicU64::new(NOBODY),
             global: AtomicU32::new(0),
@@ -118,20 +163,27 @@ impl FenceTable {
             monitored: AtomicU64::new(0),
             waiting_engines: AtomicU64::new(0),
         };
-        Self { slots: (0..count).map(slot).collect(), memory }
+        Self { slots: (0..count).map(slot).collect(), memory, shared }
     }
 
-    fn word(&self, place: &AtomicU64) -> Option<&AtomicU64> {
-        // Ordered by the owner, or by the control plane that stored it itself.
-        let offset = usize::try_from(place.load(Ordering::Relaxed)).ok()?;
-        self.memory.get_atomic_ref(offset).ok()
+    #[inline]
+    fn word(&self, place: Place) -> Option<&AtomicU64> {
+        let (memory, offset) = match place {
+            Place::Own(offset) => (&self.memory, offset),
+            Place::Shared(offset) => (&self.shared, offset),
+        };
+        memory.get_atomic_ref(usize::try_from(offset).ok()?).ok()
     }
 
     /// The global fence in a slot, or what is left of one.
     #[inline]
     pub fn global<'a>(&'a self, slot: u32, bar: &'a Bar) -> Option<Fence<'a>> {
         let found = self.slots.get(slot as usize)?;
-        let (current, monitored) = (self.word(&found.current)?, self.word(&found.monitored)?);
+        // Ordered by the owner, or by the control plane that stored it itself.
+        let place = |word: &AtomicU64| Place::from_word(word.load(Ordering::Relaxed));
+        let (current, monitored) = (place(&found.current), place(&found.monitored));
+        let is_shared = matches!(current, Place::Shared(_));
+        let (current, monitored) = (self.word(current)?, self.word(monitored)?);
         let cell = FenceCell { current, monitored, waiting_engines: &found.waiting_engines };
         let published = match found.published.load(Ordering::Relaxed) {
             true => Some(bar.fence(slot)?),
@@ -139,7 +191,15 @@ impl FenceTable {
         };
         let is_native = found.native.load(Ordering::Relaxed);
         let FenceSlot { interrupt_pending, always_signaled, .. } = found;
-        Some(Fence { slot, cell, published, interrupt_pending, is_native, always_signaled })
+        Some(Fence {
+            slot,
+            cell,
+            published,
+            interrupt_pending,
+            is_native,
+            is_shared,
+            always_signaled,
+        })
     }
 
     /// Engine: the fence that a packet names.
@@ -190,11 +250,11 @@ impl FenceTable {
     }
 
     /// Control plane: puts a global fence into an empty slot; where it is published, publishes its
-    /// CurrentValue.
-    pub fn create(&self, slot: u32, places: Places, kind: Kind, initial: u64, bar: &Bar) {
+    /// CurrentValue, which is what it was where no initial one is given.
+    pub fn create(&self, slot: u32, places: Places, kind: Kind, initial: Option<u64>, bar: &Bar) {
         let Some(found) = self.slots.get(slot as usize) else { return };
-        found.current.store(places.current, Ordering::Relaxed);
-        found.monitored.store(places.monitored, Ordering::Relaxed);
+        found.current.store(places.current.to_word(), Ordering::Relaxed);
+        found.monitored.store(places.monitored.to_word(), Ordering::Relaxed);
         found.native.store(kind.native, Ordering::Relaxed);
         found.published.store(kind.published, Ordering::Relaxed);
         found.always_signaled.store(false, Ordering::Relaxed);
@@ -202,7 +262,7 @@ impl FenceTable {
         let Some(fence) = self.global(slot, bar) else { return };
         fence.cell.reset(initial, if kind.native { NOT_MONITORED } else { 0 });
         if let Some(published) = fence.published {
-            published.store(initial, Ordering::Release);
+            published.store(fence.cell.current(), Ordering::Release);
         }
     }
 
@@ -234,14 +294,15 @@ pub mod tests {
     const OWNER: AddressSpaceId = AddressSpaceId(7);
     const OTHER: AddressSpaceId = AddressSpaceId(8);
     const LAYOUT: BarLayout = BarLayout { doorbell_count: 1, fence_count: 4, local_memory: 0x1000 };
-    const PLACES: Places = Places { current: 0x40, monitored: 0x1040 };
+    const PLACES: Places = Places { current: Place::Own(0x40), monitored: Place::Own(0x1040) };
     const PUBLISHED: Kind = Kind { native: true, published: true };
 
     /// A table of the BAR's size with a fence of [`OWNER`]'s in slot 1.
     pub fn table_with_fence(initial: u64) -> (FenceTable, Bar) {
         let bar = Bar::new(LAYOUT, 0).unwrap();
-        let table = FenceTable::new(4, Arc::new(MmapRegion::new(0x2000).unwrap()));
-        table.create(1, PLACES, PUBLISHED, initial, &bar);
+        let memory = || Arc::new(MmapRegion::new(0x2000).unwrap());
+        let table = FenceTable::new(4, memory(), memory());
+        table.create(1, PLACES, PUBLISHED, Some(initial), &bar);
         table.open(1, 1, OWNER);
         assert_eq!(bar.fence(1).unwrap().load(Ordering::Relaxed), initial);
         (table, bar)
@@ -301,7 +362,8 @@ pub mod tests {
     fn each_signal_of_a_monitored_fence_interrupts_and_no_packet_waits_for_it() {
         let (table, bar) = table_with_fence(3);
         let monitored = Kind { native: false, ..PUBLISHED };
-        table.create(2, Places { current: 0x80, monitored: 0x1080 }, monitored, 5, &bar);
+        let places = Places { current: Place::Own(0x80), monitored: Place::Own(0x1080) };
+        table.create(2, places, monitored, Some(5), &bar);
         table.open(2, 2, OWNER);
         let fence = table.owned(2, OWNER, &bar).unwrap();
         for value in 6..9 {
@@ -313,16 +375,38 @@ pub mod tests {
         }
         // Whoever has the slot next is what it was made.
         table.close(2, &bar);
-        table.create(2, PLACES, PUBLISHED, 5, &bar);
+        table.create(2, PLACES, PUBLISHED, Some(5), &bar);
         table.open(2, 2, OWNER);
         assert_eq!(table.wait(2, OWNER, &bar, 0, 5), Ok(true));
+    }
+
+    #[test]
+    fn a_fence_that_a_guest_has_no_more_of_holds_it_no_more_and_stays_what_it_is() {
+        let (table, bar) = table_with_fence(3);
+        let places = Places { current: Place::Shared(0x1000), monitored: Place::Own(0x1080) };
+        table.create(2, places, PUBLISHED, Some(5), &bar);
+        // Another view of the same.
+        let places = Places { current: Place::Shared(0x1000), monitored: Place::Own(0x10c0) };
+        table.create(3, places, PUBLISHED, None, &bar);
+        table.open(2, 2, OWNER);
+        table.open(3, 3, OTHER);
+        assert_eq!(bar.fence(3).unwrap().load(Ordering::Relaxed), 5);
+        let [two, three] = [2, 3].map(|slot| table.global(slot, &bar).unwrap());
+        assert!(two.is_shared && !table.global(1, &bar).unwrap().is_shared);
+        assert_eq!(table.wait(2, OWNER, &bar, 4, 9), Ok(false));
+        assert_eq!(two.abandon().engines, 1 << 4);
+        assert_eq!(bar.fence(2).unwrap().load(Ordering::Relaxed), u64::MAX);
+        assert_eq!(table.wait(2, OWNER, &bar, 4, 9), Ok(true));
+        assert_eq!(table.wait(3, OTHER, &bar, 4, 9), Ok(false));
+        assert_eq!((three.cell.current(), bar.fence(3).unwrap().load(Ordering::Relaxed)), (5, 5));
     }
 
     #[test]
     fn a_fence_that_is_not_published_leaves_the_bar_alone() {
         let (table, bar) = table_with_fence(3);
         let hidden = Kind { published: false, ..PUBLISHED };
-        table.create(2, Places { current: 0x80, monitored: 0x1080 }, hidden, 5, &bar);
+        let places = Places { current: Place::Own(0x80), monitored: Place::Own(0x1080) };
+        table.create(2, places, hidden, Some(5), &bar);
         table.open(2, 2, OWNER);
         let fence = table.owned(2, OWNER, &bar).unwrap();
         fence.cell.signal(fence.published, 6).unwrap();

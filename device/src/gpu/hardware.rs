@@ -236,7 +236,7 @@ impl Hardware for Gpu {
         partition.bar().local_word(offset).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
-    fn create_fence(&self, guest: GuestId, slot: u32, storage: FenceStorage, initial: u64) {
+    fn create_fence(&self, guest: GuestId, slot: u32, storage: FenceStorage, initial: Option<u64>) {
         let Some(partition) = self.guest(guest) else { return };
         if !partition.create_fence(slot, storage, initial) {
             no_such!("fence slot {slot} at {storage:?}");
@@ -284,6 +284,22 @@ impl Hardware for Gpu {
             if let Ok(signaled) = fence.cell.signal(fence.published, *value) {
                 self.chip.release_waiters(signaled.engines);
             }
+        }
+    }
+
+    fn notify_current_values(&self, guest: GuestId, slots: &[u32], always: bool) {
+        let Some(partition) = self.guest(guest) else { return };
+        for slot in slots {
+            let Some(fence) = partition.fence(*slot) else {
+                no_such!("fence slot {slot}");
+                continue;
+            };
+            let signaled = match always {
+                true => fence.abandon(),
+                false => fence.cell.evaluate(fence.published),
+            };
+            // Who waits on a CPU is the caller's to find.
+            self.chip.release_waiters(signaled.engines);
         }
     }
 

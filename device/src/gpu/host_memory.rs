@@ -58,10 +58,10 @@ impl HostMemory {
         Mapping { region: Arc::clone(&self.region), base, start: 0, length }
     }
 
-    /// All of it, beside the local memory that is given.
-    pub fn mappings(&self, local: Mapping) -> HostMappings {
-        let (private, backing) = (self.private(), self.backing());
-        HostMappings { local, private, backing, fences: self.fences(), buffers: self.buffers() }
+    /// All of it, beside the local memory and the memory of all guests that are given.
+    pub fn mappings(&self, local: Mapping, cross_adapter: Mapping) -> HostMappings {
+        let (private, backing, fences) = (self.private(), self.backing(), self.fences());
+        HostMappings { local, private, backing, fences, cross_adapter, buffers: self.buffers() }
     }
 
     /// What all of it is mapped by.
@@ -75,7 +75,7 @@ impl HostMemory {
             Segment::Private => self.private(),
             Segment::Backing => self.backing(),
             Segment::Fence => self.fences(),
-            Segment::System | Segment::Local => return None,
+            Segment::System | Segment::Local | Segment::CrossAdapter => return None,
         };
         (address.address < mapping.length).then(|| mapping.base + address.address)
     }
@@ -135,16 +135,24 @@ impl HostMemory {
     /// # Errors
     /// When the range is not in it, or the operating system refuses.
     pub fn zero(&self, mapping: &Mapping, offset: u64, length: u64) -> io::Result<()> {
-        let end = offset.checked_add(length).ok_or(io::ErrorKind::InvalidInput)?;
-        if end > mapping.length {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        if length == 0 {
-            return Ok(());
-        }
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        Ok(rustix::fs::fallocate(&self.file, flags, mapping.base + offset, length)?)
+        zero(&self.file, mapping, offset, length)
     }
+}
+
+/// Zeroes a range of a mapping of a file's and gives its pages back to the operating system.
+///
+/// # Errors
+/// When the range is not in it, or the operating system refuses.
+pub fn zero(file: &File, mapping: &Mapping, offset: u64, length: u64) -> io::Result<()> {
+    let end = offset.checked_add(length).ok_or(io::ErrorKind::InvalidInput)?;
+    if end > mapping.length {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    if length == 0 {
+        return Ok(());
+    }
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(rustix::fs::fallocate(file, flags, mapping.base + offset, length)?)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod bar;
 mod chip;
 mod command_processor;
 mod compression;
+mod cross_memory;
 mod engine;
 mod event;
 mod fence_logs;
@@ -44,6 +45,7 @@ use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription, Segmen
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
 use chip::{Chip, attention, reset};
+pub use cross_memory::CrossAdapterMemory;
 use engine::{Engine, Times};
 use interrupt::Interrupts;
 use page_table::NodePool;
@@ -129,6 +131,8 @@ pub struct Gpu {
     physical_doorbells: u32,
     doorbell_model: DoorbellModel,
     remaps_doorbells: bool,
+    /// What it shares with other GPUs.
+    cross_adapter: Arc<CrossAdapterMemory>,
     /// No engine ever takes this lock.
     registry: Mutex<Registry>,
     threads: Vec<JoinHandle<()>>,
@@ -141,6 +145,17 @@ impl Gpu {
     /// When there are more copy engines than there can be, or the operating system gives no
     /// memory, file descriptors or threads.
     pub fn start(config: GpuConfig) -> io::Result<Arc<Self>> {
+        Self::start_beside(config, Arc::new(CrossAdapterMemory::new(0)?))
+    }
+
+    /// The same for one of several GPUs that have this memory together.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_beside(
+        config: GpuConfig,
+        cross_adapter: Arc<CrossAdapterMemory>,
+    ) -> io::Result<Arc<Self>> {
         let copy_engines = COPY_ENGINES
             .get(..config.copy_engines as usize)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "too many copy engines"))?;
@@ -166,6 +181,7 @@ impl Gpu {
             physical_doorbells: config.physical_doorbells,
             doorbell_model: config.doorbell_model,
             remaps_doorbells: config.remaps_doorbells,
+            cross_adapter,
             registry: Mutex::new(Registry::new(config.physical_doorbells)),
             threads: Vec::new(),
         };
@@ -198,7 +214,9 @@ impl Gpu {
         let guest = GuestId(GUESTS.fetch_add(1, Ordering::Relaxed));
         let pages = if self.remaps_doorbells { self.physical_doorbells } else { 0 };
         let engines = self.chip.engines.len();
-        let partition = Partition::new(guest, layout, segments, pages, &memory, engines)?;
+        let cross_adapter = Arc::clone(&self.cross_adapter);
+        let partition =
+            Partition::new(guest, layout, segments, pages, &memory, cross_adapter, engines)?;
         self.registry().guests.insert(guest, Arc::new(partition));
         Ok(guest)
     }

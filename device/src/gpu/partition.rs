@@ -3,8 +3,9 @@
 use super::address_map::AddressMap;
 use super::bar::Bar;
 use super::compression::Metadata;
+use super::cross_memory::CrossAdapterMemory;
 use super::fence_logs::FenceLogs;
-use super::fence_table::{Fence, FenceTable, Kind, Places};
+use super::fence_table::{Fence, FenceTable, Kind, Place, Places};
 use super::host_memory::HostMemory;
 use super::interrupt::Interrupts;
 use super::page_table::Charge;
@@ -13,7 +14,9 @@ use super::rotation::Rotation;
 use super::statistics::Counters;
 use super::windows::Windows;
 use arc_swap::ArcSwap;
-use bellhop_host_kmd::hardware::{FenceLogBuffer, FenceStorage, GuestId, Segment, SegmentSizes};
+use bellhop_host_kmd::hardware::{
+    FenceLogBuffer, FenceStorage, GuestId, PhysicalAddress, Segment, SegmentSizes,
+};
 use bellhop_protocol::bar::BarLayout;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -32,6 +35,8 @@ pub struct Partition {
     id: GuestId,
     bar: Bar,
     host_memory: HostMemory,
+    /// Every guest's.
+    cross_adapter: Arc<CrossAdapterMemory>,
     windows: Arc<Windows>,
     paging: Paging,
     metadata: Metadata,
@@ -55,12 +60,14 @@ impl Partition {
         segments: SegmentSizes,
         physical_pages: u32,
         memory: &GuestMemoryMmap,
+        cross_adapter: Arc<CrossAdapterMemory>,
         engines: usize,
     ) -> io::Result<Self> {
         let bar = Bar::new(layout, physical_pages)?;
         let host_memory = HostMemory::new(segments, layout.fence_count)?;
-        let memory = ArcSwap::from_pointee(snapshot(&bar, &host_memory, memory));
-        let fences = FenceTable::new(layout.fence_count, host_memory.region());
+        let memory = ArcSwap::from_pointee(snapshot(&bar, &host_memory, &cross_adapter, memory));
+        let (own, shared) = (host_memory.region(), cross_adapter.region());
+        let fences = FenceTable::new(layout.fence_count, own, shared);
         Ok(Self {
             id,
             bar,
@@ -68,6 +75,7 @@ impl Partition {
             paging: Paging::new(),
             metadata: Metadata::new(host_memory.metadata()),
             host_memory,
+            cross_adapter,
             memory,
             fences,
             page_tables: Arc::default(),
@@ -96,7 +104,8 @@ impl Partition {
 
     /// Control plane: its memory has changed. Engines learn of it when they quiesce.
     pub fn update_memory(&self, memory: &GuestMemoryMmap) {
-        self.memory.store(Arc::new(snapshot(&self.bar, &self.host_memory, memory)));
+        let host = (&self.host_memory, &self.cross_adapter);
+        self.memory.store(Arc::new(snapshot(&self.bar, host.0, host.1, memory)));
     }
 
     /// What its system context sees whole.
@@ -142,6 +151,7 @@ impl Partition {
             Segment::Private => memory.zero(&memory.private(), offset, length),
             Segment::Backing => memory.zero(&memory.backing(), offset, length),
             Segment::Fence => memory.zero(&memory.fences(), offset, length),
+            Segment::CrossAdapter => self.cross_adapter.zero(offset, length),
             Segment::System => Err(io::ErrorKind::InvalidInput.into()),
         }
     }
@@ -181,8 +191,11 @@ impl Partition {
 
     /// Control plane: puts a global fence into an empty slot. False when its values would be in no memory
     /// of the host's.
-    pub fn create_fence(&self, slot: u32, storage: FenceStorage, initial: u64) -> bool {
-        let place = |address| self.host_memory.offset_of(address);
+    pub fn create_fence(&self, slot: u32, storage: FenceStorage, initial: Option<u64>) -> bool {
+        let place = |address: PhysicalAddress| match address.segment {
+            Segment::CrossAdapter => Some(Place::Shared(address.address)),
+            _ => self.host_memory.offset_of(address).map(Place::Own),
+        };
         let (Some(current), Some(monitored)) = (place(storage.current), place(storage.monitored))
         else {
             return false;
@@ -225,7 +238,13 @@ impl Partition {
     }
 }
 
-fn snapshot(bar: &Bar, host: &HostMemory, memory: &GuestMemoryMmap) -> AddressMap {
+fn snapshot(
+    bar: &Bar,
+    host: &HostMemory,
+    cross_adapter: &CrossAdapterMemory,
+    memory: &GuestMemoryMmap,
+) -> AddressMap {
     let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
-    AddressMap::new(generation, host.mappings(bar.local_memory()), memory)
+    let host = host.mappings(bar.local_memory(), cross_adapter.mapping());
+    AddressMap::new(generation, host, memory)
 }

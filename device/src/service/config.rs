@@ -3,11 +3,12 @@
 use crate::gpu::{DEFAULT_WEIGHT, GpuConfig};
 use bellhop_host_kmd::dxgkrnl::{Limits, OsFeatures, PowerPolicy, TdrPolicy};
 use bellhop_host_kmd::hardware::{self, SegmentSizes};
+use bellhop_host_kmd::port::SharingGroups;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::features::Features;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,6 +67,9 @@ pub struct Config {
     /// Weights of guests that have another than `guest.weight`, by the path of the socket that the guest
     /// connects to, or by its file name.
     pub weights: BTreeMap<String, u32>,
+    /// Groups of guests, by a name for each: those of one may have fences together that they create for it.
+    /// Guests by their sockets as in `weights`.
+    pub fence_sharing: BTreeMap<String, Vec<String>>,
     /// What tools on this host reach.
     pub control: ControlConfig,
     /// What is logged.
@@ -145,6 +149,9 @@ pub enum Rotation {
 /// of which a VMM may have far fewer.
 const MAX_REMAPPED_DOORBELLS: u64 = 64;
 
+/// Most groups of guests that share fences.
+const MAX_GROUPS: u64 = 64;
+
 /// Most adapters of a host. Each has a thread for each of its engines.
 const MAX_ADAPTERS: u64 = 8;
 
@@ -172,6 +179,8 @@ pub struct GuestConfig {
     /// Objects, and mappings, waits and entries of allocation lists as many again, 256 to 1,048,575.
     /// The host remembers no more than 2 KiB for each, and 16 KiB for one with a native fence.
     pub objects: u32,
+    /// Fences that it may have together with other guests, 0 to 1,024. Each takes a page of the host's memory.
+    pub cross_adapter_fences: u32,
     /// Its weight, 1 to 10,000: engines share their time among guests that have work by weight.
     pub weight: u32,
     /// Whether a guest may change the adapter's power states. They concern every guest.
@@ -334,6 +343,7 @@ impl Default for GuestConfig {
             aperture_mib: 64,
             bar: true,
             objects: 65_536,
+            cross_adapter_fences: 64,
             weight: DEFAULT_WEIGHT,
             power_control: false,
         }
@@ -394,6 +404,10 @@ impl Config {
         let backing = guest.backing_memory_mib;
         check("guest.backing_memory_mib", backing, 0..=1_048_576, "0 to 1048576")?;
         check("guest.objects", guest.objects.into(), 256..=1_048_575, "256 to 1048575")?;
+        let cross_adapter_fences = guest.cross_adapter_fences.into();
+        check("guest.cross_adapter_fences", cross_adapter_fences, 0..=1024, "0 to 1024")?;
+        let groups = self.fence_sharing.len() as u64;
+        check("the number of groups in [fence_sharing]", groups, 0..=MAX_GROUPS, "0 to 64")?;
         check("guest.aperture_mib", guest.aperture_mib, 1..=65_536, "1 to 65536")
     }
 
@@ -409,6 +423,24 @@ impl Config {
         let name = named(&self.attach, socket);
         let place = name.and_then(|name| self.adapters().position(|(other, _)| other == name));
         place.unwrap_or(0)
+    }
+
+    /// With whom guests may have fences that connect to this socket.
+    #[must_use]
+    pub fn sharing(&self, socket: Option<&Path>) -> SharingGroups {
+        let groups = self.fence_sharing.values().zip(0..);
+        groups
+            .filter(|(sockets, _)| names(socket).any(|name| sockets.iter().any(|s| s == name)))
+            .fold(SharingGroups::NONE, |groups, (_, number)| groups.with(number))
+    }
+
+    /// How many fences there can be that guests have together: as many as the guests of all groups may
+    /// have, so that none can keep another from its own.
+    #[must_use]
+    pub fn cross_adapter_fences(&self) -> u32 {
+        let sockets: BTreeSet<_> = self.fence_sharing.values().flatten().collect();
+        let sockets = u32::try_from(sockets.len()).unwrap_or(u32::MAX);
+        sockets.saturating_mul(self.guest.cross_adapter_fences)
     }
 
     /// The weight of guests that connect to this socket.
@@ -428,6 +460,7 @@ impl Config {
             // An object seldom has many. Each is a hundredth of what an object takes.
             extents: objects.saturating_mul(16),
             listed_allocations: objects,
+            cross_adapter_fences: self.guest.cross_adapter_fences,
             ..Limits::default()
         }
     }
@@ -477,11 +510,15 @@ fn check(
     }
 }
 
-/// What stands for a socket, by its path or its file name.
+/// What a socket may be called here: by its path or its file name.
+fn names(socket: Option<&Path>) -> impl Iterator<Item = &str> {
+    let name = socket.and_then(Path::file_name).and_then(|name| name.to_str());
+    socket.and_then(Path::to_str).into_iter().chain(name)
+}
+
+/// What stands for a socket.
 fn named<'c, T>(map: &'c BTreeMap<String, T>, socket: Option<&Path>) -> Option<&'c T> {
-    let path = socket?;
-    let name = path.file_name().and_then(|name| name.to_str());
-    path.to_str().into_iter().chain(name).find_map(|name| map.get(name))
+    names(socket).find_map(|name| map.get(name))
 }
 
 fn milliseconds_or_never(milliseconds: u64) -> Option<Duration> {
@@ -555,6 +592,21 @@ mod tests {
         let many: String = (0..8).map(|number| format!("[adapters.a{number}]\n")).collect();
         let error = load(&many).unwrap_err().to_string();
         assert!(error.contains("[adapters] is 8") && error.contains("0 to 7"), "{error}");
+    }
+
+    #[test]
+    fn guests_have_fences_together_whose_sockets_one_group_names() {
+        let sharing = "[fence_sharing]\nvideo = [\"a.sock\", \"/run/b.sock\"]\n\
+                       render = [\"/run/b.sock\", \"c.sock\"]\n";
+        let config = load(sharing).unwrap();
+        let groups = |path: &str| config.sharing(Some(Path::new(path)));
+        assert!(groups("/x/a.sock").common(groups("/run/b.sock")).is_some());
+        assert!(groups("/run/b.sock").common(groups("/y/c.sock")).is_some());
+        assert!(groups("/x/a.sock").common(groups("/y/c.sock")).is_none());
+        assert_eq!(groups("/tmp/b.sock"), SharingGroups::NONE);
+        assert_eq!(config.sharing(None), SharingGroups::NONE);
+        assert_eq!(config.cross_adapter_fences(), 3 * 64);
+        assert_eq!(Config::default().cross_adapter_fences(), 0);
     }
 
     #[test]

@@ -6,12 +6,12 @@ use super::control::ControlSocket;
 use super::readable::Readable;
 use super::server::{Served, Server};
 use super::socket::Endpoint;
-use crate::gpu::Gpu;
+use crate::gpu::{CrossAdapterMemory, Gpu};
 use crate::vhost::backend::Host;
 use anyhow::Context;
 use bellhop_host_kmd::actor::{self, KernelHandle};
 use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel};
-use bellhop_host_kmd::port::AdapterId;
+use bellhop_host_kmd::port::{AdapterId, SharingGroups};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -32,10 +32,14 @@ pub(super) struct Tasks {
 impl Tasks {
     /// Starts engines and control plane. Within a runtime.
     pub(super) fn start(config: &Config) -> anyhow::Result<Self> {
+        let cross_adapter_fences = config.cross_adapter_fences();
+        let memory = CrossAdapterMemory::new(cross_adapter_fences);
+        let memory = Arc::new(memory.context("cannot make memory for fences")?);
         let (kernel, mailbox) = actor::channel();
         let (mut hosts, mut kernels, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
         for ((name, adapter), ordinal) in config.adapters().zip(0..) {
-            let gpu = Gpu::start(adapter.gpu()).context("cannot start the engines")?;
+            let gpu = Gpu::start_beside(adapter.gpu(), Arc::clone(&memory));
+            let gpu = gpu.context("cannot start the engines")?;
             let state = Kernel::new(gpu.clone(), adapter.os_features(), config.limits())
                 .context("cannot initialise the adapter")?
                 .with_name(name)
@@ -54,12 +58,14 @@ impl Tasks {
                 bar: config.bar(),
                 segments: config.segments(),
                 features: config.features(adapter),
+                sharing: SharingGroups::NONE,
                 weight: config.guest.weight,
                 maps_bar: config.guest.bar,
                 remaps_doorbells: adapter.remaps_doorbells(),
             });
         }
-        let control_plane = tokio::spawn(actor::run(Adapters::new(kernels), mailbox));
+        let adapters = Adapters::new(kernels).with_cross_adapter_fences(cross_adapter_fences);
+        let control_plane = tokio::spawn(actor::run(adapters, mailbox));
         let (stop, _) = watch::channel(false);
         let (servers, tools) = (JoinSet::new(), JoinSet::new());
         let config = config.clone();
@@ -76,7 +82,8 @@ impl Tasks {
         let address = endpoint.address.as_deref();
         let host = self.hosts.get(self.config.adapter_of(address));
         let host = host.context("there is no adapter for the socket")?;
-        let host = Host { weight: self.config.weight(address), ..host.clone() };
+        let (weight, sharing) = (self.config.weight(address), self.config.sharing(address));
+        let host = Host { weight, sharing, ..host.clone() };
         let server = Server::new(host, endpoint).context("cannot watch a socket")?;
         let served = server.served();
         self.servers.spawn(server.run(self.stop.subscribe()));

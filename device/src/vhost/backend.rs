@@ -6,7 +6,7 @@ use super::port::{KernelPort, QueuePort};
 use crate::gpu::Gpu;
 use bellhop_host_kmd::actor::KernelHandle;
 use bellhop_host_kmd::hardware::{GuestId, Hardware, SegmentSizes};
-use bellhop_host_kmd::port::GuestResources;
+use bellhop_host_kmd::port::{GuestResources, SharingGroups};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::config::{
     CONFIG_MAGIC, CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, MAX_QUEUE_SIZE, QUEUE_COUNT,
@@ -42,6 +42,8 @@ pub struct Host {
     pub segments: SegmentSizes,
     /// What every guest is offered.
     pub features: Features,
+    /// With whom the guest that comes may have fences.
+    pub sharing: SharingGroups,
     /// The weight of the guest that comes.
     pub weight: u32,
     /// Whether VMMs are asked to map it.
@@ -207,6 +209,7 @@ impl Shared {
             segments: self.host.segments,
             bar_mapped,
             features: self.host.features,
+            sharing: self.host.sharing,
         };
         self.host.kernel.attach(guest, resources, Box::new(KernelPort(Arc::clone(&port))));
         port.take_requests(guest, &self.host.kernel);

@@ -7,7 +7,7 @@ use bellhop_host_kmd::ddi::feature::NativeFenceOsCaps;
 use bellhop_host_kmd::ddi::paging::LOCAL_START;
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits, OsFeatures};
 use bellhop_host_kmd::hardware::{GuestId, Hardware, Interrupt};
-use bellhop_host_kmd::port::{Effect, GuestResources, Input, RequestToken};
+use bellhop_host_kmd::port::{Effect, GuestResources, Input, RequestToken, SharingGroups};
 use bellhop_protocol::control::adapter::OpenAdapter;
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::fence::{
@@ -45,8 +45,13 @@ impl Host {
         let file = FileOffset::from_arc(gpu.bar_file(guest).unwrap(), 0);
         let bar = MmapRegion::from_file(file, LAYOUT.bar_size() as usize).unwrap();
         let features = Features::NATIVE_FENCES;
-        let resources =
-            GuestResources { bar: LAYOUT, segments: SEGMENTS, bar_mapped: true, features };
+        let resources = GuestResources {
+            bar: LAYOUT,
+            segments: SEGMENTS,
+            bar_mapped: true,
+            features,
+            sharing: SharingGroups::NONE,
+        };
         kernel.handle(Input::Attach { guest, resources }, &mut Vec::new());
         let (process, device, requests, paged) = (0, Handle(0), 0, 0);
         let mut this = Self { gpu, kernel, guest, bar, process, device, requests, paged };

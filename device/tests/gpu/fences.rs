@@ -113,7 +113,7 @@ fn each_signal_of_a_monitored_fence_interrupts_and_a_packet_that_waits_for_it_fa
     let mut guest = Guest::attach(&gpu);
     let fence = 20;
     let storage = FenceStorage { native: false, ..fence_storage(fence) };
-    gpu.create_fence(guest.id, fence, storage, 3);
+    gpu.create_fence(guest.id, fence, storage, Some(3));
     gpu.open_fence(guest.id, fence, fence, guest.space);
     let mut queue = guest.queue(COPY);
     let signaled = || GlobalFence { guest: guest.id, slot: fence };

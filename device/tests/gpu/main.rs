@@ -2,6 +2,7 @@
 //! memory that both sides map.
 
 mod compression;
+mod cross_adapter;
 mod dma_buffers;
 mod faults;
 mod fence_logs;

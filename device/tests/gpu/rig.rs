@@ -63,7 +63,7 @@ pub fn fence_storage(slot: u32) -> FenceStorage {
 
 /// Puts a fence that `owner` can name into a slot.
 pub fn create_fence(gpu: &Gpu, guest: GuestId, slot: u32, owner: AddressSpaceId, initial: u64) {
-    gpu.create_fence(guest, slot, fence_storage(slot), initial);
+    gpu.create_fence(guest, slot, fence_storage(slot), Some(initial));
     gpu.open_fence(guest, slot, slot, owner);
 }
 

@@ -82,6 +82,9 @@ pub struct AllocationInfoFlags2 {
 pub struct CurrentValuesFlags {
     /// `AlwaysSignaled`: the value is `u64::MAX`, and the fences ignore signals from now on.
     pub always_signaled: bool,
+    /// `NotificationOnly`: no CurrentValue is written; another adapter's engines, or another guest, did
+    /// that, or with `always_signaled` nobody.
+    pub notification_only: bool,
 }
 
 /// Where a fence's values are in the GPU's system process, which packets of no guest reach. Whatever runs
@@ -101,8 +104,8 @@ pub struct CreateNativeFence {
     pub fence: GlobalFence,
     /// Where its values are.
     pub storage: FenceStorage,
-    /// CurrentValue to begin with.
-    pub initial_value: u64,
+    /// CurrentValue to begin with. Without one it is another view of a fence that other guests have.
+    pub initial_value: Option<u64>,
     /// Where they are mapped for the context management processor, if the driver asked for that:
     /// [`NativeFenceCaps::map_to_gpu_system_process`].
     pub system_process: Option<SystemProcessGpuVas>,
@@ -310,12 +313,12 @@ pub trait Miniport: Send {
 
     /// Makes a monitored fence that nobody has open yet, each of whose signals interrupts:
     /// [`Interrupt::MonitoredFenceSignaled`]. WDDM has no DDI for these; packets know them by their
-    /// addresses there, and ours by slots.
+    /// addresses there, and ours by slots. Without an initial value it is as with a native one.
     fn create_monitored_fence(
         &mut self,
         fence: GlobalFence,
         storage: FenceStorage,
-        initial_value: u64,
+        initial_value: Option<u64>,
     );
 
     /// Packets of `owner` name a monitored fence by `slot`, as with [`Self::open_native_fence`].
@@ -328,7 +331,8 @@ pub trait Miniport: Send {
     /// by an engine that saw the fence's new MonitoredValue, or will be followed by an interrupt.
     fn update_monitored_values(&mut self, guest: GuestId, values: &[SlotValue]);
 
-    /// `DxgkDdiUpdateCurrentValuesFromCpu`: signals fences, and releases the queues that wait for them.
+    /// `DxgkDdiUpdateCurrentValuesFromCpu`: signals fences, and releases the queues that wait for them: it has
+    /// their engines look at the run list again.
     fn update_current_values_from_cpu(
         &mut self,
         guest: GuestId,

@@ -2,6 +2,7 @@
 //!
 //! [`Kernel`] is the control plane of one adapter, and knows of no other. This is what is above them.
 
+use super::cross_fences::{CrossFences, CrossSignal};
 use super::kernel::Kernel;
 use crate::hardware::GuestId;
 use crate::port::{AdapterId, CommandError, Effect, Input, ListError, ListObjects, ObjectPage};
@@ -9,11 +10,12 @@ use bellhop_protocol::control::escape::ObjectList;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// All adapters of a host, each with its kernel. They have no state in common but that a guest's id is
-/// one guest's on all of them.
+/// All adapters of a host, each with its kernel. They have in common that a guest's id is one guest's on
+/// all of them, and the fences that guests have together.
 pub struct Adapters {
     /// By [`AdapterId`].
     kernels: Vec<Kernel>,
+    cross_fences: CrossFences,
     /// Which adapter each guest is attached to.
     homes: BTreeMap<GuestId, AdapterId>,
 }
@@ -31,7 +33,15 @@ impl Adapters {
         for (kernel, ordinal) in kernels.iter_mut().zip(0..) {
             kernel.identity.ordinal = ordinal;
         }
-        Self { kernels, homes: BTreeMap::new() }
+        Self { kernels, cross_fences: CrossFences::default(), homes: BTreeMap::new() }
+    }
+
+    /// How many fences there can be that several guests have, instead of none. The adapters' hardware has
+    /// a page of [`Segment::CrossAdapter`](crate::hardware::Segment::CrossAdapter) for each, the same one.
+    #[must_use]
+    pub fn with_cross_adapter_fences(mut self, count: u32) -> Self {
+        self.cross_fences = CrossFences::new(count);
+        self
     }
 
     /// See [`Kernel::set_time`].
@@ -55,11 +65,12 @@ impl Adapters {
         match &input {
             Input::Interrupt | Input::Timeout => {
                 for kernel in &mut self.kernels {
-                    kernel.handle(input.clone(), effects);
+                    give(kernel, &mut self.cross_fences, input.clone(), effects);
                 }
             }
             _ => self.handle_on(adapter, input, effects),
         }
+        self.tell_views(effects);
         for effect in effects.get(before..).unwrap_or_default() {
             if let Effect::Detached { guest } = effect {
                 self.homes.remove(guest);
@@ -71,7 +82,8 @@ impl Adapters {
         let guest = match &input {
             Input::Attach { guest, .. }
             | Input::Detach { guest }
-            | Input::Request { guest, .. } => Some(*guest),
+            | Input::Request { guest, .. }
+            | Input::CrossAdapterSignal { guest, .. } => Some(*guest),
             Input::Command { command, .. } => command.guest(),
             Input::Interrupt | Input::Timeout => None,
         };
@@ -88,7 +100,24 @@ impl Adapters {
         if let Input::Attach { guest, .. } = &input {
             self.homes.insert(*guest, adapter);
         }
-        kernel.handle(input, effects);
+        give(kernel, &mut self.cross_fences, input, effects);
+    }
+
+    /// VidSch "propagates the signal": each view of a fence that was signaled is told by the kernel of its
+    /// guest, now. It ends: being told signals nothing.
+    ///
+    /// Source: native GPU fence object, "Cross-adapter wait/signal combinations".
+    fn tell_views(&mut self, effects: &mut Vec<Effect>) {
+        while let Some(CrossSignal { fence, origin, always }) = self.cross_fences.take_signal() {
+            for guest in self.cross_fences.views(fence).into_iter().filter(|guest| *guest != origin)
+            {
+                let home =
+                    self.homes.get(&guest).and_then(|home| self.kernels.get_mut(home.0 as usize));
+                let Some(kernel) = home else { continue };
+                let signal = Input::CrossAdapterSignal { guest, fence, always };
+                give(kernel, &mut self.cross_fences, signal, effects);
+            }
+        }
     }
 
     /// Some of the objects of a list. The list of adapters is of all; lists that are an adapter's are of
@@ -119,6 +148,18 @@ impl Adapters {
         let is_last = next >= self.kernels.len() as u64;
         Ok(ObjectPage { next: if is_last { 0 } else { next }, ..page })
     }
+}
+
+/// A kernel handles an input, with the books of the fences that guests have together.
+fn give(
+    kernel: &mut Kernel,
+    cross_fences: &mut CrossFences,
+    input: Input,
+    effects: &mut Vec<Effect>,
+) {
+    std::mem::swap(&mut kernel.cross_fences, cross_fences);
+    kernel.handle(input, effects);
+    std::mem::swap(&mut kernel.cross_fences, cross_fences);
 }
 
 fn no_adapter(adapter: AdapterId) -> String {

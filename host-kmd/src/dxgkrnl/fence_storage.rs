@@ -6,6 +6,9 @@
 //! | default, optimised | system memory | local memory, or system memory where there is not enough of it | yes |
 //! | intra-GPU | local memory, or system memory where there is not enough of it | likewise | no |
 //!
+//! The CurrentValue of a fence that other guests may have is where all adapters share memory, in place of
+//! the page of system memory that its page of fences has.
+//!
 //! System memory is the segment `Fence`, local memory the end of the segment that no CPU sees. Default
 //! fences are optimised where the OS does that. The values of a fence have the same address in each
 //! process that has it, and in the GPU's system process where the driver wants them there.
@@ -103,8 +106,12 @@ impl ValueStorage {
     }
 
     /// The pages of values of a page of fences in the order of their addresses, and which of them packets
-    /// may write: CurrentValues.
-    pub(super) fn pages(&self, page: u32) -> Vec<(PhysicalPage, bool)> {
+    /// may write: CurrentValues. `current` is where the CurrentValue is of a fence that is alone there.
+    pub(super) fn pages(
+        &self,
+        page: u32,
+        current: Option<PhysicalAddress>,
+    ) -> Vec<(PhysicalPage, bool)> {
         let half = self.size() / 2;
         let local = self.local.map(|start| (Segment::Private, start));
         let starts = std::iter::once((Segment::Fence, 0)).chain(local);
@@ -113,7 +120,13 @@ impl ValueStorage {
             let current = PhysicalPage { segment, address };
             [(current, true), (PhysicalPage { address: address + half, ..current }, false)]
         });
-        pages.collect()
+        let mut pages: Vec<_> = pages.collect();
+        if let (Some(PhysicalAddress { segment: Segment::CrossAdapter, address }), Some(first)) =
+            (current, pages.first_mut())
+        {
+            first.0 = PhysicalPage { segment: Segment::CrossAdapter, address };
+        }
+        pages
     }
 
     /// Where a log is of the queue whose progress fence is in a slot.
@@ -170,7 +183,7 @@ impl ValueStorage {
         let values =
             [(storage.current, 0, current_offset), (storage.monitored, 1, monitored_offset)];
         values.map(|(value, index, offset)| {
-            let index = if value.segment == Segment::Fence { index } else { index + 2 };
+            let index = if value.segment == Segment::Private { index + 2 } else { index };
             va + index * PAGE_SIZE + offset
         })
     }
@@ -211,7 +224,7 @@ mod tests {
                 let mut seen = BTreeSet::new();
                 for slot in 0..130 {
                     let values = storage.of(slot, kind);
-                    let pages = storage.pages(page_of(slot));
+                    let pages = storage.pages(page_of(slot), None);
                     let vas = storage.value_vas(slot, &values);
                     for (value, va, writable) in
                         [(values.current, vas[0], true), (values.monitored, vas[1], false)]
@@ -232,7 +245,7 @@ mod tests {
         let storage = ValueStorage::new(130, 0, None);
         let (waits, signals) = (FenceLogType::WAITS, FenceLogType::SIGNALS);
         let mut end =
-            storage.pages(2).iter().map(|(page, _)| page.address).max().unwrap() + PAGE_SIZE;
+            storage.pages(2, None).iter().map(|(page, _)| page.address).max().unwrap() + PAGE_SIZE;
         let mut va_end = storage.page_va(3);
         for slot in 0..130 {
             for log_type in [waits, signals] {
@@ -244,6 +257,21 @@ mod tests {
             va_end += FENCE_LOGS_SIZE;
         }
         assert_eq!(fence_segment_size(130), end);
+    }
+
+    #[test]
+    fn a_current_value_that_guests_share_is_mapped_in_place_of_its_own_page() {
+        for private in [0, 1 << 20] {
+            let storage = ValueStorage::new(130, private, Some(native(true, true, 64)));
+            let own = storage.pages(1, None);
+            let (segment, address) = (Segment::CrossAdapter, 5 * PAGE_SIZE);
+            let current = PhysicalAddress { segment, address };
+            let pages = storage.pages(1, Some(current));
+            let page = PhysicalPage { segment, address };
+            assert_eq!((pages[0], &pages[1..]), ((page, true), &own[1..]));
+            let values = FenceStorage { current, ..storage.of(64, DEFAULT) };
+            assert_eq!(storage.value_vas(64, &values)[0], storage.page_va(1));
+        }
     }
 
     #[test]

@@ -92,7 +92,8 @@ impl Scope<'_> {
         Ok(Answer::Done(()))
     }
 
-    /// `DxgkDdiUpdateCurrentValuesFromCpu` of those that are native, and then who waits on a CPU: nobody
+    /// `DxgkDdiUpdateCurrentValuesFromCpu` of those that are native, and then who waits on a CPU, in this guest
+    /// or another: nobody
     /// interrupts for that.
     fn update_current_values(
         &mut self,
@@ -111,10 +112,38 @@ impl Scope<'_> {
         if !monitored.is_empty() {
             // Their values are dxgkrnl's own to write.
             let always = flags.always_signaled;
-            self.hardware.update_current_values(self.guest_id, &monitored, always);
+            if flags.notification_only {
+                let slots: Vec<_> = monitored.iter().map(|value| value.slot).collect();
+                self.hardware.notify_current_values(self.guest_id, &slots, always);
+            } else {
+                self.hardware.update_current_values(self.guest_id, &monitored, always);
+            }
+        }
+        for slot in values.keys().filter(|_| !flags.notification_only) {
+            self.tell_other_guests(*slot, flags.always_signaled);
         }
         self.satisfy_waits(values.into_keys(), None)?;
         Ok(())
+    }
+
+    /// Another guest's view of a fence was signaled, of which this guest's is in a slot.
+    pub(super) fn notify_fence(&mut self, slot: u32, always: bool) -> Result<(), RequestError> {
+        let fence = self.global_mut(slot)?;
+        if fence.always_signaled {
+            return Ok(());
+        }
+        fence.always_signaled = always;
+        let flags = CurrentValuesFlags { always_signaled: always, notification_only: true };
+        let value = self.current_value(slot);
+        self.update_current_values([(slot, value)].into(), flags)
+    }
+
+    /// A fence was signaled: so were those of other guests that are views of the same.
+    pub(super) fn tell_other_guests(&mut self, slot: u32, always: bool) {
+        let fence = self.guest.fences.globals.get(&slot);
+        if let Some(cross) = fence.and_then(|fence| fence.cross) {
+            self.cross_fences.signal(cross, self.guest_id, always);
+        }
     }
 
     /// Asks for an interrupt when a queue's progress fence reaches `value`. Returns the fence's slot,
@@ -130,13 +159,20 @@ impl Scope<'_> {
         Ok(self.global_mut(slot)?.drain.map(|_| slot))
     }
 
-    /// Makes a fence always signaled: whoever waits goes on.
+    /// Makes a fence always signaled: whoever waits goes on. One that another guest created is so to this
+    /// guest alone, and goes on for the others.
     pub(super) fn signal_always(&mut self, handle: Handle) {
-        let Ok(slot) = self.global_of(handle) else { return };
-        let flags = CurrentValuesFlags { always_signaled: true };
-        let result = self.global_mut(slot).map(|fence| fence.always_signaled = true);
-        let result =
-            result.and_then(|()| self.update_current_values([(slot, u64::MAX)].into(), flags));
+        let result = self.global_of(handle).and_then(|slot| {
+            let fence = self.global_mut(slot)?;
+            if let Some(cross) = fence.cross
+                && !self.cross_fences.is_creator(cross, self.guest_id)
+            {
+                return self.notify_fence(slot, true);
+            }
+            self.global_mut(slot)?.always_signaled = true;
+            let flags = CurrentValuesFlags { always_signaled: true, ..Default::default() };
+            self.update_current_values([(slot, u64::MAX)].into(), flags)
+        });
         if let Err(error) = result {
             tracing::error!(fence = %handle, %error, "a fence is missing");
         }
@@ -176,7 +212,11 @@ impl Scope<'_> {
     }
 
     fn current_value(&self, slot: u32) -> u64 {
-        self.hardware.fence_value(self.guest_id, slot)
+        let fence = self.guest.fences.globals.get(&slot);
+        match fence.is_some_and(|fence| fence.always_signaled) {
+            true => u64::MAX,
+            false => self.hardware.fence_value(self.guest_id, slot),
+        }
     }
 
     /// A wait is over that was removed: takes it off the fences that it still needs. Returns those, whose

@@ -39,6 +39,8 @@ pub(super) struct Quotas {
     pub(super) submissions: Quota,
     /// [`Limits::listed_allocations`]
     pub(super) listed_allocations: Quota,
+    /// [`Limits::cross_adapter_fences`]
+    pub(super) cross_adapter_fences: Quota,
 }
 
 /// A guest that is attached.
@@ -131,6 +133,10 @@ impl Guest {
                     limits.listed_allocations,
                     "entries of allocation lists",
                 ),
+                cross_adapter_fences: Quota::new(
+                    limits.cross_adapter_fences,
+                    "cross-adapter fences",
+                ),
             },
             global_doorbells: 0,
             control_messages: 0,
@@ -149,7 +155,7 @@ impl Guest {
     pub(super) fn describe_quotas(&self) -> Vec<snapshot::Quota> {
         let Quotas { processes, handles, waits, mappings, mapped_bytes, extents, .. } =
             &self.quotas;
-        let Quotas { submissions, listed_allocations, .. } = &self.quotas;
+        let Quotas { submissions, listed_allocations, cross_adapter_fences, .. } = &self.quotas;
         let limits = [
             processes,
             handles,
@@ -159,6 +165,7 @@ impl Guest {
             extents,
             submissions,
             listed_allocations,
+            cross_adapter_fences,
         ];
         let bar = &self.resources.bar;
         let slots = [
@@ -192,5 +199,6 @@ impl Guest {
             && quotas.extents.is_unused()
             && quotas.submissions.is_unused()
             && quotas.listed_allocations.is_unused()
+            && quotas.cross_adapter_fences.is_unused()
     }
 }

@@ -378,6 +378,7 @@ fn segment_name(segment: Segment) -> &'static str {
         Segment::Private => "private",
         Segment::Backing => "backing",
         Segment::Fence => "fence",
+        Segment::CrossAdapter => "cross-adapter",
     }
 }
 

@@ -9,8 +9,8 @@ use super::guest::Guest;
 use super::hw_queue::HwQueue;
 use super::kernel::Kernel;
 use super::scope::Scope;
-use crate::hardware::{EngineState, Fault, GlobalFence, HwQueueId, Interrupt};
-use crate::port::Effect;
+use crate::hardware::{EngineState, Fault, GlobalFence, GuestId, HwQueueId, Interrupt};
+use crate::port::{CrossFenceId, Effect};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::{Event, EventKind, FaultReason};
 use bellhop_protocol::packet::Opcode;
@@ -93,10 +93,28 @@ impl Kernel {
         }
         for (guest, fences) in fences {
             let Some(mut scope) = self.scope(guest, 0, effects) else { continue };
+            for fence in &fences {
+                scope.tell_other_guests(*fence, false);
+            }
             if let Err(error) = scope.satisfy_waits(fences, None) {
                 tracing::error!(?guest, %error, "a fence is missing");
             }
             scope.read_some_logs();
+        }
+    }
+
+    /// Another guest's view of a fence was signaled. The guest may have closed its own meanwhile.
+    pub(super) fn cross_adapter_signal(
+        &mut self,
+        guest: GuestId,
+        fence: CrossFenceId,
+        always: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(mut scope) = self.scope(guest, 0, effects) else { return };
+        let Some(slot) = scope.guest.fences.views.get(&fence).copied() else { return };
+        if let Err(error) = scope.notify_fence(slot, always) {
+            tracing::error!(?guest, %error, "a fence is missing");
         }
     }
 

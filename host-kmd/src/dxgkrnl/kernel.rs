@@ -1,6 +1,7 @@
 //! The kernel: inputs go in, effects come out.
 
 use super::callbacks::Callbacks;
+use super::cross_fences::CrossFences;
 use super::error::RequestError;
 use super::features::{AdapterError, NativeFences, OsFeatures};
 use super::guest::Guest;
@@ -61,6 +62,8 @@ pub struct Kernel {
     pub(super) submissions: Submissions,
     pub(super) tdr: Tdr,
     pub(super) migration: Migration,
+    /// Fences that guests of any adapter have together: lent to it while it handles an input.
+    pub(super) cross_fences: CrossFences,
     /// Which adapter it is, for tools.
     pub(super) identity: Identity,
     /// What drivers have engines log.
@@ -114,6 +117,7 @@ impl Kernel {
             retirements: Retirements::default(),
             terminations: Vec::new(),
             submissions: Submissions::default(),
+            cross_fences: CrossFences::default(),
             identity: Identity::default(),
             logging_level: LoggingLevel::DEFAULT,
             now: Duration::ZERO,
@@ -186,6 +190,9 @@ impl Kernel {
             Input::Command { token, command } => {
                 self.watch_engines();
                 self.command(token, command, effects);
+            }
+            Input::CrossAdapterSignal { guest, fence, always } => {
+                self.cross_adapter_signal(guest, fence, always, effects);
             }
             Input::Timeout => self.power_down_when_idle(effects),
         }
@@ -371,6 +378,7 @@ impl Kernel {
             power: &mut self.power,
             submissions: &mut self.submissions,
             process_ids: &mut self.process_ids,
+            cross_fences: &mut self.cross_fences,
             effects,
             given_up: Vec::new(),
         })

@@ -22,6 +22,8 @@ pub struct Limits {
     pub submissions: u32,
     /// Entries of the allocation lists of these.
     pub listed_allocations: u32,
+    /// Views of fences that other guests may have.
+    pub cross_adapter_fences: u32,
 }
 
 impl Default for Limits {
@@ -35,6 +37,7 @@ impl Default for Limits {
             extents: 1 << 20,
             submissions: 1 << 12,
             listed_allocations: 1 << 16,
+            cross_adapter_fences: 64,
         }
     }
 }

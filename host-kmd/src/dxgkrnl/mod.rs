@@ -11,6 +11,7 @@ mod allocation;
 mod callbacks;
 mod command;
 mod context;
+mod cross_fences;
 mod device;
 mod donation;
 mod doorbell;

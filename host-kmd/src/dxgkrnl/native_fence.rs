@@ -2,7 +2,8 @@
 //! fences are not enabled.
 //!
 //! A *global* fence has values, and whoever waits for them. A process has it open once, however many
-//! handles it has to it: that is the *local* fence, with a slot that the process's packets name.
+//! handles it has to it: that is the *local* fence, with a slot that the process's packets name. A fence
+//! that other guests may have is a global one in each of them: see `cross_fences`.
 //!
 //! Source: native GPU fence object, "Global and local handles for shared fences".
 
@@ -20,7 +21,8 @@ use super::waits::{Waiters, Waits};
 use crate::ddi;
 use crate::ddi::SystemProcessGpuVas;
 use crate::ddi::paging::PageSize;
-use crate::hardware::{FenceStorage, GlobalFence as FenceId, PhysicalPage, Pte};
+use crate::hardware::{FenceStorage, GlobalFence as FenceId, PhysicalAddress, PhysicalPage, Pte};
+use crate::port::CrossFenceId;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::fence::{
@@ -34,7 +36,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 
 /// MonitoredValue of a fence each of whose signals interrupts, since CurrentValue is greater after it.
-const EVERY_SIGNAL: u64 = 0;
+pub(super) const EVERY_SIGNAL: u64 = 0;
 
 /// A handle to a fence.
 #[derive(Debug)]
@@ -53,12 +55,14 @@ pub(super) struct GlobalFence {
     pub(super) kind: FenceKind,
     storage: FenceStorage,
     flags: FenceFlags,
+    /// The fence that it is a view of, if other guests may have one.
+    pub(super) cross: Option<CrossFenceId>,
     /// Whether it is the progress fence of a HW queue.
     pub(super) is_progress: bool,
     /// Who has it open, by process.
     opened: BTreeMap<u32, LocalFence>,
     /// The name that it was shared by.
-    name: Option<u64>,
+    pub(super) name: Option<u64>,
     /// Who waits for it on a CPU.
     pub(super) waiters: Waiters,
     /// Whether it is signaled for good.
@@ -79,9 +83,30 @@ struct LocalFence {
 }
 
 impl GlobalFence {
-    /// What MonitoredValue must be, with all who wait.
+    /// One that nobody has open or waits for.
+    pub(super) fn new(kind: FenceKind, storage: FenceStorage, flags: FenceFlags) -> Self {
+        Self {
+            kind,
+            storage,
+            flags,
+            cross: None,
+            is_progress: false,
+            opened: BTreeMap::new(),
+            name: None,
+            waiters: Waiters::default(),
+            always_signaled: false,
+            drain: None,
+            monitored: match kind {
+                FenceKind::Native(_) => NOT_MONITORED,
+                FenceKind::Monitored => EVERY_SIGNAL,
+            },
+        }
+    }
+
+    /// What MonitoredValue must be, with all who wait: where other guests may have the fence, they are told
+    /// of every signal.
     pub(super) fn wanted_monitored(&self) -> u64 {
-        if self.kind == FenceKind::Monitored {
+        if self.kind == FenceKind::Monitored || self.cross.is_some() {
             return EVERY_SIGNAL;
         }
         let drain = self.drain.map_or(NOT_MONITORED, |value| value.saturating_sub(1));
@@ -96,6 +121,7 @@ impl GlobalFence {
             monitored: (self.storage.native && self.monitored != NOT_MONITORED)
                 .then_some(self.monitored),
             waits: self.waiters.len() as u64,
+            cross_adapter: self.cross.is_some(),
         }
     }
 }
@@ -105,13 +131,15 @@ impl GlobalFence {
 pub(super) struct Fences {
     /// What was agreed on with the driver, if there are native fences.
     pub(super) native: Option<NativeFences>,
-    storage: ValueStorage,
+    pub(super) storage: ValueStorage,
     /// Their slots.
     pub(super) pages: FencePages,
     /// Global fences by slot, which is what interrupts name.
     pub(super) globals: BTreeMap<u32, GlobalFence>,
     /// Slots of those that are shared, by name.
-    names: BTreeMap<u64, u32>,
+    pub(super) names: BTreeMap<u64, u32>,
+    /// Slots of those that other guests may have.
+    pub(super) views: BTreeMap<CrossFenceId, u32>,
     namer: RandomState,
     /// How many names there were.
     named: u64,
@@ -129,6 +157,7 @@ impl Fences {
             pages: FencePages::new(slots),
             globals: BTreeMap::new(),
             names: BTreeMap::new(),
+            views: BTreeMap::new(),
             namer: RandomState::new(),
             named: 0,
             waits: Waits::default(),
@@ -164,20 +193,23 @@ impl Fences {
 
     /// GPU virtual addresses of the values of a page of fences.
     fn page_range(&self, page: u32) -> PageRange {
-        let pages = self.storage.pages(page).len() as u64;
+        let pages = self.storage.pages(page, None).len() as u64;
         PageRange { start: self.storage.page_va(page), length: pages * PAGE_SIZE }
     }
 
     /// Engines have forgotten a slot. Returns the pages of values that are nobody's with that.
     pub(super) fn free_slot(&mut self, slot: u32) -> Vec<PhysicalPage> {
         let page = self.pages.give_back(slot);
-        let pages = page.map(|page| self.storage.pages(page)).unwrap_or_default();
+        let pages = page.map(|page| self.storage.pages(page, None)).unwrap_or_default();
         pages.into_iter().map(|(page, _)| page).collect()
     }
 
     /// Whether everything is given back.
     pub(super) fn is_unused(&self) -> bool {
-        self.globals.is_empty() && self.names.is_empty() && self.pages.is_unused()
+        self.globals.is_empty()
+            && self.names.is_empty()
+            && self.views.is_empty()
+            && self.pages.is_unused()
     }
 }
 
@@ -229,7 +261,10 @@ impl Scope<'_> {
             .ok_or(RequestError::parameter("flags", request.flags.into()))?;
         let CreateNativeFence { device, initial_value, fence_type, .. } = request;
         let kind = FenceKind::Native(fence_type);
-        let fence = self.insert_fence(Some(device), kind, flags, initial_value)?;
+        let fence = match flags.contains(FenceFlags::CROSS_ADAPTER) {
+            true => self.create_cross_fence(device, kind, flags, initial_value)?,
+            false => self.insert_fence(Some(device), kind, flags, initial_value)?,
+        };
         self.opened_fence(fence).map(Answer::Done)
     }
 
@@ -243,7 +278,10 @@ impl Scope<'_> {
         if let Some(name) = fence.name {
             return Ok(Answer::Done(NtHandle(name)));
         }
-        let name = self.guest.fences.new_name();
+        let name = match fence.cross {
+            Some(cross) => self.cross_fences.name(cross),
+            None => self.guest.fences.new_name(),
+        };
         self.guest.fences.names.insert(name, slot);
         self.global_mut(slot)?.name = Some(name);
         Ok(Answer::Done(NtHandle(name)))
@@ -253,18 +291,24 @@ impl Scope<'_> {
     pub(super) fn open_native_fence(&mut self, request: OpenNativeFence) -> Handled<OpenedFence> {
         self.get::<Device>(request.device)?;
         let NtHandle(name) = request.nt_handle;
-        let global = self.guest.fences.names.get(&name).copied();
-        let global = global.ok_or(RequestError::parameter("nt_handle", name))?;
-        let process = self.process_id;
-        let fence = match self.global_mut(global)?.opened.get(&process) {
-            Some(_) => self.insert_fence_handle(global, Some(request.device))?,
-            None => {
-                let slot = self.take_fence_slot(false)?;
-                self.open_global(global, slot, Some(request.device))
-                    .inspect_err(|_| self.leave_fence_slot(slot))?
-            }
+        let fence = match self.guest.fences.names.get(&name).copied() {
+            Some(global) => self.open_own_fence(global, request.device)?,
+            None => self.open_cross_fence(request.device, name)?,
         };
         self.opened_fence(fence).map(Answer::Done)
+    }
+
+    /// A process opens a fence that the guest has.
+    fn open_own_fence(&mut self, global: u32, device: Handle) -> Result<Handle, RequestError> {
+        let process = self.process_id;
+        match self.global_mut(global)?.opened.get(&process) {
+            Some(_) => self.insert_fence_handle(global, Some(device)),
+            None => {
+                let slot = self.take_fence_slot(false, None)?;
+                self.open_global(global, slot, Some(device))
+                    .inspect_err(|_| self.leave_fence_slot(slot))
+            }
+        }
     }
 
     /// Makes a fence; returns its handle.
@@ -275,35 +319,22 @@ impl Scope<'_> {
         flags: FenceFlags,
         initial_value: u64,
     ) -> Result<Handle, RequestError> {
-        let slot = self.take_fence_slot(flags.contains(FenceFlags::SHARED))?;
+        let slot = self.take_fence_slot(flags.contains(FenceFlags::SHARED), None)?;
         let storage = self.guest.fences.storage.of(slot, kind);
-        self.create_global(slot, kind, storage, initial_value);
-        let fence = GlobalFence {
-            kind,
-            storage,
-            flags,
-            is_progress: device.is_none(),
-            opened: BTreeMap::new(),
-            name: None,
-            waiters: Waiters::default(),
-            always_signaled: false,
-            drain: None,
-            monitored: match kind {
-                FenceKind::Native(_) => NOT_MONITORED,
-                FenceKind::Monitored => EVERY_SIGNAL,
-            },
-        };
+        self.create_global(slot, kind, storage, Some(initial_value));
+        let is_progress = device.is_none();
+        let fence = GlobalFence { is_progress, ..GlobalFence::new(kind, storage, flags) };
         self.guest.fences.globals.insert(slot, fence);
         self.open_global(slot, slot, device).inspect_err(|_| self.remove_global(slot))
     }
 
-    /// Has the driver make a global fence.
-    fn create_global(
+    /// Has the driver make a global fence, whose value others have set where no initial one is given.
+    pub(super) fn create_global(
         &mut self,
         slot: u32,
         kind: FenceKind,
         storage: FenceStorage,
-        initial_value: u64,
+        initial_value: Option<u64>,
     ) {
         let fence = self.fence_id(slot);
         if kind == FenceKind::Monitored {
@@ -322,7 +353,7 @@ impl Scope<'_> {
     }
 
     /// Opens a global fence in this process, which has not, by a slot of the process's.
-    fn open_global(
+    pub(super) fn open_global(
         &mut self,
         global: u32,
         slot: u32,
@@ -331,7 +362,8 @@ impl Scope<'_> {
         let space = self.process()?.space;
         if slot != global {
             // It is in a page of another process's.
-            self.map_fence_page(page_of(global))?;
+            let current = self.global_mut(global)?.storage.current;
+            self.map_fence_page(page_of(global), Some(current))?;
         }
         let local = LocalFence { slot, handles: 0 };
         let process = self.process_id;
@@ -392,10 +424,14 @@ impl Scope<'_> {
     }
 
     /// Maps a page of fences, all of it or nothing: packets may write CurrentValues, and read
-    /// MonitoredValues.
-    fn map_fence_page(&mut self, page: u32) -> Result<(), RequestError> {
+    /// MonitoredValues. `current` is where the CurrentValue is of a fence that is alone in it.
+    fn map_fence_page(
+        &mut self,
+        page: u32,
+        current: Option<PhysicalAddress>,
+    ) -> Result<(), RequestError> {
         let space = self.process()?.space;
-        let pages = self.guest.fences.storage.pages(page).into_iter();
+        let pages = self.guest.fences.storage.pages(page, current).into_iter();
         let entries: Vec<_> = pages.map(|(page, writable)| Pte::new(page, writable)).collect();
         let va = self.guest.fences.storage.page_va(page);
         let mapped = self.miniport.update_page_table(space, va, PageSize::Small, &entries);
@@ -418,13 +454,17 @@ impl Scope<'_> {
 
     /// Maps a page of fences that is new to this process, for it and for the context management
     /// processor, all of it or nothing.
-    fn map_new_fence_page(&mut self, page: u32) -> Result<(), RequestError> {
-        self.map_fence_page(page)?;
+    fn map_new_fence_page(
+        &mut self,
+        page: u32,
+        current: Option<PhysicalAddress>,
+    ) -> Result<(), RequestError> {
+        self.map_fence_page(page, current)?;
         if !self.maps_to_system_process() {
             return Ok(());
         }
         let space = self.guest.system?.address_space;
-        let pages = self.guest.fences.storage.pages(page).into_iter();
+        let pages = self.guest.fences.storage.pages(page, current).into_iter();
         let entries: Vec<_> = pages.map(|(page, _)| Pte::new(page, true)).collect();
         let va = self.guest.fences.storage.page_va(page);
         let mapped = self.miniport.update_page_table(space, va, PageSize::Small, &entries);
@@ -446,15 +486,21 @@ impl Scope<'_> {
         }
     }
 
-    /// A slot for a fence of this process, in a page that is mapped: with its others, or alone.
-    fn take_fence_slot(&mut self, alone: bool) -> Result<u32, RequestError> {
+    /// A slot for a fence of this process, in a page that is mapped: with its others, or alone, and then
+    /// perhaps with its CurrentValue elsewhere.
+    pub(super) fn take_fence_slot(
+        &mut self,
+        alone: bool,
+        current: Option<PhysicalAddress>,
+    ) -> Result<u32, RequestError> {
         let taken = self.guest.fences.pages.take(self.process_id, alone);
         let (slot, is_new) = taken.ok_or(RequestError::QuotaExceeded {
             what: "native fences",
             limit: self.guest.resources.bar.fence_count.into(),
         })?;
         if is_new {
-            self.map_new_fence_page(page_of(slot)).inspect_err(|_| self.leave_fence_slot(slot))?;
+            self.map_new_fence_page(page_of(slot), current)
+                .inspect_err(|_| self.leave_fence_slot(slot))?;
         }
         Ok(slot)
     }
@@ -526,7 +572,7 @@ impl Scope<'_> {
     }
 
     /// A fence that nobody has open is gone.
-    fn remove_global(&mut self, global: u32) {
+    pub(super) fn remove_global(&mut self, global: u32) {
         let Some(fence) = self.guest.fences.globals.remove(&global) else { return };
         if let Some(name) = fence.name {
             self.guest.fences.names.remove(&name);
@@ -535,5 +581,8 @@ impl Scope<'_> {
             self.miniport.destroy_native_fence(self.fence_id(global));
         }
         self.leave_fence_slot(global);
+        if let Some(cross) = fence.cross {
+            self.leave_view(cross);
+        }
     }
 }

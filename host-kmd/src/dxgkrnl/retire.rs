@@ -7,6 +7,7 @@
 //! All destruction goes this one way.
 
 use super::allocation::Allocation;
+use super::cross_fences::current_value;
 use super::error::RequestError;
 use super::gpu_va::invalidate;
 use super::guest::Guest;
@@ -16,8 +17,8 @@ use super::pool::PageRange;
 use super::request::reply;
 use super::submission::Hold;
 use crate::ddi::paging::APERTURE_START;
-use crate::hardware::{AddressSpaceId, FENCE_LOGS_SIZE, GuestId, Ticket};
-use crate::port::{CommandError, CommandToken, Effect, RequestToken};
+use crate::hardware::{AddressSpaceId, FENCE_LOGS_SIZE, GuestId, PhysicalAddress, Ticket};
+use crate::port::{CommandError, CommandToken, CrossFenceId, Effect, RequestToken};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::gpu_va::GPU_VA_END;
@@ -50,6 +51,8 @@ pub(super) enum Resource {
     FenceLogs(u32),
     /// A fence slot.
     FenceSlot(u32),
+    /// The guest's view of a fence that others may have.
+    CrossFence(CrossFenceId),
     /// A doorbell slot.
     DoorbellSlot(u32),
     /// A doorbell's references to its queue and to the allocations of its ring.
@@ -242,6 +245,13 @@ impl Kernel {
                 // What its fences were, the next process is not to see.
                 for page in guest.fences.free_slot(slot) {
                     self.hardware.zero_memory(guest_id, page.segment, page.address, PAGE_SIZE);
+                }
+            }
+            Resource::CrossFence(id) => {
+                guest.quotas.cross_adapter_fences.refund(1);
+                if self.cross_fences.forget(id) {
+                    let PhysicalAddress { segment, address } = current_value(id);
+                    self.hardware.zero_memory(guest_id, segment, address, PAGE_SIZE);
                 }
             }
             Resource::DoorbellSlot(slot) => guest.doorbell_slots.give_back(slot),

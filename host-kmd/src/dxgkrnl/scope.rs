@@ -1,6 +1,7 @@
 //! What a request may touch: one process of one guest, and the GPU.
 
 use super::callbacks::Callbacks;
+use super::cross_fences::CrossFences;
 use super::error::RequestError;
 use super::guest::Guest;
 use super::handles::Object;
@@ -40,6 +41,8 @@ pub(super) struct Scope<'k> {
     pub(super) submissions: &'k mut Submissions,
     /// Ids for processes.
     pub(super) process_ids: &'k mut ProcessIds,
+    /// Fences that it may have together with other guests.
+    pub(super) cross_fences: &'k mut CrossFences,
     /// What goes out.
     pub(super) effects: &'k mut Vec<Effect>,
     /// What was taken away from the process and may still be in use by an engine; see `retire`.

@@ -425,8 +425,9 @@ pub trait Hardware: Send + Sync {
     fn read_local_word(&self, guest: GuestId, offset: u64) -> u64;
 
     /// Puts a global fence with CurrentValue `initial` into an empty slot, and publishes that if the fence
-    /// is published. Nobody monitors it yet, unless it is a monitored fence.
-    fn create_fence(&self, guest: GuestId, slot: u32, storage: FenceStorage, initial: u64);
+    /// is published. Nobody monitors it yet, unless it is a monitored fence. Without an initial value
+    /// CurrentValue stays what it is: others have the fence already.
+    fn create_fence(&self, guest: GuestId, slot: u32, storage: FenceStorage, initial: Option<u64>);
 
     /// Makes a slot the name by which packets of `owner` know the global fence in the slot `global`, which
     /// may be the same.
@@ -446,6 +447,11 @@ pub trait Hardware: Send + Sync {
     /// queues that wait for them. With `always`, signals of these fences do nothing from now on, and
     /// the values are `u64::MAX`.
     fn update_current_values(&self, guest: GuestId, values: &[SlotValue], always: bool);
+
+    /// CurrentValues may have been changed by another guest's engines, or for it: publishes them and
+    /// releases the queues that wait for them. With `always` the fences are signaled for good, to this guest
+    /// alone: `u64::MAX` is published, signals do nothing, and CurrentValues stay.
+    fn notify_current_values(&self, guest: GuestId, slots: &[u32], always: bool);
 
     /// Makes a HW queue and puts it on its engine's run list.
     fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId;

@@ -18,6 +18,9 @@ pub enum Segment {
     /// start. For each fence slot there is a CurrentValue, behind all of these a MonitoredValue, and behind
     /// those room for two logs.
     Fence,
+    /// Memory of the host's that all its adapters share, where CurrentValues are that several guests have:
+    /// each alone in its page; addresses are offsets from its start.
+    CrossAdapter,
 }
 
 /// A page of physical memory.
@@ -46,7 +49,7 @@ pub struct DriverProtection {
 }
 
 /// A leaf page-table entry. Bit 0 valid, bit 3 read-only, bits 5 to 9 segment (0 system, 1
-/// local, 2 private, 3 backing, 4 fence), bit 11 compressed, bits 12 to 51 page number, bit 52
+/// local, 2 private, 3 backing, 4 fence, 5 cross-adapter), bit 11 compressed, bits 12 to 51 page number, bit 52
 /// accessed; all others zero. The bits have the places that `DXGK_PTE` gives them, but for bits 11 and 52, which are
 /// this GPU's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,6 +79,7 @@ impl Pte {
             Segment::Private => 2 << SEGMENT_SHIFT,
             Segment::Backing => 3 << SEGMENT_SHIFT,
             Segment::Fence => 4 << SEGMENT_SHIFT,
+            Segment::CrossAdapter => 5 << SEGMENT_SHIFT,
         };
         let protection = if writable { 0 } else { READ_ONLY };
         Self(VALID | protection | segment | page.address & ADDRESS_MASK)
@@ -117,6 +121,7 @@ impl Pte {
             2 => Segment::Private,
             3 => Segment::Backing,
             4 => Segment::Fence,
+            5 => Segment::CrossAdapter,
             _ => return None,
         };
         Some(PhysicalPage { segment, address: self.0 & ADDRESS_MASK })
@@ -135,8 +140,14 @@ mod tests {
 
     #[test]
     fn an_entry_gives_back_the_page_it_was_made_for() {
-        let segments =
-            [Segment::System, Segment::Local, Segment::Private, Segment::Backing, Segment::Fence];
+        let segments = [
+            Segment::System,
+            Segment::Local,
+            Segment::Private,
+            Segment::Backing,
+            Segment::Fence,
+            Segment::CrossAdapter,
+        ];
         for segment in segments {
             for writable in [true, false] {
                 let page = PhysicalPage { segment, address: 0xF_FFFF_FFFF_F000 };

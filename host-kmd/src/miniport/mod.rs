@@ -357,7 +357,7 @@ impl Miniport for BellhopMiniport {
         &mut self,
         fence: GlobalFence,
         storage: FenceStorage,
-        initial_value: u64,
+        initial_value: Option<u64>,
     ) {
         self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value);
     }
@@ -380,7 +380,12 @@ impl Miniport for BellhopMiniport {
         values: &[SlotValue],
         flags: CurrentValuesFlags,
     ) {
-        self.hardware.update_current_values(guest, values, flags.always_signaled);
+        let CurrentValuesFlags { always_signaled, notification_only } = flags;
+        if notification_only {
+            let slots: Vec<_> = values.iter().map(|value| value.slot).collect();
+            return self.hardware.notify_current_values(guest, &slots, always_signaled);
+        }
+        self.hardware.update_current_values(guest, values, always_signaled);
     }
 
     fn set_native_fence_log_buffer(&mut self, queue: HwQueueId, log: FenceLogBuffer) {

@@ -12,15 +12,13 @@ use bellhop_protocol::control::process::DestroyProcess;
 use bellhop_protocol::snapshot::{Adapter, Guest};
 use bellhop_protocol::status::Status;
 use serde::de::DeserializeOwned;
-use std::sync::Arc;
 
 const FIRST: AdapterId = AdapterId(0);
 const SECOND: AdapterId = AdapterId(1);
 
 /// A host with two adapters, and a guest on each.
 fn new() -> (Bench, [GuestId; 2]) {
-    let models = (0..2).map(|_| Arc::new(Model::new(2))).collect();
-    let mut bench = Bench::of(models, Limits::default());
+    let mut bench = Bench::of(Model::several(2), Limits::default());
     let guests = [(FIRST, 1), (SECOND, 2)].map(|(adapter, guest)| {
         let guest = bench.attach_to(adapter, guest, RESOURCES);
         bench.open(guest).unwrap();

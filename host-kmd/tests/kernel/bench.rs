@@ -5,7 +5,7 @@ use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel, Limits, OsFeatures, PowerPolic
 use bellhop_host_kmd::hardware::{GuestId, HwQueueId, Interrupt, SegmentSizes};
 use bellhop_host_kmd::port::{
     AdapterId, Command, CommandError, CommandToken, Effect, GuestResources, Input, ListError,
-    ListObjects, ObjectPage, RequestToken,
+    ListObjects, ObjectPage, RequestToken, SharingGroups,
 };
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::{AdapterInfo, OpenAdapter};
@@ -39,8 +39,16 @@ pub const FEATURES: Features =
 pub const SEGMENTS: SegmentSizes =
     SegmentSizes { private: 32 * 4096, backing: 256 * 4096, aperture: 64 * 4096 };
 
-pub const RESOURCES: GuestResources =
-    GuestResources { bar: BAR, segments: SEGMENTS, bar_mapped: true, features: FEATURES };
+pub const RESOURCES: GuestResources = GuestResources {
+    bar: BAR,
+    segments: SEGMENTS,
+    bar_mapped: true,
+    features: FEATURES,
+    sharing: SharingGroups::NONE,
+};
+
+/// Fences that guests have together, in all.
+pub const CROSS_ADAPTER_FENCES: u32 = 4;
 
 /// How long all engines are in F1 before the device goes to D3.
 pub const DEVICE_IDLE: Duration = Duration::from_secs(10);
@@ -119,7 +127,8 @@ impl Bench {
             let kernel = Kernel::new(Arc::clone(model) as _, features, limits).unwrap();
             kernel.with_power_policy(policy)
         });
-        let kernel = Adapters::new(kernels.collect());
+        let kernel =
+            Adapters::new(kernels.collect()).with_cross_adapter_fences(CROSS_ADAPTER_FENCES);
         let (replies, events) = (BTreeMap::new(), Vec::new());
         Self {
             model: Arc::clone(&models[0]),

@@ -269,7 +269,7 @@ impl Miniport for NotifyMiniport {
         &mut self,
         fence: GlobalFence,
         storage: FenceStorage,
-        initial_value: u64,
+        initial_value: Option<u64>,
     ) {
         self.rest.create_monitored_fence(fence, storage, initial_value);
     }

@@ -6,6 +6,7 @@ mod adapter;
 mod adapters;
 mod bench;
 mod contexts;
+mod cross_adapter;
 mod ddi;
 mod detach;
 mod donation;

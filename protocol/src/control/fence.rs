@@ -21,6 +21,9 @@ bitflags! {
         /// Other processes, and other devices of its own, may open it ([`ShareNativeFence`]). Its values
         /// are then in pages without another fence's.
         const SHARED = 1 << 0;
+        /// Other guests may open it too, as far as the host's policy allows: `CrossAdapter`. It is shared,
+        /// and of the default type.
+        const CROSS_ADAPTER = 1 << 2;
     }
 }
 
@@ -106,7 +109,8 @@ crate::assert_layout!(ShareNativeFence, 8, fence at 0);
 request!(ShareNativeFence, SHARE_NATIVE_FENCE -> NtHandle);
 
 /// A name that any process of the guest can open a shared fence by (an NT handle), as long as there is the
-/// fence. It cannot be guessed.
+/// fence; that of a [`FenceFlags::CROSS_ADAPTER`] fence any process of a guest that the host's policy names
+/// together with all who have it. It cannot be guessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(transparent)]
 pub struct NtHandle(pub u64);

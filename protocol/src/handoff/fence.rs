@@ -77,9 +77,12 @@ pub struct WentBackwards {
 
 impl FenceCell<'_> {
     /// Makes the cell that of a new fence at `initial` with this MonitoredValue, which nobody waits for.
-    /// Nobody may use the old one any more, and the caller releases the new one to whoever may.
-    pub fn reset(self, initial: u64, monitored: u64) {
-        self.current.store(initial, Ordering::Relaxed);
+    /// Nobody may use the old one any more, and the caller releases the new one to whoever may. Without an
+    /// initial value it is another cell of a fence that others have, with the same CurrentValue.
+    pub fn reset(self, initial: Option<u64>, monitored: u64) {
+        if let Some(initial) = initial {
+            self.current.store(initial, Ordering::Relaxed);
+        }
         self.monitored.store(monitored, Ordering::Relaxed);
         self.waiting_engines.store(0, Ordering::Relaxed);
     }

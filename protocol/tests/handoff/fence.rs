@@ -194,7 +194,7 @@ fn a_slot_that_is_used_again_holds_the_new_fence_only() {
                 }
             })
         };
-        fence.cell().reset(3, NOT_MONITORED);
+        fence.cell().reset(Some(3), NOT_MONITORED);
         owner.store(7, Ordering::Release);
         engine.join().unwrap();
     });
@@ -272,5 +272,102 @@ fn a_fence_that_nobody_waits_for_interrupts_nobody() {
         FenceCell::monitor([(fence.cell(), NOT_MONITORED)]);
         let signaled = fence.signal(u64::MAX).unwrap();
         assert_eq!(signaled, Signaled { interrupt: false, engines: 0 });
+    });
+}
+
+/// A fence that two guests have: one CurrentValue, and the rest once for each. MonitoredValues are 0.
+struct Views {
+    current: AtomicU64,
+    monitored: [AtomicU64; 2],
+    waiting_engines: [AtomicU64; 2],
+    published: [AtomicU64; 2],
+    done: Bytes,
+}
+
+impl Views {
+    fn new() -> Arc<Self> {
+        let zeroes = || [AtomicU64::new(0), AtomicU64::new(0)];
+        let (monitored, waiting_engines, published) = (zeroes(), zeroes(), zeroes());
+        let (current, done) = (AtomicU64::new(0), Bytes::new());
+        Arc::new(Self { current, monitored, waiting_engines, published, done })
+    }
+
+    fn cell(&self, view: usize) -> FenceCell<'_> {
+        FenceCell {
+            current: &self.current,
+            monitored: &self.monitored[view],
+            waiting_engines: &self.waiting_engines[view],
+        }
+    }
+
+    /// Engine: signals through one view. It interrupts the host, which tells the other view; returns the
+    /// engines that this calls there.
+    fn signal(&self, view: usize, value: u64) -> u64 {
+        match self.cell(view).signal(Some(&self.published[view]), value) {
+            Ok(signaled) => assert!(signaled.interrupt, "each signal must interrupt"),
+            // The other's is greater, and tells for both.
+            Err(_) => return 0,
+        }
+        let other = 1 - view;
+        self.cell(other).evaluate(Some(&self.published[other])).engines
+    }
+}
+
+#[test]
+fn an_engine_that_waits_in_one_view_is_called_by_a_signal_in_the_other_or_sees_the_value() {
+    loom::model(|| {
+        let views = Views::new();
+        let signaling = {
+            let views = views.clone();
+            thread::spawn(move || {
+                views.done.write();
+                views.signal(1, 1)
+            })
+        };
+        let reached = views.cell(0).wait(5, 1);
+        if reached {
+            views.done.read();
+        }
+        let engines = signaling.join().unwrap();
+        assert!(reached || engines == 1 << 5, "the wait never ends");
+        assert_eq!(views.published[0].load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn who_polls_a_view_finds_what_the_engine_did_that_signaled_in_the_other() {
+    loom::model(|| {
+        let views = Views::new();
+        let signaling = {
+            let views = views.clone();
+            thread::spawn(move || {
+                views.done.write();
+                views.signal(1, 1)
+            })
+        };
+        if views.published[0].load(Ordering::Acquire) == 1 {
+            views.done.read();
+        }
+        signaling.join().unwrap();
+    });
+}
+
+#[test]
+fn of_two_signals_in_two_views_the_greater_value_stays_published_in_both() {
+    let mut model = loom::model::Builder::new();
+    // Of all interleavings those with few switches that nothing forces.
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let views = Views::new();
+        let signaling = {
+            let views = views.clone();
+            thread::spawn(move || views.signal(1, 2))
+        };
+        views.signal(0, 1);
+        signaling.join().unwrap();
+        assert_eq!(views.cell(0).current(), 2);
+        for published in &views.published {
+            assert_eq!(published.load(Ordering::Relaxed), 2);
+        }
     });
 }

@@ -42,21 +42,29 @@ impl Wait {
 #[inline]
 fn signal(context: &mut Context<'_>, slot: u32, value: u64) -> Result<(), Violation> {
     let fence = owned(context, slot)?;
-    if let Some(signaled) = went(&fence, fence.cell.signal(fence.published, value))? {
+    if let Some(signaled) = change(&fence, || fence.cell.signal(fence.published, value))? {
         context.chip.deliver(context.partition, fence, signaled, context.tally);
     }
     Ok(())
 }
 
-/// What became of a signal: nothing where the fence is always signaled.
+/// Changes a CurrentValue; not that of a fence that is always signaled, nor one of which another guest has
+/// a view and got further: nobody loses a queue over what another guest does, and the greater value stands.
 ///
 /// # Errors
 /// `FENCE_WENT_BACKWARDS`.
 #[inline]
-fn went<T>(fence: &Fence<'_>, result: Result<T, WentBackwards>) -> Result<Option<T>, Violation> {
-    match result {
+fn change<T>(
+    fence: &Fence<'_>,
+    change: impl FnOnce() -> Result<T, WentBackwards>,
+) -> Result<Option<T>, Violation> {
+    // Where it is always signaled to this guest alone, the value of others does not tell.
+    if fence.is_shared && fence.is_always_signaled() {
+        return Ok(None);
+    }
+    match change() {
         Ok(done) => Ok(Some(done)),
-        Err(_) if fence.is_always_signaled() => Ok(None),
+        Err(_) if fence.is_shared || fence.is_always_signaled() => Ok(None),
         Err(error) => Err(Violation::new(FaultReason::FENCE_WENT_BACKWARDS, error.value)),
     }
 }
@@ -125,7 +133,7 @@ pub fn wait_fence(context: &mut Context<'_>, packet: &WaitFence) -> Result<Outco
 #[inline]
 pub fn write_fence(context: &mut Context<'_>, packet: &WriteFence) -> Result<Outcome, Violation> {
     let fence = owned(context, packet.slot())?;
-    went(&fence, fence.cell.write(packet.value))?;
+    change(&fence, || fence.cell.write(packet.value))?;
     Ok(Outcome::Done)
 }
 
@@ -149,6 +157,9 @@ pub fn conditional_interrupt(
     packet: &ConditionalInterrupt,
 ) -> Result<Outcome, Violation> {
     let fence = owned(context, packet.slot())?;
+    if fence.is_shared && fence.is_always_signaled() {
+        return Ok(Outcome::Done);
+    }
     let signaled = fence.cell.evaluate(fence.published);
     context.chip.deliver(context.partition, fence, signaled, context.tally);
     Ok(Outcome::Done)

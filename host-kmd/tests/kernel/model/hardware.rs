@@ -200,6 +200,11 @@ impl Hardware for Model {
                 });
                 state.log.push(Call::Zero(guest, offset, length));
             }
+            Segment::CrossAdapter => {
+                self.cross_adapter.lock().unwrap().remove(&offset);
+                assert!(state.mappings_of(segment, offset).is_empty(), "an engine reaches it");
+                state.log.push(Call::Zero(guest, offset, length));
+            }
             Segment::Private | Segment::Backing | Segment::Fence => {}
         }
     }
@@ -224,19 +229,31 @@ impl Hardware for Model {
         self.state().local_words.get(&(guest, offset)).copied().unwrap_or(0)
     }
 
-    fn create_fence(&self, guest: GuestId, slot: u32, storage: FenceStorage, initial: u64) {
+    fn create_fence(&self, guest: GuestId, slot: u32, storage: FenceStorage, initial: Option<u64>) {
         assert_ne!(storage.current, storage.monitored);
         let monitored = if storage.native { NOT_MONITORED } else { 0 };
-        let fence = Fence { current: initial, monitored, storage };
+        let fence = Fence { current: initial.unwrap_or(0), monitored, storage };
+        let view = fence.view();
         let mut state = self.state();
         assert!(!state.opened.contains_key(&(guest, slot)), "somebody knows another by this slot");
+        match (view, initial) {
+            (Some(address), Some(initial)) => {
+                let before = self.cross_adapter.lock().unwrap().insert(address, initial);
+                assert_eq!(before, None, "a fence is there already");
+            }
+            (Some(address), None) => {
+                assert!(self.cross_adapter.lock().unwrap().contains_key(&address), "no such fence");
+            }
+            (None, initial) => assert!(initial.is_some()),
+        }
         state.fences.insert((guest, slot), fence);
     }
 
     fn open_fence(&self, guest: GuestId, slot: u32, global: u32, owner: AddressSpaceId) {
         let mut state = self.state();
         assert!(state.spaces.contains_key(&owner));
-        assert!(state.fences.contains_key(&(guest, global)), "there is such a fence");
+        let fence = state.fences.get(&(guest, global)).expect("there is such a fence");
+        assert!(fence.view().is_none() || fence.monitored == 0, "signals would not interrupt");
         let before = state.opened.insert((guest, slot), (global, owner));
         assert_eq!(before, None, "a slot is one fence's");
     }
@@ -246,7 +263,7 @@ impl Hardware for Model {
     }
 
     fn fence_value(&self, guest: GuestId, slot: u32) -> u64 {
-        self.state().fences[&(guest, slot)].current
+        self.current(self.state().fences[&(guest, slot)])
     }
 
     fn update_monitored_values(&self, guest: GuestId, values: &[SlotValue]) {
@@ -256,9 +273,16 @@ impl Hardware for Model {
         for SlotValue { slot, value } in values {
             let fence = state.fences.get_mut(&(guest, *slot)).unwrap();
             assert!(fence.storage.native, "a monitored fence's is 0");
+            assert!(fence.view().is_none() || *value == 0, "it is 0 for the fence's life");
             fence.monitored = *value;
             fence.current = signal.unwrap_or(fence.current);
         }
+    }
+
+    fn notify_current_values(&self, guest: GuestId, slots: &[u32], always: bool) {
+        let mut state = self.state();
+        assert!(slots.iter().all(|slot| state.fences[&(guest, *slot)].view().is_some()));
+        state.log.push(Call::Notify(slots.to_vec(), always));
     }
 
     fn update_current_values(&self, guest: GuestId, values: &[SlotValue], always: bool) {
@@ -266,8 +290,8 @@ impl Hardware for Model {
         state.log.push(Call::Signal(values.to_vec(), always));
         for SlotValue { slot, value } in values {
             let fence = state.fences.get_mut(&(guest, *slot)).unwrap();
-            assert!(*value >= fence.current, "a fence cannot go back");
-            fence.current = *value;
+            assert!(*value >= self.current(*fence), "a fence cannot go back");
+            self.set_current(fence, *value);
         }
     }
 

@@ -56,6 +56,7 @@ pub enum Call {
     ResetEngine(u32),
     ResetAdapter,
     Signal(Vec<SlotValue>, bool),
+    Notify(Vec<u32>, bool),
     Priority(Vec<HwQueueId>, SchedulingPriority),
     EnginePower(u32, EnginePowerState),
     Invalidate(u64),
@@ -67,6 +68,14 @@ pub struct Fence {
     pub current: u64,
     pub monitored: u64,
     pub storage: FenceStorage,
+}
+
+impl Fence {
+    /// Where the current value is that other guests have, too, instead.
+    pub fn view(self) -> Option<u64> {
+        let PhysicalAddress { segment, address } = self.storage.current;
+        (segment == Segment::CrossAdapter).then_some(address)
+    }
 }
 
 /// A page table, by its first page's number. Its address is its place among all, times its size.
@@ -224,6 +233,15 @@ impl State {
         mapped.filter(|(va, _)| *va < GPU_VA_END).collect()
     }
 
+    /// Where a page of physical memory is mapped.
+    pub fn mappings_of(&self, segment: Segment, address: u64) -> Vec<(AddressSpaceId, u64)> {
+        let page = Some(PhysicalPage { segment, address });
+        let entries = self.spaces.iter().flat_map(|(space, ptes)| {
+            ptes.iter().filter(|(_, pte)| pte.page() == page).map(|(va, _)| (*space, *va))
+        });
+        entries.collect()
+    }
+
     /// Page that a GPU virtual address is mapped to.
     pub fn mapped(&self, space: AddressSpaceId, gpu_va: u64) -> Option<Pte> {
         self.spaces[&space].get(&gpu_va).copied()
@@ -233,6 +251,8 @@ impl State {
 pub struct Model {
     physical_doorbells: u32,
     state: Mutex<State>,
+    /// Current values that several guests have, by address: of all GPUs of a host.
+    cross_adapter: Arc<Mutex<BTreeMap<u64, u64>>>,
 }
 
 impl Model {
@@ -245,7 +265,28 @@ impl Model {
             paging_room: 32,
             ..State::default()
         };
-        Self { physical_doorbells, state: Mutex::new(state) }
+        Self { physical_doorbells, state: Mutex::new(state), cross_adapter: Arc::default() }
+    }
+
+    /// Several GPUs of one host.
+    pub fn several(count: usize) -> Vec<Arc<Self>> {
+        let cross_adapter: Arc<Mutex<_>> = Arc::default();
+        let model = || Self { cross_adapter: Arc::clone(&cross_adapter), ..Self::new(2) };
+        (0..count).map(|_| Arc::new(model())).collect()
+    }
+
+    fn current(&self, fence: Fence) -> u64 {
+        match fence.view() {
+            Some(address) => self.cross_adapter.lock().unwrap()[&address],
+            None => fence.current,
+        }
+    }
+
+    fn set_current(&self, fence: &mut Fence, value: u64) {
+        match fence.view() {
+            Some(address) => *self.cross_adapter.lock().unwrap().get_mut(&address).unwrap() = value,
+            None => fence.current = value,
+        }
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
@@ -269,6 +310,11 @@ impl Model {
 
     pub fn raise(&self, interrupt: Interrupt) {
         self.state().interrupts.push(interrupt);
+    }
+
+    /// As if nothing had been raised.
+    pub fn forget_interrupts(&self) {
+        self.state().interrupts.clear();
     }
 
     /// Every engine passes all tickets.
@@ -310,7 +356,7 @@ impl Model {
     pub fn signal(&self, guest: GuestId, slot: u32, value: u64) {
         let mut state = self.state();
         let fence = state.fences.get_mut(&(guest, slot)).unwrap();
-        fence.current = value;
+        self.set_current(fence, value);
         if value > fence.monitored {
             let signaled = vec![GlobalFence { guest, slot }];
             let interrupt = match fence.storage.native {

@@ -9,6 +9,7 @@ mod doorbell;
 mod fault;
 mod fence;
 mod fence_cpu;
+mod fence_cross;
 mod fence_log;
 mod fence_sharing;
 mod fence_types;
@@ -110,6 +111,8 @@ mod source {
     pub(super) const FENCE_TYPES: &str = "Native GPU fence object: D3DDDI_NATIVEFENCE_TYPE";
     pub(super) const FENCE_OPEN: &str =
         "Native GPU fence object: D3DKMTOpenNativeFenceFromNTHandle";
+    pub(super) const FENCE_CROSS_ADAPTER: &str =
+        "Native GPU fence object: Cross-adapter native fences";
     pub(super) const FENCE_CPU_SIGNAL: &str =
         "Native GPU fence object: DdiUpdateCurrentValuesFromCpu";
     pub(super) const FENCE_SYNC: &str = "Native GPU fence object: Synchronization issues";
@@ -158,6 +161,7 @@ fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         fence_log::BEHAVIOURS,
         fence_sharing::BEHAVIOURS,
         fence_types::BEHAVIOURS,
+        fence_cross::BEHAVIOURS,
         km::BEHAVIOURS,
         fault::BEHAVIOURS,
         tdr::BEHAVIOURS,

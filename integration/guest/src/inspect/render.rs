@@ -358,7 +358,13 @@ mod tests {
             mappings: 2,
             doorbells: 1,
         };
-        let fence = Fence { handle: Name(0x60), value: 7, monitored: Some(8), waits: 1 };
+        let fence = Fence {
+            handle: Name(0x60),
+            value: 7,
+            monitored: Some(8),
+            waits: 1,
+            cross_adapter: false,
+        };
         let device = Device {
             handle: Name(0x1_0000_0001),
             contexts,

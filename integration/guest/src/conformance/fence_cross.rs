@@ -1,0 +1,51 @@
+//! `fence.cross.*`: fences that other guests may have, as far as one guest sees it.
+
+use super::raw;
+use super::scene::{Scene, TIMEOUT};
+use super::{Behaviour, Mismatch, require, source};
+use bellhop_guest_umd::Error;
+use bellhop_protocol::control::fence::{CreateNativeFence, FenceFlags, NativeFenceType};
+use bellhop_protocol::status::Status;
+
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    Behaviour {
+        id: "fence.cross.type",
+        shows: "a cross-adapter fence that is intra-GPU, or not shared, is refused",
+        section: source::FENCE_CROSS_ADAPTER,
+        check: cross_type,
+    },
+    Behaviour {
+        id: "fence.cross.policy",
+        shows: "the host's policy names the guest, and MonitoredValue is 0, or there is no such fence for it",
+        section: source::FENCE_CROSS_ADAPTER,
+        check: cross_policy,
+    },
+];
+
+fn cross_type(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let request = CreateNativeFence::new(bench.device.handle(), 0);
+    let (shared, cross) = (FenceFlags::SHARED, FenceFlags::CROSS_ADAPTER);
+    let refused = [(NativeFenceType::INTRA_GPU, shared | cross), (NativeFenceType::DEFAULT, cross)];
+    for (fence_type, flags) in refused {
+        let request = CreateNativeFence { fence_type, flags: flags.bits(), ..request };
+        let process = bench.process.process();
+        raw::expect_status(scene.transport(), process, &request, Status::INVALID_PARAMETER)?;
+    }
+    Ok(())
+}
+
+fn cross_policy(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let fence = match bench.device.create_cross_adapter_fence(1) {
+        Err(Error::Refused { status: Status::NOT_SUPPORTED, .. }) => return Ok(()),
+        created => created?,
+    };
+    let opened = bench.device.open_fence(fence.share()?)?;
+    bench.commands.copy(opened.mapping().monitored_value_gpu_va, bench.va(0), 8)?;
+    bench.commands.signal_fence(&fence, 2)?;
+    bench.run()?;
+    let seen = bench.word(0)?;
+    require!(seen == 0, "MonitoredValue reads {seen}");
+    Ok(opened.wait(2, TIMEOUT)?)
+}
