@@ -1,5 +1,6 @@
 //! What the engines and the control plane share of the whole GPU.
 
+use super::GpuConfig;
 use super::event::Event;
 use super::fence_table::Fence;
 use super::hw_queue::HwQueue;
@@ -190,6 +191,8 @@ pub struct Chip {
     pub interrupts: Arc<Interrupts>,
     /// Whether kernels that hang are executed.
     pub test_kernels: bool,
+    /// Whether interrupts for signals that are logged name the queue.
+    pub optimized_fence_interrupt: bool,
     logging_level: AtomicU32,
     tickets: AtomicU64,
     /// How often engines were to forget translations only so that accesses are noted anew.
@@ -208,7 +211,7 @@ impl Chip {
         engines: usize,
         nodes: Arc<NodePool>,
         interrupts: Arc<Interrupts>,
-        test_kernels: bool,
+        config: &GpuConfig,
     ) -> io::Result<Self> {
         let engines = (0..engines).map(|_| EnginePort::new()).collect::<io::Result<_>>()?;
         let (tickets, looks) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -219,7 +222,8 @@ impl Chip {
             engines,
             nodes,
             interrupts,
-            test_kernels,
+            test_kernels: config.test_kernels,
+            optimized_fence_interrupt: config.optimized_fence_interrupt,
             logging_level,
             tickets,
             looks,
@@ -335,6 +339,20 @@ impl Chip {
         }
         if signaled.interrupt && self.interrupts.raise_fence(partition.id(), fence) {
             tally.interrupts += 1;
+        }
+    }
+
+    /// The same where the signal was the last that the queue has logged: the interrupt names the queue.
+    pub fn deliver_logged(&self, queue: &HwQueue, signaled: Signaled, tally: &mut Tally) {
+        if signaled.engines != 0 {
+            self.release_waiters(signaled.engines);
+        }
+        if signaled.interrupt && queue.log() {
+            tally.interrupts += 1;
+            if !self.interrupts.raise_logged(queue.id, queue.engine) {
+                // Its next signal raises again.
+                queue.report_log();
+            }
         }
     }
 }

@@ -108,6 +108,8 @@ pub struct Execution {
     wait: Option<Hold>,
     /// The wait that was the packet before, if it held the queue.
     held: Option<Wait>,
+    /// The slot of the signal that the packet before has logged.
+    logged: Option<u32>,
     /// The kernel-mode submission that is done when the stack is empty.
     submission: Option<Submission>,
     /// Kernel-mode submissions that were begun.
@@ -140,6 +142,7 @@ impl Execution {
             operation: None,
             wait: None,
             held: None,
+            logged: None,
             submission: None,
             submissions: 0,
             mark: Mark::default(),
@@ -339,7 +342,12 @@ impl Execution {
         }
         context.tally.packets += 1;
         context.held = self.held.take();
-        match execute(&packet, context)? {
+        context.logged = self.logged.take();
+        let outcome = execute(&packet, context)?;
+        if opcode == Opcode::LOG_FENCE {
+            self.logged = context.logged;
+        }
+        match outcome {
             Outcome::Done => {}
             Outcome::Enter(buffer) => self.enter(buffer, windows)?,
             Outcome::Begin(operation) => self.operation = Some(operation),

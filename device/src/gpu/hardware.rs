@@ -90,6 +90,10 @@ impl Hardware for Gpu {
         self.doorbell_model
     }
 
+    fn optimized_fence_interrupt(&self) -> bool {
+        self.chip.optimized_fence_interrupt
+    }
+
     fn physical_doorbells(&self) -> u32 {
         self.physical_doorbells
     }
@@ -550,6 +554,7 @@ impl Hardware for Gpu {
     fn take_interrupts(&self) -> Vec<Interrupt> {
         let mut registry = self.registry();
         let (mut taken, mut signaled, mut monitored) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut logged, mut scans_fences) = (Vec::new(), false);
         let fault_of = |queue: &Arc<HwQueue>| {
             let (fault, queue) = (queue.report_fault()?, queue.id);
             Some(match fault.reason {
@@ -578,6 +583,15 @@ impl Hardware for Gpu {
                     }
                 }
             }
+            Raised::Logged(queue) => match registry.queues.get(&queue) {
+                Some(known) => {
+                    known.report_log();
+                    let (node, engine, queue) = (known.engine, 0, Some(queue));
+                    logged.push(Interrupt::NativeFencesLogged { node, engine, queue });
+                }
+                // Its log went with it.
+                None => scans_fences = true,
+            },
             Raised::Fault(queue) => {
                 taken.extend(registry.queues.get(&queue).and_then(fault_of));
             }
@@ -604,12 +618,19 @@ impl Hardware for Gpu {
         if !monitored.is_empty() {
             taken.insert(0, Interrupt::MonitoredFenceSignaled { signaled: monitored });
         }
-        if scans.fences {
+        scans_fences |= scans.fences;
+        if scans_fences {
             // Not all are known.
             signaled.clear();
         }
-        if scans.fences || !signaled.is_empty() {
-            // Before the faults of queues that signaled them.
+        let scanned = (0u32..).zip(&self.nodes).filter(|(node, _)| scans.logs & 1 << node != 0);
+        logged.extend(scanned.map(|(node, _)| {
+            let (engine, queue) = (0, None);
+            Interrupt::NativeFencesLogged { node, engine, queue }
+        }));
+        // Before the faults of queues that signaled them.
+        taken.splice(0..0, logged);
+        if scans_fences || !signaled.is_empty() {
             taken.insert(0, Interrupt::NativeFenceSignaled { signaled });
         }
         if scans.paging {

@@ -70,6 +70,7 @@ pub struct HwQueue {
     fault_reported: AtomicBool,
     completed: AtomicU64,
     completion_pending: AtomicBool,
+    logged: AtomicBool,
     priority: AtomicI8,
     run_list_index: AtomicU32,
 }
@@ -99,6 +100,7 @@ impl HwQueue {
             fault_reported: AtomicBool::new(false),
             completed: AtomicU64::new(0),
             completion_pending: AtomicBool::new(false),
+            logged: AtomicBool::new(false),
             preemption: Preemption::new(),
             priority: AtomicI8::new(SchedulingPriority::default().number()),
             run_list_index: AtomicU32::new(NOT_LISTED),
@@ -203,6 +205,18 @@ impl HwQueue {
     pub fn report_completion(&self) -> Option<u64> {
         let is_pending = self.completion_pending.swap(false, Ordering::AcqRel);
         is_pending.then(|| self.last_completed())
+    }
+
+    /// Engine: has logged a signal that somebody waits for. True when the control plane must be told; false
+    /// when it has been and has not looked yet.
+    pub fn log(&self) -> bool {
+        // Pairs with the exchange in `report_log`, as in `complete`.
+        !self.logged.swap(true, Ordering::AcqRel)
+    }
+
+    /// Control plane, before it reads the log: whether it was told of it.
+    pub fn report_log(&self) -> bool {
+        self.logged.swap(false, Ordering::AcqRel)
     }
 
     /// The submission fence id of the last kernel-mode submission that is done; 0 when none is.

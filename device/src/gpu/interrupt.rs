@@ -12,7 +12,7 @@ use bellhop_host_kmd::hardware::{Fault, GuestId, HwQueueId};
 use crossbeam_queue::ArrayQueue;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What an engine raises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Raised {
         /// Which.
         slot: u32,
     },
+    /// A HW queue has logged signals that somebody waits for.
+    Logged(HwQueueId),
     /// A HW queue holds a fault.
     Fault(HwQueueId),
     /// A kernel-mode submission of a HW queue is done.
@@ -43,6 +45,8 @@ pub struct Scans {
     pub rotated: bool,
     /// Any monitored fence may have been signaled.
     pub fences: bool,
+    /// Any HW queue of these engines may have logged such signals, one bit each.
+    pub logs: u64,
     /// Any HW queue may hold a fault.
     pub faults: bool,
     /// Any HW queue may have completed a submission, or have stopped.
@@ -60,6 +64,7 @@ pub struct Interrupts {
     quiesced: AtomicBool,
     rotated: AtomicBool,
     scan_fences: AtomicBool,
+    scan_logs: AtomicU64,
     scan_faults: AtomicBool,
     scan_queues: AtomicBool,
     engine_states: AtomicBool,
@@ -80,6 +85,7 @@ impl Interrupts {
             quiesced: AtomicBool::new(false),
             rotated: AtomicBool::new(false),
             scan_fences: AtomicBool::new(false),
+            scan_logs: AtomicU64::new(0),
             scan_faults: AtomicBool::new(false),
             scan_queues: AtomicBool::new(false),
             engine_states: AtomicBool::new(false),
@@ -114,6 +120,18 @@ impl Interrupts {
         }
         self.assert_line();
         true
+    }
+
+    /// Engine `engine`: a HW queue of its has logged signals that somebody waits for. False when it did not
+    /// fit, and is not pending.
+    pub fn raise_logged(&self, queue: HwQueueId, engine: u32) -> bool {
+        let fits = self.raised.push(Raised::Logged(queue)).is_ok();
+        if !fits {
+            // Releases the log to `take`.
+            self.scan_logs.fetch_or(1 << engine, Ordering::AcqRel);
+        }
+        self.assert_line();
+        fits
     }
 
     /// Engine: a HW queue holds a fault.
@@ -192,6 +210,7 @@ impl Interrupts {
             quiesced: self.quiesced.swap(false, Ordering::AcqRel),
             rotated: self.rotated.swap(false, Ordering::AcqRel),
             fences: self.scan_fences.swap(false, Ordering::AcqRel),
+            logs: self.scan_logs.swap(0, Ordering::AcqRel),
             faults: self.scan_faults.swap(false, Ordering::AcqRel),
             queues: self.scan_queues.swap(false, Ordering::AcqRel),
             engine_states: self.engine_states.swap(false, Ordering::AcqRel),
@@ -266,6 +285,18 @@ mod tests {
         // The fence that did not fit is not pending: it can be raised again.
         assert!(interrupts.raise_fence(GUEST, fences.global(1, &bar).unwrap()));
         assert_eq!(take(&interrupts).0, [Raised::Fence { guest: GUEST, slot: 1 }]);
+    }
+
+    #[test]
+    fn a_log_that_does_not_fit_is_told_as_a_scan_of_its_engine_and_can_be_raised_again() {
+        let interrupts = Interrupts::new(1).unwrap();
+        interrupts.raise_fault(HwQueueId(5));
+        assert!(!interrupts.raise_logged(HwQueueId(6), 3));
+        let (taken, scans) = take(&interrupts);
+        assert_eq!(taken, [Raised::Fault(HwQueueId(5))]);
+        assert_eq!(scans, Scans { logs: 1 << 3, ..Scans::default() });
+        assert!(interrupts.raise_logged(HwQueueId(6), 3));
+        assert_eq!(take(&interrupts), (vec![Raised::Logged(HwQueueId(6))], Scans::default()));
     }
 
     #[test]

@@ -101,6 +101,8 @@ pub struct GpuConfig {
     /// Whether the kernels that hang until a reset exist. They are for tests: whoever may dispatch them
     /// can have the adapter reset.
     pub test_kernels: bool,
+    /// Whether interrupts for signals that are logged name the HW queue instead of the fences.
+    pub optimized_fence_interrupt: bool,
     /// Page-table pages of 4 KiB, which all guests share. One guest can have a quarter of them.
     pub page_table_pages: u32,
 }
@@ -118,6 +120,7 @@ impl Default for GpuConfig {
             hang: Duration::from_secs(2),
             quantum: Duration::from_micros(200),
             test_kernels: false,
+            optimized_fence_interrupt: false,
             page_table_pages: 1 << 15,
         }
     }
@@ -174,7 +177,7 @@ impl Gpu {
         let pages =
             NodePool::new(config.page_table_pages, config.page_table_pages / PAGE_TABLE_SHARE)?;
         let interrupts = Arc::new(Interrupts::new(INTERRUPTS)?);
-        let chip = Chip::new(nodes.len(), Arc::new(pages), interrupts, config.test_kernels)?;
+        let chip = Chip::new(nodes.len(), Arc::new(pages), interrupts, &config)?;
         let mut gpu = Self {
             chip: Arc::new(chip),
             nodes,

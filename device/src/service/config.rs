@@ -119,6 +119,9 @@ pub struct AdapterConfig {
     pub page_migration: bool,
     /// Whether fences may be native. Without them there is no user-mode submission.
     pub native_fences: bool,
+    /// Whether interrupts for signals that are logged name the hardware queue, and the host finds the fences in
+    /// its log.
+    pub optimized_fence_interrupt: bool,
     /// Memory for page tables in MiB, 1 to 4,096. 1 MiB maps about 500 MiB.
     pub page_table_mib: u64,
 }
@@ -232,6 +235,7 @@ impl Default for AdapterConfig {
             quantum_us: 200,
             page_migration: true,
             native_fences: true,
+            optimized_fence_interrupt: false,
             page_table_mib: 64,
         }
     }
@@ -286,6 +290,7 @@ impl AdapterConfig {
             idle: milliseconds_or_never(self.engine_idle_ms),
             hang: self.timeout(),
             test_kernels: self.test_kernels,
+            optimized_fence_interrupt: self.optimized_fence_interrupt,
             quantum: Duration::from_micros(self.quantum_us),
             page_table_pages: (self.page_table_mib * MIB / PAGE_SIZE) as u32,
         }

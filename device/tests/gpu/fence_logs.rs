@@ -30,7 +30,7 @@ const WAIT: FenceLogOperation = FenceLogOperation::WAIT_UNBLOCKED;
 const LOGS: u64 = 0x3000_0000;
 
 /// A queue with logs, which its packets find at [`LOGS`].
-fn logged_queue(guest: &mut Guest, node: u32) -> Queue {
+pub fn logged_queue(guest: &mut Guest, node: u32) -> Queue {
     let queue = guest.queue(node);
     for log_type in [WAITS, SIGNALS] {
         let storage = fence_log_address(LAYOUT.fence_count, queue.progress, log_type);
@@ -52,7 +52,7 @@ fn read(gpu: &Gpu, queue: HwQueueId, log_type: FenceLogType) -> (Vec<FenceLogEnt
     (entries, lost)
 }
 
-fn entries(gpu: &Gpu, queue: HwQueueId, log_type: FenceLogType) -> Vec<FenceLogEntry> {
+pub fn entries(gpu: &Gpu, queue: HwQueueId, log_type: FenceLogType) -> Vec<FenceLogEntry> {
     let (entries, lost) = read(gpu, queue, log_type);
     assert_eq!(lost, 0);
     entries

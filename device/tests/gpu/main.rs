@@ -12,6 +12,7 @@ mod global_doorbell;
 mod hostile;
 mod interrupts;
 mod isolation;
+mod optimized_interrupt;
 mod packets;
 mod page_tables;
 mod paging;

@@ -73,6 +73,9 @@ pub trait DxgkFeatures {
 pub struct VidSchCaps {
     /// `NativeGpuFence`. Only where the OS has enabled the feature.
     pub native_gpu_fence: bool,
+    /// `OptimizedNativeFenceSignaledInterrupt`: interrupts for native fences name the HW queue whose log
+    /// says which, and not the fences.
+    pub optimized_native_fence_signaled_interrupt: bool,
 }
 
 /// What a driver's GPU wants of native fences (`DXGK_NATIVE_FENCE_CAPS`).

@@ -95,6 +95,8 @@ pub(super) struct NativeFences {
     pub(super) os: NativeFenceOsCaps,
     /// What the driver wants.
     pub(super) driver: NativeFenceCaps,
+    /// Whether interrupts name HW queues.
+    pub(super) optimized_interrupt: bool,
     /// GPU virtual address of the first page of values.
     pub(super) start: u64,
 }
@@ -106,7 +108,8 @@ impl NativeFences {
         features: &OsFeatures,
     ) -> Result<Option<Self>, AdapterError> {
         miniport.start_device(features);
-        if !miniport.query_vidsch_caps().native_gpu_fence {
+        let caps = miniport.query_vidsch_caps();
+        if !caps.native_gpu_fence {
             return Ok(None);
         }
         let os = features.native_fences.ok_or(AdapterError::NativeFencesNotEnabled)?;
@@ -118,7 +121,8 @@ impl NativeFences {
         let (minimum, maximum) = (driver.minimum_address, driver.maximum_address);
         let start = values_start(FENCES.div_ceil(FENCES_PER_PAGE), minimum, maximum);
         let start = start.ok_or(AdapterError::FenceAddresses { minimum, maximum })?;
-        Ok(Some(Self { os, driver, start }))
+        let optimized_interrupt = caps.optimized_native_fence_signaled_interrupt;
+        Ok(Some(Self { os, driver, optimized_interrupt, start }))
     }
 
     /// Bytes from one MonitoredValue to the next.

@@ -1,8 +1,9 @@
 //! Logs of HW queues: given out, mapped, and read when a fence was signaled.
 //!
-//! What is in an entry is the guest's word, but for its times, and nothing is decided from it. Which fences
+//! What is in an entry is the guest's word, but for its times, and no value is taken from it. Which fences
 //! to look at the interrupt says, and what value a fence has the fence says: so where entries were
-//! overwritten before they were read, only they are lost.
+//! overwritten before they were read, only they are lost. Where the driver's interrupts name queues, logs
+//! say which fences to look at, and what was overwritten has all of the guest's looked at.
 //!
 //! Source: native GPU fence object, "Native fence log buffer design".
 
@@ -14,12 +15,14 @@ use super::pool::PageRange;
 use super::retire::Resource;
 use super::scope::Scope;
 use crate::ddi::paging::PageSize;
-use crate::hardware::{FENCE_LOGS_SIZE, FenceLogBuffer, HwQueueId, PhysicalPage, Pte, QueueLog};
+use crate::hardware::{
+    FENCE_LOGS_SIZE, FenceLogBuffer, GlobalFence, HwQueueId, PhysicalPage, Pte, QueueLog,
+};
 use crate::port::Effect;
 use bellhop_protocol::doorbell::LoggingLevel;
-use bellhop_protocol::fence_log::{FENCE_LOG_ENTRIES, FENCE_LOG_SIZE, FenceLogType};
+use bellhop_protocol::fence_log::{FENCE_LOG_ENTRIES, FENCE_LOG_SIZE, FenceLogEntry, FenceLogType};
 use bellhop_protocol::handoff::fence_log::LogReader;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Queues whose logs are read each time that a fence of their guest's was signaled: a guest may have
 /// thousands, and whoever waits is not to wait for that. Others are read the next times.
@@ -95,6 +98,39 @@ impl Kernel {
             self.disconnect_doorbells(|_| true, effects);
         }
     }
+
+    /// A queue, or any of a node's, has signaled fences that passed their MonitoredValues, and logged that.
+    ///
+    /// Source: native GPU fence object, "Optimized Native Fence Signaled Interrupt".
+    pub(super) fn fences_logged(
+        &mut self,
+        node: u32,
+        queue: Option<HwQueueId>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut queues: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        match queue {
+            Some(id) => match self.queues.get(&id) {
+                Some(owner) => queues.entry(owner.guest).or_default().push(id),
+                // Its log is gone with it.
+                None => return self.fences_signaled(Vec::new(), effects),
+            },
+            None => {
+                for (id, owner) in self.queues.iter().filter(|(_, owner)| owner.node == node) {
+                    queues.entry(owner.guest).or_default().push(*id);
+                }
+            }
+        }
+        let mut signaled = Vec::new();
+        for (guest, queues) in queues {
+            let Some(mut scope) = self.scope(guest, 0, effects) else { continue };
+            let slots = scope.signaled_slots(&queues);
+            signaled.extend(slots.into_iter().map(|slot| GlobalFence { guest, slot }));
+        }
+        if !signaled.is_empty() {
+            self.fences_signaled(signaled, effects);
+        }
+    }
 }
 
 impl Scope<'_> {
@@ -152,12 +188,35 @@ impl Scope<'_> {
     /// Reads what is new in the logs of some of the guest's queues.
     pub(super) fn read_some_logs(&mut self) {
         let queues = self.guest.logs.next(QUEUES_AT_ONCE);
-        self.read_logs(&queues);
+        self.read_logs(&queues, |_, _| {});
     }
 
-    /// Reads what is new in the logs of queues. The order is protocol::handoff::fence_log's: positions,
-    /// the driver's barrier where there is anything new, entries.
-    fn read_logs(&mut self, queues: &[HwQueueId]) {
+    /// The global fences that new entries of queues' logs are of, or all of the guest's where some were
+    /// overwritten. A name that nobody has any more is nobody's fence: who goes on to have that has it
+    /// looked at when engines have forgotten the name.
+    fn signaled_slots(&mut self, queues: &[HwQueueId]) -> BTreeSet<u32> {
+        let mut named = BTreeSet::new();
+        let overwritten = self.read_logs(queues, |log, entry| {
+            if log.log_type == FenceLogType::SIGNALS {
+                named.insert(entry.fence);
+            }
+        });
+        let fences = &self.guest.fences;
+        match overwritten {
+            0 => named.into_iter().filter_map(|slot| fences.named_by(slot)).collect(),
+            _ => fences.globals.keys().copied().collect(),
+        }
+    }
+
+    /// Reads what is new in the logs of queues, and hands each entry to `each`. Returns how many were
+    /// overwritten before. The order is protocol::handoff::fence_log's: positions, the driver's barrier
+    /// where there is anything new, entries.
+    fn read_logs(
+        &mut self,
+        queues: &[HwQueueId],
+        mut each: impl FnMut(QueueLog, FenceLogEntry),
+    ) -> u64 {
+        let mut overwritten = 0;
         let mut found = Vec::new();
         for queue in queues.iter().copied() {
             let Some(logs) = self.guest.logs.queues.get(&queue) else { continue };
@@ -175,7 +234,7 @@ impl Scope<'_> {
             }
         }
         if found.is_empty() {
-            return;
+            return 0;
         }
         let mut written: Vec<_> = found.iter().map(|(log, ..)| log.queue).collect();
         written.dedup();
@@ -185,8 +244,14 @@ impl Scope<'_> {
             let QueueLogs { readers, read, lost } = logs;
             let Some(reader) = readers.get_mut(index) else { continue };
             self.hardware.with_fence_log(log, &mut |content| {
-                *lost += reader.read_entries(&content, until, |_| *read += 1);
+                let gone = reader.read_entries(&content, until, |entry| {
+                    *read += 1;
+                    each(log, entry);
+                });
+                *lost += gone;
+                overwritten += gone;
             });
         }
+        overwritten
     }
 }

@@ -211,7 +211,8 @@ mod tests {
             minimum_address: 0,
             maximum_address: u64::MAX,
         };
-        NativeFences { os, driver, start: VALUES_START + PAGE_SIZE }
+        let optimized_interrupt = false;
+        NativeFences { os, driver, optimized_interrupt, start: VALUES_START + PAGE_SIZE }
     }
 
     #[test]

@@ -38,6 +38,9 @@ impl Kernel {
                 | Interrupt::MonitoredFenceSignaled { signaled } => {
                     self.fences_signaled(signaled, effects);
                 }
+                Interrupt::NativeFencesLogged { node, queue, .. } => {
+                    self.fences_logged(node, queue, effects);
+                }
                 Interrupt::DmaCompleted { fence, .. } => {
                     // None when its queue went meanwhile.
                     if let Some(queue) = self.submissions.complete(fence) {
@@ -82,7 +85,11 @@ impl Kernel {
 
     /// Fences passed their MonitoredValues: these, or any where none is named. A fence may be gone by now,
     /// or another may have its slot, which then is looked at for nothing.
-    fn fences_signaled(&mut self, signaled: Vec<GlobalFence>, effects: &mut Vec<Effect>) {
+    pub(super) fn fences_signaled(
+        &mut self,
+        signaled: Vec<GlobalFence>,
+        effects: &mut Vec<Effect>,
+    ) {
         let mut fences: BTreeMap<_, Vec<_>> = BTreeMap::new();
         if signaled.is_empty() {
             let all = |guest: &Guest| guest.fences.globals.keys().copied().collect();
@@ -99,7 +106,9 @@ impl Kernel {
             if let Err(error) = scope.satisfy_waits(fences, None) {
                 tracing::error!(?guest, %error, "a fence is missing");
             }
-            scope.read_some_logs();
+            if !scope.guest.fences.has_optimized_interrupt() {
+                scope.read_some_logs();
+            }
         }
     }
 

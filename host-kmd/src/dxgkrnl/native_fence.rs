@@ -136,6 +136,8 @@ pub(super) struct Fences {
     pub(super) pages: FencePages,
     /// Global fences by slot, which is what interrupts name.
     pub(super) globals: BTreeMap<u32, GlobalFence>,
+    /// Which global fence those slots name that have none of their own.
+    locals: BTreeMap<u32, u32>,
     /// Slots of those that are shared, by name.
     pub(super) names: BTreeMap<u64, u32>,
     /// Slots of those that other guests may have.
@@ -156,6 +158,7 @@ impl Fences {
             storage: ValueStorage::new(slots, private, native),
             pages: FencePages::new(slots),
             globals: BTreeMap::new(),
+            locals: BTreeMap::new(),
             names: BTreeMap::new(),
             views: BTreeMap::new(),
             namer: RandomState::new(),
@@ -179,6 +182,17 @@ impl Fences {
     /// Where their values are, and logs.
     pub(super) fn storage(&self) -> &ValueStorage {
         &self.storage
+    }
+
+    /// Whether interrupts name the queues whose logs say which fences were signaled.
+    pub(super) fn has_optimized_interrupt(&self) -> bool {
+        self.native.is_some_and(|native| native.optimized_interrupt)
+    }
+
+    /// The fence that a slot names, of whichever process.
+    pub(super) fn named_by(&self, slot: u32) -> Option<u32> {
+        let is_own = self.globals.contains_key(&slot);
+        if is_own { Some(slot) } else { self.locals.get(&slot).copied() }
     }
 
     /// Bytes for values of fences whose pages are some process's.
@@ -207,6 +221,7 @@ impl Fences {
     /// Whether everything is given back.
     pub(super) fn is_unused(&self) -> bool {
         self.globals.is_empty()
+            && self.locals.is_empty()
             && self.names.is_empty()
             && self.views.is_empty()
             && self.pages.is_unused()
@@ -364,6 +379,7 @@ impl Scope<'_> {
             // It is in a page of another process's.
             let current = self.global_mut(global)?.storage.current;
             self.map_fence_page(page_of(global), Some(current))?;
+            self.guest.fences.locals.insert(slot, global);
         }
         let local = LocalFence { slot, handles: 0 };
         let process = self.process_id;
@@ -564,9 +580,14 @@ impl Scope<'_> {
                 self.miniport.close_monitored_fence(self.fence_id(global), slot);
             }
         }
+        self.guest.fences.locals.remove(&slot);
         if others_have_it {
             // It is alone in its page, which stays.
             self.unmap_fence_page(page_of(global));
+            if self.guest.fences.has_optimized_interrupt() {
+                // What it was signaled by this name, a log may say too late.
+                self.given_up.push(Resource::FenceName(global));
+            }
         }
         Some(slot)
     }

@@ -17,7 +17,9 @@ use super::pool::PageRange;
 use super::request::reply;
 use super::submission::Hold;
 use crate::ddi::paging::APERTURE_START;
-use crate::hardware::{AddressSpaceId, FENCE_LOGS_SIZE, GuestId, PhysicalAddress, Ticket};
+use crate::hardware::{
+    AddressSpaceId, FENCE_LOGS_SIZE, GlobalFence, GuestId, PhysicalAddress, Ticket,
+};
 use crate::port::{CommandError, CommandToken, CrossFenceId, Effect, RequestToken};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
@@ -49,6 +51,8 @@ pub(super) enum Resource {
     Aperture(PageRange),
     /// The logs of the queue whose progress fence was in this slot. Goes before the slot.
     FenceLogs(u32),
+    /// A process's name for the global fence in this slot, which others still have.
+    FenceName(u32),
     /// A fence slot.
     FenceSlot(u32),
     /// The guest's view of a fence that others may have.
@@ -172,8 +176,15 @@ impl Kernel {
             .take_passed(quiesced, |guest, works| has_finished(&self.guests, guest, works))
         {
             let guest = retirement.guest;
+            let mut fences = Vec::new();
             for resource in retirement.resources {
-                self.release(guest, resource);
+                match resource {
+                    Resource::FenceName(slot) => fences.push(GlobalFence { guest, slot }),
+                    resource => self.release(guest, resource),
+                }
+            }
+            if !fences.is_empty() {
+                self.fences_signaled(fences, effects);
             }
             self.begin_paging(guest, 0, None, effects);
             self.complete(guest, retirement.completion, Ok(()), effects);
@@ -233,6 +244,8 @@ impl Kernel {
                 }
             }
             Resource::Aperture(range) => guest.aperture.give_back(range),
+            // Looked at by whoever calls this.
+            Resource::FenceName(_) => {}
             Resource::FenceLogs(slot) => {
                 // All of its memory goes with a guest.
                 if !guest.detaching {

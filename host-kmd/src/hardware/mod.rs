@@ -217,6 +217,17 @@ pub enum Interrupt {
         /// Which. WDDM's tells the engine only.
         signaled: Vec<GlobalFence>,
     },
+    /// The same where the driver has the cap `OptimizedNativeFenceSignaledInterrupt`: fences passed their
+    /// MonitoredValues that a HW queue has signaled and logged. Fences that were signaled without an entry
+    /// are told of by [`Self::NativeFenceSignaled`].
+    NativeFencesLogged {
+        /// The node that signaled them.
+        node: u32,
+        /// Which of the node's engines: 0, since a node has one.
+        engine: u32,
+        /// `hHWQueue`: whose log has new entries. None when that is not known: any queue's of the engine.
+        queue: Option<HwQueueId>,
+    },
     /// `DXGK_INTERRUPT_DMA_COMPLETED`: a kernel-mode submission is done, and with it all that its
     /// queue was given before.
     DmaCompleted {
@@ -331,6 +342,11 @@ pub trait Hardware: Send + Sync {
     /// How it reaches memory.
     fn virtual_addressing_model(&self) -> VirtualAddressingModel {
         VirtualAddressingModel::GpuVaIoMmuGlobal
+    }
+
+    /// Whether interrupts for signals that are logged name HW queues: [`Interrupt::NativeFencesLogged`].
+    fn optimized_fence_interrupt(&self) -> bool {
+        false
     }
 
     /// How many physical doorbells there are, in the dedicated model.

@@ -115,7 +115,12 @@ impl Miniport for BellhopMiniport {
     }
 
     fn query_vidsch_caps(&self) -> VidSchCaps {
-        VidSchCaps { native_gpu_fence: self.native_fences.is_some() }
+        let native_gpu_fence = self.native_fences.is_some();
+        VidSchCaps {
+            native_gpu_fence,
+            optimized_native_fence_signaled_interrupt: native_gpu_fence
+                && self.hardware.optimized_fence_interrupt(),
+        }
     }
 
     fn query_native_fence_caps(&self) -> NativeFenceCaps {

@@ -69,7 +69,8 @@ fn a_driver_finds_out_what_is_enabled_and_at_which_version() {
 
 #[test]
 fn a_driver_that_advertises_native_fences_without_having_asked_fails_the_adapter() {
-    let driver = Driver { advertises: Some(VidSchCaps { native_gpu_fence: true }), caps: CAPS };
+    let advertises = VidSchCaps { native_gpu_fence: true, ..VidSchCaps::default() };
+    let driver = Driver { advertises: Some(advertises), caps: CAPS };
     let model = || Arc::new(Model::new(1));
     let refused = kernel_with(model(), DISABLED, driver).err();
     assert_eq!(refused, Some(AdapterError::NativeFencesNotEnabled));

@@ -27,6 +27,7 @@ mod node_contexts;
 mod node_paging;
 mod notification;
 mod objects;
+mod optimized_interrupt;
 mod paging;
 mod power;
 mod rotation;

@@ -86,26 +86,30 @@ pub fn signal_progress(context: &mut Context<'_>, slot: u32, value: u64) -> Resu
 }
 
 /// Writes an entry. A guest can say of an operation what it likes: it misleads who looks at its own logs.
+/// Returns the slot if it is of a signal.
 ///
 /// # Errors
 /// `BAD_LOG_OPERATION`.
 #[inline]
-fn log(context: &Context<'_>, packet: &LogFence, observed_timestamp: u64) -> Result<(), Violation> {
+fn log(
+    context: &Context<'_>,
+    packet: &LogFence,
+    observed_timestamp: u64,
+) -> Result<Option<u32>, Violation> {
     let operation = packet.operation;
     let bad = Violation::new(FaultReason::BAD_LOG_OPERATION, u64::from(operation.0));
     // A queue that was given no log logs nothing.
-    if let Some(log) = context.logs.get(operation.log().ok_or(bad)?) {
-        log.write_entry(FenceLogEntry {
-            fence_value: packet.value,
-            fence: packet.slot(),
-            operation: operation.0,
-            queued_timestamp: packet.queued_timestamp,
-            observed_timestamp,
-            reserved: 0,
-            end_timestamp: context.chip.now(),
-        });
-    }
-    Ok(())
+    let Some(log) = context.queue.logs.get(operation.log().ok_or(bad)?) else { return Ok(None) };
+    log.write_entry(FenceLogEntry {
+        fence_value: packet.value,
+        fence: packet.slot(),
+        operation: operation.0,
+        queued_timestamp: packet.queued_timestamp,
+        observed_timestamp,
+        reserved: 0,
+        end_timestamp: context.chip.now(),
+    });
+    Ok((operation == FenceLogOperation::SIGNAL_EXECUTED).then_some(packet.slot()))
 }
 
 #[inline]
@@ -147,7 +151,7 @@ pub fn log_fence(context: &mut Context<'_>, packet: &LogFence) -> Result<Outcome
         FenceLogOperation::WAIT_UNBLOCKED => held.map_or(0, |wait| wait.since),
         _ => 0,
     };
-    log(context, packet, observed)?;
+    context.logged = log(context, packet, observed)?;
     Ok(Outcome::Done)
 }
 
@@ -161,6 +165,12 @@ pub fn conditional_interrupt(
         return Ok(Outcome::Done);
     }
     let signaled = fence.cell.evaluate(fence.published);
-    context.chip.deliver(context.partition, fence, signaled, context.tally);
+    // Where the log does not say that this fence was signaled, the interrupt must.
+    let is_logged = context.logged == Some(packet.slot()) && fence.is_native;
+    if context.chip.optimized_fence_interrupt && is_logged {
+        context.chip.deliver_logged(context.queue, signaled, context.tally);
+    } else {
+        context.chip.deliver(context.partition, fence, signaled, context.tally);
+    }
     Ok(Outcome::Done)
 }

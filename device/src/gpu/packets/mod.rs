@@ -7,8 +7,8 @@ pub mod paging;
 pub mod transfer;
 
 use super::chip::Chip;
-use super::fence_logs::FenceLogs;
 use super::fetch::Stream;
+use super::hw_queue::HwQueue;
 use super::mmu::Mmu;
 use super::partition::Partition;
 use super::statistics::Tally;
@@ -52,10 +52,12 @@ pub struct Context<'a> {
     pub space: AddressSpaceId,
     /// Whether it is the host's own, in the guest's system context.
     pub is_system: bool,
-    /// The logs of its queue.
-    pub logs: &'a FenceLogs,
+    /// Its queue.
+    pub queue: &'a HwQueue,
     /// The wait that was the packet before, if it held the queue.
     pub held: Option<Wait>,
+    /// The slot of the signal that the packet before has logged.
+    pub logged: Option<u32>,
     /// The process's memory.
     pub mmu: Mmu<'a>,
     /// The engine's buffers.

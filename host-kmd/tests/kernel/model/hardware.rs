@@ -49,6 +49,10 @@ impl Hardware for Model {
         self.state().addressing
     }
 
+    fn optimized_fence_interrupt(&self) -> bool {
+        self.optimized_fence_interrupt
+    }
+
     fn physical_doorbells(&self) -> u32 {
         self.physical_doorbells
     }

@@ -250,6 +250,8 @@ impl State {
 
 pub struct Model {
     physical_doorbells: u32,
+    /// Whether interrupts name queues.
+    pub optimized_fence_interrupt: bool,
     state: Mutex<State>,
     /// Current values that several guests have, by address: of all GPUs of a host.
     cross_adapter: Arc<Mutex<BTreeMap<u64, u64>>>,
@@ -265,7 +267,12 @@ impl Model {
             paging_room: 32,
             ..State::default()
         };
-        Self { physical_doorbells, state: Mutex::new(state), cross_adapter: Arc::default() }
+        Self {
+            physical_doorbells,
+            optimized_fence_interrupt: false,
+            state: Mutex::new(state),
+            cross_adapter: Arc::default(),
+        }
     }
 
     /// Several GPUs of one host.
@@ -365,6 +372,11 @@ impl Model {
             };
             state.interrupts.push(interrupt);
         }
+    }
+
+    /// An engine gives a fence a value, and tells nobody.
+    pub fn write(&self, guest: GuestId, slot: u32, value: u64) {
+        self.state().fences.get_mut(&(guest, slot)).unwrap().current = value;
     }
 
     /// An engine logs an operation of a queue's.
