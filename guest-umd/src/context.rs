@@ -128,6 +128,17 @@ impl Context {
     pub fn create_kernel_mode_queue(&self) -> Result<KernelModeQueue, Error> {
         KernelModeQueue::create(self.clone())
     }
+
+    /// The same with a monitored fence as its progress fence, which packets of other queues cannot wait
+    /// for, whether there are native fences or not.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn create_kernel_mode_queue_with_monitored_progress(
+        &self,
+    ) -> Result<KernelModeQueue, Error> {
+        KernelModeQueue::create_with_monitored_progress(self.clone())
+    }
 }
 
 impl Drop for Inner {

@@ -209,6 +209,23 @@ impl Device {
         Fence::create(self.clone(), initial_value, NativeFenceType::DEFAULT, flags)
     }
 
+    /// Creates a monitored fence (`D3DKMTCreateSynchronizationObject2`), which is there without native
+    /// fences too.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn create_monitored_fence(&self, initial_value: u64) -> Result<Fence, Error> {
+        Fence::create_monitored(self.clone(), initial_value, FenceFlags::empty())
+    }
+
+    /// The same, to be shared with other processes: see [`Fence::share`].
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn create_shared_monitored_fence(&self, initial_value: u64) -> Result<Fence, Error> {
+        Fence::create_monitored(self.clone(), initial_value, FenceFlags::SHARED)
+    }
+
     /// Creates a fence that engines signal and wait for and no CPU reaches, in local memory.
     ///
     /// # Errors

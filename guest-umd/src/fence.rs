@@ -1,13 +1,14 @@
-//! Native fences, and waiting for them.
+//! Fences, and waiting for them.
 
 use crate::areas::{OUTSIDE, Word};
 use crate::device::Device;
 use crate::error::Error;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::fence::{
-    CancelWait, CreateNativeFence, DestroyNativeFence, FenceFlags, FenceValue, NOT_PUBLISHED,
-    NativeFenceMapping, NativeFenceType, NtHandle, OpenNativeFence, OpenedFence, ShareNativeFence,
-    SignalFences, WaitFlags, WaitForFences,
+    CancelWait, CreateMonitoredFence, CreateNativeFence, DestroyNativeFence, FenceFlags,
+    FenceValue, NOT_PUBLISHED, NativeFenceMapping, NativeFenceType, NtHandle, OpenNativeFence,
+    OpenedFence, ShareNativeFence, SignalFences, SignalFromGpu, WaitFlags, WaitForFences,
+    WaitFromGpu,
 };
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
 use bellhop_protocol::features::Features;
@@ -19,8 +20,9 @@ use zerocopy::IntoBytes;
 /// Looks at the fence between two looks at anything else.
 const LOOKS_PER_CLOCK: u32 = 256;
 
-/// A native fence: a value that only grows, which packets signal and wait for and which the driver
-/// polls or waits for.
+/// A fence: a value that only grows, which packets signal and which the driver polls or waits for. Packets
+/// wait for it too if it is a native one; for a monitored one queues for kernel-mode submission wait by
+/// request.
 pub struct Fence {
     device: Device,
     handle: Handle,
@@ -59,6 +61,18 @@ impl Fence {
             fence_type,
             flags: flags.bits(),
         };
+        let opened = device.session().call(&request)?;
+        Ok(Self::new(device, opened, Kind::Own))
+    }
+
+    pub(crate) fn create_monitored(
+        device: Device,
+        initial_value: u64,
+        flags: FenceFlags,
+    ) -> Result<Self, Error> {
+        let (device_handle, flags) = (device.handle(), flags.bits());
+        let request =
+            CreateMonitoredFence { device: device_handle, initial_value, flags, reserved: 0 };
         let opened = device.session().call(&request)?;
         Ok(Self::new(device, opened, Kind::Own))
     }
@@ -287,6 +301,28 @@ fn block(
         (Error::Timeout { .. }, _) => Err(timed_out(fences)),
         (error, _) => Err(error),
     }
+}
+
+/// Holds what a queue for kernel-mode submission is given from now on until fences have these values.
+pub(crate) fn wait_from_gpu(
+    device: &Device,
+    queue: Handle,
+    fences: &[(&Fence, u64)],
+) -> Result<(), Error> {
+    let list = entries(fences);
+    let request = WaitFromGpu { queue, count: list.len() as u32, reserved: 0 };
+    device.session().call_with_list(&request, list.as_bytes())
+}
+
+/// Signals fences when everything is done that such a queue was given until now.
+pub(crate) fn signal_from_gpu(
+    device: &Device,
+    queue: Handle,
+    fences: &[(&Fence, u64)],
+) -> Result<(), Error> {
+    let list = entries(fences);
+    let request = SignalFromGpu { queue, count: list.len() as u32, reserved: 0 };
+    device.session().call_with_list(&request, list.as_bytes())
 }
 
 /// Signals fences of the device's process from the CPU.

@@ -174,6 +174,30 @@ macro_rules! node_context_methods {
                 self.context.last()
             }
 
+            /// Holds what is submitted from now on until all of the fences have these values
+            /// (`D3DKMTWaitForSynchronizationObjectFromGpu`).
+            ///
+            /// # Errors
+            /// When the device refuses, for one when too much is held already.
+            pub fn wait_for_fences(
+                &mut self,
+                fences: &[(&crate::fence::Fence, u64)],
+            ) -> Result<(), crate::error::Error> {
+                crate::fence::wait_from_gpu(self.context.device(), self.handle(), fences)
+            }
+
+            /// Signals fences when everything that was submitted is done, and before what is submitted
+            /// from now on begins (`D3DKMTSignalSynchronizationObjectFromGpu`).
+            ///
+            /// # Errors
+            /// When the device refuses, for one when too much is held already.
+            pub fn signal_fences(
+                &mut self,
+                fences: &[(&crate::fence::Fence, u64)],
+            ) -> Result<(), crate::error::Error> {
+                crate::fence::signal_from_gpu(self.context.device(), self.handle(), fences)
+            }
+
             /// Suspends the context: nothing of it executes when this returns, whatever is submitted,
             /// until [`Self::resume`].
             ///

@@ -42,7 +42,8 @@ impl UserModeQueue {
         }
         // The residency of both is the driver's to see to, before there is a doorbell.
         let ring = Ring::create(context.device(), ring_kind, ring_size)?;
-        let mut queue = HwQueue::create(context.clone(), HwQueueFlags::USER_MODE_SUBMISSION)?;
+        let flags = HwQueueFlags::USER_MODE_SUBMISSION | HwQueueFlags::NATIVE_PROGRESS_FENCE;
+        let mut queue = HwQueue::create(context.clone(), flags)?;
         let doorbell = Doorbell::create(context, queue.handle, &ring, private_data)?;
         queue.progress.watch_status(doorbell.status_word());
         Ok(Self { doorbell, queue, ring })

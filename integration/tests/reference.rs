@@ -126,7 +126,8 @@ impl Process {
 
     /// `D3DKMTCreateHwQueue` with `UserModeSubmission`, and `D3DKMTCreateDoorbell`.
     fn create_queue(&self) -> Queue {
-        let flags = HwQueueFlags::USER_MODE_SUBMISSION.bits();
+        let flags = HwQueueFlags::USER_MODE_SUBMISSION | HwQueueFlags::NATIVE_PROGRESS_FENCE;
+        let flags = flags.bits();
         let hw_queue = self.ok(&CreateHwQueue { context: self.context, flags, reserved: 0 });
         // "UMD is responsible for making the ring buffer and ring buffer control allocations
         // resident before creating a doorbell", which they are when they are created.

@@ -308,8 +308,9 @@ impl Hardware for Gpu {
     }
 
     fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId {
-        let HwQueueDescription { guest, context, address_space, process, node, progress_fence } =
-            description;
+        let HwQueueDescription {
+            guest, context, address_space, process, node, progress_fence, ..
+        } = description;
         let mut registry = self.registry();
         let id = HwQueueId(registry.new_id());
         let partition = registry.guests.get(&guest).cloned();
@@ -620,7 +621,7 @@ impl Hardware for Gpu {
         }
         scans_fences |= scans.fences;
         if scans_fences {
-            // Not all are known.
+            // Not all are known, and of which kind they are.
             signaled.clear();
         }
         let scanned = (0u32..).zip(&self.nodes).filter(|(node, _)| scans.logs & 1 << node != 0);
@@ -631,7 +632,11 @@ impl Hardware for Gpu {
         // Before the faults of queues that signaled them.
         taken.splice(0..0, logged);
         if scans_fences || !signaled.is_empty() {
-            taken.insert(0, Interrupt::NativeFenceSignaled { signaled });
+            let interrupt = Interrupt::NativeFenceSignaled {
+                signaled,
+                evaluate_legacy_monitored_fences: scans_fences,
+            };
+            taken.insert(0, interrupt);
         }
         if scans.paging {
             registry.unpark();

@@ -25,6 +25,7 @@ fn basic_queue(guest: &mut Guest, system: &System, node: u32) -> (HwQueueId, u32
         process: guest.space,
         node,
         progress_fence,
+        native_progress_fence: true,
     });
     (queue, progress_fence)
 }
@@ -155,6 +156,7 @@ fn no_process_reaches_dma_buffers_or_physical_addresses() {
             process: guest.space,
             node: COPY,
             progress_fence,
+            native_progress_fence: true,
         };
         let queue = gpu.create_hw_queue(description);
         let submission = KernelSubmission {

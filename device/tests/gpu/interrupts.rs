@@ -56,7 +56,7 @@ fn a_guest_cannot_raise_more_than_one_interrupt_at_a_time_for_a_fence() {
     }
     guest.wait(queue.progress, 500);
     let signaled = take_interrupts(&gpu).into_iter().map(|interrupt| match interrupt {
-        Interrupt::NativeFenceSignaled { signaled } => signaled.len(),
+        Interrupt::NativeFenceSignaled { signaled, .. } => signaled.len(),
         other => panic!("{other:?}"),
     });
     assert_eq!(signaled.sum::<usize>(), fences.len());

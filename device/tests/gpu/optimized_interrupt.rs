@@ -82,6 +82,9 @@ fn an_interrupt_of_a_queue_that_is_gone_names_none() {
     assert_eq!(entries(&gpu, queue.id, FenceLogType::SIGNALS).len(), 1);
     gpu.unwatch(guest.physical_doorbell(&queue));
     gpu.destroy_hw_queue(queue.id);
-    let scan = Interrupt::NativeFenceSignaled { signaled: Vec::new() };
+    let scan = Interrupt::NativeFenceSignaled {
+        signaled: Vec::new(),
+        evaluate_legacy_monitored_fences: true,
+    };
     assert_eq!(take_interrupts(&gpu), [scan]);
 }

@@ -75,7 +75,10 @@ pub fn monitor(gpu: &Gpu, guest: GuestId, slot: u32, value: u64) -> u64 {
 
 /// The interrupt of a fence.
 pub fn fence_signaled(guest: GuestId, slot: u32) -> Interrupt {
-    Interrupt::NativeFenceSignaled { signaled: vec![GlobalFence { guest, slot }] }
+    Interrupt::NativeFenceSignaled {
+        signaled: vec![GlobalFence { guest, slot }],
+        evaluate_legacy_monitored_fences: false,
+    }
 }
 
 pub fn start() -> Arc<Gpu> {
@@ -242,6 +245,7 @@ impl Guest {
             process: self.space,
             node,
             progress_fence,
+            native_progress_fence: true,
         })
     }
 

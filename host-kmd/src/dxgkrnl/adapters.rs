@@ -104,7 +104,7 @@ impl Adapters {
     }
 
     /// VidSch "propagates the signal": each view of a fence that was signaled is told by the kernel of its
-    /// guest, now. It ends: being told signals nothing.
+    /// guest, now. It ends: being told signals only what software queues held, of which less is left.
     ///
     /// Source: native GPU fence object, "Cross-adapter wait/signal combinations".
     fn tell_views(&mut self, effects: &mut Vec<Effect>) {

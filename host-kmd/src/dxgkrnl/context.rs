@@ -201,6 +201,9 @@ impl Scope<'_> {
                 self.power.wake_engine(node, self.miniport);
             }
             self.miniport.resume_context(&queues);
+            for queue in self.get::<Context>(handle)?.hw_queues.clone() {
+                self.look_at_software_queue(queue);
+            }
         }
         Ok(())
     }

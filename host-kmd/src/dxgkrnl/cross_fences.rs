@@ -259,7 +259,7 @@ impl Scope<'_> {
         let flags = FenceFlags::SHARED | FenceFlags::CROSS_ADAPTER;
         let mut fence = GlobalFence::new(kind, storage, flags);
         (fence.cross, fence.monitored) = (Some(cross), EVERY_SIGNAL);
-        self.guest.fences.globals.insert(slot, fence);
+        self.guest.fences.add_global(slot, fence);
         self.guest.fences.views.insert(cross, slot);
         self.open_global(slot, slot, Some(device)).inspect_err(|_| self.remove_global(slot))
     }

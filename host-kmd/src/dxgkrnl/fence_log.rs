@@ -10,6 +10,7 @@
 use super::error::RequestError;
 use super::fence_storage::ValueStorage;
 use super::gpu_va::invalidate;
+use super::interrupts::Scan;
 use super::kernel::Kernel;
 use super::pool::PageRange;
 use super::retire::Resource;
@@ -113,7 +114,7 @@ impl Kernel {
             Some(id) => match self.queues.get(&id) {
                 Some(owner) => queues.entry(owner.guest).or_default().push(id),
                 // Its log is gone with it.
-                None => return self.fences_signaled(Vec::new(), effects),
+                None => return self.fences_signaled(Vec::new(), Scan::ALL, effects),
             },
             None => {
                 for (id, owner) in self.queues.iter().filter(|(_, owner)| owner.node == node) {
@@ -128,7 +129,7 @@ impl Kernel {
             signaled.extend(slots.into_iter().map(|slot| GlobalFence { guest, slot }));
         }
         if !signaled.is_empty() {
-            self.fences_signaled(signaled, effects);
+            self.fences_signaled(signaled, Scan::default(), effects);
         }
     }
 }

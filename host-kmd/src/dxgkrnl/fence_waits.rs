@@ -7,7 +7,7 @@ use super::error::RequestError;
 use super::fence_storage::FenceKind;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
-use super::waits::{Needed, Wait, WaitId};
+use super::waits::{Needed, Owner, Wait, WaitId};
 use crate::ddi::CurrentValuesFlags;
 use crate::hardware::SlotValue;
 use bellhop_protocol::control::Handle;
@@ -29,14 +29,22 @@ impl Scope<'_> {
         let flags = WaitFlags::from_bits(request.flags)
             .ok_or(RequestError::parameter("flags", request.flags.into()))?;
         let any = flags.contains(WaitFlags::WAIT_ANY);
-        let mut wait = Wait::new(self.process_id, request.cookie, any);
+        let mut wait = Wait::new(self.process_id, Owner::Cpu(request.cookie), any);
         for FenceValue { fence: handle, value } in list {
             wait.add(self.cpu_fence(handle)?, Needed { handle, value });
         }
+        Ok(match self.begin_wait(wait)? {
+            None => Answer::Done(()),
+            Some(_) => Answer::Pending,
+        })
+    }
+
+    /// Begins a wait, unless it is satisfied already.
+    pub(super) fn begin_wait(&mut self, mut wait: Wait) -> Result<Option<WaitId>, RequestError> {
         for (fence, Needed { value, .. }) in wait.fences.clone() {
             // Values only grow, so what was there once need not be waited for.
             if self.current_value(fence) >= value && wait.reach(fence) {
-                return Ok(Answer::Done(()));
+                return Ok(None);
             }
         }
         self.guest.quotas.waits.charge(wait.fences.len() as u64)?;
@@ -45,9 +53,9 @@ impl Scope<'_> {
         for (fence, Needed { value, .. }) in &fences {
             self.global_mut(*fence)?.waiters.add(*value, id);
         }
-        // The values may have been reached since: no event then, the reply tells.
+        // The values may have been reached since: nobody is told then, whoever began it knows.
         let is_satisfied = self.satisfy_waits(fences.into_keys(), Some(id))?;
-        Ok(if is_satisfied { Answer::Done(()) } else { Answer::Pending })
+        Ok((!is_satisfied).then_some(id))
     }
 
     /// Takes a wait back.
@@ -95,7 +103,7 @@ impl Scope<'_> {
     /// `DxgkDdiUpdateCurrentValuesFromCpu` of those that are native, and then who waits on a CPU, in this guest
     /// or another: nobody
     /// interrupts for that.
-    fn update_current_values(
+    pub(super) fn update_current_values(
         &mut self,
         values: BTreeMap<u32, u64>,
         flags: CurrentValuesFlags,
@@ -193,6 +201,9 @@ impl Scope<'_> {
             self.guest.quotas.waits.refund(1);
             self.global_mut(global)?.waiters.remove(value, id);
             if let Some(wait) = lost {
+                if let Owner::Queue(queue) = wait.owner {
+                    self.orphan_queue(queue, wait.process, global);
+                }
                 fences.extend(self.forget_wait(id, wait));
             }
         }
@@ -201,7 +212,7 @@ impl Scope<'_> {
     }
 
     /// The slot of a global fence that CPUs may wait for and signal.
-    fn cpu_fence(&mut self, handle: Handle) -> Result<u32, RequestError> {
+    pub(super) fn cpu_fence(&mut self, handle: Handle) -> Result<u32, RequestError> {
         let slot = self.global_of(handle)?;
         match self.global_mut(slot)?.kind {
             FenceKind::Native(NativeFenceType::INTRA_GPU) => {
@@ -211,7 +222,7 @@ impl Scope<'_> {
         }
     }
 
-    fn current_value(&self, slot: u32) -> u64 {
+    pub(super) fn current_value(&self, slot: u32) -> u64 {
         let fence = self.guest.fences.globals.get(&slot);
         match fence.is_some_and(|fence| fence.always_signaled) {
             true => u64::MAX,
@@ -221,7 +232,11 @@ impl Scope<'_> {
 
     /// A wait is over that was removed: takes it off the fences that it still needs. Returns those, whose
     /// MonitoredValues must be looked at.
-    fn forget_wait(&mut self, id: WaitId, wait: Wait) -> impl Iterator<Item = u32> + use<> {
+    pub(super) fn forget_wait(
+        &mut self,
+        id: WaitId,
+        wait: Wait,
+    ) -> impl Iterator<Item = u32> + use<> {
         self.guest.quotas.waits.refund(wait.fences.len() as u64);
         for (slot, needed) in &wait.fences {
             if let Some(fence) = self.guest.fences.globals.get_mut(slot) {
@@ -262,7 +277,10 @@ impl Scope<'_> {
                     if own == Some(id) {
                         own_is_satisfied = true;
                     } else if let Some(Needed { handle, .. }) = handle {
-                        self.tell(&wait, handle, current);
+                        match wait.owner {
+                            Owner::Cpu(cookie) => self.tell(&wait, cookie, handle, current),
+                            Owner::Queue(queue) => self.release_queue(queue, wait.process, id),
+                        }
                     }
                     // What it needs no more may be monitored for nobody.
                     changed.extend(self.forget_wait(id, wait));
@@ -294,19 +312,20 @@ impl Scope<'_> {
     }
 
     /// The event that ends a wait.
-    fn tell(&mut self, wait: &Wait, fence: Handle, current: u64) {
+    fn tell(&mut self, wait: &Wait, cookie: u64, fence: Handle, current: u64) {
         self.event(Event {
             kind: EventKind::FENCE_SIGNALED,
             process: wait.process,
             object: fence.0,
             value: current,
-            cookie: wait.cookie,
+            cookie,
             ..Event::new_zeroed()
         });
     }
 }
 
-fn check_count(count: u32) -> Result<(), RequestError> {
+/// Refuses a list that is too short or too long.
+pub(super) fn check_count(count: u32) -> Result<(), RequestError> {
     match count {
         1..=MAX_FENCE_LIST => Ok(()),
         count => Err(RequestError::parameter("count", count.into())),

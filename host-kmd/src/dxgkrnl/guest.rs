@@ -41,6 +41,8 @@ pub(super) struct Quotas {
     pub(super) listed_allocations: Quota,
     /// [`Limits::cross_adapter_fences`]
     pub(super) cross_adapter_fences: Quota,
+    /// [`Limits::held`]
+    pub(super) held: Quota,
 }
 
 /// A guest that is attached.
@@ -137,6 +139,7 @@ impl Guest {
                     limits.cross_adapter_fences,
                     "cross-adapter fences",
                 ),
+                held: Quota::new(limits.held, "held in software queues"),
             },
             global_doorbells: 0,
             control_messages: 0,
@@ -155,7 +158,8 @@ impl Guest {
     pub(super) fn describe_quotas(&self) -> Vec<snapshot::Quota> {
         let Quotas { processes, handles, waits, mappings, mapped_bytes, extents, .. } =
             &self.quotas;
-        let Quotas { submissions, listed_allocations, cross_adapter_fences, .. } = &self.quotas;
+        let Quotas { submissions, listed_allocations, cross_adapter_fences, held, .. } =
+            &self.quotas;
         let limits = [
             processes,
             handles,
@@ -166,6 +170,7 @@ impl Guest {
             submissions,
             listed_allocations,
             cross_adapter_fences,
+            held,
         ];
         let bar = &self.resources.bar;
         let slots = [
@@ -200,5 +205,6 @@ impl Guest {
             && quotas.submissions.is_unused()
             && quotas.listed_allocations.is_unused()
             && quotas.cross_adapter_fences.is_unused()
+            && quotas.held.is_unused()
     }
 }

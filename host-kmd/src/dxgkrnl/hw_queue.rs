@@ -6,7 +6,8 @@ use super::error::RequestError;
 use super::fence_storage::FenceKind;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
-use super::submission::{CommandBuffer, InFlight};
+use super::software_queue::{HeldSignal, SoftwareQueue};
+use super::submission::{CommandBuffer, HeldSubmission, InFlight};
 use super::termination::{Manner, Target};
 use crate::hardware::{
     AddressSpaceId, GuestId, HwContextId, HwQueueDescription, HwQueueId, SchedulingPriority,
@@ -37,6 +38,8 @@ pub(super) struct HwQueue {
     pub(super) last_submitted: u64,
     /// What was submitted in kernel mode and is not done.
     pub(super) in_flight: InFlight,
+    /// What it was given in kernel mode and is held.
+    pub(super) software: SoftwareQueue<Vec<HeldSignal>, HeldSubmission>,
     /// It made an error and takes nothing more.
     pub(super) in_error: bool,
     /// It is about to be destroyed and takes nothing more.
@@ -79,6 +82,10 @@ impl Scope<'_> {
         }
         let node = context.node;
         let user_mode_submission = flags.contains(HwQueueFlags::USER_MODE_SUBMISSION);
+        let native_progress_fence = flags.contains(HwQueueFlags::NATIVE_PROGRESS_FENCE);
+        if native_progress_fence {
+            self.check_native_fences()?;
+        }
         if user_mode_submission && self.node(node)?.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED == 0
         {
             return Err(RequestError::NotSupported("user-mode submission"));
@@ -86,17 +93,23 @@ impl Scope<'_> {
         if user_mode_submission && !self.guest.has_doorbells() {
             return Err(RequestError::NotSupported("doorbells in memory that the guest reaches"));
         }
+        if user_mode_submission && !native_progress_fence {
+            // "User-mode queues can't support monitored fences."
+            return Err(RequestError::parameter("flags", request.flags.into()));
+        }
         let address_space = self.process()?.space;
-        self.insert_hw_queue(request.context, user_mode_submission, address_space).map(Answer::Done)
+        self.insert_hw_queue(request.context, flags, address_space).map(Answer::Done)
     }
 
     /// Makes a queue in a context that is not lost, and its progress fence.
     pub(super) fn insert_hw_queue(
         &mut self,
         context_handle: Handle,
-        user_mode_submission: bool,
+        flags: HwQueueFlags,
         address_space: AddressSpaceId,
     ) -> Result<CreateHwQueueReply, RequestError> {
+        let user_mode_submission = flags.contains(HwQueueFlags::USER_MODE_SUBMISSION);
+        let native_progress_fence = flags.contains(HwQueueFlags::NATIVE_PROGRESS_FENCE);
         let context = self.get::<Context>(context_handle)?;
         let (device, node, state) = (context.device, context.node, context.state);
         let priority = context.priority;
@@ -104,7 +117,7 @@ impl Scope<'_> {
             return Err(RequestError::DeviceRemoved(context_handle));
         }
         let process = self.process()?.space;
-        let kind = match self.has_native_fences() {
+        let kind = match native_progress_fence {
             true => FenceKind::Native(NativeFenceType::DEFAULT),
             false => FenceKind::Monitored,
         };
@@ -124,6 +137,7 @@ impl Scope<'_> {
             process,
             node,
             progress_fence: opened.slot,
+            native_progress_fence,
         });
         let queue = self.insert(HwQueue {
             context: context_handle,
@@ -134,6 +148,7 @@ impl Scope<'_> {
             progress_fence,
             last_submitted: 0,
             in_flight: InFlight::default(),
+            software: SoftwareQueue::default(),
             in_error: false,
             terminating: false,
         });
@@ -184,7 +199,8 @@ impl Scope<'_> {
 
     /// Destroys a queue, its doorbell and its progress fence.
     pub(super) fn remove_hw_queue(&mut self, handle: Handle) -> Result<(), RequestError> {
-        let queue = self.remove::<HwQueue>(handle)?;
+        let mut queue = self.remove::<HwQueue>(handle)?;
+        self.abandon_software_queue(&mut queue.software);
         // A doorbell that was destroyed just before is not there any more.
         if let Some(doorbell) = queue.doorbell
             && self.get::<Doorbell>(doorbell).is_ok()

@@ -5,9 +5,11 @@
 
 use super::context::{Context, Suspension};
 use super::doorbell::DisconnectReason;
+use super::fence_storage::FenceKind;
 use super::guest::Guest;
 use super::hw_queue::HwQueue;
 use super::kernel::Kernel;
+use super::native_fence::GlobalFence as GlobalFenceObject;
 use super::scope::Scope;
 use crate::hardware::{EngineState, Fault, GlobalFence, GuestId, HwQueueId, Interrupt};
 use crate::port::{CrossFenceId, Effect};
@@ -22,6 +24,26 @@ pub(super) fn lost_memory() -> Fault {
     Fault { reason: FaultReason::DEVICE_IN_ERROR, opcode: Opcode::NOP, address: 0, read_pointer: 0 }
 }
 
+/// Which waiters are scanned though no fence is named. "By default, [...] Dxgkrnl only scans all pending
+/// native fence waiters and doesn't scan legacy monitored fence waiters."
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Scan {
+    native: bool,
+    monitored: bool,
+}
+
+impl Scan {
+    /// Fences of either kind.
+    pub(super) const ALL: Self = Self { native: true, monitored: true };
+
+    fn includes(self, fence: &GlobalFenceObject) -> bool {
+        match fence.kind {
+            FenceKind::Native(_) => self.native,
+            FenceKind::Monitored => self.monitored,
+        }
+    }
+}
+
 impl Kernel {
     /// The interrupt line was asserted.
     pub(super) fn interrupt(&mut self, effects: &mut Vec<Effect>) {
@@ -34,9 +56,15 @@ impl Kernel {
     fn dpc(&mut self, effects: &mut Vec<Effect>) {
         for interrupt in self.callbacks.take_interrupts() {
             match interrupt {
-                Interrupt::NativeFenceSignaled { signaled }
-                | Interrupt::MonitoredFenceSignaled { signaled } => {
-                    self.fences_signaled(signaled, effects);
+                Interrupt::NativeFenceSignaled { signaled, evaluate_legacy_monitored_fences } => {
+                    let scan = Scan {
+                        native: signaled.is_empty(),
+                        monitored: evaluate_legacy_monitored_fences,
+                    };
+                    self.fences_signaled(signaled, scan, effects);
+                }
+                Interrupt::MonitoredFenceSignaled { signaled } => {
+                    self.fences_signaled(signaled, Scan::default(), effects);
                 }
                 Interrupt::NativeFencesLogged { node, queue, .. } => {
                     self.fences_logged(node, queue, effects);
@@ -83,16 +111,20 @@ impl Kernel {
         }
     }
 
-    /// Fences passed their MonitoredValues: these, or any where none is named. A fence may be gone by now,
-    /// or another may have its slot, which then is looked at for nothing.
+    /// Fences passed their MonitoredValues: these, and any of those that are to be scanned. A fence may be
+    /// gone by now, or another may have its slot, which then is looked at for nothing.
     pub(super) fn fences_signaled(
         &mut self,
         signaled: Vec<GlobalFence>,
+        scan: Scan,
         effects: &mut Vec<Effect>,
     ) {
         let mut fences: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        if signaled.is_empty() {
-            let all = |guest: &Guest| guest.fences.globals.keys().copied().collect();
+        if scan.native || scan.monitored {
+            let all = |guest: &Guest| {
+                let globals = guest.fences.globals.iter();
+                globals.filter(|(_, fence)| scan.includes(fence)).map(|(slot, _)| *slot).collect()
+            };
             fences.extend(self.guests.iter().map(|(id, guest)| (*id, all(guest))));
         }
         for GlobalFence { guest, slot } in signaled {
@@ -168,6 +200,8 @@ impl Scope<'_> {
         }
         let (id, context) = (queue.id, queue.context);
         let in_flight = std::mem::take(&mut queue.in_flight);
+        let mut software = std::mem::take(&mut queue.software);
+        self.abandon_software_queue(&mut software);
         self.submissions.forget(id);
         self.give_up_in_flight(in_flight);
         // What the guest knows it by.

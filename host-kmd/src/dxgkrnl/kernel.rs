@@ -17,6 +17,7 @@ use super::request::{
 use super::retire::{Completion, Resource, Retirements};
 use super::rotation::Connecting;
 use super::scope::Scope;
+use super::software_queue::Released;
 use super::submissions::Submissions;
 use super::tdr::{Tdr, TdrPolicy};
 use super::termination::{Manner, Target, Termination};
@@ -27,11 +28,11 @@ use crate::miniport::BellhopMiniport;
 use crate::port::{Effect, GuestResources, Input, RequestToken};
 use bellhop_protocol::control::adapter::DonateArea;
 use bellhop_protocol::control::allocation::{CreateAllocation, Evict, MakeResident};
-use bellhop_protocol::control::fence::{SignalFences, WaitForFences};
+use bellhop_protocol::control::fence::{SignalFences, SignalFromGpu, WaitForFences, WaitFromGpu};
 use bellhop_protocol::control::{Request, RequestCode};
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::status::Status;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
@@ -60,6 +61,8 @@ pub struct Kernel {
     pub(super) terminations: Vec<Termination>,
     pub(super) power: Power,
     pub(super) submissions: Submissions,
+    /// Queues whose software queues are to be looked at.
+    pub(super) released: VecDeque<Released>,
     pub(super) tdr: Tdr,
     pub(super) migration: Migration,
     /// Fences that guests of any adapter have together: lent to it while it handles an input.
@@ -120,6 +123,7 @@ impl Kernel {
             cross_fences: CrossFences::default(),
             identity: Identity::default(),
             logging_level: LoggingLevel::DEFAULT,
+            released: VecDeque::new(),
             now: Duration::ZERO,
             timeout: TDR_DELAY,
             limits,
@@ -200,12 +204,15 @@ impl Kernel {
         self.continue_migration(effects);
         self.answer_connects(effects);
         self.continue_paging(effects);
+        self.continue_software_queues(effects);
         self.continue_power_down(effects);
         self.continue_terminations(effects);
         self.continue_paging(effects);
         self.release_retired(effects);
         // What was released may be room for what was taken away.
         self.continue_paging(effects);
+        // What ended or was moved may have held queues of others.
+        self.continue_software_queues(effects);
     }
 
     fn attach(&mut self, id: GuestId, resources: GuestResources) {
@@ -377,6 +384,7 @@ impl Kernel {
             queues: &mut self.queues,
             power: &mut self.power,
             submissions: &mut self.submissions,
+            released: &mut self.released,
             process_ids: &mut self.process_ids,
             cross_fences: &mut self.cross_fences,
             effects,
@@ -501,6 +509,15 @@ fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: &[u8]) -> Handled<Ve
         RequestCode::SIGNAL_FENCES => {
             let (request, list) = with_list(body, |request: &SignalFences| request.count)?;
             into_bytes(scope.signal_fences(request, list))
+        }
+        RequestCode::CREATE_MONITORED_FENCE => serve(scope, body, Scope::create_monitored_fence),
+        RequestCode::WAIT_FROM_GPU => {
+            let (request, list) = with_list(body, |request: &WaitFromGpu| request.count)?;
+            into_bytes(scope.wait_from_gpu(request, list))
+        }
+        RequestCode::SIGNAL_FROM_GPU => {
+            let (request, list) = with_list(body, |request: &SignalFromGpu| request.count)?;
+            into_bytes(scope.signal_from_gpu(request, list))
         }
         RequestCode::CREATE_DOORBELL => serve(scope, body, Scope::create_doorbell),
         RequestCode::CONNECT_DOORBELL => serve(scope, body, Scope::connect_doorbell),

@@ -24,6 +24,8 @@ pub struct Limits {
     pub listed_allocations: u32,
     /// Views of fences that other guests may have.
     pub cross_adapter_fences: u32,
+    /// Waits, signals and submissions that are held in software queues.
+    pub held: u32,
 }
 
 impl Default for Limits {
@@ -38,6 +40,7 @@ impl Default for Limits {
             submissions: 1 << 12,
             listed_allocations: 1 << 16,
             cross_adapter_fences: 64,
+            held: 1 << 12,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Fences: created, shared, opened and destroyed. They are native ones, or monitored ones where native
-//! fences are not enabled.
+//! Fences: created, shared, opened and destroyed. They are native ones, or monitored ones, which
+//! need no native fences to be enabled.
 //!
 //! A *global* fence has values, and whoever waits for them. A process has it open once, however many
 //! handles it has to it: that is the *local* fence, with a slot that the process's packets name. A fence
@@ -14,7 +14,7 @@ use super::fence_pages::{FencePages, page_of};
 use super::fence_storage::{FenceKind, ValueStorage};
 use super::gpu_va::invalidate;
 use super::pool::PageRange;
-use super::request::{Answer, Handled};
+use super::request::{Answer, Handled, zero};
 use super::retire::Resource;
 use super::scope::Scope;
 use super::waits::{Waiters, Waits};
@@ -26,8 +26,8 @@ use crate::port::CrossFenceId;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::fence::{
-    CreateNativeFence, DestroyNativeFence, FenceFlags, NOT_PUBLISHED, NativeFenceMapping,
-    NativeFenceType, NtHandle, OpenNativeFence, OpenedFence, ShareNativeFence,
+    CreateMonitoredFence, CreateNativeFence, DestroyNativeFence, FenceFlags, NOT_PUBLISHED,
+    NativeFenceMapping, NativeFenceType, NtHandle, OpenNativeFence, OpenedFence, ShareNativeFence,
 };
 use bellhop_protocol::features::Features;
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
@@ -71,6 +71,8 @@ pub(super) struct GlobalFence {
     pub(super) drain: Option<u64>,
     /// MonitoredValue as it was last told to the driver.
     pub(super) monitored: u64,
+    /// Tells it from what had its slot before, and will after: set when it is made.
+    pub(super) serial: u64,
 }
 
 /// What one process has of a fence.
@@ -96,6 +98,7 @@ impl GlobalFence {
             waiters: Waiters::default(),
             always_signaled: false,
             drain: None,
+            serial: 0,
             monitored: match kind {
                 FenceKind::Native(_) => NOT_MONITORED,
                 FenceKind::Monitored => EVERY_SIGNAL,
@@ -145,6 +148,8 @@ pub(super) struct Fences {
     namer: RandomState,
     /// How many names there were.
     named: u64,
+    /// How many fences there were.
+    made: u64,
     /// Who waits on a CPU.
     pub(super) waits: Waits,
 }
@@ -163,8 +168,15 @@ impl Fences {
             views: BTreeMap::new(),
             namer: RandomState::new(),
             named: 0,
+            made: 0,
             waits: Waits::default(),
         }
+    }
+
+    /// A fence is made in a slot.
+    pub(super) fn add_global(&mut self, slot: u32, fence: GlobalFence) {
+        self.made += 1;
+        self.globals.insert(slot, GlobalFence { serial: self.made, ..fence });
     }
 
     /// A name that nobody can guess, and that no other fence has.
@@ -283,6 +295,24 @@ impl Scope<'_> {
         self.opened_fence(fence).map(Answer::Done)
     }
 
+    /// `D3DKMTCreateSynchronizationObject2` of a monitored fence.
+    pub(super) fn create_monitored_fence(
+        &mut self,
+        request: CreateMonitoredFence,
+    ) -> Handled<OpenedFence> {
+        zero("reserved", request.reserved)?;
+        self.get::<Device>(request.device)?;
+        let flags = FenceFlags::from_bits(request.flags)
+            .ok_or(RequestError::parameter("flags", request.flags.into()))?;
+        let CreateMonitoredFence { device, initial_value, .. } = request;
+        let kind = FenceKind::Monitored;
+        let fence = match flags.contains(FenceFlags::CROSS_ADAPTER) {
+            true => self.create_cross_fence(device, kind, flags, initial_value)?,
+            false => self.insert_fence(Some(device), kind, flags, initial_value)?,
+        };
+        self.opened_fence(fence).map(Answer::Done)
+    }
+
     /// `D3DKMTShareObjects`.
     pub(super) fn share_native_fence(&mut self, request: ShareNativeFence) -> Handled<NtHandle> {
         let slot = self.global_of(request.fence)?;
@@ -339,7 +369,7 @@ impl Scope<'_> {
         self.create_global(slot, kind, storage, Some(initial_value));
         let is_progress = device.is_none();
         let fence = GlobalFence { is_progress, ..GlobalFence::new(kind, storage, flags) };
-        self.guest.fences.globals.insert(slot, fence);
+        self.guest.fences.add_global(slot, fence);
         self.open_global(slot, slot, device).inspect_err(|_| self.remove_global(slot))
     }
 

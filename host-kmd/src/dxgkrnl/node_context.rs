@@ -18,7 +18,7 @@ use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocation, NOT_IN_BAR};
 use bellhop_protocol::control::gpu_va::Protection;
-use bellhop_protocol::control::hw_queue::CreateHwQueueReply;
+use bellhop_protocol::control::hw_queue::{CreateHwQueueReply, HwQueueFlags};
 use bellhop_protocol::control::node_context::{
     ALLOCATION_LIST_MAX, CreateNodeContext, CreateNodeContextReply, PATCH_LOCATION_LIST_MAX,
     RENDER_COMMANDS_MAX, SubmissionModel, SubmissionReply, SubmitCommandVirtual,
@@ -35,6 +35,13 @@ pub(super) enum Model {
     BasicPlusPlus,
     /// WDDM 2.0, with the command buffer that the host supplied.
     Virtual(HostMapping),
+}
+
+impl Model {
+    /// Whether it is given work by `RENDER`, which may have to wait for paging.
+    pub(super) fn renders(self) -> bool {
+        matches!(self, Self::Basic | Self::BasicPlusPlus)
+    }
 }
 
 /// A context's way to its node.
@@ -82,8 +89,12 @@ impl Scope<'_> {
             true => self.guest.system?.address_space,
             false => self.process()?.space,
         };
+        let flags = match self.has_native_fences() {
+            true => HwQueueFlags::NATIVE_PROGRESS_FENCE,
+            false => HwQueueFlags::empty(),
+        };
         let CreateHwQueueReply { hw_queue, progress_fence, .. } =
-            self.insert_hw_queue(context, false, address_space)?;
+            self.insert_hw_queue(context, flags, address_space)?;
         let mut reply = CreateNodeContextReply {
             context,
             progress_fence,

@@ -23,7 +23,7 @@ use super::pool::PageRange;
 use super::request::{Answer, Handled, entries, no_more, prefix, zero};
 use super::retire::Resource;
 use super::scope::Scope;
-use super::submission::{CommandBuffer, Deferred, Hold};
+use super::submission::{CommandBuffer, Deferred, DeferredWork, Hold};
 use crate::ddi::dma_buffer::{DMA_BUFFERS_START, RenderAllocation, RenderArguments};
 use crate::ddi::paging::APERTURE_START;
 use crate::hardware::{HardwareFull, Pte};
@@ -101,12 +101,12 @@ impl Scope<'_> {
             _ => self.use_dma_buffer(&rendering, &mut holds),
         };
         // Behind what waits already, or they would change places.
-        let waits = self.guest.vidmm.has_plan() || self.guest.paging.is_busy();
+        let waits = self.waits_for_paging();
         let submitted = match prepared {
             Ok(commands) if waits => {
                 let process = self.process_id;
-                let deferred = Deferred { process, context, commands, holds };
-                return Ok(Answer::SubmitAfterPaging(deferred));
+                let work = DeferredWork::Submission { commands, holds };
+                return Ok(Answer::SubmitAfterPaging(Deferred { process, context, work }));
             }
             Ok(commands) => self.submit_to_node(context, commands, &mut holds),
             Err(error) => Err(error),

@@ -12,6 +12,7 @@ use super::error::RequestError;
 use super::gpu_va::invalidate;
 use super::guest::Guest;
 use super::hw_queue::HwQueue;
+use super::interrupts::Scan;
 use super::kernel::Kernel;
 use super::pool::PageRange;
 use super::request::reply;
@@ -184,7 +185,7 @@ impl Kernel {
                 }
             }
             if !fences.is_empty() {
-                self.fences_signaled(fences, effects);
+                self.fences_signaled(fences, Scan::default(), effects);
             }
             self.begin_paging(guest, 0, None, effects);
             self.complete(guest, retirement.completion, Ok(()), effects);

@@ -9,13 +9,14 @@ use super::hw_queue::QueueOwner;
 use super::power::Power;
 use super::process::{Process, ProcessIds};
 use super::retire::Resource;
+use super::software_queue::Released;
 use super::submissions::Submissions;
 use crate::ddi::Miniport;
 use crate::hardware::{GuestId, Hardware, HwQueueId};
 use crate::port::Effect;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::Event;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// One process of one guest, with everything that its requests are answered from. Each object's
 /// file adds its own requests; another guest cannot be reached from here, save by the driver when
@@ -43,6 +44,8 @@ pub(super) struct Scope<'k> {
     pub(super) process_ids: &'k mut ProcessIds,
     /// Fences that it may have together with other guests.
     pub(super) cross_fences: &'k mut CrossFences,
+    /// Queues whose software queues are to be looked at after this input.
+    pub(super) released: &'k mut VecDeque<Released>,
     /// What goes out.
     pub(super) effects: &'k mut Vec<Effect>,
     /// What was taken away from the process and may still be in use by an engine; see `retire`.

@@ -11,9 +11,10 @@ use super::kernel::Kernel;
 use super::pool::PageRange;
 use super::retire::{Completion, Resource};
 use super::scope::Scope;
-use crate::hardware::{GuestId, HwQueueId, KernelSubmission};
+use crate::hardware::{GuestId, HardwareFull, HwQueueId, KernelSubmission};
 use crate::port::Effect;
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::fence::FenceValue;
 use bellhop_protocol::packet::UNIT;
 use std::collections::VecDeque;
 use zerocopy::IntoBytes;
@@ -58,22 +59,60 @@ struct Submitted {
     holds: Vec<Hold>,
 }
 
-/// A submission that waits for paging.
+/// Something for a context that waits for paging.
 #[derive(Debug)]
 pub(super) struct Deferred {
     /// Whose it is.
     pub(super) process: u32,
     /// The context.
     pub(super) context: Handle,
-    /// Its packets.
-    pub(super) commands: CommandBuffer,
-    /// What it holds already.
-    pub(super) holds: Vec<Hold>,
+    /// What.
+    pub(super) work: DeferredWork,
+}
+
+/// What a context is given.
+#[derive(Debug)]
+pub(super) enum DeferredWork {
+    /// A submission.
+    Submission {
+        /// Its packets.
+        commands: CommandBuffer,
+        /// What it holds already.
+        holds: Vec<Hold>,
+    },
+    /// A wait that what comes after is held for.
+    Wait(Vec<FenceValue>),
+    /// A signal for when what came before is done.
+    Signal(Vec<FenceValue>),
+}
+
+impl Deferred {
+    /// What is to be released if it comes to nothing.
+    pub(super) fn into_holds(self) -> Vec<Hold> {
+        match self.work {
+            DeferredWork::Submission { holds, .. } => holds,
+            DeferredWork::Wait(_) | DeferredWork::Signal(_) => Vec::new(),
+        }
+    }
+}
+
+/// A submission in a software queue.
+#[derive(Debug)]
+pub(super) struct HeldSubmission {
+    submission: KernelSubmission,
+    holds: Vec<Hold>,
 }
 
 /// A HW queue's submissions that are not done, in their order.
 #[derive(Debug, Default)]
 pub(super) struct InFlight(VecDeque<Submitted>);
+
+impl InFlight {
+    /// Whether all is done.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 impl Guest {
     /// A submission is done, or was dropped and no engine executes it any more.
@@ -122,16 +161,33 @@ impl Kernel {
         failed: bool,
         effects: &mut Vec<Effect>,
     ) -> Result<Vec<u8>, RequestError> {
-        let Deferred { process, context, commands, mut holds } = deferred;
+        let Deferred { process, context, work } = deferred;
         let needs_power = !failed && !self.has_power();
         if needs_power {
             self.power_up(effects);
         }
-        let scope = self.scope(guest, process, effects);
-        let submitted = match scope {
-            None => Err(RequestError::NoSuchProcess(process)),
-            Some(_) if failed => Err(RequestError::PagingFailed),
-            Some(mut scope) => scope.submit_to_node(context, commands, &mut holds),
+        let mut holds = Vec::new();
+        let submitted = match (self.scope(guest, process, effects), work) {
+            (None, work) => {
+                holds = Deferred { process, context, work }.into_holds();
+                Err(RequestError::NoSuchProcess(process))
+            }
+            (Some(mut scope), DeferredWork::Submission { commands, holds: its }) => {
+                holds = its;
+                let submitted = match failed {
+                    true => Err(RequestError::PagingFailed),
+                    false => scope.submit_to_node(context, commands, &mut holds),
+                };
+                submitted.map(|reply| reply.as_bytes().to_vec())
+            }
+            (Some(mut scope), DeferredWork::Wait(list)) => scope
+                .node_submission(context)
+                .and_then(|node| scope.give_wait(node.hw_queue, &list))
+                .map(|()| Vec::new()),
+            (Some(mut scope), DeferredWork::Signal(list)) => scope
+                .node_submission(context)
+                .and_then(|node| scope.give_signal(node.hw_queue, &list))
+                .map(|()| Vec::new()),
         };
         if let Some(guest) = self.guests.get_mut(&guest) {
             // Nothing is left of them when it was submitted.
@@ -141,12 +197,12 @@ impl Kernel {
         if needs_power {
             self.resume_after_power_up(effects);
         }
-        submitted.map(|reply| reply.as_bytes().to_vec())
+        submitted
     }
 }
 
 impl Scope<'_> {
-    /// Submits packets to a HW queue, which is not lost; its engine gets its power back. What the
+    /// Submits packets to a HW queue, which is not lost, or holds them in its software queue. What the
     /// submission holds is released when it is done, and is the caller's still if this fails.
     /// Returns the submission's fence id.
     pub(super) fn submit(
@@ -157,31 +213,77 @@ impl Scope<'_> {
         holds: &mut Vec<Hold>,
     ) -> Result<u64, RequestError> {
         let queue = self.get::<HwQueue>(handle)?;
-        let (id, context) = (queue.id, queue.context);
-        let context = self.get::<Context>(context)?;
-        let (node, to_node) = (context.node, context.node_submission.is_some());
+        let (id, is_held) = (queue.id, !queue.software.is_empty());
         if self.guest.quotas.submissions.charge(1).is_err() {
             self.reap_submissions(handle)?;
             self.guest.quotas.submissions.charge(1)?;
         }
-        self.power.wake_engine(node, self.miniport);
         let submission = KernelSubmission {
             gpu_va: commands.gpu_va,
             size: commands.size,
             progress_fence_value,
             submission_fence: self.submissions.next_fence(),
         };
-        let submitted = match to_node {
-            true => self.miniport.submit_command(id, submission),
-            false => self.miniport.submit_command_to_hw_queue(id, submission),
+        let accepted = match is_held {
+            true => self.guest.quotas.held.charge(1),
+            false => self.submit_to_hardware(handle, submission).map_err(RequestError::from),
         };
-        submitted.inspect_err(|_| self.guest.quotas.submissions.refund(1))?;
+        accepted.inspect_err(|_| self.guest.quotas.submissions.refund(1))?;
         self.submissions.begin(id);
+        let holds = std::mem::take(holds);
         let queue = self.get_mut::<HwQueue>(handle)?;
         queue.last_submitted = queue.last_submitted.max(progress_fence_value);
         let fence = submission.submission_fence;
-        queue.in_flight.0.push_back(Submitted { fence, holds: std::mem::take(holds) });
+        match is_held {
+            true => queue.software.push_submission(HeldSubmission { submission, holds }),
+            false => queue.in_flight.0.push_back(Submitted { fence, holds }),
+        }
         Ok(fence)
+    }
+
+    /// Gives the hardware a submission; its engine gets its power back.
+    fn submit_to_hardware(
+        &mut self,
+        handle: Handle,
+        submission: KernelSubmission,
+    ) -> Result<(), HardwareFull> {
+        let Ok(queue) = self.get::<HwQueue>(handle) else { return Err(HardwareFull("queue")) };
+        let id = queue.id;
+        let Ok(context) = self.get::<Context>(queue.context) else {
+            return Err(HardwareFull("context"));
+        };
+        let (node, to_node) = (context.node, context.node_submission.is_some());
+        self.power.wake_engine(node, self.miniport);
+        match to_node {
+            true => self.miniport.submit_command(id, submission),
+            false => self.miniport.submit_command_to_hw_queue(id, submission),
+        }
+    }
+
+    /// A submission's turn has come that was held. Comes back when the hardware has no room.
+    pub(super) fn submit_held(
+        &mut self,
+        handle: Handle,
+        held: HeldSubmission,
+    ) -> Result<(), HeldSubmission> {
+        let HeldSubmission { submission, holds } = held;
+        if self.submit_to_hardware(handle, submission).is_err() {
+            return Err(HeldSubmission { submission, holds });
+        }
+        let fence = submission.submission_fence;
+        if let Ok(queue) = self.get_mut::<HwQueue>(handle) {
+            queue.in_flight.0.push_back(Submitted { fence, holds });
+        }
+        Ok(())
+    }
+
+    /// Submissions that were held are dropped.
+    pub(super) fn give_up_held(&mut self, held: Vec<HeldSubmission>) {
+        self.guest.quotas.submissions.refund(held.len() as u64);
+        let holds: Vec<_> = held.into_iter().flat_map(|dropped| dropped.holds).collect();
+        if !holds.is_empty() {
+            self.given_up.push(Resource::Submissions { process: self.process_id, holds });
+        }
     }
 
     /// Releases what submissions of a queue hold that are done, whose interrupt is still on its way:
@@ -203,6 +305,7 @@ impl Scope<'_> {
             self.guest.quotas.submissions.refund(1);
             self.guest.release_holds(self.process_id, &done.holds);
         }
+        self.look_at_software_queue(handle);
         Ok(())
     }
 

@@ -185,6 +185,7 @@ fn is_new_work(code: RequestCode) -> bool {
             | RequestCode::CONNECT_DOORBELL
             | RequestCode::CREATE_ALLOCATION
             | RequestCode::CREATE_NATIVE_FENCE
+            | RequestCode::CREATE_MONITORED_FENCE
             | RequestCode::SUBMIT_COMMAND
     )
 }

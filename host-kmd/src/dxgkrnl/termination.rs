@@ -203,7 +203,8 @@ impl Kernel {
                     guest.vidmm.give_back(range);
                 }
                 for submission in deferred {
-                    guest.release_holds(submission.process, &submission.holds);
+                    let process = submission.process;
+                    guest.release_holds(process, &submission.into_holds());
                 }
             }
             given_up.push(Resource::SystemContext(system.address_space));

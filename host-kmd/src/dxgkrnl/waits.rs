@@ -1,4 +1,4 @@
-//! CPU waits: each for one fence, for all of several or for any of them.
+//! Waits of the CPU's, for itself or for a queue: each for one fence, for all of several or for any of them.
 //!
 //! Source: native GPU fence object, "Existing monitored fence synchronization object" and
 //! "Monitored value".
@@ -11,6 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct WaitId(u64);
 
+#[cfg(test)]
+impl WaitId {
+    /// One for a test without waits.
+    pub(super) fn numbered(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// What a wait needs of a fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Needed {
@@ -20,13 +28,22 @@ pub(super) struct Needed {
     pub(super) value: u64,
 }
 
+/// Who of a process waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A CPU, which knows the wait by this cookie and is told by an event.
+    Cpu(u64),
+    /// A HW queue, whose software queue is held.
+    Queue(Handle),
+}
+
 /// A wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wait {
     /// Whose.
     pub(super) process: u32,
-    /// Its process's name for it.
-    pub(super) cookie: u64,
+    /// Who of it.
+    pub(super) owner: Owner,
     /// Whether one fence is enough.
     any: bool,
     /// The global fences that it needs and that were not there yet, by slot.
@@ -35,8 +52,8 @@ pub(super) struct Wait {
 
 impl Wait {
     /// A wait for nothing yet: for any of what is added, or for all of it.
-    pub(super) fn new(process: u32, cookie: u64, any: bool) -> Self {
-        Self { process, cookie, any, fences: BTreeMap::new() }
+    pub(super) fn new(process: u32, owner: Owner, any: bool) -> Self {
+        Self { process, owner, any, fences: BTreeMap::new() }
     }
 
     /// Adds a fence, which may have been added before.
@@ -74,7 +91,9 @@ impl Waits {
     pub(super) fn add(&mut self, wait: Wait) -> WaitId {
         self.begun += 1;
         let id = WaitId(self.begun);
-        self.by_cookie.insert((wait.process, wait.cookie, id));
+        if let Owner::Cpu(cookie) = wait.owner {
+            self.by_cookie.insert((wait.process, cookie, id));
+        }
         self.by_id.insert(id, wait);
         id
     }
@@ -93,7 +112,9 @@ impl Waits {
     /// Ends a wait.
     pub(super) fn remove(&mut self, id: WaitId) -> Option<Wait> {
         let wait = self.by_id.remove(&id)?;
-        self.by_cookie.remove(&(wait.process, wait.cookie, id));
+        if let Owner::Cpu(cookie) = wait.owner {
+            self.by_cookie.remove(&(wait.process, cookie, id));
+        }
         Some(wait)
     }
 
@@ -160,7 +181,7 @@ mod tests {
     const B: u32 = 2;
 
     fn wait(cookie: u64, any: bool, fences: &[(u32, u64)]) -> Wait {
-        let mut wait = Wait::new(PROCESS, cookie, any);
+        let mut wait = Wait::new(PROCESS, Owner::Cpu(cookie), any);
         for (fence, value) in fences {
             wait.add(*fence, Needed { handle: Handle(9), value: *value });
         }

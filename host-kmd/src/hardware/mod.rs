@@ -97,8 +97,8 @@ pub struct KernelSubmission {
     pub size: u32,
     /// What the queue's progress fence gets when the buffer is done.
     pub progress_fence_value: u64,
-    /// Its submission fence id, by which interrupts name it: greater than any that came before to any
-    /// queue of the adapter.
+    /// Its submission fence id, by which interrupts name it: greater than any that came before to its
+    /// queue, and no other queue's.
     pub submission_fence: u64,
 }
 
@@ -115,8 +115,10 @@ pub struct HwQueueDescription {
     pub process: AddressSpaceId,
     /// The node that executes it.
     pub node: u32,
-    /// Slot of the progress fence.
+    /// Slot of the progress fence (`hHwQueueProgressFence`).
     pub progress_fence: u32,
+    /// `NativeProgressFence`: that is a native fence, and not a monitored one.
+    pub native_progress_fence: bool,
 }
 
 /// How much memory a guest has beside its CPU-visible local memory, in bytes: whole pages.
@@ -211,6 +213,9 @@ pub enum Interrupt {
         /// `pSignaledNativeFenceArray`: which. None when that is not known: any that is monitored may
         /// have.
         signaled: Vec<GlobalFence>,
+        /// `EvaluateLegacyMonitoredFences`: and any monitored fence may have been signaled. Of hardware
+        /// that cannot tell which kind of fence was.
+        evaluate_legacy_monitored_fences: bool,
     },
     /// `DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED`: monitored fences were signaled.
     MonitoredFenceSignaled {

@@ -1,6 +1,6 @@
 //! Requests about the adapter.
 
-use crate::bench::{BAR, Bench, FEATURES, RESOURCES, bytes};
+use crate::bench::{BAR, Bench, FEATURES, RESOURCES, USER_MODE, bytes};
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{GuestResources, Input};
 use bellhop_protocol::control::adapter::{
@@ -9,7 +9,7 @@ use bellhop_protocol::control::adapter::{
 };
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::CreateDevice;
-use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags};
+use bellhop_protocol::control::hw_queue::CreateHwQueue;
 use bellhop_protocol::control::process::CreateProcess;
 use bellhop_protocol::control::{RequestCode, RequestHeader};
 use bellhop_protocol::features::{Features, Version};
@@ -74,7 +74,7 @@ fn without_the_feature_there_is_only_kernel_mode_submission() {
     let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
     let request = CreateContext { device, node: 0, reserved: 0 };
     let context = bench.ask(guest, process, &request).unwrap();
-    let flags = HwQueueFlags::USER_MODE_SUBMISSION.bits();
+    let flags = USER_MODE.bits();
     let mut queue = CreateHwQueue { context, flags, reserved: 0 };
     assert_eq!(bench.ask(guest, process, &queue).unwrap_err().0, Status::NOT_SUPPORTED);
     queue.flags = 0;

@@ -50,6 +50,10 @@ pub const RESOURCES: GuestResources = GuestResources {
 /// Fences that guests have together, in all.
 pub const CROSS_ADAPTER_FENCES: u32 = 4;
 
+/// What a queue for user-mode submission is created with.
+pub const USER_MODE: HwQueueFlags =
+    HwQueueFlags::USER_MODE_SUBMISSION.union(HwQueueFlags::NATIVE_PROGRESS_FENCE);
+
 /// How long all engines are in F1 before the device goes to D3.
 pub const DEVICE_IDLE: Duration = Duration::from_secs(10);
 /// How long what is destroyed may go on.
@@ -316,7 +320,7 @@ impl Bench {
         let device = self.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
         let request = CreateContext { device, node: 0, reserved: 0 };
         let context = self.ask(guest, process, &request).unwrap();
-        self.queue_of(guest, process, device, context, HwQueueFlags::USER_MODE_SUBMISSION)
+        self.queue_of(guest, process, device, context, USER_MODE)
     }
 
     /// Another queue in the client's context.

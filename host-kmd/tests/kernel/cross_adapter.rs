@@ -178,7 +178,8 @@ fn an_interrupt_that_names_no_fence_is_passed_on_too() {
     // As if the first GPU had forgotten which it was.
     bench.models[0].signal(a.guest, 64, 6);
     bench.models[0].forget_interrupts();
-    bench.raise(Interrupt::NativeFenceSignaled { signaled: Vec::new() });
+    let (signaled, evaluate_legacy_monitored_fences) = (Vec::new(), true);
+    bench.raise(Interrupt::NativeFenceSignaled { signaled, evaluate_legacy_monitored_fences });
     assert_eq!(told(&bench), [(b.guest, 6, 6)]);
 }
 

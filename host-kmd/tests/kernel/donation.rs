@@ -1,6 +1,6 @@
 //! Areas of the BAR in the guest's own memory.
 
-use crate::bench::{BAR, Bench, RESOURCES, Refused, bytes_with_list};
+use crate::bench::{BAR, Bench, RESOURCES, Refused, USER_MODE, bytes_with_list};
 use crate::model::{Call, GUEST_MEMORY};
 use bellhop_host_kmd::hardware::{GuestId, PhysicalPage, Segment};
 use bellhop_host_kmd::port::{GuestResources, Input};
@@ -10,7 +10,7 @@ use bellhop_protocol::control::adapter::{DonateArea, QueryBarLayout};
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::CreateDevice;
-use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags};
+use bellhop_protocol::control::hw_queue::CreateHwQueue;
 use bellhop_protocol::control::process::DestroyProcess;
 use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
@@ -23,12 +23,12 @@ fn length_of(kind: AreaKind) -> u64 {
 }
 
 /// What user-mode submission takes beside memory.
-const USER_MODE: Features = Features::USER_MODE_SUBMISSION.union(Features::NATIVE_FENCES);
+const WANTED: Features = Features::USER_MODE_SUBMISSION.union(Features::NATIVE_FENCES);
 
 /// A guest of a VMM that maps no BAR.
 fn guest_without_bar(bench: &mut Bench) -> GuestId {
     let guest = GuestId(1);
-    let features = USER_MODE | Features::DONATED_AREAS;
+    let features = WANTED | Features::DONATED_AREAS;
     let resources = GuestResources { bar_mapped: false, features, ..RESOURCES };
     bench.input(Input::Attach { guest, resources });
     bench.open_with(guest, features).unwrap();
@@ -65,10 +65,10 @@ fn the_layout_is_told_without_a_bar() {
 fn without_a_bar_user_mode_submission_takes_donated_areas() {
     let mut bench = Bench::new(2);
     let guest = guest_without_bar(&mut bench);
-    let both = USER_MODE | Features::DONATED_AREAS;
+    let both = WANTED | Features::DONATED_AREAS;
     for (wanted, on) in [
         (both, both),
-        (USER_MODE, Features::NATIVE_FENCES),
+        (WANTED, Features::NATIVE_FENCES),
         (Features::DONATED_AREAS, Features::DONATED_AREAS),
     ] {
         let info = bench.open_with(guest, wanted).unwrap();
@@ -83,7 +83,7 @@ fn user_mode_queues_need_doorbells_that_the_guest_reaches() {
     let process = bench.process(guest);
     let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
     let context = bench.ask(guest, process, &CreateContext { device, node: 0, reserved: 0 });
-    let flags = HwQueueFlags::USER_MODE_SUBMISSION.bits();
+    let flags = USER_MODE.bits();
     let queue = CreateHwQueue { context: context.unwrap(), flags, reserved: 0 };
     assert_eq!(bench.ask(guest, process, &queue).unwrap_err().0, Status::NOT_SUPPORTED);
 

@@ -1,6 +1,6 @@
 //! Doorbells: create, connect, victimise, destroy, and the order of it all.
 
-use crate::bench::{BAR, Bench, Client};
+use crate::bench::{BAR, Bench, Client, USER_MODE};
 use crate::model::Call;
 use bellhop_host_kmd::hardware::PhysicalDoorbell;
 use bellhop_protocol::PAGE_SIZE;
@@ -249,7 +249,7 @@ fn destroying_a_doorbell_disconnects_it_and_then_takes_the_ring_away() {
     // Until engines have forgotten it the queue cannot have another, and the slot is not free.
     let ring = bench.ring(client);
     assert!(bench.doorbell_on(client, ring).is_err());
-    let second = bench.queue(client, HwQueueFlags::USER_MODE_SUBMISSION);
+    let second = bench.queue(client, USER_MODE);
     let reply = bench.doorbell_on(second, ring).unwrap();
     assert_eq!(reply.status_offset, BAR.status(1));
     bench.pass_tickets();
@@ -265,7 +265,7 @@ fn doorbell_slots_run_out_and_what_was_taken_before_comes_back() {
     let mut last = client;
     for _ in 0..BAR.doorbell_count {
         bench.doorbell(last);
-        last = bench.queue(client, HwQueueFlags::USER_MODE_SUBMISSION);
+        last = bench.queue(client, USER_MODE);
     }
     let ring = bench.ring(last);
     let refused = (Status::QUOTA_EXCEEDED, BAR.doorbell_count.into());

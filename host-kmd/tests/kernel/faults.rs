@@ -1,6 +1,6 @@
 //! Queues that make errors.
 
-use crate::bench::{Bench, Client};
+use crate::bench::{Bench, Client, USER_MODE};
 use crate::model::Call;
 use bellhop_host_kmd::hardware::{Fault, Interrupt, PhysicalDoorbell};
 use bellhop_protocol::control::doorbell::{DestroyDoorbell, NotifyWorkSubmission};
@@ -70,7 +70,7 @@ fn a_lost_queue_is_destroyed_and_created_again() {
     let lost = (Status::DEVICE_REMOVED, client.queue.0);
     assert_eq!(bench.doorbell_on(client, ring).unwrap_err(), lost);
     bench.call(client, &DestroyHwQueue { hw_queue: client.queue }).unwrap();
-    let client = bench.queue(client, HwQueueFlags::USER_MODE_SUBMISSION);
+    let client = bench.queue(client, USER_MODE);
     bench.doorbell_on(client, ring).unwrap();
     bench.connect(client).unwrap();
 }

@@ -1,6 +1,6 @@
 //! What the host enables, what the driver advertises, and what guests then have.
 
-use crate::bench::{Bench, Client, FEATURES, RESOURCES};
+use crate::bench::{Bench, Client, FEATURES, RESOURCES, USER_MODE};
 use crate::ddi::{Driver, kernel_with};
 use crate::model::Model;
 use bellhop_host_kmd::ddi::CreateNativeFence as Created;
@@ -21,7 +21,7 @@ use bellhop_protocol::control::fence::{
     CreateNativeFence, DestroyNativeFence, FenceFlags, NOT_PUBLISHED, NativeFenceType,
     OpenNativeFence, OpenedFence, ShareNativeFence,
 };
-use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, SubmitCommand};
 use bellhop_protocol::features::Features;
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
 use bellhop_protocol::status::Status;
@@ -180,7 +180,7 @@ fn without_native_fences_there_is_kernel_mode_submission_and_its_fence_is_a_moni
     let (process, device, context) = process(&mut bench, guest);
     let refused = bench.ask(guest, process, &CreateNativeFence::new(device, 0)).unwrap_err();
     assert_eq!(refused.0, Status::NOT_SUPPORTED);
-    let flags = HwQueueFlags::USER_MODE_SUBMISSION.bits();
+    let flags = USER_MODE.bits();
     let mut request = CreateHwQueue { context, flags, reserved: 0 };
     assert_eq!(bench.ask(guest, process, &request).unwrap_err().0, Status::NOT_SUPPORTED);
     request.flags = 0;

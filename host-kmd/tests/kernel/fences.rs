@@ -118,15 +118,19 @@ fn a_signal_between_the_look_and_the_monitored_value_is_not_missed() {
     assert_eq!(monitored(&bench, client, fence.slot), NOT_MONITORED);
 }
 
+fn native(signaled: Vec<GlobalFence>) -> Interrupt {
+    Interrupt::NativeFenceSignaled { signaled, evaluate_legacy_monitored_fences: false }
+}
+
 #[test]
 fn spurious_interrupts_tell_nobody_anything() {
     let (mut bench, client, fence) = new(Limits::default());
     assert_eq!(wait(&mut bench, client, fence.fence, 50, 5), Status::PENDING);
     for slot in [fence.slot, client.fence_slot, 11, u32::MAX] {
         let signaled = vec![GlobalFence { guest: client.guest, slot }];
-        bench.model.raise(Interrupt::NativeFenceSignaled { signaled });
+        bench.model.raise(native(signaled));
     }
-    bench.model.raise(Interrupt::NativeFenceSignaled { signaled: Vec::new() });
+    bench.model.raise(native(Vec::new()));
     bench.model.take_log();
     bench.interrupt();
     assert_eq!(bench.events, []);
@@ -144,7 +148,7 @@ fn an_interrupt_without_a_fence_scans_all_of_all_guests() {
     }
     // As if the GPU had forgotten which fences they were.
     forget_interrupts(&bench);
-    bench.model.raise(Interrupt::NativeFenceSignaled { signaled: Vec::new() });
+    bench.model.raise(native(Vec::new()));
     bench.interrupt();
     let objects: Vec<_> =
         bench.events.iter().map(|(guest, event)| (*guest, event.object)).collect();

@@ -31,6 +31,7 @@ mod optimized_interrupt;
 mod paging;
 mod power;
 mod rotation;
+mod software_queue;
 mod submit;
 mod tdr;
 mod termination;

@@ -16,7 +16,8 @@ use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, CreateDoorbell, DestroyDoorbell, NotifyWorkSubmission,
 };
 use bellhop_protocol::control::fence::{
-    CancelWait, CreateNativeFence, DestroyNativeFence, WaitForFences,
+    CancelWait, CreateMonitoredFence, CreateNativeFence, DestroyNativeFence, SignalFences,
+    SignalFromGpu, WaitForFences, WaitFromGpu,
 };
 use bellhop_protocol::control::gpu_va::{
     FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, MapGpuVirtualAddress,
@@ -52,7 +53,7 @@ struct Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let mutation = proptest::option::weighted(0.05, (0..64usize, 1..=255u8));
-    (0..2usize, 0..53u8, any::<[u8; 4]>(), mutation).prop_map(|(guest, kind, choice, mutation)| {
+    (0..2usize, 0..57u8, any::<[u8; 4]>(), mutation).prop_map(|(guest, kind, choice, mutation)| {
         Step { guest, kind, choice: choice.map(usize::from), mutation }
     })
 }
@@ -99,6 +100,10 @@ impl Seen {
                 let fence = RequestCode::CREATE_NATIVE_FENCE;
                 self.0.extend(word(8).map(|second| (fence, process, Handle(second))));
             }
+            RequestCode::CREATE_MONITORED_FENCE => {
+                // Waited for, signaled and destroyed as native ones are.
+                self.0.push((RequestCode::CREATE_NATIVE_FENCE, process, Handle(first)));
+            }
             _ => self.0.push((code, process, Handle(first))),
         }
     }
@@ -130,7 +135,8 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             if step.kind == 7 && b < 64 {
                 bytes(process, &DestroyContext { context })
             } else {
-                let flags = u32::from(d % 4 != 0);
+                // For user-mode submission, more often than not.
+                let flags = [0, 2, 3, 3, 3][d % 5];
                 bytes(process, &CreateHwQueue { context, flags, reserved: 0 })
             }
         }
@@ -326,6 +332,27 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
                 reserved: 0,
             };
             bytes(process, &request)
+        }
+        53 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            let (initial_value, flags) = (d as u64, c as u32 % 3);
+            bytes(process, &CreateMonitoredFence { device, initial_value, flags, reserved: 0 })
+        }
+        54 | 55 => {
+            let queues = [RequestCode::CREATE_HW_QUEUE, RequestCode::CREATE_NODE_CONTEXT];
+            let (process, queue) = seen.pick(queues[c % 2], a);
+            let fence = seen.pick_of(process, RequestCode::CREATE_NATIVE_FENCE, b);
+            let list = fence_values(&[(fence, d as u64)]);
+            let (count, reserved) = (1, 0);
+            match step.kind {
+                54 => bytes_with_list(process, &WaitFromGpu { queue, count, reserved }, &list),
+                _ => bytes_with_list(process, &SignalFromGpu { queue, count, reserved }, &list),
+            }
+        }
+        56 => {
+            let (process, fence) = seen.pick(RequestCode::CREATE_NATIVE_FENCE, a);
+            let list = fence_values(&[(fence, d as u64)]);
+            bytes_with_list(process, &SignalFences { count: 1, reserved: 0 }, &list)
         }
         38 => bytes(0, &QueryPower { node: (d % 3) as u32, reserved: 0 }),
         _ => return None,

@@ -2,7 +2,7 @@
 //!
 //! Source: native GPU fence object, "Optimized Native Fence Signaled Interrupt".
 
-use crate::bench::{Bench, Client};
+use crate::bench::{Bench, Client, USER_MODE};
 use crate::model::{Call, Model};
 use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::{GlobalFence, HwQueueId, Interrupt};
@@ -55,7 +55,7 @@ fn told(bench: &Bench) -> Vec<u64> {
 fn every_fence_that_the_queue_has_logged_is_looked_at_for_one_interrupt() {
     let (mut bench, a) = bench();
     let [f1, f2, other] = [0; 3].map(|_| fence(&mut bench, a, FenceFlags::empty()));
-    let b = bench.queue(a, HwQueueFlags::USER_MODE_SUBMISSION);
+    let b = bench.queue(a, USER_MODE);
     for (fence, value, cookie) in
         [(f1, 10, 1), (f1, 20, 2), (f2, 30, 3), (f1, 21, 4), (other, 1, 5)]
     {
@@ -125,7 +125,10 @@ fn an_interrupt_that_names_a_fence_takes_no_entry_away_from_one_that_names_the_q
     signal(&bench, client, logged.slot, logged.slot, 1);
     bench.model.write(client.guest, fused.slot, 1);
     let signaled = vec![GlobalFence { guest: client.guest, slot: fused.slot }];
-    bench.raise(Interrupt::NativeFenceSignaled { signaled });
+    bench.raise(Interrupt::NativeFenceSignaled {
+        signaled,
+        evaluate_legacy_monitored_fences: false,
+    });
     assert_eq!(told(&bench), [2]);
     interrupt(&mut bench, Some(client.id));
     assert_eq!(told(&bench), [2, 1]);

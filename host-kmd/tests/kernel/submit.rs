@@ -1,6 +1,6 @@
 //! Kernel-mode submission.
 
-use crate::bench::{Bench, Client};
+use crate::bench::{Bench, Client, USER_MODE};
 use crate::model::Call;
 use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::{EngineState, Fault, Interrupt, KernelSubmission};
@@ -68,7 +68,7 @@ fn a_command_buffer_must_be_one() {
 #[test]
 fn a_queue_for_user_mode_submission_takes_no_command_buffers() {
     let (mut bench, client, good) = new();
-    let client = bench.queue(client, HwQueueFlags::USER_MODE_SUBMISSION);
+    let client = bench.queue(client, USER_MODE);
     let request = SubmitCommand { hw_queue: client.queue, ..good };
     assert_eq!(bench.call(client, &request).unwrap_err().0, Status::NOT_SUPPORTED);
 }

@@ -1,4 +1,4 @@
-//! Requests about native fences.
+//! Requests about fences.
 
 use super::{Handle, request};
 use bitflags::bitflags;
@@ -86,6 +86,27 @@ pub struct OpenedFence {
     pub reserved: u32,
 }
 crate::assert_layout!(OpenedFence, 40, fence at 0, mapping at 8, slot at 32, reserved at 36);
+
+/// `D3DKMTCreateSynchronizationObject2` of a monitored fence, which needs no
+/// [`NATIVE_FENCES`](crate::features::Features::NATIVE_FENCES): each signal of the GPU's interrupts the host,
+/// and queues wait for it on the CPU only ([`WaitFromGpu`]). Its MonitoredValue has no address. It is
+/// shared, opened, destroyed, waited for and signaled by the same requests as native ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct CreateMonitoredFence {
+    /// The device.
+    pub device: Handle,
+    /// CurrentValue to begin with.
+    pub initial_value: u64,
+    /// [`FenceFlags`]
+    pub flags: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+crate::assert_layout!(
+    CreateMonitoredFence, 24, device at 0, initial_value at 8, flags at 16, reserved at 20,
+);
+request!(CreateMonitoredFence, CREATE_MONITORED_FENCE -> OpenedFence);
 
 /// `D3DKMTDestroySynchronizationObject`: this process's waits for it are never satisfied after. The fence
 /// is gone when everybody who opened it has done so.
@@ -190,3 +211,35 @@ pub struct SignalFences {
 }
 crate::assert_layout!(SignalFences, 8, count at 0, reserved at 4);
 request!(SignalFences, SIGNAL_FENCES -> ());
+
+/// `D3DKMTWaitForSynchronizationObjectFromGpu`: what is submitted to a queue in kernel mode after this is held
+/// until all of the fences have these values, which the CPU sees to. A list of `count` [`FenceValue`]s
+/// follows. Queues for user-mode submission wait with packets (`NOT_SUPPORTED`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct WaitFromGpu {
+    /// The HW queue, or the context that submits to its node.
+    pub queue: Handle,
+    /// How many fences there are in the list, 1 to [`MAX_FENCE_LIST`].
+    pub count: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+crate::assert_layout!(WaitFromGpu, 16, queue at 0, count at 8, reserved at 12);
+request!(WaitFromGpu, WAIT_FROM_GPU -> ());
+
+/// `D3DKMTSignalSynchronizationObjectFromGpu`: makes the values CurrentValues when everything that the queue
+/// was given before is done, and before anything that it is given after begins. A list of `count`
+/// [`FenceValue`]s follows. For queues and contexts as [`WaitFromGpu`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct SignalFromGpu {
+    /// The HW queue, or the context that submits to its node.
+    pub queue: Handle,
+    /// How many fences there are in the list, 1 to [`MAX_FENCE_LIST`].
+    pub count: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+crate::assert_layout!(SignalFromGpu, 16, queue at 0, count at 8, reserved at 12);
+request!(SignalFromGpu, SIGNAL_FROM_GPU -> ());

@@ -11,6 +11,10 @@ bitflags! {
     pub struct HwQueueFlags: u32 {
         /// Work comes through a doorbell only; [`SubmitCommand`] is refused.
         const USER_MODE_SUBMISSION = 1 << 0;
+        /// Its progress fence is a native fence, and a monitored one otherwise. Needs
+        /// [`NATIVE_FENCES`](crate::features::Features::NATIVE_FENCES); a queue for user-mode submission
+        /// must have it.
+        const NATIVE_PROGRESS_FENCE = 1 << 1;
     }
 }
 

@@ -125,6 +125,12 @@ open_enum! {
         SHARE_NATIVE_FENCE = 0x55;
         /// [`fence::OpenNativeFence`]
         OPEN_NATIVE_FENCE = 0x56;
+        /// [`fence::CreateMonitoredFence`]
+        CREATE_MONITORED_FENCE = 0x57;
+        /// [`fence::WaitFromGpu`]
+        WAIT_FROM_GPU = 0x58;
+        /// [`fence::SignalFromGpu`]
+        SIGNAL_FROM_GPU = 0x59;
         /// [`doorbell::CreateDoorbell`]
         CREATE_DOORBELL = 0x60;
         /// [`doorbell::ConnectDoorbell`]

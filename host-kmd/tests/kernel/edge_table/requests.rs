@@ -22,16 +22,14 @@ use bellhop_protocol::control::doorbell::{
 };
 use bellhop_protocol::control::escape::{Escape, ObjectList};
 use bellhop_protocol::control::fence::{
-    CancelWait, CreateNativeFence, DestroyNativeFence, FenceValue, OpenNativeFence,
-    ShareNativeFence, SignalFences, WaitForFences,
+    CancelWait, CreateMonitoredFence, CreateNativeFence, DestroyNativeFence, FenceValue,
+    OpenNativeFence, ShareNativeFence, SignalFences, SignalFromGpu, WaitForFences, WaitFromGpu,
 };
 use bellhop_protocol::control::gpu_va::{
     FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, ReserveGpuVirtualAddress,
     UpdateGpuVirtualAddress,
 };
-use bellhop_protocol::control::hw_queue::{
-    CreateHwQueue, DestroyHwQueue, HwQueueFlags, SubmitCommand,
-};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitCommand};
 use bellhop_protocol::control::node_context::{
     CreateNodeContext, CreateNodeContextReply, SubmissionModel, SubmitCommandVirtual,
 };
@@ -171,10 +169,11 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
             vec![row(process, &request, fields)]
         }
         RequestCode::CREATE_HW_QUEUE => {
-            let request = CreateHwQueue { context: client.context, flags: 1, reserved: 0 };
+            let request = CreateHwQueue { context: client.context, flags: 3, reserved: 0 };
             let fields = vec![
                 handle("context", client.context),
-                if_so("flags", 4, |flags| HwQueueFlags::from_bits(flags as u32).is_some()),
+                // A queue for user-mode submission has a native progress fence.
+                if_so("flags", 4, |flags| matches!(flags, 0 | 2 | 3)),
                 zero("reserved", 4),
             ];
             vec![row(process, &request, fields)]
@@ -379,6 +378,39 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
                 any("value", 8),
             ];
             let request = SignalFences { count: 1, reserved: 0 };
+            vec![row_with_list(process, &request, &[FenceValue { fence, value: 9 }], fields)]
+        }
+        RequestCode::CREATE_MONITORED_FENCE => {
+            let device = client.device;
+            let request = CreateMonitoredFence { device, initial_value: 7, flags: 1, reserved: 0 };
+            let fields = vec![
+                handle("device", device),
+                any("initial_value", 8),
+                if_so("flags", 4, |flags| flags < 2),
+                zero("reserved", 4),
+            ];
+            vec![row(process, &request, fields)]
+        }
+        RequestCode::WAIT_FROM_GPU => {
+            let fields = vec![
+                handle("queue", world.queue),
+                count("count", 1),
+                zero("reserved", 4),
+                handle("fence", fence),
+                any("value", 8),
+            ];
+            let request = WaitFromGpu { queue: world.queue, count: 1, reserved: 0 };
+            vec![row_with_list(process, &request, &[FenceValue { fence, value: 9 }], fields)]
+        }
+        RequestCode::SIGNAL_FROM_GPU => {
+            let fields = vec![
+                handle("queue", world.queue),
+                count("count", 1),
+                zero("reserved", 4),
+                handle("fence", fence),
+                any("value", 8),
+            ];
+            let request = SignalFromGpu { queue: world.queue, count: 1, reserved: 0 };
             vec![row_with_list(process, &request, &[FenceValue { fence, value: 9 }], fields)]
         }
         RequestCode::CREATE_DOORBELL => {

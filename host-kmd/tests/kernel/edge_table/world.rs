@@ -1,6 +1,6 @@
 //! A guest with one of everything, in which a row is tried.
 
-use crate::bench::{Bench, Client, FEATURES, RESOURCES};
+use crate::bench::{Bench, Client, FEATURES, RESOURCES, USER_MODE};
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{GuestResources, Input};
 use bellhop_protocol::PAGE_SIZE;
@@ -87,7 +87,7 @@ impl World {
         let guest = bench.guest(1);
         let (client, doorbell) = bench.connected(guest);
         let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
-        let unrung = bench.queue(client, HwQueueFlags::USER_MODE_SUBMISSION).queue;
+        let unrung = bench.queue(client, USER_MODE).queue;
         let ring = bench.ring(client);
         let queue = bench.queue(client, HwQueueFlags::empty()).queue;
         let models =

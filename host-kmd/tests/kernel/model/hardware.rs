@@ -304,6 +304,8 @@ impl Hardware for Model {
         assert!(state.spaces.contains_key(&description.address_space));
         let (_, owner) = state.opened[&(description.guest, description.progress_fence)];
         assert_eq!(owner, description.process, "it cannot signal its progress fence");
+        let fence = state.fences[&(description.guest, description.progress_fence)];
+        assert_eq!(fence.storage.native, description.native_progress_fence);
         let queue = HwQueueId(state.id());
         state.queues.insert(queue, description);
         queue

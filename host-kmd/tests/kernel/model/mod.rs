@@ -367,7 +367,10 @@ impl Model {
         if value > fence.monitored {
             let signaled = vec![GlobalFence { guest, slot }];
             let interrupt = match fence.storage.native {
-                true => Interrupt::NativeFenceSignaled { signaled },
+                true => Interrupt::NativeFenceSignaled {
+                    signaled,
+                    evaluate_legacy_monitored_fences: false,
+                },
                 false => Interrupt::MonitoredFenceSignaled { signaled },
             };
             state.interrupts.push(interrupt);

@@ -1,14 +1,13 @@
 //! Budgets and quotas.
 
 use super::{PAGES, description, exchange, map, new, page, trims, with_limits};
-use crate::bench::Client;
+use crate::bench::{Client, USER_MODE};
 use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::{
     CreateAllocation, MAX_RESIDENCY_LIST, QueryVideoMemoryInfo, SegmentSet,
 };
 use bellhop_protocol::control::context::CreateContext;
-use bellhop_protocol::control::hw_queue::HwQueueFlags;
 use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::status::Status;
 
@@ -42,7 +41,7 @@ fn a_process_over_its_budget_is_asked_to_trim_and_suspended_when_another_needs_i
     let late = {
         let request = CreateContext { device: greedy.device, node: 0, reserved: 0 };
         let context = bench.call(greedy, &request).unwrap();
-        bench.queue(Client { context, ..greedy }, HwQueueFlags::USER_MODE_SUBMISSION)
+        bench.queue(Client { context, ..greedy }, USER_MODE)
     };
     assert!(bench.model.state().suspended.contains(&late.id));
     bench.evict(greedy, &mine[..2]).unwrap();

@@ -304,7 +304,8 @@ fn ring_lifetime(scene: &Scene) -> Result<(), Mismatch> {
     };
     let create = |ring_buffer, ring_control| {
         let context = process.call(&CreateContext { device, node: 0, reserved: 0 })?;
-        let flags = HwQueueFlags::USER_MODE_SUBMISSION.bits();
+        let flags = HwQueueFlags::USER_MODE_SUBMISSION | HwQueueFlags::NATIVE_PROGRESS_FENCE;
+        let flags = flags.bits();
         let hw_queue = process.call(&CreateHwQueue { context, flags, reserved: 0 })?.hw_queue;
         let private_data = DoorbellPrivateData::default();
         let flags = 0;
@@ -517,7 +518,8 @@ struct Parts {
 impl Parts {
     fn new(scene: &Scene, bench: &Bench) -> Result<Self, Mismatch> {
         let process = bench.process.process();
-        let flags = HwQueueFlags::USER_MODE_SUBMISSION.bits();
+        let flags = HwQueueFlags::USER_MODE_SUBMISSION | HwQueueFlags::NATIVE_PROGRESS_FENCE;
+        let flags = flags.bits();
         let request = CreateHwQueue { context: bench.context.handle(), flags, reserved: 0 };
         let hw_queue = raw::call(scene.transport(), process, &request)?.hw_queue;
         Ok(Self { process, hw_queue })

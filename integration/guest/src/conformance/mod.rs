@@ -11,6 +11,7 @@ mod fence;
 mod fence_cpu;
 mod fence_cross;
 mod fence_log;
+mod fence_monitored;
 mod fence_sharing;
 mod fence_types;
 mod handle;
@@ -122,6 +123,7 @@ mod source {
     pub(super) const FENCE_LOG_OVERRUN: &str =
         "Native GPU fence object: Log buffer overrun is permitted";
     pub(super) const FENCE_ALWAYS_SIGNALED: &str = "Native GPU fence object: AlwaysSignaled";
+    pub(super) const FENCE_PROGRESS: &str = "Native GPU fence object: Native HWQueueProgressFence";
     pub(super) const FENCE_HANDLES: &str =
         "Native GPU fence object: Global and local handles for shared fences";
     pub(super) const KMD_DMA: &str = "Windows KMD overview: DMA buffers";
@@ -162,6 +164,7 @@ fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         fence_sharing::BEHAVIOURS,
         fence_types::BEHAVIOURS,
         fence_cross::BEHAVIOURS,
+        fence_monitored::BEHAVIOURS,
         km::BEHAVIOURS,
         fault::BEHAVIOURS,
         tdr::BEHAVIOURS,

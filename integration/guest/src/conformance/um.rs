@@ -217,7 +217,8 @@ fn node_not_supported(scene: &Scene) -> Result<(), Mismatch> {
         return Err(Mismatch::NotOffered("every node takes user-mode submission".into()));
     };
     let context = bench.device.create_context(node as u32)?;
-    let flags = HwQueueFlags::USER_MODE_SUBMISSION.bits();
+    let flags = HwQueueFlags::USER_MODE_SUBMISSION | HwQueueFlags::NATIVE_PROGRESS_FENCE;
+    let flags = flags.bits();
     let request = CreateHwQueue { context: context.handle(), flags, reserved: 0 };
     let process = bench.process.process();
     super::raw::expect_status(scene.transport(), process, &request, Status::NOT_SUPPORTED)?;

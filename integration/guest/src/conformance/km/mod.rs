@@ -158,16 +158,16 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
 ];
 
 /// A process with a device and some memory, without a queue.
-struct Desk {
+pub(super) struct Desk {
     // Dropped in this order.
     mapping: GpuMapping,
-    memory: Arc<Allocation>,
-    device: Device,
-    process: Adapter,
+    pub(super) memory: Arc<Allocation>,
+    pub(super) device: Device,
+    pub(super) process: Adapter,
 }
 
 impl Desk {
-    fn new(scene: &Scene) -> Result<Self, Mismatch> {
+    pub(super) fn new(scene: &Scene) -> Result<Self, Mismatch> {
         let process = scene.adapter().open_process()?;
         let device = process.create_device()?;
         let memory = device.create_allocation(AllocationKind::SYSTEM, MEMORY)?;
@@ -175,17 +175,17 @@ impl Desk {
         Ok(Self { mapping, memory, device, process })
     }
 
-    fn word(&self, offset: usize) -> Result<u64, Mismatch> {
+    pub(super) fn word(&self, offset: usize) -> Result<u64, Mismatch> {
         let mut bytes = [0; 8];
         self.memory.read(offset, &mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
     }
 
-    fn va(&self, offset: u64) -> u64 {
+    pub(super) fn va(&self, offset: u64) -> u64 {
         self.mapping.gpu_va() + offset
     }
 
-    fn expect_word(&self, offset: usize, expected: u64) -> Result<(), Mismatch> {
+    pub(super) fn expect_word(&self, offset: usize, expected: u64) -> Result<(), Mismatch> {
         let word = self.word(offset)?;
         require!(word == expected, "{word:#x} at {offset:#x}, not {expected:#x}");
         Ok(())
