@@ -26,12 +26,12 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::fence::{FenceValue, SignalFromGpu, WaitFromGpu};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Something that is held.
 #[derive(Debug)]
 enum Held<S, C> {
-    Wait { wait: WaitId, is_over: bool },
+    Wait(WaitId),
     Signal(S),
     Submission(C),
 }
@@ -48,80 +48,83 @@ pub(super) enum Ready<S, C> {
 /// What one queue was given and is held, the oldest first: signals and submissions, and waits between
 /// them.
 #[derive(Debug)]
-pub(super) struct SoftwareQueue<S, C>(VecDeque<Held<S, C>>);
+pub(super) struct SoftwareQueue<S, C> {
+    held: VecDeque<Held<S, C>>,
+    /// Which of the waits are over: a guest may have many end at once.
+    over: BTreeSet<WaitId>,
+}
 
 impl<S, C> Default for SoftwareQueue<S, C> {
     fn default() -> Self {
-        Self(VecDeque::new())
+        Self { held: VecDeque::new(), over: BTreeSet::new() }
     }
 }
 
 impl<S, C> SoftwareQueue<S, C> {
     /// Whether nothing is held.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.held.is_empty()
     }
 
     /// How much is held.
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.held.len()
     }
 
     /// What comes after is held until a wait is over.
     pub(super) fn push_wait(&mut self, wait: WaitId) {
-        self.0.push_back(Held::Wait { wait, is_over: false });
+        self.held.push_back(Held::Wait(wait));
     }
 
     /// A signal is held until its turn comes.
     pub(super) fn push_signal(&mut self, signal: S) {
-        self.0.push_back(Held::Signal(signal));
+        self.held.push_back(Held::Signal(signal));
     }
 
     /// A submission is held until its turn comes.
     pub(super) fn push_submission(&mut self, submission: C) {
-        self.0.push_back(Held::Submission(submission));
+        self.held.push_back(Held::Submission(submission));
     }
 
     /// A submission that the hardware has no room for is the next again.
     fn put_back(&mut self, submission: C) {
-        self.0.push_front(Held::Submission(submission));
+        self.held.push_front(Held::Submission(submission));
     }
 
-    /// A wait is over.
-    pub(super) fn end_wait(&mut self, ended: WaitId) {
-        let ends =
-            |held: &&mut Held<S, C>| matches!(held, Held::Wait { wait, .. } if *wait == ended);
-        if let Some(Held::Wait { is_over, .. }) = self.0.iter_mut().find(ends) {
-            *is_over = true;
-        }
+    /// A wait of those that are held is over.
+    pub(super) fn end_wait(&mut self, wait: WaitId) {
+        self.over.insert(wait);
     }
 
     /// Takes what is the next that can go on, and waits before it that are over. `is_idle`: everything
     /// that went to the hardware is done, and what takes effect may.
     pub(super) fn next(&mut self, is_idle: bool) -> Option<Ready<S, C>> {
-        while self.0.pop_front_if(|held| matches!(held, Held::Wait { is_over: true, .. })).is_some()
+        while let Some(Held::Wait(wait)) = self.held.front()
+            && self.over.remove(wait)
         {
+            self.held.pop_front();
         }
         let goes_on = |held: &mut Held<S, C>| match held {
-            Held::Wait { .. } => false,
+            Held::Wait(_) => false,
             Held::Signal(_) => is_idle,
             Held::Submission(_) => true,
         };
-        match self.0.pop_front_if(goes_on)? {
+        match self.held.pop_front_if(goes_on)? {
             Held::Signal(signal) => Some(Ready::Signal(signal)),
             Held::Submission(submission) => Some(Ready::Submission(submission)),
-            Held::Wait { .. } => None,
+            Held::Wait(_) => None,
         }
     }
 
     /// Drops everything. Returns the waits that are not over, and the submissions.
     fn abandon(&mut self) -> (Vec<WaitId>, Vec<C>) {
+        let over = std::mem::take(&mut self.over);
         let (mut waits, mut submissions) = (Vec::new(), Vec::new());
-        for held in self.0.drain(..) {
+        for held in self.held.drain(..) {
             match held {
-                Held::Wait { wait, is_over: false } => waits.push(wait),
+                Held::Wait(wait) if !over.contains(&wait) => waits.push(wait),
                 Held::Submission(submission) => submissions.push(submission),
-                Held::Wait { .. } | Held::Signal(_) => {}
+                Held::Wait(_) | Held::Signal(_) => {}
             }
         }
         (waits, submissions)
@@ -506,8 +509,9 @@ mod tests {
                     }
                     Step::EndWait(which) if !over.is_empty() => {
                         let wait = which % over.len();
-                        over[wait] = true;
-                        queue.end_wait(WaitId::numbered(wait as u64));
+                        if !std::mem::replace(&mut over[wait], true) {
+                            queue.end_wait(WaitId::numbered(wait as u64));
+                        }
                     }
                     Step::EndWait(_) => {}
                     Step::Complete => completed = submitted.min(completed + 1),

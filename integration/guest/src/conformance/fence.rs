@@ -1,11 +1,13 @@
 //! `fence.*`: native fences, signaled and waited for by the GPU.
 
 use super::raw;
-use super::scene::{Scene, TIMEOUT};
+use super::scene::{Bench, Scene, TIMEOUT};
 use super::{Behaviour, Mismatch, require, source};
-use bellhop_guest_umd::CommandBuffer;
+use bellhop_guest_umd::{CommandBuffer, KernelModeQueue};
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::fence::DestroyNativeFence;
+use std::thread;
+use std::time::{Duration, Instant};
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
@@ -37,6 +39,18 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "two queues that wait for each other leave the GPU to others, and go on once a CPU signals",
         section: source::FENCE_NATIVE,
         check: deadlock,
+    },
+    Behaviour {
+        id: "fence.gpu-wait.deadlock-destroyed",
+        shows: "of two queues that wait for each other either can be destroyed, which ends it and loses nothing of another",
+        section: source::UM_TERMINATION,
+        check: deadlock_destroyed,
+    },
+    Behaviour {
+        id: "fence.gpu-wait.thousand",
+        shows: "engines sleep while a thousand queues wait for fences, and wake for nobody else's signals",
+        section: source::FENCE_NATIVE,
+        check: thousand,
     },
     Behaviour {
         id: "fence.progress.destroy",
@@ -149,6 +163,103 @@ fn deadlock(scene: &Scene) -> Result<(), Mismatch> {
     let value = one.current_value()?;
     require!(value == 2, "the first fence ends at {value}");
     Ok(())
+}
+
+fn deadlock_destroyed(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let [one, two] = [bench.device.create_fence(0)?, bench.device.create_fence(0)?];
+    let context = bench.device.create_context(bench.context.node())?;
+    let mut other = context.create_user_mode_queue(4096)?;
+    let mut commands = CommandBuffer::new(&bench.device, 64)?;
+    bench.commands.wait_fence(&one, 1)?.signal_fence(&two, 1)?;
+    commands.wait_fence(&two, 1)?.signal_fence(&one, 1)?;
+    bench.queue.submit(&mut bench.commands)?;
+    let held = other.submit(&mut commands)?;
+    let mut free = bench.context.create_user_mode_queue(4096)?;
+    let mut nothing = CommandBuffer::new(&bench.device, 64)?;
+    nothing.nop()?;
+    let mut run = || {
+        let value = free.submit(&mut nothing)?;
+        free.progress_fence().poll(value, TIMEOUT)
+    };
+    run()?;
+    // It is waited for, for as long as the adapter lets anything take, and then dropped.
+    let Bench { queue, .. } = bench;
+    drop(queue);
+    run()?;
+    let seen = (one.current_value()?, two.current_value()?);
+    require!(seen == (0, 0), "what was dropped has signaled: {seen:?}");
+    // The other waits on, and a CPU may take the first's place.
+    require!(other.progress_fence().current_value()? < held, "it did not wait");
+    two.signal(1)?;
+    other.progress_fence().poll(held, TIMEOUT)?;
+    Ok(one.poll(1, TIMEOUT)?)
+}
+
+/// How long engines are watched doing nothing.
+const WHILE: Duration = Duration::from_millis(200);
+
+fn thousand(scene: &Scene) -> Result<(), Mismatch> {
+    const QUEUES: usize = 1000;
+    const SIGNALS: u64 = 20;
+    let mut bench = scene.bench()?;
+    let node = scene.node(EngineType::COPY)?;
+    let context = bench.device.create_context(node)?;
+    let mut wait = Vec::new();
+    let mut queues = Vec::new();
+    // Kernel-mode queues, of which there may be so many where doorbells are few.
+    for _ in 0..QUEUES {
+        let fence = bench.device.create_fence(0)?;
+        let mut queue = context.create_kernel_mode_queue()?;
+        let mut commands = CommandBuffer::new(&bench.device, 64)?;
+        commands.wait_fence(&fence, 1)?;
+        let held = queue.submit(&mut commands)?;
+        queues.push((queue, held));
+        wait.push((fence, commands));
+    }
+    // Nobody is looked at while nothing happens, nor when a fence is signaled that no engine waits for. An
+    // engine of another node may wake once meanwhile, to lose its power.
+    let engines = bench.process.nodes()?.len() as u64;
+    let other = bench.device.create_fence(0)?;
+    let (deadline, mut signaled) = (Instant::now() + TIMEOUT, 0);
+    loop {
+        let before = bench.process.statistics()?;
+        thread::sleep(WHILE);
+        for _ in 0..SIGNALS {
+            signaled += 1;
+            other.signal(signaled)?;
+        }
+        let after = bench.process.statistics()?;
+        let woken = after.engine_wakeups - before.engine_wakeups;
+        let asleep = before.engines_asleep.min(after.engines_asleep);
+        if (asleep, woken, after.engine_time) == (engines, 0, before.engine_time) {
+            scene.show(format!(
+                "{QUEUES} queues waited, {SIGNALS} signals of another fence: {woken} wake-ups"
+            ));
+            break;
+        }
+        require!(
+            Instant::now() < deadline,
+            "{asleep} of {engines} engines slept, {woken} wake-ups"
+        );
+    }
+    let Some((fence, _)) = wait.get(QUEUES / 2) else { return Ok(()) };
+    let Some((queue, held)) = queues.get(QUEUES / 2) else { return Ok(()) };
+    fence.signal(1)?;
+    queue.progress_fence().wait(*held, TIMEOUT)?;
+    let released = |(queue, held): &&(KernelModeQueue, u64)| {
+        queue.progress_fence().current_value().is_ok_and(|value| value >= *held)
+    };
+    let released = queues.iter().filter(released).count();
+    require!(released == 1, "{released} queues were released by one signal");
+    for (fence, _) in &wait {
+        fence.signal(1)?;
+    }
+    for (queue, held) in &queues {
+        queue.progress_fence().wait(*held, TIMEOUT)?;
+    }
+    bench.commands.nop()?;
+    bench.run()
 }
 
 fn progress_destroy(scene: &Scene) -> Result<(), Mismatch> {

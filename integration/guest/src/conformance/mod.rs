@@ -277,7 +277,11 @@ pub fn run(
             Err(Mismatch::Seen(_)) => (Outcome::Failed, "FAILED"),
             Err(Mismatch::NotOffered(_)) => (Outcome::NotOffered, "not here"),
         };
-        let detail = result.err().map_or_else(|| behaviour.shows.into(), |seen| seen.to_string());
+        let detail = match (result, scene.take_shown()) {
+            (Err(seen), _) => seen.to_string(),
+            (Ok(()), Some(counted)) => format!("{} ({counted})", behaviour.shows),
+            (Ok(()), None) => behaviour.shows.into(),
+        };
         if verbose {
             println!("{verdict:<8}  {:<44}  {detail}", behaviour.id);
         }

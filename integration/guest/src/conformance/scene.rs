@@ -13,7 +13,7 @@ use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::features::Features;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The longest that anything may take before it is taken not to happen.
@@ -25,13 +25,14 @@ pub(super) const MEMORY: u64 = 256 << 10;
 pub(super) struct Scene {
     guest: Arc<dyn Guest>,
     adapter: Adapter,
+    shown: Mutex<Option<String>>,
 }
 
 impl Scene {
     pub(super) fn new(guest: Arc<dyn Guest>, placement: PlacementPolicy) -> Result<Self, Error> {
         let transport = Arc::clone(&guest) as Arc<dyn Transport>;
         let adapter = Adapter::open_with(transport, placement)?;
-        Ok(Self { guest, adapter })
+        Ok(Self { guest, adapter, shown: Mutex::default() })
     }
 
     pub(super) fn guest(&self) -> &dyn Guest {
@@ -44,6 +45,16 @@ impl Scene {
 
     pub(super) fn adapter(&self) -> &Adapter {
         &self.adapter
+    }
+
+    /// Tells people what was counted, beside that the behaviour was seen.
+    pub(super) fn show(&self, counted: String) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
+    }
+
+    /// What was to be told.
+    pub(super) fn take_shown(&self) -> Option<String> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Ends a behaviour that needs what was not negotiated here.
