@@ -226,6 +226,15 @@ impl Device {
         Fence::create_monitored(self.clone(), initial_value, FenceFlags::SHARED)
     }
 
+    /// A cross-adapter fence as a monitored one. Guests that have native fences open it as one.
+    ///
+    /// # Errors
+    /// As [`Self::create_cross_adapter_fence`].
+    pub fn create_cross_adapter_monitored_fence(&self, initial_value: u64) -> Result<Fence, Error> {
+        let flags = FenceFlags::SHARED | FenceFlags::CROSS_ADAPTER;
+        Fence::create_monitored(self.clone(), initial_value, flags)
+    }
+
     /// Creates a fence that engines signal and wait for and no CPU reaches, in local memory.
     ///
     /// # Errors

@@ -5,7 +5,9 @@ mod support;
 use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest::inspect::{self, Selection};
 use bellhop_guest_umd::transport::Transport;
-use bellhop_guest_umd::{Adapter, CommandBuffer, Device, Error, Fence, UserModeQueue};
+use bellhop_guest_umd::{
+    Adapter, CommandBuffer, Device, Error, Fence, KernelModeQueue, UserModeQueue,
+};
 use bellhop_integration::inspect::ControlClient;
 use bellhop_protocol::control::fence::NtHandle;
 use bellhop_protocol::status::Status;
@@ -25,6 +27,12 @@ const TWO: &str = "[adapters.second]\n\
     [attach]\n\"gpu1.sock\" = \"second\"\n\
     [fence_sharing]\nadapters = [\"gpu0.sock\", \"gpu1.sock\"]\n\
     guests = [\"gpu0.sock\", \"gpu2.sock\"]\n";
+
+/// The same two adapters, whose interrupts name the queues whose logs say which fences were signaled.
+const LOGGED: &str = "[adapter]\noptimized_fence_interrupt = true\n\
+    [adapters.second]\noptimized_fence_interrupt = true\n\
+    [attach]\n\"gpu1.sock\" = \"second\"\n\
+    [fence_sharing]\nadapters = [\"gpu0.sock\", \"gpu1.sock\"]\n";
 
 /// A device of a guest, with a queue and the fence that it works with.
 struct Party {
@@ -66,6 +74,28 @@ enum Step {
     Signal(u64),
 }
 
+/// The second adapter has no native fences.
+const MIXED: &str = "[adapters.second]\nnative_fences = false\n\
+    [attach]\n\"gpu1.sock\" = \"second\"\n\
+    [fence_sharing]\nadapters = [\"gpu0.sock\", \"gpu1.sock\"]\n";
+
+/// A device of a guest whose adapter has no native fences, with a queue for kernel-mode submission.
+struct Legacy {
+    device: Device,
+    queue: KernelModeQueue,
+    commands: CommandBuffer,
+}
+
+impl Legacy {
+    fn new(daemon: &Daemon, number: usize) -> Self {
+        let guest = support::guest(daemon, number);
+        let device = Adapter::open(guest as Arc<_>).unwrap().create_device().unwrap();
+        let queue = device.create_context(1).unwrap().create_kernel_mode_queue().unwrap();
+        let commands = CommandBuffer::new(&device, 4096).unwrap();
+        Self { device, queue, commands }
+    }
+}
+
 /// Two parties with one fence.
 fn parties(daemon: &Daemon, others: usize) -> (Party, Fence, Party, Fence) {
     let (one, two) = (Party::new(daemon, 0), Party::new(daemon, others));
@@ -94,6 +124,11 @@ fn engines_of_two_adapters_wait_for_each_other() {
 }
 
 #[test]
+fn engines_wait_for_each_other_where_logs_say_what_was_signaled() {
+    engines_take_turns(&Daemon::start_with(2, LOGGED), 1);
+}
+
+#[test]
 fn engines_of_two_guests_of_one_adapter_wait_for_each_other() {
     engines_take_turns(&Daemon::start_with(3, TWO), 2);
 }
@@ -116,6 +151,60 @@ fn a_cpu_waits_for_an_engine_and_for_a_cpu_of_the_other_adapter() {
     here.signal(3).unwrap();
     two.finish(progress);
     assert_eq!((here.current_value().unwrap(), there.current_value().unwrap()), (3, 3));
+}
+
+/// The wait/signal combinations of the reference in which one adapter has native fences and the other has
+/// monitored ones.
+fn native_and_monitored(native: &mut Party, here: &Fence, legacy: &mut Legacy, there: &Fence) {
+    assert_ne!(here.mapping().monitored_value_gpu_va, 0);
+    assert_eq!(there.mapping().monitored_value_gpu_va, 0);
+    // A software queue waits for an engine, and an engine for a software queue.
+    legacy.queue.wait_for_fences(&[(there, 1)]).unwrap();
+    legacy.commands.reset();
+    let held = legacy.queue.submit(legacy.commands.nop().unwrap()).unwrap();
+    legacy.queue.signal_fences(&[(there, 2)]).unwrap();
+    assert_eq!(legacy.queue.progress_fence().current_value().unwrap(), 0);
+    let progress = native.submit(here, [Step::Signal(1), Step::Wait(2)]);
+    native.finish(progress);
+    legacy.queue.progress_fence().wait(held, TIMEOUT).unwrap();
+    // An engine waits for a packet of the other adapter.
+    let progress = native.submit(here, [Step::Wait(3)]);
+    legacy.commands.reset();
+    legacy.queue.submit(legacy.commands.signal_fence(there, 3).unwrap()).unwrap();
+    native.finish(progress);
+    // CPUs of both wait, and signal.
+    thread::scope(|threads| {
+        let waiter = threads.spawn(|| there.wait(4, TIMEOUT));
+        here.signal(4).unwrap();
+        waiter.join().unwrap().unwrap();
+        let waiter = threads.spawn(|| here.wait(5, TIMEOUT));
+        there.signal(5).unwrap();
+        waiter.join().unwrap().unwrap();
+        let waiter = threads.spawn(|| there.wait(6, TIMEOUT));
+        let progress = native.submit(here, [Step::Signal(6)]);
+        native.finish(progress);
+        waiter.join().unwrap().unwrap();
+    });
+    let seen = [here, there].map(|fence| fence.current_value().unwrap());
+    assert_eq!(seen, [6, 6]);
+}
+
+#[test]
+fn a_native_fence_is_opened_as_a_monitored_one_where_there_are_no_native_fences() {
+    let daemon = Daemon::start_with(2, MIXED);
+    let (mut native, mut legacy) = (Party::new(&daemon, 0), Legacy::new(&daemon, 1));
+    let here = native.device.create_cross_adapter_fence(0).unwrap();
+    let there = legacy.device.open_fence(here.share().unwrap()).unwrap();
+    native_and_monitored(&mut native, &here, &mut legacy, &there);
+}
+
+#[test]
+fn a_monitored_fence_is_opened_as_a_native_one_where_there_are_native_fences() {
+    let daemon = Daemon::start_with(2, MIXED);
+    let (mut native, mut legacy) = (Party::new(&daemon, 0), Legacy::new(&daemon, 1));
+    let there = legacy.device.create_cross_adapter_monitored_fence(0).unwrap();
+    let here = native.device.open_fence(there.share().unwrap()).unwrap();
+    native_and_monitored(&mut native, &here, &mut legacy, &there);
 }
 
 fn refusal<T>(result: Result<T, Error>) -> Status {

@@ -359,7 +359,8 @@ impl Scope<'_> {
             if fence.serial != serial || fence.always_signaled {
                 continue;
             }
-            let current = *values.entry(slot).or_insert(self.current_value(slot));
+            let known = values.get(&slot).copied();
+            let current = known.unwrap_or_else(|| self.current_value(slot));
             if value < current && fence.cross.is_some() {
                 // Another guest may have signaled it: that one is not to lose this one's queue.
                 continue;

@@ -125,10 +125,15 @@ impl Bench {
 
     /// A host with an adapter for each of these GPUs.
     pub fn of(models: Vec<Arc<Model>>, limits: Limits) -> Self {
+        let features = vec![OsFeatures::default(); models.len()];
+        Self::with_features(models, &features, limits)
+    }
+
+    /// The same, with these features enabled for each.
+    pub fn with_features(models: Vec<Arc<Model>>, features: &[OsFeatures], limits: Limits) -> Self {
         let policy = PowerPolicy { engine_idle: None, device_idle: Some(DEVICE_IDLE) };
-        let kernels = models.iter().map(|model| {
-            let features = OsFeatures::default();
-            let kernel = Kernel::new(Arc::clone(model) as _, features, limits).unwrap();
+        let kernels = models.iter().zip(features).map(|(model, features)| {
+            let kernel = Kernel::new(Arc::clone(model) as _, *features, limits).unwrap();
             kernel.with_power_policy(policy)
         });
         let kernel =
@@ -316,11 +321,16 @@ impl Bench {
 
     /// A process with a device, a context and a queue for user-mode submission.
     pub fn client(&mut self, guest: GuestId) -> Client {
+        self.client_with(guest, USER_MODE)
+    }
+
+    /// The same with another queue.
+    pub fn client_with(&mut self, guest: GuestId, flags: HwQueueFlags) -> Client {
         let process = self.process(guest);
         let device = self.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
         let request = CreateContext { device, node: 0, reserved: 0 };
         let context = self.ask(guest, process, &request).unwrap();
-        self.queue_of(guest, process, device, context, USER_MODE)
+        self.queue_of(guest, process, device, context, flags)
     }
 
     /// Another queue in the client's context.

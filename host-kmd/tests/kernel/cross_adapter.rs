@@ -2,7 +2,7 @@
 //!
 //! Source: native GPU fence object, "Cross-adapter native fences".
 
-use crate::bench::{Bench, CROSS_ADAPTER_FENCES, Client, RESOURCES, Refused};
+use crate::bench::{Bench, CROSS_ADAPTER_FENCES, Client, RESOURCES, Refused, fence_values};
 use crate::model::{Call, Model};
 use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::{GuestId, Interrupt, Segment, SlotValue};
@@ -10,8 +10,9 @@ use bellhop_host_kmd::port::{AdapterId, Command, GuestResources, Input, SharingG
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::fence::{
     CreateNativeFence, DestroyNativeFence, FenceFlags, NativeFenceType, NtHandle, OpenNativeFence,
-    OpenedFence, ShareNativeFence,
+    OpenedFence, ShareNativeFence, SignalFromGpu,
 };
+use bellhop_protocol::control::hw_queue::HwQueueFlags;
 use bellhop_protocol::status::Status;
 
 const FLAGS: u32 = FenceFlags::SHARED.bits() | FenceFlags::CROSS_ADAPTER.bits();
@@ -95,45 +96,6 @@ fn notified(bench: &Bench, client: Client) -> Vec<u32> {
         _ => None,
     });
     slots.flatten().collect()
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum From {
-    Gpu,
-    Cpu,
-}
-
-/// Table 14.1.1, "Both dGPU and iGPU support NF", and the same the other way round: the wait is on one
-/// adapter and the signal on the other, each from a GPU or a CPU. A GPU's wait goes on when its driver is
-/// told to look at the run list again (`NotificationOnly`), a CPU's when its guest is.
-#[test]
-fn each_wait_ends_with_each_signal_of_the_other_adapter() {
-    for (waiter, signaler) in [(0, 1), (1, 0)] {
-        for wait_from in [From::Gpu, From::Cpu] {
-            for signal_from in [From::Gpu, From::Cpu] {
-                let (mut bench, a, b) = two();
-                let (first, second) = shared(&mut bench, a, b);
-                let sides = [(a, first), (b, second)];
-                let ((waits, waited), (signals, signaled)) = (sides[waiter], sides[signaler]);
-                if wait_from == From::Cpu {
-                    assert_eq!(wait(&mut bench, waits, waited, 10), Some(Status::PENDING));
-                }
-                match signal_from {
-                    From::Gpu => gpu_signal(&mut bench, signals, signaled, 10),
-                    From::Cpu => bench.signal(signals, &[(signaled.fence, 10)]).unwrap(),
-                }
-                let row = format!("{wait_from:?} waits, {signal_from:?} of {signaler} signals");
-                assert_eq!(notified(&bench, waits), [waited.slot], "{row}");
-                assert!(notified(&bench, signals).is_empty(), "{row}");
-                let expected = match wait_from {
-                    From::Gpu => vec![],
-                    From::Cpu => vec![(waits.guest, 10, 10)],
-                };
-                assert_eq!(told(&bench), expected, "{row}");
-                assert_eq!(wait(&mut bench, waits, waited, 10), Some(Status::SUCCESS), "{row}");
-            }
-        }
-    }
 }
 
 #[test]
@@ -350,6 +312,23 @@ fn the_fence_of_a_creator_in_error_is_signaled_for_all_and_holds_nobody() {
     bench.signal(b, &[(second.fence, 12)]).unwrap();
     bench.signal(a, &[(first.fence, 12)]).unwrap();
     assert_eq!(bench.models.iter().map(|model| model.take_log().len()).sum::<usize>(), 0);
+}
+
+#[test]
+fn a_queue_whose_signal_comes_after_a_greater_one_of_another_guest_is_not_lost() {
+    let (mut bench, a, b) = two();
+    let (first, second) = shared(&mut bench, a, b);
+    let queue = bench.queue(a, HwQueueFlags::NATIVE_PROGRESS_FENCE);
+    bench.signal(b, &[(second.fence, u64::MAX)]).unwrap();
+    bench.models.iter().for_each(|model| drop(model.take_log()));
+    let list = fence_values(&[(first.fence, 9)]);
+    let request = SignalFromGpu { queue: queue.queue, count: 1, reserved: 0 };
+    bench.call_with_list(a, &request, &list).unwrap();
+    assert_eq!(told(&bench), []);
+    assert!(bench.models.iter().all(|model| model.take_log().is_empty()));
+    // From the CPU it is refused, as ever.
+    let refused = bench.signal(a, &[(first.fence, 9)]).unwrap_err();
+    assert_eq!(refused, (Status::INVALID_PARAMETER, 9));
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod adapters;
 mod bench;
 mod contexts;
 mod cross_adapter;
+mod cross_adapter_tables;
 mod ddi;
 mod detach;
 mod donation;
