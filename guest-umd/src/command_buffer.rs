@@ -7,10 +7,9 @@ use crate::error::Error;
 use crate::fence::Fence;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
-use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};
 use bellhop_protocol::packet::fence::{
-    ConditionalInterrupt, LoggedSignal, LoggedWait, SignalFence,
+    ConditionalInterrupt, LogFence, LoggedSignal, LoggedWait, SignalFence,
 };
 use bellhop_protocol::packet::flow::{IndirectBuffer, MAX_INDIRECT_BUFFER_SIZE, NOP};
 use bellhop_protocol::packet::transfer::{
@@ -265,23 +264,31 @@ impl CommandBuffer {
     }
 
     /// Puts the progress fence's packet behind the others, where the next submission overwrites
-    /// it; returns the packet that executes the buffer.
+    /// it; returns the packet that executes the buffer. `queued` is there when that is to be logged: the
+    /// time, on the adapter's clock.
     #[inline]
     pub(crate) fn finish(
         &self,
         progress: u32,
         value: u64,
-        level: LoggingLevel,
+        queued: Option<u64>,
     ) -> Result<IndirectBuffer, Error> {
-        if level == LoggingLevel::VERBOSE {
-            return self.finish_logged(progress, value);
+        if let Some(queued) = queued {
+            return self.finish_logged(progress, value, queued);
         }
         self.finish_with(SignalFence::new(progress, value).as_bytes())
     }
 
     #[cold]
-    fn finish_logged(&self, progress: u32, value: u64) -> Result<IndirectBuffer, Error> {
-        self.finish_with(LoggedSignal::new(progress, value).as_bytes())
+    fn finish_logged(
+        &self,
+        progress: u32,
+        value: u64,
+        queued_timestamp: u64,
+    ) -> Result<IndirectBuffer, Error> {
+        let signal = LoggedSignal::new(progress, value);
+        let log = LogFence { queued_timestamp, ..signal.log };
+        self.finish_with(LoggedSignal { log, ..signal }.as_bytes())
     }
 
     #[inline]

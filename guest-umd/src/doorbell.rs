@@ -4,7 +4,9 @@ use crate::areas::{Areas, Word};
 use crate::context::Context;
 use crate::error::Error;
 use crate::ring::Ring;
+use crate::session::{self, Link};
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::adapter::{ClockCalibration, QueryClockCalibration};
 use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, CreateDoorbell, CreateDoorbellReply, DestroyDoorbell, NotifyWorkSubmission,
 };
@@ -12,6 +14,7 @@ use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingL
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::hint::HintWord;
 use std::sync::atomic::{Ordering, fence};
+use std::time::Instant;
 
 /// What a queue did to its doorbell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,6 +51,29 @@ struct GlobalRings {
     sequence: u32,
 }
 
+/// The adapter's clock, as far as this driver knows it: it never says more than that does.
+struct GpuClock {
+    since: Instant,
+    counter: u64,
+    frequency: u64,
+}
+
+impl GpuClock {
+    #[cold]
+    fn calibrate(link: &Link) -> Result<Self, Error> {
+        let request = QueryClockCalibration { reserved: 0 };
+        let reply = session::call(&*link.transport, 0, &request, &[])?;
+        let ClockCalibration { gpu_frequency: frequency, gpu_clock_counter: counter } = reply;
+        Ok(Self { since: Instant::now(), counter, frequency })
+    }
+
+    fn now(&self) -> u64 {
+        // A device that claims a frequency without bounds gets a time that makes no sense.
+        let ticks = self.since.elapsed().as_nanos().wrapping_mul(self.frequency.into());
+        self.counter.wrapping_add((ticks / 1_000_000_000) as u64)
+    }
+}
+
 /// A doorbell. It goes with its HW queue.
 pub(crate) struct Doorbell {
     context: Context,
@@ -57,8 +83,8 @@ pub(crate) struct Doorbell {
     store_fence: bool,
     /// There where all queues ring one doorbell.
     global: Option<GlobalRings>,
-    /// What is to be logged, as of the last connect.
-    pub(crate) logging_level: LoggingLevel,
+    /// There while everything is to be logged, as of the last connect.
+    clock: Option<GpuClock>,
     pub(crate) counters: DoorbellCounters,
 }
 
@@ -91,17 +117,13 @@ impl Doorbell {
         let global = GlobalRings { tag: reply.ring_tag, sequence: 0 };
         let global = session.link.global_doorbell.then_some(global);
         let counters = DoorbellCounters::default();
-        let logging_level = LoggingLevel::DEFAULT;
-        Ok(Self {
-            context,
-            hw_queue,
-            doorbell,
-            words,
-            store_fence,
-            global,
-            logging_level,
-            counters,
-        })
+        Ok(Self { context, hw_queue, doorbell, words, store_fence, global, clock: None, counters })
+    }
+
+    /// When something is queued now, on the adapter's clock, if everything is to be logged.
+    #[inline]
+    pub(crate) fn queued_now(&self) -> Option<u64> {
+        self.clock.as_ref().map(GpuClock::now)
     }
 
     pub(crate) fn status_word(&self) -> &Word {
@@ -181,7 +203,9 @@ impl Doorbell {
         let request = ConnectDoorbell { hw_queue: self.hw_queue };
         match self.context.device().session().call(&request) {
             Ok(_) => {
-                self.logging_level = self.words()?.logging_level();
+                let is_verbose = self.words()?.logging_level() == LoggingLevel::VERBOSE;
+                let link = &self.context.device().session().link;
+                self.clock = if is_verbose { Some(GpuClock::calibrate(link)?) } else { None };
                 Ok(())
             }
             // The queue may have been lost since the status was read.

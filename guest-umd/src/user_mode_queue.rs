@@ -106,8 +106,8 @@ impl UserModeQueue {
     #[inline]
     pub fn queue(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
         let value = self.queue.last_value + 1;
-        let level = self.doorbell.logging_level;
-        let packet = commands.finish(self.queue.progress.slot(), value, level)?;
+        let queued = self.doorbell.queued_now();
+        let packet = commands.finish(self.queue.progress.slot(), value, queued)?;
         self.queue_raw_as(packet.as_bytes(), value)?;
         Ok(value)
     }

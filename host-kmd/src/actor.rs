@@ -8,7 +8,7 @@ use crate::dxgkrnl::Adapters;
 use crate::hardware::GuestId;
 use crate::port::{
     AdapterId, Command, CommandError, CommandToken, Effect, GuestPort, GuestResources, Input,
-    ListError, ListObjects, ObjectPage, RequestToken,
+    ListError, ListObjects, ObjectPage, RequestToken, TraceAction, TraceError, TracePage,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ enum Message {
     Detach { guest: GuestId, done: oneshot::Sender<()> },
     List { wanted: ListObjects, room: usize, done: oneshot::Sender<Result<ObjectPage, ListError>> },
     Command { command: Command, done: oneshot::Sender<Result<(), CommandError>> },
+    Trace { action: TraceAction, done: oneshot::Sender<Result<TracePage, TraceError>> },
 }
 
 /// How to reach the kernel of an adapter, from any thread.
@@ -111,6 +112,22 @@ impl KernelHandle {
         receiver
     }
 
+    /// What was recorded of the adapter. Whoever has begun a trace ends it.
+    ///
+    /// # Errors
+    /// When somebody else traces, there is no such adapter, or the kernel has stopped.
+    pub async fn trace(&self, action: TraceAction) -> Result<TracePage, TraceError> {
+        let (done, receiver) = oneshot::channel();
+        self.send(Message::Trace { action, done });
+        receiver.await.unwrap_or(Err(TraceError::Stopped))
+    }
+
+    /// Ends a trace whose tool has gone.
+    pub fn end_trace(&self) {
+        let (done, _) = oneshot::channel();
+        self.send(Message::Trace { action: TraceAction::End, done });
+    }
+
     /// Some of the objects of a list, in no more than `room` bytes: see [`Adapters::list`].
     ///
     /// # Errors
@@ -146,6 +163,7 @@ pub async fn run(adapters: Adapters, mut mailbox: Mailbox) {
         start: Instant::now(),
         guests: HashMap::new(),
         commands: HashMap::new(),
+        traces: HashMap::new(),
         last_command: 0,
         effects: Vec::new(),
     };
@@ -187,6 +205,7 @@ struct Actor {
     guests: HashMap<GuestId, AttachedGuest>,
     /// Who waits for which command.
     commands: HashMap<CommandToken, oneshot::Sender<Result<(), CommandError>>>,
+    traces: HashMap<CommandToken, oneshot::Sender<Result<TracePage, TraceError>>>,
     last_command: u64,
     effects: Vec<Effect>,
 }
@@ -225,6 +244,12 @@ impl Actor {
                 self.commands.insert(token, done);
                 self.handle(adapter, Input::Command { token, command });
             }
+            Message::Trace { action, done } => {
+                self.last_command += 1;
+                let token = CommandToken(self.last_command);
+                self.traces.insert(token, done);
+                self.handle(adapter, Input::Trace { token, action });
+            }
         }
     }
 
@@ -245,6 +270,12 @@ impl Actor {
                 }
                 Effect::CommandDone { token, result } => {
                     if let Some(done) = self.commands.remove(&token) {
+                        // An error means that nobody waits any more.
+                        let _ = done.send(result);
+                    }
+                }
+                Effect::Traced { token, result } => {
+                    if let Some(done) = self.traces.remove(&token) {
                         // An error means that nobody waits any more.
                         let _ = done.send(result);
                     }

@@ -8,6 +8,7 @@ use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
+use bellhop_protocol::trace::Record;
 
 /// Names a request until it is answered; the transport's to choose, unique among the guest's
 /// unanswered requests.
@@ -122,6 +123,40 @@ impl Command {
 #[error("{0}")]
 pub struct CommandError(pub(crate) String);
 
+/// What a tool that traces wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceAction {
+    /// To record from now on.
+    Begin,
+    /// What was recorded since.
+    Fetch,
+    /// The same, and to record no more.
+    End,
+}
+
+/// Some of what was recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TracePage {
+    /// The records.
+    pub records: Vec<Record>,
+    /// Whether there are more already.
+    pub more: bool,
+}
+
+/// Why nothing is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// One tool at a time.
+    #[error("somebody traces this adapter already; try again when that has ended")]
+    Busy,
+    /// There is none with that number.
+    #[error("there is no such adapter")]
+    NoAdapter,
+    /// The control plane has ended.
+    #[error("the kernel has stopped")]
+    Stopped,
+}
+
 /// Objects that whoever runs the host wants listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListObjects {
@@ -199,6 +234,13 @@ pub enum Input {
         /// Whether it is signaled for good.
         always: bool,
     },
+    /// A tool that traces wants something.
+    Trace {
+        /// Names what it wants.
+        token: CommandToken,
+        /// What.
+        action: TraceAction,
+    },
     /// The time is what was last set, and something may be due.
     Timeout,
 }
@@ -228,6 +270,13 @@ pub enum Effect {
         token: CommandToken,
         /// What came of it.
         result: Result<(), CommandError>,
+    },
+    /// What a tool that traces wanted.
+    Traced {
+        /// Which.
+        token: CommandToken,
+        /// What was recorded.
+        result: Result<TracePage, TraceError>,
     },
     /// Nothing of the guest is left: no engine touches its memory any more.
     Detached {

@@ -31,8 +31,23 @@ impl Daemon {
     /// # Errors
     /// When a socket cannot be made, or the daemon cannot be started.
     pub fn start<P: AsRef<Path>>(sockets: &[P], config: Option<&Path>) -> anyhow::Result<Self> {
+        Self::start_with_control(sockets, config, None)
+    }
+
+    /// The same with a control socket, which is there once the daemon listens.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with_control<P: AsRef<Path>>(
+        sockets: &[P],
+        config: Option<&Path>,
+        control: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let mut command = process::this_executable()?;
         command.args(["daemon", "--"]);
+        if let Some(control) = control {
+            command.arg("--control-socket").arg(control);
+        }
         let mut mappings = Vec::new();
         for (path, child_fd) in sockets.iter().map(AsRef::as_ref).zip(FIRST_LISTENER_FD..) {
             let listener = UnixListener::bind(path)

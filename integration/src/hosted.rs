@@ -63,11 +63,11 @@ pub fn run_guest(socket_path: &Path, work: &[OsString]) -> anyhow::Result<Outcom
     })
 }
 
-fn outcome(status: std::process::ExitStatus) -> Outcome {
+pub(crate) fn outcome(status: std::process::ExitStatus) -> Outcome {
     if status.success() { Outcome::Succeeded } else { Outcome::Failed }
 }
 
-fn start_guest(socket_path: &Path, work: &[OsString]) -> anyhow::Result<Child> {
+pub(crate) fn start_guest(socket_path: &Path, work: &[OsString]) -> anyhow::Result<Child> {
     let mut command = process::this_executable()?;
     command.args(["guest", "--", "--end-with-parent", "--socket-path"]).arg(socket_path).args(work);
     command.spawn().context("cannot start the guest")

@@ -3,6 +3,8 @@
 use anyhow::{Context, bail};
 use bellhop_guest::inspect::Source;
 use bellhop_protocol::snapshot::{ListReply, ListRequest, MAX_LIST_REPLY};
+use bellhop_protocol::trace::{MAX_TRACE_REPLY, TraceReply, TraceRequest};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -56,11 +58,29 @@ impl ControlClient {
         Ok(Self { path: path.to_owned(), stream: BufReader::new(stream) })
     }
 
-    fn exchange(&mut self, request: &ListRequest) -> std::io::Result<String> {
+    /// Asks for what was recorded.
+    ///
+    /// # Errors
+    /// When the daemon does not answer so.
+    pub fn trace(&mut self, request: &TraceRequest) -> anyhow::Result<TraceReply> {
+        let no_answer = self.no_answer();
+        let line = self.exchange(request, MAX_TRACE_REPLY as u64).context(no_answer.clone())?;
+        serde_json::from_str(&line).context(no_answer)
+    }
+
+    fn no_answer(&self) -> String {
+        format!(
+            "{} does not answer as a control socket does; name the --control-socket of a bellhopd \
+             of this version, and not a guest's socket",
+            self.path.display()
+        )
+    }
+
+    fn exchange(&mut self, request: &impl Serialize, limit: u64) -> std::io::Result<String> {
         let request = serde_json::to_string(request)? + "\n";
         self.stream.get_mut().write_all(request.as_bytes())?;
         let mut line = String::new();
-        (&mut self.stream).take(MAX_LINE).read_line(&mut line)?;
+        (&mut self.stream).take(limit).read_line(&mut line)?;
         if line.ends_with('\n') { Ok(line) } else { Err(ErrorKind::UnexpectedEof.into()) }
     }
 }
@@ -70,12 +90,8 @@ impl Source for ControlClient {
         &mut self,
         request: &ListRequest,
     ) -> anyhow::Result<Option<(u64, Vec<T>)>> {
-        let no_answer = format!(
-            "{} does not answer as a control socket does; name the --control-socket of a bellhopd \
-             of this version, and not a guest's socket",
-            self.path.display()
-        );
-        let line = self.exchange(request).context(no_answer.clone())?;
+        let no_answer = self.no_answer();
+        let line = self.exchange(request, MAX_LINE).context(no_answer.clone())?;
         match serde_json::from_str(&line).context(no_answer)? {
             ListReply::Objects { next, objects } => Ok(Some((next.0, objects))),
             ListReply::Gone(_) => Ok(None),

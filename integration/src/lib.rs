@@ -11,4 +11,5 @@ pub mod harness;
 pub mod hosted;
 pub mod inspect;
 pub mod process;
+pub mod trace;
 pub mod vm;

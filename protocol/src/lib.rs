@@ -31,6 +31,7 @@ pub mod packet;
 pub mod ring;
 pub mod snapshot;
 pub mod status;
+pub mod trace;
 
 /// Bytes in a page: the unit of the BAR's doorbells and of GPU page tables.
 pub const PAGE_SIZE: u64 = 4096;

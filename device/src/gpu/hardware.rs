@@ -347,6 +347,10 @@ impl Hardware for Gpu {
         FenceLog::<0>::flush();
     }
 
+    fn gpu_clock(&self) -> u64 {
+        self.chip.now()
+    }
+
     fn set_logging_level(&self, level: LoggingLevel) {
         self.chip.set_logging_level(level);
     }

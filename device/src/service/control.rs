@@ -9,10 +9,12 @@ use super::socket::{self, ControlListener};
 use anyhow::Context;
 use bellhop_host_kmd::actor::KernelHandle;
 use bellhop_host_kmd::hardware::GuestId;
-use bellhop_host_kmd::port::{AdapterId, ListObjects};
+use bellhop_host_kmd::port::{AdapterId, ListObjects, TraceAction, TracePage};
 use bellhop_protocol::snapshot::{
     ListReply, ListRequest, MAX_LIST_REPLY, MAX_LIST_REQUEST, Name, SNAPSHOT_VERSION,
 };
+use bellhop_protocol::trace::{TraceReply, TraceRequest};
+use serde::Serialize;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -84,6 +86,7 @@ impl ControlSocket {
 async fn converse(stream: UnixStream, kernel: &KernelHandle) -> io::Result<()> {
     let mut stream = BufReader::with_capacity(MAX_LIST_REQUEST, stream);
     let mut request = Vec::new();
+    let mut tracing = None;
     loop {
         request.clear();
         let mut limited = (&mut stream).take(MAX_LIST_REQUEST as u64);
@@ -92,7 +95,11 @@ async fn converse(stream: UnixStream, kernel: &KernelHandle) -> io::Result<()> {
         }
         let is_whole = request.last() == Some(&b'\n');
         let reply = match is_whole {
-            true => answer(&request, kernel).await,
+            true => match serde_json::from_slice(&request) {
+                Ok(request) => trace(request, kernel, &mut tracing).await,
+                // Requests of the two kinds have other fields that they must have.
+                Err(_) => answer(&request, kernel).await,
+            },
             false => line(&ListReply::<()>::Error(format!(
                 "a request is one line of at most {MAX_LIST_REQUEST} bytes"
             ))),
@@ -105,6 +112,52 @@ async fn converse(stream: UnixStream, kernel: &KernelHandle) -> io::Result<()> {
     }
 }
 
+/// A client traces an adapter, until it says that it does not any more, or goes.
+struct Tracing {
+    kernel: KernelHandle,
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        self.kernel.end_trace();
+    }
+}
+
+async fn trace(
+    request: TraceRequest,
+    kernel: &KernelHandle,
+    tracing: &mut Option<Tracing>,
+) -> Vec<u8> {
+    let error = |why: String| to_line(&TraceReply::Error(why));
+    if request.version != SNAPSHOT_VERSION {
+        return error(other_version(request.version));
+    }
+    let (action, kernel) = match (&*tracing, request.trace) {
+        (None, true) => (TraceAction::Begin, kernel.of(AdapterId(request.adapter))),
+        (Some(tracing), true) => (TraceAction::Fetch, tracing.kernel.clone()),
+        (Some(tracing), false) => (TraceAction::End, tracing.kernel.clone()),
+        (None, false) => return error("nothing is traced by this connection".into()),
+    };
+    match kernel.trace(action).await {
+        Ok(TracePage { records, more }) => {
+            match action {
+                TraceAction::Begin => *tracing = Some(Tracing { kernel }),
+                TraceAction::Fetch => {}
+                // It has ended, and dropping this is not to end another's.
+                TraceAction::End => std::mem::forget(tracing.take()),
+            }
+            to_line(&TraceReply::Records { records, more })
+        }
+        Err(refused) => error(refused.to_string()),
+    }
+}
+
+fn other_version(version: u32) -> String {
+    format!(
+        "version {version} is wanted, this daemon has {SNAPSHOT_VERSION}; use the bellhop that came with it"
+    )
+}
+
 async fn answer(request: &[u8], kernel: &KernelHandle) -> Vec<u8> {
     let error = |why: String| line(&ListReply::<()>::Error(why));
     let request: ListRequest = match serde_json::from_slice(request) {
@@ -112,11 +165,7 @@ async fn answer(request: &[u8], kernel: &KernelHandle) -> Vec<u8> {
         Err(why) => return error(format!("not a request: {why}")),
     };
     if request.version != SNAPSHOT_VERSION {
-        return error(format!(
-            "version {} is wanted, this daemon has {SNAPSHOT_VERSION}; use the bellhop that came \
-             with it",
-            request.version
-        ));
+        return error(other_version(request.version));
     }
     let wanted = ListObjects {
         list: request.list(),
@@ -140,6 +189,10 @@ async fn answer(request: &[u8], kernel: &KernelHandle) -> Vec<u8> {
 }
 
 fn line(reply: &ListReply<()>) -> Vec<u8> {
+    to_line(reply)
+}
+
+fn to_line(reply: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(reply).unwrap_or_default();
     line.push(b'\n');
     line

@@ -11,7 +11,7 @@ use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
 use bellhop_protocol::control::hw_queue::SubmitCommand;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus, LoggingLevel};
 use bellhop_protocol::event::{Event, EventKind, FaultReason};
-use bellhop_protocol::packet::fence::{LoggedSignal, SignalFence};
+use bellhop_protocol::packet::fence::{LogFence, LoggedSignal, SignalFence};
 use bellhop_protocol::packet::{Opcode, Packet};
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
@@ -296,7 +296,10 @@ fn what_is_logged_follows_the_level_that_a_connect_tells_and_no_other() {
             [Packet::Nop, write, log, interrupt] => {
                 let logged = LoggedSignal::new(slot, value);
                 assert_eq!(write, Packet::WriteFence(logged.write));
-                assert_eq!(log, Packet::LogFence(logged.log));
+                let Packet::LogFence(log) = log else { panic!("{log:?}") };
+                // On the clock that the device told, from when it told it.
+                assert!((5000..5000 + HANG.as_nanos() as u64).contains(&log.queued_timestamp));
+                assert_eq!(LogFence { queued_timestamp: 0, ..log }, logged.log);
                 assert_eq!(interrupt, Packet::ConditionalInterrupt(logged.interrupt));
                 LoggingLevel::VERBOSE
             }

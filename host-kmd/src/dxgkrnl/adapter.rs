@@ -4,12 +4,15 @@ use super::error::RequestError;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
 use bellhop_protocol::control::adapter::{
-    ADAPTER_BAR_MAPPED, AdapterInfo, GetNodeMetadata, INTRA_GPU_FENCE_SUPPORTED,
+    ADAPTER_BAR_MAPPED, AdapterInfo, ClockCalibration, GetNodeMetadata, INTRA_GPU_FENCE_SUPPORTED,
     NATIVE_GPU_FENCE_SUPPORTED, NODE_USER_MODE_SUBMISSION_SUPPORTED, NativeFenceCaps, NodeMetadata,
-    OpenAdapter, QueryNativeFenceCaps, QueryStatistics, QueryUserModeSubmissionCaps, Statistics,
-    UserModeSubmissionCaps,
+    OpenAdapter, QueryClockCalibration, QueryNativeFenceCaps, QueryStatistics,
+    QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
 };
 use bellhop_protocol::features::{Features, Version};
+
+/// Ticks of the adapter's clock in a second.
+const NANOSECONDS: u64 = 1_000_000_000;
 
 impl Scope<'_> {
     /// `D3DKMTOpenAdapter`. A driver that starts anew may open it again.
@@ -99,6 +102,18 @@ impl Scope<'_> {
         });
         let none = NativeFenceCaps { flags: 0, monitored_value_stride: 0 };
         Ok(Answer::Done(caps.unwrap_or(none)))
+    }
+
+    /// `D3DKMTQueryClockCalibration`.
+    pub(super) fn query_clock_calibration(
+        &mut self,
+        request: QueryClockCalibration,
+    ) -> Handled<ClockCalibration> {
+        zero("reserved", request.reserved)?;
+        Ok(Answer::Done(ClockCalibration {
+            gpu_frequency: NANOSECONDS,
+            gpu_clock_counter: self.hardware.gpu_clock(),
+        }))
     }
 
     /// `D3DKMTQueryStatistics`.

@@ -5,7 +5,9 @@
 use super::cross_fences::{CrossFences, CrossSignal};
 use super::kernel::Kernel;
 use crate::hardware::GuestId;
-use crate::port::{AdapterId, CommandError, Effect, Input, ListError, ListObjects, ObjectPage};
+use crate::port::{
+    AdapterId, CommandError, Effect, Input, ListError, ListObjects, ObjectPage, TraceError,
+};
 use bellhop_protocol::control::escape::ObjectList;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -85,6 +87,7 @@ impl Adapters {
             | Input::Request { guest, .. }
             | Input::CrossAdapterSignal { guest, .. } => Some(*guest),
             Input::Command { command, .. } => command.guest(),
+            Input::Trace { .. } => None,
             Input::Interrupt | Input::Timeout => None,
         };
         let home = guest.and_then(|guest| self.homes.get(&guest).copied());
@@ -94,6 +97,8 @@ impl Adapters {
             if let Input::Command { token, .. } = input {
                 let result = Err(CommandError(no_adapter(adapter)));
                 effects.push(Effect::CommandDone { token, result });
+            } else if let Input::Trace { token, .. } = input {
+                effects.push(Effect::Traced { token, result: Err(TraceError::NoAdapter) });
             }
             return;
         };

@@ -5,6 +5,7 @@
 
 use super::doorbell::{DisconnectReason, DoorbellState};
 use super::rotation::{ConnectEnd, ConnectOutcome, Connecting};
+use super::trace::Recorder;
 use crate::ddi::{ConnectedStatus, DxgkCallbacks, InvalidParameter};
 use crate::hardware::{GuestId, Hardware, HwQueueId, Interrupt};
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -36,19 +37,21 @@ pub(super) struct Callbacks {
     victims: HashMap<GuestId, u64>,
     interrupts: Vec<Interrupt>,
     ended_connects: Vec<ConnectEnd>,
+    recorder: Recorder,
 }
 
 impl Callbacks {
     /// No doorbell and no interrupt.
-    pub(super) fn new(hardware: Arc<dyn Hardware>) -> Self {
+    pub(super) fn new(hardware: Arc<dyn Hardware>, recorder: Recorder) -> Self {
         let (doorbells, victims) = (HashMap::new(), HashMap::new());
         let (interrupts, ended_connects) = (Vec::new(), Vec::new());
-        Self { hardware, doorbells, victims, interrupts, ended_connects }
+        Self { hardware, doorbells, victims, interrupts, ended_connects, recorder }
     }
 
     /// A new doorbell, disconnected. The driver has published that when it bound the ring.
     pub(super) fn create(&mut self, guest: GuestId, queue: HwQueueId) {
         let (state, connecting) = (DoorbellState::CREATED, Vec::new());
+        self.recorder.doorbell(queue, state);
         self.doorbells.insert(queue, DoorbellRecord { guest, state, connecting });
     }
 
@@ -66,6 +69,7 @@ impl Callbacks {
     pub(super) fn publish_connected(&mut self, queue: HwQueueId, status: ConnectedStatus) {
         let Some(record) = self.doorbells.get_mut(&queue) else { return };
         record.state = record.state.connected(status);
+        self.recorder.doorbell(queue, record.state);
         self.hardware.publish_connected(queue, record.state.status());
     }
 
@@ -73,6 +77,7 @@ impl Callbacks {
     pub(super) fn begin_connect(&mut self, queue: HwQueueId, status: ConnectedStatus) {
         let Some(record) = self.doorbells.get_mut(&queue) else { return };
         record.state = record.state.connecting(status);
+        self.recorder.doorbell(queue, record.state);
     }
 
     /// A request is answered when the doorbell is connected, or is not going to be.
@@ -90,6 +95,7 @@ impl Callbacks {
             return false;
         }
         record.state = shown;
+        self.recorder.doorbell(queue, shown);
         self.hardware.publish_connected(queue, shown.status());
         let outcome = ConnectOutcome::Connected(ConnectedStatus::ConnectedNotify);
         record.end_connects(&mut self.ended_connects, outcome);
@@ -108,6 +114,7 @@ impl Callbacks {
         let settled = record.state.settled();
         if settled != record.state {
             record.state = settled;
+            self.recorder.doorbell(queue, settled);
             self.hardware.publish_connected(queue, settled.status());
         }
     }
@@ -128,6 +135,7 @@ impl Callbacks {
         let before = record.state;
         record.state = before.disconnected(reason);
         if record.state != before {
+            self.recorder.doorbell(queue, record.state);
             self.hardware.publish_disconnected(queue, record.state.status());
             // After the status and its full fence: a guest that reads a connected status yet has
             // written its write pointer, wherever its ring went.

@@ -9,6 +9,7 @@ use super::scope::Scope;
 use super::software_queue::{HeldSignal, SoftwareQueue};
 use super::submission::{CommandBuffer, HeldSubmission, InFlight};
 use super::termination::{Manner, Target};
+use super::trace::Recorder;
 use crate::hardware::{
     AddressSpaceId, GuestId, HwContextId, HwQueueDescription, HwQueueId, SchedulingPriority,
 };
@@ -18,6 +19,7 @@ use bellhop_protocol::control::fence::{FenceFlags, NativeFenceType};
 use bellhop_protocol::control::hw_queue::{
     CreateHwQueue, CreateHwQueueReply, DestroyHwQueue, HwQueueFlags, SubmitCommand,
 };
+use bellhop_protocol::trace::What;
 
 /// A HW queue.
 #[derive(Debug)]
@@ -65,6 +67,22 @@ pub(super) struct QueueOwner {
     pub(super) handle: Handle,
     /// The node that executes it.
     pub(super) node: u32,
+    /// The slot of its progress fence.
+    progress_fence: u32,
+}
+
+impl QueueOwner {
+    /// Tells a tool that traces of the queue.
+    pub(super) fn note(&self, id: HwQueueId, recorder: &Recorder) {
+        recorder.note(|| What::Queue {
+            queue: id.0,
+            node: self.node,
+            guest: self.guest.0,
+            process: self.process,
+            handle: self.handle.into(),
+            progress_fence: self.progress_fence,
+        });
+    }
 }
 
 impl Scope<'_> {
@@ -163,7 +181,10 @@ impl Scope<'_> {
         };
         self.create_logs(id, opened.slot);
         let (guest, process) = (self.guest_id, self.process_id);
-        self.queues.insert(id, QueueOwner { guest, process, handle: hw_queue, node });
+        let progress_fence = opened.slot;
+        let owner = QueueOwner { guest, process, handle: hw_queue, node, progress_fence };
+        owner.note(id, self.recorder);
+        self.queues.insert(id, owner);
         if priority != SchedulingPriority::default() {
             self.miniport.set_context_scheduling_priority(&[id], priority);
         }
@@ -208,6 +229,7 @@ impl Scope<'_> {
             self.remove_doorbell(doorbell)?;
         }
         let slot = self.global_of(queue.progress_fence)?;
+        self.record_logs(queue.id);
         self.miniport.destroy_hw_queue(queue.id);
         self.remove_logs(queue.id, slot);
         self.queues.remove(&queue.id);

@@ -390,7 +390,7 @@ fn model_name(model: Model) -> &'static str {
     }
 }
 
-fn state_name(state: DoorbellState) -> &'static str {
+pub(super) fn state_name(state: DoorbellState) -> &'static str {
     match state {
         DoorbellState::Disconnected => "disconnected",
         DoorbellState::Connecting(_) => "connecting",

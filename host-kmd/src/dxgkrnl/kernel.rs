@@ -21,6 +21,7 @@ use super::software_queue::Released;
 use super::submissions::Submissions;
 use super::tdr::{Tdr, TdrPolicy};
 use super::termination::{Manner, Target, Termination};
+use super::trace::Recorder;
 use crate::ddi::Miniport;
 use crate::ddi::paging::PAGING_VA_SIZE;
 use crate::hardware::{GuestId, Hardware, HwQueueId};
@@ -69,6 +70,8 @@ pub struct Kernel {
     pub(super) cross_fences: CrossFences,
     /// Which adapter it is, for tools.
     pub(super) identity: Identity,
+    /// What a tool that traces is told.
+    pub(super) recorder: Recorder,
     /// What drivers have engines log.
     pub(super) logging_level: LoggingLevel,
     /// The time, since whenever.
@@ -106,11 +109,13 @@ impl Kernel {
         limits: Limits,
     ) -> Result<Self, AdapterError> {
         let native_fences = NativeFences::negotiate(miniport.as_mut(), &features)?;
+        let recorder = Recorder::new(Arc::clone(&hardware));
         Ok(Self {
             native_fences,
-            callbacks: Callbacks::new(Arc::clone(&hardware)),
+            callbacks: Callbacks::new(Arc::clone(&hardware), recorder.clone()),
             hardware,
-            power: Power::new(miniport.node_count()),
+            power: Power::new(miniport.node_count(), recorder.clone()),
+            recorder,
             tdr: Tdr::new(miniport.node_count()),
             migration: Migration::default(),
             miniport,
@@ -198,6 +203,7 @@ impl Kernel {
             Input::CrossAdapterSignal { guest, fence, always } => {
                 self.cross_adapter_signal(guest, fence, always, effects);
             }
+            Input::Trace { token, action } => self.trace(token, action, effects),
             Input::Timeout => self.power_down_when_idle(effects),
         }
         self.continue_recoveries(effects);
@@ -387,6 +393,7 @@ impl Kernel {
             released: &mut self.released,
             process_ids: &mut self.process_ids,
             cross_fences: &mut self.cross_fences,
+            recorder: &self.recorder,
             effects,
             given_up: Vec::new(),
         })
@@ -440,6 +447,7 @@ fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: &[u8]) -> Handled<Ve
             serve(scope, body, Scope::query_user_mode_submission_caps)
         }
         RequestCode::QUERY_NATIVE_FENCE_CAPS => serve(scope, body, Scope::query_native_fence_caps),
+        RequestCode::QUERY_CLOCK_CALIBRATION => serve(scope, body, Scope::query_clock_calibration),
         RequestCode::QUERY_STATISTICS => serve(scope, body, Scope::query_statistics),
         RequestCode::QUERY_BAR_LAYOUT => serve(scope, body, Scope::query_bar_layout),
         RequestCode::DONATE_AREA => {

@@ -47,6 +47,7 @@ mod submission;
 mod submissions;
 mod tdr;
 mod termination;
+mod trace;
 mod waits;
 
 pub use adapters::Adapters;

@@ -10,6 +10,7 @@ use super::kernel::Kernel;
 use super::request::{Answer, Handled, zero};
 use super::retire::Completion;
 use super::scope::Scope;
+use super::trace::Recorder;
 use crate::ddi::Miniport;
 use crate::hardware::{GuestId, HwQueueId, Ticket};
 use crate::port::Effect;
@@ -68,11 +69,12 @@ pub(super) struct Power {
     idle_since: Option<Duration>,
     /// Who waits for D3.
     waiting: Vec<(GuestId, Completion)>,
+    recorder: Recorder,
 }
 
 impl Power {
     /// Everything has power.
-    pub(super) fn new(engines: u32) -> Self {
+    pub(super) fn new(engines: u32, recorder: Recorder) -> Self {
         let engine = Engine { state: EnginePowerState::F0, transitions: 0 };
         Self {
             policy: PowerPolicy::default(),
@@ -81,7 +83,14 @@ impl Power {
             engines: (0..engines).map(|_| engine).collect(),
             idle_since: None,
             waiting: Vec::new(),
+            recorder,
         }
+    }
+
+    fn set_device(&mut self, state: DeviceState) {
+        self.device = state;
+        let (name, _) = self.describe_device();
+        self.recorder.device(name);
     }
 
     /// The device's state and how often it has gone to D3, for tools.
@@ -107,6 +116,7 @@ impl Power {
             engine.state = EnginePowerState::F0;
             self.idle_since = None;
             miniport.set_power_component_f_state(node, EnginePowerState::F0);
+            self.recorder.engine(node, EnginePowerState::F0);
         }
     }
 
@@ -117,6 +127,7 @@ impl Power {
             engine.state = EnginePowerState::F1;
             engine.transitions += 1;
             miniport.set_power_component_f_state(node, EnginePowerState::F1);
+            self.recorder.engine(node, EnginePowerState::F1);
         }
     }
 
@@ -128,6 +139,7 @@ impl Power {
             engine.state = EnginePowerState::F0;
             engine.transitions -= 1;
             self.idle_since = None;
+            self.recorder.engine(node, EnginePowerState::F0);
         }
     }
 
@@ -197,7 +209,7 @@ impl Kernel {
                 scope.disconnect(id, DisconnectReason::Retry);
             }
         }
-        self.power.device = DeviceState::Suspending(self.hardware.quiesce());
+        self.power.set_device(DeviceState::Suspending(self.hardware.quiesce()));
     }
 
     /// Goes on with what [`Self::power_down`] began, as far as engines have come.
@@ -207,7 +219,7 @@ impl Kernel {
             && ticket <= quiesced
         {
             self.each_ring(effects, |scope, queue| scope.evict_ring(queue));
-            self.power.device = DeviceState::Evicting(self.hardware.quiesce());
+            self.power.set_device(DeviceState::Evicting(self.hardware.quiesce()));
         }
         if let DeviceState::Evicting(ticket) = self.power.device
             && ticket <= self.hardware.quiesced()
@@ -216,7 +228,7 @@ impl Kernel {
             for (node, _) in (0..).zip(self.power.engines.clone()) {
                 self.power.stop_engine(node, self.miniport.as_mut());
             }
-            self.power.device = DeviceState::D3;
+            self.power.set_device(DeviceState::D3);
             self.power.device_transitions += 1;
             tracing::debug!("the device is in D3");
             for (guest, completion) in std::mem::take(&mut self.power.waiting) {
@@ -239,7 +251,7 @@ impl Kernel {
     /// between this and [`Self::resume_after_power_up`].
     pub(super) fn power_up(&mut self, effects: &mut Vec<Effect>) {
         let was_evicted = matches!(self.power.device, DeviceState::Evicting(_) | DeviceState::D3);
-        self.power.device = DeviceState::D0;
+        self.power.set_device(DeviceState::D0);
         for (node, _) in (0..).zip(self.power.engines.clone()) {
             self.power.wake_engine(node, self.miniport.as_mut());
         }

@@ -116,6 +116,7 @@ pub(super) fn is_adapter_request(code: RequestCode) -> bool {
             | RequestCode::GET_NODE_METADATA
             | RequestCode::QUERY_USER_MODE_SUBMISSION_CAPS
             | RequestCode::QUERY_NATIVE_FENCE_CAPS
+            | RequestCode::QUERY_CLOCK_CALIBRATION
             | RequestCode::QUERY_STATISTICS
             | RequestCode::QUERY_BAR_LAYOUT
             | RequestCode::DONATE_AREA

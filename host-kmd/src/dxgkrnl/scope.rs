@@ -11,6 +11,7 @@ use super::process::{Process, ProcessIds};
 use super::retire::Resource;
 use super::software_queue::Released;
 use super::submissions::Submissions;
+use super::trace::Recorder;
 use crate::ddi::Miniport;
 use crate::hardware::{GuestId, Hardware, HwQueueId};
 use crate::port::Effect;
@@ -46,6 +47,8 @@ pub(super) struct Scope<'k> {
     pub(super) cross_fences: &'k mut CrossFences,
     /// Queues whose software queues are to be looked at after this input.
     pub(super) released: &'k mut VecDeque<Released>,
+    /// What a tool that traces is told.
+    pub(super) recorder: &'k Recorder,
     /// What goes out.
     pub(super) effects: &'k mut Vec<Effect>,
     /// What was taken away from the process and may still be in use by an engine; see `retire`.

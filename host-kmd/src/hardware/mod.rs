@@ -487,6 +487,9 @@ pub trait Hardware: Send + Sync {
     /// What engines have logged of these queues, before positions that were loaded, is there to be read.
     fn flush_fence_logs(&self, queues: &[HwQueueId]);
 
+    /// The adapter's clock, which entries of logs have: nanoseconds that never go back.
+    fn gpu_clock(&self) -> u64;
+
     /// What is logged from now on. Each status that is published tells it.
     fn set_logging_level(&self, level: LoggingLevel);
 

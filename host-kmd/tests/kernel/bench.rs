@@ -5,7 +5,7 @@ use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel, Limits, OsFeatures, PowerPolic
 use bellhop_host_kmd::hardware::{GuestId, HwQueueId, Interrupt, SegmentSizes};
 use bellhop_host_kmd::port::{
     AdapterId, Command, CommandError, CommandToken, Effect, GuestResources, Input, ListError,
-    ListObjects, ObjectPage, RequestToken, SharingGroups,
+    ListObjects, ObjectPage, RequestToken, SharingGroups, TraceError, TracePage,
 };
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::{AdapterInfo, OpenAdapter};
@@ -96,6 +96,7 @@ pub struct Bench {
     pub events: Vec<(GuestId, Event)>,
     pub detached: Vec<GuestId>,
     pub commands: BTreeMap<CommandToken, Result<(), CommandError>>,
+    pub traces: BTreeMap<CommandToken, Result<TracePage, TraceError>>,
     now: Duration,
     next_token: u64,
 }
@@ -148,6 +149,7 @@ impl Bench {
             events,
             detached: Vec::new(),
             commands: BTreeMap::new(),
+            traces: BTreeMap::new(),
             now: Duration::ZERO,
             next_token: 0,
         }
@@ -172,6 +174,10 @@ impl Bench {
                 }
                 Effect::Event { guest, event } => self.events.push((guest, event)),
                 Effect::Detached { guest } => self.detached.push(guest),
+                Effect::Traced { token, result } => {
+                    let before = self.traces.insert(token, result);
+                    assert_eq!(before, None, "a trace was answered twice");
+                }
                 Effect::CommandDone { token, result } => {
                     let before = self.commands.insert(token, result);
                     assert_eq!(before, None, "a command was done twice");

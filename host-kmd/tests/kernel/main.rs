@@ -36,4 +36,5 @@ mod software_queue;
 mod submit;
 mod tdr;
 mod termination;
+mod trace;
 mod vidmm;

@@ -4,6 +4,7 @@ mod cdi;
 mod container;
 mod harness;
 mod inspect;
+mod trace;
 mod vm;
 
 use crate::hosted::{self, Outcome};
@@ -16,6 +17,7 @@ use inspect::InspectArguments;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use trace::TraceArguments;
 use vm::VmArguments;
 
 /// As a shell reports a program that Ctrl-C ended.
@@ -39,7 +41,8 @@ Examples:
   bellhop vm -- selftest                   the conformance suite inside a virtual machine
   bellhop container -- selftest            the same inside a container
   bellhop harness --list                   scenarios with many guests, and your own
-  bellhop inspect --watch                  what a running bellhopd's guests have"
+  bellhop inspect --watch                  what a running bellhopd's guests have
+  bellhop trace -o run.pftrace -- run      the main job as a timeline for ui.perfetto.dev"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -94,6 +97,13 @@ enum Command {
     /// each engine's run list, or as JSON. Guests do not notice. Within a guest, `bellhop-guest
     /// inspect` shows that guest's own.
     Inspect(InspectArguments),
+    /// Record what engines and queues do, for the Perfetto trace viewer
+    ///
+    /// Writes a timeline: for each engine its power, and for each hardware queue its doorbell's states, the
+    /// waits and signals of its fences with their values, and each submission from when the driver queued
+    /// it until it was done. Records a bellhopd that has a --control-socket, until Ctrl-C, or a run that it
+    /// starts itself. While it records, drivers log every fence, which costs each submission a little.
+    Trace(TraceArguments),
     /// Name devices for container engines: podman run --device bellhop.local/gpu=0
     Cdi(CdiArguments),
     /// bellhopd, as part of this executable
@@ -179,6 +189,7 @@ pub fn main() -> ExitCode {
         Command::Container(arguments) => arguments.run(),
         Command::Harness(arguments) => arguments.run(),
         Command::Inspect(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
+        Command::Trace(arguments) => arguments.run(),
         Command::Cdi(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Daemon { arguments } => {
             return match process::end_with_parent() {

@@ -156,6 +156,27 @@ pub struct QueryStatistics {
 crate::assert_layout!(QueryStatistics, 8, reserved at 0);
 request!(QueryStatistics, QUERY_STATISTICS -> Statistics);
 
+/// `D3DKMTQueryClockCalibration`: the adapter's clock, which `TIMESTAMP` and the logs of fences have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct QueryClockCalibration {
+    /// Zero.
+    pub reserved: u64,
+}
+crate::assert_layout!(QueryClockCalibration, 8, reserved at 0);
+request!(QueryClockCalibration, QUERY_CLOCK_CALIBRATION -> ClockCalibration);
+
+/// The adapter's clock at some time between request and reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct ClockCalibration {
+    /// Ticks a second.
+    pub gpu_frequency: u64,
+    /// Ticks.
+    pub gpu_clock_counter: u64,
+}
+crate::assert_layout!(ClockCalibration, 16, gpu_frequency at 0, gpu_clock_counter at 8);
+
 /// Counters since the guest attached, or since the daemon started for those of engines.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,

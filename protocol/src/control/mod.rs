@@ -53,6 +53,8 @@ open_enum! {
         ESCAPE = 0x0A;
         /// [`adapter::QueryNativeFenceCaps`]
         QUERY_NATIVE_FENCE_CAPS = 0x0B;
+        /// [`adapter::QueryClockCalibration`]
+        QUERY_CLOCK_CALIBRATION = 0x0C;
         /// [`process::CreateProcess`]
         CREATE_PROCESS = 0x10;
         /// [`process::DestroyProcess`]

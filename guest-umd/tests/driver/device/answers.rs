@@ -5,8 +5,8 @@ use super::script::{Sent, reply, success};
 use super::{Doorbell, LAYOUT, Place, ScriptedDevice, State};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::adapter::{
-    ADAPTER_BAR_MAPPED, AdapterInfo, EngineType, NodeMetadata, OpenAdapter, Statistics,
-    UserModeSubmissionCaps,
+    ADAPTER_BAR_MAPPED, AdapterInfo, ClockCalibration, EngineType, NodeMetadata, OpenAdapter,
+    Statistics, UserModeSubmissionCaps,
 };
 use bellhop_protocol::control::allocation::{
     AllocationKind, CreateAllocation, CreateAllocationReply, Extent, NOT_IN_BAR,
@@ -65,6 +65,9 @@ impl ScriptedDevice {
                 secondary_doorbell_size: 0,
                 physical_doorbells: 1,
             }),
+            RequestCode::QUERY_CLOCK_CALIBRATION => {
+                success(&ClockCalibration { gpu_frequency: 1_000_000_000, gpu_clock_counter: 5000 })
+            }
             RequestCode::QUERY_STATISTICS => success(&Statistics::default()),
             RequestCode::CREATE_PROCESS => {
                 let process = create(state, &[]).0 as u32;

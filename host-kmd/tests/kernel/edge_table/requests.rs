@@ -6,8 +6,8 @@ use super::world::*;
 use crate::bench::FEATURES;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::adapter::{
-    GetNodeMetadata, OpenAdapter, QueryBarLayout, QueryNativeFenceCaps, QueryStatistics,
-    QueryUserModeSubmissionCaps,
+    GetNodeMetadata, OpenAdapter, QueryBarLayout, QueryClockCalibration, QueryNativeFenceCaps,
+    QueryStatistics, QueryUserModeSubmissionCaps,
 };
 use bellhop_protocol::control::allocation::{
     CloseAllocation, DestroyAllocation, Evict, Lock, MakeResident, OpenAllocation,
@@ -88,6 +88,9 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
         }
         RequestCode::QUERY_NATIVE_FENCE_CAPS => {
             vec![row(0, &QueryNativeFenceCaps { reserved: 0 }, vec![zero("reserved", 8)])]
+        }
+        RequestCode::QUERY_CLOCK_CALIBRATION => {
+            vec![row(0, &QueryClockCalibration { reserved: 0 }, vec![zero("reserved", 8)])]
         }
         RequestCode::QUERY_STATISTICS => {
             vec![row(0, &QueryStatistics { reserved: 0 }, vec![zero("reserved", 8)])]

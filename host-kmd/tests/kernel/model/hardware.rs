@@ -335,6 +335,12 @@ impl Hardware for Model {
         self.state().log.push(Call::FlushLogs(queues.to_vec()));
     }
 
+    fn gpu_clock(&self) -> u64 {
+        let mut state = self.state();
+        state.clock += 1;
+        state.clock
+    }
+
     fn set_logging_level(&self, level: LoggingLevel) {
         self.state().log.push(Call::LoggingLevel(level));
     }

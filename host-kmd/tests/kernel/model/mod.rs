@@ -132,6 +132,8 @@ pub struct State {
     pub opened: BTreeMap<(GuestId, u32), (u32, AddressSpaceId)>,
     /// Logs of queues, and where they are.
     pub fence_logs: BTreeMap<(HwQueueId, FenceLogType), Log>,
+    /// The adapter's clock.
+    pub clock: u64,
     pub local_words: HashMap<(GuestId, u64), u64>,
     /// Lengths of the areas that are in guests' memory.
     pub placed: HashMap<(GuestId, AreaKind), u64>,
