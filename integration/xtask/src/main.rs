@@ -6,6 +6,7 @@ mod mutants;
 mod packages;
 mod schema;
 mod steps;
+mod swaps;
 mod tree;
 
 use std::path::{Path, PathBuf};

@@ -1,16 +1,17 @@
 //! `cargo xtask mutants`: whether the ordering models notice a weakened ordering.
 //!
-//! Each fence of the hand-offs is removed and each ordering weakened, one at a time, in a copy of
-//! the protocol crate. Each time one of the models must fail: then every ordering is needed, and
-//! the models would notice if it went missing.
+//! Each fence of the hand-offs is removed, each ordering weakened and each order swapped, one at a
+//! time, in a copy of the protocol crate. Each time one of the models must fail: then every ordering
+//! is needed, and the models would notice if it went missing.
 
 use crate::root;
 use crate::schema::{self, Site};
+use crate::swaps::{self, Swappable};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A weakened ordering, or a removed fence.
+/// A weakened ordering, a removed fence or a swapped order.
 struct Mutant {
     place: String,
     what: String,
@@ -54,15 +55,24 @@ impl Mutant {
         }
     }
 
+    fn swapped(file: &str, source: &str, swappable: &Swappable, number: usize) -> Self {
+        let lines = source.get(..swappable.place.start).unwrap_or_default().lines();
+        Self {
+            place: format!("{file}:{}", lines.count() + 1),
+            what: swappable.swap.what.to_owned(),
+            choice: format!("{number} swapped"),
+        }
+    }
+
     /// The mutant's row of the table, and one for each further model that killed it.
     fn print(&self, killers: &[String]) {
         let (first, further) = match killers {
             [first, further @ ..] => (first.as_str(), further),
             [] => ("SURVIVED", killers),
         };
-        println!("{:<16} {:<32} {first}", self.place, self.what);
+        println!("{:<16} {:<36} {first}", self.place, self.what);
         for killer in further {
-            println!("{:<16} {:<32} {killer}", "", "");
+            println!("{:<16} {:<36} {killer}", "", "");
         }
     }
 }
@@ -82,12 +92,17 @@ fn mutate(handoff: &Path) -> Result<Vec<Mutant>, String> {
         let path = handoff.join(file);
         let source = read(&path)?;
         let sites = schema::sites(&source);
-        write(&path, &schema::mutate(&source, &sites, first))?;
+        let swaps = swaps::places(file, &source)?;
+        write(&path, &schema::mutate(&source, &sites, &swaps, first))?;
         for (number, site) in (first..).zip(&sites) {
             let weaker = site.weaker().iter();
             mutants.extend(weaker.map(|weaker| Mutant::new(file, site, number, weaker)));
         }
         first += sites.len();
+        for (number, swappable) in (first..).zip(&swaps) {
+            mutants.push(Mutant::swapped(file, &source, swappable, number));
+        }
+        first += swaps.len();
     }
     let module = handoff.join("mod.rs");
     write(&module, &format!("{}\nmod mutant;\n", read(&module)?))?;

@@ -2,13 +2,15 @@
 //!
 //! So the models are compiled once, not once for each mutant.
 
+use crate::swaps::{Swap, Swappable};
 use std::ops::Range;
 
-/// The environment variable that chooses the mutant: `SITE ORDERING`, or nothing for none.
+/// The environment variable that chooses the mutant: `SITE ORDERING` or `PLACE swapped`, or nothing for
+/// none.
 pub const CHOICE: &str = "BELLHOP_MUTANT";
 
 /// The module that the mutated files call, beside them.
-pub const SUPPORT: &str = r#"//! Weakens one ordering, which the environment names.
+pub const SUPPORT: &str = r#"//! Weakens one ordering, or swaps one order, which the environment names.
 
 use super::sync::Ordering;
 use std::sync::OnceLock;
@@ -34,6 +36,11 @@ pub fn ordering(site: usize, written: Ordering) -> Ordering {
         Some("AcqRel") => Ordering::AcqRel,
         Some(other) => panic!("no ordering: {other}"),
     }
+}
+
+/// Whether the statements of a place are to be done in their other order.
+pub fn is_swapped(place: usize) -> bool {
+    chosen(place) == Some("swapped")
 }
 
 /// A fence, unless it was removed.
@@ -110,18 +117,27 @@ pub fn sites(source: &str) -> Vec<Site> {
     sites
 }
 
-/// The text with all its mutants; its sites are numbered from `first`.
-pub fn mutate(source: &str, sites: &[Site], first: usize) -> String {
+/// The text with all its mutants: sites are numbered from `first`, and swaps behind them.
+pub fn mutate(source: &str, sites: &[Site], swaps: &[Swappable], first: usize) -> String {
+    let mut edits = Vec::new();
+    for (number, Swappable { place, swap }) in (first + sites.len()..).zip(swaps) {
+        edits.push((place.start..place.start, swap.before(number)));
+        edits.push((place.end..place.end, Swap::AFTER.to_owned()));
+    }
+    for (number, site) in (first..).zip(sites) {
+        let called = if site.fence { "fence(" } else { "ordering(" };
+        let end = if site.fence { "" } else { ")" };
+        let text = format!("super::mutant::{called}{number}, {ORDERING}{}{end}", site.written);
+        edits.push((site.place.clone(), text));
+    }
+    // Stable: what goes before statements also goes before a site that they begin with.
+    edits.sort_by_key(|(place, _)| place.start);
     let mut mutated = String::new();
     let mut copied = 0;
-    for (number, site) in sites.iter().enumerate() {
-        let number = first + number;
-        mutated += &source[copied..site.place.start];
-        mutated += &match site.fence {
-            true => format!("super::mutant::fence({number}, {ORDERING}{}", site.written),
-            false => format!("super::mutant::ordering({number}, {ORDERING}{})", site.written),
-        };
-        copied = site.place.end;
+    for (place, text) in edits {
+        mutated += &source[copied..place.start];
+        mutated += &text;
+        copied = place.end;
     }
     mutated + &source[copied..]
 }
@@ -179,6 +195,6 @@ fn exchange(word: &AtomicU64) {
 super::mutant::ordering(11, Ordering::Acquire));
 }
 ";
-        assert_eq!(mutate(SOURCE, &sites(SOURCE), 7), expected);
+        assert_eq!(mutate(SOURCE, &sites(SOURCE), &[], 7), expected);
     }
 }

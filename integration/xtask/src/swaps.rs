@@ -1,0 +1,179 @@
+//! Orders of the hand-offs that are swapped, one at a time.
+//!
+//! What a weaker ordering allows a processor to do, this does in the source: a model that notices the
+//! one should notice the other.
+
+use std::ops::Range;
+
+/// Statements, and the same in another order.
+pub struct Swap {
+    /// The hand-off's file.
+    file: &'static str,
+    /// What becomes of the order, for people.
+    pub what: &'static str,
+    /// As they are written; once in the file.
+    written: &'static str,
+    /// The other order.
+    swapped: &'static str,
+}
+
+/// A place in a source text whose statements can be swapped.
+pub struct Swappable {
+    /// The statements as they are written.
+    pub place: Range<usize>,
+    /// What is done with them.
+    pub swap: &'static Swap,
+}
+
+/// All orders that are swapped.
+const SWAPS: [Swap; 7] = [
+    Swap {
+        file: "doorbell.rs",
+        what: "ring: status before doorbell",
+        written: "
+        self.doorbell.store(write_pointer, Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.status()",
+        swapped: "
+        let status = self.status();
+        fence(Ordering::SeqCst);
+        self.doorbell.store(write_pointer, Ordering::Release);
+        status",
+    },
+    Swap {
+        file: "doorbell.rs",
+        what: "disconnect: fence before status",
+        written: "
+        self.status.swap(reason.into().0, Ordering::Release);
+        fence(Ordering::SeqCst);",
+        swapped: "
+        fence(Ordering::SeqCst);
+        self.status.swap(reason.into().0, Ordering::Release);",
+    },
+    Swap {
+        file: "fence.rs",
+        what: "signal: decision before CurrentValue",
+        written: "
+        self.write(value)?;
+        Ok(self.publish(published, value))",
+        swapped: "
+        let signaled = self.publish(published, value);
+        self.write(value)?;
+        Ok(signaled)",
+    },
+    Swap {
+        file: "fence.rs",
+        what: "publish: decision before the fence",
+        written: "
+            fence(Ordering::SeqCst);
+            // Acquires what that engine did: the next round may publish its value before it does.
+            let current = self.current.load(Ordering::Acquire);
+            if current == value || published.is_none() {
+                return self.decide(current);
+            }
+            value = current;",
+        swapped: "
+            let current = self.current.load(Ordering::Acquire);
+            let signaled = self.decide(current);
+            fence(Ordering::SeqCst);
+            if current == value || published.is_none() {
+                return signaled;
+            }
+            value = current;",
+    },
+    Swap {
+        file: "fence.rs",
+        what: "monitor: fence before MonitoredValue",
+        written: "
+        for (cell, monitored) in values {
+            cell.monitored.store(monitored, Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);",
+        swapped: "
+        fence(Ordering::SeqCst);
+        for (cell, monitored) in values {
+            cell.monitored.store(monitored, Ordering::Relaxed);
+        }",
+    },
+    Swap {
+        file: "fence.rs",
+        what: "wait: CurrentValue before the wait",
+        written: "
+        self.waiting_engines.fetch_or(1 << engine, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.current() >= value",
+        swapped: "
+        let current = self.current();
+        fence(Ordering::SeqCst);
+        self.waiting_engines.fetch_or(1 << engine, Ordering::Relaxed);
+        current >= value",
+    },
+    Swap {
+        file: "fence_log.rs",
+        what: "write: position before entry",
+        written: "
+        for (word, value) in place.iter().zip(entry) {
+            word.store(value, Ordering::Relaxed);
+        }
+        let next = position.plus(1, self.number_of_entries());
+        self.header[0].store(next.0, Ordering::Release);",
+        swapped: "
+        let next = position.plus(1, self.number_of_entries());
+        self.header[0].store(next.0, Ordering::Release);
+        for (word, value) in place.iter().zip(entry) {
+            word.store(value, Ordering::Relaxed);
+        }",
+    },
+];
+
+/// The places of a file's swaps, in order.
+///
+/// # Errors
+/// When what a swap is about is not in the file, or more than once.
+pub fn places(file: &str, source: &str) -> Result<Vec<Swappable>, String> {
+    let of_file = SWAPS.iter().filter(|swap| swap.file == file);
+    let found = of_file.map(|swap| {
+        let mut places = source.match_indices(swap.written);
+        match (places.next(), places.next()) {
+            (Some((start, text)), None) => Ok(Swappable { place: start..start + text.len(), swap }),
+            _ => Err(format!("{file} does not have once what \"{}\" swaps", swap.what)),
+        }
+    });
+    found.collect()
+}
+
+impl Swap {
+    /// What goes before the statements: a choice between both orders, on a line of its own.
+    pub fn before(&self, number: usize) -> String {
+        format!("\nif super::mutant::is_swapped({number}) {{{}\n}} else {{", self.swapped)
+    }
+
+    /// What goes behind them.
+    pub const AFTER: &'static str = "\n}";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_swap_leaves_nothing_out() {
+        let accesses = |text: &str| {
+            ["store(", "swap(", "fetch_or(", "fence(", "load("]
+                .map(|name| text.matches(name).count())
+        };
+        for swap in &SWAPS {
+            assert_ne!(swap.written, swap.swapped);
+            assert_eq!(accesses(swap.written), accesses(swap.swapped), "{}", swap.what);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_once_cannot_be_swapped() {
+        assert!(places("fence.rs", "").is_err());
+        let twice = SWAPS.iter().filter(|swap| swap.file == "fence.rs");
+        let twice: String = twice.flat_map(|swap| [swap.written, swap.written]).collect();
+        assert!(places("fence.rs", &twice).is_err());
+        assert!(places("other.rs", "").unwrap().is_empty());
+    }
+}
