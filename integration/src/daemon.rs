@@ -72,6 +72,12 @@ impl Daemon {
         Ok(Self { child, _config: own_config })
     }
 
+    /// Its process, unless it has ended.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// Waits until it ends, which it does by itself only when something is wrong.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //! What runs in a guest is `bellhop-guest`. [`hosted`] starts a daemon and such a guest as
 //! processes of their own, [`vm`] a daemon and a virtual machine.
 
+pub mod bench;
 pub mod cli;
 pub mod container;
 pub mod daemon;

@@ -1,6 +1,6 @@
 //! The command line of `bellhop-guest`.
 
-use crate::bench::{self, Suite};
+use crate::bench::{self, Measured, Report, Suite};
 use crate::churn::Churn;
 use crate::conformance;
 use crate::fake_guest::{FakeGuest, GuestOptions, MORE_VMMS, QEMU, VMMS};
@@ -133,12 +133,15 @@ pub struct ProbeArguments {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct BenchArguments {
-    /// What is measured; everything by default
+    /// What is measured; by default everything that can be
     #[arg(value_enum)]
     suites: Vec<Suite>,
-    /// How many submissions of each kind
-    #[arg(long, value_name = "COUNT", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    /// How many submissions of each kind, in all repetitions together
+    #[arg(long, value_name = "COUNT", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     samples: u64,
+    /// How often everything is measured: the report has medians, and how far they are apart
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    repetitions: u64,
     /// Print figures and ratios as one JSON object
     #[arg(long)]
     json: bool,
@@ -226,7 +229,7 @@ fn work(cli: Cli) -> anyhow::Result<bool> {
     if let Work::Selftest(suite @ SelftestArguments { list: true, .. }) = &cli.work {
         return suite.print_list().map(|()| true);
     }
-    let placement = cli.device.place.placement.into();
+    let placement = cli.device.place.policy();
     let mut succeeded = true;
     // All are started before the first is used.
     for guest in cli.device.guests()? {
@@ -265,14 +268,11 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
             let adapter = Adapter::open_with(guest, placement)?;
             inspect::show(&mut &adapter, inspect::Selection::default(), view).map(|()| true)
         }
-        Work::Bench(BenchArguments { suites, samples, json }) => {
-            let options = bench::Options { suites: suites.clone(), samples: *samples, placement };
-            let report = bench::run(guest, &options)?;
-            match json {
-                true => println!("{}", serde_json::to_string(&report)?),
-                false => print!("{report}"),
-            }
-            Ok(true)
+        Work::Bench(arguments) => {
+            let mut measured = Measured::default();
+            let place = guest.reached();
+            bench::run(guest, &arguments.options(placement), &mut measured)?;
+            arguments.print(&measured.report(place)).map(|()| true)
         }
         Work::Hotplug(HotplugArguments { address, size, until_unplugged }) => {
             let memory = *address..address.saturating_add(*size);
@@ -328,7 +328,7 @@ impl DeviceArguments {
                 .context("cannot follow the parent process")?;
         }
         if let Some(path) = &self.socket_path {
-            return Ok(vec![over_socket(path, &self.place.vmm)?]);
+            return Ok(vec![self.place.connect(path)?]);
         }
         if let Some(address) = self.pci {
             return Ok(vec![over_pci(address)?]);
@@ -362,6 +362,20 @@ fn over_pci(address: PciAddress) -> anyhow::Result<Arc<dyn Guest>> {
 }
 
 impl PlaceArguments {
+    /// A guest of a `bellhopd`'s, in this process.
+    ///
+    /// # Errors
+    /// When the device cannot be reached.
+    pub fn connect(&self, socket: &Path) -> anyhow::Result<Arc<dyn Guest>> {
+        over_socket(socket, &self.vmm)
+    }
+
+    /// Where it places what it shares with the device.
+    #[must_use]
+    pub fn policy(&self) -> PlacementPolicy {
+        self.placement.into()
+    }
+
     /// The same as options of `bellhop-guest`.
     #[must_use]
     pub fn to_command_line(&self) -> Vec<OsString> {
@@ -379,8 +393,38 @@ impl BenchArguments {
         let names = self.suites.iter().filter_map(ValueEnum::to_possible_value);
         line.extend(names.map(|name| name.get_name().into()));
         line.extend(["--samples".into(), self.samples.to_string().into()]);
+        line.extend(["--repetitions".into(), self.repetitions.to_string().into()]);
         line.extend(self.json.then(|| "--json".into()));
         line
+    }
+
+    /// What they ask for of a guest.
+    #[must_use]
+    pub fn options(&self, placement: PlacementPolicy) -> bench::Options {
+        let suites = match self.suites.is_empty() {
+            true => Suite::IN_ANY_GUEST.to_vec(),
+            false => self.suites.clone(),
+        };
+        let Self { samples, repetitions, .. } = *self;
+        bench::Options { suites, samples, repetitions, placement, daemon: None }
+    }
+
+    /// Whether a suite is to be measured.
+    #[must_use]
+    pub fn asks_for(&self, suite: Suite) -> bool {
+        self.suites.is_empty() || self.suites.contains(&suite)
+    }
+
+    /// Prints what came of it.
+    ///
+    /// # Errors
+    /// None that a report can cause.
+    pub fn print(&self, report: &Report) -> anyhow::Result<()> {
+        match self.json {
+            true => println!("{}", serde_json::to_string(report)?),
+            false => print!("{report}"),
+        }
+        Ok(())
     }
 }
 

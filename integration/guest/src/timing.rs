@@ -26,6 +26,25 @@ pub struct Latency {
     pub max: u64,
 }
 
+/// Room for times in nanoseconds.
+pub(crate) fn times() -> anyhow::Result<Histogram<u64>> {
+    Ok(Histogram::new_with_bounds(1, LONGEST, 3)?)
+}
+
+impl Latency {
+    /// Percentiles of recorded nanoseconds.
+    pub(crate) fn of(times: &Histogram<u64>) -> Self {
+        Self {
+            samples: times.len(),
+            p50: times.value_at_quantile(0.5),
+            p90: times.value_at_quantile(0.9),
+            p99: times.value_at_quantile(0.99),
+            p99_9: times.value_at_quantile(0.999),
+            max: times.max(),
+        }
+    }
+}
+
 /// Times `count` calls after a warm-up.
 pub(crate) fn time<E>(
     count: u64,
@@ -37,18 +56,22 @@ where
     for _ in 0..WARM_UP.min(count) {
         call()?;
     }
-    let mut histogram = Histogram::<u64>::new_with_bounds(1, LONGEST, 3)?;
+    time_all(count, call)
+}
+
+/// Times `count` calls from the first on.
+pub(crate) fn time_all<E>(
+    count: u64,
+    mut call: impl FnMut() -> Result<(), E>,
+) -> anyhow::Result<Latency>
+where
+    anyhow::Error: From<E>,
+{
+    let mut times = times()?;
     for _ in 0..count {
         let start = Instant::now();
         call()?;
-        histogram.saturating_record(start.elapsed().as_nanos() as u64);
+        times.saturating_record(start.elapsed().as_nanos() as u64);
     }
-    Ok(Latency {
-        samples: histogram.len(),
-        p50: histogram.value_at_quantile(0.5),
-        p90: histogram.value_at_quantile(0.9),
-        p99: histogram.value_at_quantile(0.99),
-        p99_9: histogram.value_at_quantile(0.999),
-        max: histogram.max(),
-    })
+    Ok(Latency::of(&times))
 }

@@ -7,6 +7,7 @@ mod inspect;
 mod trace;
 mod vm;
 
+use crate::bench;
 use crate::hosted::{self, Outcome};
 use crate::process;
 use cdi::CdiArguments;
@@ -69,6 +70,11 @@ enum Command {
     /// Say what a guest is offered, what accesses cost it, and where things are placed and why
     Probe(ProbeArguments),
     /// Measure what submitting costs a guest, beside what it could cost at least
+    ///
+    /// Starts a bellhopd for each thing that needs one of its own, and guests. Without --socket-path
+    /// and --config all suites are measured, otherwise those that need nothing of the configuration.
+    /// Whatever is compared is measured in the same repetition, so that other load changes both;
+    /// a quiet machine with two processors to spare is better still.
     Bench(BenchArguments),
     /// Do the same, or anything else that a guest can, in a virtual machine
     ///
@@ -165,6 +171,16 @@ struct SelftestArguments {
     host: HostArguments,
 }
 
+impl BenchArguments {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let Self { bench, host } = self;
+        if host.socket_path.is_some() || host.config.is_some() {
+            return hosted(host, bench.to_command_line());
+        }
+        bench::run(bench, &host.place).map(exit_code)
+    }
+}
+
 /// The command line, for man pages and completions.
 #[must_use]
 pub fn command() -> clap::Command {
@@ -177,7 +193,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Probe(ProbeArguments { probe, host }) => hosted(&host, probe.to_command_line()),
-        Command::Bench(BenchArguments { bench, host }) => hosted(&host, bench.to_command_line()),
+        Command::Bench(arguments) => arguments.run(),
         Command::Run(RunArguments { job, host }) => hosted(&host, job.to_command_line()),
         Command::Selftest(SelftestArguments { suite, .. }) if suite.is_list() => {
             suite.print_list().map(|()| ExitCode::SUCCESS)

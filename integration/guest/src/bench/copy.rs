@@ -1,44 +1,83 @@
 //! The copy engine beside memcpy.
 
-use super::report::Report;
-use super::{TIMEOUT, node};
-use bellhop_guest_umd::{Adapter, CommandBuffer};
+use super::report::Measured;
+use super::{TIMEOUT, context};
+use bellhop_guest_umd::{Adapter, Error};
+use bellhop_guest_umd::{Allocation, CommandBuffer, GpuMapping, UserModeQueue};
+use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Bytes of a copy.
 const SIZE: u64 = 1 << 20;
-/// Copies, of which the best counts: others may have been disturbed.
+/// Copies of which the best counts: others may have been disturbed.
 const COPIES: usize = 64;
+/// Where scattered pages are mapped, each beside another than in memory.
+const SCATTERED: [u64; 2] = [1 << 32, 2 << 32];
+/// Pages that follow each other in addresses are that many apart in memory; no divisor of their number.
+const STRIDE: u64 = 77;
 
-pub(super) fn run(adapter: &Adapter, report: &mut Report) -> anyhow::Result<()> {
-    let device = adapter.create_device()?;
-    let context = device.create_context(node(adapter, EngineType::COPY)?)?;
+pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
+    let context = context(adapter, EngineType::COPY)?;
+    let device = context.device();
     let mut queue = context.create_user_mode_queue(4096)?;
-    let map = |kind| device.create_allocation(kind, SIZE)?.map(Protection::WRITE);
-    let mut best = 0f64;
-    for (name, kind) in [("local", AllocationKind::LOCAL), ("system", AllocationKind::SYSTEM)] {
-        let (source, target) = (map(kind)?, map(kind)?);
-        let mut commands = CommandBuffer::new(&device, 64)?;
-        commands.copy(source.gpu_va(), target.gpu_va(), SIZE)?;
-        let mut fastest = f64::INFINITY;
-        for _ in 0..COPIES {
-            let start = Instant::now();
-            let value = queue.submit(&mut commands)?;
-            queue.progress_fence().poll(value, TIMEOUT)?;
-            fastest = fastest.min(start.elapsed().as_secs_f64());
-        }
-        let bandwidth = SIZE as f64 / fastest;
-        report.figure(format!("copy_{name}_bytes_per_second"), bandwidth);
-        best = best.max(bandwidth);
-    }
+    let mut commands = CommandBuffer::new(device, 64)?;
     let memcpy = memcpy();
-    report.figure("memcpy_bytes_per_second", memcpy);
-    report.ratio("copy_bandwidth_over_memcpy", best, memcpy);
+    measured.figure("memcpy_bytes_per_second", memcpy);
+    let mut put = |name: &str, from: u64, to: u64| -> Result<(), Error> {
+        let bandwidth = copies(&mut queue, &mut commands, from, to)?;
+        measured.figure(format!("copy_{name}_bytes_per_second"), bandwidth);
+        measured.ratio(format!("copy_{name}_bandwidth_over_memcpy"), bandwidth, memcpy);
+        if name == "local" {
+            measured.ratio("copy_bandwidth_over_memcpy", bandwidth, memcpy);
+        }
+        Ok(())
+    };
+    for (name, kind) in [("local", AllocationKind::LOCAL), ("system", AllocationKind::SYSTEM)] {
+        let (source, target) =
+            (device.create_allocation(kind, SIZE)?, device.create_allocation(kind, SIZE)?);
+        {
+            let (source, target) = (source.map(Protection::WRITE)?, target.map(Protection::WRITE)?);
+            put(name, source.gpu_va(), target.gpu_va())?;
+        }
+        let [from, to] = SCATTERED;
+        let _mapped = (scatter(&source, from)?, scatter(&target, to)?);
+        put(&format!("{name}_scattered"), from, to)?;
+    }
     Ok(())
+}
+
+/// Maps an allocation page by page from `base` on, in an order that is not that of memory.
+fn scatter(allocation: &Arc<Allocation>, base: u64) -> Result<Vec<GpuMapping>, Error> {
+    let pages = SIZE / PAGE_SIZE;
+    let map = |page| {
+        let offset = page * STRIDE % pages * PAGE_SIZE;
+        allocation.map_at(base + page * PAGE_SIZE, offset, PAGE_SIZE, Protection::WRITE)
+    };
+    (0..pages).map(map).collect()
+}
+
+/// Bytes a second that the engine copies.
+fn copies(
+    queue: &mut UserModeQueue,
+    commands: &mut CommandBuffer,
+    from: u64,
+    to: u64,
+) -> Result<f64, Error> {
+    commands.reset();
+    commands.copy(from, to, SIZE)?;
+    let mut fastest = f64::INFINITY;
+    for _ in 0..COPIES {
+        let start = Instant::now();
+        let value = queue.submit(commands)?;
+        queue.progress_fence().poll(value, TIMEOUT)?;
+        fastest = fastest.min(start.elapsed().as_secs_f64());
+    }
+    Ok(SIZE as f64 / fastest)
 }
 
 /// Bytes a second that this processor copies.

@@ -1,41 +1,158 @@
-//! What anything between two processors costs at least.
+//! What a submission costs at least: cache lines that move between two processes.
 
+use super::partner::{LINE, Partner, SharedLines};
 use crate::timing::{Latency, time};
-use crossbeam_utils::CachePadded;
 use std::convert::Infallible;
+use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::time::Instant;
 
-/// Tells the other thread to end.
-const END: u64 = u64::MAX;
-
-/// A cache line to another thread and another one back, both polled.
+/// A cache line to another process and another one back, both polled.
 pub(super) fn cache_line_round_trip(samples: u64) -> anyhow::Result<Latency> {
-    let there = CachePadded::new(AtomicU64::new(0));
-    let back = CachePadded::new(AtomicU64::new(0));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut seen = 0;
-            while seen != END {
-                let now = there.load(Ordering::Acquire);
-                if now != seen {
-                    seen = now;
-                    back.store(now, Ordering::Release);
-                } else {
-                    std::hint::spin_loop();
-                }
-            }
-        });
-        let mut value = 0;
-        let result = time(samples, || {
-            value += 1;
-            there.store(value, Ordering::Release);
-            while back.load(Ordering::Acquire) != value {
-                std::hint::spin_loop();
-            }
-            Ok::<_, Infallible>(())
-        });
-        there.store(END, Ordering::Release);
-        result
+    let shared = SharedLines::new(2)?;
+    let (there, back) = (&shared.words()[0], &shared.words()[LINE]);
+    let _partner = Partner::start(|| {
+        let mut seen = 0;
+        loop {
+            seen = wait_for_another(there, seen);
+            back.store(seen, Ordering::Release);
+        }
+    })?;
+    let mut value = 0;
+    time(samples, || {
+        value += 1;
+        there.store(value, Ordering::Release);
+        wait_for(back, value);
+        Ok::<_, Infallible>(())
     })
+}
+
+#[inline]
+fn wait_for(word: &AtomicU64, value: u64) {
+    while word.load(Ordering::Acquire) < value {
+        spin_loop();
+    }
+}
+
+#[inline]
+fn wait_for_another(word: &AtomicU64, value: u64) -> u64 {
+    loop {
+        let now = word.load(Ordering::Acquire);
+        if now != value {
+            return now;
+        }
+        spin_loop();
+    }
+}
+
+/// Submissions that there is room for.
+const SLOTS: u64 = 64;
+/// Words of a ring's entry: where the command buffer is, and how long.
+const ENTRY: usize = 3;
+/// Words of the command buffer: a packet that does nothing, and one that signals.
+const COMMANDS: usize = 3;
+
+/// Two processes that move the cache lines that a submission has to move, and do nothing else:
+/// command buffer, ring entry and doorbell one way, fence the other.
+pub(super) struct MinimalPath {
+    _partner: Partner,
+    lines: SharedLines,
+    submitted: u64,
+}
+
+/// The words of a [`MinimalPath`].
+#[derive(Clone, Copy)]
+struct Words<'a> {
+    doorbell: &'a AtomicU64,
+    fence: &'a AtomicU64,
+    ring: &'a [AtomicU64],
+    commands: &'a [AtomicU64],
+}
+
+const RING_LINES: usize = SLOTS as usize * ENTRY / LINE;
+const LINES: usize = 2 + RING_LINES + SLOTS as usize;
+
+impl<'a> Words<'a> {
+    fn of(lines: &'a SharedLines) -> Self {
+        let (head, rest) = lines.words().split_at(2 * LINE);
+        let (ring, commands) = rest.split_at(RING_LINES * LINE);
+        Self { doorbell: &head[0], fence: &head[LINE], ring, commands }
+    }
+
+    #[inline]
+    fn entry(&self, submission: u64) -> &'a [AtomicU64] {
+        let place = (submission % SLOTS) as usize * ENTRY;
+        &self.ring[place..place + ENTRY]
+    }
+
+    #[inline]
+    fn buffer(&self, submission: u64) -> &'a [AtomicU64] {
+        let place = (submission % SLOTS) as usize * LINE;
+        &self.commands[place..place + COMMANDS]
+    }
+
+    /// Who submits: everything but the ring of the doorbell.
+    #[inline]
+    fn queue(&self, submission: u64) {
+        let [entry, commands] = [self.entry(submission), self.buffer(submission)];
+        for (word, value) in commands.iter().chain(entry).zip([0, 1, submission + 1, 2, 3, 4]) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Who executes.
+    fn execute(&self) {
+        let mut done = 0;
+        loop {
+            let written = wait_for_another(self.doorbell, done);
+            while done < written {
+                let entry = self.entry(done).iter();
+                let entry = entry.fold(0, |all, word| all ^ word.load(Ordering::Relaxed));
+                let [nop, signal, value] = self.buffer(done) else { return };
+                let packets = nop.load(Ordering::Relaxed) ^ signal.load(Ordering::Relaxed);
+                black_box(entry ^ packets);
+                done += 1;
+                self.fence.store(value.load(Ordering::Relaxed), Ordering::Release);
+            }
+        }
+    }
+}
+
+impl MinimalPath {
+    pub(super) fn start() -> anyhow::Result<Self> {
+        let lines = SharedLines::new(LINES)?;
+        let partner = Partner::start(|| Words::of(&lines).execute())?;
+        Ok(Self { _partner: partner, lines, submitted: 0 })
+    }
+
+    /// Submits `depth` command buffers, at most [`SLOTS`], rings once, and waits for the last.
+    #[inline]
+    fn batch(&mut self, depth: u64) {
+        let words = Words::of(&self.lines);
+        let end = self.submitted + depth.min(SLOTS);
+        for submission in self.submitted..end {
+            words.queue(submission);
+        }
+        self.submitted = end;
+        words.doorbell.store(end, Ordering::Release);
+        wait_for(words.fence, end);
+    }
+
+    /// One submission at a time.
+    pub(super) fn round_trip(&mut self, samples: u64) -> anyhow::Result<Latency> {
+        time(samples, || {
+            self.batch(1);
+            Ok::<_, Infallible>(())
+        })
+    }
+
+    /// Submissions a second in batches of `depth`.
+    pub(super) fn rate(&mut self, depth: u64, samples: u64) -> f64 {
+        let rounds = (samples / depth).max(1);
+        let start = Instant::now();
+        for _ in 0..rounds {
+            self.batch(depth);
+        }
+        (rounds * depth) as f64 / start.elapsed().as_secs_f64()
+    }
 }

@@ -1,0 +1,132 @@
+//! Signals: how often they interrupt, how soon they wake, and how soon another engine goes on.
+
+use super::report::Measured;
+use super::rivals::EventfdWake;
+use super::{TIMEOUT, context};
+use crate::timing::{Latency, times};
+use bellhop_guest_umd::{Adapter, CommandBuffer};
+use bellhop_protocol::control::adapter::EngineType;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Signals of one command buffer.
+const SIGNALS: u64 = 1000;
+/// Waits that are timed.
+const WAITS: u64 = 200;
+/// Long enough for a thread to be asleep.
+const ASLEEP: Duration = Duration::from_micros(500);
+/// Times that two engines wait for each other.
+const EXCHANGES: u64 = 2000;
+/// Room for the packets of a signal, or of a wait, with its entry in a log.
+const PACKETS: usize = 64;
+
+pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
+    interrupts(adapter, measured)?;
+    wake(adapter, measured)?;
+    engine_to_engine(adapter, measured)
+}
+
+/// Interrupts of many signals for whose last value somebody waits, or nobody.
+fn interrupts(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
+    let context = context(adapter, EngineType::THREE_D)?;
+    let device = context.device();
+    let mut queue = context.create_user_mode_queue(4096)?;
+    for (name, is_waited) in [("unwaited", false), ("waited_at_the_end", true)] {
+        let fence = device.create_fence(0)?;
+        let mut commands = CommandBuffer::new(device, (SIGNALS as usize + 2) * PACKETS)?;
+        for value in 1..=SIGNALS {
+            commands.signal_fence(&fence, value)?;
+        }
+        let before = adapter.statistics()?.interrupts;
+        if is_waited {
+            thread::scope(|scope| -> anyhow::Result<()> {
+                let waiter = scope.spawn(|| fence.wait(SIGNALS, TIMEOUT));
+                // The wait is told to the host before anything is signaled.
+                thread::sleep(ASLEEP);
+                let value = queue.submit(&mut commands)?;
+                queue.progress_fence().poll(value, TIMEOUT)?;
+                waiter.join().map_err(|_| anyhow::anyhow!("the waiting thread panicked"))??;
+                Ok(())
+            })?;
+        } else {
+            let value = queue.submit(&mut commands)?;
+            queue.progress_fence().poll(value, TIMEOUT)?;
+        }
+        let raised = adapter.statistics()?.interrupts - before;
+        measured.figure(format!("interrupts_of_1000_signals_{name}"), raised as f64);
+    }
+    Ok(())
+}
+
+/// From a submission to a thread that is blocked until it is done.
+fn wake(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
+    let context = context(adapter, EngineType::THREE_D)?;
+    let device = context.device();
+    let mut queue = context.create_user_mode_queue(4096)?;
+    let fence = device.create_fence(0)?;
+    let mut process = EventfdWake::start()?;
+    let (mut signal, mut eventfd) = (times()?, times()?);
+    let (awoken, awakenings) = mpsc::channel();
+    thread::scope(|scope| -> anyhow::Result<()> {
+        let waits = scope.spawn(|| -> anyhow::Result<()> {
+            for value in 1..=WAITS {
+                fence.wait(value, TIMEOUT)?;
+                // Whoever takes it ends only after this thread.
+                let _ = awoken.send(Instant::now());
+            }
+            Ok(())
+        });
+        let mut commands = CommandBuffer::new(device, 2 * PACKETS)?;
+        for value in 1..=WAITS {
+            commands.reset();
+            commands.signal_fence(&fence, value)?;
+            thread::sleep(ASLEEP);
+            let start = Instant::now();
+            queue.submit(&mut commands)?;
+            let awake = awakenings.recv_timeout(TIMEOUT)?;
+            signal.record(awake.saturating_duration_since(start).as_nanos() as u64)?;
+            let start = Instant::now();
+            process.wake()?;
+            eventfd.record(start.elapsed().as_nanos() as u64)?;
+        }
+        waits.join().map_err(|_| anyhow::anyhow!("the waiting thread panicked"))?
+    })?;
+    let (signal, eventfd) = (Latency::of(&signal), Latency::of(&eventfd));
+    measured.figure("signal_to_blocked_waiter_ns_p50", signal.p50 as f64);
+    measured.figure("eventfd_wake_ns_p50", eventfd.p50 as f64);
+    let (signal, eventfd) = (signal.p50 as f64, eventfd.p50.max(1) as f64);
+    measured.ratio("signal_to_blocked_waiter_over_eventfd_wake", signal, eventfd);
+    Ok(())
+}
+
+/// Two engines that wait for each other, again and again, without a CPU.
+fn engine_to_engine(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
+    let first = context(adapter, EngineType::THREE_D)?;
+    let copy = context(adapter, EngineType::COPY)?.node();
+    let device = first.device();
+    let second = device.create_context(copy)?;
+    let (there, back) = (device.create_fence(0)?, device.create_fence(0)?);
+    let bytes = (EXCHANGES as usize * 2 + 2) * PACKETS;
+    let exchange = |begins: bool| -> anyhow::Result<CommandBuffer> {
+        let mut commands = CommandBuffer::new(device, bytes)?;
+        for value in 1..=EXCHANGES {
+            match begins {
+                true => commands.signal_fence(&there, value)?.wait_fence(&back, value)?,
+                false => commands.wait_fence(&there, value)?.signal_fence(&back, value)?,
+            };
+        }
+        Ok(commands)
+    };
+    let (mut begins, mut answers) = (exchange(true)?, exchange(false)?);
+    let mut first = first.create_user_mode_queue(4096)?;
+    let mut second = second.create_user_mode_queue(4096)?;
+    second.submit(&mut answers)?;
+    let start = Instant::now();
+    let value = first.submit(&mut begins)?;
+    // Both engines need a processor: this thread leaves them its own.
+    first.progress_fence().wait(value, TIMEOUT)?;
+    let time = start.elapsed().as_nanos() as f64 / EXCHANGES as f64;
+    measured.figure("engine_to_engine_rtt_ns", time);
+    Ok(())
+}

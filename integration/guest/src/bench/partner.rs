@@ -1,0 +1,125 @@
+//! Another process on another processor, which shares cache lines with this one and nothing else.
+
+use anyhow::Context as _;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid,
+};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+
+/// Words in a cache line.
+pub(super) const LINE: usize = 8;
+
+/// Cache lines that processes forked from this one share with it. They begin as zeroes.
+pub(super) struct SharedLines {
+    start: NonNull<AtomicU64>,
+    lines: usize,
+}
+
+impl SharedLines {
+    pub(super) fn new(lines: usize) -> anyhow::Result<Self> {
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        let bytes = lines * LINE * size_of::<AtomicU64>();
+        // SAFETY: without MAP_FIXED, a new mapping of this length touches no memory that anybody has.
+        #[expect(unsafe_code, reason = "processes share memory by mapping it")]
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) }
+            .context("cannot share memory with another process")?;
+        let start = NonNull::new(start.cast()).context("memory at address 0 cannot be used")?;
+        Ok(Self { start, lines })
+    }
+
+    /// The words, line after line.
+    pub(super) fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is page-aligned, `lines` lines long and stays until `drop`. It holds
+        // zeroes or what was stored to it, and any bits are an `AtomicU64`, which is `Sync`: the other
+        // process, too, accesses it by atomic operations only.
+        #[expect(unsafe_code, reason = "the mapping is memory like any other")]
+        unsafe {
+            std::slice::from_raw_parts(self.start.as_ptr(), self.lines * LINE)
+        }
+    }
+}
+
+impl Drop for SharedLines {
+    fn drop(&mut self) {
+        let bytes = self.lines * LINE * size_of::<AtomicU64>();
+        // SAFETY: `new` made this mapping with this length, and what borrows it has ended.
+        #[expect(unsafe_code, reason = "what was mapped is unmapped")]
+        let result = unsafe { munmap(self.start.as_ptr().cast(), bytes) };
+        debug_assert!(result.is_ok());
+    }
+}
+
+/// A process that runs beside this one. It is killed when this is dropped.
+pub(super) struct Partner(Pid);
+
+impl Partner {
+    /// Starts one that runs `body` on the partner's processor, and ends.
+    ///
+    /// `body` may load and store shared lines and make system calls: nothing that allocates or locks,
+    /// because other threads of this process may hold locks that the new process inherits held.
+    pub(super) fn start(body: impl FnOnce()) -> anyhow::Result<Self> {
+        let processors = processors();
+        // SAFETY: the child runs `body`, which by this function's contract is async-signal-safe, makes
+        // three system calls, and ends without unwinding or destructors.
+        #[expect(unsafe_code, reason = "another process is forked from this one")]
+        match unsafe { libc::fork() } {
+            0 => {
+                // Without either the figures are worse, and nothing else.
+                let _ = set_parent_process_death_signal(Some(Signal::KILL));
+                if let Some((_, partner)) = processors {
+                    let _ = pin(partner);
+                }
+                body();
+                // SAFETY: ends the process, and nothing runs after it.
+                unsafe { libc::_exit(0) }
+            }
+            child => Pid::from_raw(child.max(0))
+                .map(Self)
+                .ok_or_else(std::io::Error::last_os_error)
+                .context("cannot start another process"),
+        }
+    }
+}
+
+impl Drop for Partner {
+    fn drop(&mut self) {
+        // It has not been waited for, so the number is still its own.
+        let _ = kill_process(self.0, Signal::KILL);
+        let _ = waitpid(Some(self.0), WaitOptions::empty());
+    }
+}
+
+/// Two processors that this process could use when it first asked: one for who submits, and one for who
+/// executes.
+pub fn processors() -> Option<(usize, usize)> {
+    // Once: threads that have been put on one processor since may use that alone.
+    static PROCESSORS: OnceLock<Option<(usize, usize)>> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| {
+        let allowed = sched_getaffinity(None).ok()?;
+        let mut allowed = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
+        allowed.next().zip(allowed.next())
+    })
+}
+
+/// Makes this thread, and threads and processes that it starts later, run on one processor.
+pub(super) fn pin(processor: usize) -> rustix::io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(processor);
+    sched_setaffinity(None, &set)
+}
+
+/// Does something on one processor; threads and processes that it starts stay there.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn on_processor<T>(processor: usize, act: impl FnOnce() -> T) -> anyhow::Result<T> {
+    let before = sched_getaffinity(None).context("cannot ask for this thread's processors")?;
+    pin(processor).context("cannot stay on one processor")?;
+    let result = act();
+    sched_setaffinity(None, &before).context("cannot leave the processor again")?;
+    Ok(result)
+}

@@ -1,0 +1,43 @@
+//! Far more queues than physical doorbells.
+
+use super::report::Measured;
+use super::{TIMEOUT, context, null_commands};
+use crate::timing::time_all;
+use anyhow::Context as _;
+use bellhop_guest_umd::{Adapter, Error, UserModeQueue};
+use bellhop_protocol::control::adapter::EngineType;
+
+const QUEUES: usize = 10_000;
+/// Submissions of each queue, in as many passes over all: each has to get a doorbell anew.
+const PASSES: usize = 3;
+
+pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
+    let before = adapter.statistics()?;
+    let context = context(adapter, EngineType::THREE_D)?;
+    let mut commands = null_commands(context.device())?;
+    let mut queues = (0..QUEUES)
+        .map(|_| context.create_user_mode_queue(4096))
+        .collect::<Result<Vec<UserModeQueue>, Error>>()
+        .context("cannot have 10,000 queues; raise guest.doorbells and guest.local_memory_mib")?;
+    let alone = QUEUES.min(adapter.user_mode_submission_caps()?.physical_doorbells as usize);
+    let mut at = 0;
+    let mut submit = |queues: &mut [UserModeQueue]| {
+        let queue = &mut queues[at % QUEUES];
+        at += 1;
+        let value = queue.submit(&mut commands)?;
+        queue.progress_fence().poll(value, TIMEOUT)
+    };
+    // As long as there are free doorbells, and from then on.
+    let connect = time_all(alone as u64, || submit(&mut queues))?;
+    let victimise = time_all((QUEUES * PASSES - alone) as u64, || submit(&mut queues))?;
+    let submitted = (QUEUES * PASSES) as u64;
+    let done = queues.iter().map(|queue| queue.progress_fence().current_value());
+    let done = done.sum::<Result<u64, Error>>()?;
+    let victims = adapter.statistics()?.victims - before.victims;
+    measured.figure("lost_submissions_10000_queues", (submitted - done) as f64);
+    measured.figure("victimised_doorbells_10000_queues", victims as f64);
+    measured.figure("connect_and_submit_ns_p50", connect.p50 as f64);
+    measured.figure("victimise_connect_and_submit_ns_p50", victimise.p50 as f64);
+    measured.figure("victimise_connect_and_submit_ns_p99", victimise.p99 as f64);
+    Ok(())
+}

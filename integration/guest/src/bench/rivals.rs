@@ -1,0 +1,92 @@
+//! Other ways to have something done elsewhere: through the kernel, with and without a wake-up.
+
+use super::partner::{LINE, Partner, SharedLines, processors};
+use crate::timing::{Latency, time};
+use anyhow::Context as _;
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{read, write};
+use std::hint::spin_loop;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+
+/// How long io_uring's thread looks for more before it sleeps, in milliseconds: longer than between two.
+const SQPOLL_IDLE: u32 = 1000;
+
+/// Two processes that wake each other with an eventfd.
+pub(super) fn eventfd_ping_pong(samples: u64) -> anyhow::Result<Latency> {
+    let (there, back) = (event()?, event()?);
+    let _partner = Partner::start(|| while receive(&there).and_then(|()| send(&back)).is_ok() {})?;
+    time(samples, || {
+        send(&there)?;
+        receive(&back)
+    })
+}
+
+/// A process that sleeps on an eventfd, and says so in memory when it was woken.
+pub(super) struct EventfdWake {
+    _partner: Partner,
+    event: OwnedFd,
+    lines: SharedLines,
+    woken: u64,
+}
+
+impl EventfdWake {
+    pub(super) fn start() -> anyhow::Result<Self> {
+        let (event, lines) = (event()?, SharedLines::new(1)?);
+        let partner = Partner::start(|| {
+            let [woken, ..] = lines.words() else { return };
+            while receive(&event).is_ok() {
+                woken.fetch_add(1, Ordering::Release);
+            }
+        })?;
+        Ok(Self { _partner: partner, event, lines, woken: 0 })
+    }
+
+    /// Wakes it, and waits until it is awake.
+    pub(super) fn wake(&mut self) -> rustix::io::Result<()> {
+        let [woken, ..] = self.lines.words() else { return Ok(()) };
+        self.woken += 1;
+        send(&self.event)?;
+        while woken.load(Ordering::Acquire) < self.woken {
+            spin_loop();
+        }
+        Ok(())
+    }
+}
+
+fn event() -> anyhow::Result<OwnedFd> {
+    eventfd(0, EventfdFlags::empty()).context("cannot make an eventfd")
+}
+
+fn send(event: &OwnedFd) -> rustix::io::Result<()> {
+    write(event, &1u64.to_ne_bytes()).map(drop)
+}
+
+fn receive(event: &OwnedFd) -> rustix::io::Result<()> {
+    read(event, &mut [0; size_of::<u64>()]).map(drop)
+}
+
+/// An operation of io_uring that does nothing, given to a kernel thread by memory and polled for;
+/// nothing where the kernel does not allow it.
+pub(super) fn io_uring_nop(samples: u64) -> anyhow::Result<Option<Latency>> {
+    let mut builder = IoUring::<squeue::Entry, cqueue::Entry>::builder();
+    builder.setup_sqpoll(SQPOLL_IDLE);
+    if let Some((_, processor)) = processors() {
+        builder.setup_sqpoll_cpu(u32::try_from(processor)?);
+    }
+    let Ok(mut ring) = builder.build(LINE as u32) else { return Ok(None) };
+    time(samples, || {
+        let nop = opcode::Nop::new().build();
+        // SAFETY: the operation does nothing, so there is nothing that it could need to stay valid.
+        #[expect(unsafe_code, reason = "what an operation names must stay until it is done")]
+        unsafe { ring.submission().push(&nop) }?;
+        // A system call only if the kernel's thread sleeps.
+        ring.submit()?;
+        while ring.completion().next().is_none() {
+            spin_loop();
+        }
+        Ok::<_, anyhow::Error>(())
+    })
+    .map(Some)
+}

@@ -1,0 +1,49 @@
+//! What a daemon uses that has guests and nothing to do.
+
+use super::Setting;
+use bellhop_guest::bench::{Measured, Suite, Usage};
+use bellhop_guest_umd::{Adapter, CommandBuffer};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Guests, each with a queue on each node that has had work.
+pub(super) const GUESTS: usize = 16;
+/// How long it is looked at.
+const LOOK: Duration = Duration::from_secs(5);
+/// Until engines have lost their power and the device its own, and everybody has been looked at for hangs.
+const SETTLE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(super) fn run(setting: &Setting, _: &[Suite], measured: &mut Measured) -> anyhow::Result<()> {
+    let mut guests = Vec::new();
+    for number in 0..GUESTS {
+        let guest = setting.guest(number)?;
+        let adapter = Adapter::open_with(guest, setting.place.policy())?;
+        let device = adapter.create_device()?;
+        let mut queues = Vec::new();
+        for node in 0..adapter.nodes()?.len() {
+            let context = device.create_context(u32::try_from(node)?)?;
+            let mut queue = context.create_user_mode_queue(4096)?;
+            let mut commands = CommandBuffer::new(&device, 64)?;
+            commands.nop()?;
+            let value = queue.submit(&mut commands)?;
+            queue.progress_fence().poll(value, TIMEOUT)?;
+            queues.push(queue);
+        }
+        guests.push((adapter, queues));
+    }
+    let mut look = |name: &str| -> anyhow::Result<Usage> {
+        let (before, start) = (Usage::of(setting.daemon)?, Instant::now());
+        thread::sleep(LOOK);
+        let used = Usage::of(setting.daemon)?.since(before);
+        let time = start.elapsed();
+        let share = used.cpu_ns as f64 / time.as_nanos() as f64;
+        measured.figure(format!("{name}_daemon_cpu_fraction"), share);
+        let wakeups = used.wakeups as f64 / time.as_secs_f64();
+        measured.figure(format!("{name}_wakeups_per_second"), wakeups);
+        Ok(used)
+    };
+    thread::sleep(SETTLE);
+    look("idle")?;
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! What submitting costs, measured from the host: daemons of its own, each set up for what is measured,
+//! with their guests in this process.
+
+mod idle;
+mod oversubscription;
+
+use crate::daemon::{self, Daemon};
+use crate::hosted::Outcome;
+use crate::process::{Signals, block_on};
+use anyhow::{Context, bail};
+use bellhop_guest::Guest;
+use bellhop_guest::bench::{self, Measured, Suite, on_processor, processors};
+use bellhop_guest::cli::{BenchArguments, PlaceArguments};
+use clap::ValueEnum;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use tokio::sync::oneshot;
+
+/// Whether the daemon stays on a processor of its own, beside that of who submits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Processors {
+    /// It does: what is measured is one engine.
+    Apart,
+    /// It may use all: engines work at the same time, or nobody does.
+    All,
+}
+
+/// What is measured on one daemon.
+struct Stage {
+    suites: &'static [Suite],
+    /// The daemon's configuration, TOML.
+    config: &'static str,
+    guests: usize,
+    processors: Processors,
+    measure: fn(&Setting, &[Suite], &mut Measured) -> anyhow::Result<()>,
+}
+
+/// A daemon, and who wants to know.
+struct Setting {
+    arguments: BenchArguments,
+    place: PlaceArguments,
+    sockets: Vec<PathBuf>,
+    daemon: u32,
+}
+
+const STAGES: [Stage; 6] = [
+    Stage {
+        suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake],
+        config: "",
+        guests: 1,
+        processors: Processors::Apart,
+        measure: in_guest,
+    },
+    Stage {
+        suites: &[Suite::Fence],
+        config: "",
+        guests: 1,
+        processors: Processors::All,
+        measure: in_guest,
+    },
+    Stage {
+        suites: &[Suite::Doorbells],
+        config: "[adapter]\nphysical_doorbells = 2048\n[guest]\ndoorbells = 2048\n",
+        guests: 1,
+        processors: Processors::Apart,
+        measure: in_guest,
+    },
+    Stage {
+        suites: &[Suite::Queues],
+        config: "[adapter]\nphysical_doorbells = 64\npage_table_mib = 256\n\
+                 [guest]\ndoorbells = 10240\nlocal_memory_mib = 256\nobjects = 131072\n",
+        guests: 1,
+        processors: Processors::Apart,
+        measure: in_guest_once,
+    },
+    Stage {
+        suites: &[Suite::Idle],
+        config: "",
+        guests: idle::GUESTS,
+        processors: Processors::All,
+        measure: idle::run,
+    },
+    Stage {
+        suites: &[Suite::Oversubscription],
+        config: "",
+        guests: oversubscription::MOST_GUESTS,
+        processors: Processors::Apart,
+        measure: oversubscription::run,
+    },
+];
+
+impl Setting {
+    fn guest(&self, number: usize) -> anyhow::Result<Arc<dyn Guest>> {
+        let socket = self.sockets.get(number).context("there are fewer sockets than guests")?;
+        self.place.connect(socket)
+    }
+
+    fn options(&self, suites: &[Suite]) -> bench::Options {
+        let options = self.arguments.options(self.place.policy());
+        bench::Options { suites: suites.to_vec(), daemon: Some(self.daemon), ..options }
+    }
+}
+
+fn in_guest(setting: &Setting, suites: &[Suite], measured: &mut Measured) -> anyhow::Result<()> {
+    bench::run(setting.guest(0)?, &setting.options(suites), measured)
+}
+
+/// The same for what is long and counts more than it times.
+fn in_guest_once(
+    setting: &Setting,
+    suites: &[Suite],
+    measured: &mut Measured,
+) -> anyhow::Result<()> {
+    let options = bench::Options { repetitions: 1, ..setting.options(suites) };
+    bench::run(setting.guest(0)?, &options, measured)
+}
+
+/// Measures what the arguments ask for, and prints it.
+///
+/// # Errors
+/// When a daemon cannot be started, or something cannot be measured.
+pub fn run(arguments: &BenchArguments, place: &PlaceArguments) -> anyhow::Result<Outcome> {
+    block_on(async {
+        let mut signals = Signals::new()?;
+        let mut measured = Measured::default();
+        for stage in &STAGES {
+            let suites = stage.suites.iter().copied();
+            let suites: Vec<_> = suites.filter(|suite| arguments.asks_for(*suite)).collect();
+            if suites.is_empty() {
+                continue;
+            }
+            let names = suites.iter().filter_map(ValueEnum::to_possible_value);
+            let names: Vec<_> = names.map(|name| name.get_name().to_owned()).collect();
+            eprintln!("measuring {}", names.join(", "));
+            tokio::select! {
+                done = run_stage(stage, suites, arguments, place, measured) => measured = done?,
+                () = signals.received() => return Ok(Outcome::Interrupted),
+            }
+        }
+        let reached = match processors() {
+            Some((first, second)) => {
+                format!("guests on processor {first}, engines on processor {second}")
+            }
+            None => "guests and engines share a processor: times say little".to_owned(),
+        };
+        arguments.print(&measured.report(reached))?;
+        Ok(Outcome::Succeeded)
+    })
+}
+
+async fn run_stage(
+    stage: &'static Stage,
+    suites: Vec<Suite>,
+    arguments: &BenchArguments,
+    place: &PlaceArguments,
+    mut measured: Measured,
+) -> anyhow::Result<Measured> {
+    let folder = daemon::folder()?;
+    let sockets = (0..stage.guests).map(|number| folder.path().join(format!("{number}.sock")));
+    let sockets: Vec<_> = sockets.collect();
+    let mut config = tempfile::NamedTempFile::new_in(folder.path())?;
+    config.write_all(stage.config.as_bytes())?;
+    let start = || Daemon::start(&sockets, Some(config.path()));
+    let apart = processors().filter(|_| stage.processors == Processors::Apart);
+    let mut daemon = match apart {
+        Some((_, processor)) => on_processor(processor, start)??,
+        None => start()?,
+    };
+    let setting = Setting {
+        arguments: arguments.clone(),
+        place: place.clone(),
+        sockets,
+        daemon: daemon.id().context("bellhopd ended at once")?,
+    };
+    let (done, ended) = oneshot::channel();
+    thread::Builder::new().name("bench".into()).spawn(move || {
+        let result = (stage.measure)(&setting, &suites, &mut measured).map(|()| measured);
+        // Nobody waits any more if somebody pressed Ctrl-C.
+        let _ = done.send(result);
+    })?;
+    let measured = tokio::select! {
+        result = ended => result.context("the measuring thread panicked")??,
+        status = daemon.ended() => bail!("bellhopd ended ({}) while it was measured", status?),
+    };
+    daemon.end().await?;
+    Ok(measured)
+}
