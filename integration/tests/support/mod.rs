@@ -93,13 +93,17 @@ pub fn assert_every_behaviour_is_seen(report: &Value, not_offered: &[&str]) {
 pub fn is_here(program: &str, loss: &str) -> bool {
     let ran =
         Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if ran.is_ok() {
-        return true;
+    if ran.is_err() {
+        skip(&format!("{program} is not installed"), loss);
     }
+    ran.is_ok()
+}
+
+/// Says what is not tested and why, which is a failure where everything must be.
+pub fn skip(why: &str, loss: &str) {
     let required = ["CI", "BELLHOP_REQUIRE_ALL"].map(std::env::var_os).iter().any(Option::is_some);
-    assert!(!required, "{program} is not installed");
-    eprintln!("skipped: {program} is not installed, so {loss}");
-    false
+    assert!(!required, "{why}");
+    eprintln!("skipped: {why}, so {loss}");
 }
 
 /// Whether a VM can be set up.

@@ -1,29 +1,47 @@
 //! Debian packages that some tests and `dist` use. Without them less is tested, and they say so.
 
-use crate::command::{exists, run};
+use crate::command::{exists, output, run};
 use std::process::Command;
 
 /// A program, the package that has it, and who uses it.
 struct Tool {
     program: &'static str,
+    /// What it must succeed with, where it is not enough that it is there.
+    arguments: &'static [&'static str],
     package: &'static str,
     used: &'static str,
 }
 
-const TOOLS: [Tool; 5] = [
-    Tool { program: "systemd-analyze", package: "systemd", used: "tests of the service's units" },
-    Tool { program: "systemd-sysusers", package: "systemd", used: "tests of the service's user" },
-    Tool { program: "podman", package: "podman", used: "tests of containers" },
-    Tool { program: "runc", package: "runc", used: "tests of containers" },
-    Tool { program: "dpkg-shlibdeps", package: "dpkg-dev", used: "the Debian package" },
+const TOOLS: [Tool; 6] = [
+    Tool::new("systemd-analyze", "systemd", "tests of the service's units"),
+    Tool::new("systemd-sysusers", "systemd", "tests of the service's user"),
+    Tool::new("podman", "podman", "tests of containers"),
+    Tool::new("runc", "runc", "tests of containers"),
+    Tool::new("dpkg-shlibdeps", "dpkg-dev", "the Debian package"),
+    Tool {
+        arguments: &["-c", "import ensurepip, venv"],
+        ..Tool::new("python3", "python3-venv", "tests that read timelines back")
+    },
 ];
+
+impl Tool {
+    const fn new(program: &'static str, package: &'static str, used: &'static str) -> Self {
+        Self { program, arguments: &[], package, used }
+    }
+
+    fn is_here(&self) -> bool {
+        exists(self.program)
+            && (self.arguments.is_empty()
+                || output(Command::new(self.program).args(self.arguments)).is_ok())
+    }
+}
 
 /// Installs what is missing, where that can be done without asking anybody.
 ///
 /// # Errors
 /// When apt-get fails. That it is not there, or may not be used, is no error.
 pub fn install() -> Result<(), String> {
-    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !exists(tool.program)).collect();
+    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !tool.is_here()).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -50,4 +68,17 @@ fn is_root() -> bool {
     // The owner of a process's own entry is its effective user.
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_there_but_lacks_a_part_is_missing() {
+        let shell = Tool::new("sh", "dash", "nothing");
+        assert!(shell.is_here());
+        assert!(!Tool { arguments: &["-c", "exit 1"], ..shell }.is_here());
+        assert!(!Tool::new("no-such-program", "none", "nothing").is_here());
+    }
 }
