@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "bellhop-integration",
         &["bellhop-device", "bellhop-guest", "bellhop-guest-umd", "bellhop-protocol"],
     ),
+    ("bellhop-fuzz", &["bellhop-device", "bellhop-host-kmd", "bellhop-protocol"]),
     ("bellhop-package", &["bellhop-device", "bellhop-guest", "bellhop-integration"]),
     ("bellhop-xtask", &[]),
 ];

@@ -4,6 +4,7 @@ mod accessed_physically;
 mod actor;
 mod adapter;
 mod adapters;
+mod any_guest;
 mod bench;
 mod contexts;
 mod cross_adapter;

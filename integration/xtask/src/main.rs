@@ -2,6 +2,7 @@
 
 mod command;
 mod dist;
+mod fuzz;
 mod mutants;
 mod packages;
 mod schema;
@@ -22,6 +23,7 @@ Commands:
            and that these notice every ordering that is weakened
   mutants  the last of these alone, with a table
   check    formatting, lints and documentation, with warnings as errors
+  fuzz     hostile guests that a fuzzer makes up: `cargo xtask fuzz --help`
   dist     what people install: an archive and a Debian package, in target/dist
   help     this text
 
@@ -29,11 +31,12 @@ They need a Rust toolchain; cargo fetches and builds what else they use. `test` 
 more with some Debian packages: root has them installed, others are told which.";
 
 fn main() -> ExitCode {
-    let command = std::env::args().nth(1);
-    let done = match command.as_deref() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match arguments.first().map(String::as_str) {
         Some("test") => steps::run(&steps::TEST),
         Some("mutants") => mutants::run(),
         Some("check") => steps::run(&steps::CHECK),
+        Some("fuzz") => fuzz::command(&arguments[1..]),
         Some("dist") => steps::run(&steps::DIST),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");

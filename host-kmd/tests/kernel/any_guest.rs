@@ -1,0 +1,504 @@
+//! Guests that send anything at all: numbers choose what is asked for, and of what.
+
+use crate::bench::{Bench, TIMEOUT, bytes, bytes_with_list, fence_values};
+use bellhop_host_kmd::hardware::{EngineState, Fault, GuestId, HwQueueId, Interrupt};
+use bellhop_host_kmd::port::{Command, Input, RequestToken};
+use bellhop_protocol::control::adapter::{GetNodeMetadata, QueryStatistics};
+use bellhop_protocol::control::allocation::{
+    AllocationKind, CloseAllocation, CreateAllocation, DestroyAllocation, Evict, Extent, Lock,
+    MakeResident, OpenAllocation, SetAllocationPriority, Unlock,
+};
+use bellhop_protocol::control::context::{
+    CreateContext, DestroyContext, ResumeContext, SuspendContext,
+};
+use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
+use bellhop_protocol::control::doorbell::{
+    ConnectDoorbell, CreateDoorbell, DestroyDoorbell, NotifyWorkSubmission,
+};
+use bellhop_protocol::control::fence::{
+    CancelWait, CreateMonitoredFence, CreateNativeFence, DestroyNativeFence, SignalFences,
+    SignalFromGpu, WaitForFences, WaitFromGpu,
+};
+use bellhop_protocol::control::gpu_va::{
+    FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, MapGpuVirtualAddress,
+    ReserveGpuVirtualAddress, UpdateGpuVirtualAddress,
+};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitCommand};
+use bellhop_protocol::control::node_context::{
+    AllocationListEntry, CreateNodeContext, PatchLocation, Render, SubmissionModel,
+    SubmitCommandVirtual,
+};
+use bellhop_protocol::control::power::{
+    DevicePowerState, EnginePowerState, QueryPower, SetDevicePower, SetEnginePower,
+};
+use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::{Handle, RequestCode, RequestHeader};
+use bellhop_protocol::doorbell::DoorbellPrivateData;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::Opcode;
+use bellhop_protocol::packet::transfer::Fill;
+use std::time::Duration;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// One thing that happens. The numbers choose among what is there.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Which of the two guests.
+    pub guest: usize,
+    /// Below [`KINDS`].
+    pub kind: u8,
+    pub choice: [usize; 4],
+    /// Byte to change and what to change it by.
+    pub mutation: Option<(usize, u8)>,
+}
+
+/// How many kinds of steps there are.
+pub const KINDS: u8 = 57;
+
+/// What a guest has got: the code that it came from, the process and the handle (or address).
+#[derive(Default)]
+struct Seen(Vec<(RequestCode, u32, Handle)>);
+
+impl Seen {
+    /// Mostly something alive of the right kind, sometimes of any kind, or of no kind at all.
+    fn pick(&self, code: RequestCode, choice: usize) -> (u32, Handle) {
+        let wrong = choice.is_multiple_of(16);
+        let fitting = self.0.iter().rev().filter(|(other, ..)| wrong || *other == code);
+        let nth = choice / 16 % 6;
+        let picked = fitting.clone().nth(nth).or_else(|| fitting.clone().next());
+        picked.map_or((7, Handle(9)), |(_, process, handle)| (*process, *handle))
+    }
+
+    /// The same, but of this process.
+    fn pick_of(&self, process: u32, code: RequestCode, choice: usize) -> Handle {
+        let fitting = self.0.iter().rev().filter(|seen| seen.0 == code && seen.1 == process);
+        let picked = fitting.clone().nth(choice % 4).or_else(|| fitting.clone().next());
+        picked.map_or(Handle(9), |(.., handle)| *handle)
+    }
+
+    /// Learns from a reply.
+    fn learn(&mut self, code: RequestCode, process: u32, body: &[u8]) {
+        let word = |at: usize| {
+            let bytes = body.get(at..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let Some(first) = word(0) else { return };
+        match code {
+            RequestCode::CREATE_PROCESS => self.0.push((code, first as u32, Handle(0))),
+            RequestCode::CREATE_HW_QUEUE => {
+                self.0.push((code, process, Handle(first)));
+                let fence = RequestCode::CREATE_NATIVE_FENCE;
+                self.0.extend(word(8).map(|second| (fence, process, Handle(second))));
+            }
+            RequestCode::CREATE_NODE_CONTEXT => {
+                self.0.push((code, process, Handle(first)));
+                // To be suspended and destroyed as others are.
+                self.0.push((RequestCode::CREATE_CONTEXT, process, Handle(first)));
+                let fence = RequestCode::CREATE_NATIVE_FENCE;
+                self.0.extend(word(8).map(|second| (fence, process, Handle(second))));
+            }
+            RequestCode::CREATE_MONITORED_FENCE => {
+                // Waited for, signaled and destroyed as native ones are.
+                self.0.push((RequestCode::CREATE_NATIVE_FENCE, process, Handle(first)));
+            }
+            _ => self.0.push((code, process, Handle(first))),
+        }
+    }
+}
+
+fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
+    let [a, b, c, d] = step.choice;
+    let size = if a % 8 == 0 { 2 * 4096 } else { 4096 };
+    Some(match step.kind {
+        0 => bytes(0, &CreateProcess { reserved: 0 }),
+        1 => {
+            let (process, _) = seen.pick(RequestCode::CREATE_PROCESS, a);
+            bytes(process, &DestroyProcess { flags: u64::from(b > 64) })
+        }
+        2 | 3 => {
+            let (process, _) = seen.pick(RequestCode::CREATE_PROCESS, a);
+            bytes(process, &CreateDevice { reserved: 0 })
+        }
+        4..=6 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            if step.kind == 4 && b < 64 {
+                bytes(process, &DestroyDevice { device })
+            } else {
+                bytes(process, &CreateContext { device, node: (d % 3) as u32, reserved: 0 })
+            }
+        }
+        7..=9 => {
+            let (process, context) = seen.pick(RequestCode::CREATE_CONTEXT, a);
+            if step.kind == 7 && b < 64 {
+                bytes(process, &DestroyContext { context })
+            } else {
+                // For user-mode submission, more often than not.
+                let flags = [0, 2, 3, 3, 3][d % 5];
+                bytes(process, &CreateHwQueue { context, flags, reserved: 0 })
+            }
+        }
+        10 => {
+            let (process, hw_queue) = seen.pick(RequestCode::CREATE_HW_QUEUE, a);
+            bytes(process, &DestroyHwQueue { hw_queue })
+        }
+        11 | 12 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            let kind = AllocationKind::LOCAL;
+            bytes(process, &CreateAllocation::fixed(device, kind, size, 0))
+        }
+        13 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            let kind = AllocationKind::SYSTEM;
+            let page = Extent { address: d as u64 * 4096, length: 4096 };
+            let extents = vec![page; size as usize / 4096];
+            let extent_count = extents.len() as u32;
+            let request = CreateAllocation::fixed(device, kind, size, extent_count);
+            bytes_with_list(process, &request, &extents)
+        }
+        14 => {
+            let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            bytes(process, &DestroyAllocation { allocation })
+        }
+        15 | 16 => {
+            let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            let base = if d % 2 == 0 { 0 } else { GPU_VA_START + (d % 8) as u64 * 4096 };
+            let protection = (d % 2) as u32;
+            let request =
+                MapGpuVirtualAddress { allocation, base, offset: 0, size, protection, reserved: 0 };
+            bytes(process, &request)
+        }
+        17 => {
+            let (process, address) = seen.pick(RequestCode::MAP_GPU_VIRTUAL_ADDRESS, a);
+            bytes(process, &FreeGpuVirtualAddress { gpu_va: address.0, size })
+        }
+        18 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            bytes(process, &CreateNativeFence::new(device, d as u64))
+        }
+        19..=21 => {
+            let created = RequestCode::CREATE_NATIVE_FENCE;
+            let (process, fence) = seen.pick(created, a);
+            let (value, cookie) = (c as u64, d as u64 % 4);
+            match step.kind {
+                19 => bytes(process, &DestroyNativeFence { fence }),
+                20 => {
+                    let flags = c as u32 % 3;
+                    let fences = [(fence, value), (seen.pick_of(process, created, b), value + 1)];
+                    let list = fence_values(fences.get(..1 + c % 2).unwrap());
+                    let count = list.len() as u32;
+                    bytes_with_list(process, &WaitForFences { cookie, flags, count }, &list)
+                }
+                _ => bytes(process, &CancelWait { cookie }),
+            }
+        }
+        22 | 23 => {
+            let (process, hw_queue) = seen.pick(RequestCode::CREATE_HW_QUEUE, a);
+            let allocation = RequestCode::CREATE_ALLOCATION;
+            bytes(
+                process,
+                &CreateDoorbell {
+                    hw_queue,
+                    ring_buffer: seen.pick_of(process, allocation, b),
+                    ring_control: seen.pick_of(process, allocation, c),
+                    flags: 0,
+                    private_data: DoorbellPrivateData { flags: (b / 100) as u32, reserved: [0; 3] },
+                },
+            )
+        }
+        24 => {
+            let (process, hw_queue) = seen.pick(RequestCode::CREATE_HW_QUEUE, a);
+            bytes(process, &ConnectDoorbell { hw_queue })
+        }
+        25 | 26 => {
+            let (process, doorbell) = seen.pick(RequestCode::CREATE_DOORBELL, a);
+            match step.kind {
+                25 => bytes(process, &DestroyDoorbell { doorbell }),
+                _ => bytes(process, &NotifyWorkSubmission { doorbell }),
+            }
+        }
+        27 => {
+            let (process, hw_queue) = seen.pick(RequestCode::CREATE_HW_QUEUE, a);
+            let gpu_va = GPU_VA_START;
+            let request =
+                SubmitCommand { hw_queue, gpu_va, progress_fence_value: 1, size: 64, reserved: 0 };
+            bytes(process, &request)
+        }
+        28 => bytes(0, &GetNodeMetadata { node: (d % 4) as u32, reserved: 0 }),
+        29 => bytes(0, &QueryStatistics { reserved: 0 }),
+        32 | 33 => {
+            let (process, context) = seen.pick(RequestCode::CREATE_CONTEXT, a);
+            match step.kind {
+                32 => bytes(process, &SuspendContext { context }),
+                _ => bytes(process, &ResumeContext { context }),
+            }
+        }
+        34 | 35 => {
+            let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            let (_, device) = seen.pick(RequestCode::CREATE_DEVICE, b);
+            let (count, reserved) = (1, 0);
+            match step.kind {
+                34 => bytes_with_list(process, &Evict { device, count, reserved }, &[allocation]),
+                _ => {
+                    let request = MakeResident { device, count, reserved };
+                    bytes_with_list(process, &request, &[allocation])
+                }
+            }
+        }
+        36 => {
+            let state = if d < 64 { DevicePowerState::D0 } else { DevicePowerState::D3 };
+            bytes(0, &SetDevicePower { state, reserved: 0 })
+        }
+        37 => {
+            let state = EnginePowerState((d % 3) as u32);
+            bytes(0, &SetEnginePower { node: (c % 3) as u32, state })
+        }
+        40 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            let (node, model) = ((d % 3) as u32, SubmissionModel((c % 4) as u32));
+            bytes(process, &CreateNodeContext { device, node, model })
+        }
+        41 | 42 => {
+            let (process, context) = seen.pick(RequestCode::CREATE_NODE_CONTEXT, a);
+            let listed = RequestCode::CREATE_ALLOCATION;
+            let allocation = seen.pick_of(process, listed, b);
+            let list = [AllocationListEntry { allocation, flags: (c % 3) as u32, reserved: 0 }];
+            let patch_offset = if c % 8 == 0 { d as u32 } else { 8 };
+            let (allocation_index, allocation_offset) = ((d % 16 / 15) as u32, b as u64 * 64);
+            let patches = [PatchLocation { allocation_index, patch_offset, allocation_offset }];
+            let is_basic = step.kind == 41;
+            let request = Render {
+                context,
+                dma_buffer: if is_basic { 0 } else { GPU_VA_START },
+                dma_buffer_size: if is_basic { 0 } else { 64 },
+                command_length: if is_basic { 24 } else { 0 },
+                allocation_count: 1,
+                patch_location_count: u32::from(is_basic),
+            };
+            let fill = Fill::new(0, 8, 0);
+            let lists = match is_basic {
+                true => [fill.as_bytes(), list.as_bytes(), patches.as_bytes()].concat(),
+                false => list.as_bytes().to_vec(),
+            };
+            bytes_with_list(process, &request, &lists)
+        }
+        43 => {
+            let (process, context) = seen.pick(RequestCode::CREATE_NODE_CONTEXT, a);
+            let gpu_va = GPU_VA_END + d as u64 * 4096;
+            bytes(process, &SubmitCommandVirtual { context, gpu_va, size: 8, reserved: 0 })
+        }
+        45 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            let request = CreateAllocation {
+                supported_segments: (d % 8) as u32,
+                ..CreateAllocation::fixed(device, AllocationKind::PAGED, size, 0)
+            };
+            bytes(process, &request)
+        }
+        46..=48 => {
+            let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            let priority = d as u32;
+            match step.kind {
+                46 => bytes(process, &Lock { allocation }),
+                47 => bytes(process, &Unlock { allocation }),
+                _ => bytes(process, &SetAllocationPriority { allocation, priority, reserved: 0 }),
+            }
+        }
+        49 | 50 => {
+            let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            let device = seen.pick_of(process, RequestCode::CREATE_DEVICE, b);
+            match step.kind {
+                49 => bytes(process, &OpenAllocation { device, allocation }),
+                _ => bytes(process, &CloseAllocation { device, allocation }),
+            }
+        }
+        51 => {
+            let (process, _) = seen.pick(RequestCode::CREATE_PROCESS, a);
+            let base = GPU_VA_START + (c % 8) as u64 * 4096;
+            bytes(process, &ReserveGpuVirtualAddress { base, size })
+        }
+        52 => {
+            let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            let (gpu_va, offset) = (GPU_VA_START + (c % 16) as u64 * 4096, (d % 4) as u64 * 4096);
+            let unmap = b % 4 == 0;
+            let request = UpdateGpuVirtualAddress {
+                gpu_va,
+                size,
+                allocation: if unmap { Handle(0) } else { allocation },
+                offset: if unmap { 0 } else { offset },
+                protection: 0,
+                reserved: 0,
+            };
+            bytes(process, &request)
+        }
+        53 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            let (initial_value, flags) = (d as u64, c as u32 % 3);
+            bytes(process, &CreateMonitoredFence { device, initial_value, flags, reserved: 0 })
+        }
+        54 | 55 => {
+            let queues = [RequestCode::CREATE_HW_QUEUE, RequestCode::CREATE_NODE_CONTEXT];
+            let (process, queue) = seen.pick(queues[c % 2], a);
+            let fence = seen.pick_of(process, RequestCode::CREATE_NATIVE_FENCE, b);
+            let list = fence_values(&[(fence, d as u64)]);
+            let (count, reserved) = (1, 0);
+            match step.kind {
+                54 => bytes_with_list(process, &WaitFromGpu { queue, count, reserved }, &list),
+                _ => bytes_with_list(process, &SignalFromGpu { queue, count, reserved }, &list),
+            }
+        }
+        56 => {
+            let (process, fence) = seen.pick(RequestCode::CREATE_NATIVE_FENCE, a);
+            let list = fence_values(&[(fence, d as u64)]);
+            bytes_with_list(process, &SignalFences { count: 1, reserved: 0 }, &list)
+        }
+        38 => bytes(0, &QueryPower { node: (d % 3) as u32, reserved: 0 }),
+        _ => return None,
+    })
+}
+
+/// Sends one request and learns from the reply.
+fn send(bench: &mut Bench, guest: GuestId, request: Vec<u8>, seen: &mut Seen) -> RequestToken {
+    let header = RequestHeader::read_from_prefix(&request).ok().map(|(header, _)| header);
+    let token = bench.send(guest, request);
+    if let (Some(header), Some((_, body))) = (header, bench.reply(guest, token)) {
+        seen.learn(header.code, header.process, body);
+    }
+    token
+}
+
+/// A guest with a queue whose doorbell is connected, so that random steps begin in the middle.
+fn settled(bench: &mut Bench, id: u64) -> (GuestId, Seen) {
+    let guest = bench.guest(id);
+    let (client, doorbell) = bench.connected(guest);
+    let process = client.process;
+    let seen = Seen(vec![
+        (RequestCode::CREATE_PROCESS, process, Handle(0)),
+        (RequestCode::CREATE_DEVICE, process, client.device),
+        (RequestCode::CREATE_CONTEXT, process, client.context),
+        (RequestCode::CREATE_HW_QUEUE, process, client.queue),
+        (RequestCode::CREATE_NATIVE_FENCE, process, client.fence),
+        (RequestCode::CREATE_DOORBELL, process, doorbell),
+    ]);
+    (guest, seen)
+}
+
+/// A kernel with two guests that are in the middle of something.
+pub struct Scene {
+    bench: Bench,
+    guests: [GuestId; 2],
+    seen: [Seen; 2],
+    sent: Vec<(GuestId, RequestToken)>,
+}
+
+impl Scene {
+    pub fn new() -> Self {
+        let mut bench = Bench::new(1);
+        let (one, seen_by_one) = settled(&mut bench, 1);
+        let (two, seen_by_two) = settled(&mut bench, 2);
+        Self { bench, guests: [one, two], seen: [seen_by_one, seen_by_two], sent: Vec::new() }
+    }
+
+    /// Has one thing happen.
+    pub fn take(&mut self, step: &Step) {
+        let Self { bench, guests, seen, .. } = self;
+        let guest = guests[step.guest];
+        if let Some(mut request) = request(step, &seen[step.guest]) {
+            if let Some((at, change)) = step.mutation {
+                let at = at % request.len();
+                request[at] ^= change;
+            }
+            self.send(step.guest, request);
+        } else if step.kind == 30 {
+            let [a, b, ..] = step.choice;
+            bench.model.state().prompt = a % 2 == 0;
+            let slots: Vec<_> = bench.model.state().fences.keys().copied().collect();
+            if let Some((guest, slot)) = slots.get(b % 16) {
+                // One that is always signaled is signaled no more.
+                let current = bench.model.state().fences[&(*guest, *slot)].current;
+                if let Some(value) = current.checked_add(a as u64) {
+                    bench.model.signal(*guest, *slot, value);
+                }
+            }
+            bench.interrupt();
+        } else if step.kind >= 44 {
+            // Of whatever was submitted, or was not.
+            let fence = step.choice[0] as u64 % 16;
+            bench.raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence });
+        } else if step.kind == 39 {
+            let [a, b, c, d] = step.choice;
+            bench.later(Duration::from_millis(a as u64 * 20));
+            let (node, state) = (c as u32 % 3, EnginePowerState(d as u32 % 2));
+            bench.command(match b % 6 {
+                0 => Command::SetDevicePower(DevicePowerState::D3),
+                1 => Command::SetEnginePower { node, state },
+                2 => Command::SuspendGuest(guest),
+                3 => Command::ResumeGuest(guest),
+                4 => Command::DisconnectGuest(guest),
+                _ => Command::FailGuest(guest),
+            });
+            // The model refuses F1 to an engine that it has not.
+            let new_state = EngineState::TransitionToF1;
+            bench.raise(Interrupt::GpuEngineStateChange { node: c as u32 % 2, new_state });
+        } else {
+            let queue = HwQueueId(step.choice[0] as u64 % 40);
+            let fault = Fault {
+                reason: FaultReason::MISALIGNED,
+                opcode: Opcode::COPY,
+                address: 1,
+                read_pointer: 0,
+            };
+            let node = step.choice[2] as u32 % 3;
+            bench.model.raise(match step.choice[1] % 5 {
+                0 => Interrupt::PageFault { queue, fault },
+                1 => {
+                    let new_state = EngineState::Hung { queue, fault };
+                    Interrupt::GpuEngineStateChange { node, new_state }
+                }
+                2 => Interrupt::DmaPreempted {
+                    node,
+                    engine: 0,
+                    preemption_fence: step.choice[3] as u64 % 4,
+                    last_completed_fence: 0,
+                },
+                3 => Interrupt::EngineReset { node },
+                _ => Interrupt::HwQueueFault { queue, fault },
+            });
+            bench.pass_tickets();
+        }
+    }
+
+    /// A process of this guest.
+    pub fn process(&self, guest: usize) -> u32 {
+        self.seen[guest].0[0].1
+    }
+
+    /// Has a guest send these bytes.
+    pub fn send(&mut self, guest: usize, request: Vec<u8>) {
+        let token = send(&mut self.bench, self.guests[guest], request, &mut self.seen[guest]);
+        self.sent.push((self.guests[guest], token));
+    }
+
+    /// Every request is answered exactly once when engines come round, and nothing is left when the
+    /// guests have gone. The model checks what the kernel does to it.
+    pub fn end(self) {
+        let Self { mut bench, guests, sent, .. } = self;
+        // What waits for queues that get nowhere is over in time, and then engines come round.
+        for _ in 0..4 {
+            bench.later(TIMEOUT);
+            bench.pass_tickets();
+        }
+        for (guest, token) in &sent {
+            assert!(
+                bench.reply(*guest, *token).is_some(),
+                "{token:?} of {guest:?} is not answered"
+            );
+        }
+        for guest in guests {
+            bench.input(Input::Detach { guest });
+        }
+        bench.pass_tickets();
+        bench.pass_tickets();
+        assert_eq!(bench.detached.as_slice(), guests.as_slice());
+        assert!(bench.model.is_empty());
+    }
+}

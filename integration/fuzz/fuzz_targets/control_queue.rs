@@ -1,0 +1,4 @@
+#![no_main]
+//! See [`bellhop_fuzz::control_queue`].
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bellhop_fuzz::control_queue(data));

@@ -1,0 +1,61 @@
+//! Requests in the control queue, as sequences.
+
+use crate::any_guest::{KINDS, Scene, Step};
+use arbitrary::{Arbitrary, Unstructured};
+use bellhop_protocol::control::{RequestCode, RequestHeader};
+use zerocopy::IntoBytes;
+
+/// Most things that happen in one input.
+const MOST: usize = 200;
+
+/// One thing that happens.
+#[derive(Debug, Arbitrary)]
+struct Action {
+    /// Odd for the second guest; the higher bits say whether the request is mutated.
+    who: u8,
+    what: u8,
+    choice: [u8; 4],
+}
+
+impl Action {
+    fn take(self, scene: &mut Scene, rest: &mut Unstructured<'_>) -> arbitrary::Result<()> {
+        let guest = usize::from(self.who % 2);
+        let [code, length, in_process, field] = self.choice;
+        if self.what % (KINDS + 1) == KINDS {
+            // Bytes behind a header that could be right.
+            let body = rest.bytes(rest.len().min(usize::from(length)))?;
+            let total = (size_of::<RequestHeader>() + body.len()) as u32;
+            let header = RequestHeader {
+                code: RequestCode(code.into()),
+                length: if field == 0 { field.into() } else { total },
+                process: if in_process % 8 == 0 { 0 } else { scene.process(guest) },
+                reserved: 0,
+            };
+            scene.send(guest, [header.as_bytes(), body].concat());
+            return Ok(());
+        }
+        let mutation = match self.who {
+            0..240 => None,
+            _ => Some((usize::from(rest.arbitrary::<u8>()?), rest.arbitrary::<u8>()?)),
+        };
+        let (kind, choice) = (self.what % (KINDS + 1), self.choice.map(usize::from));
+        scene.take(&Step { guest, kind, choice, mutation });
+        Ok(())
+    }
+}
+
+/// Two guests send requests to one kernel, over a GPU of a few maps that panics when the kernel breaks
+/// a rule of `Hardware`. Every request is answered exactly once, and when both guests have gone the
+/// GPU has nothing left of them.
+pub fn control_queue(data: &[u8]) {
+    let mut rest = Unstructured::new(data);
+    let mut scene = Scene::new();
+    for _ in 0..MOST {
+        let action = rest.arbitrary::<Action>();
+        if rest.is_empty() || action.and_then(|action| action.take(&mut scene, &mut rest)).is_err()
+        {
+            break;
+        }
+    }
+    scene.end();
+}

@@ -1,0 +1,53 @@
+//! A kernel over a real GPU, as `bellhopd` has it, for one guest after another.
+
+use crate::rig::{LAYOUT, SEGMENTS};
+use bellhop_device::gpu::{DEFAULT_WEIGHT, Gpu, GpuConfig};
+use bellhop_device::vhost::backend::Host;
+use bellhop_host_kmd::actor;
+use bellhop_host_kmd::dxgkrnl::{Kernel, Limits, OsFeatures};
+use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::port::{Command, SharingGroups};
+use bellhop_protocol::features::Features;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::sync::{Arc, LazyLock};
+use std::thread;
+use std::time::Duration;
+
+/// What guests are attached to. They have no BAR.
+pub static HOST: LazyLock<Host> = LazyLock::new(|| {
+    let config = GpuConfig { copy_engines: 1, spin: Duration::ZERO, ..GpuConfig::default() };
+    let gpu = Gpu::start(config).unwrap();
+    let (kernel, mailbox) = actor::channel();
+    let state = Kernel::new(gpu.clone(), OsFeatures::default(), Limits::default()).unwrap();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.unwrap().block_on(actor::run(state.into(), mailbox));
+    });
+    let (interrupting, interrupted) = (Arc::clone(&gpu), kernel.clone());
+    thread::spawn(move || {
+        loop {
+            let line = interrupting.interrupt_fd();
+            poll(&mut [PollFd::new(&line, PollFlags::IN)], None).unwrap();
+            interrupting.acknowledge_interrupt();
+            interrupted.interrupt();
+        }
+    });
+    Host {
+        gpu,
+        kernel,
+        bar: LAYOUT,
+        segments: SEGMENTS,
+        features: Features::all(),
+        sharing: SharingGroups::NONE,
+        weight: DEFAULT_WEIGHT,
+        maps_bar: false,
+        remaps_doorbells: false,
+    }
+});
+
+/// Returns when the kernel has done what it was asked for before.
+pub fn settle() {
+    // Nobody has this number; what matters is that the refusal comes after all before it.
+    let refused = HOST.kernel.command_blocking(Command::ResumeGuest(GuestId(u64::MAX)));
+    assert!(refused.is_err());
+}

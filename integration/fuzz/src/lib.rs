@@ -1,0 +1,45 @@
+//! Hostile guests as functions of bytes.
+//!
+//! Each target takes any bytes, reads them as a guest that does something, and panics when the guest
+//! got further than it may. The bytes come from libFuzzer (`cargo xtask fuzz`), and in tests from the
+//! corpus and from a random number generator. What stands around the guest is what the tests of the
+//! crates have.
+
+mod control_queue;
+mod host;
+mod neighbour;
+mod packets;
+mod places;
+mod ring;
+mod virtqueue;
+
+#[path = "../../../host-kmd/tests/kernel/any_guest.rs"]
+#[allow(dead_code, reason = "each user takes a part")]
+mod any_guest;
+#[path = "../../../host-kmd/tests/kernel/bench.rs"]
+#[allow(dead_code, reason = "each user takes a part")]
+mod bench;
+#[path = "../../../host-kmd/tests/kernel/model/mod.rs"]
+#[allow(dead_code, reason = "each user takes a part")]
+mod model;
+#[path = "../../../device/tests/gpu/rig.rs"]
+#[allow(dead_code, reason = "each user takes a part")]
+mod rig;
+
+use arbitrary::{Arbitrary, Unstructured};
+pub use control_queue::control_queue;
+pub use ring::ring;
+pub use virtqueue::virtqueue;
+
+/// A function that may be given any bytes.
+pub type Target = fn(&[u8]);
+
+/// All targets, by name.
+pub const TARGETS: [(&str, Target); 3] =
+    [("control_queue", control_queue), ("ring", ring), ("virtqueue", virtqueue)];
+
+/// What a guest does, as bytes tell, and no more of it than this.
+fn actions<'a, T: Arbitrary<'a> + 'a>(data: &'a [u8], most: usize) -> impl Iterator<Item = T> + 'a {
+    let rest = Unstructured::new(data).arbitrary_take_rest_iter();
+    rest.into_iter().flatten().map_while(Result::ok).take(most)
+}

@@ -1,0 +1,56 @@
+//! A GPU with a guest that behaves, beside which others may do what they like.
+
+use crate::rig::{COMPUTE, COPY, Guest, LOCAL, Packets, Queue, start_with};
+use bellhop_device::gpu::GpuConfig;
+use bellhop_protocol::packet::transfer::Fill;
+use std::time::Duration;
+
+/// Nodes that are worked on.
+pub const COMPUTE_AND_COPY: [u32; 2] = [COMPUTE, COPY];
+
+/// The first physical doorbell that is not the hostile guest's.
+const DOORBELLS: u32 = 32;
+
+/// Where the neighbour has its results.
+const RESULT: u64 = LOCAL;
+const RESULT_SIZE: u64 = 64;
+
+/// A guest with a queue on each engine, and its GPU.
+pub struct Neighbour {
+    guest: Guest,
+    queues: [Queue; 2],
+    rounds: u32,
+}
+
+impl Default for Neighbour {
+    fn default() -> Self {
+        // Engines are asleep when nothing is asked of them: fuzzers share a processor with them.
+        let config = GpuConfig { copy_engines: 1, spin: Duration::ZERO, ..GpuConfig::default() };
+        let gpu = start_with(config);
+        let mut guest = Guest::attach_with(&gpu, DOORBELLS);
+        let queues = COMPUTE_AND_COPY.map(|node| guest.queue(node));
+        Self { guest, queues, rounds: 0 }
+    }
+}
+
+impl Neighbour {
+    /// Another guest of the same GPU, with nothing yet.
+    pub fn newcomer(&self) -> Guest {
+        Guest::attach(&self.guest.gpu)
+    }
+
+    /// Has each engine do something, and checks the results.
+    pub fn works(&mut self) {
+        for queue in &mut self.queues {
+            self.rounds = self.rounds.wrapping_add(1);
+            let fill = Fill::new(RESULT, RESULT_SIZE, self.rounds);
+            self.guest.run(queue, Packets::new().then(fill));
+            let result = self.guest.read(RESULT, RESULT_SIZE as usize);
+            let expected = self.rounds.to_le_bytes();
+            assert!(
+                result.chunks(4).all(|word| word == expected),
+                "the neighbour's result is wrong"
+            );
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! Descriptors and rings of the virtqueues.
+
+use crate::bench::bytes;
+use crate::host::HOST;
+use crate::rig::eventually;
+use arbitrary::Arbitrary;
+use bellhop_device::vhost::backend::GuestBackend;
+use bellhop_protocol::config::{CONTROL_QUEUE, EVENT_QUEUE, MAX_QUEUE_SIZE};
+use bellhop_protocol::control::adapter::{GetNodeMetadata, OpenAdapter, QueryStatistics};
+use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::{ReplyHeader, RequestHeader};
+use bellhop_protocol::features::Version;
+use bellhop_protocol::status::Status;
+use std::ops::Range;
+use vhost_user_backend::{VhostUserBackend, VringMutex, VringT};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryAtomic, GuestMemoryMmap};
+use vmm_sys_util::epoll::EventSet;
+
+/// The guest's memory: two pieces with a gap between them.
+const LOW: Range<u64> = 0x1000..0x8000;
+const HIGH: Range<u64> = 0x1_0000..0x1_8000;
+/// Where each queue's descriptor table, available ring and used ring are at first.
+const RINGS: [[u64; 3]; 2] = [[0x1000, 0x2000, 0x3000], [0x4000, 0x5000, 0x6000]];
+/// Where requests are, how far apart, and how many of them.
+const REQUESTS: u64 = HIGH.start;
+const REQUEST_STRIDE: u64 = 0x100;
+const REQUEST_KINDS: usize = 8;
+/// Where replies go.
+const REPLIES: u64 = 0x1_2000;
+/// Where indirect tables are.
+const TABLES: u64 = 0x1_4000;
+
+const NEXT: u16 = 1;
+const WRITE: u16 = 2;
+const INDIRECT: u16 = 4;
+
+/// An address of guest memory.
+#[derive(Debug, Clone, Copy, Arbitrary)]
+enum Place {
+    Request(u8),
+    Reply(u8, u8),
+    Table(u8),
+    Low(u16),
+    End(bool, u8),
+    Any(u64),
+}
+
+impl Place {
+    fn get(self) -> u64 {
+        match self {
+            Self::Request(kind) => {
+                REQUESTS + u64::from(kind) % REQUEST_KINDS as u64 * REQUEST_STRIDE
+            }
+            Self::Reply(which, offset) => {
+                REPLIES + u64::from(which % 16) * 0x100 + u64::from(offset)
+            }
+            Self::Table(index) => TABLES + u64::from(index) * 16,
+            Self::Low(offset) => LOW.start + u64::from(offset % 0x7000),
+            Self::End(is_high, before) => {
+                (if is_high { HIGH.end } else { LOW.end }) - u64::from(before)
+            }
+            Self::Any(address) => address,
+        }
+    }
+}
+
+/// A length in bytes.
+#[derive(Debug, Clone, Copy, Arbitrary)]
+enum Length {
+    /// The request's that is there.
+    Fitting,
+    Short(u8),
+    Long(u16),
+    Any(u32),
+}
+
+/// A descriptor.
+#[derive(Debug, Clone, Copy, Arbitrary)]
+struct Descriptor {
+    place: Place,
+    length: Length,
+    flags: u8,
+    next: u16,
+}
+
+/// What the guest or its VMM does.
+#[derive(Debug, Arbitrary)]
+enum Action {
+    /// Offers a good request and room for its reply.
+    Request { kind: u8, first: u8, room: u16 },
+    /// Offers room for an event.
+    Room { first: u8, room: u16 },
+    /// Writes a descriptor of a queue, or of an indirect table.
+    Describe { table: u8, index: u8, descriptor: Descriptor },
+    /// Puts a head into an available ring.
+    Offer { queue: bool, head: u16 },
+    /// Says that so many heads are there.
+    Lie { queue: bool, index: u16 },
+    /// Writes anything anywhere.
+    Write { at: Place, words: [u64; 2] },
+    /// Tells the device.
+    Kick { queue: bool },
+    /// Waits until what was asked is answered.
+    Settle,
+    /// Stops the device, which a reset does.
+    Reset,
+    /// Has a queue somewhere else.
+    Move { queue: bool, places: [Place; 3], size: u16 },
+    /// Pulls half of the memory out, or plugs it in again.
+    Plug { all: bool },
+}
+
+/// Most actions of one input.
+const MOST: usize = 64;
+
+/// A guest with two queues.
+struct Guest {
+    backend: GuestBackend,
+    memory: GuestMemoryAtomic<GuestMemoryMmap>,
+    vrings: [VringMutex; 2],
+    /// How many heads were put into each available ring.
+    offered: [u16; 2],
+    /// Where the device may write, as long as only plain descriptors say so.
+    writable: Option<Vec<Range<u64>>>,
+}
+
+/// A guest's queues hold anything. Every chain that is taken is given back once, nothing is written but
+/// what descriptors offer, and after a reset the same device works.
+pub fn virtqueue(data: &[u8]) {
+    let mut guest = Guest::new();
+    for action in crate::actions(data, MOST) {
+        guest.act(&action);
+    }
+    guest.settle();
+    guest.check();
+    guest.reset();
+    guest.works();
+    guest.backend.close();
+    assert_eq!(guest.backend.guest(), None);
+}
+
+/// All of the guest's memory, with requests in it.
+fn memory(plugged: &[Range<u64>]) -> GuestMemoryMmap {
+    let ranges = plugged.iter().map(|r| (GuestAddress(r.start), (r.end - r.start) as usize));
+    GuestMemoryMmap::from_ranges(&ranges.collect::<Vec<_>>()).unwrap()
+}
+
+/// Requests that have nothing written but their replies.
+fn requests() -> [Vec<u8>; REQUEST_KINDS] {
+    let open = OpenAdapter { version: Version::CURRENT, reserved: 0, features: 0 };
+    let create = bytes(0, &CreateProcess { reserved: 0 });
+    [
+        bytes(0, &open),
+        create.clone(),
+        bytes(0, &GetNodeMetadata { node: 0, reserved: 0 }),
+        bytes(0, &QueryStatistics { reserved: 0 }),
+        bytes(1, &DestroyProcess { flags: 0 }),
+        create[..size_of::<RequestHeader>() - 1].to_vec(),
+        [create.clone(), vec![0xFF; 64]].concat(),
+        vec![0xFF; 64],
+    ]
+}
+
+impl Guest {
+    fn new() -> Self {
+        let memory = GuestMemoryAtomic::new(memory(&[LOW, HIGH]));
+        let vrings = [(); 2].map(|()| VringMutex::new(memory.clone(), MAX_QUEUE_SIZE).unwrap());
+        let backend = GuestBackend::new(HOST.clone());
+        let mut guest = Self { backend, memory, vrings, offered: [0; 2], writable: None };
+        guest.start();
+        guest
+    }
+
+    /// What a VMM does when a driver has set its queues up.
+    fn start(&mut self) {
+        self.memory.lock().unwrap().replace(memory(&[LOW, HIGH]));
+        self.backend.update_memory(self.memory.clone()).unwrap();
+        for (vring, [table, available, used]) in self.vrings.iter().zip(RINGS) {
+            vring.set_queue_size(MAX_QUEUE_SIZE);
+            vring.set_queue_info(table, available, used).unwrap();
+            vring.set_queue_next_avail(0);
+            vring.set_queue_next_used(0);
+            vring.set_queue_ready(true);
+            vring.set_enabled(true);
+        }
+        for (place, request) in (REQUESTS..).step_by(REQUEST_STRIDE as usize).zip(requests()) {
+            self.write(place, &request);
+        }
+        self.offered = [0; 2];
+        self.writable = Some(Vec::new());
+    }
+
+    /// Writes to the guest's memory where there is some.
+    fn write(&self, at: u64, bytes: &[u8]) {
+        use vm_memory::GuestAddressSpace;
+        // What is not there is not written.
+        let _ = self.memory.memory().write_slice(bytes, GuestAddress(at));
+    }
+
+    fn read(&self, at: u64, bytes: &mut [u8]) {
+        use vm_memory::GuestAddressSpace;
+        self.memory.memory().read_slice(bytes, GuestAddress(at)).unwrap();
+    }
+
+    fn read_u16(&self, at: u64) -> u16 {
+        let mut bytes = [0; 2];
+        self.read(at, &mut bytes);
+        u16::from_le_bytes(bytes)
+    }
+
+    fn describe(
+        &mut self,
+        table: u64,
+        index: u16,
+        address: u64,
+        length: u32,
+        flags: u16,
+        next: u16,
+    ) {
+        let bytes = [
+            &address.to_le_bytes()[..],
+            &length.to_le_bytes(),
+            &flags.to_le_bytes(),
+            &next.to_le_bytes(),
+        ];
+        self.write(table + u64::from(index) * 16, &bytes.concat());
+        let offered = address..address.saturating_add(length.into());
+        // What the device reads to find out where it may write must not be what it writes.
+        let is_plain = flags & INDIRECT == 0
+            && (flags & WRITE == 0 || offered.is_empty() || offered.start >= REPLIES);
+        match &mut self.writable {
+            Some(writable) if is_plain => {
+                if flags & WRITE != 0 {
+                    writable.push(offered);
+                }
+            }
+            writable => *writable = None,
+        }
+    }
+
+    fn offer(&mut self, queue: usize, head: u16) {
+        let [_, available, _] = RINGS[queue];
+        let index = self.offered[queue];
+        self.write(available + 4 + u64::from(index % MAX_QUEUE_SIZE) * 2, &head.to_le_bytes());
+        self.offered[queue] = index.wrapping_add(1);
+        self.write(available + 2, &self.offered[queue].to_le_bytes());
+    }
+
+    fn kick(&self, queue: u16) {
+        self.backend.handle_event(queue, EventSet::IN, &self.vrings, 0).unwrap();
+    }
+
+    fn settle(&self) {
+        crate::host::settle();
+    }
+
+    /// Stops the control queue first, as a VMM does.
+    fn reset(&mut self) {
+        self.backend.stop_vring(CONTROL_QUEUE.into()).unwrap();
+        self.backend.stop_vring(EVENT_QUEUE.into()).unwrap();
+        assert_eq!(self.backend.guest(), None);
+        self.start();
+    }
+
+    fn act(&mut self, action: &Action) {
+        match *action {
+            Action::Request { kind, first, room } => {
+                let (kind, first) = (usize::from(kind) % REQUEST_KINDS, u16::from(first));
+                let place = REQUESTS + kind as u64 * REQUEST_STRIDE;
+                let length = requests()[kind].len() as u32;
+                let second = (first + 1) % MAX_QUEUE_SIZE;
+                let table = RINGS[0][0];
+                self.describe(table, first, place, length, NEXT, second);
+                let reply = REPLIES + u64::from(first % 16) * 0x100;
+                self.describe(table, second, reply, (room % 512).into(), WRITE, 0);
+                self.offer(0, first);
+            }
+            Action::Room { first, room } => {
+                let (place, room) =
+                    (REPLIES + u64::from(first % 16) * 0x100, u32::from(room % 512));
+                self.describe(RINGS[1][0], first.into(), place, room, WRITE, 0);
+                self.offer(1, first.into());
+            }
+            Action::Describe { table, index, descriptor } => {
+                let tables = [RINGS[0][0], RINGS[0][0], RINGS[1][0], TABLES];
+                let Descriptor { place, length, flags, next } = descriptor;
+                let fitting = match place {
+                    Place::Request(kind) => requests()[usize::from(kind) % REQUEST_KINDS].len(),
+                    _ => 0x100,
+                };
+                let length = match length {
+                    Length::Fitting => fitting as u32,
+                    Length::Short(length) => length.into(),
+                    Length::Long(length) => length.into(),
+                    Length::Any(length) => length,
+                };
+                let flags = u16::from(flags) & 7;
+                let table = tables[usize::from(table % 4)];
+                self.describe(table, index.into(), place.get(), length, flags, next);
+            }
+            Action::Offer { queue, head } => {
+                if head >= MAX_QUEUE_SIZE {
+                    // There is no such descriptor to give back.
+                    self.writable = None;
+                }
+                self.offer(queue.into(), head);
+            }
+            Action::Lie { queue, index } => {
+                self.write(RINGS[usize::from(queue)][1] + 2, &index.to_le_bytes());
+            }
+            Action::Write { at, words } => {
+                self.writable = None;
+                self.write(at.get(), &words.map(u64::to_le_bytes).concat());
+            }
+            Action::Kick { queue } => self.kick(queue.into()),
+            Action::Settle => self.settle(),
+            Action::Reset => self.reset(),
+            Action::Move { queue, places: [table, available, used], size } => {
+                self.writable = None;
+                let vring = &self.vrings[usize::from(queue)];
+                vring.set_queue_size(size);
+                // A place that cannot be a queue's is refused.
+                let _ = vring.set_queue_info(table.get(), available.get(), used.get());
+            }
+            Action::Plug { all } => {
+                self.settle();
+                self.check();
+                self.writable = None;
+                let plugged = if all { vec![LOW, HIGH] } else { vec![LOW] };
+                self.memory.lock().unwrap().replace(memory(&plugged));
+                self.backend.update_memory(self.memory.clone()).unwrap();
+            }
+        }
+    }
+
+    /// While only plain descriptors were used: as many chains were given back as were taken, and memory
+    /// that none of them offered is as the guest left it.
+    fn check(&self) {
+        let Some(writable) = &self.writable else { return };
+        let taken = self.vrings[0].queue_next_avail();
+        // A process is destroyed when engines say so.
+        eventually("all chains that were taken are given back", || {
+            self.read_u16(RINGS[0][2] + 2) == taken
+        });
+        let mut kept = vec![0; (HIGH.end - REPLIES) as usize];
+        self.read(REPLIES, &mut kept);
+        for (address, byte) in (REPLIES..).zip(kept) {
+            // Indirect tables are written by the guest, and are not plain descriptors.
+            let may_be_written = writable.iter().any(|range| range.contains(&address));
+            let is_table = (TABLES..TABLES + 0x1000).contains(&address);
+            assert!(byte == 0 || may_be_written || is_table, "{address:#x} was written");
+        }
+    }
+
+    /// A good request is answered.
+    fn works(&mut self) {
+        self.act(&Action::Request { kind: 0, first: 0, room: 256 });
+        self.kick(CONTROL_QUEUE);
+        self.settle();
+        let mut status = [0; size_of::<Status>()];
+        self.read(REPLIES, &mut status);
+        assert_eq!(self.read_u16(RINGS[0][2] + 2), 1, "the request was not answered");
+        assert_eq!(status, Status::SUCCESS.0.to_le_bytes());
+        let mut written = [0; 4];
+        self.read(RINGS[0][2] + 8, &mut written);
+        assert!(u32::from_le_bytes(written) as usize > size_of::<ReplyHeader>());
+    }
+}

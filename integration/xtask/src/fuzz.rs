@@ -1,0 +1,271 @@
+//! `cargo xtask fuzz`: the targets of `integration/fuzz` under libFuzzer.
+//!
+//! The compiler's part of it, coverage and the address sanitizer, is in the stable toolchain, behind
+//! options that it takes with `RUSTC_BOOTSTRAP` alone.
+
+use crate::command::{cargo, output, run};
+use crate::root;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const USAGE: &str = "\
+Run the fuzzing targets, each for a while
+
+Usage: cargo xtask fuzz [TARGET...] [OPTIONS]
+
+Options:
+  --minutes N  how long each target runs; 10 unless said
+  --minimize   instead of running them, put some of what each has found into integration/fuzz/corpus:
+               as few inputs as reach all of it, and of these a sample
+  --list       name the targets
+  --help       this text
+
+A target plays what a hostile guest does; docs/fuzzing.md says which is about what. What they find is
+kept in target/fuzz/corpus, and an input that a target does not survive in target/fuzz/artifacts: copy
+it to integration/fuzz/corpus/TARGET, where `cargo xtask test` runs it, too, and mend the cause.
+
+It builds cargo-fuzz into target/cargo-fuzz where that is not done yet, and needs a C++ compiler.";
+
+/// The version that is installed.
+const CARGO_FUZZ: &str = "0.13.2";
+
+/// Most bytes of an input: some hundred actions.
+const MAX_LENGTH: u32 = 2048;
+/// Most seconds that an input may take before it is a hang.
+const HANG: u32 = 60;
+/// Most inputs of a corpus that `--minimize` keeps: some of each length.
+const KEPT: usize = 64;
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+enum Request {
+    Help,
+    List,
+    Run { targets: Vec<String>, minutes: u32 },
+    Minimize { targets: Vec<String> },
+}
+
+/// `cargo xtask fuzz` with these arguments.
+///
+/// # Errors
+/// When an argument is wrong, something cannot be built, or a target does not survive.
+pub fn command(arguments: &[String]) -> Result<(), String> {
+    let known = targets()?;
+    match parse(arguments, &known)? {
+        Request::Help => println!("{USAGE}"),
+        Request::List => known.iter().for_each(|target| println!("{target}")),
+        Request::Run { targets, minutes } => {
+            let cargo_fuzz = installed()?;
+            for target in &targets {
+                fuzz(&cargo_fuzz, target, minutes)?;
+            }
+        }
+        Request::Minimize { targets } => {
+            let cargo_fuzz = installed()?;
+            for target in &targets {
+                minimize(&cargo_fuzz, target)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn parse(arguments: &[String], known: &[String]) -> Result<Request, String> {
+    let (mut targets, mut minutes, mut minimizes) = (Vec::new(), 10, false);
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--help" | "-h" => return Ok(Request::Help),
+            "--list" => return Ok(Request::List),
+            "--minimize" => minimizes = true,
+            "--minutes" => {
+                let number = arguments.next().and_then(|number| number.parse().ok());
+                minutes = number
+                    .filter(|number| (1..=100_000).contains(number))
+                    .ok_or("--minutes takes a number from 1 to 100000")?;
+            }
+            target if known.iter().any(|name| name == target) => targets.push(target.to_owned()),
+            other => {
+                return Err(format!(
+                    "there is no target or option {other}; the targets are {}",
+                    known.join(", ")
+                ));
+            }
+        }
+    }
+    if targets.is_empty() {
+        targets = known.to_vec();
+    }
+    Ok(if minimizes { Request::Minimize { targets } } else { Request::Run { targets, minutes } })
+}
+
+/// The targets' names: those of their programs.
+fn targets() -> Result<Vec<String>, String> {
+    let folder = folder().join("fuzz_targets");
+    let listed = fs::read_dir(&folder)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>());
+    let paths = listed.map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
+    let names = paths.iter().filter(|path| path.extension() == Some(OsStr::new("rs")));
+    let stems = names.filter_map(|path| path.file_stem());
+    let mut names: Vec<_> = stems.map(|stem| stem.to_string_lossy().into_owned()).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// The crate with the targets.
+fn folder() -> PathBuf {
+    root().join("integration/fuzz")
+}
+
+/// A folder for what fuzzing leaves.
+fn made(path: &str) -> Result<PathBuf, String> {
+    let path = root().join("target/fuzz").join(path);
+    fs::create_dir_all(&path)
+        .map_err(|error| format!("cannot make {}: {error}", path.display()))?;
+    Ok(path)
+}
+
+/// cargo-fuzz, built if need be.
+fn installed() -> Result<PathBuf, String> {
+    let place = root().join("target/cargo-fuzz");
+    let program = place.join("bin/cargo-fuzz");
+    let is_there = output(Command::new(&program).arg("--version"))
+        .is_ok_and(|version| version.trim().ends_with(CARGO_FUZZ));
+    if !is_there {
+        let mut install = cargo(&["install", "cargo-fuzz", "--locked", "--version", CARGO_FUZZ]);
+        run(install.arg("--root").arg(&place).arg("--target-dir").arg(place.join("build")))?;
+    }
+    Ok(program)
+}
+
+/// `cargo fuzz ACTION` for a target.
+fn cargo_fuzz(program: &Path, action: &str, target: &str) -> Command {
+    let mut command = Command::new(program);
+    command.arg(action).current_dir(root());
+    command.arg("--fuzz-dir").arg(folder()).arg("--target-dir").arg(root().join("target/fuzz"));
+    command.args(["--sanitizer", "address", "--features", "libfuzzer", target]);
+    // Whole-program optimisation drops what the coverage is counted with.
+    command.env("CARGO_PROFILE_RELEASE_LTO", "off");
+    command.env("RUSTC_BOOTSTRAP", "1");
+    command
+}
+
+fn fuzz(program: &Path, target: &str, minutes: u32) -> Result<(), String> {
+    let corpus = made(&format!("corpus/{target}"))?;
+    let artifacts = made(&format!("artifacts/{target}"))?;
+    let mut command = cargo_fuzz(program, "run", target);
+    command.arg(corpus).arg(folder().join("corpus").join(target)).arg("--");
+    command.args([
+        format!("-max_total_time={}", minutes * 60),
+        format!("-max_len={MAX_LENGTH}"),
+        format!("-timeout={HANG}"),
+        format!("-artifact_prefix={}/", artifacts.display()),
+        "-print_final_stats=1".to_owned(),
+    ]);
+    println!("{target}, for {minutes} minutes");
+    run(&mut command)
+}
+
+/// Replaces a target's corpus by some of the fewest inputs that reach what all that was found reaches.
+fn minimize(program: &Path, target: &str) -> Result<(), String> {
+    let corpus = folder().join("corpus").join(target);
+    let found = made(&format!("corpus/{target}"))?;
+    let least = made(&format!("minimized/{target}"))?;
+    clear(&least)?;
+    let mut command = cargo_fuzz(program, "run", target);
+    command.arg(&least).arg(found).arg(&corpus).args(["--", "-set_cover_merge=1"]);
+    command.arg(format!("-max_len={MAX_LENGTH}"));
+    run(&mut command)?;
+    keep(&least, &corpus)
+}
+
+/// Has one folder hold a sample of the other's files, short ones and long ones.
+fn keep(from: &Path, to: &Path) -> Result<(), String> {
+    let failed = |error| format!("cannot copy {} to {}: {error}", from.display(), to.display());
+    let mut files = files(from)?;
+    files.sort_by_key(|(path, length)| (*length, path.clone()));
+    clear(to)?;
+    let each = files.len().div_ceil(KEPT).max(1);
+    for (path, _) in files.iter().step_by(each) {
+        let name = path.file_name().unwrap_or_default();
+        fs::copy(path, to.join(name)).map_err(failed)?;
+    }
+    let kept = files.len().div_ceil(each);
+    println!("{kept} of {} inputs are kept in {}", files.len(), to.display());
+    Ok(())
+}
+
+/// The files of a folder, with their lengths.
+fn files(folder: &Path) -> Result<Vec<(PathBuf, u64)>, String> {
+    let list = || -> std::io::Result<Vec<_>> {
+        fs::read_dir(folder)?
+            .map(|entry| entry.and_then(|entry| Ok((entry.path(), entry.metadata()?.len()))))
+            .collect()
+    };
+    list().map_err(|error| format!("cannot list {}: {error}", folder.display()))
+}
+
+fn clear(folder: &Path) -> Result<(), String> {
+    for (path, _) in files(folder)? {
+        fs::remove_file(&path)
+            .map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn targets_and_minutes_are_taken_in_any_order_and_nothing_else_is() {
+        let known = words("ring virtqueue");
+        let parse = |text| parse(&words(text), &known);
+        let all = Request::Run { targets: known.clone(), minutes: 10 };
+        assert_eq!(parse(""), Ok(all));
+        let one = Request::Run { targets: words("ring"), minutes: 3 };
+        assert_eq!(parse("--minutes 3 ring"), Ok(one));
+        assert_eq!(parse("ring --minimize"), Ok(Request::Minimize { targets: words("ring") }));
+        assert_eq!(parse("ring --help"), Ok(Request::Help));
+        for wrong in ["rings", "--minutes", "--minutes 0", "--minutes x", "--jobs 2"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse("rings").unwrap_err().contains("ring, virtqueue"));
+    }
+
+    #[test]
+    fn short_and_long_inputs_are_kept_and_old_ones_are_not() {
+        let folder = root().join("target/tmp/xtask-fuzz");
+        // There may be one of an earlier run.
+        let _ = fs::remove_dir_all(&folder);
+        let (from, to) = (folder.join("from"), folder.join("to"));
+        for path in [&from, &to] {
+            fs::create_dir_all(path).unwrap();
+        }
+        fs::write(to.join("old"), "x").unwrap();
+        for length in 0..2 * KEPT {
+            fs::write(from.join(format!("{length:03}")), vec![0; length]).unwrap();
+        }
+        keep(&from, &to).unwrap();
+        let mut kept: Vec<_> = files(&to).unwrap().into_iter().map(|(_, length)| length).collect();
+        kept.sort();
+        assert_eq!(kept, (0..2 * KEPT as u64).step_by(2).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn each_target_has_a_corpus_and_a_program() {
+        let targets = targets().unwrap();
+        assert!(!targets.is_empty());
+        for target in targets {
+            assert!(!files(&folder().join("corpus").join(&target)).unwrap().is_empty(), "{target}");
+            let manifest = fs::read_to_string(folder().join("Cargo.toml")).unwrap();
+            assert!(manifest.contains(&format!("fuzz_targets/{target}.rs")), "{target}");
+        }
+    }
+}
