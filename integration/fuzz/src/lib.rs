@@ -5,12 +5,15 @@
 //! corpus and from a random number generator. What stands around the guest is what the tests of the
 //! crates have.
 
+mod bar;
 mod control_queue;
 mod host;
 mod neighbour;
 mod packets;
+mod page_tables;
 mod places;
 mod ring;
+mod vhost_user;
 mod virtqueue;
 
 #[path = "../../../host-kmd/tests/kernel/any_guest.rs"]
@@ -27,16 +30,25 @@ mod model;
 mod rig;
 
 use arbitrary::{Arbitrary, Unstructured};
+pub use bar::bar;
 pub use control_queue::control_queue;
+pub use page_tables::page_tables;
 pub use ring::ring;
+pub use vhost_user::vhost_user;
 pub use virtqueue::virtqueue;
 
 /// A function that may be given any bytes.
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Target); 3] =
-    [("control_queue", control_queue), ("ring", ring), ("virtqueue", virtqueue)];
+pub const TARGETS: [(&str, Target); 6] = [
+    ("bar", bar),
+    ("control_queue", control_queue),
+    ("page_tables", page_tables),
+    ("ring", ring),
+    ("vhost_user", vhost_user),
+    ("virtqueue", virtqueue),
+];
 
 /// What a guest does, as bytes tell, and no more of it than this.
 fn actions<'a, T: Arbitrary<'a> + 'a>(data: &'a [u8], most: usize) -> impl Iterator<Item = T> + 'a {

@@ -1,0 +1,4 @@
+#![no_main]
+//! See [`bellhop_fuzz::page_tables`].
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bellhop_fuzz::page_tables(data));

@@ -1,0 +1,4 @@
+#![no_main]
+//! See [`bellhop_fuzz::vhost_user`].
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bellhop_fuzz::vhost_user(data));

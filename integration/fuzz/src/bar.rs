@@ -1,0 +1,280 @@
+//! The BAR's contents, changing while the device reads them.
+
+use crate::neighbour::{COMPUTE_AND_COPY, Neighbour};
+use crate::packets::Packet;
+use crate::rig::{Guest, LAYOUT, LOCAL, Queue, create_fence, monitor, quiesce, wait_until_asleep};
+use arbitrary::Arbitrary;
+use bellhop_host_kmd::hardware::{
+    FenceLogBuffer, Hardware, KernelSubmission, QueueLog, SchedulingPriority, SlotValue,
+    fence_log_address,
+};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::fence_log::FenceLogType;
+use bellhop_protocol::handoff::fence_log::LogReader;
+use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
+
+/// Queues of the guest, half of them on each node.
+const QUEUES: usize = 4;
+/// Fences that the host signals, those of the queues among them.
+const FENCES: u32 = QUEUES as u32;
+const LOGS: [FenceLogType; 2] = [FenceLogType::WAITS, FenceLogType::SIGNALS];
+/// A fence that none of its packets can name, and its value.
+const KEPT: (u32, u64) = (LAYOUT.fence_count - 1, 0x0123_4567_89AB_CDEF);
+/// Most stores and most steps of one input.
+const MOST: usize = 32;
+
+/// A word of the BAR.
+#[derive(Debug, Clone, Copy, Arbitrary)]
+enum Word {
+    Doorbell(u8),
+    Status(u8),
+    LastQueued(u8),
+    Fence(u8),
+    WritePointer(u8),
+    ReadPointer(u8),
+    Ring(u8, u16),
+    Any(u32),
+}
+
+impl Word {
+    /// Its offset.
+    fn get(self, queues: &[Queue; QUEUES]) -> u64 {
+        let of = |queue: u8| &queues[usize::from(queue) % QUEUES].binding;
+        let local = |va: u64| LAYOUT.local_memory() + va - LOCAL;
+        let offset = match self {
+            Self::Doorbell(queue) => LAYOUT.doorbell(of(queue).slot),
+            Self::Status(queue) => LAYOUT.status(of(queue).slot),
+            Self::LastQueued(queue) => LAYOUT.last_queued(of(queue).slot),
+            Self::Fence(slot) => LAYOUT.fence(u32::from(slot) % LAYOUT.fence_count),
+            Self::WritePointer(queue) => local(of(queue).control_va) + WRITE_POINTER_OFFSET,
+            Self::ReadPointer(queue) => local(of(queue).control_va) + READ_POINTER_OFFSET,
+            Self::Ring(queue, at) => local(of(queue).ring_va) + u64::from(at) % of(queue).ring_size,
+            Self::Any(offset) => u64::from(offset) % LAYOUT.bar_size(),
+        };
+        offset & !7
+    }
+}
+
+/// A value.
+#[derive(Debug, Clone, Copy, Arbitrary)]
+enum Value {
+    /// Units of a ring.
+    Units(u8),
+    Small(u8),
+    /// The status of a doorbell, and a logging level.
+    Status(u8, u8),
+    Any(u64),
+}
+
+impl Value {
+    fn get(self) -> u64 {
+        match self {
+            Self::Units(units) => u64::from(units) * 8,
+            Self::Small(value) => value.into(),
+            Self::Status(status, level) => u64::from(status % 5) | u64::from(level) << 32,
+            Self::Any(value) => value,
+        }
+    }
+}
+
+/// What the host does meanwhile.
+#[derive(Debug, Arbitrary)]
+enum Step {
+    Put { queue: u8, packets: Vec<Packet> },
+    Ring { queue: u8 },
+    Kick { queue: u8 },
+    Disconnect { queue: u8, aborts: bool },
+    Connect { queue: u8, notifies: bool },
+    Suspend { queue: u8 },
+    Resume { queue: u8 },
+    Preempt { queue: u8 },
+    Priority { queue: u8, priority: i8 },
+    Rebind { queue: u8 },
+    LastQueued { queue: u8 },
+    KernelMode { queue: u8, size: u8 },
+    Monitor { slot: u8, value: u8 },
+    Signal { slot: u8, value: u8, always: bool },
+    ReadLocal { at: u16 },
+    ReadLogs { queue: u8 },
+    TakeInterrupts,
+    Quiesce,
+}
+
+#[derive(Debug, Arbitrary)]
+struct Input {
+    stores: Vec<(Word, Value)>,
+    steps: Vec<Step>,
+}
+
+/// A guest's second processor stores into its BAR all the time while the device and the control plane
+/// use it. They get done with everything, the engines come to rest, a fence that is not the guest's to
+/// signal keeps its value, and a neighbour's work is done and right.
+pub fn bar(data: &[u8]) {
+    static NEIGHBOUR: LazyLock<Mutex<Neighbour>> = LazyLock::new(Mutex::default);
+    let Ok(Input { stores, steps }) =
+        Input::arbitrary_take_rest(arbitrary::Unstructured::new(data))
+    else {
+        return;
+    };
+    let mut neighbour = NEIGHBOUR.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut guest = neighbour.newcomer();
+    let [compute, copy] = COMPUTE_AND_COPY;
+    let mut queues = [compute, copy, compute, copy].map(|node| guest.queue(node));
+    for queue in &queues {
+        set_logs(&guest, queue);
+    }
+    let other = guest.gpu.create_address_space(guest.id).unwrap();
+    create_fence(&guest.gpu, guest.id, KEPT.0, other, KEPT.1);
+    let words: Vec<_> =
+        stores.iter().take(MOST).map(|(word, value)| (word.get(&queues), value.get())).collect();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // At least once, however soon the steps are over.
+            loop {
+                for (offset, value) in &words {
+                    guest.word(*offset).store(*value, Ordering::Relaxed);
+                }
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                thread::yield_now();
+            }
+        });
+        for step in steps.iter().take(MOST) {
+            take(&guest, &mut queues, step);
+        }
+        neighbour.works();
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let gpu = guest.gpu.clone();
+    for queue in &queues {
+        gpu.publish_disconnected(queue.id, ConnectionStatus::DISCONNECTED_ABORT);
+        gpu.unwatch(guest.physical_doorbell(queue));
+        gpu.destroy_hw_queue(queue.id);
+    }
+    quiesce(&gpu);
+    assert_eq!(gpu.fence_value(guest.id, KEPT.0), KEPT.1, "a fence was signaled through the BAR");
+    gpu.destroy_address_space(other);
+    neighbour.works();
+    wait_until_asleep(&gpu, &guest);
+    guest.detach(&[]);
+    gpu.take_interrupts();
+}
+
+/// Gives a queue its two logs.
+fn set_logs(guest: &Guest, queue: &Queue) {
+    for log_type in LOGS {
+        let storage = fence_log_address(LAYOUT.fence_count, queue.progress, log_type);
+        guest.gpu.set_fence_log(queue.id, FenceLogBuffer { log_type, storage });
+    }
+}
+
+fn take(guest: &Guest, queues: &mut [Queue; QUEUES], step: &Step) {
+    let gpu = &guest.gpu;
+    match step {
+        Step::Put { queue, packets } => {
+            let queue = &mut queues[usize::from(*queue) % QUEUES];
+            let size = queue.binding.ring_size;
+            let bytes: Vec<u8> = packets.iter().flat_map(Packet::bytes).collect();
+            for unit in bytes.chunks(8).take(size as usize / 8) {
+                guest.write(queue.binding.ring_va + queue.written % size, unit);
+                queue.written += unit.len() as u64;
+            }
+            guest.pointers(queue).publish(queue.written);
+        }
+        Step::Ring { queue } => {
+            guest.ring(&queues[usize::from(*queue) % QUEUES]);
+        }
+        Step::Kick { queue } => gpu.kick(queues[usize::from(*queue) % QUEUES].id),
+        Step::Disconnect { queue, aborts } => {
+            let queue = &queues[usize::from(*queue) % QUEUES];
+            let reason = match aborts {
+                true => ConnectionStatus::DISCONNECTED_ABORT,
+                false => ConnectionStatus::DISCONNECTED_RETRY,
+            };
+            gpu.publish_disconnected(queue.id, reason);
+            gpu.unwatch(guest.physical_doorbell(queue));
+        }
+        Step::Connect { queue, notifies } => {
+            let queue = &queues[usize::from(*queue) % QUEUES];
+            gpu.watch(guest.physical_doorbell(queue), queue.id);
+            gpu.kick(queue.id);
+            let status = match notifies {
+                true => ConnectionStatus::CONNECTED_NOTIFY,
+                false => ConnectionStatus::CONNECTED,
+            };
+            gpu.publish_connected(queue.id, status);
+        }
+        Step::Suspend { queue } => {
+            gpu.suspend_hw_queues(&[queues[usize::from(*queue) % QUEUES].id]);
+        }
+        Step::Resume { queue } => {
+            gpu.resume_hw_queues(&[queues[usize::from(*queue) % QUEUES].id]);
+        }
+        Step::Preempt { queue } => {
+            gpu.preempt_hw_queue(queues[usize::from(*queue) % QUEUES].id, 1);
+        }
+        Step::Priority { queue, priority } => {
+            let priority = SchedulingPriority::new((*priority).into()).unwrap_or_default();
+            gpu.set_scheduling_priority(&[queues[usize::from(*queue) % QUEUES].id], priority);
+        }
+        Step::Rebind { queue } => {
+            let queue = &queues[usize::from(*queue) % QUEUES];
+            gpu.publish_disconnected(queue.id, ConnectionStatus::DISCONNECTED_RETRY);
+            gpu.unwatch(guest.physical_doorbell(queue));
+            gpu.unbind_ring(queue.id);
+            quiesce(gpu);
+            gpu.bind_ring(queue.id, queue.binding);
+            guest.connect(queue);
+        }
+        Step::LastQueued { queue } => {
+            gpu.last_queued_value(queues[usize::from(*queue) % QUEUES].id);
+        }
+        Step::KernelMode { queue, size } => {
+            let queue = &mut queues[usize::from(*queue) % QUEUES];
+            queue.submitted += 1;
+            let submission = KernelSubmission {
+                gpu_va: queue.binding.ring_va,
+                size: u32::from(*size) * 8,
+                progress_fence_value: queue.submitted,
+                submission_fence: queue.submitted,
+            };
+            // More than there is room for is refused.
+            let _ = gpu.submit_kernel_mode(queue.id, submission);
+            gpu.kick(queue.id);
+        }
+        Step::Monitor { slot, value } => {
+            monitor(gpu, guest.id, u32::from(*slot) % FENCES, (*value).into());
+        }
+        Step::Signal { slot, value, always } => {
+            let value = if *always { u64::MAX } else { (*value).into() };
+            let values = [SlotValue { slot: u32::from(*slot) % FENCES, value }];
+            gpu.update_current_values(guest.id, &values, *always);
+        }
+        Step::ReadLocal { at } => {
+            gpu.read_local_word(guest.id, u64::from(*at) & !7);
+        }
+        Step::ReadLogs { queue } => read_logs(guest, &queues[usize::from(*queue) % QUEUES]),
+        Step::TakeInterrupts => {
+            gpu.take_interrupts();
+        }
+        Step::Quiesce => {
+            quiesce(gpu);
+        }
+    }
+}
+
+/// Reads what a queue has logged, as the control plane does.
+fn read_logs(guest: &Guest, queue: &Queue) {
+    for log_type in LOGS {
+        guest.gpu.with_fence_log(QueueLog { queue: queue.id, log_type }, &mut |log| {
+            let position = log.position();
+            guest.gpu.flush_fence_logs(&[queue.id]);
+            LogReader::default().read_entries(&log, position, |_| {});
+        });
+    }
+}

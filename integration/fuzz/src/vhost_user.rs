@@ -1,0 +1,512 @@
+//! vhost-user messages against the daemon's server, descriptors included.
+
+use crate::bench::bytes;
+use crate::rig::eventually;
+use arbitrary::Arbitrary;
+use bellhop_device::service::config::Config;
+use bellhop_device::service::{Endpoint, Served, Service};
+use bellhop_protocol::control::adapter::OpenAdapter;
+use bellhop_protocol::features::Version;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::fs::{self, File};
+use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Bytes of the guest's memory.
+const MEMORY: u64 = 64 << 10;
+/// Guest-physical address of it.
+const PHYSICAL: u64 = 0x1000;
+/// Where the front end has it, or says so.
+const USER: u64 = 0x7000_0000;
+/// Where the control queue's rings and a request are, from the start of memory.
+const RINGS: [u64; 3] = [0, 0x1000, 0x2000];
+const REQUEST: u64 = 0x4000;
+const REPLY: u64 = 0x5000;
+
+/// Most messages of one input, and most descriptors of a message.
+const MOST: usize = 48;
+const MOST_DESCRIPTORS: usize = 8;
+
+/// How often it is looked, a millisecond apart, whether all is gone.
+const LOOKS: u32 = 30_000;
+
+const VERSION: u32 = 1;
+const NEED_REPLY: u32 = 8;
+
+/// The requests that the messages below are made of, by number; the specification has their names.
+mod request {
+    pub const GET_FEATURES: u32 = 1;
+    pub const SET_FEATURES: u32 = 2;
+    pub const SET_OWNER: u32 = 3;
+    pub const SET_MEM_TABLE: u32 = 5;
+    pub const SET_VRING_NUM: u32 = 8;
+    pub const SET_VRING_ADDR: u32 = 9;
+    pub const SET_VRING_BASE: u32 = 10;
+    pub const GET_VRING_BASE: u32 = 11;
+    pub const SET_VRING_KICK: u32 = 12;
+    pub const SET_VRING_CALL: u32 = 13;
+    pub const GET_PROTOCOL_FEATURES: u32 = 15;
+    pub const SET_PROTOCOL_FEATURES: u32 = 16;
+    pub const SET_VRING_ENABLE: u32 = 18;
+    pub const SET_BACKEND_REQ_FD: u32 = 21;
+    pub const GET_CONFIG: u32 = 24;
+    pub const ADD_MEM_REG: u32 = 37;
+    pub const REM_MEM_REG: u32 = 38;
+    /// The last that there is, and one.
+    pub const END: u32 = 46;
+}
+
+/// What goes with a message.
+#[derive(Debug, Clone, Copy, Arbitrary)]
+enum Descriptor {
+    Memory,
+    /// Memory that is shorter than it is said to be.
+    ShortMemory,
+    Kick,
+    Call,
+    Socket,
+    Null,
+}
+
+/// A memory region of a table.
+#[derive(Debug, Clone, Copy, Arbitrary)]
+enum Region {
+    Whole,
+    Half(bool),
+    Any { physical: u64, size: u64, user: u64, offset: u64 },
+    Near { physical: u16, size: u16, offset: u16 },
+}
+
+impl Region {
+    fn bytes(self) -> Vec<u8> {
+        let half = MEMORY / 2;
+        let words = match self {
+            Self::Whole => [PHYSICAL, MEMORY, USER, 0],
+            Self::Half(second) => {
+                let offset = if second { half } else { 0 };
+                [PHYSICAL + offset, half, USER + offset, offset]
+            }
+            Self::Any { physical, size, user, offset } => [physical, size, user, offset],
+            Self::Near { physical, size, offset } => {
+                [physical.into(), size.into(), USER + u64::from(physical), offset.into()]
+            }
+        };
+        words.map(u64::to_le_bytes).concat()
+    }
+}
+
+/// A value of a field.
+#[derive(Debug, Clone, Copy, Arbitrary)]
+enum Word {
+    Queue(bool),
+    Small(u16),
+    Memory(u16),
+    Any(u64),
+}
+
+impl Word {
+    fn get(self) -> u64 {
+        match self {
+            Self::Queue(queue) => queue.into(),
+            Self::Small(number) => number.into(),
+            Self::Memory(offset) => USER + u64::from(offset),
+            Self::Any(word) => word,
+        }
+    }
+}
+
+/// What the front end does.
+#[derive(Debug, Arbitrary)]
+enum Action {
+    /// All that a front end sends until a driver runs.
+    Start {
+        backend_channel: bool,
+        protocol_features: bool,
+    },
+    /// A message with some words.
+    Message {
+        request: u8,
+        needs_reply: bool,
+        words: Vec<Word>,
+        descriptors: Vec<Descriptor>,
+    },
+    /// A queue's state.
+    Queue {
+        request: u8,
+        queue: bool,
+        number: u32,
+        descriptor: Option<Descriptor>,
+    },
+    Addresses {
+        queue: bool,
+        places: [Word; 3],
+        flags: u8,
+    },
+    MemoryTable {
+        count: Option<u32>,
+        regions: Vec<Region>,
+        descriptors: Vec<Descriptor>,
+    },
+    MemoryRegion {
+        adds: bool,
+        region: Region,
+        descriptor: Option<Descriptor>,
+    },
+    Config {
+        is_set: bool,
+        offset: u32,
+        size: u32,
+        flags: u8,
+        payload: u8,
+    },
+    /// A header that does not say what follows.
+    Raw {
+        request: u32,
+        flags: u32,
+        size: u32,
+        body: Vec<u8>,
+        descriptors: Vec<Descriptor>,
+    },
+    /// A good request of the driver.
+    Request,
+    Write {
+        at: u16,
+        words: [u64; 2],
+    },
+    Kick,
+    /// Answers what the device asked for, or says anything.
+    Answer {
+        value: u64,
+        size: u8,
+    },
+    /// Reads what came.
+    Drain,
+}
+
+/// The daemon, and where it listens.
+struct Daemon {
+    _service: Service,
+    served: Served,
+    address: SocketAddr,
+    /// What this process has when nobody is connected: descriptors and threads.
+    idle: (usize, usize),
+}
+
+impl Default for Daemon {
+    fn default() -> Self {
+        let mut config = Config::default();
+        config.adapter.copy_nodes = 1;
+        config.adapter.spin_us = 0;
+        config.guest.local_memory_mib = 1;
+        let service = Service::start(&config).unwrap();
+        // In no folder.
+        let name = format!("bellhop-fuzz-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        let served = service.serve(Endpoint::listening(listener)).unwrap();
+        let mut daemon = Self { _service: service, served, address, idle: (0, 0) };
+        daemon.is_served();
+        eventually("the first connection's end", || daemon.served.guest().is_none());
+        // The last of it goes after that is said, so look until it is the same for a while.
+        let mut same = 0;
+        while same < 100 {
+            let now = daemon.has();
+            same = if now == daemon.idle { same + 1 } else { 0 };
+            daemon.idle = now;
+            thread::sleep(Duration::from_millis(1));
+        }
+        daemon
+    }
+}
+
+impl Daemon {
+    fn has(&self) -> (usize, usize) {
+        let names =
+            |folder: &str| fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+        // Not those by which a sanitizer has names for addresses; the daemon has none.
+        let is_pipe = |path: &PathBuf| {
+            fs::read_link(path).is_ok_and(|name| name.to_string_lossy().starts_with("pipe:"))
+        };
+        let descriptors = names("/proc/self/fd").filter(|path| !is_pipe(path)).count();
+        (descriptors, names("/proc/self/task").count())
+    }
+
+    /// A front end that behaves is answered.
+    fn is_served(&self) {
+        let mut socket = UnixStream::connect_addr(&self.address).unwrap();
+        send(&socket, &message(request::GET_FEATURES, 0, &[]), &[]);
+        let mut reply = [0; 20];
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        socket.read_exact(&mut reply).expect("the next front end is answered");
+        assert_eq!(reply[..4], request::GET_FEATURES.to_le_bytes());
+    }
+}
+
+/// A front end sends anything to the server that `bellhopd` has. Whatever that is, no descriptor and no
+/// thread is left when it has gone, and the next one is answered.
+pub fn vhost_user(data: &[u8]) {
+    static DAEMON: LazyLock<Mutex<Daemon>> = LazyLock::new(Mutex::default);
+    let daemon = DAEMON.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut front_end = FrontEnd::connect(&daemon.address);
+    for action in crate::actions(data, MOST) {
+        front_end.act(&action);
+    }
+    drop(front_end);
+    daemon.is_served();
+    let (mut left, mut looks) = (daemon.has(), 0);
+    while left != daemon.idle {
+        looks += 1;
+        assert!(looks < LOOKS, "descriptors and threads: {left:?}, before {:?}", daemon.idle);
+        thread::sleep(Duration::from_millis(1));
+        left = daemon.has();
+    }
+}
+
+struct FrontEnd {
+    socket: UnixStream,
+    memory: File,
+    short_memory: File,
+    kick: OwnedFd,
+    call: OwnedFd,
+    null: File,
+    /// Ours and the device's end of its request channel.
+    channel: (UnixStream, UnixStream),
+    offered: u16,
+}
+
+impl FrontEnd {
+    fn connect(address: &SocketAddr) -> Self {
+        let memory = |length| {
+            let file = File::from(memfd_create("guest", MemfdFlags::CLOEXEC).unwrap());
+            ftruncate(&file, length).unwrap();
+            file
+        };
+        let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        let socket = UnixStream::connect_addr(address).unwrap();
+        let channel = UnixStream::pair().unwrap();
+        channel.0.set_nonblocking(true).unwrap();
+        Self {
+            socket,
+            memory: memory(MEMORY),
+            short_memory: memory(MEMORY / 4),
+            kick: event(),
+            call: event(),
+            null: File::open("/dev/null").unwrap(),
+            channel,
+            offered: 0,
+        }
+    }
+
+    fn descriptor(&self, which: Descriptor) -> BorrowedFd<'_> {
+        match which {
+            Descriptor::Memory => self.memory.as_fd(),
+            Descriptor::ShortMemory => self.short_memory.as_fd(),
+            Descriptor::Kick => self.kick.as_fd(),
+            Descriptor::Call => self.call.as_fd(),
+            Descriptor::Socket => self.channel.1.as_fd(),
+            Descriptor::Null => self.null.as_fd(),
+        }
+    }
+
+    fn send(&self, request: u32, flags: u32, body: &[u8], descriptors: &[Descriptor]) {
+        self.send_bytes(&message(request, flags, body), descriptors);
+    }
+
+    fn send_bytes(&self, bytes: &[u8], descriptors: &[Descriptor]) {
+        let descriptors = descriptors.iter().take(MOST_DESCRIPTORS);
+        let descriptors: Vec<_> = descriptors.map(|which| self.descriptor(*which)).collect();
+        send(&self.socket, bytes, &descriptors);
+    }
+
+    fn words(&self, request: u32, words: &[u64], descriptors: &[Descriptor]) {
+        let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.send(request, 0, &body, descriptors);
+    }
+
+    fn start(&mut self, backend_channel: bool, protocol_features: bool) {
+        use request::*;
+        const VERSION_1: u64 = 1 << 32;
+        const PROTOCOL_FEATURES: u64 = 1 << 30;
+        self.words(SET_OWNER, &[], &[]);
+        self.words(GET_FEATURES, &[], &[]);
+        if protocol_features {
+            self.words(GET_PROTOCOL_FEATURES, &[], &[]);
+            // MQ, REPLY_ACK, BACKEND_REQ, CONFIG, BACKEND_SEND_FD and SHMEM.
+            let taken = 1 | 1 << 3 | 1 << 5 | 1 << 9 | 1 << 10 | 1 << 22;
+            self.words(SET_PROTOCOL_FEATURES, &[taken], &[]);
+        }
+        if backend_channel {
+            self.words(SET_BACKEND_REQ_FD, &[], &[Descriptor::Socket]);
+        }
+        self.words(SET_FEATURES, &[VERSION_1 | PROTOCOL_FEATURES], &[]);
+        self.memory_table(None, &[Region::Whole], &[Descriptor::Memory]);
+        for queue in 0..2u64 {
+            let pair = |number: u64| queue | number << 32;
+            self.words(SET_VRING_NUM, &[pair(64)], &[]);
+            self.words(SET_VRING_BASE, &[pair(0)], &[]);
+            let [table, available, used] = RINGS.map(|at| USER + at + queue * 0x6000);
+            self.words(SET_VRING_ADDR, &[queue, table, used, available, 0], &[]);
+            self.words(SET_VRING_CALL, &[queue], &[Descriptor::Call]);
+            self.words(SET_VRING_KICK, &[queue], &[Descriptor::Kick]);
+            self.words(SET_VRING_ENABLE, &[pair(1)], &[]);
+        }
+        self.offered = 0;
+    }
+
+    fn memory_table(&self, count: Option<u32>, regions: &[Region], descriptors: &[Descriptor]) {
+        let count = count.unwrap_or(regions.len() as u32);
+        let regions: Vec<u8> = regions.iter().flat_map(|region| region.bytes()).collect();
+        let body = [&count.to_le_bytes()[..], &[0; 4], &regions].concat();
+        self.send(request::SET_MEM_TABLE, 0, &body, descriptors);
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        self.memory.write_all_at(bytes, at).unwrap();
+    }
+
+    fn request(&mut self) {
+        let open = OpenAdapter { version: Version::CURRENT, reserved: 0, features: 0 };
+        let open = bytes(0, &open);
+        self.write(REQUEST, &open);
+        let mut table = Vec::new();
+        let descriptors = [(REQUEST, open.len() as u32, 1u16, 1u16), (REPLY, 256, 2, 0)];
+        for (at, length, flags, next) in descriptors {
+            table.extend_from_slice(&(PHYSICAL + at).to_le_bytes());
+            table.extend_from_slice(&length.to_le_bytes());
+            table.extend_from_slice(&flags.to_le_bytes());
+            table.extend_from_slice(&next.to_le_bytes());
+        }
+        self.write(RINGS[0], &table);
+        self.write(RINGS[1] + 4 + u64::from(self.offered % 64) * 2, &[0; 2]);
+        self.offered = self.offered.wrapping_add(1);
+        self.write(RINGS[1] + 2, &self.offered.to_le_bytes());
+        self.kick();
+    }
+
+    fn kick(&self) {
+        // A counter that is full is as good.
+        let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
+    }
+
+    /// Reads what came, so that the device is not held up by it.
+    fn drain(mut socket: &UnixStream) {
+        let mut bytes = [0; 4096];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        while poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0) {
+            if !socket.read(&mut bytes).is_ok_and(|length| length > 0) {
+                return;
+            }
+        }
+    }
+
+    fn act(&mut self, action: &Action) {
+        match action {
+            Action::Start { backend_channel, protocol_features } => {
+                self.start(*backend_channel, *protocol_features);
+            }
+            Action::Message { request, needs_reply, words, descriptors } => {
+                let words: Vec<u8> =
+                    words.iter().take(8).flat_map(|word| word.get().to_le_bytes()).collect();
+                let flags = if *needs_reply { NEED_REPLY } else { 0 };
+                self.send(u32::from(*request) % request::END, flags, &words, descriptors);
+            }
+            Action::Queue { request, queue, number, descriptor } => {
+                use request::*;
+                let requests = [
+                    SET_VRING_NUM,
+                    SET_VRING_BASE,
+                    GET_VRING_BASE,
+                    SET_VRING_KICK,
+                    SET_VRING_CALL,
+                    SET_VRING_ENABLE,
+                ];
+                let request = requests[usize::from(*request) % requests.len()];
+                let is_file = matches!(request, SET_VRING_KICK | SET_VRING_CALL);
+                // Bit 8 says that no descriptor comes.
+                let number = if is_file { 0 } else { u64::from(*number) << 32 };
+                let none = if is_file && descriptor.is_none() { 1 << 8 } else { 0 };
+                let word = u64::from(*queue) | number | none;
+                self.words(request, &[word], descriptor.as_slice());
+            }
+            Action::Addresses { queue, places: [table, used, available], flags } => {
+                let first = u64::from(*queue) | u64::from(*flags) << 32;
+                let words = [first, table.get(), used.get(), available.get(), 0];
+                self.words(request::SET_VRING_ADDR, &words, &[]);
+            }
+            Action::MemoryTable { count, regions, descriptors } => {
+                let regions = regions.get(..regions.len().min(40)).unwrap_or_default();
+                self.memory_table(*count, regions, descriptors);
+            }
+            Action::MemoryRegion { adds, region, descriptor } => {
+                let request = if *adds { request::ADD_MEM_REG } else { request::REM_MEM_REG };
+                let body = [&[0; 8][..], &region.bytes()].concat();
+                self.send(request, 0, &body, descriptor.as_slice());
+            }
+            Action::Config { is_set, offset, size, flags, payload } => {
+                let head = [*offset, *size, u32::from(*flags)].map(u32::to_le_bytes).concat();
+                let body = [head, vec![0; usize::from(*payload)]].concat();
+                self.send(request::GET_CONFIG + u32::from(*is_set), 0, &body, &[]);
+            }
+            Action::Raw { request, flags, size, body, descriptors } => {
+                let header = [*request, *flags, *size].map(u32::to_le_bytes).concat();
+                let body = body.get(..body.len().min(256)).unwrap_or_default();
+                self.send_bytes(&[&header[..], body].concat(), descriptors);
+            }
+            Action::Request => self.request(),
+            Action::Write { at, words } => {
+                let at = u64::from(*at).min(MEMORY - 16);
+                self.write(at, &words.map(u64::to_le_bytes).concat());
+            }
+            Action::Kick => self.kick(),
+            Action::Answer { value, size } => {
+                Self::drain(&self.channel.0);
+                // The request's own header with the flag of a reply: number 9 maps, 10 unmaps.
+                let header = [9 + u32::from(*size % 2), VERSION | 4, 8].map(u32::to_le_bytes);
+                let answer = [&header.concat()[..], &value.to_le_bytes()].concat();
+                let length = answer.len() - usize::from(*size / 16).min(answer.len());
+                // Nobody may listen any more.
+                let _ = (&self.channel.0).write(&answer[..length]);
+            }
+            Action::Drain => Self::drain(&self.socket),
+        }
+        Self::drain(&self.socket);
+    }
+}
+
+/// A message's bytes.
+fn message(request: u32, flags: u32, body: &[u8]) -> Vec<u8> {
+    let header = [request, VERSION | flags, body.len() as u32].map(u32::to_le_bytes).concat();
+    [&header[..], body].concat()
+}
+
+/// Sends what the other end still takes.
+fn send(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    match sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags) {
+        Ok(_) => {}
+        // It has ended the connection, or is behind with reading.
+        Err(error) => {
+            let kind = std::io::Error::from(error).kind();
+            let is_expected = matches!(
+                kind,
+                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::WouldBlock
+            );
+            assert!(is_expected, "{error}");
+        }
+    }
+}
