@@ -9,7 +9,6 @@ use bellhop_protocol::control::allocation::{AllocationKind, SegmentSet};
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::status::Status;
 use std::any::Any;
-use std::fs;
 use std::mem::forget;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,13 +24,6 @@ const FENCE: u64 = 16;
 const PAGE_TABLES: u64 = 16 << 10;
 /// What an allocator keeps for later, and page tables that were used once, in KiB.
 const KEPT: u64 = 4 << 10;
-
-/// The daemon's own memory in KiB, without what it shares with guests.
-fn memory(daemon: &Daemon) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", daemon.id())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
 
 /// What one of the guest's many objects is made on.
 struct Bench {
@@ -125,7 +117,7 @@ fn the_daemons_memory_is_bounded_whatever_a_guest_makes_as_many_of_as_it_may() {
     // Once, so that what is made for the first guest and kept is there.
     forget(bench(&guest));
     guest.reset().unwrap();
-    let before = memory(&daemon);
+    let before = daemon.private_memory();
     for (what, fewer, make) in KINDS {
         let bench = bench(&guest);
         let begin = Instant::now();
@@ -133,7 +125,7 @@ fn the_daemons_memory_is_bounded_whatever_a_guest_makes_as_many_of_as_it_may() {
         for _ in 0..100 {
             assert!(make(&bench).is_err(), "{what}");
         }
-        let most = memory(&daemon).saturating_sub(before);
+        let most = daemon.private_memory().saturating_sub(before);
         println!(
             "{:6} {what:38} {status:?}: {most:6} KiB, {:4} bytes each, {:?} each",
             all.len(),
@@ -150,7 +142,7 @@ fn the_daemons_memory_is_bounded_whatever_a_guest_makes_as_many_of_as_it_may() {
         forget((all, bench));
         guest.reset().unwrap();
     }
-    let after = memory(&daemon);
+    let after = daemon.private_memory();
     println!("{before} KiB of the daemon's own before, {after} KiB when all has gone");
     assert!(after < before + KEPT, "{before} KiB before, {after} KiB after");
 }

@@ -1,6 +1,7 @@
 //! What submitting costs, measured from the host: daemons of its own, each set up for what is measured,
 //! with their guests in this process.
 
+mod hostile;
 mod idle;
 mod oversubscription;
 
@@ -45,7 +46,7 @@ struct Setting {
     daemon: u32,
 }
 
-const STAGES: [Stage; 6] = [
+const STAGES: [Stage; 7] = [
     Stage {
         suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake],
         config: "",
@@ -88,6 +89,13 @@ const STAGES: [Stage; 6] = [
         guests: oversubscription::MOST_GUESTS,
         processors: Processors::Apart,
         measure: oversubscription::run,
+    },
+    Stage {
+        suites: &[Suite::Hostile],
+        config: "[adapter]\nhang_limit = 0\n",
+        guests: 3,
+        processors: Processors::Apart,
+        measure: hostile::run,
     },
 ];
 

@@ -3,7 +3,7 @@
 use super::Setting;
 use anyhow::anyhow;
 use bellhop_guest::bench::{Measured, Suite};
-use bellhop_guest_umd::{Adapter, CommandBuffer, UserModeQueue};
+use bellhop_guest_umd::{Adapter, CommandBuffer, Error, Fence, UserModeQueue};
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use std::sync::Barrier;
@@ -15,22 +15,25 @@ use std::time::{Duration, Instant};
 const GUESTS: [usize; 4] = [1, 2, 4, MOST_GUESTS];
 pub(super) const MOST_GUESTS: usize = 16;
 /// How long each number of guests is looked at.
-const LOOK: Duration = Duration::from_millis(500);
+pub(super) const LOOK: Duration = Duration::from_millis(500);
 /// Bytes that a submission fills: some tens of microseconds of the engine's.
 const SIZE: u64 = 256 << 10;
 /// Submissions that a guest has given to the engine and not waited for.
 const IN_FLIGHT: u64 = 32;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Waits until a fence has a value: [`Fence::wait`] or [`Fence::poll`].
+pub(super) type Wait = fn(&Fence, u64, Duration) -> Result<(), Error>;
+
 /// A guest that keeps its queue full.
-struct Load {
+pub(super) struct Load {
     _adapter: Adapter,
     queue: UserModeQueue,
     commands: Vec<CommandBuffer>,
 }
 
 impl Load {
-    fn new(setting: &Setting, number: usize) -> anyhow::Result<Self> {
+    pub(super) fn new(setting: &Setting, number: usize) -> anyhow::Result<Self> {
         let adapter = Adapter::open_with(setting.guest(number)?, setting.place.policy())?;
         let device = adapter.create_device()?;
         let target = device.create_allocation(AllocationKind::LOCAL, SIZE)?;
@@ -47,8 +50,13 @@ impl Load {
         Ok(Self { _adapter: adapter, queue, commands })
     }
 
-    /// Submits until told to stop, and counts what is done.
-    fn run(&mut self, stop: &AtomicBool, done: &AtomicU64) -> anyhow::Result<()> {
+    /// Submits until told to stop, and counts what is done. `wait` is how it waits.
+    pub(super) fn run(
+        &mut self,
+        wait: Wait,
+        stop: &AtomicBool,
+        done: &AtomicU64,
+    ) -> anyhow::Result<()> {
         while !stop.load(Ordering::Relaxed) {
             let half = self.commands.len() / 2;
             for at in [0, half] {
@@ -57,11 +65,11 @@ impl Load {
                 }
                 // The other half was submitted before and is being executed meanwhile.
                 let before = self.queue.last_value().saturating_sub(half as u64);
-                self.queue.progress_fence().wait(before, TIMEOUT)?;
+                wait(self.queue.progress_fence(), before, TIMEOUT)?;
                 done.fetch_add(half as u64, Ordering::Relaxed);
             }
         }
-        Ok(self.queue.progress_fence().wait(self.queue.last_value(), TIMEOUT)?)
+        Ok(wait(self.queue.progress_fence(), self.queue.last_value(), TIMEOUT)?)
     }
 }
 
@@ -93,7 +101,7 @@ fn rate(loads: &mut [Load]) -> anyhow::Result<f64> {
             let (stop, done, begun) = (&stop, &done, &begun);
             scope.spawn(move || {
                 begun.wait();
-                Load::run(load, stop, done)
+                Load::run(load, Fence::wait, stop, done)
             })
         };
         let threads: Vec<_> = loads.iter_mut().map(run).collect();

@@ -131,6 +131,11 @@ impl Daemon {
 
     /// The same with a configuration.
     pub fn start_with(sockets: usize, configuration: &str) -> Self {
+        Self::start_logging(sockets, configuration, "info")
+    }
+
+    /// The same with a filter of its own for its log.
+    pub fn start_logging(sockets: usize, configuration: &str, filter: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("bellhopd.toml");
         std::fs::write(&config, configuration).unwrap();
@@ -140,7 +145,7 @@ impl Daemon {
             command.arg("--socket-path").arg(socket(folder.path(), number));
         }
         let mut child = command
-            .env("BELLHOP_LOG", "info")
+            .env("BELLHOP_LOG", filter)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -250,7 +255,16 @@ impl Daemon {
     fn count_resources(&self) -> Resources {
         let count =
             |what| std::fs::read_dir(format!("/proc/{}/{what}", self.id())).unwrap().count();
-        Resources { descriptors: count("fd"), threads: count("task") }
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.id())).unwrap();
+        let shared = maps.lines().filter(|line| line.contains("/memfd:")).count();
+        Resources { descriptors: count("fd"), threads: count("task"), shared }
+    }
+
+    /// Its own memory in KiB, without what it shares with guests.
+    pub fn private_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
     /// Waits until it has no more than `expected`: a thread that is about to end may still hold
@@ -269,6 +283,8 @@ impl Daemon {
 pub struct Resources {
     descriptors: usize,
     threads: usize,
+    /// Mappings of memory that it has together with guests, or gives to them.
+    shared: usize,
 }
 
 fn socket(folder: &Path, number: usize) -> PathBuf {

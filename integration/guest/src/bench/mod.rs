@@ -59,6 +59,8 @@ pub enum Suite {
     Idle,
     /// One engine that more and more guests share; only from the host
     Oversubscription,
+    /// A guest beside another that does everything wrong; only from the host
+    Hostile,
 }
 
 impl Suite {
@@ -111,7 +113,7 @@ pub fn run(
                 Suite::Wake => wake::run(&adapter, options.daemon, measured)?,
                 Suite::Doorbells => doorbells::run(&adapter, samples, measured)?,
                 Suite::Queues => queues::run(&adapter, measured)?,
-                Suite::Idle | Suite::Oversubscription => {
+                Suite::Idle | Suite::Oversubscription | Suite::Hostile => {
                     bail!(
                         "this suite is measured from the host: by bellhop bench, without a socket"
                     )

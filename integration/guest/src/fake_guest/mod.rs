@@ -27,7 +27,8 @@ use bellhop_guest_umd::transport::control_queue::ControlQueue;
 use bellhop_guest_umd::transport::event_queue::EventQueue;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
 use bellhop_guest_umd::transport::{
-    BarMapping, DmaMemory, Donations, MemoryType, SystemMemory, Transport, TransportError,
+    BarMapping, DmaMemory, Donations, MemoryType, Notifications as _, SystemMemory, Transport,
+    TransportError,
 };
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::event::Event;
@@ -228,6 +229,15 @@ impl FakeGuest {
     /// When the device does not survive it.
     pub fn announce_memory(&self) -> Result<(), FakeGuestError> {
         self.lock().announce_memory(&self.queues())
+    }
+
+    /// Has the device look at both queues, whether there is something in them or not.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    pub fn kick(&self) -> Result<(), TransportError> {
+        self.control.notifications().kick()?;
+        self.events.notifications().kick()
     }
 
     /// Plugs memory in or pulls it out while the device runs, and announces what there is then. What is

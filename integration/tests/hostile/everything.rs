@@ -1,0 +1,130 @@
+//! Everything wrong at once and at full speed.
+
+use crate::neighbour::{Neighbour, beside_a_neighbour};
+use crate::support::{self, Daemon};
+use crate::{TIMEOUT, seed};
+use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
+use bellhop_guest::hostile::{Hostile, Noise};
+use bellhop_guest::inspect;
+use bellhop_guest_umd::{Adapter, CommandBuffer};
+use bellhop_integration::inspect::ControlClient;
+use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::gpu_va::Protection;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// What hangs is found out soon, and may hang again.
+const CONFIGURATION: &str = "[adapter]\nphysical_doorbells = 16\ntimeout_ms = 200\nhang_limit = 0\n\
+     [guest]\nlocal_memory_mib = 16\nobjects = 4096\nfences = 1024\n";
+
+/// Guests that come, do a little of what is wrong, and are gone again.
+fn come_and_go(socket: &Path, seed: u64, over: &AtomicBool) -> u64 {
+    let mut noise = Noise::new(seed);
+    let mut times = 0;
+    while !over.load(Ordering::Acquire) {
+        times += 1;
+        if noise.below(4) == 0 {
+            let mut peer = UnixStream::connect(socket).unwrap();
+            let length = noise.below(300);
+            // The daemon may hang up before it has taken all.
+            let _ = peer.write_all(&noise.bytes(length));
+            continue;
+        }
+        let guest = FakeGuest::connect(socket, GuestOptions::default()).unwrap();
+        let hostile = Hostile::begin(&guest, noise.number()).unwrap();
+        for _ in 0..noise.below(3) {
+            guest.reset().unwrap();
+        }
+        guest.kill();
+        drop(hostile);
+    }
+    times
+}
+
+#[test]
+fn everything_wrong_at_once_changes_no_result_of_a_neighbours() {
+    let daemon = Daemon::start_with(3, CONFIGURATION);
+    let (seed, over) = (seed(), AtomicBool::new(false));
+    let mut tried = Vec::new();
+    let mut came = 0;
+    let rounds = thread::scope(|threads| {
+        let socket = daemon.socket(2);
+        let visitors = threads.spawn(|| {
+            let socket = socket;
+            come_and_go(&socket, seed, &over)
+        });
+        let rounds = beside_a_neighbour(&daemon, |guest| {
+            let hostile = Hostile::begin(&guest, seed).unwrap();
+            let far =
+                |(name, done): &(&str, u64)| *done >= if *name == "requests" { 5000 } else { 20 };
+            while !tried.iter().all(far) || tried.is_empty() {
+                thread::yield_now();
+                tried = hostile.done();
+            }
+            drop(hostile);
+            assert_eq!(guest.violations(), [], "QEMU would not have survived that");
+        });
+        over.store(true, Ordering::Release);
+        came = visitors.join().unwrap();
+        rounds
+    });
+    println!("the neighbour did {rounds} rounds beside {tried:?} and {came} visits");
+    // All three sockets serve whoever comes next.
+    for socket in 0..3 {
+        Neighbour::new(support::guest(&daemon, socket)).work();
+    }
+}
+
+/// Engines' time that each guest had so far, by guests in the order in which they came.
+fn engine_times(daemon: &Daemon) -> Vec<u64> {
+    let mut client = ControlClient::connect(&daemon.control_socket()).unwrap();
+    let guests = inspect::snapshot(&mut client).unwrap().guests;
+    guests.iter().map(|guest| guest.statistics.engine_time).collect()
+}
+
+/// The neighbour's work is there from the beginning, so that it never has to be quick to get its share.
+#[test]
+fn a_guest_that_does_everything_wrong_gets_no_more_of_the_engine_than_its_neighbour() {
+    const SUBMISSIONS: usize = 64;
+    const FILLS: usize = 16;
+    const SIZE: u64 = 4 << 20;
+    let daemon = Daemon::start_with(2, CONFIGURATION);
+    let adapter = Adapter::open(support::guest(&daemon, 0)).unwrap();
+    let device = adapter.create_device().unwrap();
+    let memory = device.create_allocation(AllocationKind::SYSTEM, SIZE).unwrap();
+    let mapping = memory.map(Protection::WRITE).unwrap();
+    let mut queue = device.create_context(0).unwrap().create_user_mode_queue(64 << 10).unwrap();
+    let mut commands = Vec::new();
+    for _ in 0..SUBMISSIONS {
+        let mut buffer = CommandBuffer::new(&device, 1024).unwrap();
+        for _ in 0..FILLS {
+            buffer.fill(mapping.gpu_va(), SIZE, 7).unwrap();
+        }
+        commands.push(buffer);
+    }
+
+    let guest = support::guest(&daemon, 1);
+    let hostile = Hostile::begin(&guest, seed()).unwrap();
+    let has_begun = |(name, done): &(&str, u64)| *name != "much-work" || *done > 1;
+    while !hostile.done().iter().all(has_begun) {
+        thread::yield_now();
+    }
+    let before = engine_times(&daemon);
+    for commands in &mut commands {
+        queue.submit(commands).unwrap();
+    }
+    queue.progress_fence().wait(queue.last_value(), TIMEOUT).unwrap();
+    let after = engine_times(&daemon);
+    let [mine, its] = [0, 1].map(|guest: usize| after[guest] - before[guest]);
+    println!(
+        "of engines' time the neighbour had {} ms, the hostile guest {} ms",
+        mine / 1_000_000,
+        its / 1_000_000
+    );
+    // Its other engines are its own: it has work for three, and the neighbour for one.
+    assert!(mine > its / 6, "{mine} ns beside {its} ns");
+    drop(hostile);
+}

@@ -1,0 +1,22 @@
+//! Guests that do everything wrong, come and go in the middle of it, and die; and a neighbour whose results
+//! must stay right.
+
+mod everything;
+mod garbage;
+mod killed;
+mod neighbour;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::time::Duration;
+
+/// The longest that anything may take before it is taken not to happen.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What choices are made from: `BELLHOP_SEED`, or a number of this run.
+fn seed() -> u64 {
+    let given = std::env::var("BELLHOP_SEED").ok();
+    let seed = given.map_or_else(|| u64::from(std::process::id()), |seed| seed.parse().unwrap());
+    println!("BELLHOP_SEED={seed}");
+    seed
+}
