@@ -190,7 +190,7 @@ impl Hardware for Gpu {
         const { assert!(PAGING_BUFFERS as usize <= SUBMISSIONS) };
         let index = queue.partition.paging().take_buffer(fence).ok_or(FULL)?;
         if let Err(error) = queue.partition.write_paging_buffer(index, packets) {
-            tracing::error!(%error, ?guest, index, "a paging buffer was not written");
+            tracing::error!(%error, guest = guest.0, index, "a paging buffer was not written");
         }
         let submission = KernelSubmission {
             gpu_va: PAGING_BUFFERS_START + index * PAGING_BUFFER_SIZE as u64,
@@ -218,7 +218,7 @@ impl Hardware for Gpu {
     fn zero_memory(&self, guest: GuestId, segment: Segment, offset: u64, length: u64) {
         let Some(partition) = self.guest(guest) else { return };
         if let Err(error) = partition.zero(segment, offset, length) {
-            tracing::error!(%error, ?guest, ?segment, offset, length, "memory was not zeroed");
+            tracing::error!(%error, guest = guest.0, ?segment, offset, length, "memory was not zeroed");
         }
     }
 
@@ -540,7 +540,7 @@ impl Hardware for Gpu {
         let Some(partition) = self.guest(guest) else { return };
         // Handed over to the engine with the submission that names it.
         if let Err(error) = partition.write_dma_buffer(offset, packets) {
-            tracing::error!(%error, ?guest, offset, "a DMA buffer was not written");
+            tracing::error!(%error, guest = guest.0, offset, "a DMA buffer was not written");
         }
     }
 

@@ -3,7 +3,8 @@
 use super::config::{Config, ConfigError};
 use super::control::ControlSocket;
 use super::socket::{self, Inherited};
-use super::{capabilities, daemon, log, manager};
+use super::{capabilities, daemon, manager};
+use crate::log;
 use anyhow::bail;
 use clap::{CommandFactory, Parser};
 use rustix::fd::RawFd;
@@ -111,7 +112,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
-    log::start(&config.log)?;
+    log::start(&config.log.filter, config.line_limit())?;
     let path = arguments.control_socket.or(config.control.socket());
     let control = path.as_deref().map(ControlSocket::listen).transpose()?;
     let mut inherited = manager::sockets()?;

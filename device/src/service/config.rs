@@ -1,6 +1,7 @@
 //! What `bellhopd` is configured with: a TOML file, every key optional.
 
 use crate::gpu::{DEFAULT_WEIGHT, GpuConfig};
+use crate::log::LineLimit;
 use bellhop_host_kmd::dxgkrnl::{Limits, OsFeatures, PowerPolicy, TdrPolicy};
 use bellhop_host_kmd::hardware::{self, SegmentSizes};
 use bellhop_host_kmd::port::SharingGroups;
@@ -179,11 +180,21 @@ pub struct GuestConfig {
     /// Whether a guest gets a BAR where its VMM can map one. Without it everything that guest and
     /// device share is in the guest's own memory.
     pub bar: bool,
-    /// Objects, and mappings, waits and entries of allocation lists as many again, 256 to 1,048,575.
-    /// The host remembers no more than 2 KiB for each, and 16 KiB for one with a native fence.
+    /// Objects, and mappings and entries of allocation lists as many again, 256 to 1,048,575. The host
+    /// remembers no more than 2 KiB for each, and 16 KiB for one with a native fence.
     pub objects: u32,
+    /// Allocations among them, rings and command buffers included, 1 to 1,048,575.
+    pub allocations: u32,
+    /// Hardware queues among them, whoever submits to them, 1 to 65,536. Each has a fence.
+    pub hw_queues: u32,
+    /// Waits of its CPUs for fences, 1 to 1,048,575. The host remembers no more than 2 KiB for each.
+    pub waits: u32,
     /// Fences that it may have together with other guests, 0 to 1,024. Each takes a page of the host's memory.
     pub cross_adapter_fences: u32,
+    /// Lines of log that it can cause in a second in the long run, 1 to 1,000,000.
+    pub log_lines_per_second: u32,
+    /// Lines of log that it can cause at once, 1 to 1,000,000.
+    pub log_burst: u32,
     /// Its weight, 1 to 10,000: engines share their time among guests that have work by weight.
     pub weight: u32,
     /// Whether a guest may change the adapter's power states. They concern every guest.
@@ -348,7 +359,12 @@ impl Default for GuestConfig {
             aperture_mib: 64,
             bar: true,
             objects: 65_536,
+            allocations: 32_768,
+            hw_queues: 16_384,
+            waits: 65_536,
             cross_adapter_fences: 64,
+            log_lines_per_second: 10,
+            log_burst: 100,
             weight: DEFAULT_WEIGHT,
             power_control: false,
         }
@@ -409,8 +425,14 @@ impl Config {
         let backing = guest.backing_memory_mib;
         check("guest.backing_memory_mib", backing, 0..=1_048_576, "0 to 1048576")?;
         check("guest.objects", guest.objects.into(), 256..=1_048_575, "256 to 1048575")?;
+        check("guest.allocations", guest.allocations.into(), 1..=1_048_575, "1 to 1048575")?;
+        check("guest.hw_queues", guest.hw_queues.into(), 1..=65_536, "1 to 65536")?;
+        check("guest.waits", guest.waits.into(), 1..=1_048_575, "1 to 1048575")?;
         let cross_adapter_fences = guest.cross_adapter_fences.into();
         check("guest.cross_adapter_fences", cross_adapter_fences, 0..=1024, "0 to 1024")?;
+        let lines = guest.log_lines_per_second.into();
+        check("guest.log_lines_per_second", lines, 1..=1_000_000, "1 to 1000000")?;
+        check("guest.log_burst", guest.log_burst.into(), 1..=1_000_000, "1 to 1000000")?;
         let groups = self.fence_sharing.len() as u64;
         check("the number of groups in [fence_sharing]", groups, 0..=MAX_GROUPS, "0 to 64")?;
         check("guest.aperture_mib", guest.aperture_mib, 1..=65_536, "1 to 65536")
@@ -460,7 +482,9 @@ impl Config {
         let objects = self.guest.objects;
         Limits {
             handles: objects,
-            waits: objects,
+            allocations: self.guest.allocations,
+            hw_queues: self.guest.hw_queues,
+            waits: self.guest.waits,
             mappings: objects,
             // An object seldom has many. Each is a hundredth of what an object takes.
             extents: objects.saturating_mul(16),
@@ -468,6 +492,12 @@ impl Config {
             cross_adapter_fences: self.guest.cross_adapter_fences,
             ..Limits::default()
         }
+    }
+
+    /// How much each guest can have logged.
+    #[must_use]
+    pub fn line_limit(&self) -> LineLimit {
+        LineLimit::new(self.guest.log_lines_per_second, self.guest.log_burst)
     }
 
     /// The features that guests of an adapter are offered.
@@ -628,6 +658,8 @@ mod tests {
         assert_eq!(Config::default().limits(), Limits::default());
         let limits = load("[guest]\nobjects = 1000\n").unwrap().limits();
         assert_eq!((limits.handles, limits.mappings, limits.extents), (1000, 1000, 16_000));
+        let limits = load("[guest]\nallocations = 3\nhw_queues = 2\nwaits = 1\n").unwrap().limits();
+        assert_eq!((limits.allocations, limits.hw_queues, limits.waits), (3, 2, 1));
     }
 
     #[test]

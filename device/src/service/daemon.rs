@@ -5,6 +5,7 @@ use super::control::ControlSocket;
 use super::manager;
 use super::socket::Endpoint;
 use super::tasks::Tasks;
+use crate::log::report_suppressed;
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
@@ -33,6 +34,7 @@ async fn serve(
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for SIGINT")?;
     let mut tasks = Tasks::start(config)?;
+    tokio::spawn(report_suppressed());
     for endpoint in endpoints {
         tasks.serve(endpoint)?;
     }

@@ -2,6 +2,7 @@
 
 use super::readable::Readable;
 use super::socket::Endpoint;
+use crate::log::LogSource;
 use crate::vhost::backend::{GuestBackend, Host};
 use anyhow::Context;
 use bellhop_host_kmd::hardware::GuestId;
@@ -79,7 +80,7 @@ impl Server {
                 _ = stopped.changed() => {
                     connection.shut_down();
                     let (_, ended) = serving.await?;
-                    debug!(?ended, "connection shut down");
+                    host.log.during(|| debug!(?ended, "connection shut down"));
                     return Ok(());
                 }
             };
@@ -87,10 +88,11 @@ impl Server {
             // Nothing of the guest is left when this is said.
             served.set(None);
             drop(connection);
-            match ended {
-                Ok(()) => info!("front end gone"),
-                Err(error) => warn!(%error, "connection ended"),
-            }
+            let socket = host.log.name();
+            host.log.during(|| match ended {
+                Ok(()) => info!(socket, "front end gone"),
+                Err(error) => warn!(socket, %error, "connection ended"),
+            });
             if endpoint.single {
                 return Ok(());
             }
@@ -119,6 +121,7 @@ async fn on_its_own_thread<T: Send + 'static>(
 /// A connection that can be ended from another thread, before it is made and after.
 struct Connection {
     backend: GuestBackend,
+    log: Arc<LogSource>,
     state: Mutex<ConnectionState>,
 }
 
@@ -132,7 +135,8 @@ enum ConnectionState {
 
 impl Connection {
     fn new(host: Host) -> Self {
-        Self { backend: GuestBackend::new(host), state: Mutex::default() }
+        let log = Arc::clone(&host.log);
+        Self { backend: GuestBackend::new(host), log, state: Mutex::default() }
     }
 
     fn guest(&self) -> Option<GuestId> {
@@ -140,12 +144,13 @@ impl Connection {
     }
 
     fn serve(&self, listener: &mut Listener) -> Result<(), vhost_user_backend::Error> {
+        self.log.take_thread();
         let backend = self.backend.clone();
         let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
         let mut daemon = VhostUserDaemon::new("vhost-user".into(), backend.clone(), memory)?;
         daemon.start(listener)?;
         if self.is_wanted(daemon.shutdown_handle()) {
-            info!("front end connected");
+            info!(socket = self.log.name(), "front end connected");
         } else {
             daemon.request_shutdown();
         }

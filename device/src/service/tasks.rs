@@ -7,6 +7,7 @@ use super::readable::Readable;
 use super::server::{Served, Server};
 use super::socket::Endpoint;
 use crate::gpu::{CrossAdapterMemory, Gpu};
+use crate::log::LogSource;
 use crate::vhost::backend::Host;
 use anyhow::Context;
 use bellhop_host_kmd::actor::{self, KernelHandle};
@@ -60,6 +61,7 @@ impl Tasks {
                 features: config.features(adapter),
                 sharing: SharingGroups::NONE,
                 weight: config.guest.weight,
+                log: Arc::new(LogSource::of(None)),
                 maps_bar: config.guest.bar,
                 remaps_doorbells: adapter.remaps_doorbells(),
             });
@@ -83,7 +85,8 @@ impl Tasks {
         let host = self.hosts.get(self.config.adapter_of(address));
         let host = host.context("there is no adapter for the socket")?;
         let (weight, sharing) = (self.config.weight(address), self.config.sharing(address));
-        let host = Host { weight, sharing, ..host.clone() };
+        let log = Arc::new(LogSource::of(address));
+        let host = Host { weight, sharing, log, ..host.clone() };
         let server = Server::new(host, endpoint).context("cannot watch a socket")?;
         let served = server.served();
         self.servers.spawn(server.run(self.stop.subscribe()));

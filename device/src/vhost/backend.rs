@@ -4,6 +4,7 @@ use super::exit::ExitEvent;
 use super::pages::BarPages;
 use super::port::{KernelPort, QueuePort};
 use crate::gpu::Gpu;
+use crate::log::LogSource;
 use bellhop_host_kmd::actor::KernelHandle;
 use bellhop_host_kmd::hardware::{GuestId, Hardware, SegmentSizes};
 use bellhop_host_kmd::port::{GuestResources, SharingGroups};
@@ -46,6 +47,8 @@ pub struct Host {
     pub sharing: SharingGroups,
     /// The weight of the guest that comes.
     pub weight: u32,
+    /// Whose doing the lines are that it has logged.
+    pub log: Arc<LogSource>,
     /// Whether VMMs are asked to map it.
     pub maps_bar: bool,
     /// Whether they are asked to map it in pieces, and doorbells' pages are moved after.
@@ -154,8 +157,14 @@ impl Shared {
                 return;
             }
         };
+        self.host.log.set_guest(guest);
         self.host.gpu.set_guest_weight(guest, self.host.weight);
-        let port = Arc::new(QueuePort::new(memory, control.clone(), events.clone()));
+        let port = Arc::new(QueuePort::new(
+            memory,
+            control.clone(),
+            events.clone(),
+            Arc::clone(&self.host.log),
+        ));
         state.session = Session::Mapping(guest);
         let front_end = state.front_end.clone().filter(|_| self.host.maps_bar);
         match (front_end, self.host.gpu.bar_file(guest)) {
@@ -165,6 +174,7 @@ impl Shared {
                 let has_refused = false.into();
                 let pages = BarPages { gpu, guest, layout, file, front_end, has_refused };
                 let spawned = thread::Builder::new().name("bar-mapper".into()).spawn(move || {
+                    shared.host.log.take_thread();
                     if !shared.host.remaps_doorbells {
                         let mapped = pages.map_whole();
                         shared.run(guest, port, mapped, stops);
@@ -259,7 +269,9 @@ impl VhostUserBackend for GuestBackend {
         usize::from(MAX_QUEUE_SIZE)
     }
 
+    /// The first thing that a front end asks for, so that its thread is known.
     fn features(&self) -> u64 {
+        self.shared.host.log.take_thread();
         1 << VIRTIO_F_VERSION_1 | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
     }
 
@@ -334,6 +346,7 @@ impl VhostUserBackend for GuestBackend {
         vrings: &[VringMutex],
         _thread: usize,
     ) -> io::Result<()> {
+        self.shared.host.log.take_thread();
         let mut state = self.shared.lock();
         match (&state.session, queue) {
             (Session::Running { guest, port }, CONTROL_QUEUE) => {

@@ -1,13 +1,14 @@
 //! The two virtqueues of one guest, as the kernel and the backend use them.
 
 use super::chain::{self, WritablePart};
+use crate::log::LogSource;
 use bellhop_host_kmd::actor::KernelHandle;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{GuestPort, RequestToken};
 use bellhop_protocol::event::Event;
 use bellhop_protocol::status::Status;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{debug, warn};
 use vhost_user_backend::{VringMutex, VringT};
 use virtio_queue::{QueueOwnedT, QueueT};
@@ -26,6 +27,7 @@ pub(super) struct QueuePort {
     events: VringMutex,
     pending: Mutex<Pending>,
     undelivered: Mutex<VecDeque<Event>>,
+    log: Arc<LogSource>,
 }
 
 #[derive(Default)]
@@ -44,8 +46,10 @@ impl QueuePort {
         memory: GuestMemoryAtomic<GuestMemoryMmap>,
         control: VringMutex,
         events: VringMutex,
+        log: Arc<LogSource>,
     ) -> Self {
-        Self { memory, control, events, pending: Mutex::default(), undelivered: Mutex::default() }
+        let (pending, undelivered) = Default::default();
+        Self { memory, control, events, pending, undelivered, log }
     }
 
     /// Hands every request that waits in the control queue to the kernel.
@@ -91,6 +95,25 @@ impl QueuePort {
         }
     }
 
+    fn reply(&self, token: RequestToken, reply: &[u8]) {
+        let Some(writable) = lock(&self.pending).replies.remove(&token) else {
+            warn!(token = token.0, "a reply to no request");
+            return;
+        };
+        self.complete(&self.control, &writable, reply);
+    }
+
+    fn event(&self, event: Event) {
+        let mut undelivered = lock(&self.undelivered);
+        if undelivered.len() == MAX_UNDELIVERED {
+            debug!(kind = %event.kind, "an event is lost: the guest takes none");
+            return;
+        }
+        undelivered.push_back(event);
+        drop(undelivered);
+        self.deliver_events();
+    }
+
     /// Gives a chain back with `bytes` in it; returns how many fitted.
     fn complete(&self, vring: &VringMutex, writable: &WritablePart, bytes: &[u8]) -> u32 {
         let memory = self.memory.memory();
@@ -129,25 +152,14 @@ fn pop(
 }
 
 /// The kernel keeps the port, so that it goes when the guest is detached and not before.
-pub(super) struct KernelPort(pub(super) std::sync::Arc<QueuePort>);
+pub(super) struct KernelPort(pub(super) Arc<QueuePort>);
 
 impl GuestPort for KernelPort {
     fn reply(&self, token: RequestToken, reply: &[u8]) {
-        let Some(writable) = lock(&self.0.pending).replies.remove(&token) else {
-            warn!(token = token.0, "a reply to no request");
-            return;
-        };
-        self.0.complete(&self.0.control, &writable, reply);
+        self.0.log.during(|| self.0.reply(token, reply));
     }
 
     fn event(&self, event: Event) {
-        let mut undelivered = lock(&self.0.undelivered);
-        if undelivered.len() == MAX_UNDELIVERED {
-            debug!(kind = %event.kind, "an event is lost: the guest takes none");
-            return;
-        }
-        undelivered.push_back(event);
-        drop(undelivered);
-        self.0.deliver_events();
+        self.0.log.during(|| self.0.event(event));
     }
 }

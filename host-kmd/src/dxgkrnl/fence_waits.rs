@@ -182,7 +182,7 @@ impl Scope<'_> {
             self.update_current_values([(slot, u64::MAX)].into(), flags)
         });
         if let Err(error) = result {
-            tracing::error!(fence = %handle, %error, "a fence is missing");
+            tracing::error!(guest = self.guest_id.0, fence = %handle, %error, "a fence is missing");
         }
     }
 

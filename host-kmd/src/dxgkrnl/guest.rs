@@ -1,10 +1,11 @@
 //! One guest: its processes, its handles, and what it may have.
 
 use super::donation::Donations;
+use super::error::RequestError;
 use super::features::NativeFences;
 use super::fence_log::FenceLogs;
 use super::fence_storage::local_storage_size;
-use super::handles::{Handles, MAX_HANDLES};
+use super::handles::{Handles, MAX_HANDLES, ObjectKind};
 use super::limits::{Limits, Quota};
 use super::native_fence::Fences;
 use super::paging::Paging;
@@ -27,6 +28,10 @@ pub(super) struct Quotas {
     pub(super) processes: Quota,
     /// [`Limits::handles`]
     pub(super) handles: Quota,
+    /// [`Limits::allocations`]
+    pub(super) allocations: Quota,
+    /// [`Limits::hw_queues`]
+    pub(super) hw_queues: Quota,
     /// [`Limits::waits`]
     pub(super) waits: Quota,
     /// [`Limits::mappings`]
@@ -43,6 +48,40 @@ pub(super) struct Quotas {
     pub(super) cross_adapter_fences: Quota,
     /// [`Limits::held`]
     pub(super) held: Quota,
+}
+
+impl Quotas {
+    /// The limit that objects of a kind have beside that of [`Limits::handles`].
+    fn of(&mut self, kind: ObjectKind) -> Option<&mut Quota> {
+        match kind {
+            ObjectKind::Allocation => Some(&mut self.allocations),
+            ObjectKind::HwQueue => Some(&mut self.hw_queues),
+            ObjectKind::Device
+            | ObjectKind::Context
+            | ObjectKind::Doorbell
+            | ObjectKind::NativeFence => None,
+        }
+    }
+
+    /// Charges for one more object, or for nothing when there may be no more.
+    pub(super) fn charge_object(&mut self, kind: ObjectKind) -> Result<(), RequestError> {
+        if let Some(quota) = self.of(kind) {
+            quota.charge(1)?;
+        }
+        self.handles.charge(1).inspect_err(|_| {
+            if let Some(quota) = self.of(kind) {
+                quota.refund(1);
+            }
+        })
+    }
+
+    /// Gives back what was charged for an object.
+    pub(super) fn refund_object(&mut self, kind: ObjectKind) {
+        self.handles.refund(1);
+        if let Some(quota) = self.of(kind) {
+            quota.refund(1);
+        }
+    }
 }
 
 /// A guest that is attached.
@@ -126,6 +165,8 @@ impl Guest {
             quotas: Quotas {
                 processes: Quota::new(limits.processes, "processes"),
                 handles: Quota::new(limits.handles.min(MAX_HANDLES), "handles"),
+                allocations: Quota::new(limits.allocations, "allocations"),
+                hw_queues: Quota::new(limits.hw_queues, "hardware queues"),
                 waits: Quota::new(limits.waits, "pending waits"),
                 mappings: Quota::new(limits.mappings, "mappings"),
                 mapped_bytes: Quota::new(limits.mapped_bytes, "mapped bytes"),
@@ -156,13 +197,15 @@ impl Guest {
 
     /// What it has used of its limits and of its BAR, for tools.
     pub(super) fn describe_quotas(&self) -> Vec<snapshot::Quota> {
-        let Quotas { processes, handles, waits, mappings, mapped_bytes, extents, .. } =
-            &self.quotas;
+        let Quotas { processes, handles, allocations, hw_queues, .. } = &self.quotas;
+        let Quotas { waits, mappings, mapped_bytes, extents, .. } = &self.quotas;
         let Quotas { submissions, listed_allocations, cross_adapter_fences, held, .. } =
             &self.quotas;
         let limits = [
             processes,
             handles,
+            allocations,
+            hw_queues,
             waits,
             mappings,
             mapped_bytes,
@@ -198,6 +241,8 @@ impl Guest {
             && self.dma_buffers.is_unused()
             && quotas.processes.is_unused()
             && quotas.handles.is_unused()
+            && quotas.allocations.is_unused()
+            && quotas.hw_queues.is_unused()
             && quotas.waits.is_unused()
             && quotas.mappings.is_unused()
             && quotas.mapped_bytes.is_unused()

@@ -136,7 +136,7 @@ impl Kernel {
                 scope.tell_other_guests(*fence, false);
             }
             if let Err(error) = scope.satisfy_waits(fences, None) {
-                tracing::error!(?guest, %error, "a fence is missing");
+                tracing::error!(guest = guest.0, %error, "a fence is missing");
             }
             if !scope.guest.fences.has_optimized_interrupt() {
                 scope.read_some_logs();
@@ -155,7 +155,7 @@ impl Kernel {
         let Some(mut scope) = self.scope(guest, 0, effects) else { return };
         let Some(slot) = scope.guest.fences.views.get(&fence).copied() else { return };
         if let Err(error) = scope.notify_fence(slot, always) {
-            tracing::error!(?guest, %error, "a fence is missing");
+            tracing::error!(guest = guest.0, %error, "a fence is missing");
         }
     }
 
@@ -180,7 +180,7 @@ impl Scope<'_> {
     /// Source: native GPU fence object, "AlwaysSignaled".
     pub(super) fn lose_context(&mut self, handle: Handle, fault: Fault) {
         if let Err(error) = self.suspend_context(handle, Suspension::ERROR) {
-            tracing::error!(context = %handle, %error, "a context is missing");
+            tracing::error!(guest = self.guest_id.0, context = %handle, %error, "a context is missing");
         }
         let Ok(context) = self.get::<Context>(handle) else { return };
         for queue in context.hw_queues.clone() {

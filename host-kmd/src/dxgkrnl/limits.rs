@@ -10,6 +10,10 @@ pub struct Limits {
     pub processes: u32,
     /// Objects of all its processes together; at most 2^20 - 1, whatever is set.
     pub handles: u32,
+    /// Allocations among them.
+    pub allocations: u32,
+    /// HW queues among them, those of contexts that submit to their node included.
+    pub hw_queues: u32,
     /// Fence waits that are pending.
     pub waits: u32,
     /// Mappings into GPU virtual address spaces.
@@ -33,6 +37,8 @@ impl Default for Limits {
         Self {
             processes: 256,
             handles: 1 << 16,
+            allocations: 1 << 15,
+            hw_queues: 1 << 14,
             waits: 1 << 16,
             mappings: 1 << 16,
             mapped_bytes: 16 << 30,

@@ -219,7 +219,7 @@ impl Kernel {
                 if let Some(state) = self.guests.remove(&guest)
                     && !state.is_empty()
                 {
-                    tracing::error!(?guest, ?state, "a guest left something behind");
+                    tracing::error!(guest = guest.0, ?state, "a guest left something behind");
                     debug_assert!(false, "a guest left something behind");
                 }
                 self.callbacks.forget_guest(guest);

@@ -74,14 +74,14 @@ impl Scope<'_> {
 
     /// Gives an object a handle, if the guest may have another.
     pub(super) fn insert<T: Object>(&mut self, object: T) -> Result<Handle, RequestError> {
-        self.guest.quotas.handles.charge(1)?;
+        self.guest.quotas.charge_object(T::KIND)?;
         Ok(self.guest.handles.insert(self.process_id, object))
     }
 
     /// Takes an object's handle away.
     pub(super) fn remove<T: Object>(&mut self, handle: Handle) -> Result<T, RequestError> {
         let object = self.guest.handles.remove(self.process_id, handle)?;
-        self.guest.quotas.handles.refund(1);
+        self.guest.quotas.refund_object(T::KIND);
         Ok(object)
     }
 

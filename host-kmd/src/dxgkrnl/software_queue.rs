@@ -396,7 +396,7 @@ impl Scope<'_> {
             }
         }
         if let Err(error) = self.satisfy_waits(fences, None) {
-            tracing::error!(%error, "a fence is missing");
+            tracing::error!(guest = self.guest_id.0, %error, "a fence is missing");
         }
         self.give_up_held(submissions);
     }

@@ -3,6 +3,7 @@
 
 use crate::bench::{Bench, Client};
 use crate::model::GUEST_MEMORY;
+use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::ListObjects;
 use bellhop_protocol::PAGE_SIZE;
@@ -12,7 +13,9 @@ use bellhop_protocol::control::escape::ObjectList;
 use bellhop_protocol::control::gpu_va::{
     FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, MapGpuVirtualAddress, Protection,
 };
-use bellhop_protocol::control::hw_queue::SubmitCommand;
+use bellhop_protocol::control::hw_queue::{
+    CreateHwQueue, DestroyHwQueue, HwQueueFlags, SubmitCommand,
+};
 use bellhop_protocol::snapshot::{Guest, Quota};
 use bellhop_protocol::status::Status;
 
@@ -47,6 +50,10 @@ fn quotas(bench: &Bench) -> Vec<Quota> {
     let page = bench.list(wanted, 1 << 16).unwrap();
     let guests: Vec<Guest> = serde_json::from_slice(&page.objects).unwrap();
     guests[0].quotas.clone()
+}
+
+fn quota(bench: &Bench, what: &str) -> Quota {
+    quotas(bench).into_iter().find(|quota| quota.what == what).unwrap()
 }
 
 fn map(allocation: Handle, base: u64, offset: u64, size: u64) -> MapGpuVirtualAddress {
@@ -140,9 +147,9 @@ fn of_a_million_small_allocations_the_guest_gets_as_many_as_it_may_have() {
     const WANTED: u64 = 1_000_000;
     let (mut bench, client) = new();
     let before = quotas(&bench);
-    let handles = before.iter().find(|quota| quota.what == "handles").unwrap();
-    let free = handles.limit - handles.used;
-    let full = (Status::QUOTA_EXCEEDED, handles.limit);
+    let Quota { used, limit, .. } = quota(&bench, "allocations");
+    let free = limit - used;
+    let full = (Status::QUOTA_EXCEEDED, limit);
     let mut allocations = Vec::new();
     for wanted in 0..WANTED {
         let page = wanted % (GUEST_MEMORY / PAGE_SIZE);
@@ -157,4 +164,37 @@ fn of_a_million_small_allocations_the_guest_gets_as_many_as_it_may_have() {
         bench.call(client, &DestroyAllocation { allocation }).unwrap();
     }
     assert_eq!(quotas(&bench), before);
+}
+
+#[test]
+fn allocations_and_queues_have_limits_of_their_own() {
+    let limits = Limits { allocations: 2, hw_queues: 2, ..Limits::default() };
+    let mut bench = Bench::with_limits(2, limits);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let queue = bench.queue(client, HwQueueFlags::empty()).queue;
+    let another = CreateHwQueue { context: client.context, flags: 0, reserved: 0 };
+    let allocation = bench.local(client, PAGE_SIZE).unwrap().allocation;
+    bench.local(client, PAGE_SIZE).unwrap();
+    let before = quotas(&bench);
+    for _ in 0..3 {
+        assert_eq!(bench.call(client, &another).unwrap_err(), (Status::QUOTA_EXCEEDED, 2));
+        let refused = bench.local(client, PAGE_SIZE).unwrap_err();
+        assert_eq!(refused, (Status::QUOTA_EXCEEDED, 2));
+    }
+    assert_eq!(quotas(&bench), before, "what was refused counts too");
+    for what in ["allocations", "hardware queues"] {
+        let Quota { used, limit, .. } = quota(&bench, what);
+        assert_eq!((used, limit), (2, 2), "{what}");
+    }
+    bench.call(client, &DestroyAllocation { allocation }).unwrap();
+    bench.local(client, PAGE_SIZE).unwrap();
+    bench.call(client, &DestroyHwQueue { hw_queue: queue }).unwrap();
+    bench.call(client, &another).unwrap();
+    assert_eq!(quotas(&bench), before);
+    // Another guest has its own.
+    let other = bench.guest(2);
+    let other = bench.client(other);
+    bench.local(other, PAGE_SIZE).unwrap();
+    bench.queue(other, HwQueueFlags::empty());
 }

@@ -2,6 +2,7 @@
 
 use crate::rig::{LAYOUT, SEGMENTS};
 use bellhop_device::gpu::{DEFAULT_WEIGHT, Gpu, GpuConfig};
+use bellhop_device::log::LogSource;
 use bellhop_device::vhost::backend::Host;
 use bellhop_host_kmd::actor;
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits, OsFeatures};
@@ -40,6 +41,7 @@ pub static HOST: LazyLock<Host> = LazyLock::new(|| {
         features: Features::all(),
         sharing: SharingGroups::NONE,
         weight: DEFAULT_WEIGHT,
+        log: Arc::new(LogSource::of(None)),
         maps_bar: false,
         remaps_doorbells: false,
     }

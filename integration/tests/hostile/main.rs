@@ -4,6 +4,7 @@
 mod everything;
 mod garbage;
 mod killed;
+mod log;
 mod neighbour;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,87 @@
+//! What guests have logged: each has its share, and none can take another's or fill a disk.
+
+use crate::support::{self, Daemon};
+use bellhop_guest_umd::Adapter;
+use bellhop_guest_umd::transport::Transport;
+use bellhop_protocol::control::{MAX_REPLY_SIZE, RequestCode, RequestHeader};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use zerocopy::IntoBytes;
+
+const WRONG: usize = 10_000;
+
+/// Sends so many requests that do not exist, each of which is a line of the log at level `debug`.
+fn be_wrong(guest: &dyn Transport, times: usize) {
+    let length = size_of::<RequestHeader>() as u32;
+    let header = RequestHeader { code: RequestCode(0), length, process: 0, reserved: 0 };
+    for _ in 0..times {
+        guest.request(header.as_bytes(), &mut [0; MAX_REPLY_SIZE]).unwrap();
+    }
+}
+
+/// The number that a line has in this field.
+fn number(line: &str, name: &str) -> usize {
+    let (_, rest) = line.split_once(&format!(" {name}=")).unwrap_or_else(|| panic!("{line}"));
+    rest.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_guest_that_makes_10_000_mistakes_fills_its_share_and_not_its_neighbours() {
+    let daemon = Daemon::start_logging(
+        2,
+        "[guest]\nlog_lines_per_second = 5\nlog_burst = 50\n",
+        "off,bellhop_host_kmd::dxgkrnl::kernel=debug,bellhop_device=info",
+    );
+    let [(hostile, mine), (neighbour, its)] = [0, 1].map(|socket| {
+        let guest = support::guest(&daemon, socket);
+        Adapter::open(guest.clone()).unwrap();
+        (guest, number(&daemon.await_log("guest attached"), "guest"))
+    });
+    be_wrong(&*hostile, WRONG);
+    be_wrong(&*neighbour, 20);
+    // Each is logged or counted.
+    let (mut logged, mut left_out, mut of_the_neighbour) = (0, 0, 0);
+    while logged + left_out < WRONG || of_the_neighbour < 20 {
+        let line = daemon.await_log("");
+        if line.contains("request refused") {
+            let guest = number(&line, "guest");
+            assert!(guest == mine || guest == its, "{line}");
+            *(if guest == mine { &mut logged } else { &mut of_the_neighbour }) += 1;
+        } else if line.contains("log lines were left out") {
+            assert!(line.contains("gpu0.sock"), "{line}");
+            left_out += number(&line, "lines");
+        }
+    }
+    println!("of {WRONG} lines {logged} were logged and {left_out} left out");
+    assert_eq!((logged + left_out, of_the_neighbour), (WRONG, 20));
+    // Few of the burst went to the guest's coming.
+    assert!((40..WRONG / 10).contains(&logged), "{logged}");
+}
+
+#[test]
+fn who_comes_again_and_again_has_one_share_for_all_times() {
+    const TIMES: usize = 500;
+    let daemon = Daemon::start_with(2, "[guest]\nlog_lines_per_second = 1\nlog_burst = 20\n");
+    for _ in 0..TIMES {
+        let mut peer = UnixStream::connect(daemon.socket(0)).unwrap();
+        // What no front end says.
+        let _ = peer.write_all(&[0xFF; 64]);
+    }
+    let (mut logged, mut left_out) = (0, 0);
+    while logged + left_out < 2 * TIMES {
+        let line = daemon.await_log("gpu0.sock");
+        match line.contains("log lines were left out") {
+            true => left_out += number(&line, "lines"),
+            false => logged += 1,
+        }
+    }
+    println!("of {} lines {logged} were logged and {left_out} left out", 2 * TIMES);
+    assert!(logged < TIMES, "{logged}");
+    // The neighbour's are all there.
+    let guest = support::guest(&daemon, 1);
+    Adapter::open(guest).unwrap();
+    assert!(daemon.await_log("front end connected").contains("gpu1.sock"));
+    daemon.await_log("guest attached");
+    daemon.await_log("guest detached");
+    assert!(daemon.await_log("front end gone").contains("gpu1.sock"));
+}
