@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::events::EventPump;
 use crate::placement::{Costs, PlacementPolicy, Placements};
 use crate::session::{self, Link, Session};
-use crate::transport::{BarMapping, Transport};
+use crate::transport::{BarMapping, Transport, Watched};
 use bellhop_protocol::bar::{AreaKind, BarHeader};
 use bellhop_protocol::config::CONFIG_MAGIC;
 use bellhop_protocol::control::Request;
@@ -75,11 +75,13 @@ impl Adapter {
         let local_memory = donated
             .get(&AreaKind::LOCAL_MEMORY)
             .map_or(info.local_memory, |memory| memory.len() as u64);
+        let (transport, gone) = Watched::new(transport);
+        let transport: Arc<dyn Transport> = Arc::new(transport);
         let events = EventPump::new(Arc::clone(&transport));
         let features = Features::from_bits_truncate(info.features);
         let global_doorbell =
             features.contains(Features::USER_MODE_SUBMISSION) && has_global_doorbell(&*transport)?;
-        let link = Link { transport, events, features, global_doorbell, areas, placements };
+        let link = Link { transport, gone, events, features, global_doorbell, areas, placements };
         let session = Session::begin(Arc::new(link))?;
         Ok(Self { session, info, local_memory, costs })
     }

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::ring::Ring;
 use crate::session::{self, Link};
+use crate::transport::Gone;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::{ClockCalibration, QueryClockCalibration};
 use bellhop_protocol::control::doorbell::{
@@ -80,6 +81,8 @@ pub(crate) struct Doorbell {
     hw_queue: Handle,
     doorbell: Handle,
     words: Words,
+    /// Once the device is gone, what its status word says means nothing.
+    gone: Gone,
     store_fence: bool,
     /// There where all queues ring one doorbell.
     global: Option<GlobalRings>,
@@ -117,7 +120,18 @@ impl Doorbell {
         let global = GlobalRings { tag: reply.ring_tag, sequence: 0 };
         let global = session.link.global_doorbell.then_some(global);
         let counters = DoorbellCounters::default();
-        Ok(Self { context, hw_queue, doorbell, words, store_fence, global, clock: None, counters })
+        let gone = session.link.gone.clone();
+        Ok(Self {
+            context,
+            hw_queue,
+            doorbell,
+            words,
+            gone,
+            store_fence,
+            global,
+            clock: None,
+            counters,
+        })
     }
 
     /// When something is queued now, on the adapter's clock, if everything is to be logged.
@@ -136,7 +150,10 @@ impl Doorbell {
     }
 
     pub(crate) fn status(&self) -> Result<ConnectionStatus, Error> {
-        Ok(self.words()?.status())
+        match self.gone.is_known() {
+            true => Ok(ConnectionStatus::DISCONNECTED_ABORT),
+            false => Ok(self.words()?.status()),
+        }
     }
 
     /// Tells the host which value the progress fence will get: before the work is visible.
@@ -168,9 +185,13 @@ impl Doorbell {
     #[inline]
     pub(crate) fn ring_once(&mut self, write_pointer: u64) -> Result<ConnectionStatus, Error> {
         self.counters.rings += 1;
-        match self.global {
-            None => Ok(self.words()?.ring(write_pointer)),
-            Some(_) => self.ring_global(),
+        let status = match self.global {
+            None => self.words()?.ring(write_pointer),
+            Some(_) => self.ring_global()?,
+        };
+        match self.gone.is_known() {
+            true => Ok(ConnectionStatus::DISCONNECTED_ABORT),
+            false => Ok(status),
         }
     }
 
@@ -194,7 +215,10 @@ impl Doorbell {
     fn notify(&mut self) -> Result<(), Error> {
         self.counters.notifies += 1;
         let request = NotifyWorkSubmission { doorbell: self.doorbell };
-        self.context.device().session().call(&request)
+        match self.context.device().session().call(&request) {
+            Err(_) if self.status()? == ConnectionStatus::DISCONNECTED_ABORT => Err(self.lost()),
+            result => result,
+        }
     }
 
     #[cold]

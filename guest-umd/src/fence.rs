@@ -19,6 +19,8 @@ use zerocopy::IntoBytes;
 
 /// Looks at the fence between two looks at anything else.
 const LOOKS_PER_CLOCK: u32 = 256;
+/// How long a fence is polled between two looks whether the device is still there.
+const CHECK: Duration = Duration::from_millis(1);
 
 /// A fence: a value that only grows, which packets signal and which the driver polls or waits for. Packets
 /// wait for it too if it is a native one; for a monitored one queues for kernel-mode submission wait by
@@ -159,7 +161,7 @@ impl Fence {
     #[inline]
     pub fn poll(&self, value: u64, timeout: Duration) -> Result<(), Error> {
         let word = self.word()?;
-        let mut deadline = None;
+        let (mut deadline, mut next_check) = (None, None);
         loop {
             for _ in 0..LOOKS_PER_CLOCK {
                 let current = word.load(Ordering::Acquire);
@@ -170,6 +172,11 @@ impl Fence {
             }
             self.check_queue()?;
             let now = Instant::now();
+            let check = next_check.get_or_insert(now + CHECK);
+            if now >= *check {
+                *check = now + CHECK;
+                self.check_device()?;
+            }
             if now >= *deadline.get_or_insert(now + timeout) {
                 let current = word.load(Ordering::Acquire);
                 return Err(Error::Timeout { value, current });
@@ -238,6 +245,16 @@ impl Fence {
         let session = self.device.session();
         let fault = session.link.events.fault(session.process(), queue);
         Err(Error::QueueLost { queue, fault })
+    }
+
+    /// An error when the device is gone, with which the queue is lost whose progress fence this is.
+    #[cold]
+    fn check_device(&self) -> Result<(), Error> {
+        match (self.device.session().link.transport.check(), self.queue()) {
+            (Ok(()), _) => Ok(()),
+            (Err(_), Some(queue)) => self.lost(queue),
+            (Err(error), None) => Err(error.into()),
+        }
     }
 
     /// An error when the queue is lost whose progress fence this is.

@@ -4,7 +4,7 @@ use crate::areas::Areas;
 use crate::error::Error;
 use crate::events::EventPump;
 use crate::placement::Placements;
-use crate::transport::Transport;
+use crate::transport::{Gone, Transport};
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
 use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::features::Features;
@@ -15,6 +15,8 @@ use zerocopy::{FromBytes, IntoBytes};
 /// What all processes on one transport share.
 pub(crate) struct Link {
     pub(crate) transport: Arc<dyn Transport>,
+    /// Whether that is known to be of no use any more.
+    pub(crate) gone: Gone,
     pub(crate) events: EventPump,
     /// The features that are on.
     pub(crate) features: Features,

@@ -11,9 +11,11 @@ pub mod event_queue;
 mod testing;
 pub mod virtio_pci;
 pub mod virtqueue;
+mod watched;
 
 pub use dma::DmaMemory;
 pub use donations::Donations;
+pub(crate) use watched::{Gone, Watched};
 
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::control::allocation::Extent;
@@ -167,4 +169,12 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// When there is not enough.
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError>;
+
+    /// Looks whether the device is still there, where that can be seen without asking it for anything.
+    ///
+    /// # Errors
+    /// When it is gone.
+    fn check(&self) -> Result<(), TransportError> {
+        Ok(())
+    }
 }

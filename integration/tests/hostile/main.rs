@@ -6,6 +6,7 @@ mod garbage;
 mod killed;
 mod log;
 mod neighbour;
+mod restart;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -314,6 +314,10 @@ impl Transport for FakeGuest {
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
         self.ram.allocate(size)
     }
+
+    fn check(&self) -> Result<(), TransportError> {
+        self.control.notifications().check()
+    }
 }
 
 impl Guest for FakeGuest {

@@ -38,6 +38,17 @@ impl EventFds {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the connection stands.
+    pub(super) fn check(&self) -> Result<(), TransportError> {
+        let socket = Arc::clone(&self.socket());
+        let mut descriptors = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::RDHUP)];
+        match poll(&mut descriptors, Some(&Timespec::default())) {
+            Ok(0) | Err(Errno::INTR) => Ok(()),
+            Ok(_) => Err(hung_up()),
+            Err(error) => Err(TransportError::Io("poll", error.into())),
+        }
+    }
+
     pub(super) fn kick_fd(&self) -> &EventFd {
         &self.kick
     }
@@ -50,6 +61,10 @@ impl EventFds {
 fn share(socket: &UnixStream) -> Result<Arc<UnixStream>, FakeGuestError> {
     let socket = socket.try_clone().map_err(|error| FakeGuestError::Io("the connection", error))?;
     Ok(Arc::new(socket))
+}
+
+fn hung_up() -> TransportError {
+    TransportError::Disconnected("it closed the connection".into())
 }
 
 fn borrow(event: &EventFd) -> BorrowedFd<'_> {
@@ -89,14 +104,14 @@ impl Notifications for EventFds {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(TransportError::Io("poll", error.into())),
             }
-            let hung_up = !descriptors[1].revents().is_empty();
+            let is_hung_up = !descriptors[1].revents().is_empty();
             match self.call.read() {
                 Ok(_) => return Ok(true),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(TransportError::Io("eventfd", error)),
             }
-            if hung_up {
-                return Err(TransportError::Disconnected("it closed the connection".into()));
+            if is_hung_up {
+                return Err(hung_up());
             }
         }
     }

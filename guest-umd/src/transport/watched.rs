@@ -1,0 +1,79 @@
+//! Remembering that the device is gone.
+
+use super::{BarMapping, Donations, SystemMemory, Transport, TransportError};
+use bellhop_protocol::config::ConfigSpace;
+use bellhop_protocol::event::Event;
+use bellhop_protocol::features::Features;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Whether a device is gone: for good, as far as those are concerned who reached it.
+///
+/// Doorbells, statuses and fences of a device that is gone stay as they are in memory, so that nothing there
+/// tells a driver that nobody looks at its rings any more. This does.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gone(Arc<AtomicBool>);
+
+impl Gone {
+    /// Whether it is known to be gone.
+    #[inline]
+    pub(crate) fn is_known(&self) -> bool {
+        // Relaxed: nothing is read because of it.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A transport that remembers when it said that the device is gone.
+pub(crate) struct Watched {
+    transport: Arc<dyn Transport>,
+    gone: Gone,
+}
+
+impl Watched {
+    pub(crate) fn new(transport: Arc<dyn Transport>) -> (Self, Gone) {
+        let gone = Gone::default();
+        (Self { transport, gone: gone.clone() }, gone)
+    }
+
+    fn noting<T>(&self, result: Result<T, TransportError>) -> Result<T, TransportError> {
+        if let Err(TransportError::Disconnected(_)) = &result {
+            self.gone.0.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+impl Transport for Watched {
+    fn config(&self) -> ConfigSpace {
+        self.transport.config()
+    }
+
+    fn features(&self) -> Features {
+        self.transport.features()
+    }
+
+    fn bar(&self) -> Option<BarMapping> {
+        self.transport.bar()
+    }
+
+    fn donations(&self) -> &Donations {
+        self.transport.donations()
+    }
+
+    fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {
+        self.noting(self.transport.request(request, reply))
+    }
+
+    fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
+        self.noting(self.transport.next_event(timeout))
+    }
+
+    fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
+        self.transport.allocate(size)
+    }
+
+    fn check(&self) -> Result<(), TransportError> {
+        self.noting(self.transport.check())
+    }
+}

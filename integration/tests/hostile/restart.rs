@@ -1,0 +1,148 @@
+//! A daemon that dies in the middle of everything, and guests that go on with another.
+
+use crate::support::Daemon;
+use crate::{TIMEOUT, seed};
+use bellhop_guest::fake_guest::{CLOUD_HYPERVISOR, FakeGuest, GuestOptions, QEMU, VmmProfile};
+use bellhop_guest::hostile::Noise;
+use bellhop_guest_umd::transport::Transport;
+use bellhop_guest_umd::{
+    Adapter, Allocation, CommandBuffer, Device, Error, GpuMapping, UserModeQueue,
+};
+use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::doorbell::ConnectionStatus;
+use rustix::process::Signal;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+/// Submissions; each writes its number into a place of its own. Whole pages of them.
+const NUMBERS: usize = 10_240;
+/// Those that are on their way at once.
+const DEPTH: u64 = 16;
+
+/// One connection's worth of work on the guest's memory.
+struct Work {
+    // Dropped in this order.
+    queue: UserModeQueue,
+    commands: Vec<CommandBuffer>,
+    mappings: Vec<GpuMapping>,
+    device: Device,
+    adapter: Adapter,
+    /// How far it got: the last number that the fence told of.
+    told: u64,
+}
+
+impl Work {
+    fn new(guest: &Arc<FakeGuest>) -> Self {
+        let adapter = Adapter::open(Arc::clone(guest) as Arc<dyn Transport>).unwrap();
+        let device = adapter.create_device().unwrap();
+        // Not every VMM shows local memory.
+        let kinds = [AllocationKind::SYSTEM, AllocationKind::LOCAL];
+        let kinds = if guest.bar().is_some() { &kinds[..] } else { &kinds[..1] };
+        let map = |kind| {
+            let memory = device.create_allocation(kind, 8 * NUMBERS as u64).unwrap();
+            memory.map(Protection::WRITE).unwrap()
+        };
+        let mappings = kinds.iter().copied().map(map).collect();
+        let queue = device.create_context(0).unwrap().create_user_mode_queue(4096).unwrap();
+        let commands = (0..2 * DEPTH).map(|_| CommandBuffer::new(&device, 256).unwrap()).collect();
+        Self { queue, commands, mappings, device, adapter, told: 0 }
+    }
+
+    /// Submits those from `first` on, until all are done or the queue is lost.
+    fn run(&mut self, first: u64, progress: &AtomicU64) -> Result<(), Error> {
+        let base = first - 1;
+        for number in first..=NUMBERS as u64 {
+            let commands = &mut self.commands[(number % (2 * DEPTH)) as usize];
+            commands.reset();
+            for mapping in &self.mappings {
+                let place = mapping.gpu_va() + 8 * (number - 1);
+                commands.write_data(place, &number.to_le_bytes()).unwrap();
+            }
+            let value = self.queue.submit(commands)?;
+            assert_eq!(base + value, number);
+            let wanted = value.saturating_sub(DEPTH);
+            self.queue.progress_fence().poll(wanted, TIMEOUT)?;
+            self.told = base + wanted;
+            progress.store(self.told, Ordering::Release);
+        }
+        self.queue.progress_fence().poll(self.queue.last_value(), TIMEOUT)?;
+        self.told = NUMBERS as u64;
+        Ok(())
+    }
+
+    fn memory(&self, place: usize) -> &Arc<Allocation> {
+        self.mappings[place].allocation()
+    }
+}
+
+/// How many numbers are there, one after another from `first` on; behind them there is none.
+fn written(memory: &Allocation, first: u64) -> u64 {
+    let number = |place: u64| memory.word(8 * place as usize).unwrap().load(Ordering::Acquire);
+    let end = (first..=NUMBERS as u64).find(|n| number(n - 1) != *n).unwrap_or(NUMBERS as u64 + 1);
+    assert!((end..=NUMBERS as u64).all(|n| number(n - 1) == 0), "executed out of order");
+    end - 1
+}
+
+fn connect(daemon: &Daemon, profile: &'static VmmProfile) -> Arc<FakeGuest> {
+    let options = GuestOptions { profile, ..GuestOptions::default() };
+    FakeGuest::connect(&daemon.socket(0), options).unwrap()
+}
+
+#[test]
+fn a_guest_whose_daemon_is_killed_is_told_abort_and_goes_on_with_another_where_it_was() {
+    let mut noise = Noise::new(seed() << 20);
+    for profile in [&CLOUD_HYPERVISOR, &QEMU, &CLOUD_HYPERVISOR, &QEMU] {
+        let mut daemon = Daemon::start(1);
+        let mut guest = connect(&daemon, profile);
+        let mut work = Work::new(&guest);
+        let progress = AtomicU64::new(0);
+        let moment = noise.below(NUMBERS as u64 / 2);
+        let ended = thread::scope(|threads| {
+            let submitting = threads.spawn(|| work.run(1, &progress));
+            while progress.load(Ordering::Acquire) < moment {
+                thread::yield_now();
+            }
+            daemon.signal(Signal::KILL);
+            daemon.wait();
+            submitting.join().unwrap()
+        });
+        assert!(matches!(ended, Err(Error::QueueLost { .. })), "{ended:?}");
+        assert_eq!(work.queue.status().unwrap(), ConnectionStatus::DISCONNECTED_ABORT);
+        let again = work.queue.submit(&mut work.commands[0]);
+        assert!(matches!(again, Err(Error::QueueLost { .. })), "{again:?}");
+        let refused = work.device.create_context(0).map(|_| ());
+        assert!(matches!(refused, Err(Error::Transport(_))), "{refused:?}");
+
+        // What it was told of is there, in memory of either kind, and so is perhaps a little more.
+        let done = |mapping: &GpuMapping| written(mapping.allocation(), 1);
+        let done: Vec<_> = work.mappings.iter().map(done).collect();
+        let most = work.told + 2 * DEPTH;
+        println!(
+            "{}: killed at {moment}, told of {}, there were {done:?}",
+            profile.name, work.told
+        );
+        assert!(done.iter().all(|done| (work.told..=most).contains(done)), "{done:?}");
+
+        let daemon = Daemon::start(1);
+        let told = work.told;
+        let kept = Arc::clone(work.memory(0));
+        drop(work);
+        if profile.reconnect.is_some() {
+            guest.reconnect(UnixStream::connect(daemon.socket(0)).unwrap()).unwrap();
+            guest.reset().unwrap();
+        } else {
+            guest = connect(&daemon, profile);
+        }
+        let mut work = Work::new(&guest);
+        work.run(told + 1, &progress).unwrap();
+        assert!(
+            (1..=told)
+                .all(|n| kept.word(8 * (n as usize - 1)).unwrap().load(Ordering::Acquire) == n)
+        );
+        assert_eq!(written(work.memory(0), told + 1), NUMBERS as u64);
+        assert!(work.adapter.statistics().unwrap().doorbells > 0);
+    }
+}
