@@ -214,8 +214,10 @@ impl Doorbell {
     #[cold]
     fn notify(&mut self) -> Result<(), Error> {
         self.counters.notifies += 1;
+        // Nobody waits for the reply: what was rung for is told by its fence, and the loss of the queue by
+        // the doorbell's status.
         let request = NotifyWorkSubmission { doorbell: self.doorbell };
-        match self.context.device().session().call(&request) {
+        match self.context.device().session().post(&request) {
             Err(_) if self.status()? == ConnectionStatus::DISCONNECTED_ABORT => Err(self.lost()),
             result => result,
         }

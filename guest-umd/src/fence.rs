@@ -22,6 +22,9 @@ const LOOKS_PER_CLOCK: u32 = 256;
 /// How long a fence is polled between two looks whether the device is still there.
 const CHECK: Duration = Duration::from_millis(1);
 
+/// Pauses at most between two looks at a fence that counts submissions: one for each that is missing.
+const MOST_PAUSES: u64 = 8;
+
 /// A fence: a value that only grows, which packets signal and which the driver polls or waits for. Packets
 /// wait for it too if it is a native one; for a monitored one queues for kernel-mode submission wait by
 /// request.
@@ -161,6 +164,7 @@ impl Fence {
     #[inline]
     pub fn poll(&self, value: u64, timeout: Duration) -> Result<(), Error> {
         let word = self.word()?;
+        let counts_submissions = self.queue().is_some();
         let (mut deadline, mut next_check) = (None, None);
         loop {
             for _ in 0..LOOKS_PER_CLOCK {
@@ -168,7 +172,11 @@ impl Fence {
                 if current >= value {
                     return self.reached(current);
                 }
-                std::hint::spin_loop();
+                // Each look takes the cache line from the engine, which wants it for the next signal.
+                let before = if counts_submissions { value - current } else { 1 };
+                for _ in 0..before.min(MOST_PAUSES) {
+                    std::hint::spin_loop();
+                }
             }
             self.check_queue()?;
             let now = Instant::now();

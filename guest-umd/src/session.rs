@@ -69,6 +69,12 @@ impl Session {
         Ok(status)
     }
 
+    /// Sends a request and waits for no reply. A refusal is seen by its effects.
+    pub(crate) fn post<T: Request>(&self, request: &T) -> Result<(), Error> {
+        let bytes = message(self.process, request, &[]);
+        Ok(self.link.transport.post(&bytes)?)
+    }
+
     /// The areas, for what cannot be without them.
     pub(crate) fn areas(&self) -> Result<&Areas, Error> {
         self.link.areas.as_ref().ok_or(Error::NotAvailable("memory that both sides reach"))
@@ -94,15 +100,20 @@ pub(crate) fn call<T: Request>(
     body.ok_or(Error::BadReply(T::CODE))
 }
 
+/// A request with its header and what follows it.
+fn message<T: Request>(process: u32, request: &T, list: &[u8]) -> Vec<u8> {
+    let length = size_of::<RequestHeader>() + size_of::<T>() + list.len();
+    let header = RequestHeader { code: T::CODE, length: length as u32, process, reserved: 0 };
+    [header.as_bytes(), request.as_bytes(), list].concat()
+}
+
 fn exchange<T: Request>(
     transport: &dyn Transport,
     process: u32,
     request: &T,
     list: &[u8],
 ) -> Result<(Status, Option<T::Reply>), Error> {
-    let length = size_of::<RequestHeader>() + size_of::<T>() + list.len();
-    let header = RequestHeader { code: T::CODE, length: length as u32, process, reserved: 0 };
-    let bytes = [header.as_bytes(), request.as_bytes(), list].concat();
+    let bytes = message(process, request, list);
     let mut reply = [0; MAX_REPLY_SIZE];
     let length = transport.request(&bytes, &mut reply)?;
     let reply = reply.get(..length).ok_or(Error::BadReply(T::CODE))?;

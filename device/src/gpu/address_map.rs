@@ -1,5 +1,6 @@
 //! Where a guest's physical memory is in this process: one snapshot of it.
 
+use super::words::Words;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
@@ -169,6 +170,12 @@ impl AddressMap {
     pub fn word(&self, place: Place) -> Option<&AtomicU64> {
         let mapping = self.mappings.get(place.mapping as usize)?;
         mapping.region.get_atomic_ref(usize::try_from(place.offset).ok()?).ok()
+    }
+
+    /// So many words from a place on, which may be kept.
+    pub fn words(&self, place: Place, count: usize) -> Option<Words> {
+        let mapping = self.mappings.get(place.mapping as usize)?;
+        Words::new(Arc::clone(&mapping.region), place.offset, count)
     }
 
     /// Whether all of a range of guest-physical addresses is the guest's memory.

@@ -5,6 +5,7 @@
 //! SIGBUS for all guests.
 
 use super::address_map::{AddressMap, Mapping, Place};
+use super::words::Words;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
@@ -64,8 +65,17 @@ struct DonatedArea {
 impl DonatedArea {
     #[inline]
     fn word(&self, offset: u64) -> Option<&AtomicU64> {
+        self.memory.word(self.place(offset)?)
+    }
+
+    fn words(&self, offset: u64) -> Option<Words> {
+        self.memory.words(self.place(offset)?, 1)
+    }
+
+    #[inline]
+    fn place(&self, offset: u64) -> Option<Place> {
         let page = self.pages.get(usize::try_from(offset / PAGE_SIZE).ok()?)?;
-        self.memory.word(page.plus(offset % PAGE_SIZE))
+        Some(page.plus(offset % PAGE_SIZE))
     }
 }
 
@@ -158,6 +168,14 @@ impl Bar {
         }
     }
 
+    /// The same, which may be kept.
+    fn area_words(&self, area: &Area, offset: u64) -> Option<Words> {
+        match area.donated.get() {
+            None => Words::new(Arc::clone(&self.region), area.offset + offset, 1),
+            Some(donated) => donated.words(offset),
+        }
+    }
+
     /// The word at an offset; `None` when it is not a word of the BAR.
     #[inline]
     fn word(&self, offset: u64) -> Option<&AtomicU64> {
@@ -207,6 +225,17 @@ impl Bar {
         let doorbell = self.doorbell_word(slot)?;
         let status = self.area_word(&self.status, u64::from(slot) * STATUS_STRIDE)?;
         Some(DoorbellWords::new(doorbell, status))
+    }
+
+    /// The same two words, for who looks at them all the time.
+    pub fn doorbell_to_watch(&self, slot: u32) -> Option<(Words, Words)> {
+        if slot >= self.layout.doorbell_count {
+            return None;
+        }
+        let slot_page = u64::from(slot) * PAGE_SIZE;
+        let doorbell = self.area_words(&self.doorbells, slot_page + doorbell_word_offset(slot))?;
+        let status = self.area_words(&self.status, u64::from(slot) * STATUS_STRIDE)?;
+        Some((doorbell, status))
     }
 
     /// The last-queued value of `slot`.

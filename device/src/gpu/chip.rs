@@ -1,13 +1,13 @@
 //! What the engines and the control plane share of the whole GPU.
 
 use super::GpuConfig;
-use super::event::Event;
 use super::fence_table::Fence;
 use super::hw_queue::HwQueue;
 use super::interrupt::Interrupts;
 use super::page_table::NodePool;
 use super::partition::Partition;
 use super::statistics::Tally;
+use super::wake::Wake;
 use arc_swap::ArcSwap;
 use bellhop_host_kmd::hardware::{HwQueueId, Ticket};
 use bellhop_protocol::doorbell::LoggingLevel;
@@ -87,8 +87,8 @@ pub enum WatchedAt {
 pub struct EnginePort {
     /// Polled by the engine, so it has a cache line of its own.
     pub attention: CachePadded<Attention>,
-    /// Signaled once for each of the engine's sleeps.
-    pub wake: Event,
+    /// Signaled once for each of the engine's sleeps, or left to a kick.
+    pub wake: Wake,
     /// The queues whose doorbells the engine watches. Published before `WATCH_LIST` is raised.
     pub watch_list: ArcSwap<Vec<Watched>>,
     /// Kicked queues. Each is here at most once; see [`HwQueue::begin_kick`].
@@ -143,7 +143,7 @@ impl EnginePort {
     fn new() -> io::Result<Self> {
         Ok(Self {
             attention: CachePadded::new(Attention::new()),
-            wake: Event::blocking()?,
+            wake: Wake::new()?,
             watch_list: ArcSwap::default(),
             kicks: SegQueue::new(),
             preempted: SegQueue::new(),

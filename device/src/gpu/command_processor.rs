@@ -16,7 +16,7 @@ use super::violation::Violation;
 use bellhop_host_kmd::hardware::{Fault, KernelSubmission, RingBinding};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::doorbell::RingPointers;
-use bellhop_protocol::packet::flow::MAX_INDIRECT_DEPTH;
+use bellhop_protocol::packet::flow::{IndirectBuffer, MAX_INDIRECT_DEPTH};
 use bellhop_protocol::packet::{Opcode, UNIT};
 use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
 use std::sync::Arc;
@@ -26,6 +26,9 @@ use std::time::Duration;
 const TURN_PACKETS: u32 = 256;
 /// Bytes in a turn, which is also the longest that a step can take.
 const TURN_BYTES: usize = 512 << 10;
+
+/// Bytes of a ring between a buffer that is about to be executed and one to ask for: one other is.
+const PREFETCH_AHEAD: usize = size_of::<IndirectBuffer>();
 
 /// A window for the ring and one for each depth of indirect buffers.
 pub type Windows = [Window; 1 + MAX_INDIRECT_DEPTH];
@@ -72,11 +75,15 @@ impl Ring {
         Self { stream: Stream::ring(&binding), binding, published: 0 }
     }
 
-    /// The pointers in the ring buffer control.
-    fn pointers<'a>(&self, context: &mut Context<'a>) -> Result<RingPointers<'a>, Violation> {
-        let control = self.binding.control_va;
-        let write = context.mmu.word(control.wrapping_add(WRITE_POINTER_OFFSET), Access::Read)?;
-        let read = context.mmu.word(control.wrapping_add(READ_POINTER_OFFSET), Access::Write)?;
+    /// The pointers in the ring buffer control, of which the one that this accesses is used.
+    fn pointers<'a>(
+        &self,
+        context: &mut Context<'a>,
+        access: Access,
+    ) -> Result<RingPointers<'a>, Violation> {
+        let (control, offsets) =
+            (self.binding.control_va, [WRITE_POINTER_OFFSET, READ_POINTER_OFFSET]);
+        let [write, read] = context.mmu.two_words(control, offsets, access)?;
         Ok(RingPointers::new(write, read))
     }
 }
@@ -118,6 +125,8 @@ pub struct Execution {
     mark: Mark,
     /// For how long it has been executed since, in turns that it could have gone on after.
     stalled: Duration,
+    /// Bytes that its last turn moved.
+    moved: usize,
 }
 
 /// What moves while a queue makes progress.
@@ -147,7 +156,14 @@ impl Execution {
             submissions: 0,
             mark: Mark::default(),
             stalled: Duration::ZERO,
+            moved: 0,
         }
+    }
+
+    /// Bytes that its last turn moved.
+    #[inline]
+    pub fn moved(&self) -> usize {
+        self.moved
     }
 
     /// Whether there is something to do. What waits in `queue.submissions` is not counted.
@@ -211,7 +227,7 @@ impl Execution {
     pub fn look_at_ring(&mut self, context: &mut Context<'_>) -> Result<(), Violation> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
         // Acquires the packets before the write pointer.
-        let written = ring.pointers(context)?.written();
+        let written = ring.pointers(context, Access::Read)?.written();
         ring.stream.extend(written)
     }
 
@@ -244,7 +260,7 @@ impl Execution {
             && ring.published != ring.stream.position()
         {
             // The guest may overwrite what lies before the read pointer: it was fetched.
-            ring.pointers(context)?.consume(ring.stream.position());
+            ring.pointers(context, Access::Write)?.consume(ring.stream.position());
             ring.published = ring.stream.position();
         }
         Ok(turn)
@@ -257,16 +273,16 @@ impl Execution {
         windows: &mut Windows,
     ) -> Result<Turn, Violation> {
         let mut packets = 0;
-        let mut bytes = 0;
+        self.moved = 0;
         loop {
             if let Some(operation) = &mut self.operation {
-                if bytes >= TURN_BYTES {
+                if self.moved >= TURN_BYTES {
                     return Ok(Turn::Runnable);
                 }
-                let limit = (TURN_BYTES - bytes).next_multiple_of(UNIT);
+                let limit = (TURN_BYTES - self.moved).next_multiple_of(UNIT);
                 match operation.step(context, limit)? {
                     Progress::Moved(moved) => {
-                        bytes += moved;
+                        self.moved += moved;
                         context.tally.bytes += moved as u64;
                     }
                     Progress::Finished => {
@@ -284,7 +300,7 @@ impl Execution {
                     self.held = Some(wait);
                 }
             }
-            if packets == TURN_PACKETS || bytes >= TURN_BYTES {
+            if packets == TURN_PACKETS || self.moved >= TURN_BYTES {
                 return Ok(Turn::Runnable);
             }
             packets += 1;
@@ -349,11 +365,26 @@ impl Execution {
         }
         match outcome {
             Outcome::Done => {}
-            Outcome::Enter(buffer) => self.enter(buffer, windows)?,
+            Outcome::Enter(buffer) => {
+                if self.depth == 0 {
+                    self.prefetch_buffer(context, windows);
+                }
+                self.enter(buffer, windows)?;
+            }
             Outcome::Begin(operation) => self.operation = Some(operation),
             Outcome::Hold(wait) => self.wait = Some(wait),
         }
         Ok(true)
+    }
+
+    /// Asks for a buffer that the ring names soon, while others are executed.
+    #[inline]
+    fn prefetch_buffer(&self, context: &Context<'_>, windows: &Windows) {
+        if let (Some(ring), [window, ..]) = (&self.ring, windows)
+            && let Some(gpu_va) = window.buffer_ahead(&ring.stream, PREFETCH_AHEAD)
+        {
+            context.mmu.prefetch(gpu_va);
+        }
     }
 
     /// Begins to execute the packets of a buffer.

@@ -7,7 +7,6 @@
 //! No lock is shared with the control plane, and from doorbell to fence nothing is allocated and
 //! no system call is made.
 
-use super::bar::Bar;
 use super::chip::{Chip, EnginePort, WatchedAt, attention, engine_state};
 use super::command_processor::{Execution, Turn, Unit, Windows};
 use super::compression::Codec;
@@ -19,7 +18,8 @@ use super::run_list::{Entry, RunList};
 use super::schedule::Pick;
 use super::statistics::Tally;
 use super::violation::Violation;
-use bellhop_host_kmd::hardware::RingBinding;
+use super::wake::{Kicking, Woken};
+use super::watches::{Watch, Watches};
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
@@ -29,14 +29,17 @@ use std::time::{Duration, Instant};
 
 /// Rounds without work between two looks at the clock.
 const ROUNDS_PER_CLOCK: u32 = 64;
+/// Bytes that a turn moves which is over about as soon as one that moves none.
+const SHORT_TURN: usize = 16 << 10;
 
 /// An engine's own state.
 #[derive(Debug)]
 pub struct Engine {
     core: Core,
     times: Times,
-    watches: Vec<Watch>,
+    watches: Watches,
     hints: Hints,
+    kicking: Kicking,
     run_list: RunList,
     /// It executes. Without power it only attends.
     has_power: bool,
@@ -125,38 +128,13 @@ impl Core {
     }
 }
 
-/// A doorbell that the engine watches.
-#[derive(Debug)]
-struct Watch {
-    queue: Arc<HwQueue>,
-    ring: Arc<RingBinding>,
-    /// The queue's index on the run list.
-    index: u32,
-    /// The value that the doorbell had last.
-    last_rung: u64,
-}
-
-impl Watch {
-    fn bar(&self) -> &Bar {
-        self.queue.partition.bar()
-    }
-
-    fn words(&self) -> Option<DoorbellWords<'_>> {
-        self.bar().doorbell(self.ring.slot)
-    }
-
-    /// The value rung, if it is another than the last.
-    #[inline]
-    fn look(&mut self) -> Option<u64> {
-        // Most doorbells are quiet: only one that is not is worth its ordering.
-        let word = self.bar().doorbell_word(self.ring.slot)?;
-        if word.load(Ordering::Relaxed) == self.last_rung {
-            return None;
-        }
-        let rung = self.words()?.look();
-        self.last_rung = rung;
-        Some(rung)
-    }
+/// Which doorbells to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// See [`Watches::look`].
+    Some,
+    /// Each of them.
+    All,
 }
 
 /// Whether the engine goes on.
@@ -193,8 +171,9 @@ impl Engine {
         Self {
             core: Core { chip, index, engine_type, unit: Unit::new() },
             times,
-            watches: Vec::new(),
+            watches: Watches::default(),
             hints: Hints::default(),
+            kicking: Kicking::default(),
             run_list: RunList::new(times.quantum),
             has_power: true,
             asked_for_f1: false,
@@ -208,18 +187,21 @@ impl Engine {
         let chip = Arc::clone(&self.core.chip);
         let Some(port) = chip.engines.get(self.core.index as usize) else { return };
         let mut idleness = Idleness::default();
+        let mut which = Which::Some;
         loop {
             if port.attention.is_raised() && self.attend(port) == Next::Stop {
                 return;
             }
-            self.look_at_doorbells();
+            self.look_at_doorbells(which);
             if !self.hints.is_empty() {
                 self.look_at_hints();
             }
-            if self.give_a_turn(port) {
+            if let Some(next) = self.give_a_turn(port) {
+                which = next;
                 idleness = Idleness::default();
                 continue;
             }
+            which = Which::Some;
             self.turn_ended = None;
             if idleness.has_lasted(self.times.spin) {
                 self.sleep(port);
@@ -312,15 +294,16 @@ impl Engine {
 
     /// Takes over the list of watched doorbells.
     fn reload_watches(&mut self, port: &EnginePort) {
-        for watch in self.watches.drain(..) {
+        for watch in self.watches.replace(Vec::new()) {
             if let Some(entry) = self.run_list.get(watch.index)
                 && entry.has_ring(&watch.ring)
             {
                 entry.last_rung = watch.last_rung;
             }
         }
-        let mut hinted = Vec::new();
-        for watched in port.watch_list.load().iter() {
+        let (mut watches, mut hinted) = (Vec::new(), Vec::new());
+        let list = port.watch_list.load();
+        for watched in list.iter() {
             let Some(index) = self.run_list.index_of(&watched.queue) else { continue };
             let Some(entry) = self.run_list.get(index) else { continue };
             entry.refresh_ring();
@@ -328,29 +311,35 @@ impl Engine {
             let (queue, ring) = (Arc::clone(&watched.queue), Arc::clone(&ring.binding));
             match watched.at {
                 WatchedAt::OwnPage => {
-                    self.watches.push(Watch { queue, ring, index, last_rung: entry.last_rung });
+                    watches.extend(Watch::new(queue, ring, index, entry.last_rung));
                 }
                 at @ (WatchedAt::Physical(_) | WatchedAt::Global) => {
                     hinted.push(Hinted { queue, ring, index, at });
                 }
             }
         }
+        self.watches.replace(watches);
         self.hints.watch(hinted);
+        self.kicking.replace(&port.wake, list.iter().map(|watched| &watched.queue.partition));
     }
 
-    /// Puts the queues whose doorbells were rung in line.
+    /// Puts queues whose doorbells were rung in line: of some doorbells, or of all.
     #[inline]
-    fn look_at_doorbells(&mut self) {
-        for watch in &mut self.watches {
-            let Some(rung) = watch.look() else { continue };
+    fn look_at_doorbells(&mut self, which: Which) {
+        let Self { core, watches, run_list, .. } = self;
+        let rang = |watch: &Watch, rung| {
             let counters = watch.queue.partition.counters();
-            counters.add(self.core.index, Tally { doorbells: 1, ..Tally::default() });
-            let Some(entry) = self.run_list.get(watch.index) else { continue };
+            counters.add(core.index, Tally { doorbells: 1, ..Tally::default() });
+            let Some(entry) = run_list.get(watch.index) else { return };
             match entry.execution.rung(rung) {
-                Ok(true) => self.run_list.make_runnable(watch.index),
+                Ok(true) => run_list.make_runnable(watch.index),
                 Ok(false) => {}
-                Err(violation) => self.core.fault(entry, violation),
+                Err(violation) => core.fault(entry, violation),
             }
+        };
+        match which {
+            Which::Some => watches.look(rang),
+            Which::All => watches.look_at_all(rang),
         }
     }
 
@@ -365,21 +354,22 @@ impl Engine {
         );
     }
 
-    /// Gives the queue whose turn it is a turn; false when there is none.
+    /// Gives the queue whose turn it is a turn, and says which doorbells to look at then: after one that
+    /// took long, all. None when no queue wants a turn.
     ///
     /// Turns are timed from one to the next, with one look at the clock for each, while several queues
     /// have work, or one has more than a turn's. A queue that is alone and done within its turn has none.
     #[inline]
-    fn give_a_turn(&mut self, port: &EnginePort) -> bool {
+    fn give_a_turn(&mut self, port: &EnginePort) -> Option<Which> {
         if !self.has_power {
-            return false;
+            return None;
         }
-        let Some(Pick { queue: index, contested }) = self.run_list.next() else { return false };
-        let Some(entry) = self.run_list.get(index) else { return true };
+        let Pick { queue: index, contested } = self.run_list.next()?;
+        let Some(entry) = self.run_list.get(index) else { return Some(Which::Some) };
         if !entry.queue.membership.may_run() {
             // Off the run list, or for good: whoever puts it back has it looked at again.
             self.run_list.end_turn(index, Turn::Idle, None);
-            return true;
+            return Some(Which::Some);
         }
         self.asked_for_f1 = false;
         let is_timed = contested || entry.execution.is_in_packet();
@@ -404,13 +394,14 @@ impl Engine {
         {
             self.core.chip.interrupts.raise_hung(entry.queue.id, fault);
         }
+        let is_long = turn == Ok(Turn::Runnable) || entry.execution.moved() > SHORT_TURN;
         let next = turn.unwrap_or_else(|violation| {
             self.core.fault(entry, violation);
             // A system queue goes on with its next submission.
             if entry.queue.is_system() { Turn::Runnable } else { Turn::Idle }
         });
         self.run_list.end_turn(index, next, time);
-        true
+        Some(if is_long { Which::All } else { Which::Some })
     }
 
     /// Forgets translations and destroyed queues, up to the latest ticket.
@@ -431,18 +422,8 @@ impl Engine {
         }
         self.hints.arm();
         DoorbellWords::after_arming();
-        self.look_at_doorbells();
-        let Self { core, hints, run_list, .. } = self;
-        hints.scan_all(|hinted| look_at_hinted(core, run_list, hinted));
-        let has_nothing_to_do = !self.has_power || !self.run_list.is_runnable();
-        if has_nothing_to_do && port.attention.try_sleep() {
-            self.ask_for_f1(port);
-            port.wake.wait();
-            let looks = self.core.chip.looks();
-            if std::mem::replace(&mut self.looks, looks) != looks {
-                self.core.unit.tlb.flush();
-            }
-            port.wakeups.fetch_add(1, Ordering::Relaxed);
+        if !self.finds_work() && port.attention.try_sleep() {
+            self.sleep_armed(port);
         }
         for words in self.armable() {
             words.disarm();
@@ -452,20 +433,49 @@ impl Engine {
 
     /// The doorbells whose status changes as the engine falls asleep and wakes.
     fn armable(&self) -> impl Iterator<Item = DoorbellWords<'_>> {
-        self.watches.iter().filter(|watch| !watch.ring.notify_each).filter_map(Watch::words)
+        self.watches.iter().filter_map(Watch::armable)
     }
 
-    /// Asleep: asks for F1 when nobody wakes it for long, once. A queue that waits for a fence is
+    /// Looks at all doorbells and at all rings that they hint at; whether a queue is in line then.
+    fn finds_work(&mut self) -> bool {
+        self.look_at_doorbells(Which::All);
+        let Self { core, hints, run_list, .. } = self;
+        hints.scan_all(|hinted| look_at_hinted(core, run_list, hinted));
+        self.has_power && self.run_list.is_runnable()
+    }
+
+    /// Asleep, until somebody raises attention, or a guest kicks and has rung.
+    fn sleep_armed(&mut self, port: &EnginePort) {
+        let mut idle = self.may_ask_for_f1().and_then(|idle| Instant::now().checked_add(idle));
+        loop {
+            let woken = port.wake.wait(idle);
+            if woken == Woken::TimedOut {
+                self.asked_for_f1 = true;
+                self.core.chip.change_state(port, engine_state::TRANSITION_TO_F1);
+                idle = None;
+                continue;
+            }
+            port.wakeups.fetch_add(1, Ordering::Relaxed);
+            let looks = self.core.chip.looks();
+            if std::mem::replace(&mut self.looks, looks) != looks {
+                self.core.unit.tlb.flush();
+            }
+            if woken == Woken::Signaled {
+                return;
+            }
+            if self.finds_work() && port.attention.try_wake() {
+                // Before it tells all guests that it is awake: somebody waits for this.
+                self.give_a_turn(port);
+                return;
+            }
+        }
+    }
+
+    /// How long it sleeps before it asks for F1, which it does once. A queue that waits for a fence is
     /// work. Source: user-mode work submission, "Engine F-state transitions".
-    fn ask_for_f1(&mut self, port: &EnginePort) {
-        let Some(idle) = self.times.idle else { return };
-        if self.asked_for_f1 || !self.has_power || self.run_list.has_work() {
-            return;
-        }
-        if !port.wake.wait_for(idle) {
-            self.asked_for_f1 = true;
-            self.core.chip.change_state(port, engine_state::TRANSITION_TO_F1);
-        }
+    fn may_ask_for_f1(&self) -> Option<Duration> {
+        let may = !self.asked_for_f1 && self.has_power && !self.run_list.has_work();
+        self.times.idle.filter(|_| may)
     }
 }
 

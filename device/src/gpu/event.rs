@@ -1,29 +1,20 @@
 //! An eventfd.
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, read, write};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
 
-/// Something that one thread waits for and others signal.
+/// Something that one thread polls for and others signal.
 #[derive(Debug)]
 pub struct Event(OwnedFd);
 
 impl Event {
-    /// An event whose [`Self::wait`] blocks until it is signaled.
+    /// An event that nobody has signaled.
     ///
     /// # Errors
     /// When the process has no file descriptor left.
-    pub fn blocking() -> io::Result<Self> {
-        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC)?))
-    }
-
-    /// An event to poll for.
-    ///
-    /// # Errors
-    /// When the process has no file descriptor left.
-    pub fn pollable() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
@@ -35,34 +26,15 @@ impl Event {
         }
     }
 
-    /// Waits for a signal, but no longer than `limit`; false when none came. Does not clear it.
-    pub fn wait_for(&self, limit: Duration) -> bool {
-        let end = Instant::now() + limit;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            // A time that does not fit is as good as none.
-            let left = Timespec::try_from(left).ok();
-            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], left.as_ref()) {
-                Ok(0) => return false,
-                Err(Errno::INTR) => {}
-                Ok(_) => return true,
-                Err(error) => {
-                    tracing::error!(%error, "an eventfd was not polled");
-                    return true;
-                }
-            }
-        }
-    }
-
-    /// Waits for a signal, or takes the one there is, and clears it.
-    pub fn wait(&self) {
+    /// Takes the signal that there is, if any, and clears it.
+    pub fn clear(&self) {
         let mut count = [0; size_of::<u64>()];
         loop {
             match read(&self.0, &mut count) {
                 Err(Errno::INTR) => {}
                 Ok(_) | Err(Errno::AGAIN) => return,
                 Err(error) => {
-                    tracing::error!(%error, "an eventfd was not waited for");
+                    tracing::error!(%error, "an eventfd was not cleared");
                     return;
                 }
             }

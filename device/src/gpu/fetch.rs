@@ -5,7 +5,7 @@ use super::violation::Violation;
 use bellhop_host_kmd::hardware::RingBinding;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
-use bellhop_protocol::packet::flow::{MAX_INDIRECT_BUFFER_SIZE, NOP};
+use bellhop_protocol::packet::flow::{IndirectBuffer, MAX_INDIRECT_BUFFER_SIZE, NOP};
 use bellhop_protocol::packet::{MAX_PACKET_SIZE, Opcode, Packet, PacketError, PacketHeader, UNIT};
 use bellhop_protocol::ring::{RingPointerError, pending};
 use zerocopy::FromBytes;
@@ -179,6 +179,15 @@ impl Window {
     fn held(&self, stream: &Stream) -> &[u8] {
         let skip = usize::try_from(stream.position.wrapping_sub(self.start)).unwrap_or(usize::MAX);
         self.bytes.get(..self.length).and_then(|held| held.get(skip..)).unwrap_or_default()
+    }
+
+    /// The buffer that a packet names which begins so many bytes behind the stream's position, if that is
+    /// held. A guess: there may be no packet.
+    #[inline]
+    pub fn buffer_ahead(&self, stream: &Stream, bytes: usize) -> Option<u64> {
+        let ahead = self.held(stream).get(bytes..)?;
+        let (packet, _) = IndirectBuffer::read_from_prefix(ahead).ok()?;
+        (packet.header.opcode == Opcode::INDIRECT_BUFFER).then_some(packet.gpu_va)
     }
 
     /// The packet at the stream's position, which is not its end.

@@ -91,7 +91,7 @@ impl Interrupts {
             engine_states: AtomicBool::new(false),
             paging: AtomicBool::new(false),
             line: AtomicBool::new(false),
-            event: Event::pollable()?,
+            event: Event::new()?,
         })
     }
 
@@ -102,7 +102,7 @@ impl Interrupts {
 
     /// Control plane, before [`Self::take`]: makes the descriptor unreadable.
     pub fn acknowledge(&self) {
-        self.event.wait();
+        self.event.clear();
     }
 
     /// Engine: a fence passed its MonitoredValue. False when that was raised already and is not

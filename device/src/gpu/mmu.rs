@@ -3,6 +3,7 @@
 use super::address_map::{AddressMap, Place};
 use super::compression::Codec;
 use super::page_table::{ADDRESS_BITS, AddressSpace};
+use super::prefetch::prefetch;
 use super::tlb::{Key, Tlb};
 use super::violation::{Violation, aligned};
 use super::windows::Shown;
@@ -191,18 +192,33 @@ impl<'a> Mmu<'a> {
         Ok(Run::Direct(slice.ok_or(access.page_fault(gpu_va))?))
     }
 
-    /// The word at an address, for whoever shares it with a CPU. In a compressed page there is none.
+    /// Two words of one page that is not compressed, for whoever shares them with a CPU: at these offsets
+    /// from the page's start.
     ///
     /// # Errors
-    /// A page fault, or `MISALIGNED`.
+    /// A page fault.
     #[inline]
-    pub fn word(&mut self, gpu_va: u64, access: Access) -> Result<&'a AtomicU64, Violation> {
-        aligned(gpu_va, size_of::<u64>() as u64)?;
-        match self.translate(gpu_va, access)? {
-            Found::Direct(place) => self.memory.word(place),
-            Found::Compressed(_) => None,
+    pub fn two_words(
+        &mut self,
+        page: u64,
+        offsets: [u64; 2],
+        access: Access,
+    ) -> Result<[&'a AtomicU64; 2], Violation> {
+        let fault = access.page_fault(page);
+        let Found::Direct(place) = self.translate(page, access)? else { return Err(fault) };
+        let [first, second] = offsets.map(|offset| self.memory.word(place.plus(offset)));
+        Ok([first.ok_or(fault)?, second.ok_or(fault)?])
+    }
+
+    /// Asks for the cache line at an address, if it is known where that is.
+    #[inline]
+    pub fn prefetch(&self, gpu_va: u64) {
+        let key = self.key(gpu_va, PageSize::Small);
+        if let Some((place, _)) = self.tlb.lookup(key)
+            && let Some(slice) = self.memory.slice(place.plus(gpu_va % PAGE_SIZE), 1)
+        {
+            prefetch(&slice);
         }
-        .ok_or(access.page_fault(gpu_va))
     }
 
     /// Acquires and reads the word at an address.

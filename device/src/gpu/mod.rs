@@ -30,6 +30,7 @@ mod packets;
 mod page_table;
 mod paging;
 mod partition;
+mod prefetch;
 mod registry;
 mod rotation;
 mod run_list;
@@ -37,6 +38,8 @@ mod schedule;
 mod statistics;
 mod tlb;
 mod violation;
+mod wake;
+mod watches;
 mod windows;
 mod words;
 
@@ -55,7 +58,7 @@ use registry::Registry;
 pub use rotation::{Move, Moved, Rotation, SETTLING};
 use std::fs::File;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -264,6 +267,14 @@ impl Gpu {
     pub fn set_guest_weight(&self, guest: GuestId, weight: u32) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_weight(weight);
+        }
+    }
+
+    /// A guest's kicks of its control queue wake engines that watch its doorbells, once. The descriptor is
+    /// the one that becomes readable.
+    pub fn set_guest_kick(&self, guest: GuestId, kick: OwnedFd) {
+        if let Some(partition) = self.registry().guests.get(&guest) {
+            partition.set_kick(kick);
         }
     }
 

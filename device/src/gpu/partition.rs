@@ -19,6 +19,7 @@ use bellhop_host_kmd::hardware::{
 };
 use bellhop_protocol::bar::BarLayout;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use vm_memory::GuestMemoryMmap;
@@ -45,6 +46,8 @@ pub struct Partition {
     page_tables: Arc<Charge>,
     counters: Counters,
     weight: AtomicU32,
+    /// Becomes readable when it kicks its control queue, if that is known.
+    kick: OnceLock<OwnedFd>,
     /// There where its VMM moves doorbells' pages.
     rotation: OnceLock<Arc<Rotation>>,
 }
@@ -81,6 +84,7 @@ impl Partition {
             page_tables: Arc::default(),
             counters: Counters::new(engines),
             weight: AtomicU32::new(DEFAULT_WEIGHT),
+            kick: OnceLock::new(),
             rotation: OnceLock::new(),
         })
     }
@@ -106,6 +110,17 @@ impl Partition {
     pub fn update_memory(&self, memory: &GuestMemoryMmap) {
         let host = (&self.host_memory, &self.cross_adapter);
         self.memory.store(Arc::new(snapshot(&self.bar, host.0, host.1, memory)));
+    }
+
+    /// Before the guest runs: what becomes readable when it kicks its control queue.
+    pub fn set_kick(&self, kick: OwnedFd) {
+        // It has one for as long as it is attached.
+        let _ = self.kick.set(kick);
+    }
+
+    /// What becomes readable when it kicks its control queue, if that is known.
+    pub fn kick(&self) -> Option<BorrowedFd<'_>> {
+        self.kick.get().map(AsFd::as_fd)
     }
 
     /// What its system context sees whole.

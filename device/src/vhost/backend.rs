@@ -14,6 +14,7 @@ use bellhop_protocol::config::{
 };
 use bellhop_protocol::features::{Features, Version};
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use tracing::{debug, error, info, warn};
@@ -159,6 +160,9 @@ impl Shared {
         };
         self.host.log.set_guest(guest);
         self.host.gpu.set_guest_weight(guest, self.host.weight);
+        if let Some(kick) = kick(control) {
+            self.host.gpu.set_guest_kick(guest, kick);
+        }
         let port = Arc::new(QueuePort::new(
             memory,
             control.clone(),
@@ -244,6 +248,18 @@ impl Shared {
             }
         }
     }
+}
+
+/// What becomes readable when the driver kicks the queue.
+fn kick(vring: &VringMutex) -> Option<OwnedFd> {
+    let state = vring.get_ref();
+    let kick = state.get_kick().as_ref()?.as_raw_fd();
+    // SAFETY: the vring has it open for as long as `state` locks it.
+    #[expect(unsafe_code, reason = "vmm-sys-util lends the number only")]
+    let kick = unsafe { BorrowedFd::borrow_raw(kick) };
+    kick.try_clone_to_owned()
+        .inspect_err(|error| warn!(%error, "engines are woken by notifications only"))
+        .ok()
 }
 
 /// Whether the queue runs and the driver has put something into it.

@@ -11,6 +11,8 @@ use vm_memory::Bytes;
 
 /// Requests on their way at most.
 const SLOTS: u16 = 8;
+/// Of these, those at most whose replies nobody waits for: who waits for one sees to the rest.
+const POSTED: usize = SLOTS as usize / 2;
 /// Room for a request: more than the device takes, so that its refusal can be seen.
 const REQUEST: usize = 2 * MAX_REQUEST_SIZE;
 /// Index of the first descriptor of [`ControlQueue::offer_raw`]: the first that no slot uses.
@@ -40,6 +42,8 @@ enum Slot {
     Free,
     /// The device has it.
     Offered,
+    /// The same, and nobody waits for the reply.
+    Posted,
     /// The device wrote that many bytes.
     Done(u32),
     /// The queue was reset.
@@ -61,6 +65,10 @@ impl State {
         }
     }
 
+    fn free_slot(&self) -> Option<u16> {
+        (0..SLOTS).find(|slot| self.slots[usize::from(*slot)] == Slot::Free)
+    }
+
     /// Notes everything that the device has given back.
     fn collect(&mut self) -> Result<(), TransportError> {
         while let Some(used) = self.queue.take_used()? {
@@ -72,7 +80,11 @@ impl State {
                     return Err(TransportError::Protocol(problem));
                 }
             };
-            *self.slot(index) = Slot::Done(used.written);
+            let slot = self.slot(index);
+            *slot = match *slot {
+                Slot::Posted => Slot::Free,
+                _ => Slot::Done(used.written),
+            };
         }
         Ok(())
     }
@@ -142,9 +154,11 @@ impl<N: Notifications> ControlQueue<N> {
         let mut state = self.lock();
         let State { slots, raw, .. } = &mut *state;
         for slot in slots.iter_mut().chain([raw]) {
-            if *slot == Slot::Offered {
-                *slot = Slot::Lost;
-            }
+            *slot = match *slot {
+                Slot::Offered => Slot::Lost,
+                Slot::Posted => Slot::Free,
+                other => other,
+            };
         }
         state.is_dead = is_dead;
         self.changed.notify_all();
@@ -175,14 +189,59 @@ impl<N: Notifications> ControlQueue<N> {
             if state.is_dead {
                 return Err(gone());
             }
-            let free = (0..SLOTS).find(|slot| state.slots[usize::from(*slot)] == Slot::Free);
-            match free {
+            match state.free_slot() {
                 Some(slot) => break slot,
                 None => {
                     state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
             }
         };
+        let head = self.write_chain(&mut state, slot, request)?;
+        let index = SlotIndex::Request(slot);
+        let (state, written) = self.exchange(state, index, head)?;
+        let length = (written as usize).min(MAX_REPLY_SIZE).min(reply.len());
+        read(&self.reply_buffer(slot)?, &mut reply[..length])?;
+        // The buffer was the slot's until here.
+        self.release(state, index);
+        Ok(length)
+    }
+
+    /// Sends a request whose reply nobody waits for. While too many such are on their way, waits.
+    ///
+    /// Kicks first: whoever sleeps on the device's side wakes while the request is written.
+    ///
+    /// # Errors
+    /// As [`Self::request`].
+    pub fn post(&self, request: &[u8]) -> Result<(), TransportError> {
+        self.notifications.kick()?;
+        let mut state = self.lock();
+        let posted =
+            |state: &State| state.slots.iter().filter(|slot| **slot == Slot::Posted).count();
+        if posted(&state) == POSTED {
+            // Nobody else looks for their replies.
+            state.collect()?;
+            self.changed.notify_all();
+        }
+        let may_post = posted(&state) < POSTED && request.len() <= REQUEST && !state.is_dead;
+        let Some(slot) = state.free_slot().filter(|_| may_post) else {
+            drop(state);
+            return self.request(request, &mut [0; MAX_REPLY_SIZE]).map(drop);
+        };
+        let head = self.write_chain(&mut state, slot, request)?;
+        *state.slot(SlotIndex::Request(slot)) = Slot::Posted;
+        if state.queue.offer(head)? {
+            self.notifications.kick()?;
+        }
+        Ok(())
+    }
+
+    /// Writes a request and the descriptors of it and of its reply into a slot; returns the first's index.
+    fn write_chain(
+        &self,
+        state: &mut State,
+        slot: u16,
+        request: &[u8],
+    ) -> Result<u16, TransportError> {
         let (request_buffer, reply_buffer) = (self.request_buffer(slot)?, self.reply_buffer(slot)?);
         write(&request_buffer, request)?;
         let head = 2 * slot;
@@ -200,13 +259,7 @@ impl<N: Notifications> ControlQueue<N> {
         };
         state.queue.write_descriptor(head, readable)?;
         state.queue.write_descriptor(head + 1, writable)?;
-        let index = SlotIndex::Request(slot);
-        let (state, written) = self.exchange(state, index, head)?;
-        let length = (written as usize).min(MAX_REPLY_SIZE).min(reply.len());
-        read(&reply_buffer, &mut reply[..length])?;
-        // The buffer was the slot's until here.
-        self.release(state, index);
-        Ok(length)
+        Ok(head)
     }
 
     /// Offers descriptors as they are, right or wrong, for conformance suites. They are written
@@ -254,11 +307,11 @@ impl<N: Notifications> ControlQueue<N> {
                     self.release(state, index);
                     return Err(TransportError::Disconnected("it was reset".into()));
                 }
-                Slot::Free | Slot::Offered if is_dead => {
+                Slot::Free | Slot::Offered | Slot::Posted if is_dead => {
                     self.release(state, index);
                     return Err(gone());
                 }
-                Slot::Free | Slot::Offered => {}
+                Slot::Free | Slot::Offered | Slot::Posted => {}
             }
             if state.has_leader {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -18,6 +18,7 @@ pub use donations::Donations;
 pub(crate) use watched::{Gone, Watched};
 
 use bellhop_protocol::config::ConfigSpace;
+use bellhop_protocol::control::MAX_REPLY_SIZE;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
@@ -156,6 +157,14 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// When the device is gone or breaks the rules of its queues.
     fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError>;
+
+    /// Sends a request (header and all) whose reply nobody waits for.
+    ///
+    /// # Errors
+    /// When the device is gone or breaks the rules of its queues.
+    fn post(&self, request: &[u8]) -> Result<(), TransportError> {
+        self.request(request, &mut [0; MAX_REPLY_SIZE]).map(drop)
+    }
 
     /// Waits for the next event, at most for `timeout`, blocked and not polling. `None` when the
     /// time is over.

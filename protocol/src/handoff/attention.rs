@@ -58,6 +58,13 @@ impl Attention {
         self.word.compare_exchange(0, ASLEEP, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
+    /// Engine that fell asleep: is awake by itself, unless something was raised. After false somebody is
+    /// about to wake it, for that.
+    #[must_use = "who was told to wake the engine does, and it must wait for that"]
+    pub fn try_wake(&self) -> bool {
+        self.word.compare_exchange(ASLEEP, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
     /// Anybody: whether the engine sleeps. For reports: nothing about the engine follows from it.
     #[must_use]
     pub fn is_asleep(&self) -> bool {

@@ -97,41 +97,9 @@ impl PacketHeader {
 
     /// The packet's length in bytes.
     #[must_use]
+    #[inline]
     pub const fn size(self) -> usize {
         self.units as usize * UNIT
-    }
-
-    /// Checks the length against what the opcode requires.
-    ///
-    /// # Errors
-    /// [`PacketError::UnknownOpcode`] or [`PacketError::BadLength`].
-    pub fn validate(self) -> Result<(), PacketError> {
-        let expected = match self.opcode {
-            Opcode::NOP => self.size().clamp(UNIT, MAX_PACKET_SIZE),
-            Opcode::WRITE_DATA => WriteData::size_with(self.argument as usize)
-                .ok_or(PacketError::BadLength { opcode: self.opcode, units: self.units })?,
-            Opcode::INDIRECT_BUFFER => size_of::<IndirectBuffer>(),
-            Opcode::FILL => size_of::<Fill>(),
-            Opcode::COPY => size_of::<Copy>(),
-            Opcode::COMPARE => size_of::<Compare>(),
-            Opcode::HASH => size_of::<Hash>(),
-            Opcode::TIMESTAMP => size_of::<Timestamp>(),
-            Opcode::SIGNAL_FENCE => size_of::<SignalFence>(),
-            Opcode::WAIT_FENCE => size_of::<WaitFence>(),
-            Opcode::CONDITIONAL_INTERRUPT => size_of::<ConditionalInterrupt>(),
-            Opcode::WRITE_FENCE => size_of::<WriteFence>(),
-            Opcode::LOG_FENCE => size_of::<LogFence>(),
-            Opcode::DISPATCH => size_of::<Dispatch>(),
-            Opcode::WRITE_PAGE_TABLE => size_of::<WritePageTable>(),
-            Opcode::FLUSH_TLB => size_of::<FlushTlb>(),
-            Opcode::DECOMPRESS => size_of::<Decompress>(),
-            Opcode::CLEAR_METADATA => size_of::<ClearMetadata>(),
-            opcode => return Err(PacketError::UnknownOpcode(opcode)),
-        };
-        if self.size() != expected {
-            return Err(PacketError::BadLength { opcode: self.opcode, units: self.units });
-        }
-        Ok(())
     }
 }
 
@@ -199,41 +167,62 @@ impl<'a> Packet<'a> {
     ///
     /// # Errors
     /// When the opcode is unknown, or the length is not the opcode's or more than there is.
+    #[inline]
     pub fn decode(bytes: &'a [u8]) -> Result<(Self, usize), PacketError> {
         let none = PacketError::BadLength { opcode: Opcode::NOP, units: 0 };
         let (header, _) = PacketHeader::read_from_prefix(bytes).map_err(|_| none)?;
-        header.validate()?;
-        let short = PacketError::BadLength { opcode: header.opcode, units: header.units };
-        let body = bytes.get(..header.size()).ok_or(short)?;
-        fn read<T: FromBytes>(body: &[u8], short: PacketError) -> Result<T, PacketError> {
-            T::read_from_bytes(body).map_err(|_| short)
-        }
         let packet = match header.opcode {
-            Opcode::NOP => Self::Nop,
-            Opcode::INDIRECT_BUFFER => Self::IndirectBuffer(read(body, short)?),
-            Opcode::FILL => Self::Fill(read(body, short)?),
-            Opcode::COPY => Self::Copy(read(body, short)?),
-            Opcode::WRITE_DATA => {
-                let (fixed, data) = WriteData::read_from_prefix(body).map_err(|_| short)?;
-                Self::WriteData(fixed, data.get(..header.argument as usize).ok_or(short)?)
+            Opcode::NOP => {
+                whole(header, bytes, header.size().clamp(UNIT, MAX_PACKET_SIZE))?;
+                Self::Nop
             }
-            Opcode::COMPARE => Self::Compare(read(body, short)?),
-            Opcode::HASH => Self::Hash(read(body, short)?),
-            Opcode::TIMESTAMP => Self::Timestamp(read(body, short)?),
-            Opcode::SIGNAL_FENCE => Self::SignalFence(read(body, short)?),
-            Opcode::WAIT_FENCE => Self::WaitFence(read(body, short)?),
-            Opcode::CONDITIONAL_INTERRUPT => Self::ConditionalInterrupt(read(body, short)?),
-            Opcode::WRITE_FENCE => Self::WriteFence(read(body, short)?),
-            Opcode::LOG_FENCE => Self::LogFence(read(body, short)?),
-            Opcode::DISPATCH => Self::Dispatch(read(body, short)?),
-            Opcode::WRITE_PAGE_TABLE => Self::WritePageTable(read(body, short)?),
-            Opcode::FLUSH_TLB => Self::FlushTlb(read(body, short)?),
-            Opcode::DECOMPRESS => Self::Decompress(read(body, short)?),
-            Opcode::CLEAR_METADATA => Self::ClearMetadata(read(body, short)?),
+            Opcode::INDIRECT_BUFFER => Self::IndirectBuffer(fixed(header, bytes)?),
+            Opcode::FILL => Self::Fill(fixed(header, bytes)?),
+            Opcode::COPY => Self::Copy(fixed(header, bytes)?),
+            Opcode::WRITE_DATA => {
+                let length = header.argument as usize;
+                let size = WriteData::size_with(length).ok_or(bad_length(header))?;
+                let packet = whole(header, bytes, size)?;
+                let (fixed, data) =
+                    WriteData::read_from_prefix(packet).map_err(|_| bad_length(header))?;
+                Self::WriteData(fixed, data.get(..length).ok_or(bad_length(header))?)
+            }
+            Opcode::COMPARE => Self::Compare(fixed(header, bytes)?),
+            Opcode::HASH => Self::Hash(fixed(header, bytes)?),
+            Opcode::TIMESTAMP => Self::Timestamp(fixed(header, bytes)?),
+            Opcode::SIGNAL_FENCE => Self::SignalFence(fixed(header, bytes)?),
+            Opcode::WAIT_FENCE => Self::WaitFence(fixed(header, bytes)?),
+            Opcode::CONDITIONAL_INTERRUPT => Self::ConditionalInterrupt(fixed(header, bytes)?),
+            Opcode::WRITE_FENCE => Self::WriteFence(fixed(header, bytes)?),
+            Opcode::LOG_FENCE => Self::LogFence(fixed(header, bytes)?),
+            Opcode::DISPATCH => Self::Dispatch(fixed(header, bytes)?),
+            Opcode::WRITE_PAGE_TABLE => Self::WritePageTable(fixed(header, bytes)?),
+            Opcode::FLUSH_TLB => Self::FlushTlb(fixed(header, bytes)?),
+            Opcode::DECOMPRESS => Self::Decompress(fixed(header, bytes)?),
+            Opcode::CLEAR_METADATA => Self::ClearMetadata(fixed(header, bytes)?),
             opcode => return Err(PacketError::UnknownOpcode(opcode)),
         };
         Ok((packet, header.size()))
     }
+}
+
+/// The packet's length is not its opcode's.
+const fn bad_length(header: PacketHeader) -> PacketError {
+    PacketError::BadLength { opcode: header.opcode, units: header.units }
+}
+
+/// The bytes of a packet that is `size` long.
+#[inline]
+fn whole(header: PacketHeader, bytes: &[u8], size: usize) -> Result<&[u8], PacketError> {
+    let packet = bytes.get(..size).filter(|_| header.size() == size);
+    packet.ok_or(bad_length(header))
+}
+
+/// A packet of one length.
+#[inline]
+fn fixed<T: FromBytes>(header: PacketHeader, bytes: &[u8]) -> Result<T, PacketError> {
+    let packet = whole(header, bytes, size_of::<T>())?;
+    T::read_from_bytes(packet).map_err(|_| bad_length(header))
 }
 
 #[cfg(test)]

@@ -50,3 +50,19 @@ fn an_engine_finds_what_each_of_its_callers_did_before_it_called() {
         }
     });
 }
+
+#[test]
+fn an_engine_wakes_by_itself_or_is_woken_and_never_both() {
+    loom::model(|| {
+        let attention = Arc::new(Attention::new());
+        assert!(attention.try_sleep());
+        let caller = {
+            let attention = attention.clone();
+            thread::spawn(move || attention.raise(1))
+        };
+        let woke = attention.try_wake();
+        let is_woken = caller.join().unwrap();
+        assert!(woke != is_woken);
+        assert_eq!(attention.take(), 1);
+    });
+}

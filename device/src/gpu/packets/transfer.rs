@@ -126,6 +126,10 @@ impl Copying {
             (Run::Direct(from), Run::Direct(to)) => (from, to),
             (source, destination) => return self.step_compressed(context, &source, &destination),
         };
+        // What follows is elsewhere where pages are scattered, and no processor guesses where.
+        let behind = done + to.len() as u64;
+        context.mmu.prefetch(self.source + behind);
+        context.mmu.prefetch(self.destination + behind);
         // Copies as much as fits into the shorter, which is the destination.
         from.copy_to_volatile_slice(to);
         if context.is_system {

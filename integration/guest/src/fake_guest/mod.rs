@@ -307,6 +307,10 @@ impl Transport for FakeGuest {
         self.control.request(request, reply)
     }
 
+    fn post(&self, request: &[u8]) -> Result<(), TransportError> {
+        self.control.post(request)
+    }
+
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
         self.events.next(timeout)
     }
