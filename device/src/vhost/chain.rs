@@ -43,7 +43,7 @@ impl ChainError {
 }
 
 /// The writable part of a chain, with the head that gives it back to the guest.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct WritablePart {
     pub(super) head: u16,
     buffers: Vec<(GuestAddress, usize)>,

@@ -54,7 +54,8 @@ impl QueuePort {
 
     /// Hands every request that waits in the control queue to the kernel.
     pub(super) fn take_requests(&self, guest: GuestId, kernel: &KernelHandle) {
-        while let Some((writable, request)) = pop(&self.control, &self.memory) {
+        for _ in 0..size(&self.control) {
+            let Some((writable, request)) = pop(&self.control, &self.memory) else { return };
             let request = match request {
                 Ok(request) => request,
                 Err(error) => {
@@ -84,7 +85,8 @@ impl QueuePort {
     /// Moves events into the buffers that the guest has offered.
     pub(super) fn deliver_events(&self) {
         let mut undelivered = lock(&self.undelivered);
-        while let Some(event) = undelivered.front() {
+        for _ in 0..size(&self.events) {
+            let Some(event) = undelivered.front() else { return };
             let Some((writable, _)) = pop(&self.events, &self.memory) else { return };
             let written = self.complete(&self.events, &writable, event.as_bytes());
             if written == size_of::<Event>() as u32 {
@@ -136,6 +138,14 @@ impl QueuePort {
     }
 }
 
+/// Most chains that a queue can hold: all that were offered before somebody looks. What is offered after
+/// that comes with a kick of its own, so whoever looks takes no more. A guest could go on offering for
+/// ever, and one whose rings overlap need not even do that: each chain that is given back is another
+/// that is offered.
+fn size(vring: &VringMutex) -> u16 {
+    vring.get_ref().get_queue().size()
+}
+
 /// Takes the next chain off a queue, if the queue runs and holds one.
 fn pop(
     vring: &VringMutex,
@@ -161,5 +171,79 @@ impl GuestPort for KernelPort {
 
     fn event(&self, event: Event) {
         self.0.log.during(|| self.0.event(event));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bellhop_host_kmd::actor;
+    use bellhop_protocol::config::MAX_QUEUE_SIZE;
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+    use std::time::Duration;
+    use vm_memory::{Bytes, GuestAddress};
+    use zerocopy::FromZeros;
+
+    /// Only something that never ends takes so long.
+    const HANG: Duration = Duration::from_secs(30);
+    const TABLE: u64 = 0;
+    /// Of both the available and the used ring, whose indices are in the same place then.
+    const RINGS: u64 = 0x1000;
+    const INDEX: u64 = RINGS + 2;
+    const FLAG_WRITE: u16 = 2;
+
+    /// Both queues in one place, where each chain that is given back offers another: the used index is
+    /// five ahead of the next chain, for good.
+    fn endless_port() -> (Arc<QueuePort>, GuestMemoryAtomic<GuestMemoryMmap>) {
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x4000)]).unwrap();
+        memory.write_obj(FLAG_WRITE, GuestAddress(TABLE + 12)).unwrap();
+        memory.write_obj(5u16, GuestAddress(INDEX)).unwrap();
+        let memory = GuestMemoryAtomic::new(memory);
+        let [control, events] = [(); 2].map(|()| {
+            let vring = VringMutex::new(memory.clone(), MAX_QUEUE_SIZE).unwrap();
+            vring.set_queue_size(MAX_QUEUE_SIZE);
+            vring.set_queue_info(TABLE, RINGS, RINGS).unwrap();
+            // What `vhost-user-backend` does when it is told where the rings are.
+            vring.set_queue_next_used(vring.queue_used_idx().unwrap());
+            vring.set_queue_ready(true);
+            vring.set_enabled(true);
+            vring
+        });
+        let log = Arc::new(LogSource::of(None));
+        (Arc::new(QueuePort::new(memory.clone(), control, events, log)), memory)
+    }
+
+    fn ends(work: impl FnOnce() + Send + 'static) {
+        let (done, ended) = mpsc::channel();
+        thread::spawn(move || {
+            work();
+            done.send(()).unwrap();
+        });
+        ended.recv_timeout(HANG).expect("this ends");
+    }
+
+    fn index(memory: &GuestMemoryAtomic<GuestMemoryMmap>) -> u16 {
+        memory.memory().read_obj(GuestAddress(INDEX)).unwrap()
+    }
+
+    #[test]
+    fn requests_that_offer_themselves_again_are_taken_once_around_the_queue() {
+        let (port, memory) = endless_port();
+        let (kernel, _mailbox) = actor::channel();
+        // Whatever is in the chain, it is answered at once when there is no room for more.
+        for token in 0..u64::from(MAX_QUEUE_SIZE) {
+            let writable = WritablePart::default();
+            lock(&port.pending).replies.insert(RequestToken(u64::MAX - token), writable);
+        }
+        ends(move || port.take_requests(GuestId(1), &kernel));
+        assert_eq!(index(&memory), 5 + MAX_QUEUE_SIZE);
+    }
+
+    #[test]
+    fn buffers_too_small_for_an_event_that_offer_themselves_again_hold_nobody_up() {
+        let (port, memory) = endless_port();
+        ends(move || KernelPort(port).event(Event::new_zeroed()));
+        assert_eq!(index(&memory), 5 + MAX_QUEUE_SIZE);
     }
 }
