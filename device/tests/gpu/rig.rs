@@ -15,6 +15,7 @@ use bellhop_protocol::packet::fence::SignalFence;
 use bellhop_protocol::packet::flow::IndirectBuffer;
 use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -368,8 +369,8 @@ pub struct Queue {
 pub fn take_interrupts(gpu: &Gpu) -> Vec<Interrupt> {
     let fd = gpu.interrupt_fd();
     let timeout = Timespec { tv_sec: HANG.as_secs() as i64, tv_nsec: 0 };
-    let ready = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)).unwrap();
-    assert_eq!(ready, 1, "no interrupt came");
+    let ready = retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)));
+    assert_eq!(ready, Ok(1), "no interrupt came");
     gpu.acknowledge_interrupt();
     gpu.take_interrupts()
 }

@@ -10,6 +10,7 @@ use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{Command, SharingGroups};
 use bellhop_protocol::features::Features;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
@@ -28,7 +29,8 @@ pub static HOST: LazyLock<Host> = LazyLock::new(|| {
     thread::spawn(move || {
         loop {
             let line = interrupting.interrupt_fd();
-            poll(&mut [PollFd::new(&line, PollFlags::IN)], None).unwrap();
+            // libFuzzer's timer interrupts whichever thread it likes.
+            retry_on_intr(|| poll(&mut [PollFd::new(&line, PollFlags::IN)], None)).unwrap();
             interrupting.acknowledge_interrupt();
             interrupted.interrupt();
         }
