@@ -138,7 +138,7 @@ impl Daemon {
     pub fn start_logging(sockets: usize, configuration: &str, filter: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("bellhopd.toml");
-        std::fs::write(&config, configuration).unwrap();
+        std::fs::write(&config, with_all_lines(configuration)).unwrap();
         let mut command = bellhopd(&["--config", config.to_str().unwrap()]);
         command.arg("--control-socket").arg(folder.path().join("control.sock"));
         for number in 0..sockets {
@@ -285,6 +285,15 @@ pub struct Resources {
     threads: usize,
     /// Mappings of memory that it has together with guests, or gives to them.
     shared: usize,
+}
+
+/// The same configuration with every line logged, unless it says how many: tests wait for lines.
+fn with_all_lines(configuration: &str) -> String {
+    let mut configuration: toml::Table = configuration.parse().unwrap();
+    let guest = configuration.entry("guest").or_insert_with(|| toml::Table::new().into());
+    let guest = guest.as_table_mut().unwrap();
+    guest.entry("log_burst").or_insert_with(|| 1_000_000.into());
+    configuration.to_string()
 }
 
 fn socket(folder: &Path, number: usize) -> PathBuf {
