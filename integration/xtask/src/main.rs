@@ -21,7 +21,8 @@ Usage: cargo xtask COMMAND
 Commands:
   test     everything that must pass: unit, property and whole-system tests, the ordering models,
            and that these notice every ordering that is weakened
-  mutants  the last of these alone, with a table
+  models   the models alone; `--deep` leaves no interleaving out, where `test` does in one of them
+  mutants  whether they notice, with a table
   check    formatting, lints and documentation, with warnings as errors
   fuzz     hostile guests that a fuzzer makes up: `cargo xtask fuzz --help`
   dist     what people install: an archive and a Debian package, in target/dist
@@ -34,6 +35,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.first().map(String::as_str) {
         Some("test") => steps::run(&steps::TEST),
+        Some("models") if arguments.get(1).is_some_and(|argument| argument == "--deep") => {
+            steps::run(&steps::DEEP_MODELS)
+        }
+        Some("models") => steps::run(&steps::MODELS),
         Some("mutants") => mutants::run(),
         Some("check") => steps::run(&steps::CHECK),
         Some("fuzz") => fuzz::command(&arguments[1..]),

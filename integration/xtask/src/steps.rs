@@ -25,9 +25,25 @@ pub const TEST: [Step; 4] = [
         what: "unit, property and whole-system tests",
         action: Action::Cargo { arguments: &["test", "--workspace", "--locked"], environment: &[] },
     },
+    models(&[LOOM]),
+    Step { what: "mutants of the orderings", action: Action::Call(mutants::run) },
+];
+
+/// `cargo xtask models`.
+pub const MODELS: [Step; 1] = [models(&[LOOM])];
+
+/// `cargo xtask models --deep`.
+pub const DEEP_MODELS: [Step; 1] = [models(&[LOOM, ("BELLHOP_DEEP_MODELS", "1")])];
+
+const LOOM: (&str, &str) = ("RUSTFLAGS", "--cfg loom");
+
+/// The ordering models.
+const fn models(environment: &'static [(&'static str, &'static str)]) -> Step {
     Step {
         what: "ordering models (loom)",
         action: Action::Cargo {
+            // The models replace the atomics under `cfg(loom)`, which must not reach other crates'
+            // artefacts: hence the target folder of its own.
             arguments: &[
                 "test",
                 "--package",
@@ -39,13 +55,10 @@ pub const TEST: [Step; 4] = [
                 "--target-dir",
                 "target/loom",
             ],
-            // The models replace the atomics under `cfg(loom)`, which must not reach other crates'
-            // artefacts: hence the target folder of its own.
-            environment: &[("RUSTFLAGS", "--cfg loom")],
+            environment,
         },
-    },
-    Step { what: "mutants of the orderings", action: Action::Call(mutants::run) },
-];
+    }
+}
 
 /// `cargo xtask check`.
 pub const CHECK: [Step; 3] = [
