@@ -12,6 +12,7 @@ use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use rustix::process::Signal;
+use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,8 @@ use std::thread;
 
 /// Submissions; each writes its number into a place of its own. Whole pages of them.
 const NUMBERS: usize = 10_240;
+/// Of these, as many as are submitted to the daemon that is killed.
+const BEFORE: u64 = NUMBERS as u64 * 3 / 4;
 /// Those that are on their way at once.
 const DEPTH: u64 = 16;
 
@@ -51,10 +54,10 @@ impl Work {
         Self { queue, commands, mappings, device, adapter, told: 0 }
     }
 
-    /// Submits those from `first` on, until all are done or the queue is lost.
-    fn run(&mut self, first: u64, progress: &AtomicU64) -> Result<(), Error> {
-        let base = first - 1;
-        for number in first..=NUMBERS as u64 {
+    /// Submits these, until all are done or the queue is lost.
+    fn run(&mut self, numbers: RangeInclusive<u64>, progress: &AtomicU64) -> Result<(), Error> {
+        let (base, last) = (numbers.start() - 1, *numbers.end());
+        for number in numbers {
             let commands = &mut self.commands[(number % (2 * DEPTH)) as usize];
             commands.reset();
             for mapping in &self.mappings {
@@ -69,8 +72,14 @@ impl Work {
             progress.store(self.told, Ordering::Release);
         }
         self.queue.progress_fence().poll(self.queue.last_value(), TIMEOUT)?;
-        self.told = NUMBERS as u64;
+        self.told = last;
         Ok(())
+    }
+
+    /// Submits as many as it may, and goes on looking at the fence until the queue is lost.
+    fn run_until_lost(&mut self, progress: &AtomicU64) -> Result<(), Error> {
+        self.run(1..=BEFORE, progress)?;
+        self.queue.progress_fence().poll(BEFORE + 1, TIMEOUT)
     }
 
     fn memory(&self, place: usize) -> &Arc<Allocation> {
@@ -101,7 +110,7 @@ fn a_guest_whose_daemon_is_killed_is_told_abort_and_goes_on_with_another_where_i
         let progress = AtomicU64::new(0);
         let moment = noise.below(NUMBERS as u64 / 2);
         let ended = thread::scope(|threads| {
-            let submitting = threads.spawn(|| work.run(1, &progress));
+            let submitting = threads.spawn(|| work.run_until_lost(&progress));
             while progress.load(Ordering::Acquire) < moment {
                 thread::yield_now();
             }
@@ -137,7 +146,7 @@ fn a_guest_whose_daemon_is_killed_is_told_abort_and_goes_on_with_another_where_i
             guest = connect(&daemon, profile);
         }
         let mut work = Work::new(&guest);
-        work.run(told + 1, &progress).unwrap();
+        work.run(told + 1..=NUMBERS as u64, &progress).unwrap();
         assert!(
             (1..=told)
                 .all(|n| kept.word(8 * (n as usize - 1)).unwrap().load(Ordering::Acquire) == n)
