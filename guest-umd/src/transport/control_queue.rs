@@ -215,14 +215,19 @@ impl<N: Notifications> ControlQueue<N> {
     pub fn post(&self, request: &[u8]) -> Result<(), TransportError> {
         self.notifications.kick()?;
         let mut state = self.lock();
+        if state.is_dead {
+            return Err(gone());
+        }
         let posted =
             |state: &State| state.slots.iter().filter(|slot| **slot == Slot::Posted).count();
         if posted(&state) == POSTED {
             // Nobody else looks for their replies.
-            state.collect()?;
+            let collected = state.collect();
+            state.is_dead |= collected.is_err();
             self.changed.notify_all();
+            collected?;
         }
-        let may_post = posted(&state) < POSTED && request.len() <= REQUEST && !state.is_dead;
+        let may_post = posted(&state) < POSTED && request.len() <= REQUEST;
         let Some(slot) = state.free_slot().filter(|_| may_post) else {
             drop(state);
             return self.request(request, &mut [0; MAX_REPLY_SIZE]).map(drop);
@@ -344,4 +349,131 @@ fn write(buffer: &DmaMemory, bytes: &[u8]) -> Result<(), TransportError> {
 fn read(buffer: &DmaMemory, bytes: &mut [u8]) -> Result<(), TransportError> {
     let failed = |error| TransportError::Protocol(format!("guest memory: {error}"));
     buffer.bytes()?.read_slice(bytes, 0).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::testing::memory;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU16, Ordering};
+    use std::time::Duration;
+
+    /// Where the device sees the queue.
+    const BASE: u64 = 0x1000;
+
+    /// A device that answers, with as many bytes as the request's first says, whoever waits for it.
+    struct Device {
+        memory: DmaMemory,
+        answered: AtomicU16,
+        kicks: Mutex<Vec<u16>>,
+        is_wrong: bool,
+    }
+
+    impl Device {
+        fn word(&self, offset: usize) -> u16 {
+            self.memory.bytes().unwrap().load(offset, Ordering::Acquire).unwrap()
+        }
+
+        /// How many chains were offered.
+        fn offered(&self) -> u16 {
+            self.word(usize::from(QUEUE_SIZE) * 16 + 2)
+        }
+
+        fn answer(&self, used: usize) {
+            let bytes = self.memory.bytes().unwrap();
+            let offered = self.offered();
+            while self.answered.load(Ordering::Relaxed) != offered {
+                let answered = self.answered.fetch_add(1, Ordering::Relaxed);
+                let place = usize::from(answered % QUEUE_SIZE);
+                let head = self.word(usize::from(QUEUE_SIZE) * 16 + 4 + 2 * place);
+                let request: u64 = bytes.load(16 * usize::from(head), Ordering::Relaxed).unwrap();
+                let length: u8 = bytes.read_obj((request - BASE) as usize).unwrap();
+                let head = if self.is_wrong { u32::MAX } else { head.into() };
+                bytes.write_obj([head, length.into()], used + 4 + 8 * place).unwrap();
+                bytes.store(answered + 1, used + 2, Ordering::Release).unwrap();
+            }
+        }
+    }
+
+    struct Bell {
+        device: Arc<Device>,
+        used: usize,
+    }
+
+    impl Notifications for Bell {
+        fn kick(&self) -> Result<(), TransportError> {
+            self.device.kicks.lock().unwrap().push(self.device.offered());
+            Ok(())
+        }
+
+        fn wait(&self, _: Option<Duration>) -> Result<bool, TransportError> {
+            self.device.answer(self.used);
+            Ok(true)
+        }
+
+        fn wake(&self) -> Result<(), TransportError> {
+            Ok(())
+        }
+    }
+
+    fn queue(is_wrong: bool) -> (Arc<Device>, ControlQueue<Bell>) {
+        let memory = memory(BASE, ControlQueue::<Bell>::MEMORY);
+        let used = Virtqueue::new(memory.clone(), QUEUE_SIZE).unwrap().addresses().used - BASE;
+        let (answered, kicks) = (AtomicU16::new(0), Mutex::new(Vec::new()));
+        let device = Arc::new(Device { memory: memory.clone(), answered, kicks, is_wrong });
+        let bell = Bell { device: Arc::clone(&device), used: used as usize };
+        (device, ControlQueue::new(&memory, bell).unwrap())
+    }
+
+    #[test]
+    fn a_posted_request_waits_for_nobody_and_wakes_the_device_before_it_is_written() {
+        let (device, queue) = queue(false);
+        queue.post(&[0]).unwrap();
+        assert_eq!((device.offered(), device.answered.load(Ordering::Relaxed)), (1, 0));
+        assert_eq!(*device.kicks.lock().unwrap(), [0, 1]);
+    }
+
+    #[test]
+    fn however_many_are_posted_some_slots_are_left_for_who_waits() {
+        let (device, queue) = queue(false);
+        for _ in 0..POSTED {
+            queue.post(&[0]).unwrap();
+        }
+        assert_eq!(device.answered.load(Ordering::Relaxed), 0);
+        let mut reply = [0; 8];
+        for round in 1..20 {
+            // One more than may be posted: it waits, and the others' slots are free then.
+            for _ in 0..=POSTED {
+                queue.post(&[0]).unwrap();
+            }
+            assert_eq!(queue.request(&[5], &mut reply).unwrap(), 5);
+            assert_eq!(device.answered.load(Ordering::Relaxed), device.offered(), "{round}");
+        }
+    }
+
+    #[test]
+    fn a_reset_frees_the_slots_of_what_was_posted() {
+        let (device, queue) = queue(false);
+        for _ in 0..3 {
+            for _ in 0..POSTED {
+                queue.post(&[0]).unwrap();
+            }
+            queue.reset().unwrap();
+        }
+        assert_eq!(device.answered.load(Ordering::Relaxed), 0);
+        queue.close().unwrap();
+        assert!(matches!(queue.post(&[0]), Err(TransportError::Disconnected(_))));
+    }
+
+    #[test]
+    fn a_device_that_answers_a_posted_request_wrongly_is_gone() {
+        let (device, queue) = queue(true);
+        for _ in 0..POSTED {
+            queue.post(&[0]).unwrap();
+        }
+        device.answer(queue.notifications().used);
+        assert!(matches!(queue.post(&[0]), Err(TransportError::Protocol(_))));
+        assert!(matches!(queue.post(&[0]), Err(TransportError::Disconnected(_))));
+    }
 }

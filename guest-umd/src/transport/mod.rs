@@ -18,7 +18,6 @@ pub use donations::Donations;
 pub(crate) use watched::{Gone, Watched};
 
 use bellhop_protocol::config::ConfigSpace;
-use bellhop_protocol::control::MAX_REPLY_SIZE;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
@@ -162,9 +161,7 @@ pub trait Transport: Send + Sync {
     ///
     /// # Errors
     /// When the device is gone or breaks the rules of its queues.
-    fn post(&self, request: &[u8]) -> Result<(), TransportError> {
-        self.request(request, &mut [0; MAX_REPLY_SIZE]).map(drop)
-    }
+    fn post(&self, request: &[u8]) -> Result<(), TransportError>;
 
     /// Waits for the next event, at most for `timeout`, blocked and not polling. `None` when the
     /// time is over.
@@ -183,7 +180,5 @@ pub trait Transport: Send + Sync {
     ///
     /// # Errors
     /// When it is gone.
-    fn check(&self) -> Result<(), TransportError> {
-        Ok(())
-    }
+    fn check(&self) -> Result<(), TransportError>;
 }

@@ -65,6 +65,10 @@ impl Transport for Watched {
         self.noting(self.transport.request(request, reply))
     }
 
+    fn post(&self, request: &[u8]) -> Result<(), TransportError> {
+        self.noting(self.transport.post(request))
+    }
+
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
         self.noting(self.transport.next_event(timeout))
     }

@@ -93,6 +93,10 @@ impl Transport for Plugged {
         self.guest.request(request, reply)
     }
 
+    fn post(&self, request: &[u8]) -> Result<(), TransportError> {
+        self.guest.post(request)
+    }
+
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
         self.guest.next_event(timeout)
     }
@@ -109,6 +113,10 @@ impl Transport for Plugged {
             self.found.fetch_add(end.saturating_sub(start), Ordering::Relaxed);
         }
         Ok(mapping)
+    }
+
+    fn check(&self) -> Result<(), TransportError> {
+        self.guest.check()
     }
 }
 

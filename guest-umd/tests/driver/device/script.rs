@@ -10,6 +10,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 pub struct Sent {
     pub code: RequestCode,
     pub process: u32,
+    /// Nobody waits for the reply.
+    pub is_posted: bool,
     pub(super) body: Vec<u8>,
 }
 
@@ -17,7 +19,8 @@ impl Sent {
     pub(super) fn new(request: &[u8]) -> Self {
         let (header, body) = RequestHeader::read_from_prefix(request).unwrap();
         assert_eq!(header.length as usize, request.len(), "{} has another length", header.code);
-        Self { code: header.code, process: header.process, body: body.to_vec() }
+        let (code, process) = (header.code, header.process);
+        Self { code, process, is_posted: false, body: body.to_vec() }
     }
 
     /// The request's structure.

@@ -15,6 +15,35 @@ use std::thread::panicking;
 use std::time::{Duration, Instant};
 use vm_memory::MmapRegion;
 
+impl ScriptedDevice {
+    /// Answers what was sent; returns the reply, or how long it claims to be.
+    fn take(&self, sent: Sent) -> Result<(Vec<u8>, usize), TransportError> {
+        let script = Arc::clone(&*self.script.lock().unwrap());
+        // A test that has failed already lets go of its objects.
+        let answer = if panicking() { Answer::AsUsual } else { script(self, &sent) };
+        let mut state = self.state();
+        let bytes = match answer {
+            Answer::AsUsual => self.answer(&mut state, &sent),
+            Answer::Refuse(status, detail) => reply(status, detail, &[]),
+            Answer::Reply(bytes) => bytes,
+            Answer::Alter(alter) => {
+                let mut bytes = self.answer(&mut state, &sent);
+                alter(&mut bytes);
+                bytes
+            }
+            Answer::Length(length) => {
+                state.sent.push(sent);
+                return Ok((Vec::new(), length));
+            }
+            Answer::Disconnect => return Err(TransportError::Disconnected("as scripted".into())),
+        };
+        state.sent.push(sent);
+        self.changed.notify_all();
+        let length = bytes.len();
+        Ok((bytes, length))
+    }
+}
+
 impl Transport for ScriptedDevice {
     fn config(&self) -> ConfigSpace {
         self.shape.config
@@ -35,30 +64,13 @@ impl Transport for ScriptedDevice {
     }
 
     fn request(&self, request: &[u8], reply_buffer: &mut [u8]) -> Result<usize, TransportError> {
-        let sent = Sent::new(request);
-        let script = Arc::clone(&*self.script.lock().unwrap());
-        // A test that has failed already lets go of its objects.
-        let answer = if panicking() { Answer::AsUsual } else { script(self, &sent) };
-        let mut state = self.state();
-        let bytes = match answer {
-            Answer::AsUsual => self.answer(&mut state, &sent),
-            Answer::Refuse(status, detail) => reply(status, detail, &[]),
-            Answer::Reply(bytes) => bytes,
-            Answer::Alter(alter) => {
-                let mut bytes = self.answer(&mut state, &sent);
-                alter(&mut bytes);
-                bytes
-            }
-            Answer::Length(length) => {
-                state.sent.push(sent);
-                return Ok(length);
-            }
-            Answer::Disconnect => return Err(TransportError::Disconnected("as scripted".into())),
-        };
-        state.sent.push(sent);
-        self.changed.notify_all();
+        let (bytes, length) = self.take(Sent::new(request))?;
         reply_buffer[..bytes.len()].copy_from_slice(&bytes);
-        Ok(bytes.len())
+        Ok(length)
+    }
+
+    fn post(&self, request: &[u8]) -> Result<(), TransportError> {
+        self.take(Sent { is_posted: true, ..Sent::new(request) }).map(drop)
     }
 
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
@@ -96,6 +108,10 @@ impl Transport for ScriptedDevice {
             extents: [Extent { address: SYSTEM_BASE + offset as u64, length: size }],
             in_use: Arc::clone(&self.system_in_use),
         }))
+    }
+
+    fn check(&self) -> Result<(), TransportError> {
+        Ok(())
     }
 }
 
