@@ -23,6 +23,9 @@ use zerocopy::{Immutable, IntoBytes};
 /// everything is logged.
 const RESERVED: usize = size_of::<LoggedSignal>();
 
+/// Bytes of a cache line.
+const CACHE_LINE: usize = 64;
+
 /// A buffer of packets. It may be submitted again, and changed, once its last submission is done.
 pub struct CommandBuffer {
     memory: Memory,
@@ -31,8 +34,8 @@ pub struct CommandBuffer {
 
 /// Where the packets are.
 enum Memory {
-    /// In memory of the driver's.
-    Own(GpuMapping),
+    /// In memory of the driver's: a part of an allocation, in which others may be beside it.
+    Own { mapping: Arc<GpuMapping>, offset: usize, size: u64 },
     /// In memory that the host supplied to a context, and maps.
     Supplied { place: Place, gpu_va: u64, size: u64 },
 }
@@ -40,22 +43,24 @@ enum Memory {
 impl Memory {
     fn gpu_va(&self) -> u64 {
         match self {
-            Self::Own(mapping) => mapping.gpu_va(),
+            Self::Own { mapping, offset, .. } => mapping.gpu_va() + *offset as u64,
             Self::Supplied { gpu_va, .. } => *gpu_va,
         }
     }
 
     fn size(&self) -> u64 {
         match self {
-            Self::Own(mapping) => mapping.size(),
-            Self::Supplied { size, .. } => *size,
+            Self::Own { size, .. } | Self::Supplied { size, .. } => *size,
         }
     }
 
     #[inline]
     fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         match self {
-            Self::Own(mapping) => mapping.allocation().write(offset, bytes),
+            // Nobody writes more than there is room for: see `CommandBuffer::raw`.
+            Self::Own { mapping, offset: start, .. } => {
+                mapping.allocation().write(start + offset, bytes)
+            }
             Self::Supplied { place, size, .. } => {
                 let outside = |_| Error::OutOfRange {
                     offset,
@@ -74,14 +79,37 @@ impl CommandBuffer {
     /// # Errors
     /// When there is no memory for it.
     pub fn new(device: &Device, capacity: usize) -> Result<Self, Error> {
+        let allocation = Self::allocate(device, capacity + RESERVED)?;
+        Self::over(&allocation)
+    }
+
+    /// Makes `count` of them beside each other, which are submitted one after another: they take less
+    /// memory, and both sides find them sooner, than if each had pages of its own.
+    ///
+    /// # Errors
+    /// When there is no memory for them.
+    pub fn many(device: &Device, capacity: usize, count: usize) -> Result<Vec<Self>, Error> {
+        let size = (capacity + RESERVED).next_multiple_of(CACHE_LINE);
+        let allocation = Self::allocate(device, size.saturating_mul(count))?;
+        let mapping = Arc::new(allocation.map(Protection::empty())?);
+        let buffer = |index| {
+            let memory = Memory::Own {
+                mapping: Arc::clone(&mapping),
+                offset: index * size,
+                size: size as u64,
+            };
+            Self { memory, used: 0 }
+        };
+        Ok((0..count).map(buffer).collect())
+    }
+
+    fn allocate(device: &Device, size: usize) -> Result<Arc<Allocation>, Error> {
         let session = device.session();
         let kind = match session.areas() {
             Ok(_) => session.link.placements.rings,
             Err(_) => AllocationKind::SYSTEM,
         };
-        let size = pages((capacity + RESERVED) as u64);
-        let allocation = device.create_allocation(kind, size)?;
-        Self::over(&allocation)
+        device.create_allocation(kind, pages(size as u64))
     }
 
     /// Makes a buffer of a whole allocation.
@@ -92,7 +120,9 @@ impl CommandBuffer {
         if allocation.size() > u64::from(MAX_INDIRECT_BUFFER_SIZE) {
             return Err(Error::BadPacket("a command buffer is at most 1 MiB"));
         }
-        Ok(Self { memory: Memory::Own(allocation.map(Protection::empty())?), used: 0 })
+        let mapping = Arc::new(allocation.map(Protection::empty())?);
+        let size = mapping.size();
+        Ok(Self { memory: Memory::Own { mapping, offset: 0, size }, used: 0 })
     }
 
     /// The buffer that the host supplied to a context.

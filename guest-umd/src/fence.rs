@@ -23,7 +23,7 @@ const LOOKS_PER_CLOCK: u32 = 256;
 const CHECK: Duration = Duration::from_millis(1);
 
 /// Pauses at most between two looks at a fence that counts submissions: one for each that is missing.
-const MOST_PAUSES: u64 = 8;
+const MOST_PAUSES: u64 = 64;
 
 /// A fence: a value that only grows, which packets signal and which the driver polls or waits for. Packets
 /// wait for it too if it is a native one; for a monitored one queues for kernel-mode submission wait by

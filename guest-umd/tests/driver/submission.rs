@@ -5,7 +5,7 @@
 
 use crate::device::{Answer, HANG, LAYOUT, success};
 use crate::rig::{Rig, SUBMISSION, error_of, indirect_buffer, packets};
-use bellhop_guest_umd::{DoorbellCounters, Error, QueueFault};
+use bellhop_guest_umd::{CommandBuffer, DoorbellCounters, Error, QueueFault};
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
 use bellhop_protocol::control::hw_queue::SubmitCommand;
@@ -175,11 +175,43 @@ fn a_doorbell_that_is_victimised_while_it_connects_is_connected_again() {
 }
 
 #[test]
+fn buffers_beside_each_other_share_memory_and_no_byte() {
+    let mut rig = Rig::new();
+    let mut many = CommandBuffer::many(&rig.gpu, 64, 100).unwrap();
+    let codes = [RequestCode::CREATE_ALLOCATION, RequestCode::MAP_GPU_VIRTUAL_ADDRESS];
+    assert_eq!(rig.device.take_codes(), codes);
+    for commands in &mut many {
+        while commands.len() < 64 {
+            commands.nop().unwrap();
+        }
+        while commands.nop().is_ok() {}
+        assert!(commands.gpu_va().is_multiple_of(64));
+    }
+    let values = many.iter_mut().map(|commands| rig.queue.queue(commands).unwrap());
+    let values: Vec<_> = values.collect();
+    for (commands, value) in many.iter().zip(values) {
+        let slot = rig.queue.progress_fence().slot();
+        let length = commands.len() + size_of::<SignalFence>();
+        let bytes = rig.device.read_gpu(commands.gpu_va(), length);
+        let found = packets(&bytes);
+        let (last, nops) = found.split_last().unwrap();
+        assert_eq!(*last, Packet::SignalFence(SignalFence::new(slot, value)));
+        assert!(nops.iter().all(|packet| *packet == Packet::Nop));
+    }
+    many.truncate(1);
+    assert_eq!(rig.device.take_codes(), []);
+    drop(many);
+    let codes = [RequestCode::FREE_GPU_VIRTUAL_ADDRESS, RequestCode::DESTROY_ALLOCATION];
+    assert_eq!(rig.device.take_codes(), codes);
+}
+
+#[test]
 fn a_device_that_sleeps_is_notified_once_after_each_ring() {
     let mut rig = Rig::new();
     rig.device.set_status(0, ConnectionStatus::CONNECTED_NOTIFY);
     rig.device.script(|device, sent| {
         if sent.code == RequestCode::NOTIFY_WORK_SUBMISSION {
+            assert!(sent.is_posted, "somebody waits for the reply");
             assert_eq!(device.rung(0), device.ring(0).pointers().written());
             assert_eq!(device.rung(0), device.last_queued(0) * SUBMISSION);
         }

@@ -2,7 +2,7 @@
 
 use super::floor::MinimalPath;
 use super::report::Measured;
-use super::{TIMEOUT, context, null_commands};
+use super::{COMMANDS, TIMEOUT, context};
 use bellhop_guest_umd::{Adapter, CommandBuffer, Error, UserModeQueue};
 use bellhop_protocol::control::adapter::EngineType;
 use std::time::Instant;
@@ -59,9 +59,10 @@ fn ring_once_wait_last(
 pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> anyhow::Result<()> {
     let context = context(adapter, EngineType::THREE_D)?;
     for depth in DEPTHS {
-        let mut batch = (0..depth)
-            .map(|_| null_commands(context.device()))
-            .collect::<Result<Vec<_>, Error>>()?;
+        let mut batch = CommandBuffer::many(context.device(), COMMANDS, depth as usize)?;
+        for commands in &mut batch {
+            commands.nop()?;
+        }
         let floor = MinimalPath::start()?.rate(depth, samples);
         measured.figure(format!("minimal_path_depth_{depth:02}_per_second"), floor);
         for Discipline { name, batch: submit } in DISCIPLINES {

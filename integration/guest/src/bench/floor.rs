@@ -46,7 +46,7 @@ fn wait_for_another(word: &AtomicU64, value: u64) -> u64 {
 }
 
 /// Pauses at most between two looks at the fence: one for each submission that is missing.
-const MOST_PAUSES: usize = 8;
+const MOST_PAUSES: usize = 64;
 /// Submissions that there is room for.
 const SLOTS: u64 = 64;
 /// Words of a ring's entry: where the command buffer is, and how long.
