@@ -1,6 +1,6 @@
 //! Where a guest's physical memory is in this process: one snapshot of it.
 
-use super::words::Words;
+use super::words::{Words, word_at};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
@@ -169,7 +169,7 @@ impl AddressMap {
     #[inline]
     pub fn word(&self, place: Place) -> Option<&AtomicU64> {
         let mapping = self.mappings.get(place.mapping as usize)?;
-        mapping.region.get_atomic_ref(usize::try_from(place.offset).ok()?).ok()
+        word_at(&mapping.region, place.offset)
     }
 
     /// So many words from a place on, which may be kept.

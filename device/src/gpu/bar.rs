@@ -5,7 +5,7 @@
 //! SIGBUS for all guests.
 
 use super::address_map::{AddressMap, Mapping, Place};
-use super::words::Words;
+use super::words::{Words, word_at};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
@@ -179,7 +179,7 @@ impl Bar {
     /// The word at an offset; `None` when it is not a word of the BAR.
     #[inline]
     fn word(&self, offset: u64) -> Option<&AtomicU64> {
-        self.region.get_atomic_ref(usize::try_from(offset).ok()?).ok()
+        word_at(&self.region, offset)
     }
 
     /// The doorbell word of `slot`.

@@ -9,8 +9,9 @@ use super::compression::Blocks;
 use super::fetch::{Fetched, Stream, Window};
 use super::hw_queue::{HwQueue, Role};
 use super::mmu::Access;
-use super::packets::fence::{Wait, signal_progress};
-use super::packets::{Context, Hold, Operation, Outcome, Progress, Scratch, execute};
+use super::packets::fence::signal_progress;
+use super::packets::{Before, Context, Hold, Operation, Outcome, Progress, Scratch, execute};
+use super::prefetch::Stride;
 use super::tlb::Tlb;
 use super::violation::Violation;
 use bellhop_host_kmd::hardware::{Fault, KernelSubmission, RingBinding};
@@ -113,10 +114,8 @@ pub struct Execution {
     packet_start: u64,
     operation: Option<Operation>,
     wait: Option<Hold>,
-    /// The wait that was the packet before, if it held the queue.
-    held: Option<Wait>,
-    /// The slot of the signal that the packet before has logged.
-    logged: Option<u32>,
+    /// What the packet before its next turn was.
+    before: Before,
     /// The kernel-mode submission that is done when the stack is empty.
     submission: Option<Submission>,
     /// Kernel-mode submissions that were begun.
@@ -127,6 +126,8 @@ pub struct Execution {
     stalled: Duration,
     /// Bytes that its last turn moved.
     moved: usize,
+    /// Where the buffers are that its ring names.
+    buffers: Stride,
 }
 
 /// What moves while a queue makes progress.
@@ -150,13 +151,13 @@ impl Execution {
             packet_start: 0,
             operation: None,
             wait: None,
-            held: None,
-            logged: None,
+            before: Before::Other,
             submission: None,
             submissions: 0,
             mark: Mark::default(),
             stalled: Duration::ZERO,
             moved: 0,
+            buffers: Stride::default(),
         }
     }
 
@@ -242,6 +243,14 @@ impl Execution {
         Ok(self.has_work())
     }
 
+    /// What it is about to read, after it was rung for: the ring's next packet and, as a guess, the buffer
+    /// that this names.
+    #[inline]
+    pub fn foreseen(&self) -> [Option<u64>; 2] {
+        let packet = self.ring.as_ref().map(|ring| ring.stream.next_packet());
+        [packet, packet.map(|_| self.buffers.next())]
+    }
+
     /// Executes packets, until there are none left, the queue must wait, or the turn is over.
     ///
     /// # Errors
@@ -255,7 +264,9 @@ impl Execution {
         for window in windows.iter_mut() {
             window.clear();
         }
+        context.before = std::mem::take(&mut self.before);
         let turn = self.execute(queue, context, windows)?;
+        self.before = context.before;
         if let Some(ring) = &mut self.ring
             && ring.published != ring.stream.position()
         {
@@ -297,7 +308,7 @@ impl Execution {
                 }
                 self.wait = None;
                 if let Hold::Fence(wait) = wait {
-                    self.held = Some(wait);
+                    context.before = Before::Held(wait);
                 }
             }
             if packets == TURN_PACKETS || self.moved >= TURN_BYTES {
@@ -357,16 +368,12 @@ impl Execution {
             return Err(unknown(opcode));
         }
         context.tally.packets += 1;
-        context.held = self.held.take();
-        context.logged = self.logged.take();
         let outcome = execute(&packet, context)?;
-        if opcode == Opcode::LOG_FENCE {
-            self.logged = context.logged;
-        }
         match outcome {
             Outcome::Done => {}
             Outcome::Enter(buffer) => {
                 if self.depth == 0 {
+                    self.buffers.note(buffer.base());
                     self.prefetch_buffer(context, windows);
                 }
                 self.enter(buffer, windows)?;

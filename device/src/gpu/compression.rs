@@ -15,10 +15,10 @@
 //! same order between them as if they wrote the same byte; such is the kind's contract.
 
 use super::address_map::{AddressMap, Mapping, Place};
+use super::words::word_at;
 use bellhop_host_kmd::hardware::PhysicalPage;
 use bellhop_protocol::PAGE_SIZE;
 use std::sync::atomic::{AtomicU64, Ordering};
-use vm_memory::VolatileMemory;
 use xxhash_rust::xxh64::xxh64;
 
 /// Bytes in a block: a page.
@@ -103,7 +103,7 @@ impl Metadata {
         }
         let index = page.segment as u64 * SEGMENT_PAGES + number;
         let offset = self.0.base.checked_add(index.checked_mul(WORD as u64)?)?;
-        self.0.region.get_atomic_ref(usize::try_from(offset).ok()?).ok()
+        word_at(&self.0.region, offset)
     }
 
     /// Whatever a page holds is plain.

@@ -13,7 +13,7 @@ use super::compression::Codec;
 use super::hints::{Hinted, Hints};
 use super::hw_queue::HwQueue;
 use super::mmu::Mmu;
-use super::packets::Context;
+use super::packets::{Before, Context};
 use super::run_list::{Entry, RunList};
 use super::schedule::Pick;
 use super::statistics::Tally;
@@ -93,8 +93,7 @@ impl Core {
             space: queue.process(),
             is_system: queue.is_system(),
             queue,
-            held: None,
-            logged: None,
+            before: Before::Other,
             mmu: Mmu::new(&mut self.unit.tlb, &queue.space, memory, codec, self.index),
             scratch: &mut self.unit.scratch,
             tally: &mut tally,
@@ -105,6 +104,15 @@ impl Core {
             queue.partition.counters().add(self.index, tally);
         }
         result
+    }
+
+    /// Asks for what a queue is about to read that was just rung for.
+    #[inline]
+    fn prefetch(&mut self, entry: &Entry) {
+        let Entry { queue, memory, execution, .. } = entry;
+        let codec = Codec { metadata: queue.partition.metadata(), blocks: &mut self.unit.blocks };
+        let mmu = Mmu::new(&mut self.unit.tlb, &queue.space, memory, codec, self.index);
+        execution.foreseen().into_iter().flatten().for_each(|gpu_va| mmu.prefetch(gpu_va));
     }
 
     /// The queue broke a rule: nothing more of it is executed, and the host is told.
@@ -152,6 +160,13 @@ struct Idleness {
 }
 
 impl Idleness {
+    /// Whether it has lasted for a while: before that the next ring is likely to come soon, and a pause would
+    /// only let it wait.
+    #[inline]
+    fn is_settled(&self) -> bool {
+        self.since.is_some()
+    }
+
     /// One more round without work; true when they have lasted for `limit`. The clock is looked
     /// at rarely, and not at all between two rings that come close upon each other.
     #[inline]
@@ -206,7 +221,7 @@ impl Engine {
             if idleness.has_lasted(self.times.spin) {
                 self.sleep(port);
                 idleness = Idleness::default();
-            } else {
+            } else if idleness.is_settled() {
                 std::hint::spin_loop();
             }
         }
@@ -332,7 +347,10 @@ impl Engine {
             counters.add(core.index, Tally { doorbells: 1, ..Tally::default() });
             let Some(entry) = run_list.get(watch.index) else { return };
             match entry.execution.rung(rung) {
-                Ok(true) => run_list.make_runnable(watch.index),
+                Ok(true) => {
+                    core.prefetch(entry);
+                    run_list.make_runnable(watch.index);
+                }
                 Ok(false) => {}
                 Err(violation) => core.fault(entry, violation),
             }

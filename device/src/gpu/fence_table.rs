@@ -11,12 +11,13 @@
 
 use super::bar::Bar;
 use super::violation::Violation;
+use super::words::word_at;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, Signaled};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use vm_memory::{MmapRegion, VolatileMemory};
+use vm_memory::MmapRegion;
 
 /// Owner of a slot that is nobody's local fence. Address-space ids begin at 1.
 const NOBODY: u64 = 0;
@@ -172,7 +173,7 @@ impl FenceTable {
             Place::Own(offset) => (&self.memory, offset),
             Place::Shared(offset) => (&self.shared, offset),
         };
-        memory.get_atomic_ref(usize::try_from(offset).ok()?).ok()
+        word_at(memory, offset)
     }
 
     /// The global fence in a slot, or what is left of one.

@@ -99,6 +99,12 @@ impl Stream {
         self.position = self.position.wrapping_add(bytes as u64);
     }
 
+    /// GPU virtual address of the packet at the position.
+    #[inline]
+    pub fn next_packet(&self) -> u64 {
+        self.locate(self.position).0
+    }
+
     /// Where the byte at `position` is, and how many follow it without a wrap.
     #[inline]
     fn locate(&self, position: u64) -> (u64, u64) {
@@ -174,11 +180,16 @@ impl Window {
         self.length = 0;
     }
 
+    /// Where in it the stream's position is, or behind its end.
+    #[inline]
+    fn place(&self, stream: &Stream) -> usize {
+        usize::try_from(stream.position.wrapping_sub(self.start)).unwrap_or(usize::MAX)
+    }
+
     /// The bytes that it holds from a position on, and no further than the stream goes.
     #[inline]
     fn held(&self, stream: &Stream) -> &[u8] {
-        let skip = usize::try_from(stream.position.wrapping_sub(self.start)).unwrap_or(usize::MAX);
-        self.bytes.get(..self.length).and_then(|held| held.get(skip..)).unwrap_or_default()
+        self.bytes.get(self.place(stream)..self.length).unwrap_or_default()
     }
 
     /// The buffer that a packet names which begins so many bytes behind the stream's position, if that is
@@ -196,7 +207,7 @@ impl Window {
     /// When the packet cannot be read or is none.
     #[inline]
     pub fn packet(&mut self, mmu: &mut Mmu<'_>, stream: &Stream) -> Result<Fetched<'_>, BadPacket> {
-        if self.held(stream).len() < UNIT {
+        if self.length.saturating_sub(self.place(stream)) < UNIT {
             self.fetch(mmu, stream, UNIT)?;
         }
         let held = self.held(stream);
@@ -221,7 +232,7 @@ impl Window {
             let contiguous = until_wrap.min(PAGE_SIZE - gpu_va % PAGE_SIZE) as usize;
             let end = limit.min(self.length + contiguous);
             let Some(bytes) = self.bytes.get_mut(self.length..end) else { break };
-            mmu.read(gpu_va, bytes)?;
+            mmu.read_in_page(gpu_va, bytes)?;
             self.length = end;
         }
         Ok(())

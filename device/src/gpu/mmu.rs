@@ -277,6 +277,20 @@ impl<'a> Mmu<'a> {
         Ok(())
     }
 
+    /// Reads a range that lies in one page.
+    ///
+    /// # Errors
+    /// A page fault.
+    #[inline]
+    pub fn read_in_page(&mut self, gpu_va: u64, bytes: &mut [u8]) -> Result<(), Violation> {
+        let Found::Direct(place) = self.translate(gpu_va, Access::Read)? else {
+            return self.read(gpu_va, bytes);
+        };
+        let slice = self.memory.slice(place, bytes.len());
+        slice.ok_or(Access::Read.page_fault(gpu_va))?.copy_to(bytes);
+        Ok(())
+    }
+
     /// Writes a range.
     ///
     /// # Errors

@@ -3,6 +3,28 @@
 
 use vm_memory::VolatileSlice;
 
+/// Foretells addresses that are equally far apart: so a driver walks through its command buffers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stride {
+    last: u64,
+    next: u64,
+}
+
+impl Stride {
+    /// There it went now.
+    #[inline]
+    pub fn note(&mut self, address: u64) {
+        self.next = address.wrapping_add(address.wrapping_sub(self.last));
+        self.last = address;
+    }
+
+    /// There it goes next, if it goes on as it did between the last two.
+    #[inline]
+    pub fn next(self) -> u64 {
+        self.next
+    }
+}
+
 /// Asks for the first cache line of a slice. Nothing waits for it.
 #[inline]
 pub fn prefetch(slice: &VolatileSlice<'_>) {
@@ -15,4 +37,22 @@ pub fn prefetch(slice: &VolatileSlice<'_>) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = slice;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_are_equally_far_apart_are_foretold_in_either_direction() {
+        let mut stride = Stride::default();
+        for [first, second, third] in [[0x1000; 3], [0x1000, 0x1040, 0x1080], [0x80, 0x40, 0]] {
+            stride.note(first);
+            stride.note(second);
+            assert_eq!(stride.next(), third);
+        }
+        stride.note(0);
+        stride.note(u64::MAX);
+        assert_eq!(stride.next(), u64::MAX - 1);
+    }
 }

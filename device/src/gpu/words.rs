@@ -4,6 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use vm_memory::{MmapRegion, VolatileMemory};
 
+/// The word at an offset of a mapping; none when it is not all there, or not aligned.
+///
+/// It is looked up for every fence that is signaled, and vm-memory's own looks three times as long.
+#[inline]
+pub fn word_at(region: &MmapRegion, offset: u64) -> Option<&AtomicU64> {
+    let offset = usize::try_from(offset).ok()?;
+    let end = offset.checked_add(size_of::<AtomicU64>())?;
+    let word = region.as_ptr().wrapping_add(offset).cast::<AtomicU64>();
+    if end > region.size() || !word.is_aligned() {
+        return None;
+    }
+    #[expect(unsafe_code, reason = "vm-memory's own is slow")]
+    // SAFETY: all of its bytes are in the mapping, which stays where it is for as long as it is borrowed, and
+    // aligned. Any bytes are an `AtomicU64`, and nobody in this process refers to them other than as atomics
+    // or by volatile accesses.
+    unsafe {
+        Some(&*word)
+    }
+}
+
 /// Words of a mapping, which it keeps mapped.
 #[derive(Debug)]
 pub struct Words {
@@ -48,8 +68,12 @@ mod tests {
         words.get()[1].store(7, Ordering::Relaxed);
         let read: u64 = region.as_volatile_slice().read_obj(0xff8).unwrap();
         assert_eq!((words.get().len(), read), (2, 7));
+        assert_eq!(word_at(&region, 0xff8).unwrap().load(Ordering::Relaxed), 7);
         for (offset, count) in [(0xff0, 3), (0x1000, 1), (4, 1), (u64::MAX, 1), (0, usize::MAX)] {
             assert!(Words::new(Arc::clone(&region), offset, count).is_none(), "{offset:#x}");
+        }
+        for offset in [0xff9, 0x1000, 4, u64::MAX, u64::MAX - 7] {
+            assert!(word_at(&region, offset).is_none(), "{offset:#x}");
         }
     }
 }

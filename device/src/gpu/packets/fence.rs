@@ -3,7 +3,7 @@
 //! Source: native GPU fence object, "Conditional interrupt notification" and "Synchronization
 //! issues".
 
-use super::{Context, Hold, Outcome};
+use super::{Before, Context, Hold, Outcome};
 use crate::gpu::fence_table::Fence;
 use crate::gpu::violation::Violation;
 use bellhop_protocol::doorbell::LoggingLevel;
@@ -80,13 +80,14 @@ pub fn signal_progress(context: &mut Context<'_>, slot: u32, value: u64) -> Resu
     }
     let logged = LoggedSignal::new(slot, value);
     write_fence(context, &logged.write)?;
-    log_fence(context, &logged.log)?;
-    conditional_interrupt(context, &logged.interrupt)?;
+    log_fence(context, &logged.log, Before::Other)?;
+    let before = std::mem::take(&mut context.before);
+    conditional_interrupt(context, &logged.interrupt, before)?;
     Ok(())
 }
 
 /// Writes an entry. A guest can say of an operation what it likes: it misleads who looks at its own logs.
-/// Returns the slot if it is of a signal.
+/// Returns what the packet is to the next.
 ///
 /// # Errors
 /// `BAD_LOG_OPERATION`.
@@ -95,11 +96,13 @@ fn log(
     context: &Context<'_>,
     packet: &LogFence,
     observed_timestamp: u64,
-) -> Result<Option<u32>, Violation> {
+) -> Result<Before, Violation> {
     let operation = packet.operation;
     let bad = Violation::new(FaultReason::BAD_LOG_OPERATION, u64::from(operation.0));
     // A queue that was given no log logs nothing.
-    let Some(log) = context.queue.logs.get(operation.log().ok_or(bad)?) else { return Ok(None) };
+    let Some(log) = context.queue.logs.get(operation.log().ok_or(bad)?) else {
+        return Ok(Before::Other);
+    };
     log.write_entry(FenceLogEntry {
         fence_value: packet.value,
         fence: packet.slot(),
@@ -109,7 +112,10 @@ fn log(
         reserved: 0,
         end_timestamp: context.chip.now(),
     });
-    Ok((operation == FenceLogOperation::SIGNAL_EXECUTED).then_some(packet.slot()))
+    Ok(match operation {
+        FenceLogOperation::SIGNAL_EXECUTED => Before::Logged(packet.slot()),
+        _ => Before::Other,
+    })
 }
 
 #[inline]
@@ -143,15 +149,21 @@ pub fn write_fence(context: &mut Context<'_>, packet: &WriteFence) -> Result<Out
 
 /// `LOG_FENCE`.
 #[inline]
-pub fn log_fence(context: &mut Context<'_>, packet: &LogFence) -> Result<Outcome, Violation> {
+pub fn log_fence(
+    context: &mut Context<'_>,
+    packet: &LogFence,
+    before: Before,
+) -> Result<Outcome, Violation> {
     owned(context, packet.slot())?;
-    let is_its = |wait: &Wait| (wait.slot, wait.value) == (packet.slot(), packet.value);
-    let held = context.held.filter(is_its);
-    let observed = match packet.operation {
-        FenceLogOperation::WAIT_UNBLOCKED => held.map_or(0, |wait| wait.since),
+    let observed = match (packet.operation, before) {
+        (FenceLogOperation::WAIT_UNBLOCKED, Before::Held(Wait { slot, value, since }))
+            if (slot, value) == (packet.slot(), packet.value) =>
+        {
+            since
+        }
         _ => 0,
     };
-    context.logged = log(context, packet, observed)?;
+    context.before = log(context, packet, observed)?;
     Ok(Outcome::Done)
 }
 
@@ -159,6 +171,7 @@ pub fn log_fence(context: &mut Context<'_>, packet: &LogFence) -> Result<Outcome
 pub fn conditional_interrupt(
     context: &mut Context<'_>,
     packet: &ConditionalInterrupt,
+    before: Before,
 ) -> Result<Outcome, Violation> {
     let fence = owned(context, packet.slot())?;
     if fence.is_shared && fence.is_always_signaled() {
@@ -166,7 +179,7 @@ pub fn conditional_interrupt(
     }
     let signaled = fence.cell.evaluate(fence.published);
     // Where the log does not say that this fence was signaled, the interrupt must.
-    let is_logged = context.logged == Some(packet.slot()) && fence.is_native;
+    let is_logged = before == Before::Logged(packet.slot()) && fence.is_native;
     if context.chip.optimized_fence_interrupt && is_logged {
         context.chip.deliver_logged(context.queue, signaled, context.tally);
     } else {

@@ -54,16 +54,26 @@ pub struct Context<'a> {
     pub is_system: bool,
     /// Its queue.
     pub queue: &'a HwQueue,
-    /// The wait that was the packet before, if it held the queue.
-    pub held: Option<Wait>,
-    /// The slot of the signal that the packet before has logged.
-    pub logged: Option<u32>,
+    /// What the packet before was.
+    pub before: Before,
     /// The process's memory.
     pub mmu: Mmu<'a>,
     /// The engine's buffers.
     pub scratch: &'a mut Scratch,
     /// What to count.
     pub tally: &'a mut Tally,
+}
+
+/// What a packet was, as far as the next wants to know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing that matters.
+    #[default]
+    Other,
+    /// A wait that held the queue.
+    Held(Wait),
+    /// It has logged a signal of the fence in this slot.
+    Logged(u32),
 }
 
 /// What a packet leaves to do.
@@ -107,16 +117,17 @@ impl Hold {
 /// What the packet did wrong.
 #[inline]
 pub fn execute(packet: &Packet<'_>, context: &mut Context<'_>) -> Result<Outcome, Violation> {
+    let before = std::mem::take(&mut context.before);
     let operation = match packet {
         Packet::Nop => return Ok(Outcome::Done),
         Packet::IndirectBuffer(packet) => return flow::indirect_buffer(packet),
         Packet::SignalFence(packet) => return fence::signal_fence(context, packet),
         Packet::WaitFence(packet) => return fence::wait_fence(context, packet),
         Packet::ConditionalInterrupt(packet) => {
-            return fence::conditional_interrupt(context, packet);
+            return fence::conditional_interrupt(context, packet, before);
         }
         Packet::WriteFence(packet) => return fence::write_fence(context, packet),
-        Packet::LogFence(packet) => return fence::log_fence(context, packet),
+        Packet::LogFence(packet) => return fence::log_fence(context, packet, before),
         Packet::WriteData(packet, data) => return transfer::write_data(context, packet, data),
         Packet::Timestamp(packet) => return transfer::timestamp(context, packet),
         Packet::Fill(packet) => Operation::Fill(Filling::new(packet)?),
