@@ -245,24 +245,14 @@ pub fn page_tables(data: &[u8]) {
                 let entries: Vec<_> = entries.iter().map(|entry| entry.get()).collect();
                 let count = usize::from(count % 600) + 1;
                 let entries: Vec<_> = entries.iter().cycle().copied().take(count).collect();
-                bench.update(
-                    &mut spaces[usize::from(space)],
-                    size(large),
-                    va.get(),
-                    &entries,
-                    &mut room,
-                );
+                let space = &mut spaces[usize::from(space)];
+                bench.update(space, size(large), va.get(), &entries, &mut room);
                 is_flushed = false;
             }
             Action::Unmap { space, large, va, count } => {
                 let entries = vec![Pte::INVALID; usize::from(count % 600) + 1];
-                bench.update(
-                    &mut spaces[usize::from(space)],
-                    size(large),
-                    va.get(),
-                    &entries,
-                    &mut room,
-                );
+                let space = &mut spaces[usize::from(space)];
+                bench.update(space, size(large), va.get(), &entries, &mut room);
                 is_flushed = false;
             }
             Action::Read { space, va } => {
