@@ -159,8 +159,12 @@ fn await_status(bench: &Bench, wanted: ConnectionStatus) -> Result<(), Mismatch>
 }
 
 fn status_connected_notify(scene: &Scene) -> Result<(), Mismatch> {
+    const ENOUGH: u64 = 20;
     let mut bench = scene.bench()?;
-    for round in 1..=20 {
+    let mut notified = 0;
+    // The host takes note of a notification at its leisure, and has the engine look once more: it may be
+    // that which wakes it between the look at the status and the ring.
+    for round in 1..=10 * ENOUGH {
         bench.commands.nop()?;
         bench.run()?;
         await_status(&bench, ConnectionStatus::CONNECTED_NOTIFY)?;
@@ -168,9 +172,13 @@ fn status_connected_notify(scene: &Scene) -> Result<(), Mismatch> {
         bench.commands.nop()?;
         bench.run()?;
         let notifies = bench.queue.counters().notifies - before;
-        require!(notifies == 1, "{notifies} notifies for a ring to a sleeper, round {round}");
+        require!(notifies <= 1, "{notifies} notifies for a ring to a sleeper, round {round}");
+        notified += notifies;
+        if notified == ENOUGH {
+            return Ok(());
+        }
     }
-    Ok(())
+    Err(Mismatch::Seen(format!("{notified} rings to a sleeper were notified")))
 }
 
 fn status_abort(scene: &Scene) -> Result<(), Mismatch> {
