@@ -80,8 +80,10 @@ impl Wake {
     }
 
     fn add(&self, kick: BorrowedFd<'_>, guest: u64) -> io::Result<()> {
-        // By its edge: it is the control plane that takes the kick, and it may do so later.
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        // By its edge: it is the control plane that takes the kick, and it may do so later, or before the
+        // engine has come to run. The descriptor is writable at any time, so that even then there is
+        // something to report: the kernel forgets an edge of which nothing is left.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         Ok(epoll::add(&self.epoll, kick, epoll::EventData::new_u64(guest), flags)?)
     }
 
@@ -135,13 +137,16 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_wakes_once_and_a_kick_once_though_nobody_takes_it() {
+    fn a_signal_wakes_once_and_a_kick_once_whether_nobody_takes_it_or_somebody_has() {
         let wake = Wake::new().unwrap();
         let kick = Event::new().unwrap();
         wake.add(kick.as_fd(), 7).unwrap();
         wake.signal();
         assert_eq!([wake.wait(None), wake.wait(soon())], [Woken::Signaled, Woken::TimedOut]);
         kick.signal();
+        assert_eq!([wake.wait(None), wake.wait(soon())], [Woken::Kicked, Woken::TimedOut]);
+        kick.signal();
+        kick.clear();
         assert_eq!([wake.wait(None), wake.wait(soon())], [Woken::Kicked, Woken::TimedOut]);
         kick.signal();
         wake.signal();
