@@ -2,7 +2,7 @@
 
 use super::report::Measured;
 use super::rivals::EventfdWake;
-use super::{TIMEOUT, context};
+use super::{TIMEOUT, context, floor};
 use crate::timing::{Latency, times};
 use bellhop_guest_umd::{Adapter, CommandBuffer};
 use bellhop_protocol::control::adapter::EngineType;
@@ -127,6 +127,8 @@ fn engine_to_engine(adapter: &Adapter, measured: &mut Measured) -> anyhow::Resul
     // Both engines need a processor: this thread leaves them its own.
     first.progress_fence().wait(value, TIMEOUT)?;
     let time = start.elapsed().as_nanos() as f64 / EXCHANGES as f64;
+    let floor = floor::cache_line_round_trip(EXCHANGES)?.p50.max(1) as f64;
     measured.figure("engine_to_engine_rtt_ns", time);
+    measured.ratio("engine_to_engine_rtt_over_cacheline_rtt", time, floor);
     Ok(())
 }
