@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 /// Rounds without work between two looks at the clock.
 const ROUNDS_PER_CLOCK: u32 = 64;
 /// Bytes that a turn moves which is over about as soon as one that moves none.
-const SHORT_TURN: usize = 16 << 10;
+const SHORT_TURN_BYTES: usize = 16 << 10;
 
 /// An engine's own state.
 #[derive(Debug)]
@@ -136,13 +136,13 @@ impl Core {
     }
 }
 
-/// Which doorbells to look at.
+/// How many of its doorbells an engine looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum Scan {
     /// See [`Watches::look`].
-    Some,
-    /// Each of them.
-    All,
+    Partial,
+    /// See [`Watches::look_at_all`].
+    Full,
 }
 
 /// Whether the engine goes on.
@@ -160,11 +160,11 @@ struct Idleness {
 }
 
 impl Idleness {
-    /// Whether it has lasted for a while: before that the next ring is likely to come soon, and a pause would
-    /// only let it wait.
+    /// Whether there was work a moment ago: the next ring is likely to come soon, and a pause would only let
+    /// it wait.
     #[inline]
-    fn is_settled(&self) -> bool {
-        self.since.is_some()
+    fn is_fresh(&self) -> bool {
+        self.since.is_none()
     }
 
     /// One more round without work; true when they have lasted for `limit`. The clock is looked
@@ -202,26 +202,26 @@ impl Engine {
         let chip = Arc::clone(&self.core.chip);
         let Some(port) = chip.engines.get(self.core.index as usize) else { return };
         let mut idleness = Idleness::default();
-        let mut which = Which::Some;
+        let mut scan = Scan::Partial;
         loop {
             if port.attention.is_raised() && self.attend(port) == Next::Stop {
                 return;
             }
-            self.look_at_doorbells(which);
+            self.look_at_doorbells(scan);
             if !self.hints.is_empty() {
                 self.look_at_hints();
             }
             if let Some(next) = self.give_a_turn(port) {
-                which = next;
+                scan = next;
                 idleness = Idleness::default();
                 continue;
             }
-            which = Which::Some;
+            scan = Scan::Partial;
             self.turn_ended = None;
             if idleness.has_lasted(self.times.spin) {
                 self.sleep(port);
                 idleness = Idleness::default();
-            } else if idleness.is_settled() {
+            } else if !idleness.is_fresh() {
                 std::hint::spin_loop();
             }
         }
@@ -340,7 +340,7 @@ impl Engine {
 
     /// Puts queues whose doorbells were rung in line: of some doorbells, or of all.
     #[inline]
-    fn look_at_doorbells(&mut self, which: Which) {
+    fn look_at_doorbells(&mut self, scan: Scan) {
         let Self { core, watches, run_list, .. } = self;
         let rang = |watch: &Watch, rung| {
             let counters = watch.queue.partition.counters();
@@ -355,9 +355,9 @@ impl Engine {
                 Err(violation) => core.fault(entry, violation),
             }
         };
-        match which {
-            Which::Some => watches.look(rang),
-            Which::All => watches.look_at_all(rang),
+        match scan {
+            Scan::Partial => watches.look(rang),
+            Scan::Full => watches.look_at_all(rang),
         }
     }
 
@@ -378,16 +378,16 @@ impl Engine {
     /// Turns are timed from one to the next, with one look at the clock for each, while several queues
     /// have work, or one has more than a turn's. A queue that is alone and done within its turn has none.
     #[inline]
-    fn give_a_turn(&mut self, port: &EnginePort) -> Option<Which> {
+    fn give_a_turn(&mut self, port: &EnginePort) -> Option<Scan> {
         if !self.has_power {
             return None;
         }
         let Pick { queue: index, contested } = self.run_list.next()?;
-        let Some(entry) = self.run_list.get(index) else { return Some(Which::Some) };
+        let Some(entry) = self.run_list.get(index) else { return Some(Scan::Partial) };
         if !entry.queue.membership.may_run() {
             // Off the run list, or for good: whoever puts it back has it looked at again.
             self.run_list.end_turn(index, Turn::Idle, None);
-            return Some(Which::Some);
+            return Some(Scan::Partial);
         }
         self.asked_for_f1 = false;
         let is_timed = contested || entry.execution.is_in_packet();
@@ -412,14 +412,14 @@ impl Engine {
         {
             self.core.chip.interrupts.raise_hung(entry.queue.id, fault);
         }
-        let is_long = turn == Ok(Turn::Runnable) || entry.execution.moved() > SHORT_TURN;
+        let is_long = turn == Ok(Turn::Runnable) || entry.execution.moved() > SHORT_TURN_BYTES;
         let next = turn.unwrap_or_else(|violation| {
             self.core.fault(entry, violation);
             // A system queue goes on with its next submission.
             if entry.queue.is_system() { Turn::Runnable } else { Turn::Idle }
         });
         self.run_list.end_turn(index, next, time);
-        Some(if is_long { Which::All } else { Which::Some })
+        Some(if is_long { Scan::Full } else { Scan::Partial })
     }
 
     /// Forgets translations and destroyed queues, up to the latest ticket.
@@ -456,7 +456,7 @@ impl Engine {
 
     /// Looks at all doorbells and at all rings that they hint at; whether a queue is in line then.
     fn finds_work(&mut self) -> bool {
-        self.look_at_doorbells(Which::All);
+        self.look_at_doorbells(Scan::Full);
         let Self { core, hints, run_list, .. } = self;
         hints.scan_all(|hinted| look_at_hinted(core, run_list, hinted));
         self.has_power && self.run_list.is_runnable()
