@@ -4,11 +4,12 @@ mod support;
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use support::qmp::Qmp;
+use support::typed::Typed;
 use support::{
     Daemon, GLOBAL_NOT_OFFERED, NOT_OFFERED, assert_every_behaviour_is_seen, succeed, text, vm,
 };
@@ -101,43 +102,6 @@ fn a_device_that_is_reset_ten_times_with_everything_in_use_goes_on() {
     }
 }
 
-/// A VM whose shell the test types into.
-struct Typed {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-}
-
-impl Typed {
-    fn start(arguments: &[&str]) -> Self {
-        let mut child =
-            vm().args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines }
-    }
-
-    /// Waits until the shell takes what is typed.
-    #[track_caller]
-    fn wait_for_shell(&mut self) {
-        self.wait_for("exit ends the VM");
-    }
-
-    fn write(&mut self, text: &str) {
-        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
-    }
-
-    #[track_caller]
-    fn wait_for(&mut self, wanted: &str) {
-        let mut seen = Vec::new();
-        for line in self.lines.by_ref().map_while(Result::ok) {
-            if line.contains(wanted) {
-                return;
-            }
-            seen.push(line);
-        }
-        panic!("{wanted:?} never came, but {seen:#?}");
-    }
-}
-
 #[test]
 fn a_guest_that_reboots_ten_times_with_everything_in_use_begins_anew() {
     if !support::vms_are_here() {
@@ -153,7 +117,7 @@ fn a_guest_that_reboots_ten_times_with_everything_in_use_begins_anew() {
     vm.wait_for_shell();
     vm.write("bellhop-guest selftest um. && echo all is $((40 + 2)); exit 0\n");
     vm.wait_for("all is 42");
-    assert!(vm.child.wait().unwrap().success());
+    assert!(vm.wait().success());
 }
 
 #[test]
@@ -221,7 +185,7 @@ fn memory_that_is_plugged_into_a_vm_is_used_and_faults_those_who_use_it_when_it_
     }
     vm.write(&work(&used, "&& bellhop-guest selftest um. && echo all is $((40 + 2)); exit 0\n"));
     vm.wait_for("all is 42");
-    assert!(vm.child.wait().unwrap().success());
+    assert!(vm.wait().success());
 }
 
 /// The physical doorbell and a dummy page in turn, by stock QEMU, over ten resets of the device.
@@ -243,7 +207,7 @@ fn a_vm_whose_doorbells_pages_are_moved_sees_every_behaviour_and_survives_resets
         "bellhop-guest --placement bar selftest um.submit && echo all is $((40 + 2)); exit 0\n",
     );
     vm.wait_for("all is 42");
-    assert!(vm.child.wait().unwrap().success());
+    assert!(vm.wait().success());
 }
 
 #[test]
@@ -276,7 +240,7 @@ fn a_program_that_is_killed_in_its_guest_leaves_the_device_to_the_next() {
         }
         vm.write("bellhop-guest selftest um. && echo all is $((40 + 2)); exit 0\n");
         vm.wait_for("all is 42");
-        assert!(vm.child.wait().unwrap().success());
+        assert!(vm.wait().success());
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod qmp;
+pub mod typed;
 
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use serde_json::Value;

@@ -1,0 +1,65 @@
+//! A VM whose shell a test types into.
+
+use super::vm;
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdout, ExitStatus, Stdio};
+
+/// `bellhop vm --interactive`, with the test at its keyboard.
+pub struct Typed {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Typed {
+    /// Starts it with these arguments, which contain `--interactive`.
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut child =
+            vm().args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Waits until the shell reads its input.
+    #[track_caller]
+    pub fn wait_for_shell(&mut self) {
+        self.wait_for("exit ends the VM");
+    }
+
+    /// Has the terminal no longer show what is typed, which looks like what the guest says.
+    #[track_caller]
+    pub fn stop_echo(&mut self) {
+        self.write("stty -echo; echo echo is $((1 - 1))\n");
+        self.wait_for("echo is 0");
+    }
+
+    /// Types this.
+    pub fn write(&mut self, text: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits for a line that contains this; returns the lines before it.
+    #[track_caller]
+    pub fn wait_for(&mut self, wanted: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        for line in self.lines.by_ref().map_while(Result::ok) {
+            if line.contains(wanted) {
+                return seen;
+            }
+            seen.push(line);
+        }
+        panic!("{wanted:?} never came, but {seen:#?}");
+    }
+
+    /// Waits for the VM's end.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Typed {
+    fn drop(&mut self) {
+        // A test that failed leaves no VM behind; one that passed has waited for its end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
