@@ -12,18 +12,47 @@ use bellhop_protocol::control::fence::{
 };
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
 use bellhop_protocol::features::Features;
+use bellhop_protocol::polling::Yields;
 use bellhop_protocol::status::Status;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
-/// Looks at the fence between two looks at anything else.
-const LOOKS_PER_CLOCK: u32 = 256;
+/// Looks at the fence in a row, without a system call or a look at anything else.
+const LOOKS_IN_A_SPELL: u32 = 32;
+/// Spells between two looks at anything else, for a thread that has its processor to itself.
+const SPELLS_PER_CLOCK: u32 = 8;
 /// How long a fence is polled between two looks whether the device is still there.
 const CHECK: Duration = Duration::from_millis(1);
 
 /// Pauses at most between two looks at a fence that counts submissions: one for each that is missing.
 const MOST_PAUSES: u64 = 64;
+
+thread_local! {
+    /// Whether the thread shares its processor with an engine that it polls for.
+    static YIELDS: Cell<Yields> = const { Cell::new(Yields::new()) };
+}
+
+/// The fence did not move in a spell of looks: lets an engine run that shares this processor.
+#[cold]
+fn end_spell() -> bool {
+    with_yields(|yields| {
+        yields.spell(|| {
+            let start = Instant::now();
+            thread::yield_now();
+            start.elapsed()
+        })
+    })
+}
+
+fn with_yields<R>(act: impl FnOnce(&mut Yields) -> R) -> R {
+    let mut yields = YIELDS.get();
+    let result = act(&mut yields);
+    YIELDS.set(yields);
+    result
+}
 
 /// A fence: a value that only grows, which packets signal and which the driver polls or waits for. Packets
 /// wait for it too if it is a native one; for a monitored one queues for kernel-mode submission wait by
@@ -157,7 +186,8 @@ impl Fence {
         }
     }
 
-    /// Looks at the fence until it reaches `value`: the fastest way, which burns a core.
+    /// Looks at the fence until it reaches `value`: the fastest way, which burns a core. After some
+    /// microseconds it gives the processor away, when that lets an engine run that shares it.
     ///
     /// # Errors
     /// When the time is over or the queue is lost whose fence it is.
@@ -165,11 +195,15 @@ impl Fence {
     pub fn poll(&self, value: u64, timeout: Duration) -> Result<(), Error> {
         let word = self.word()?;
         let counts_submissions = self.queue().is_some();
-        let (mut deadline, mut next_check) = (None, None);
+        let (mut deadline, mut next_check, mut gave_away) = (None, None, false);
+        let mut spells = 0u32;
         loop {
-            for _ in 0..LOOKS_PER_CLOCK {
+            for _ in 0..LOOKS_IN_A_SPELL {
                 let current = word.load(Ordering::Acquire);
                 if current >= value {
+                    if gave_away {
+                        with_yields(Yields::progress);
+                    }
                     return self.reached(current);
                 }
                 // Each look takes the cache line from the engine, which wants it for the next signal.
@@ -177,6 +211,10 @@ impl Fence {
                 for _ in 0..before.min(MOST_PAUSES) {
                     std::hint::spin_loop();
                 }
+            }
+            spells = spells.wrapping_add(1);
+            if !spells.is_multiple_of(SPELLS_PER_CLOCK) && !YIELDS.get().shares_processor() {
+                continue;
             }
             self.check_queue()?;
             let now = Instant::now();
@@ -189,6 +227,7 @@ impl Fence {
                 let current = word.load(Ordering::Acquire);
                 return Err(Error::Timeout { value, current });
             }
+            gave_away = end_spell();
         }
     }
 

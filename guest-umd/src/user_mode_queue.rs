@@ -175,7 +175,7 @@ impl UserModeQueue {
                 // Packets of the caller's own, that no progress value follows.
                 return Err(Error::RingFull { waited: RING_TIMEOUT });
             } else {
-                std::hint::spin_loop();
+                std::thread::yield_now();
             }
         }
         Ok(())

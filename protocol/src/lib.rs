@@ -7,7 +7,7 @@
 //!
 //! All integers are little-endian; Bellhop runs on little-endian machines only, which the crate
 //! asserts at compile time. The crate is `no_std`, holds no unsafe code and, but for
-//! [`handoff`], no behaviour.
+//! [`handoff`] and [`polling`], no behaviour.
 #![cfg_attr(not(loom), no_std)]
 #![forbid(unsafe_code)]
 
@@ -28,6 +28,7 @@ pub mod features;
 pub mod fence_log;
 pub mod handoff;
 pub mod packet;
+pub mod polling;
 pub mod ring;
 pub mod snapshot;
 pub mod status;

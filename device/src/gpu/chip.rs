@@ -103,6 +103,8 @@ pub struct EnginePort {
     pub states: AtomicU64,
     /// Times that the engine woke.
     pub wakeups: AtomicU64,
+    /// Times that it gave its processor away while it looked for work.
+    pub yields: AtomicU64,
     /// The reset that was asked for: see [`reset`]. Stored before `RESET` is raised.
     pub reset: AtomicU64,
     /// Where the engine is, which only it writes.
@@ -151,6 +153,7 @@ impl EnginePort {
             power: AtomicBool::new(true),
             states: AtomicU64::new(0),
             wakeups: AtomicU64::new(0),
+            yields: AtomicU64::new(0),
             reset: AtomicU64::new(0),
             turns: CachePadded::default(),
         })

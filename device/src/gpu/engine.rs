@@ -23,12 +23,16 @@ use super::watches::{Watch, Watches};
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use bellhop_protocol::polling::Yields;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
-/// Rounds without work between two looks at the clock.
-const ROUNDS_PER_CLOCK: u32 = 64;
+/// Rounds without work between two looks at the clock: a few microseconds.
+const ROUNDS_IN_A_SPELL: u32 = 64;
+/// The same where those who ring share the engine's processor.
+const ROUNDS_BEFORE_SHARING: u32 = 8;
 /// Bytes that a turn moves which is over about as soon as one that moves none.
 const SHORT_TURN_BYTES: usize = 16 << 10;
 
@@ -49,6 +53,8 @@ pub struct Engine {
     looks: u64,
     /// When the last turn ended, if that was looked at and the engine has done nothing else since.
     turn_ended: Option<Instant>,
+    /// Whether it shares its processor with those who ring.
+    yields: Yields,
 }
 
 /// How long an engine does what.
@@ -152,6 +158,20 @@ enum Next {
     Stop,
 }
 
+/// What a round without work was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Round {
+    /// There was work a moment ago: the next ring is likely to come soon, and a pause would only let it
+    /// wait.
+    Fresh,
+    /// One of a longer while.
+    Idle,
+    /// The last of a spell.
+    EndOfSpell,
+    /// The last before the engine sleeps.
+    Last,
+}
+
 /// How long an engine has had nothing to do.
 #[derive(Debug, Default)]
 struct Idleness {
@@ -160,23 +180,19 @@ struct Idleness {
 }
 
 impl Idleness {
-    /// Whether there was work a moment ago: the next ring is likely to come soon, and a pause would only let
-    /// it wait.
+    /// One more round without work; the last when they have lasted for `limit`. The clock is looked at
+    /// once in a spell, and not at all between two rings that come close upon each other.
     #[inline]
-    fn is_fresh(&self) -> bool {
-        self.since.is_none()
-    }
-
-    /// One more round without work; true when they have lasted for `limit`. The clock is looked
-    /// at rarely, and not at all between two rings that come close upon each other.
-    #[inline]
-    fn has_lasted(&mut self, limit: Duration) -> bool {
+    fn another_round(&mut self, limit: Duration, yields: &Yields) -> Round {
         self.rounds += 1;
-        if self.rounds < ROUNDS_PER_CLOCK {
-            return false;
+        let shares = yields.shares_processor();
+        let spell = if shares { ROUNDS_BEFORE_SHARING } else { ROUNDS_IN_A_SPELL };
+        if self.rounds < spell {
+            return if self.since.is_none() { Round::Fresh } else { Round::Idle };
         }
         self.rounds = 0;
-        self.since.get_or_insert_with(Instant::now).elapsed() >= limit
+        let is_last = self.since.get_or_insert_with(Instant::now).elapsed() >= limit;
+        if is_last { Round::Last } else { Round::EndOfSpell }
     }
 }
 
@@ -194,6 +210,7 @@ impl Engine {
             asked_for_f1: false,
             looks: 0,
             turn_ended: None,
+            yields: Yields::new(),
         }
     }
 
@@ -212,19 +229,34 @@ impl Engine {
                 self.look_at_hints();
             }
             if let Some(next) = self.give_a_turn(port) {
+                self.yields.progress();
                 scan = next;
                 idleness = Idleness::default();
                 continue;
             }
             scan = Scan::Partial;
             self.turn_ended = None;
-            if idleness.has_lasted(self.times.spin) {
-                self.sleep(port);
-                idleness = Idleness::default();
-            } else if !idleness.is_fresh() {
-                std::hint::spin_loop();
+            match idleness.another_round(self.times.spin, &self.yields) {
+                Round::Fresh => {}
+                Round::Idle => std::hint::spin_loop(),
+                Round::EndOfSpell => self.end_spell(port),
+                Round::Last => {
+                    self.sleep(port);
+                    idleness = Idleness::default();
+                }
             }
         }
+    }
+
+    /// Gives its processor to a guest's thread that may be about to ring.
+    #[cold]
+    fn end_spell(&mut self, port: &EnginePort) {
+        let gave_away = self.yields.spell(|| {
+            let start = Instant::now();
+            thread::yield_now();
+            start.elapsed()
+        });
+        port.yields.fetch_add(gave_away.into(), Ordering::Relaxed);
     }
 
     /// Does what attention was raised for.

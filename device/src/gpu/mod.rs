@@ -47,7 +47,7 @@ pub use bar::Page;
 use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
-use chip::{Chip, attention, reset};
+use chip::{Chip, EnginePort, attention, reset};
 pub use cross_memory::CrossAdapterMemory;
 use engine::{Engine, Times};
 use interrupt::Interrupts;
@@ -127,6 +127,15 @@ impl Default for GpuConfig {
             page_table_pages: 1 << 15,
         }
     }
+}
+
+/// What an engine did with its processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineHabits {
+    /// Times that it woke from its sleep.
+    pub wakeups: u64,
+    /// Times that it gave its processor away while it looked for work.
+    pub yields: u64,
 }
 
 /// A GPU whose engines run. They stop when it is dropped.
@@ -283,6 +292,16 @@ impl Gpu {
     pub fn detach_guest(&self, guest: GuestId) {
         self.registry().remove_guest(&self.chip, guest);
         self.chip.quiesce();
+    }
+
+    /// How each engine sleeps and shares its processor, by node, since the GPU started. It is for whoever
+    /// runs the GPU: it tells of all guests together.
+    pub fn engine_habits(&self) -> Vec<EngineHabits> {
+        let habits = |port: &EnginePort| EngineHabits {
+            wakeups: port.wakeups.load(Ordering::Relaxed),
+            yields: port.yields.load(Ordering::Relaxed),
+        };
+        self.chip.engines.iter().map(habits).collect()
     }
 
     /// Readable when [`take_interrupts`](bellhop_host_kmd::hardware::Hardware::take_interrupts)

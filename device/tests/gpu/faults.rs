@@ -220,7 +220,7 @@ fn a_fence_that_is_destroyed_while_a_queue_waits_for_it() {
     let reached = one(SignalFence::new(queue.progress, 1)).then(WaitFence::new(fence, 1));
     guest.submit(&mut queue, &reached);
     guest.wait(queue.progress, 1);
-    wait_until_asleep(&gpu, &guest);
+    wait_until_asleep(&gpu);
     gpu.close_fence(guest.id, fence);
     let fault = fault_of(&gpu, queue.id);
     assert_eq!((fault.reason, fault.opcode), (FaultReason::FENCE_NOT_OWNED, Opcode::WAIT_FENCE));

@@ -106,7 +106,7 @@ fn a_wait_is_logged_with_the_time_when_it_held_the_queue_or_without() {
     guest.submit_with_progress(&mut queue, packets);
     for value in [6, 7] {
         eventually("the wait before", || guest.read_word(LOCAL + 8 * (value - 6)) != 0);
-        wait_until_asleep(&gpu, &guest);
+        wait_until_asleep(&gpu);
         guest.run(&mut signaler, Packets::new().then(SignalFence::new(fence, value)));
     }
     guest.wait(queue.progress, queue.submitted);
@@ -303,7 +303,7 @@ fn a_doorbell_is_connected_with_the_level_of_logging_and_keeps_it_while_the_engi
     assert_eq!(status(&guest).logging_level(), LoggingLevel::DEFAULT);
     gpu.set_logging_level(LoggingLevel::VERBOSE);
     guest.connect(&queue);
-    wait_until_asleep(&gpu, &guest);
+    wait_until_asleep(&gpu);
     assert_eq!(status(&guest).logging_level(), LoggingLevel::VERBOSE);
     assert_eq!(guest.doorbell(&queue).logging_level(), LoggingLevel::VERBOSE);
 }

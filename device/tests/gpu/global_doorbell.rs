@@ -82,7 +82,7 @@ fn an_idle_engine_sleeps_and_each_queue_wakes_it() {
     let mut guest = Guest::attach(&gpu);
     let mut queues = [connected(&mut guest, COMPUTE), connected(&mut guest, COMPUTE)];
     for round in 0..20 {
-        wait_until_asleep(&gpu, &guest);
+        wait_until_asleep(&gpu);
         for queue in &queues {
             let status = guest.doorbell(queue).status();
             assert_eq!(status, ConnectionStatus::CONNECTED_NOTIFY);

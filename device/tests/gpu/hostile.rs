@@ -34,7 +34,7 @@ fn execute(bytes: &[u8], in_ring: bool) {
     gpu.destroy_hw_queue(queue.id);
     quiesce(&gpu);
     other.run(&mut neighbour, Packets::new());
-    wait_until_asleep(&gpu, &other);
+    wait_until_asleep(&gpu);
 }
 
 /// An address that is good, nearly good, or anything.
@@ -152,7 +152,7 @@ fn a_status_word_that_keeps_changing_does_not_keep_an_engine_awake_or_busy() {
         for _ in 0..100 {
             guest.run(&mut neighbour, Packets::new());
         }
-        wait_until_asleep(&gpu, &guest);
+        wait_until_asleep(&gpu);
         stop.store(true, Ordering::Relaxed);
     });
 }

@@ -16,6 +16,7 @@ mod optimized_interrupt;
 mod packets;
 mod page_tables;
 mod paging;
+mod processors;
 mod recovery;
 mod rig;
 mod rotation;

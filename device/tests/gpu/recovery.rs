@@ -64,7 +64,7 @@ fn a_queue_that_makes_no_progress_is_told_of_again_and_again_and_can_be_preempte
     await_interrupt(&gpu, |interrupt| {
         matches!(interrupt, Interrupt::DmaPreempted { preemption_fence: 5, .. }).then_some(())
     });
-    wait_until_asleep(&gpu, &guest);
+    wait_until_asleep(&gpu);
     // It was taken for a hang too early: it loses nothing.
     guest.write(LOCAL, &1u64.to_le_bytes());
     gpu.resume_hw_queues(&[queue.id]);

@@ -404,9 +404,9 @@ pub fn quiesce(gpu: &Gpu) -> Ticket {
 }
 
 /// Waits until every engine sleeps, having attended to everything that was asked before.
-pub fn wait_until_asleep(gpu: &Gpu, guest: &Guest) {
+pub fn wait_until_asleep(gpu: &Gpu) {
     // An engine that was just called still counts as asleep: not so after a quiesce.
     quiesce(gpu);
-    let engines = gpu.nodes().len() as u64;
-    eventually("sleep", || gpu.statistics(guest.id).engines_asleep == engines);
+    let nodes = 0..gpu.nodes().len() as u32;
+    eventually("sleep", || nodes.clone().all(|node| gpu.engine_progress(node).is_asleep));
 }

@@ -17,7 +17,7 @@ fn an_idle_engine_sleeps_and_wakes_when_it_is_notified() {
     let mut guest = Guest::attach(&gpu);
     let mut queue = guest.queue(COMPUTE);
     for _ in 0..20 {
-        wait_until_asleep(&gpu, &guest);
+        wait_until_asleep(&gpu);
         assert_eq!(guest.doorbell(&queue).status(), ConnectionStatus::CONNECTED_NOTIFY);
         let before = gpu.statistics(guest.id).engine_wakeups;
         guest.run(&mut queue, Packets::new());
@@ -82,7 +82,7 @@ fn a_connection_that_is_published_to_a_sleeping_engine_is_armed() {
     let queue = guest.disconnected_queue(COPY);
     gpu.watch(guest.physical_doorbell(&queue), queue.id);
     gpu.kick(queue.id);
-    wait_until_asleep(&gpu, &guest);
+    wait_until_asleep(&gpu);
     gpu.publish_connected(queue.id, ConnectionStatus::CONNECTED);
     eventually("the doorbell is armed", || {
         guest.doorbell(&queue).status() == ConnectionStatus::CONNECTED_NOTIFY
@@ -101,7 +101,7 @@ fn a_queue_that_waits_holds_up_nobody_and_goes_on_when_it_is_signaled() {
         guest.run(&mut neighbour, Packets::new());
         assert_eq!(guest.published(waiter.progress), value - 1);
         if value % 10 == 0 {
-            wait_until_asleep(&gpu, &guest);
+            wait_until_asleep(&gpu);
         }
         guest.run(&mut signaler, Packets::new().then(SignalFence::new(fence, value)));
         guest.wait(waiter.progress, value);
@@ -159,7 +159,7 @@ fn queues_of_an_engine_take_turns() {
     }
     gpu.destroy_hw_queue(hog.id);
     quiesce(&gpu);
-    wait_until_asleep(&gpu, &guest);
+    wait_until_asleep(&gpu);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_destroyed_queue_writes_nothing_after_a_quiesce() {
     quiesce(&gpu);
     let data = noise(FREE as usize);
     guest.write(LOCAL, &data);
-    wait_until_asleep(&gpu, &guest);
+    wait_until_asleep(&gpu);
     assert!(guest.read(LOCAL, FREE as usize) == data);
 }
 
@@ -190,7 +190,7 @@ fn a_ring_that_is_taken_away_is_not_read_any_more_and_another_starts_anew() {
     gpu.unwatch(guest.physical_doorbell(&queue));
     gpu.unbind_ring(queue.id);
     quiesce(&gpu);
-    wait_until_asleep(&gpu, &guest);
+    wait_until_asleep(&gpu);
     guest.word(LAYOUT.last_queued(queue.binding.slot)).store(77, Ordering::Release);
     queue.binding.ring_va = guest.allocate(4096);
     queue.binding.control_va = guest.allocate(4096);

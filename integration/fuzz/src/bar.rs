@@ -160,7 +160,7 @@ pub fn bar(data: &[u8]) {
     assert_eq!(gpu.fence_value(guest.id, KEPT.0), KEPT.1, "a fence was signaled through the BAR");
     gpu.destroy_address_space(other);
     neighbour.works();
-    wait_until_asleep(&gpu, &guest);
+    wait_until_asleep(&gpu);
     guest.detach(&[]);
     gpu.take_interrupts();
 }

@@ -1,0 +1,155 @@
+//! When to give the processor away while looking for something in shared memory.
+//!
+//! Driver and engine look at each other's words and make no system call. That takes a processor each.
+//! Where they share one, each waits for a thread that cannot run until the other's time slice is over,
+//! so both give the processor away after looking in vain for a few microseconds. Where they do not share
+//! one, giving it away helps no one; so each learns whether it does.
+
+use core::time::Duration;
+
+/// Spells between two yields at most.
+const MOST_SPELLS: u32 = 256;
+/// A yield that takes less found no other thread to run.
+const EMPTY: Duration = Duration::from_nanos(500);
+/// A yield that takes longer gave the processor to a thread with work of its own.
+const LONG: Duration = Duration::from_micros(500);
+
+/// What a thread that polls knows of whom it shares its processor with.
+///
+/// A spell is some looks in vain. A yield is of use when another thread ran, shortly, and the next look
+/// finds what was looked for. After one that was not, the next is twice as many spells away.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Yields {
+    /// Spells from one yield to the next.
+    interval: u32,
+    /// Spells until the next yield.
+    left: u32,
+    /// How long the last yield took, until it is known what it was good for.
+    last: Option<Duration>,
+    /// The last yield of which anything is known was of use.
+    shares_processor: bool,
+}
+
+impl Yields {
+    /// Of a thread that has learned nothing: the first spell ends with a yield.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { interval: 0, left: 0, last: None, shares_processor: false }
+    }
+
+    /// Whether those who are polled for run on this processor: then long spells only keep them from it.
+    #[must_use]
+    #[inline]
+    pub const fn shares_processor(&self) -> bool {
+        self.shares_processor
+    }
+
+    /// A spell is over. Calls `give_away`, which yields and returns how long that took, when that is
+    /// likely to be of use; returns whether it did.
+    pub fn spell(&mut self, give_away: impl FnOnce() -> Duration) -> bool {
+        if self.last.take().is_some() {
+            self.back_off();
+        }
+        let Some(left) = self.left.checked_sub(1) else {
+            self.last = Some(give_away());
+            return true;
+        };
+        self.left = left;
+        false
+    }
+
+    /// What was looked for is there.
+    #[inline]
+    pub fn progress(&mut self) {
+        if let Some(took) = self.last.take() {
+            self.learn(took);
+        }
+    }
+
+    #[cold]
+    fn learn(&mut self, took: Duration) {
+        if (EMPTY..LONG).contains(&took) {
+            *self = Self { shares_processor: true, ..Self::new() };
+        } else {
+            self.back_off();
+        }
+    }
+
+    fn back_off(&mut self) {
+        self.shares_processor = false;
+        self.interval = (2 * self.interval + 1).min(MOST_SPELLS);
+        self.left = self.interval;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_micros(5);
+
+    /// Yields in so many spells without progress.
+    fn yields(yields: &mut Yields, spells: u32) -> u32 {
+        (0..spells).map(|_| u32::from(yields.spell(|| SHORT))).sum()
+    }
+
+    #[test]
+    fn threads_in_lockstep_on_one_processor_give_it_away_after_every_spell() {
+        let mut learned = Yields::new();
+        assert!(!learned.shares_processor());
+        for _ in 0..1000 {
+            assert!(learned.spell(|| SHORT));
+            learned.progress();
+            assert!(learned.shares_processor());
+        }
+        // As long as that is of use.
+        learned.spell(|| SHORT);
+        learned.spell(|| SHORT);
+        assert!(!learned.shares_processor());
+    }
+
+    #[test]
+    fn a_yield_after_which_no_other_thread_ran_is_of_no_use_whatever_comes_next() {
+        let mut learned = Yields::new();
+        let mut given = 0;
+        for _ in 0..10_000 {
+            given += u32::from(learned.spell(|| Duration::from_nanos(140)));
+            learned.progress();
+        }
+        assert!(given < 60 && !learned.shares_processor(), "{given}");
+    }
+
+    #[test]
+    fn a_thread_with_a_processor_of_its_own_hardly_ever_gives_it_away() {
+        let mut learned = Yields::new();
+        assert!(yields(&mut learned, 100_000) < 500);
+        // What comes by itself, long after a yield, says nothing of yields.
+        for _ in 0..1000 {
+            yields(&mut learned, 3);
+            learned.progress();
+        }
+        assert!(yields(&mut learned, 10_000) < 50);
+    }
+
+    #[test]
+    fn what_was_learned_is_forgotten_with_the_first_yield_that_is_of_use() {
+        let mut learned = Yields::new();
+        yields(&mut learned, 100_000);
+        while !learned.spell(|| SHORT) {}
+        learned.progress();
+        assert!(learned.spell(|| SHORT));
+    }
+
+    #[test]
+    fn a_thread_beside_one_that_computes_stops_giving_its_processor_to_that_one() {
+        let mut learned = Yields::new();
+        let slice = Duration::from_millis(3);
+        let mut given = 0;
+        for _ in 0..10_000 {
+            given += u32::from(learned.spell(|| slice));
+            // Meanwhile what it waits for came from elsewhere.
+            learned.progress();
+        }
+        assert!(given < 60, "{given}");
+    }
+}
