@@ -55,6 +55,8 @@ pub struct Engine {
     turn_ended: Option<Instant>,
     /// Whether it shares its processor with those who ring.
     yields: Yields,
+    /// It has executed nothing since it woke.
+    has_woken: bool,
 }
 
 /// How long an engine does what.
@@ -211,6 +213,7 @@ impl Engine {
             looks: 0,
             turn_ended: None,
             yields: Yields::new(),
+            has_woken: false,
         }
     }
 
@@ -422,6 +425,13 @@ impl Engine {
             return Some(Scan::Partial);
         }
         self.asked_for_f1 = false;
+        if self.has_woken {
+            self.has_woken = false;
+            // What the host does in the system context is nobody's.
+            if !entry.queue.is_system() {
+                entry.queue.partition.counters().woke(self.core.index);
+            }
+        }
         let is_timed = contested || entry.execution.is_in_packet();
         let began = self.turn_ended.take().or_else(|| is_timed.then(Instant::now));
         port.turns.begin(entry.queue.id);
@@ -467,6 +477,7 @@ impl Engine {
 
     /// Sleeps until attention is raised, unless there is something to do after all.
     fn sleep(&mut self, port: &EnginePort) {
+        self.has_woken = false;
         for words in self.armable() {
             words.arm();
         }
@@ -506,6 +517,7 @@ impl Engine {
                 continue;
             }
             port.wakeups.fetch_add(1, Ordering::Relaxed);
+            self.has_woken = true;
             let looks = self.core.chip.looks();
             if std::mem::replace(&mut self.looks, looks) != looks {
                 self.core.unit.tlb.flush();

@@ -688,13 +688,6 @@ impl Hardware for Gpu {
     }
 
     fn statistics(&self, guest: GuestId) -> Statistics {
-        let Some(partition) = self.guest(guest) else { return Statistics::default() };
-        let engines = self.chip.engines.iter();
-        let asleep = engines.clone().filter(|engine| engine.attention.is_asleep()).count();
-        Statistics {
-            engine_wakeups: engines.map(|engine| engine.wakeups.load(Ordering::Relaxed)).sum(),
-            engines_asleep: asleep as u64,
-            ..partition.counters().read()
-        }
+        self.guest(guest).map_or_else(Statistics::default, |guest| guest.counters().read())
     }
 }

@@ -26,6 +26,7 @@ struct EngineCounters {
     doorbells: AtomicU64,
     interrupts: AtomicU64,
     engine_time: AtomicU64,
+    wakeups: AtomicU64,
 }
 
 /// A guest's counters: for each engine its own, which only that engine writes.
@@ -58,6 +59,15 @@ impl Counters {
         add(&counters.engine_time, tally.engine_time);
     }
 
+    /// Engine `engine`: woke, and one of the guest's queues has its first turn.
+    #[cold]
+    pub fn woke(&self, engine: u32) {
+        let Some(counters) = self.engines.get(engine as usize) else { return };
+        // One writer, as in `add`.
+        let count = counters.wakeups.load(Ordering::Relaxed);
+        counters.wakeups.store(count.wrapping_add(1), Ordering::Relaxed);
+    }
+
     /// The guest's part of the statistics.
     pub fn read(&self) -> Statistics {
         self.engines.iter().fold(Statistics::default(), |sum, engine| Statistics {
@@ -66,6 +76,7 @@ impl Counters {
             doorbells: sum.doorbells.wrapping_add(engine.doorbells.load(Ordering::Relaxed)),
             interrupts: sum.interrupts.wrapping_add(engine.interrupts.load(Ordering::Relaxed)),
             engine_time: sum.engine_time.wrapping_add(engine.engine_time.load(Ordering::Relaxed)),
+            engine_wakeups: sum.engine_wakeups.wrapping_add(engine.wakeups.load(Ordering::Relaxed)),
             ..sum
         })
     }
@@ -85,8 +96,9 @@ mod tests {
             Tally { packets: 10, bytes: 20, doorbells: 30, interrupts: 40, engine_time: 50 },
         );
         counters.add(1, Tally { packets: 100, ..Tally::default() });
+        [0, 1, 1].into_iter().for_each(|engine| counters.woke(engine));
         let sum = counters.read();
         assert_eq!((sum.packets, sum.bytes, sum.doorbells, sum.interrupts), (111, 22, 33, 44));
-        assert_eq!(sum.engine_time, 55);
+        assert_eq!((sum.engine_time, sum.engine_wakeups), (55, 3));
     }
 }

@@ -603,7 +603,7 @@ pub trait Hardware: Send + Sync {
     /// The weight by which engines share their time with this guest, for tools.
     fn guest_weight(&self, guest: GuestId) -> u32;
 
-    /// The hardware's part of the statistics: packets, bytes, doorbells, interrupts, wake-ups and
-    /// engines asleep. The rest is zero.
+    /// The hardware's part of a guest's statistics: packets, bytes, doorbells, interrupts, wake-ups and
+    /// engines' time. The rest is zero.
     fn statistics(&self, guest: GuestId) -> Statistics;
 }

@@ -177,7 +177,7 @@ pub struct ClockCalibration {
 }
 crate::assert_layout!(ClockCalibration, 16, gpu_frequency at 0, gpu_clock_counter at 8);
 
-/// Counters since the guest attached, or since the daemon started for those of engines.
+/// Counters since the guest attached. They tell of this guest alone.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -197,10 +197,10 @@ pub struct Statistics {
     pub notifies: u64,
     /// Doorbells disconnected so that another queue could have theirs.
     pub victims: u64,
-    /// Times that any engine woke from its sleep, for whichever guest.
+    /// Times that an engine woke from its sleep and executed one of this guest's queues first.
     pub engine_wakeups: u64,
-    /// Engines asleep now.
-    pub engines_asleep: u64,
+    /// Zero.
+    pub reserved: u64,
     /// Nanoseconds that engines executed this guest's queues. Not counted is work that
     /// is done within one turn (256 packets, 512 KiB) while no other queue of its engine has any.
     pub engine_time: u64,
@@ -208,7 +208,7 @@ pub struct Statistics {
 crate::assert_layout!(
     Statistics, 80,
     packets at 0, bytes at 8, doorbells at 16, interrupts at 24, control_messages at 32,
-    notifies at 40, victims at 48, engine_wakeups at 56, engines_asleep at 64,
+    notifies at 40, victims at 48, engine_wakeups at 56, reserved at 64,
     engine_time at 72,
 );
 
