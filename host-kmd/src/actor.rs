@@ -4,6 +4,7 @@
 //! each request in it holds a descriptor of its guest's control queue until it is answered, and
 //! interrupts are one flag, as all adapters have one interrupt line.
 
+use crate::clock::RunningClock;
 use crate::dxgkrnl::Adapters;
 use crate::hardware::GuestId;
 use crate::port::{
@@ -161,6 +162,7 @@ pub async fn run(adapters: Adapters, mut mailbox: Mailbox) {
     let mut actor = Actor {
         adapters,
         start: Instant::now(),
+        clock: RunningClock::default(),
         guests: HashMap::new(),
         commands: HashMap::new(),
         traces: HashMap::new(),
@@ -168,22 +170,23 @@ pub async fn run(adapters: Adapters, mut mailbox: Mailbox) {
         effects: Vec::new(),
     };
     loop {
-        let deadline = actor.adapters.deadline().map(|deadline| actor.start + deadline);
+        let look = actor.clock.wait_for(actor.adapters.deadline());
+        let look = look.map(|look| actor.start + look);
         tokio::select! {
             message = mailbox.messages.recv() => match message {
                 Some((adapter, message)) => actor.receive(adapter, message),
                 None => return,
             },
             () = mailbox.interrupt.notified() => actor.handle(any, Input::Interrupt),
-            () = due(deadline) => actor.handle(any, Input::Timeout),
+            () = due(look) => actor.look_at_the_clock(),
         }
     }
 }
 
 /// Returns at a time, or never.
-async fn due(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
+async fn due(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
         None => std::future::pending().await,
     }
 }
@@ -200,8 +203,10 @@ struct AttachedGuest {
 
 struct Actor {
     adapters: Adapters,
-    /// Zero of the kernels' clock.
+    /// Zero of the clock that the kernels' clock looks at.
     start: Instant,
+    /// The kernels' clock: all their time-outs are on it.
+    clock: RunningClock,
     guests: HashMap<GuestId, AttachedGuest>,
     /// Who waits for which command.
     commands: HashMap<CommandToken, oneshot::Sender<Result<(), CommandError>>>,
@@ -253,8 +258,16 @@ impl Actor {
         }
     }
 
+    /// Handles what is due, if anything is.
+    fn look_at_the_clock(&mut self) {
+        let now = self.clock.look(self.start.elapsed());
+        if self.adapters.deadline().is_some_and(|deadline| deadline <= now) {
+            self.handle(AdapterId::default(), Input::Timeout);
+        }
+    }
+
     fn handle(&mut self, adapter: AdapterId, input: Input) {
-        self.adapters.set_time(self.start.elapsed());
+        self.adapters.set_time(self.clock.look(self.start.elapsed()));
         self.adapters.handle(adapter, input, &mut self.effects);
         for effect in self.effects.drain(..) {
             match effect {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod actor;
+mod clock;
 pub mod ddi;
 pub mod dxgkrnl;
 pub mod hardware;

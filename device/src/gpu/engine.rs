@@ -33,6 +33,12 @@ use std::time::{Duration, Instant};
 const ROUNDS_IN_A_SPELL: u32 = 64;
 /// The same where those who ring share the engine's processor.
 const ROUNDS_BEFORE_SHARING: u32 = 8;
+/// Longer than any turn takes, bounded as turns are. What is measured beyond it the engine's thread did not run
+/// for: it was stopped, or others had its processor. That time is held against no queue.
+const LONGEST_TURN: Duration = Duration::from_millis(20);
+/// Stops of the engine's thread, each in the middle of a turn, that a queue makes no progress over and that
+/// alone are no hang.
+const STOPS_IN_A_HANG: u32 = 64;
 /// Bytes that a turn moves which is over about as soon as one that moves none.
 const SHORT_TURN_BYTES: usize = 16 << 10;
 
@@ -442,7 +448,9 @@ impl Engine {
         if began.is_some() || turn == Ok(Turn::Runnable) {
             self.turn_ended = Some(Instant::now());
         }
-        let time = began.zip(self.turn_ended).map(|(began, ended)| ended.duration_since(began));
+        let time = began
+            .zip(self.turn_ended)
+            .map(|(began, ended)| ended.duration_since(began).min(LONGEST_TURN));
         if let Some(time) = time {
             let engine_time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
             let tally = Tally { engine_time, ..Tally::default() };
@@ -450,6 +458,7 @@ impl Engine {
         }
         if turn == Ok(Turn::Runnable)
             && let Some(time) = time
+            && let time = time.min(self.times.hang / STOPS_IN_A_HANG)
             && let Some(fault) = entry.execution.charge(&entry.queue, time, self.times.hang)
         {
             self.core.chip.interrupts.raise_hung(entry.queue.id, fault);

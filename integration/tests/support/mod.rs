@@ -237,6 +237,11 @@ impl Daemon {
         }
     }
 
+    /// What it has logged that nobody has looked at yet.
+    pub fn logged(&self) -> Vec<String> {
+        self.log.try_iter().collect()
+    }
+
     /// Waits for a time in which it logs nothing.
     pub fn expect_no_log_for(&self, time: Duration) {
         while let Ok(line) = self.log.try_recv() {
