@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 enum Message {
     Attach { guest: GuestId, resources: GuestResources, port: Box<dyn GuestPort> },
-    Request { guest: GuestId, token: RequestToken, request: Vec<u8> },
+    Request { guest: GuestId, token: RequestToken, request: Vec<u8>, room: usize },
     Detach { guest: GuestId, done: oneshot::Sender<()> },
     List { wanted: ListObjects, room: usize, done: oneshot::Sender<Result<ObjectPage, ListError>> },
     Command { command: Command, done: oneshot::Sender<Result<(), CommandError>> },
@@ -68,9 +68,9 @@ impl KernelHandle {
     }
 
     /// A guest asks for something; `request` is the host's own copy. The answer comes through the
-    /// guest's port.
-    pub fn request(&self, guest: GuestId, token: RequestToken, request: Vec<u8>) {
-        self.send(Message::Request { guest, token, request });
+    /// guest's port, and is no longer than `room` where that takes a reply's header.
+    pub fn request(&self, guest: GuestId, token: RequestToken, request: Vec<u8>, room: usize) {
+        self.send(Message::Request { guest, token, request, room });
     }
 
     /// A guest went. Returns when no engine touches anything of it any more, or when the kernel
@@ -226,8 +226,8 @@ impl Actor {
                 self.guests.insert(guest, AttachedGuest { port, detaching: Vec::new() });
                 self.handle(adapter, Input::Attach { guest, resources });
             }
-            Message::Request { guest, token, request } => {
-                self.handle(adapter, Input::Request { guest, token, request });
+            Message::Request { guest, token, request, room } => {
+                self.handle(adapter, Input::Request { guest, token, request, room });
             }
             Message::List { wanted, room, done } => {
                 // An error means that nobody waits any more.

@@ -215,6 +215,8 @@ pub enum Input {
         token: RequestToken,
         /// The request as the guest wrote it, copied out of its memory.
         request: Vec<u8>,
+        /// Bytes that its reply may have.
+        room: usize,
     },
     /// The hardware has interrupts.
     Interrupt,

@@ -7,7 +7,7 @@ open_enum! {
         SUCCESS = 0x0000_0000;
         /// It was accepted; an event tells when it is done.
         PENDING = 0x0000_0103;
-        /// The object is in use and cannot be destroyed yet.
+        /// What the request would change is in use.
         DEVICE_BUSY = 0x8000_0011;
         /// The request's descriptors name memory that the guest does not have; `detail` is the address.
         ACCESS_VIOLATION = 0xC000_0005;
@@ -24,6 +24,9 @@ open_enum! {
         /// A command buffer has a packet that this node, or physical addressing, does not have; `detail`
         /// is the packet's offset.
         ILLEGAL_INSTRUCTION = 0xC000_001D;
+        /// The request's writable part cannot take its reply; `detail` is how many bytes it needs. Nothing
+        /// was done.
+        BUFFER_TOO_SMALL = 0xC000_0023;
         /// The handle names an object of another kind.
         OBJECT_TYPE_MISMATCH = 0xC000_0024;
         /// The guest has as many of these as it may have.

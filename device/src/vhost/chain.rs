@@ -7,7 +7,7 @@ use bellhop_protocol::control::{MAX_REPLY_SIZE, MAX_REQUEST_SIZE, ReplyHeader};
 use bellhop_protocol::status::Status;
 use std::ops::Deref;
 use virtio_queue::DescriptorChain;
-use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 use zerocopy::IntoBytes;
 
 /// Most descriptors in a chain that carries a request or takes an event.
@@ -46,6 +46,8 @@ impl ChainError {
 #[derive(Debug, Default)]
 pub(super) struct WritablePart {
     pub(super) head: u16,
+    /// Bytes that it can take: of a long part, as many as a reply can have.
+    pub(super) room: usize,
     buffers: Vec<(GuestAddress, usize)>,
 }
 
@@ -64,8 +66,9 @@ impl WritablePart {
     }
 }
 
-/// Takes a chain apart: its writable part, and the bytes of its readable part or why there are
-/// none.
+/// Takes a chain apart: its writable part, as far as it is in the guest's memory, and the bytes of its
+/// readable part or why there are none. What names memory that the guest does not have is no request: its
+/// reply could not be written when it had been carried out.
 pub(super) fn read<M>(
     memory: &GuestMemoryMmap,
     mut chain: DescriptorChain<M>,
@@ -74,8 +77,8 @@ where
     M: Deref<Target = GuestMemoryMmap>,
 {
     let head = chain.head_index();
-    let mut writable = WritablePart { head, buffers: Vec::new() };
-    let mut room = 0;
+    let mut writable = WritablePart { head, ..WritablePart::default() };
+    let (mut is_behind, mut has_gap) = (false, false);
     let mut request = Vec::new();
     let mut result = Ok(());
     let mut ended = false;
@@ -83,14 +86,23 @@ where
         ended = !descriptor.has_next();
         let length = descriptor.len() as usize;
         if descriptor.is_write_only() {
-            if room < MAX_REPLY_SIZE {
-                writable.buffers.push((descriptor.addr(), length));
+            is_behind = true;
+            // Nothing is written behind a gap, nor behind what a reply can fill.
+            if !has_gap && writable.room < MAX_REPLY_SIZE && length > 0 {
+                let address = descriptor.addr();
+                if memory.check_range(address, length) {
+                    writable.buffers.push((address, length));
+                    writable.room = writable.room.saturating_add(length);
+                } else {
+                    has_gap = true;
+                    result = result.and(Err(ChainError::NoMemory { address: address.0 }));
+                }
             }
-            room = usize::saturating_add(room, length);
         } else if result.is_ok() {
-            result = match room {
-                0 => append(memory, &mut request, descriptor.addr(), length),
-                _ => Err(ChainError::OutOfOrder { head }),
+            result = if is_behind {
+                Err(ChainError::OutOfOrder { head })
+            } else {
+                append(memory, &mut request, descriptor.addr(), length)
             };
         }
     }

@@ -76,9 +76,10 @@ impl QueuePort {
             }
             let token = RequestToken(pending.next);
             pending.next += 1;
+            let room = writable.room;
             pending.replies.insert(token, writable);
             drop(pending);
-            kernel.request(guest, token, request);
+            kernel.request(guest, token, request, room);
         }
     }
 

@@ -15,7 +15,7 @@ use bellhop_protocol::control::fence::{
     WaitForFences,
 };
 use bellhop_protocol::control::process::CreateProcess;
-use bellhop_protocol::control::{Handle, ReplyHeader, Request, RequestHeader};
+use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
@@ -75,7 +75,8 @@ impl Host {
         self.requests += 1;
         let (guest, token) = (self.guest, RequestToken(self.requests));
         let mut effects = Vec::new();
-        self.kernel.handle(Input::Request { guest, token, request }, &mut effects);
+        let room = MAX_REPLY_SIZE;
+        self.kernel.handle(Input::Request { guest, token, request, room }, &mut effects);
         let mut answer = None;
         eventually("an answer", || {
             answer = effects.drain(..).find_map(|effect| match effect {

@@ -15,7 +15,8 @@ use bellhop_protocol::features::{Features, Version};
 const NANOSECONDS: u64 = 1_000_000_000;
 
 impl Scope<'_> {
-    /// `D3DKMTOpenAdapter`. A driver that starts anew may open it again.
+    /// `D3DKMTOpenAdapter`. A driver that starts anew may open it again, but not under processes, which
+    /// have what the features allow.
     pub(super) fn open_adapter(&mut self, request: OpenAdapter) -> Handled<AdapterInfo> {
         zero("reserved", request.reserved)?;
         let mut offered = self.guest.resources.features;
@@ -38,6 +39,9 @@ impl Scope<'_> {
                 );
             }
             return Err(error);
+        }
+        if !self.guest.processes.is_empty() {
+            return Err(RequestError::AdapterBusy(self.guest.processes.len() as u64));
         }
         let mut features = Features::from_bits_truncate(request.features);
         let resources = &self.guest.resources;

@@ -106,6 +106,9 @@ impl Scope<'_> {
         if !is_whole_pages(request.size) {
             return Err(RequestError::parameter("size", request.size));
         }
+        if request.kind.name().is_none() {
+            return Err(RequestError::parameter("kind", request.kind.0.into()));
+        }
         if request.kind != AllocationKind::PAGED {
             zero("supported_segments", request.supported_segments)?;
             zero("preferred_segment", request.preferred_segment)?;
@@ -371,17 +374,19 @@ pub(super) fn total_length(
 ) -> Result<u64, RequestError> {
     let mut total = 0u64;
     for extent in extents {
-        let end = extent.address.checked_add(extent.length);
-        if !extent.address.is_multiple_of(PAGE_SIZE)
-            || !is_whole_pages(extent.length)
-            || end.is_none()
-            || !hardware.is_guest_memory(guest, extent.address, extent.length)
-        {
-            return Err(RequestError::parameter("an extent", extent.address));
+        let Extent { address, length } = *extent;
+        let is_guests = |length| {
+            address.checked_add(length).is_some()
+                && hardware.is_guest_memory(guest, address, length)
+        };
+        if !address.is_multiple_of(PAGE_SIZE) || !is_guests(PAGE_SIZE) {
+            return Err(RequestError::parameter("an extent's address", address));
         }
-        total = total
-            .checked_add(extent.length)
-            .ok_or(RequestError::parameter("an extent's length", extent.length))?;
+        let wrong_length = RequestError::parameter("an extent's length", length);
+        if !is_whole_pages(length) || !is_guests(length) {
+            return Err(wrong_length);
+        }
+        total = total.checked_add(length).ok_or(wrong_length)?;
     }
     Ok(total)
 }

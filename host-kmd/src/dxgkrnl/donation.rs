@@ -111,7 +111,8 @@ impl Scope<'_> {
     ) -> Result<(), RequestError> {
         if !self.hardware.place_area(self.guest_id, kind, extents) {
             // It was the guest's when it was checked.
-            return Err(RequestError::parameter("an extent", 0));
+            let address = extents.first().map_or(0, |extent| extent.address);
+            return Err(RequestError::parameter("an extent's address", address));
         }
         if kind == AreaKind::LOCAL_MEMORY {
             self.guest.vidmm.donate(length, extents.into());

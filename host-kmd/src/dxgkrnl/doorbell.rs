@@ -13,6 +13,7 @@ use super::retire::Resource;
 use super::scope::Scope;
 use crate::ddi::{ConnectedStatus, InvalidParameter};
 use crate::hardware::{DoorbellModel, HwQueueId, RingBinding, RotationProgress, Segment};
+use crate::vidmm::VidMmError;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::doorbell::{
@@ -243,7 +244,7 @@ impl Scope<'_> {
     fn ring_allocation(&self, handle: Handle, device: Handle) -> Result<&Allocation, RequestError> {
         let allocation = self.get::<Allocation>(handle)?;
         if !allocation.opened.contains(&device) {
-            return Err(RequestError::parameter("the ring's device", device.0));
+            return Err(RequestError::parameter("an allocation of another device", handle.0));
         }
         // "Locked" is what keeps a paged one where it is.
         let vidmm = &self.guest.vidmm;
@@ -316,11 +317,8 @@ impl Scope<'_> {
         protection: Protection,
         holds: &mut Vec<Resource>,
     ) -> Result<HostMapping, RequestError> {
-        let range = self
-            .process()?
-            .gpu_va
-            .take_for_host(length)
-            .ok_or(RequestError::ConflictingAddresses(length))?;
+        let range =
+            self.process()?.gpu_va.take_for_host(length).ok_or(VidMmError::NoRoom(length))?;
         holds.push(Resource::GpuVa { process: self.process_id, range, paged: false });
         self.write_mapping(allocation, range, 0, protection)?;
         let mapping = HostMapping { allocation, range, protection };

@@ -17,6 +17,9 @@ pub(super) enum RequestError {
     /// The length is not what the code or the header requires.
     #[error("a request cannot be {0} bytes long")]
     BufferSize(u64),
+    /// What is written of the reply would not be all of it.
+    #[error("the reply takes {0} bytes, for which there is no room")]
+    ReplyTooLong(u64),
     /// No request has this code.
     #[error("no request has code {0}")]
     UnknownRequest(RequestCode),
@@ -96,6 +99,9 @@ pub(super) enum RequestError {
     /// Another object needs this one.
     #[error("{0} is in use")]
     Busy(Handle),
+    /// This many processes rely on the features that are on.
+    #[error("the adapter is open, and has {0} processes")]
+    AdapterBusy(u64),
     /// Processes may use this area, or it was donated before.
     #[error("the area {0} is in use")]
     AreaBusy(AreaKind),
@@ -142,6 +148,7 @@ impl RequestError {
     pub(super) const fn status(&self) -> Status {
         match self {
             Self::BufferSize(_) => Status::INVALID_BUFFER_SIZE,
+            Self::ReplyTooLong(_) => Status::BUFFER_TOO_SMALL,
             Self::UnknownRequest(_) | Self::NotOpen(_) => Status::INVALID_DEVICE_REQUEST,
             Self::Version { .. } | Self::Features { .. } => Status::REVISION_MISMATCH,
             Self::InvalidParameter { .. } | Self::PrivateData(_) => Status::INVALID_PARAMETER,
@@ -169,7 +176,9 @@ impl RequestError {
                 RenderError::BadPatchLocation { .. } => Status::INVALID_PARAMETER,
             },
             Self::ConflictingAddresses(_) => Status::CONFLICTING_ADDRESSES,
-            Self::Busy(_) | Self::AreaBusy(_) | Self::PoweredUpAgain => Status::DEVICE_BUSY,
+            Self::Busy(_) | Self::AreaBusy(_) | Self::AdapterBusy(_) | Self::PoweredUpAgain => {
+                Status::DEVICE_BUSY
+            }
             Self::NotResident(_) => Status::GRAPHICS_ALLOCATION_INVALID,
             Self::AllocationBusy(_) => Status::GRAPHICS_ALLOCATION_BUSY,
             Self::DeviceRemoved(_) => Status::DEVICE_REMOVED,
@@ -180,7 +189,7 @@ impl RequestError {
     /// What goes into the reply's detail.
     pub(super) fn detail(&self) -> u64 {
         match *self {
-            Self::BufferSize(length) => length,
+            Self::BufferSize(length) | Self::ReplyTooLong(length) => length,
             Self::UnknownRequest(code) | Self::NotOpen(code) => code.0.into(),
             Self::Version { .. } => {
                 u64::from(Version::CURRENT.minor) << 16 | u64::from(Version::CURRENT.major)
@@ -202,6 +211,7 @@ impl RequestError {
                 | RenderError::BadPatchLocation { index: place },
             ) => place.into(),
             Self::AreaBusy(kind) => kind.0.into(),
+            Self::AdapterBusy(processes) => processes,
             Self::QuotaExceeded { limit, .. } => limit,
             Self::NoVideoMemory(size)
             | Self::VidMm(

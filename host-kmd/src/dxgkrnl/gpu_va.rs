@@ -198,15 +198,7 @@ impl Scope<'_> {
         let protection = Protection::from_bits(request.protection)
             .ok_or(RequestError::parameter("protection", request.protection.into()))?;
         let size = self.get::<Allocation>(request.allocation)?.size;
-        if !request.offset.is_multiple_of(PAGE_SIZE) {
-            return Err(RequestError::parameter("offset", request.offset));
-        }
-        if !is_whole_pages(request.size) {
-            return Err(RequestError::parameter("size", request.size));
-        }
-        if request.offset.checked_add(request.size).is_none_or(|end| end > size) {
-            return Err(RequestError::parameter("offset + size", request.offset));
-        }
+        check_part((request.offset, request.size), size)?;
         check_base(request.base, request.size)?;
         let paged = self.get::<Allocation>(request.allocation)?.paged();
         let range = self.take_guest_va(request.base, request.size)?;
@@ -323,12 +315,7 @@ impl Scope<'_> {
                     .ok_or(RequestError::parameter("protection", protection.into()))?;
                 let state = self.get::<Allocation>(allocation)?;
                 state.must_be_paged()?;
-                if !offset.is_multiple_of(PAGE_SIZE) {
-                    return Err(RequestError::parameter("offset", offset));
-                }
-                if offset.checked_add(size).is_none_or(|end| end > state.size) {
-                    return Err(RequestError::parameter("offset + size", offset));
-                }
+                check_part((offset, size), state.size)?;
                 Some(Mapping { length: size, allocation, offset, protection })
             }
         };
@@ -432,12 +419,29 @@ impl Scope<'_> {
     }
 }
 
-/// Refuses addresses that the guest cannot have. 0 is anywhere.
+/// Refuses what is not whole pages of an allocation of `length` bytes: the offset where no page begins
+/// there, and otherwise the size.
+fn check_part((offset, size): (u64, u64), length: u64) -> Result<(), RequestError> {
+    if !offset.is_multiple_of(PAGE_SIZE) || offset >= length {
+        return Err(RequestError::parameter("offset", offset));
+    }
+    if !is_whole_pages(size) || size > length - offset {
+        return Err(RequestError::parameter("size", size));
+    }
+    Ok(())
+}
+
+/// Refuses addresses that the guest cannot have: the base where none begins there, and otherwise the
+/// size. 0 is anywhere.
 fn check_base(base: u64, size: u64) -> Result<(), RequestError> {
-    let end = base.checked_add(size);
-    let is_guests = base >= GPU_VA_START && end.is_some_and(|end| end <= GPU_VA_END);
-    if !base.is_multiple_of(PAGE_SIZE) || (base != 0 && !is_guests) {
+    if base == 0 {
+        return Ok(());
+    }
+    if !base.is_multiple_of(PAGE_SIZE) || !(GPU_VA_START..GPU_VA_END).contains(&base) {
         return Err(RequestError::parameter("base", base));
+    }
+    if size > GPU_VA_END - base {
+        return Err(RequestError::parameter("size", size));
     }
     Ok(())
 }

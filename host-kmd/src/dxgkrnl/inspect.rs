@@ -137,7 +137,10 @@ impl View<'_> {
     ) -> Result<ObjectPage, RequestError> {
         let Escape { list, process, parent, after } = wanted;
         let found = || guest.processes.get(&process).ok_or(RequestError::NoSuchProcess(process));
-        let device = || guest.handles.get::<Device>(process, parent);
+        let device = || {
+            found()?;
+            guest.handles.get::<Device>(process, parent)
+        };
         let members = Members { guest, process, after };
         Ok(match list {
             ObjectList::PROCESSES => {
@@ -148,6 +151,7 @@ impl View<'_> {
             ObjectList::DEVICES => page(members.of(&found()?.devices, describe_device), room),
             ObjectList::CONTEXTS => page(members.of(&device()?.contexts, describe_context), room),
             ObjectList::HW_QUEUES => {
+                found()?;
                 let context = guest.handles.get::<Context>(process, parent)?;
                 let describe = |handle, queue: &HwQueue| {
                     self.hw_queue((id, guest, process), context, handle, queue)

@@ -12,7 +12,7 @@ use super::paging::{Outcome, Waiter};
 use super::power::{Power, PowerPolicy};
 use super::process::ProcessIds;
 use super::request::{
-    Answer, Handled, fixed, is_adapter_request, needs_power, parse, reply, with_list, zero,
+    Answer, Body, Handled, fixed, is_adapter_request, needs_power, parse, reply, with_list, zero,
 };
 use super::retire::{Completion, Resource, Retirements};
 use super::rotation::Connecting;
@@ -190,10 +190,10 @@ impl Kernel {
                 self.watch_engines();
                 self.detach(guest, effects);
             }
-            Input::Request { guest, token, request } => {
+            Input::Request { guest, token, request, room } => {
                 self.watch_engines();
                 self.watch_use(guest);
-                self.request(guest, token, &request, effects);
+                self.request(guest, token, Body { bytes: &request, room }, effects);
             }
             Input::Interrupt => self.interrupt(effects),
             Input::Command { token, command } => {
@@ -272,7 +272,7 @@ impl Kernel {
         &mut self,
         id: GuestId,
         token: RequestToken,
-        bytes: &[u8],
+        request: Body<'_>,
         effects: &mut Vec<Effect>,
     ) {
         match self.guests.get_mut(&id) {
@@ -282,7 +282,7 @@ impl Kernel {
                 return;
             }
         }
-        let (process, answer, given_up) = self.answer(id, bytes, effects);
+        let (process, answer, given_up) = self.answer(id, request, effects);
         let (mut completion, mut waiter) = (Completion::Nothing, None);
         let reply = match answer {
             Ok(Answer::Done(body)) => Some(reply(Status::SUCCESS, 0, &body)),
@@ -342,10 +342,10 @@ impl Kernel {
     fn answer(
         &mut self,
         guest: GuestId,
-        bytes: &[u8],
+        request: Body<'_>,
         effects: &mut Vec<Effect>,
     ) -> (u32, Handled<Vec<u8>>, Vec<Resource>) {
-        let (header, body) = match parse(bytes) {
+        let (header, body) = match parse(request) {
             Ok(parsed) => parsed,
             Err(error) => return (0, Err(error), Vec::new()),
         };
@@ -418,7 +418,7 @@ impl Scope<'_> {
 /// Parses a request's body, lets its handler answer, and turns the reply into bytes.
 fn serve<'k, T: Request>(
     scope: &mut Scope<'k>,
-    body: &[u8],
+    body: Body<'_>,
     handler: impl FnOnce(&mut Scope<'k>, T) -> Handled<T::Reply>,
 ) -> Handled<Vec<u8>> {
     into_bytes(handler(scope, fixed(body)?))
@@ -439,7 +439,7 @@ fn into_bytes<R: IntoBytes + zerocopy::Immutable>(answer: Handled<R>) -> Handled
 }
 
 /// The handler of each code.
-fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: &[u8]) -> Handled<Vec<u8>> {
+fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: Body<'_>) -> Handled<Vec<u8>> {
     match code {
         RequestCode::OPEN_ADAPTER => serve(scope, body, Scope::open_adapter),
         RequestCode::GET_NODE_METADATA => serve(scope, body, Scope::get_node_metadata),

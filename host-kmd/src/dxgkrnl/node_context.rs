@@ -187,9 +187,11 @@ impl Scope<'_> {
         };
         let commands = CommandBuffer::new(request.gpu_va, request.size)?;
         let offset = request.gpu_va.checked_sub(buffer.range.start);
-        let end = offset.and_then(|offset| offset.checked_add(request.size.into()));
-        if end.is_none_or(|end| end > buffer.range.length) {
-            return Err(RequestError::parameter("gpu_va", request.gpu_va));
+        let left = offset.and_then(|offset| buffer.range.length.checked_sub(offset));
+        let left = left.filter(|left| *left > 0);
+        let left = left.ok_or(RequestError::parameter("gpu_va", request.gpu_va))?;
+        if u64::from(request.size) > left {
+            return Err(RequestError::parameter("size", request.size.into()));
         }
         self.submit_to_node(request.context, commands, &mut Vec::new()).map(Answer::Done)
     }

@@ -20,7 +20,7 @@ use super::error::RequestError;
 use super::gpu_va;
 use super::node_context::{Model, NodeSubmission};
 use super::pool::PageRange;
-use super::request::{Answer, Handled, entries, no_more, prefix, zero};
+use super::request::{Answer, Body, Handled, entries, no_more, prefix, zero};
 use super::retire::Resource;
 use super::scope::Scope;
 use super::submission::{CommandBuffer, Deferred, DeferredWork, Hold};
@@ -44,7 +44,7 @@ struct Rendering {
 }
 
 impl Rendering {
-    fn parse(body: &[u8]) -> Result<Self, RequestError> {
+    fn parse(body: Body<'_>) -> Result<Self, RequestError> {
         let (request, rest) = prefix::<Render>(body)?;
         for (field, count, most) in [
             ("command_length", request.command_length, RENDER_COMMANDS_MAX),
@@ -87,7 +87,7 @@ impl Rendering {
 
 impl Scope<'_> {
     /// `D3DKMTRender`.
-    pub(super) fn render(&mut self, body: &[u8]) -> Handled<SubmissionReply> {
+    pub(super) fn render(&mut self, body: Body<'_>) -> Handled<SubmissionReply> {
         let rendering = Rendering::parse(body)?;
         let context = rendering.request.context;
         let NodeSubmission { model, hw_queue, .. } = self.node_submission(context)?;
@@ -127,7 +127,9 @@ impl Scope<'_> {
         let device = self.get::<Context>(context)?.device;
         let check = |entry: &AllocationListEntry| {
             zero("reserved", entry.reserved)?;
-            zero("flags", entry.flags & !ALLOCATION_WRITE)?;
+            if entry.flags & !ALLOCATION_WRITE != 0 {
+                return Err(RequestError::parameter("flags", entry.flags.into()));
+            }
             let allocation = self.get::<Allocation>(entry.allocation)?;
             // What another device has may go while this one's contexts are executed.
             if !allocation.opened.contains(&device) {

@@ -38,11 +38,21 @@ pub(super) enum Answer<R> {
 /// What a handler comes back with.
 pub(super) type Handled<R> = Result<Answer<R>, RequestError>;
 
-/// Splits a request into its header and the rest. `request` is the host's own copy.
-pub(super) fn parse(request: &[u8]) -> Result<(RequestHeader, &[u8]), RequestError> {
+/// The bytes of a request, or those behind its header, and how many a reply may have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Body<'a> {
+    /// The host's own copy.
+    pub(super) bytes: &'a [u8],
+    /// Bytes that the guest left for the reply, its header included.
+    pub(super) room: usize,
+}
+
+/// Splits a request into its header and the rest.
+pub(super) fn parse(request: Body<'_>) -> Result<(RequestHeader, Body<'_>), RequestError> {
+    let Body { bytes: request, room } = request;
     let length = request.len() as u64;
     let wrong_size = RequestError::BufferSize(length);
-    let (header, body) =
+    let (header, bytes) =
         RequestHeader::read_from_prefix(request).map_err(|_| wrong_size.clone())?;
     if header.code.name().is_none() {
         return Err(RequestError::UnknownRequest(header.code));
@@ -51,18 +61,20 @@ pub(super) fn parse(request: &[u8]) -> Result<(RequestHeader, &[u8]), RequestErr
         return Err(wrong_size);
     }
     zero("reserved", header.reserved)?;
-    Ok((header, body))
+    Ok((header, Body { bytes, room }))
 }
 
 /// The request's fixed structure, which is all of its body.
-pub(super) fn fixed<T: Request>(body: &[u8]) -> Result<T, RequestError> {
-    T::read_from_bytes(body).map_err(|_| wrong_body(body))
+pub(super) fn fixed<T: Request>(body: Body<'_>) -> Result<T, RequestError> {
+    let (request, rest) = prefix::<T>(body)?;
+    no_more(body, rest)?;
+    Ok(request)
 }
 
 /// The request's fixed structure and the list that is the rest of its body. `count` tells how
 /// long the structure says the list is.
 pub(super) fn with_list<T: Request, E: FromBytes + Immutable>(
-    body: &[u8],
+    body: Body<'_>,
     count: impl FnOnce(&T) -> u32,
 ) -> Result<(T, Vec<E>), RequestError> {
     let (request, rest) = prefix::<T>(body)?;
@@ -71,14 +83,17 @@ pub(super) fn with_list<T: Request, E: FromBytes + Immutable>(
     Ok((request, list))
 }
 
-/// The request's fixed structure, and what follows it in its body.
-pub(super) fn prefix<T: Request>(body: &[u8]) -> Result<(T, &[u8]), RequestError> {
-    T::read_from_prefix(body).map_err(|_| wrong_body(body))
+/// The request's fixed structure, and what follows it in its body. Every request comes through here, so
+/// none is carried out and then cannot be answered.
+pub(super) fn prefix<T: Request>(body: Body<'_>) -> Result<(T, &[u8]), RequestError> {
+    let parsed = T::read_from_prefix(body.bytes).map_err(|_| wrong_body(body))?;
+    let needed = size_of::<ReplyHeader>() + size_of::<T::Reply>();
+    if body.room < needed { Err(RequestError::ReplyTooLong(needed as u64)) } else { Ok(parsed) }
 }
 
 /// The first `count` entries of what is left of a body, and what follows them.
 pub(super) fn entries<'b, E: FromBytes + Immutable>(
-    body: &[u8],
+    body: Body<'_>,
     rest: &'b [u8],
     count: u32,
 ) -> Result<(Vec<E>, &'b [u8]), RequestError> {
@@ -92,12 +107,13 @@ pub(super) fn entries<'b, E: FromBytes + Immutable>(
 }
 
 /// Refuses bytes behind what a request says that it carries.
-pub(super) fn no_more(body: &[u8], rest: &[u8]) -> Result<(), RequestError> {
+pub(super) fn no_more(body: Body<'_>, rest: &[u8]) -> Result<(), RequestError> {
     if rest.is_empty() { Ok(()) } else { Err(wrong_body(body)) }
 }
 
-fn wrong_body(body: &[u8]) -> RequestError {
-    RequestError::BufferSize((size_of::<RequestHeader>() as u64).saturating_add(body.len() as u64))
+fn wrong_body(body: Body<'_>) -> RequestError {
+    let length = body.bytes.len() as u64;
+    RequestError::BufferSize((size_of::<RequestHeader>() as u64).saturating_add(length))
 }
 
 /// Refuses a reserved field that is not zero.

@@ -151,7 +151,7 @@ impl Scope<'_> {
         }
         for handle in list {
             if !self.get::<Allocation>(*handle)?.opened.contains(&device) {
-                return Err(RequestError::parameter("device", device.0));
+                return Err(RequestError::parameter("an allocation of another device", handle.0));
             }
         }
         Ok(())

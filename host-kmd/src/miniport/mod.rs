@@ -283,8 +283,10 @@ impl Miniport for BellhopMiniport {
         private_data: DoorbellPrivateData,
     ) -> Result<(), BadPrivateData> {
         let DoorbellPrivateData { flags, reserved } = private_data;
-        let unknown = [flags & !NOTIFY_EACH_SUBMISSION, reserved[0], reserved[1], reserved[2]];
-        if let Some(value) = unknown.into_iter().find(|value| *value != 0) {
+        if flags & !NOTIFY_EACH_SUBMISSION != 0 {
+            return Err(BadPrivateData(flags));
+        }
+        if let Some(value) = reserved.into_iter().find(|value| *value != 0) {
             return Err(BadPrivateData(value));
         }
         let notify_each = flags & NOTIFY_EACH_SUBMISSION != 0;

@@ -8,7 +8,7 @@ use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{GuestPort, RequestToken};
 use bellhop_protocol::control::adapter::OpenAdapter;
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
-use bellhop_protocol::control::{ReplyHeader, Request};
+use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader, Request};
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Version;
 use bellhop_protocol::status::Status;
@@ -39,7 +39,7 @@ struct Fixture {
 
 impl Fixture {
     fn send<T: Request>(&self, token: u64, process: u32, request: &T) {
-        self.kernel.request(GUEST, RequestToken(token), bytes(process, request));
+        self.kernel.request(GUEST, RequestToken(token), bytes(process, request), MAX_REPLY_SIZE);
     }
 
     async fn reply(&mut self) -> (u64, Status, Vec<u8>) {

@@ -10,7 +10,7 @@ use bellhop_protocol::control::adapter::{
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::hw_queue::CreateHwQueue;
-use bellhop_protocol::control::process::CreateProcess;
+use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
 use bellhop_protocol::control::{RequestCode, RequestHeader};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
@@ -56,6 +56,24 @@ fn another_major_version_or_a_feature_that_is_not_offered_is_a_revision_mismatch
     let minor = Version { minor: u16::MAX, ..Version::CURRENT };
     let open = OpenAdapter { version: minor, reserved: 0, features: 0 };
     assert!(bench.ask(guest, 0, &open).is_ok());
+}
+
+#[test]
+fn an_adapter_is_opened_again_when_it_has_no_process_and_not_before() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let processes = [bench.process(guest), bench.process(guest)];
+    let open = OpenAdapter { version: Version::CURRENT, reserved: 0, features: 0 };
+    assert_eq!(bench.ask(guest, 0, &open).unwrap_err(), (Status::DEVICE_BUSY, 2));
+    // What is on stays on: it has a queue for user-mode submission.
+    let client = bench.client(guest);
+    for process in processes.into_iter().chain([client.process]) {
+        bench.send(guest, bytes(process, &DestroyProcess { flags: 0 }));
+    }
+    for _ in 0..3 {
+        bench.pass_tickets();
+    }
+    assert_eq!(bench.ask(guest, 0, &open).unwrap().features, 0);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use bellhop_protocol::control::doorbell::{
 use bellhop_protocol::control::fence::{FenceValue, SignalFences, WaitFlags, WaitForFences};
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, CreateHwQueueReply, HwQueueFlags};
 use bellhop_protocol::control::process::CreateProcess;
-use bellhop_protocol::control::{Handle, ReplyHeader, Request, RequestHeader};
+use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::doorbell::DoorbellPrivateData;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::{Features, Version};
@@ -218,9 +218,19 @@ impl Bench {
 
     /// Sends a request.
     pub fn send(&mut self, guest: GuestId, request: Vec<u8>) -> RequestToken {
+        self.send_with_room(guest, request, MAX_REPLY_SIZE)
+    }
+
+    /// Sends a request to which the reply may have no more than `room` bytes.
+    pub fn send_with_room(
+        &mut self,
+        guest: GuestId,
+        request: Vec<u8>,
+        room: usize,
+    ) -> RequestToken {
         let token = RequestToken(self.next_token);
         self.next_token += 1;
-        self.input(Input::Request { guest, token, request });
+        self.input(Input::Request { guest, token, request, room });
         token
     }
 

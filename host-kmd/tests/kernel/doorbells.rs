@@ -180,7 +180,7 @@ fn a_ring_must_be_one() {
 
     let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
     let other = bench.local(Client { device, ..client }, PAGE_SIZE).unwrap().allocation;
-    let refused = (Status::INVALID_PARAMETER, client.device.0);
+    let refused = (Status::INVALID_PARAMETER, other.0);
     assert_eq!(bench.doorbell_on(client, (ring, other)).unwrap_err(), refused);
     let request = CreateDoorbell {
         hw_queue: client.queue,

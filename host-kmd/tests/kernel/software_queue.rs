@@ -7,6 +7,7 @@ use bellhop_host_kmd::hardware::{EngineState, Fault, GlobalFence, HwQueueId, Int
 use bellhop_host_kmd::port::{Command, Input, RequestToken};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::context::{CreateContext, ResumeContext, SuspendContext};
+use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::fence::{
     CreateMonitoredFence, CreateNativeFence, DestroyNativeFence, FenceFlags, NativeFenceType,
     OpenNativeFence, OpenedFence, ShareNativeFence, SignalFromGpu, WaitFromGpu,
@@ -584,8 +585,16 @@ fn a_progress_fence_is_native_where_that_is_asked_for_and_a_user_mode_queue_must
     }
     let refused = (Status::INVALID_PARAMETER, user_mode.bits().into());
     assert_eq!(create(&mut bench, user_mode).unwrap_err(), refused);
-    bench.open_with(client.guest, FEATURES - Features::NATIVE_FENCES).unwrap();
-    assert_eq!(create(&mut bench, KERNEL_MODE).unwrap_err().0, Status::NOT_SUPPORTED);
-    create(&mut bench, HwQueueFlags::empty()).unwrap();
+    let guest = bench.attach(2);
+    bench.open_with(guest, FEATURES - Features::NATIVE_FENCES).unwrap();
+    let process = bench.process(guest);
+    let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
+    let request = CreateContext { device, node: 0, reserved: 0 };
+    let context = bench.ask(guest, process, &request).unwrap();
+    let mut create = |flags: HwQueueFlags| {
+        bench.ask(guest, process, &CreateHwQueue { context, flags: flags.bits(), reserved: 0 })
+    };
+    assert_eq!(create(KERNEL_MODE).unwrap_err().0, Status::NOT_SUPPORTED);
+    create(HwQueueFlags::empty()).unwrap();
     gone(bench);
 }

@@ -9,7 +9,7 @@ use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::DonateArea;
 use bellhop_protocol::control::allocation::{
-    AllocationFlags, AllocationKind, CreateAllocation, Extent,
+    AllocationFlags, AllocationKind, CreateAllocation, Extent, SegmentSet,
 };
 use bellhop_protocol::control::node_context::{
     ALLOCATION_LIST_MAX, ALLOCATION_WRITE, AllocationListEntry, PATCH_LOCATION_LIST_MAX,
@@ -38,7 +38,9 @@ pub(super) fn donations() -> Vec<Row> {
     let extent = Extent { address: 0, length: PAGE_SIZE };
     let parameter = Status::INVALID_PARAMETER;
     let mut fields = vec![
-        only("kind", 4, AreaKind::LOCAL_MEMORY.0.into(), parameter),
+        // Another area is not as long.
+        only("kind", 4, AreaKind::LOCAL_MEMORY.0.into(), parameter)
+            .naming(AreaKind::DOORBELLS.0.into(), length),
         count("extent_count", 1),
         if_so("length", 8, move |size| {
             size.is_multiple_of(PAGE_SIZE) && (1..=length).contains(&size)
@@ -66,11 +68,13 @@ pub(super) fn residency(device: Handle, allocation: Handle) -> Vec<Field> {
 pub(super) fn create_allocation(world: &World) -> Vec<Row> {
     let (parameter, device) = (Status::INVALID_PARAMETER, world.client.device);
     let process = world.client.process;
+    // As the other kind it has an extent too many, or too few for its size.
     let fixed = |kind: AllocationKind, extents: u64, size: Field| {
+        let as_other = if extents == 0 { (1, PAGE_SIZE) } else { (0, extents) };
         let mut fields = vec![
             handle("device", device),
             size,
-            only("kind", 4, kind.0.into(), parameter),
+            only("kind", 4, kind.0.into(), parameter).naming(as_other.0, as_other.1),
             count("extent_count", extents),
         ];
         fields.extend(
@@ -90,10 +94,16 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
     let extent = Extent { address: 0, length: PAGE_SIZE };
     let mut of_system = fixed(AllocationKind::SYSTEM, 1, only("size", 8, PAGE_SIZE, parameter));
     of_system.extend(extent_fields(PAGE_SIZE));
+    // Only what is paged has segments.
+    let segments = u64::from((SegmentSet::LOCAL | SegmentSet::SYSTEM).bits());
+    let as_paged = || {
+        let kind = only("kind", 4, AllocationKind::PAGED.0.into(), parameter);
+        kind.naming(0, segments).naming(1, segments)
+    };
     let of_paged = vec![
         handle("device", device),
         if_so("size", 8, |size| size.is_multiple_of(PAGE_SIZE) && size > 0),
-        only("kind", 4, AllocationKind::PAGED.0.into(), parameter),
+        as_paged(),
         count("extent_count", 0),
         // It is CPU-visible.
         if_so("supported_segments", 4, |segments| segments == 1),
@@ -109,7 +119,7 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
     let of_physical = vec![
         handle("device", device),
         if_so("size", 8, |size| size.is_multiple_of(PAGE_SIZE) && size > 0),
-        only("kind", 4, AllocationKind::PAGED.0.into(), parameter),
+        as_paged(),
         count("extent_count", 0),
         if_so("supported_segments", 4, |segments| (1..8).contains(&segments)),
         if_so("preferred_segment", 4, |segment| [0, 1, 4].contains(&segment)),
@@ -160,7 +170,7 @@ pub(super) fn basic(world: &World) -> Row {
         any("pattern", 4),
         // A patch location says where it is.
         any("destination", 8),
-        if_so("length", 8, |length| length <= SIZE),
+        if_so("length", 8, |length| length <= SIZE).at(0),
         handle("allocation", allocation),
         field("flags", 4, |flags| match flags as u32 {
             ALLOCATION_WRITE => Ok(()),
@@ -169,14 +179,15 @@ pub(super) fn basic(world: &World) -> Row {
             _ => Err(Status::INVALID_PARAMETER),
         }),
         zero("reserved", 4),
-        only("allocation_index", 4, 0, parameter),
+        only("allocation_index", 4, 0, parameter).at(0),
         field("patch_offset", 4, move |offset| match offset {
             8 => Ok(()),
             // What is patched lies behind the packet, whose address nothing patches.
             offset if offset >= length => Err(Status::PRIVILEGED_INSTRUCTION),
             _ => Err(parameter),
-        }),
-        if_so("allocation_offset", 8, |offset| offset <= SIZE - 8),
+        })
+        .at(0),
+        if_so("allocation_offset", 8, |offset| offset <= SIZE - 8).at(0),
     ];
     row_with_list(world.client.process, &request, &lists, fields)
 }

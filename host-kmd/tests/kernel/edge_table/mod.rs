@@ -13,15 +13,15 @@ mod requests;
 mod row;
 mod world;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Refused};
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::Input;
 use bellhop_protocol::PAGE_SIZE;
-use bellhop_protocol::control::RequestCode;
+use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader, RequestCode};
 use bellhop_protocol::status::Status;
 use lists::donations;
 use observed::{hardware, objects};
-use requests::rows;
+use requests::{openings, rows};
 use row::Row;
 use std::collections::BTreeSet;
 use world::{AWAITED, World, donor};
@@ -56,21 +56,34 @@ fn cut(edge: u64, bytes: usize) -> u64 {
     edge & (u64::MAX >> (64 - 8 * bytes as u32))
 }
 
+/// How a request ended: its status and detail. One that is not answered yet was accepted.
+type Ended = Option<Refused>;
+
 /// Sends a request; how it ended, and what it changed if it was refused.
-fn send(bench: &mut Bench, guest: GuestId, request: Vec<u8>) -> (Option<Status>, Option<String>) {
+fn send(
+    bench: &mut Bench,
+    guest: GuestId,
+    request: Vec<u8>,
+    room: usize,
+) -> (Ended, Option<String>) {
     let before = (objects(bench, guest), hardware(&bench.model.state()));
-    let token = bench.send(guest, request);
-    let status = bench.reply(guest, token).map(|(header, _)| header.status);
-    if is_accepted(status) {
-        return (status, None);
+    let token = bench.send_with_room(guest, request, room);
+    let ended = bench.reply(guest, token).map(|(header, _)| (header.status, header.detail));
+    if is_accepted(ended) {
+        return (ended, None);
     }
     let after = (objects(bench, guest), hardware(&bench.model.state()));
-    (status, (before != after).then(|| format!("refused, and changed {before:?} to {after:?}")))
+    (ended, (before != after).then(|| format!("refused, and changed {before:?} to {after:?}")))
 }
 
-/// One that is not answered yet was accepted.
-fn is_accepted(status: Option<Status>) -> bool {
-    status.is_none_or(|status| status.is_success())
+fn is_accepted(ended: Ended) -> bool {
+    ended.is_none_or(|(status, _)| status.is_success())
+}
+
+/// Whether the detail of this status is the value that is wrong.
+fn names_a_value(status: Status) -> bool {
+    [Status::INVALID_PARAMETER, Status::INVALID_HANDLE, Status::OBJECT_TYPE_MISMATCH]
+        .contains(&status)
 }
 
 /// The guest goes, and nothing is left of it.
@@ -97,6 +110,12 @@ impl Scene {
             let (bench, guest) = donor();
             return Self { bench, guest, awaited: None, rows: donations() };
         }
+        if code == RequestCode::OPEN_ADAPTER {
+            // Nobody can in a world where there are processes.
+            let mut bench = Bench::new(2);
+            let guest = bench.attach(1);
+            return Self { bench, guest, awaited: None, rows: openings() };
+        }
         let world = World::new();
         let rows = rows(code, &world);
         let World { bench, client, fence_slot, .. } = world;
@@ -119,15 +138,20 @@ fn try_values(
         let (at, bytes) = (size_of::<RequestCode>() + before, fields[*index].bytes);
         request[at..at + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
     }
-    let (status, changed) = send(&mut bench, guest, request);
+    let (ended, changed) = send(&mut bench, guest, request, MAX_REPLY_SIZE);
     let is_expected = expected.is_none_or(|expected| match expected {
-        Ok(()) => is_accepted(status),
-        Err(expected) => status == Some(expected),
+        Ok(()) => is_accepted(ended),
+        Err(expected) => ended.is_some_and(|(status, _)| status == expected),
     });
     let mut wrong = changed;
     if !is_expected {
-        wrong = Some(format!("{status:?} and not {expected:?}"));
-    } else if let Some(slot) = awaited.filter(|_| !is_accepted(status)) {
+        wrong = Some(format!("{ended:?} and not {expected:?}"));
+    } else if let ([(index, value)], Some((status, detail))) = (values, ended)
+        && names_a_value(status)
+        && detail != fields[*index].named(*value)
+    {
+        wrong = Some(format!("{status}, and the detail is {detail:#x}"));
+    } else if let Some(slot) = awaited.filter(|_| !is_accepted(ended)) {
         // What was accepted before goes on.
         bench.model.signal(guest, slot, AWAITED);
         bench.interrupt();
@@ -166,6 +190,36 @@ fn every_field_of_every_request_is_refused_or_taken_at_every_edge() {
             wrong.extend(values.into_iter().filter_map(|value| {
                 try_values(code, row, &[(index, value)], Some((field.rule)(value)))
             }));
+        }
+    });
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Each reply's size is its request's alone. One that has no room is not a thing that was done and that
+/// the guest does not learn of.
+#[test]
+fn every_request_is_refused_before_it_is_done_where_its_reply_does_not_fit() {
+    let header = size_of::<ReplyHeader>();
+    let mut wrong = Vec::new();
+    each_row(|code, row, _| {
+        let sent = |room: usize| {
+            let Scene { mut bench, guest, rows, .. } = Scene::new(code);
+            let request = rows.into_iter().nth(row).unwrap().request;
+            let sent = send(&mut bench, guest, request, room);
+            leave(&mut bench, guest);
+            sent
+        };
+        // Nothing has a reply without a header, and that much is always needed.
+        let needed = match sent(header - 1) {
+            (Some((Status::BUFFER_TOO_SMALL, needed)), None) => needed as usize,
+            other => return wrong.push(format!("{code}: {other:?} without room")),
+        };
+        let (short, exact) = (sent(needed - 1), sent(needed));
+        if needed < header || needed > MAX_REPLY_SIZE || !is_accepted(exact.0) {
+            wrong.push(format!("{code}: it needs {needed} bytes, with which it is {exact:?}"));
+        }
+        if short != (Some((Status::BUFFER_TOO_SMALL, needed as u64)), None) {
+            wrong.push(format!("{code}: {short:?} with a byte less than {needed}"));
         }
     });
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));

@@ -26,7 +26,7 @@ use bellhop_protocol::control::fence::{
     OpenNativeFence, ShareNativeFence, SignalFences, SignalFromGpu, WaitForFences, WaitFromGpu,
 };
 use bellhop_protocol::control::gpu_va::{
-    FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, ReserveGpuVirtualAddress,
+    FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, Protection, ReserveGpuVirtualAddress,
     UpdateGpuVirtualAddress,
 };
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitCommand};
@@ -52,6 +52,22 @@ pub(super) fn base_rule(size: u64) -> impl Fn(u64) -> bool {
     }
 }
 
+/// Of a guest without processes.
+pub(super) fn openings() -> Vec<Row> {
+    let request = OpenAdapter { version: Version::CURRENT, reserved: 0, features: FEATURES.bits() };
+    let (mismatch, major) = (Status::REVISION_MISMATCH, Version::CURRENT.major);
+    let fields = vec![
+        only("version.major", 2, major.into(), mismatch),
+        any("version.minor", 2),
+        zero("reserved", 4),
+        field("features", 8, move |features| match features & !FEATURES.bits() {
+            0 => Ok(()),
+            _ => Err(mismatch),
+        }),
+    ];
+    vec![row(0, &request, fields)]
+}
+
 /// The rows of a request. There is no wildcard row: a request that is not here is a failure.
 pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
     let (parameter, invalid) = (Status::INVALID_PARAMETER, Status::INVALID_HANDLE);
@@ -60,24 +76,7 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
     let fixed = world.fixed.0;
     let list_count = 1;
     match code {
-        RequestCode::OPEN_ADAPTER => {
-            let request =
-                OpenAdapter { version: Version::CURRENT, reserved: 0, features: FEATURES.bits() };
-            let (mismatch, major) = (Status::REVISION_MISMATCH, Version::CURRENT.major);
-            vec![row(
-                0,
-                &request,
-                vec![
-                    only("version.major", 2, major.into(), mismatch),
-                    any("version.minor", 2),
-                    zero("reserved", 4),
-                    field("features", 8, move |features| match features & !FEATURES.bits() {
-                        0 => Ok(()),
-                        _ => Err(mismatch),
-                    }),
-                ],
-            )]
-        }
+        RequestCode::OPEN_ADAPTER => openings(),
         RequestCode::GET_NODE_METADATA => {
             let fields = vec![if_so("node", 4, |node| node < 2), zero("reserved", 4)];
             vec![row(0, &GetNodeMetadata { node: 0, reserved: 0 }, fields)]
@@ -320,7 +319,8 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
                     Handle(0) => Err(parameter),
                     allocation if allocation == paged => Ok(()),
                     _ => Err(invalid),
-                }),
+                })
+                .naming(0, Protection::WRITE.bits().into()),
                 if_so("offset", 8, |offset| offset == 0 || offset == PAGE_SIZE),
                 if_so("protection", 4, |protection| protection < 2),
                 zero("reserved", 4),

@@ -14,6 +14,32 @@ pub(super) struct Field {
     pub(super) is_number: bool,
     pub(super) bytes: usize,
     pub(super) rule: Rule,
+    /// Values that make another field's wrong, which the reply names then.
+    pub(super) names: Vec<(u64, u64)>,
+    /// Its place in a list, where it is that what the reply names.
+    pub(super) place: Option<u64>,
+}
+
+impl Field {
+    /// The same field, where a value of it makes wrong what another has.
+    pub(super) fn naming(mut self, value: u64, other: u64) -> Self {
+        self.names.push((value, other));
+        self
+    }
+
+    /// The same field of the entry at a place of a list.
+    pub(super) fn at(self, place: u64) -> Self {
+        Self { place: Some(place), ..self }
+    }
+
+    /// What the reply names when this value is refused.
+    pub(super) fn named(&self, value: u64) -> u64 {
+        if let Some(place) = self.place {
+            return place;
+        }
+        let other = self.names.iter().find(|(seen, _)| *seen == value);
+        other.map_or(value, |(_, other)| *other)
+    }
 }
 
 pub(super) struct Row {
@@ -27,7 +53,8 @@ pub(super) fn field(
     bytes: usize,
     rule: impl Fn(u64) -> Result<(), Status> + 'static,
 ) -> Field {
-    Field { name, bytes, is_number: bytes == size_of::<u64>(), rule: Box::new(rule) }
+    let is_number = bytes == size_of::<u64>();
+    Field { name, bytes, is_number, rule: Box::new(rule), names: Vec::new(), place: None }
 }
 
 /// A field that may only be what it is.

@@ -108,7 +108,7 @@ fn lists_are_checked_before_anything_is_done() {
     for (list, expected) in [
         (entry(foreign, 0), (parameter, foreign.0)),
         (entry(own, 2), (parameter, 2)),
-        (entry(own, u32::MAX), (parameter, u64::from(u32::MAX - 1))),
+        (entry(own, u32::MAX), (parameter, u64::from(u32::MAX))),
         (AllocationListEntry { reserved: 7, ..entry(own, 0) }, (parameter, 7)),
         (entry(Handle(0), 0), (Status::INVALID_HANDLE, 0)),
         (entry(client.device, 0), (Status::OBJECT_TYPE_MISMATCH, client.device.0)),

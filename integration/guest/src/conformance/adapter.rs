@@ -10,13 +10,12 @@ use bellhop_protocol::control::adapter::{
     QueryUserModeSubmissionCaps,
 };
 use bellhop_protocol::control::device::CreateDevice;
-use bellhop_protocol::control::escape::{Escape, EscapeReply, ObjectList};
+use bellhop_protocol::control::escape::{Escape, ObjectList};
 use bellhop_protocol::control::fence::CreateNativeFence;
 use bellhop_protocol::control::{Handle, MAX_REQUEST_SIZE, RequestHeader};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::snapshot::{Fence, Name};
 use bellhop_protocol::status::Status;
-use serde::de::DeserializeOwned;
 use zerocopy::IntoBytes;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
@@ -37,6 +36,12 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "a feature that was not negotiated is refused, and those that were are named",
         section: source::PROTOCOL_DEVICE,
         check: unknown_feature,
+    },
+    Behaviour {
+        id: "adapter.open.again",
+        shows: "an adapter whose features processes rely on is not opened again",
+        section: source::PROTOCOL_DEVICE,
+        check: open_again,
     },
     Behaviour {
         id: "adapter.nodes.metadata",
@@ -115,7 +120,6 @@ fn unknown_version(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn unknown_feature(scene: &Scene) -> Result<(), Mismatch> {
-    raw::open(scene.transport())?;
     for unknown in [1 << 20, 1 << 63] {
         let features = scene.transport().features().bits() | unknown;
         let request = OpenAdapter { version: Version::CURRENT, reserved: 0, features };
@@ -127,8 +131,22 @@ fn unknown_feature(scene: &Scene) -> Result<(), Mismatch> {
     Ok(())
 }
 
+fn open_again(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench();
+    let process = Process::begin(scene.transport())?;
+    for features in [0, scene.adapter().features().bits()] {
+        let request = OpenAdapter { version: Version::CURRENT, reserved: 0, features };
+        let (status, _) = raw::status(scene.transport(), 0, &request)?;
+        require!(status == Status::DEVICE_BUSY, "features {features:#x} ended with {status}");
+    }
+    process.device()?;
+    // What processes have goes on as before.
+    let mut bench = bench?;
+    bench.commands.nop()?;
+    bench.run()
+}
+
 fn nodes_metadata(scene: &Scene) -> Result<(), Mismatch> {
-    raw::open(scene.transport())?;
     let count = scene.transport().config().node_count;
     let mut engine_types = Vec::new();
     for node in 0..count {
@@ -151,7 +169,6 @@ fn nodes_metadata(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn user_mode_submission_caps(scene: &Scene) -> Result<(), Mismatch> {
-    raw::open(scene.transport())?;
     let query = QueryUserModeSubmissionCaps { reserved: 0 };
     let caps = raw::call(scene.transport(), 0, &query)?;
     require!(caps.doorbell_size == 8, "a doorbell has {} bytes", caps.doorbell_size);
@@ -160,26 +177,12 @@ fn user_mode_submission_caps(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn statistics_count(scene: &Scene) -> Result<(), Mismatch> {
-    raw::open(scene.transport())?;
     let query = QueryStatistics { reserved: 0 };
     let before = raw::call(scene.transport(), 0, &query)?.control_messages;
     raw::call(scene.transport(), 0, &query)?;
     let after = raw::call(scene.transport(), 0, &query)?.control_messages;
     require!(after == before + 2, "two requests counted {}", after - before);
     Ok(())
-}
-
-/// A list's objects in one page, and where the next begins.
-fn listed<T: DeserializeOwned>(scene: &Scene, escape: &Escape) -> Result<(u64, Vec<T>), Mismatch> {
-    let EscapeReply { next, length, reserved, data } = raw::call(scene.transport(), 0, escape)?;
-    require!(reserved == 0, "the reserved field is {reserved}");
-    let Some((objects, rest)) = data.split_at_checked(length as usize) else {
-        return Err(Mismatch::Seen(format!("{length} bytes are in a reply of {}", data.len())));
-    };
-    require!(rest.iter().all(|byte| *byte == 0), "there is something behind the objects");
-    let objects = serde_json::from_slice(objects);
-    let objects = objects.map_err(|error| Mismatch::Seen(format!("no list: {error}")))?;
-    Ok((next, objects))
 }
 
 fn escape_own_objects(scene: &Scene) -> Result<(), Mismatch> {
@@ -236,7 +239,7 @@ fn escape_pages(scene: &Scene) -> Result<(), Mismatch> {
     let (list, mut pages, mut found) = (ObjectList::FENCES, 0, Vec::new());
     let mut escape = Escape { list, process: process.id, parent: device, after: 0 };
     loop {
-        let (next, fences) = listed::<Fence>(scene, &escape)?;
+        let (next, fences) = raw::listed::<Fence>(scene.transport(), &escape)?;
         found.extend(fences.iter().map(|fence| (fence.handle, fence.value)));
         pages += 1;
         if next == 0 {
@@ -247,7 +250,8 @@ fn escape_pages(scene: &Scene) -> Result<(), Mismatch> {
     }
     require!(pages > 1, "{FENCES} fences fit into a reply");
     require!(found == expected, "{} of {FENCES} fences, or in disorder", found.len());
-    let (next, fences) = listed::<Fence>(scene, &Escape { after: u64::MAX, ..escape })?;
+    let (next, fences) =
+        raw::listed::<Fence>(scene.transport(), &Escape { after: u64::MAX, ..escape })?;
     require!(next == 0 && fences.is_empty(), "behind the last there is something");
     Ok(())
 }

@@ -2,15 +2,15 @@
 
 use super::{Mismatch, require};
 use bellhop_guest_umd::transport::Transport;
-use bellhop_protocol::control::adapter::OpenAdapter;
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::CreateDevice;
+use bellhop_protocol::control::escape::{Escape, EscapeReply};
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
 use bellhop_protocol::control::{
     Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestCode, RequestHeader,
 };
-use bellhop_protocol::features::Version;
 use bellhop_protocol::status::Status;
+use serde::de::DeserializeOwned;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// A reply, taken apart.
@@ -100,11 +100,20 @@ pub(super) fn expect_status<T: Request>(
     Ok(())
 }
 
-/// Opens the adapter, which every guest does first and may do again.
-pub(super) fn open(transport: &dyn Transport) -> Result<(), Mismatch> {
-    let features = transport.features().bits();
-    let request = OpenAdapter { version: Version::CURRENT, reserved: 0, features };
-    call(transport, 0, &request).map(|_| ())
+/// A list's objects in one page, and where the next begins.
+pub(super) fn listed<T: DeserializeOwned>(
+    transport: &dyn Transport,
+    escape: &Escape,
+) -> Result<(u64, Vec<T>), Mismatch> {
+    let EscapeReply { next, length, reserved, data } = call(transport, 0, escape)?;
+    require!(reserved == 0, "the reserved field is {reserved}");
+    let Some((objects, rest)) = data.split_at_checked(length as usize) else {
+        return Err(Mismatch::Seen(format!("{length} bytes are in a reply of {}", data.len())));
+    };
+    require!(rest.iter().all(|byte| *byte == 0), "there is something behind the objects");
+    let objects = serde_json::from_slice(objects);
+    let objects = objects.map_err(|error| Mismatch::Seen(format!("no list: {error}")))?;
+    Ok((next, objects))
 }
 
 /// A process of its own, ended when dropped.
@@ -115,7 +124,6 @@ pub(super) struct Process<'a> {
 
 impl<'a> Process<'a> {
     pub(super) fn begin(transport: &'a dyn Transport) -> Result<Self, Mismatch> {
-        open(transport)?;
         let reply = call(transport, 0, &CreateProcess { reserved: 0 })?;
         Ok(Self { transport, id: reply.process })
     }

@@ -6,8 +6,10 @@ use super::{Behaviour, Mismatch, require, source};
 use bellhop_guest_umd::transport::DmaMemory;
 use bellhop_guest_umd::transport::control_queue::RAW_INDEX;
 use bellhop_guest_umd::transport::virtqueue::{DESCRIPTOR_NEXT, DESCRIPTOR_WRITE, Descriptor};
-use bellhop_protocol::control::ReplyHeader;
 use bellhop_protocol::control::device::CreateDevice;
+use bellhop_protocol::control::escape::{Escape, ObjectList};
+use bellhop_protocol::control::{Handle, ReplyHeader};
+use bellhop_protocol::snapshot::Device;
 use bellhop_protocol::status::Status;
 use vm_memory::Bytes;
 use zerocopy::{FromZeros, IntoBytes};
@@ -42,6 +44,12 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "a chain without room for the reply comes back, and the queue goes on",
         section: source::VIRTIO,
         check: no_room,
+    },
+    Behaviour {
+        id: "virtqueue.buffer.short-reply",
+        shows: "a request whose reply does not fit is not carried out, and is told how much it needs",
+        section: source::PROTOCOL_REQUESTS,
+        check: short_reply,
     },
     Behaviour {
         id: "virtqueue.chain.many-descriptors",
@@ -109,11 +117,31 @@ impl<'a> Chain<'a> {
     ) -> Result<(), Mismatch> {
         let written = self.offer(descriptors)? as usize;
         require!(written == size_of::<ReplyHeader>(), "{written} bytes came back");
+        self.expect_header(status, detail)?;
+        self.process.device().map(|_| ())
+    }
+
+    /// Asserts what the reply begins with.
+    fn expect_header(&self, status: Status, detail: u64) -> Result<(), Mismatch> {
         let mut header = ReplyHeader::new_zeroed();
         self.access(|slice| slice.read_slice(header.as_mut_bytes(), REPLY))?;
         require!(header.status == status, "ended with {}, not {status}", header.status);
         require!(header.detail == detail, "the detail is {:#x}, not {detail:#x}", header.detail);
-        self.process.device().map(|_| ())
+        Ok(())
+    }
+
+    /// Asserts how many devices the process has.
+    fn expect_devices(&self, expected: usize) -> Result<(), Mismatch> {
+        let list = Escape {
+            list: ObjectList::DEVICES,
+            process: self.process.id,
+            parent: Handle(0),
+            after: 0,
+        };
+        let (_, devices) = raw::listed::<Device>(self.scene.transport(), &list)?;
+        let found = devices.len();
+        require!(found == expected, "the process has {found} devices, not {expected}");
+        Ok(())
     }
 }
 
@@ -159,8 +187,14 @@ fn not_the_guests(scene: &Scene) -> Result<(), Mismatch> {
         let reply = Descriptor { address, ..chain.reply };
         let written = chain.offer(&[chain.request, reply])?;
         require!(written == 0, "{written} bytes were written to {address:#x}");
+        // The status fits in front of it, and tells.
+        let header =
+            Descriptor { length: 16, flags: DESCRIPTOR_WRITE | DESCRIPTOR_NEXT, ..chain.reply };
+        let header = Descriptor { next: RAW_INDEX + 2, ..header };
+        chain.expect_refused(&[chain.request, header, reply], Status::ACCESS_VIOLATION, address)?;
     }
-    chain.process.device().map(|_| ())
+    // What was asked for rightly after each refusal, and nothing else.
+    chain.expect_devices(4)
 }
 
 fn no_room(scene: &Scene) -> Result<(), Mismatch> {
@@ -172,7 +206,26 @@ fn no_room(scene: &Scene) -> Result<(), Mismatch> {
     require!(written == 5, "{written} bytes were written into 5");
     let written = chain.offer(&[Descriptor { length: 0, ..chain.request }, chain.reply])?;
     require!(written == 16, "an empty request got {written} bytes");
+    chain.expect_devices(0)?;
     chain.process.device().map(|_| ())
+}
+
+fn short_reply(scene: &Scene) -> Result<(), Mismatch> {
+    let chain = Chain::new(scene)?;
+    // Header and handle.
+    const NEEDED: u32 = 24;
+    for room in [16, 17, NEEDED - 1] {
+        let short = Descriptor { length: room, ..chain.reply };
+        let written = chain.offer(&[chain.request, short])?;
+        require!(written == 16, "{written} bytes were written into {room}");
+        chain.expect_header(Status::BUFFER_TOO_SMALL, NEEDED.into())?;
+    }
+    chain.expect_devices(0)?;
+    let whole = Descriptor { length: NEEDED, ..chain.reply };
+    let written = chain.offer(&[chain.request, whole])?;
+    require!(written == NEEDED, "{written} bytes were written into {NEEDED}");
+    chain.expect_header(Status::SUCCESS, 0)?;
+    chain.expect_devices(1)
 }
 
 fn many_descriptors(scene: &Scene) -> Result<(), Mismatch> {
