@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use support::independent::IndependentDriver;
 use support::typed::Typed;
 use support::{Daemon, NOT_OFFERED, assert_every_behaviour_is_seen, succeed, text, vm};
 use tempfile::TempDir;
@@ -197,17 +198,31 @@ fn a_shell_in_the_guest_takes_commands_and_its_status_comes_back() {
     assert_eq!(vm.wait().code(), Some(3));
 }
 
+/// The second guest's driver is the one in C, which finds the device on its VM's PCI bus.
 #[test]
 fn guests_come_and_go_at_a_daemon_that_runs_already() {
     if !support::vms_are_here() {
         return;
     }
-    let daemon = Daemon::start(1);
-    for _ in 0..2 {
-        let output = vm().arg("--socket-path").arg(daemon.socket(0)).output().unwrap();
-        assert!(succeed(output).contains("Bellhop GPU"));
+    let independent = IndependentDriver::build(true);
+    let daemon = Daemon::start_with(1, "[adapter]\nphysical_doorbells = 3\n");
+    let boot = |configure: &dyn Fn(&mut Command)| {
+        let mut vm = vm();
+        vm.arg("--socket-path").arg(daemon.socket(0));
+        configure(&mut vm);
+        let said = succeed(vm.output().unwrap());
         daemon.await_log("front end gone");
-    }
+        said
+    };
+    assert!(boot(&|_| {}).contains("Bellhop GPU"));
+    let Some(independent) = independent else { return };
+    let works = ["probe", "submit", "copy", "victim", "reset", "malformed"];
+    let said = boot(&|vm| {
+        vm.arg("--guest-binary").arg(independent.path());
+        vm.arg("--").args(works);
+    });
+    let done: Vec<_> = said.lines().filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(done, works, "{said}");
 }
 
 #[test]

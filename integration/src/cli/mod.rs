@@ -42,6 +42,7 @@ Examples:
   bellhop vm -- selftest                   the conformance suite inside a virtual machine
   bellhop container -- selftest            the same inside a container
   bellhop harness --list                   scenarios with many guests, and your own
+  bellhop daemon -- --help                 bellhopd, which is part of this executable
   bellhop inspect --watch                  what a running bellhopd's guests have
   bellhop trace -o run.pftrace -- run      the main job as a timeline for ui.perfetto.dev"
 )]

@@ -41,7 +41,7 @@ pub struct VmArguments {
     /// Use the bellhopd that listens on this socket instead of starting one; once for each GPU
     #[arg(long, value_name = "PATH", conflicts_with = "config")]
     socket_path: Vec<PathBuf>,
-    /// Configuration file for the bellhopd that is started
+    /// Configuration file for the bellhopd that is started, whose guest may otherwise change power states
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The program for the guest, instead of the bellhop-guest that belongs to this bellhop

@@ -1,6 +1,7 @@
 //! A `bellhopd` as a process of its own.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod independent;
 pub mod qmp;
 pub mod typed;
 

@@ -12,9 +12,11 @@ struct Tool {
     used: &'static str,
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 8] = [
     Tool::new("systemd-analyze", "systemd", "tests of the service's units"),
     Tool::new("systemd-sysusers", "systemd", "tests of the service's user"),
+    Tool::new("make", "make", "tests of an independent driver"),
+    Tool::new("cc", "gcc", "tests of an independent driver"),
     Tool::new("podman", "podman", "tests of containers"),
     Tool::new("runc", "runc", "tests of containers"),
     Tool::new("dpkg-shlibdeps", "dpkg-dev", "the Debian package"),

@@ -111,7 +111,7 @@ impl Scene {
             return Self { bench, guest, awaited: None, rows: donations() };
         }
         if code == RequestCode::OPEN_ADAPTER {
-            // Nobody can in a world where there are processes.
+            // A guest with processes cannot.
             let mut bench = Bench::new(2);
             let guest = bench.attach(1);
             return Self { bench, guest, awaited: None, rows: openings() };

@@ -1,0 +1,39 @@
+//! The driver in C that knows the documents and nothing of this project's code.
+
+use super::{is_here, succeed};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// The driver, built for as long as this exists.
+pub struct IndependentDriver(TempDir);
+
+impl IndependentDriver {
+    /// Builds it, where there is a C compiler; a program that needs no libraries where that is wanted.
+    pub fn build(is_static: bool) -> Option<Self> {
+        let loss = "no independent driver is tried";
+        if !["make", "cc"].iter().all(|program| is_here(program, loss)) {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mut make = Command::new("make");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("independent");
+        make.arg("--directory").arg(sources).arg(format!("OUT={}", folder.path().display()));
+        if is_static {
+            make.arg("STATIC=1");
+        }
+        succeed(make.output().unwrap());
+        Some(Self(folder))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        self.0.path().join("independent")
+    }
+
+    /// What it writes when it does these works, all of which must succeed.
+    pub fn run(&self, socket: &Path, works: &[&str]) -> String {
+        let mut command = Command::new(self.path());
+        succeed(command.arg("--socket-path").arg(socket).args(works).output().unwrap())
+    }
+}
