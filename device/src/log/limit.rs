@@ -1,13 +1,12 @@
 //! Leaving out what is too much.
 
+use super::format::Concern;
 use super::source::Account;
-use std::fmt::Debug;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::sleep;
-use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber, warn};
 use tracing_subscriber::layer::{Context, Layer};
 
@@ -50,9 +49,7 @@ impl<S: Subscriber> Layer<S> for LineLimit {
         if target == SUMMARIES {
             return true;
         }
-        let mut guest = GuestField(None);
-        event.record(&mut guest);
-        let account = Account::of(guest.0).unwrap_or_else(|| {
+        let account = Account::of(Concern::of(event).guest).unwrap_or_else(|| {
             Arc::clone(if target == LIBRARIES { &self.libraries } else { &self.nobody })
         });
         let taken = account.take(self.start.elapsed(), self.interval, self.burst);
@@ -62,19 +59,6 @@ impl<S: Subscriber> Layer<S> for LineLimit {
         }
         taken
     }
-}
-
-/// The field `guest` of a line.
-struct GuestField(Option<u64>);
-
-impl Visit for GuestField {
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        if field.name() == "guest" {
-            self.0 = Some(value);
-        }
-    }
-
-    fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
 }
 
 /// Who is owed a summary.

@@ -1,13 +1,15 @@
 //! The command line of `bellhopd`.
 
-use super::config::{Config, ConfigError};
+use super::access::{self, SocketAccess};
+use super::config::{ConfigError, ConfigFile, Fault, KeyPath};
 use super::control::ControlSocket;
 use super::socket::{self, Inherited};
 use super::{capabilities, daemon, manager};
-use crate::log;
+use crate::log::{self, FILTER_VARIABLE, LogFormat};
 use anyhow::bail;
 use clap::{CommandFactory, Parser};
 use rustix::fd::RawFd;
+use rustix::fs::{Gid, Mode};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -33,22 +35,12 @@ With QEMU 11 or newer, and guest memory that is shared:
     -chardev socket,id=gpu,path=/run/bellhop/vm0.sock \\
     -device vhost-user-test-device-pci,virtio-id=39,num_vqs=2,vq_size=64,config_size=64,chardev=gpu
 
-Configuration (TOML; these are the defaults):
-  [adapter]
-  copy_nodes = 2            # SDMA engines beside the 3D/compute engine
-  physical_doorbells = 64   # watched at once, shared by all guests
-  doorbell_model = \"dedicated\"   # or \"global\": one for all queues of a guest
-  rotation = \"watch\"      # or \"remap\": the VMM moves doorbells' pages
-  spin_us = 50              # how long an idle engine looks for work before it sleeps
-  page_table_mib = 64       # for all guests
-  [guest]
-  doorbells = 1024          # HW queues for user-mode submission
-  fences = 16384
-  local_memory_mib = 64
-  [control]
-  socket = \"\"               # or a path, where bellhop inspect connects
-  [log]
-  filter = \"info\"           # BELLHOP_LOG in the environment comes before it"
+Configuration (TOML, every key optional):
+  bellhopd --print-config > bellhop.toml         all keys with their defaults
+  bellhopd --check-config --config bellhop.toml  says what is wrong with it, and where
+
+BELLHOP_LOG in the environment is a log filter that comes before the configuration's: info, or
+info,bellhop_device=debug."
 )]
 pub struct Arguments {
     /// Listen on a Unix socket at this path; may be given several times
@@ -64,9 +56,53 @@ pub struct Arguments {
     /// Read the configuration from this file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Print the whole configuration as TOML, with what this command line and the environment change
+    /// in it, and exit
+    #[arg(long, conflicts_with = "check_config")]
+    print_config: bool,
+    /// Check the configuration and exit: with 0 when it can be used, else with 78. Names of sockets in
+    /// it are compared with --socket-path, if that is given
+    #[arg(long)]
+    check_config: bool,
+    /// Give the sockets of --socket-path to this group, by name or number, which may then connect
+    #[arg(long, value_name = "GROUP", value_parser = access::group)]
+    socket_group: Option<Gid>,
+    /// Give the sockets of --socket-path this mode, in octal [default: 660 with --socket-group,
+    /// otherwise what the umask leaves]
+    #[arg(long, value_name = "MODE", value_parser = access::mode)]
+    socket_mode: Option<Mode>,
+    /// How lines of the log look on standard error [default: text, or the journal's own fields where
+    /// systemd has connected it]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
     /// Print what this back end can do as JSON, and exit
     #[arg(long)]
     print_capabilities: bool,
+}
+
+impl Arguments {
+    /// The configuration file, with what comes before it.
+    fn configuration(&self) -> anyhow::Result<ConfigFile> {
+        let mut file = match &self.config {
+            Some(path) => ConfigFile::read(path)?,
+            None => ConfigFile::default(),
+        };
+        if let Some(path) = &self.control_socket {
+            file.config.control.socket.clone_from(path);
+        }
+        if let Ok(filter) = std::env::var(FILTER_VARIABLE) {
+            log::filter(&filter).map_err(|error| {
+                let key = KeyPath::new([FILTER_VARIABLE]);
+                file.error(Fault::new(key, format!("{filter:?}"), error.to_string()))
+            })?;
+            file.config.log.filter = filter;
+        }
+        Ok(file)
+    }
+
+    fn access(&self) -> SocketAccess {
+        SocketAccess { group: self.socket_group, mode: self.socket_mode }
+    }
 }
 
 /// The exit status for a configuration that cannot be used (`EX_CONFIG` of `sysexits.h`), so that
@@ -108,24 +144,35 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         println!("{}", capabilities::json());
         return Ok(());
     }
-    let config = match &arguments.config {
-        Some(path) => Config::load(path)?,
-        None => Config::default(),
-    };
-    log::start(&config.log.filter, config.line_limit())?;
-    let path = arguments.control_socket.or(config.control.socket());
-    let control = path.as_deref().map(ControlSocket::listen).transpose()?;
+    let file = arguments.configuration()?;
+    if arguments.print_config {
+        print!("{}", file.to_toml()?);
+        return Ok(());
+    }
+    if arguments.check_config {
+        let sockets: Vec<_> =
+            arguments.socket_path.iter().map(PathBuf::as_path).map(Some).collect();
+        if !sockets.is_empty() {
+            file.config.check_sockets(&sockets).map_err(|fault| file.error(fault))?;
+        }
+        return Ok(());
+    }
+    let config = &file.config;
+    log::start(&config.log.filter, arguments.log_format, config.line_limit())?;
+    let control = config.control.socket().map(ControlSocket::listen).transpose()?;
     let mut inherited = manager::sockets()?;
     let named = arguments.fd.iter().map(|&fd| Inherited { fd, origin: "--fd".into() });
     inherited.extend(named);
     let mut endpoints = socket::inherit(inherited)?;
     for path in &arguments.socket_path {
-        endpoints.push(socket::listen(path)?);
+        endpoints.push(socket::listen(path, arguments.access())?);
     }
     if endpoints.is_empty() {
         bail!("there is no socket to serve; name one with --socket-path, see --help");
     }
-    daemon::run(&config, endpoints, control)
+    let sockets: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address.as_deref()).collect();
+    config.check_sockets(&sockets).map_err(|fault| file.error(fault))?;
+    daemon::run(config, endpoints, control)
 }
 
 #[cfg(test)]
@@ -144,10 +191,22 @@ mod tests {
     }
 
     #[test]
-    fn the_help_shows_the_default_configuration() {
+    fn the_help_says_how_to_see_every_default() {
         let help = command().render_long_help().to_string();
-        let start = help.find("  [adapter]").unwrap();
-        let shown: Config = toml::from_str(&help[start..]).unwrap();
-        assert_eq!(shown, Config::default());
+        assert!(help.contains("bellhopd --print-config"));
+        let arguments = Arguments::try_parse_from(["bellhopd", "--print-config"]).unwrap();
+        assert!(arguments.print_config);
+    }
+
+    #[test]
+    fn groups_and_modes_that_cannot_be_are_refused() {
+        for refused in [
+            ["--socket-mode", "1777"],
+            ["--socket-mode", "rw"],
+            ["--socket-mode", "8"],
+            ["--socket-group", "no such group"],
+        ] {
+            assert!(Arguments::try_parse_from(["bellhopd"].iter().chain(&refused)).is_err());
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The service around the device: `bellhopd`, and [`Service`], the same in another program.
 
+mod access;
 pub mod capabilities;
 pub mod cli;
 pub mod config;

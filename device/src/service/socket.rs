@@ -1,5 +1,6 @@
 //! Where guests connect.
 
+use super::access::SocketAccess;
 use super::relay;
 use anyhow::{Context, bail};
 use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -13,8 +14,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Tools that wait until they are accepted.
-const CONTROL_BACKLOG: i32 = 16;
+/// How many wait until they are accepted.
+const BACKLOG: i32 = 16;
 
 /// A socket that listens for guests.
 pub struct Endpoint {
@@ -66,9 +67,14 @@ pub(super) fn inherit(sockets: Vec<Inherited>) -> anyhow::Result<Vec<Endpoint>> 
 }
 
 /// Listens at `path`, taking the place of a socket that nobody serves any more.
-pub(super) fn listen(path: &Path) -> anyhow::Result<Endpoint> {
-    let listener = take_place(path, "--socket-path", |path| UnixListener::bind(path))?;
+pub(super) fn listen(path: &Path, access: SocketAccess) -> anyhow::Result<Endpoint> {
+    let bind = |path: &Path| match access.is_usual() {
+        true => UnixListener::bind(path),
+        false => bind_privately(path),
+    };
+    let listener = take_place(path, "--socket-path", bind)?;
     let file = Some(SocketFile(path.to_owned()));
+    access.give(path)?;
     Ok(Endpoint { listener, single: false, _file: file, address: Some(path.to_owned()) })
 }
 
@@ -86,7 +92,7 @@ fn bind_privately(path: &Path) -> std::io::Result<UnixListener> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::net::listen(&socket, CONTROL_BACKLOG)?;
+    rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket.into())
 }
 
@@ -186,8 +192,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("gpu.sock");
         drop(UnixListener::bind(&path).unwrap());
-        let endpoint = listen(&path).unwrap();
-        let error = format!("{:#}", listen(&path).err().unwrap());
+        let endpoint = listen(&path, SocketAccess::default()).unwrap();
+        let error = format!("{:#}", listen(&path, SocketAccess::default()).err().unwrap());
         assert!(error.contains("another process serves") && error.contains("--socket-path"));
         drop(endpoint);
         assert!(!path.exists());
@@ -211,13 +217,22 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notes.txt");
         std::fs::write(&path, "keep").unwrap();
-        assert!(listen(&path).err().unwrap().to_string().contains("not a socket"));
+        assert!(
+            listen(&path, SocketAccess::default())
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("not a socket")
+        );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "keep");
     }
 
     #[test]
     fn a_folder_that_does_not_exist_is_named_in_one_line() {
-        let error = format!("{:#}", listen(Path::new("/nonexistent/gpu.sock")).err().unwrap());
+        let error = format!(
+            "{:#}",
+            listen(Path::new("/nonexistent/gpu.sock"), SocketAccess::default()).err().unwrap()
+        );
         assert!(error.contains("/nonexistent/gpu.sock") && !error.contains('\n'));
     }
 

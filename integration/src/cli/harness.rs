@@ -3,6 +3,7 @@
 use crate::harness::{EXAMPLES, Options, Report, Scenario, ScenarioError, to_junit};
 use crate::process::Signals;
 use anyhow::{Context, bail};
+use bellhop_device::log::FILTER_VARIABLE;
 use bellhop_device::service::config::Config;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -112,7 +113,8 @@ impl HarnessArguments {
             }
         };
         // The guests' misdeeds are the scenario's: only what the daemon cannot help is news.
-        bellhop_device::log::start("error", Config::default().line_limit())?;
+        let filter = std::env::var(FILTER_VARIABLE).unwrap_or_else(|_| "error".into());
+        bellhop_device::log::start(&filter, None, Config::default().line_limit())?;
         let stop = stop_at_signals()?;
         let mut reports: Vec<(String, Report)> = Vec::new();
         for (name, scenario) in &scenarios {

@@ -3,13 +3,12 @@
 use super::layout::Layout;
 use super::names::is_valid;
 use super::scenario::{Action, Condition, EventSpec, GuestSpec, Mode, QueueSpec, Scenario};
-use bellhop_device::service::config::ConfigError;
+use bellhop_device::service::config::{Fault, KeyPath, Position};
 use bellhop_guest::fake_guest::{VMMS, VmmProfile};
 use bellhop_protocol::features::Features;
 use bellhop_protocol::packet::flow::IndirectBuffer;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use toml::de::{DeTable, DeValue};
 
 /// Why a scenario cannot be run. One line, which says what to change.
 #[derive(Debug, thiserror::Error)]
@@ -71,13 +70,13 @@ impl Scenario {
     /// See [`ScenarioError`].
     pub fn parse(text: &str, file: &str) -> Result<Self, ScenarioError> {
         let scenario: Self = toml::from_str(text).map_err(|error| {
-            let line = line_at(text, error.span().map_or(0, |span| span.start));
+            let line = Position::at(text, error.span().map_or(0, |span| span.start)).line;
             let shown = text.lines().nth(line - 1).unwrap_or_default().trim();
             let message = format!("{}, in {shown:?}", error.message().replace('\n', "; "));
             ScenarioError::Parse { file: file.into(), line, message }
         })?;
         scenario.problem().map_or(Ok(scenario), |Problem { key, value, expected }| {
-            let line = find(text, &key).map(|offset| line_at(text, offset));
+            let line = find(text, &key);
             Err(ScenarioError::Value { file: file.into(), line, key, value, expected })
         })
     }
@@ -107,28 +106,11 @@ pub(super) fn profile(name: &str) -> Option<&'static VmmProfile> {
     VMMS.into_iter().find(|profile| profile.name == name)
 }
 
-fn line_at(text: &str, offset: usize) -> usize {
-    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
-}
-
-/// Where the value of a key begins, such as `guest[0].context[1].name`; or, where it is not
-/// written, of the table that lacks it.
+/// Where a key is written, such as `guest[0].context[1].name`; or, where it is not, the table that lacks it.
 fn find(text: &str, key: &str) -> Option<usize> {
-    let table = DeTable::parse(text).ok()?;
-    let mut offset = table.span().start;
-    let root = DeValue::Table(table.into_inner());
-    let mut value = &root;
     let parts = key.split(['.', '[', ']']).filter(|part| !part.is_empty());
-    for part in parts {
-        let next = match part.parse::<usize>() {
-            Ok(place) => value.get(place),
-            Err(_) => value.get(part),
-        };
-        let Some(next) = next else { break };
-        offset = next.span().start;
-        value = next.get_ref();
-    }
-    Some(offset)
+    let key: KeyPath = parts.collect();
+    key.find_nearest(text).map(|position| position.line)
 }
 
 /// A value that its key cannot have.
@@ -216,10 +198,9 @@ impl Checker<'_> {
     fn host(&self) -> Result<(), Problem> {
         match self.scenario.host.config().validate() {
             Ok(()) => Ok(()),
-            Err(ConfigError::Range { key, value, expected }) => {
+            Err(Fault { key, value, expected, .. }) => {
                 require(false, format!("host.{key}"), value, expected)
             }
-            Err(error) => require(false, "host", error, "one that bellhopd takes"),
         }
     }
 

@@ -1,5 +1,13 @@
 //! What `bellhopd` is configured with: a TOML file, every key optional.
 
+mod file;
+mod place;
+mod rules;
+
+pub use file::{ConfigError, ConfigFile};
+pub use place::{KeyPath, Position};
+pub use rules::Fault;
+
 use crate::gpu::{DEFAULT_WEIGHT, GpuConfig};
 use crate::log::LineLimit;
 use bellhop_host_kmd::dxgkrnl::{Limits, OsFeatures, PowerPolicy, TdrPolicy};
@@ -10,48 +18,10 @@ use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::features::Features;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-
-/// Why a configuration cannot be used. One line, which says what to change.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("cannot read configuration {path}: {source}; name a readable file with --config")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The file is not TOML, or has a key or a type that does not exist here.
-    #[error("configuration {path}, line {line}: {message}")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        message: String,
-    },
-    /// Keys that do not go together.
-    #[error("configuration: {0}")]
-    Conflict(String),
-    /// A value is outside its range.
-    #[error("configuration: {key} is {value}; it must be {expected}")]
-    Range {
-        /// The key.
-        key: String,
-        /// Its value.
-        value: u64,
-        /// What it may be.
-        expected: &'static str,
-    },
-}
 
 /// The whole configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +53,7 @@ pub struct Config {
 pub struct AdapterConfig {
     /// Copy nodes (SDMA) beside the one 3D/compute node, 1 to 8. Each is a thread.
     pub copy_nodes: u32,
-    /// How many of the copy nodes take kernel-mode submissions only, 0 to 8: the last so many.
+    /// Number of trailing copy nodes, at most all of them, that take kernel-mode submissions only, 0 to 8.
     pub kernel_mode_copy_nodes: u32,
     /// Physical doorbells that all guests share, 1 to 65,536.
     pub physical_doorbells: u32,
@@ -149,16 +119,6 @@ pub enum Rotation {
     Remap,
 }
 
-/// Most doorbells of a guest whose pages are moved: each takes an entry of the VMM's memory table,
-/// of which a VMM may have far fewer.
-const MAX_REMAPPED_DOORBELLS: u64 = 64;
-
-/// Most groups of guests that share fences.
-const MAX_GROUPS: u64 = 64;
-
-/// Most adapters of a host. Each has a thread for each of its engines.
-const MAX_ADAPTERS: u64 = 8;
-
 /// One guest's share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -207,14 +167,14 @@ pub struct GuestConfig {
 pub struct ControlConfig {
     /// Path of a socket where `bellhop inspect` connects, for the daemon's user alone; empty for
     /// none. `--control-socket` comes before it.
-    socket: PathBuf,
+    pub(super) socket: PathBuf,
 }
 
 impl ControlConfig {
     /// The path, unless there is to be none.
     #[must_use]
-    pub fn socket(&self) -> Option<PathBuf> {
-        (!self.socket.as_os_str().is_empty()).then(|| self.socket.clone())
+    pub fn socket(&self) -> Option<&Path> {
+        (!self.socket.as_os_str().is_empty()).then_some(&self.socket)
     }
 }
 
@@ -253,38 +213,6 @@ impl Default for AdapterConfig {
 }
 
 impl AdapterConfig {
-    /// Checks what is not checked by its type. `table` is where it stands.
-    fn validate(&self, table: &str, guest: &GuestConfig) -> Result<(), ConfigError> {
-        let check = |key: &str, value: u64, range, expected| {
-            check(&format!("{table}.{key}"), value, range, expected)
-        };
-        check("copy_nodes", self.copy_nodes.into(), 1..=8, "1 to 8")?;
-        check("kernel_mode_copy_nodes", self.kernel_mode_copy_nodes.into(), 0..=8, "0 to 8")?;
-        let doorbells = u64::from(self.physical_doorbells);
-        check("physical_doorbells", doorbells, 1..=65_536, "1 to 65536")?;
-        check("spin_us", self.spin_us, 0..=1_000_000, "0 to 1000000")?;
-        check("engine_idle_ms", self.engine_idle_ms, 0..=3_600_000, "0 to 3600000")?;
-        check("device_idle_ms", self.device_idle_ms, 0..=86_400_000, "0 to 86400000")?;
-        check("timeout_ms", self.timeout_ms, 10..=3_600_000, "10 to 3600000")?;
-        check("recovery_ms", self.recovery_ms, 10..=60_000, "10 to 60000")?;
-        check("hang_limit", self.hang_limit.into(), 0..=1000, "0 to 1000")?;
-        check("hang_limit_s", self.hang_limit_s, 1..=3600, "1 to 3600")?;
-        check("quantum_us", self.quantum_us, 0..=100_000, "0 to 100000")?;
-        check("page_table_mib", self.page_table_mib, 1..=4096, "1 to 4096")?;
-        if self.rotation == Rotation::Remap {
-            if self.doorbell_model == DoorbellModel::Global {
-                return Err(ConfigError::Conflict(format!(
-                    "{table}.rotation is \"remap\", but a global doorbell is never rotated; set it \
-                     to \"watch\", or {table}.doorbell_model to \"dedicated\""
-                )));
-            }
-            let expected = "1 to 64 while an adapter's rotation is \"remap\" (4 for QEMU)";
-            let range = 1..=MAX_REMAPPED_DOORBELLS;
-            super::config::check("guest.doorbells", guest.doorbells.into(), range, expected)?;
-        }
-        Ok(())
-    }
-
     /// The GPU that this configuration asks for.
     #[must_use]
     pub fn gpu(&self) -> GpuConfig {
@@ -378,66 +306,6 @@ impl Default for LogConfig {
 }
 
 impl Config {
-    /// Reads and checks a file.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        let config: Self = toml::from_str(&text).map_err(|error| {
-            let offset = error.span().map_or(0, |span| span.start);
-            let line = 1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
-            let text = text.lines().nth(line - 1).unwrap_or_default().trim();
-            let message = format!("{}, in {text:?}", error.message().replace('\n', "; "));
-            ConfigError::Parse { path: path.to_owned(), line, message }
-        })?;
-        config.validate()?;
-        Ok(config)
-    }
-
-    /// Checks what is not checked by its type.
-    ///
-    /// # Errors
-    /// When a value is outside its range.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        let Self { adapter, adapters, guest, .. } = self;
-        check("guest.doorbells", guest.doorbells.into(), 1..=16_384, "1 to 16384")?;
-        adapter.validate("adapter", guest)?;
-        check("the number of [adapters]", adapters.len() as u64, 0..=MAX_ADAPTERS - 1, "0 to 7")?;
-        for (name, adapter) in adapters {
-            adapter.validate(&format!("adapters.{name}"), guest)?;
-        }
-        if let Some((socket, name)) =
-            self.attach.iter().find(|(_, name)| !adapters.contains_key(*name))
-        {
-            return Err(ConfigError::Conflict(format!(
-                "attach.{socket:?} is {name:?}, and there is no [adapters.{name}]"
-            )));
-        }
-        check("guest.weight", guest.weight.into(), 1..=10_000, "1 to 10000")?;
-        for weight in self.weights.values() {
-            check("a weight in [weights]", (*weight).into(), 1..=10_000, "1 to 10000")?;
-        }
-        check("guest.fences", guest.fences.into(), 1..=65_536, "1 to 65536")?;
-        check("guest.local_memory_mib", guest.local_memory_mib, 1..=65_536, "1 to 65536")?;
-        check("guest.private_memory_mib", guest.private_memory_mib, 0..=65_536, "0 to 65536")?;
-        let backing = guest.backing_memory_mib;
-        check("guest.backing_memory_mib", backing, 0..=1_048_576, "0 to 1048576")?;
-        check("guest.objects", guest.objects.into(), 256..=1_048_575, "256 to 1048575")?;
-        check("guest.allocations", guest.allocations.into(), 1..=1_048_575, "1 to 1048575")?;
-        check("guest.hw_queues", guest.hw_queues.into(), 1..=65_536, "1 to 65536")?;
-        check("guest.waits", guest.waits.into(), 1..=1_048_575, "1 to 1048575")?;
-        let cross_adapter_fences = guest.cross_adapter_fences.into();
-        check("guest.cross_adapter_fences", cross_adapter_fences, 0..=1024, "0 to 1024")?;
-        let lines = guest.log_lines_per_second.into();
-        check("guest.log_lines_per_second", lines, 1..=1_000_000, "1 to 1000000")?;
-        check("guest.log_burst", guest.log_burst.into(), 1..=1_000_000, "1 to 1000000")?;
-        let groups = self.fence_sharing.len() as u64;
-        check("the number of groups in [fence_sharing]", groups, 0..=MAX_GROUPS, "0 to 64")?;
-        check("guest.aperture_mib", guest.aperture_mib, 1..=65_536, "1 to 65536")
-    }
-
     /// All adapters with their names: first the one that has none, then the others by name.
     pub fn adapters(&self) -> impl Iterator<Item = (&str, &AdapterConfig)> {
         let others = self.adapters.iter().map(|(name, adapter)| (name.as_str(), adapter));
@@ -532,19 +400,6 @@ impl Config {
     }
 }
 
-/// Refuses a value that is outside its range.
-fn check(
-    key: &str,
-    value: u64,
-    range: RangeInclusive<u64>,
-    expected: &'static str,
-) -> Result<(), ConfigError> {
-    match range.contains(&value) {
-        true => Ok(()),
-        false => Err(ConfigError::Range { key: key.to_owned(), value, expected }),
-    }
-}
-
 /// What a socket may be called here: by its path or its file name.
 fn names(socket: Option<&Path>) -> impl Iterator<Item = &str> {
     let name = socket.and_then(Path::file_name).and_then(|name| name.to_str());
@@ -561,136 +416,4 @@ fn milliseconds_or_never(milliseconds: u64) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn load(text: &str) -> Result<Config, ConfigError> {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("bellhopd.toml");
-        std::fs::write(&path, text).unwrap();
-        Config::load(&path)
-    }
-
-    #[test]
-    fn an_empty_file_is_the_default() {
-        assert_eq!(load("").unwrap(), Config::default());
-    }
-
-    #[test]
-    fn an_unknown_key_is_refused_with_its_line() {
-        let error = load("[adapter]\ncopy_nodes = 1\nfrequency = 3\n").unwrap_err().to_string();
-        assert!(error.contains("line 3") && error.contains("frequency"), "{error}");
-        assert!(!error.contains('\n'));
-    }
-
-    #[test]
-    fn a_value_outside_its_range_is_refused_with_the_range() {
-        let error = load("[guest]\nlocal_memory_mib = 0\n").unwrap_err().to_string();
-        assert!(error.contains("guest.local_memory_mib is 0") && error.contains("1 to 65536"));
-    }
-
-    #[test]
-    fn a_global_doorbell_is_not_rotated() {
-        let both = "[adapter]\ndoorbell_model = \"global\"\nrotation = \"remap\"\n";
-        let error = load(&format!("{both}[guest]\ndoorbells = 4\n")).unwrap_err().to_string();
-        assert!(error.contains("adapter.rotation") && error.contains("doorbell_model"), "{error}");
-        assert!(!error.contains('\n'));
-    }
-
-    #[test]
-    fn a_guest_is_known_by_its_socket() {
-        let weights = "[guest]\nweight = 7\n[weights]\n\"a.sock\" = 1\n\"/run/b.sock\" = 2\n";
-        let config = load(weights).unwrap();
-        let weight = |path: &str| config.weight(Some(Path::new(path)));
-        assert_eq!(weight("/any/where/a.sock"), 1);
-        assert_eq!((weight("/run/b.sock"), weight("/tmp/b.sock")), (2, 7));
-        assert_eq!(config.weight(None), 7);
-        let error = load("[weights]\n\"a.sock\" = 0\n").unwrap_err().to_string();
-        assert!(error.contains("[weights] is 0") && error.contains("1 to 10000"), "{error}");
-    }
-
-    #[test]
-    fn a_guest_is_attached_to_the_adapter_that_its_socket_is_given() {
-        let adapters = "[adapters.b]\ncopy_nodes = 1\n[adapters.a]\ncopy_nodes = 3\n";
-        let config = load(&format!("{adapters}[attach]\n\"a.sock\" = \"a\"\n")).unwrap();
-        let nodes = |path: &str| {
-            let place = config.adapter_of(Some(Path::new(path)));
-            config.adapters().nth(place).map(|(name, adapter)| (name, adapter.copy_nodes))
-        };
-        assert_eq!(nodes("/run/a.sock"), Some(("a", 3)));
-        assert_eq!(nodes("/run/b.sock"), Some(("", 2)));
-        assert_eq!(config.adapter_of(None), 0);
-        let error = load("[attach]\n\"a.sock\" = \"c\"\n").unwrap_err().to_string();
-        assert!(error.contains("a.sock") && error.contains("no [adapters.c]"), "{error}");
-        let error = load("[adapters.a]\ncopy_nodes = 0\n").unwrap_err().to_string();
-        assert!(error.contains("adapters.a.copy_nodes is 0"), "{error}");
-        let many: String = (0..8).map(|number| format!("[adapters.a{number}]\n")).collect();
-        let error = load(&many).unwrap_err().to_string();
-        assert!(error.contains("[adapters] is 8") && error.contains("0 to 7"), "{error}");
-    }
-
-    #[test]
-    fn guests_have_fences_together_whose_sockets_one_group_names() {
-        let sharing = "[fence_sharing]\nvideo = [\"a.sock\", \"/run/b.sock\"]\n\
-                       render = [\"/run/b.sock\", \"c.sock\"]\n";
-        let config = load(sharing).unwrap();
-        let groups = |path: &str| config.sharing(Some(Path::new(path)));
-        assert!(groups("/x/a.sock").common(groups("/run/b.sock")).is_some());
-        assert!(groups("/run/b.sock").common(groups("/y/c.sock")).is_some());
-        assert!(groups("/x/a.sock").common(groups("/y/c.sock")).is_none());
-        assert_eq!(groups("/tmp/b.sock"), SharingGroups::NONE);
-        assert_eq!(config.sharing(None), SharingGroups::NONE);
-        assert_eq!(config.cross_adapter_fences(), 3 * 64);
-        assert_eq!(Config::default().cross_adapter_fences(), 0);
-    }
-
-    #[test]
-    fn doorbells_that_are_moved_are_few() {
-        let remap = "[adapter]\nrotation = \"remap\"\n";
-        let error = load(remap).unwrap_err().to_string();
-        assert!(error.contains("guest.doorbells is 1024") && error.contains("remap"), "{error}");
-        let config = load(&format!("{remap}[guest]\ndoorbells = 4\n")).unwrap();
-        assert!(config.adapter.gpu().remaps_doorbells);
-    }
-
-    #[test]
-    fn guests_have_the_usual_limits_unless_others_are_set() {
-        assert_eq!(Config::default().limits(), Limits::default());
-        let limits = load("[guest]\nobjects = 1000\n").unwrap().limits();
-        assert_eq!((limits.handles, limits.mappings, limits.extents), (1000, 1000, 16_000));
-        let limits = load("[guest]\nallocations = 3\nhw_queues = 2\nwaits = 1\n").unwrap().limits();
-        assert_eq!((limits.allocations, limits.hw_queues, limits.waits), (3, 2, 1));
-    }
-
-    #[test]
-    fn a_missing_file_says_how_to_name_one() {
-        let error = Config::load(Path::new("/nonexistent/bellhopd.toml")).unwrap_err();
-        assert!(error.to_string().contains("--config"));
-    }
-
-    const INSTALLED: &str = include_str!("../../dist/bellhop.toml");
-
-    #[test]
-    fn the_installed_file_changes_nothing() {
-        assert_eq!(load(INSTALLED).unwrap(), Config::default());
-    }
-
-    #[test]
-    fn the_installed_file_shows_every_key_with_its_default() {
-        // A comment has a space after the `#`, a default has none.
-        let shown = INSTALLED.replace("\n#", "\n").replace("\n ", "\n# ");
-        let shown: toml::Table = toml::from_str(&shown).unwrap();
-        assert_eq!(shown, toml::Table::try_from(Config::default()).unwrap());
-    }
-
-    #[test]
-    fn the_reference_shows_every_key_with_its_default() {
-        let reference = include_str!("../../../docs/service.md");
-        for (section, keys) in toml::Table::try_from(Config::default()).unwrap() {
-            for (key, default) in keys.as_table().unwrap() {
-                let row = format!("| `{section}.{key}` | `{default}` |");
-                assert!(reference.contains(&row), "docs/service.md lacks {row}");
-            }
-        }
-    }
-}
+mod tests;

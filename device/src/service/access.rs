@@ -1,0 +1,83 @@
+//! Who may connect to a socket's file.
+
+use anyhow::{Context, bail};
+use rustix::fs::{Gid, Mode};
+use std::path::Path;
+
+/// Who may connect to the sockets that this process makes for guests.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SocketAccess {
+    /// The files' group.
+    pub(super) group: Option<Gid>,
+    /// The files' mode.
+    pub(super) mode: Option<Mode>,
+}
+
+impl SocketAccess {
+    /// Whether files are made as the umask has it.
+    pub(super) const fn is_usual(self) -> bool {
+        self.group.is_none() && self.mode.is_none()
+    }
+
+    /// Gives a file its group and then its mode, so that the mode never lets in another group. Before, the
+    /// file is for its owner alone.
+    pub(super) fn give(self, path: &Path) -> anyhow::Result<()> {
+        if self.is_usual() {
+            return Ok(());
+        }
+        let shown = path.display();
+        rustix::fs::chown(path, None, self.group).with_context(|| {
+            format!("cannot give {shown} its --socket-group; name a group that you are in")
+        })?;
+        let mode = self.mode.unwrap_or(Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP);
+        rustix::fs::chmod(path, mode).with_context(|| format!("cannot give {shown} its mode"))
+    }
+}
+
+/// Reads a group's name or number.
+pub(super) fn group(text: &str) -> anyhow::Result<Gid> {
+    if let Ok(number) = text.parse() {
+        return Ok(Gid::from_raw(number));
+    }
+    let group = nix::unistd::Group::from_name(text).context("groups cannot be looked up")?;
+    let group = group.with_context(|| format!("there is no group {text:?}; see `getent group`"))?;
+    Ok(Gid::from_raw(group.gid.as_raw()))
+}
+
+/// Reads a mode in octal.
+pub(super) fn mode(text: &str) -> anyhow::Result<Mode> {
+    let bits = u32::from_str_radix(text, 8).context("it is not octal, as 660 is")?;
+    let most = (Mode::RWXU | Mode::RWXG | Mode::RWXO).bits();
+    if bits > most {
+        bail!("it must be 0 to 777, as 660 is");
+    }
+    Ok(Mode::from_bits_retain(bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    #[test]
+    fn a_file_gets_its_group_and_its_mode_whatever_the_umask_leaves() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let group = group(&rustix::process::getegid().as_raw().to_string()).unwrap();
+        let status = |access: SocketAccess| {
+            access.give(file.path()).unwrap();
+            let status = std::fs::metadata(file.path()).unwrap();
+            (status.gid(), status.permissions().mode() & 0o7777)
+        };
+        let of = |mode| SocketAccess { group: Some(group), mode };
+        assert_eq!(status(of(None)), (group.as_raw(), 0o660));
+        assert_eq!(status(of(Some(mode("0666").unwrap()))), (group.as_raw(), 0o666));
+        assert_eq!(status(SocketAccess::default()).1, 0o666);
+    }
+
+    #[test]
+    fn a_group_is_known_by_its_name() {
+        assert_eq!(group("root").unwrap().as_raw(), 0);
+        let error = format!("{:#}", group("no such group").unwrap_err());
+        assert!(error.contains("no such group"), "{error}");
+    }
+}

@@ -1,0 +1,170 @@
+//! Where in a TOML file a key or a byte is.
+
+use std::fmt;
+use toml::de::{DeTable, DeValue};
+
+/// A key, as the names of the tables that it is in, its own name, and the number of an array's element.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyPath(Vec<String>);
+
+impl KeyPath {
+    /// The key of these names.
+    #[must_use]
+    pub fn new<const N: usize>(names: [&str; N]) -> Self {
+        names.into_iter().collect()
+    }
+
+    /// The key in this table or array.
+    #[must_use]
+    pub fn child(&self, name: impl ToString) -> Self {
+        let mut names = self.0.clone();
+        names.push(name.to_string());
+        Self(names)
+    }
+
+    /// Its names.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        self.0.iter().map(String::as_str).collect()
+    }
+
+    /// Where a text has it; none where it does not.
+    #[must_use]
+    pub fn find(&self, text: &str) -> Option<Position> {
+        let (offset, depth) = walk(text, &self.0)?;
+        (depth == self.0.len()).then(|| Position::at(text, offset))
+    }
+
+    /// Where a text has it, or else the innermost of the tables that it would be in.
+    #[must_use]
+    pub fn find_nearest(&self, text: &str) -> Option<Position> {
+        walk(text, &self.0).map(|(offset, _)| Position::at(text, offset))
+    }
+
+    /// The key of a text with the value, not a table, that contains this byte.
+    pub(super) fn containing(text: &str, offset: usize) -> Option<Self> {
+        let table = DeTable::parse(text).ok()?;
+        containing(table.get_ref(), offset, &Self(Vec::new()))
+    }
+}
+
+fn containing(table: &DeTable<'_>, offset: usize, path: &KeyPath) -> Option<KeyPath> {
+    table.iter().find_map(|(name, value)| {
+        let path = path.child(name.get_ref());
+        match value.get_ref() {
+            // Its own place is that of its header alone.
+            DeValue::Table(table) => containing(table, offset, &path),
+            _ => value.span().contains(&offset).then_some(path),
+        }
+    })
+}
+
+impl<'n> FromIterator<&'n str> for KeyPath {
+    fn from_iter<I: IntoIterator<Item = &'n str>>(names: I) -> Self {
+        Self(names.into_iter().map(str::to_owned).collect())
+    }
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, name) in self.0.iter().enumerate() {
+            let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            let dot = if place == 0 { "" } else { "." };
+            match name.parse::<usize>() {
+                Ok(number) if place > 0 => write!(f, "[{number}]")?,
+                _ if !name.is_empty() && name.chars().all(is_bare) => write!(f, "{dot}{name}")?,
+                _ => write!(f, "{dot}{name:?}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Goes as deep as a text has these names. Returns where the last of them begins, and how many there are.
+fn walk(text: &str, names: &[String]) -> Option<(usize, usize)> {
+    let table = DeTable::parse(text).ok()?;
+    let (mut offset, mut depth) = (table.span().start, 0);
+    let root = DeValue::Table(table.into_inner());
+    let mut value = &root;
+    for name in names {
+        let next = match value {
+            DeValue::Table(table) => table
+                .iter()
+                .find(|(key, _)| key.get_ref() == name)
+                .map(|(key, value)| (key.span().start, value.get_ref())),
+            DeValue::Array(array) => {
+                let element = name.parse().ok().and_then(|place: usize| array.get(place));
+                element.map(|element| (element.span().start, element.get_ref()))
+            }
+            _ => None,
+        };
+        let Some(next) = next else { break };
+        (offset, value) = next;
+        depth += 1;
+    }
+    Some((offset, depth))
+}
+
+/// A place in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The line, from 1.
+    pub line: usize,
+    /// The character within the line, from 1.
+    pub column: usize,
+}
+
+impl Position {
+    /// Where a byte is.
+    #[must_use]
+    pub fn at(text: &str, offset: usize) -> Self {
+        let before = text.get(..offset).unwrap_or(text);
+        let last = before.rsplit('\n').next().unwrap_or_default();
+        Self { line: 1 + before.matches('\n').count(), column: 1 + last.chars().count() }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "[adapters.copy]\nspin_us = 3\n[weights]\n  \"a.sock\" = 1\n\
+                        [fence_sharing]\nvideo = [\"ü\", \"b.sock\"]\n";
+
+    fn at(names: &[&str]) -> Option<(usize, usize)> {
+        let key: KeyPath = names.iter().copied().collect();
+        key.find(TEXT).map(|Position { line, column }| (line, column))
+    }
+
+    #[test]
+    fn a_key_is_found_where_it_is_written() {
+        assert_eq!(at(&["adapters", "copy"]), Some((1, 11)));
+        assert_eq!(at(&["adapters", "copy", "spin_us"]), Some((2, 1)));
+        assert_eq!(at(&["weights", "a.sock"]), Some((4, 3)));
+        assert_eq!(at(&["fence_sharing", "video", "1"]), Some((6, 15)));
+        assert_eq!(at(&["adapters", "copy", "timeout_ms"]), None);
+        let missing = KeyPath::new(["adapters", "copy", "timeout_ms"]);
+        assert_eq!(missing.find_nearest(TEXT).unwrap().line, 1);
+    }
+
+    #[test]
+    fn a_key_is_shown_as_toml_has_it() {
+        assert_eq!(KeyPath::new(["weights", "a.sock"]).to_string(), "weights.\"a.sock\"");
+        let element = KeyPath::new(["fence_sharing", "video"]).child(1);
+        assert_eq!(element.to_string(), "fence_sharing.video[1]");
+    }
+
+    #[test]
+    fn a_value_says_which_key_has_it() {
+        let offset = TEXT.find('3').unwrap();
+        let key = KeyPath::containing(TEXT, offset).unwrap();
+        assert_eq!(key, KeyPath::new(["adapters", "copy", "spin_us"]));
+        assert_eq!(KeyPath::containing("not TOML", 3), None);
+    }
+}
