@@ -39,6 +39,52 @@ fn what_it_asks_for_wrongly_is_refused_as_the_document_says_and_the_device_serve
     driver.run(&daemon.socket(0), &["submit"]);
 }
 
+/// The constants of a header: lines `NAME = NUMBER,`.
+fn constants(header: &str) -> Vec<(String, u32)> {
+    let constant = |line: &str| {
+        let (name, number) = line.trim().strip_suffix(',')?.split_once(" = ")?;
+        let number = number.trim_start_matches("(int)");
+        let number = match number.strip_prefix("0x") {
+            Some(digits) => u32::from_str_radix(digits, 16).ok()?,
+            None => number.parse().ok()?,
+        };
+        Some((name.to_owned(), number))
+    };
+    header.lines().filter_map(constant).collect()
+}
+
+/// Whether a table of the documents has a row with this number and this name, or with several of each in
+/// the same order.
+fn is_told(documents: &[String], name: &str, number: u32) -> bool {
+    let parse = |cell: &str| match cell.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => cell.parse().ok(),
+    };
+    documents.iter().flat_map(|document| document.lines()).any(|line| {
+        let mut cells = line.split('|').skip(1);
+        let (Some(numbers), Some(names)) = (cells.next(), cells.next()) else { return false };
+        let mut rows = numbers.split(',').zip(names.split(','));
+        rows.any(|(seen, named)| {
+            let is_name = named.split('`').nth(1).is_some_and(|named| named == name);
+            is_name && parse(seen.trim()) == Some(number)
+        })
+    })
+}
+
+#[test]
+fn every_number_that_it_uses_stands_in_the_documents() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(folder.join(path)).unwrap();
+    let documents = ["../docs/protocol.md", "../docs/transport.md"].map(read);
+    for header in ["independent/protocol.h", "independent/vhost_user.h"] {
+        let constants = constants(&read(header));
+        assert!(constants.len() > 10, "{header} has {} constants", constants.len());
+        for (name, number) in constants {
+            assert!(is_told(&documents, &name, number), "no document says {name} = {number:#x}");
+        }
+    }
+}
+
 /// Steps of an exchange: each begins with a line `# STEP`.
 fn steps(exchange: &str) -> Vec<String> {
     let mut steps: Vec<String> = Vec::new();
