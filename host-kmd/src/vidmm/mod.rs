@@ -85,7 +85,7 @@ pub(crate) struct Description {
     pub(crate) accessed_physically: bool,
     /// The driver wants to be notified before it is evicted.
     pub(crate) notify_eviction: bool,
-    /// The driver wants to be notified before its pages are the guest's own again.
+    /// The driver wants to be notified before it leaves the guest's own pages.
     pub(crate) notify_io_mmu_unmap: bool,
     /// The guest's own pages that it is made of. It supports the system segment then.
     pub(crate) system: Option<Memory>,

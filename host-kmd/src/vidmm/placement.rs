@@ -159,6 +159,10 @@ impl VidMm {
             Some(from) => Step::Copy { from, to: after.clone(), length },
             None => Step::Zero { memory: after.clone(), length },
         });
+        if self.get(id)?.present {
+            // Behind the copy, which is encoded as the pages were.
+            self.notify_io_mmu_unmap(id)?;
+        }
         if mapped {
             self.plan.steps.push(Step::Map { memory: after, mappings });
         }
@@ -220,7 +224,7 @@ impl VidMm {
         self.notify_io_mmu_unmap(id)
     }
 
-    /// The same for one whose pages will be the guest's own again.
+    /// The same for one that leaves the guest's own pages: they are out of device access from then on.
     pub(super) fn notify_io_mmu_unmap(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         let is_own = allocation.place == Place::Home && allocation.description.system.is_some();

@@ -81,8 +81,8 @@ pub(crate) enum Step {
         /// Its bytes.
         length: u64,
     },
-    /// The driver is notified that an allocation's pages will be the guest's own again, and all paging
-    /// operations have finished.
+    /// The driver is notified that an allocation leaves the guest's own pages, and all paging operations
+    /// have finished.
     NotifyIoMmuUnmap {
         /// Which.
         allocation: AllocationId,

@@ -19,7 +19,7 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{Extent, SegmentSet};
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 const SYSTEM: AddressSpaceId = AddressSpaceId(1000);
@@ -32,6 +32,8 @@ type Content = u64;
 #[derive(Default)]
 struct Machine {
     pages: HashMap<PhysicalPage, Content>,
+    /// Pages that engines keep encoded.
+    encoded: HashSet<PhysicalPage>,
     tables: HashMap<(AddressSpaceId, u64), (PhysicalPage, bool, PageSize)>,
     tlb: HashMap<(AddressSpaceId, u64), PhysicalPage>,
     steps: VecDeque<Step>,
@@ -65,6 +67,14 @@ impl Machine {
         }
     }
 
+    /// A page holds plain bytes, or encoded ones.
+    fn set_encoded(&mut self, page: PhysicalPage, encoded: bool) {
+        match encoded {
+            true => self.encoded.insert(page),
+            false => self.encoded.remove(&page),
+        };
+    }
+
     fn perform(&mut self, operation: &Operation) {
         match operation {
             Operation::UpdatePageTable { space, gpu_va, page_size, entries } => {
@@ -91,6 +101,7 @@ impl Machine {
                 for at in (0..*length).step_by(PAGE_SIZE as usize) {
                     let page = self.translate(SYSTEM, destination + at).expect("a mapped window");
                     self.pages.remove(&page);
+                    self.encoded.remove(&page);
                 }
             }
             Operation::VirtualTransfer { source, destination, length } => {
@@ -99,13 +110,19 @@ impl Machine {
                     let to = self.translate(SYSTEM, destination + at).expect("a mapped target");
                     let content = self.pages.get(&from).copied().unwrap_or(0);
                     self.pages.insert(to, content);
+                    self.set_encoded(to, self.encoded.contains(&from));
                 }
             }
-            Operation::NotifyAlloc { notification, gpu_va, length, .. } => {
+            Operation::NotifyAlloc { notification, gpu_va, length, pages, .. } => {
                 if *notification == AllocationNotification::Eviction {
                     for at in (0..*length).step_by(PAGE_SIZE as usize) {
-                        assert!(self.translate(SYSTEM, gpu_va + at).is_some());
+                        let page = self.translate(SYSTEM, gpu_va + at).expect("a mapped page");
+                        self.encoded.remove(&page);
                     }
+                }
+                let memory = Memory { segment: Segment::System, extents: pages.as_slice().into() };
+                for page in memory.pages(0, *length) {
+                    self.encoded.remove(&page);
                 }
             }
             Operation::Discard { address, length } => {

@@ -174,6 +174,35 @@ fn that_pages_are_unmapped_from_the_iommu_is_notified_and_all_paging_waited_for(
     }
 }
 
+/// Pages that an allocation leaves for local memory are out of device access from then on. Source:
+/// "Allocation notification", "NotifyIoMmuUnmap".
+#[test]
+fn pages_that_an_allocation_leaves_for_local_memory_are_unmapped_from_the_iommu() {
+    let mut vidmm = vidmm(4, 0, 1);
+    let description = Description {
+        notify_eviction: true,
+        notify_io_mmu_unmap: true,
+        system: Some(own_pages(1, 3)),
+        preferred: SegmentSet::SYSTEM,
+        ..description(1, 3, LOCAL_ONLY | SegmentSet::SYSTEM)
+    };
+    let id = resident(&mut vidmm, description);
+    assert!(notifications(&operations(&mut vidmm, 1 << 20)).is_empty());
+    let range = vidmm.local[0].pool.take_at(PAGE_SIZE, 3 * PAGE_SIZE).unwrap();
+    vidmm.move_to(id, Place::Local(LocalSegment::Visible, range)).unwrap();
+    let log = operations(&mut vidmm, 1 << 20);
+    let unmap = (AllocationNotification::IoMmuUnmap, 0, 3 * PAGE_SIZE);
+    assert_eq!(notifications(&log), [unmap], "moving it is no eviction");
+    let place = |is: fn(&Operation) -> bool| log.iter().position(is).expect("an operation");
+    let copied = place(|operation| matches!(operation, Operation::VirtualTransfer { .. }));
+    let notified = place(|operation| matches!(operation, Operation::NotifyAlloc { .. }));
+    assert!(copied < notified, "the copy is encoded as the pages were");
+    assert_eq!(log.get(notified + 1), Some(&Operation::Wait));
+    // In local memory nothing of the pages is left to be unmapped.
+    vidmm.destroy(id).unwrap();
+    assert!(notifications(&operations(&mut vidmm, 1 << 20)).is_empty());
+}
+
 #[test]
 fn pages_that_are_aligned_on_both_sides_are_large() {
     let mut vidmm = vidmm(64, 0, 1);

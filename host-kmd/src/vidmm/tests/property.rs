@@ -458,6 +458,7 @@ impl World {
                 for range in std::mem::take(&mut self.machine.freed) {
                     self.vidmm.give_back(range);
                 }
+                self.check_encoded();
                 self.verify(Some(seed));
             }
             Event::Run(most) => self.machine.run(&mut self.operations, most),
@@ -489,6 +490,24 @@ impl World {
         }
     }
 
+    /// Of the guest's own pages only those are encoded that engines reach as an allocation's.
+    fn check_encoded(&self) {
+        let is_own = |page: &&PhysicalPage| page.segment == Segment::System;
+        let encoded: HashSet<_> = self.machine.encoded.iter().filter(is_own).copied().collect();
+        let reached: HashSet<_> = self
+            .vidmm
+            .allocations
+            .values()
+            .filter(|allocation| allocation.present && allocation.place == Place::Home)
+            .filter_map(|allocation| {
+                let Description { system, size, .. } = &allocation.description;
+                Some(system.as_ref()?.pages(0, *size))
+            })
+            .flatten()
+            .collect();
+        assert!(encoded.is_subset(&reached), "{:?}", encoded.difference(&reached));
+    }
+
     /// All bytes are what they have to be, to engines and to CPUs, and are others afterwards.
     fn verify(&mut self, seed: Option<u64>) {
         for (id, known) in &mut self.known {
@@ -514,6 +533,8 @@ impl World {
                         self.next_content += 1;
                         *content = self.next_content;
                         self.machine.pages.insert(page, *content);
+                        let is_encoded = known.description.notify_io_mmu_unmap;
+                        self.machine.set_encoded(page, is_encoded);
                     }
                 }
             }
@@ -536,7 +557,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     /// Contents are always right, budgets are kept, no page is in two places, what is unwanted goes in
-    /// order, everything is answered, and nothing is left.
+    /// order, everything is answered, the guest has its pages back plain, and nothing is left.
     #[test]
     fn whatever_happens_bytes_are_where_they_have_to_be(
         window in 2..24u64,
@@ -547,6 +568,7 @@ proptest! {
             world.event(event);
         }
         world.machine.run(&mut world.operations, usize::MAX);
+        world.check_encoded();
         world.verify(None);
         for id in world.known.keys().copied().collect::<Vec<_>>() {
             world.destroy(id);
@@ -558,6 +580,7 @@ proptest! {
         for range in std::mem::take(&mut world.machine.freed) {
             world.vidmm.give_back(range);
         }
+        world.check_encoded();
         prop_assert!(world.vidmm.is_unused());
         prop_assert!(world.machine.tables.is_empty());
     }
