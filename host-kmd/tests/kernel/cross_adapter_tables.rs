@@ -2,9 +2,14 @@
 //!
 //! Source: native GPU fence object, 14.1.1 to 14.1.3.
 
-use crate::bench::{Bench, Client, FEATURES, RESOURCES, USER_MODE, fence_values};
+use crate::bench::{
+    Bench, CROSS_ADAPTER_FENCES, Client, FEATURES, RESOURCES, USER_MODE, fence_values,
+};
+use crate::ddi::{FenceCall, FenceCalls, kernel_with_fence_calls};
 use crate::model::{Call, Model};
-use bellhop_host_kmd::dxgkrnl::{Limits, OsFeatures};
+use bellhop_host_kmd::ddi::CurrentValuesFlags;
+use bellhop_host_kmd::dxgkrnl::{Adapters, Limits, OsFeatures};
+use bellhop_host_kmd::hardware::SlotValue;
 use bellhop_host_kmd::port::{AdapterId, GuestResources, SharingGroups};
 use bellhop_protocol::control::fence::{
     CreateMonitoredFence, CreateNativeFence, FenceFlags, OpenNativeFence, OpenedFence,
@@ -13,6 +18,7 @@ use bellhop_protocol::control::fence::{
 use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
 use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
+use std::sync::Arc;
 
 const VALUE: u64 = 10;
 
@@ -61,6 +67,7 @@ struct Side {
     client: Client,
     gpu: Gpu,
     fence: OpenedFence,
+    calls: FenceCalls,
 }
 
 impl Side {
@@ -90,7 +97,7 @@ impl Side {
     }
 
     fn signal(&self, bench: &mut Bench, from: From) {
-        let Self { client, fence, gpu } = self;
+        let Self { client, fence, gpu, .. } = self;
         match (from, gpu) {
             (From::Cpu, _) => bench.signal(*client, &[(fence.fence, VALUE)]).unwrap(),
             (From::Gpu, Gpu::Native) => {
@@ -102,6 +109,20 @@ impl Side {
                 let request = SignalFromGpu { queue: client.queue, count: 1, reserved: 0 };
                 bench.call_with_list(*client, &request, &list).unwrap();
             }
+        }
+    }
+
+    /// The calls of `DdiUpdateCurrentValuesFromCpu` that the driver of this side gets for a signal, where
+    /// it signals itself from here, or is told of the other's signal. A packet's signal is the GPU's, and
+    /// a monitored fence is no matter of the driver's: VidSch "observes new fence value" there, or
+    /// "updates fence value directly from CPU".
+    fn expected_calls(&self, signals_from: Option<From>) -> Vec<FenceCall> {
+        let notification_only = signals_from.is_none();
+        let flags = CurrentValuesFlags { always_signaled: false, notification_only };
+        let value = SlotValue { slot: self.fence.slot, value: VALUE };
+        match (self.gpu, signals_from) {
+            (Gpu::Monitored, _) | (Gpu::Native, Some(From::Gpu)) => Vec::new(),
+            _ => vec![FenceCall::UpdateCurrentValues(vec![value], flags)],
         }
     }
 
@@ -150,6 +171,11 @@ fn check(row: Row) {
     let gpus = [row.wait.0, row.signal.0];
     let features = gpus.map(|gpu| gpu.features().0);
     let mut bench = Bench::with_features(Model::several(2), &features, Limits::default());
+    let kernels = bench.models.iter().zip(features);
+    let kernels =
+        kernels.map(|(model, features)| kernel_with_fence_calls(Arc::clone(model), features));
+    let (kernels, calls): (_, Vec<_>) = kernels.map(Result::unwrap).unzip();
+    bench.kernel = Adapters::new(kernels).with_cross_adapter_fences(CROSS_ADAPTER_FENCES);
     let clients = [0, 1].map(|place| client(&mut bench, place, gpus[place as usize]));
     let creator = if row.waiter_created { 0 } else { 1 };
     let created = create(&mut bench, clients[creator], gpus[creator]);
@@ -162,11 +188,17 @@ fn check(row: Row) {
         // A monitored fence's MonitoredValue has no address.
         assert_eq!(fence.mapping.monitored_value_gpu_va == 0, *gpu == Gpu::Monitored, "{row:?}");
     }
-    let [waiter, signaler] =
-        [0, 1].map(|side| Side { client: clients[side], gpu: gpus[side], fence: fences[side] });
+    let [waiter, signaler] = [0, 1].map(|side| {
+        let calls = Arc::clone(&calls[side]);
+        Side { client: clients[side], gpu: gpus[side], fence: fences[side], calls }
+    });
     waiter.wait(&mut bench, row.wait.1);
     assert!(!waiter.is_over(&bench, row.wait.1), "{row:?}");
+    let take = |side: &Side| std::mem::take(&mut *side.calls.lock().unwrap());
+    drop([&waiter, &signaler].map(take));
     signaler.signal(&mut bench, row.signal.1);
+    assert_eq!(take(&signaler), signaler.expected_calls(Some(row.signal.1)), "{row:?}");
+    assert_eq!(take(&waiter), waiter.expected_calls(None), "{row:?}");
     assert!(waiter.is_over(&bench, row.wait.1), "{row:?}");
     // Nobody is told twice.
     assert!(bench.events.len() <= 1, "{row:?}");

@@ -18,8 +18,14 @@ use bellhop_host_kmd::hardware::{
     PhysicalDoorbell, PhysicalPage, Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext,
 };
 use bellhop_host_kmd::miniport::BellhopMiniport;
+use bellhop_host_kmd::port::Input;
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
+use bellhop_protocol::control::fence::{
+    CreateNativeFence as CreateFence, DestroyNativeFence, FenceFlags, OpenNativeFence,
+    ShareNativeFence,
+};
 use bellhop_protocol::control::power::EnginePowerState;
+use bellhop_protocol::control::process::DestroyProcess;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingLevel};
 use std::sync::{Arc, Mutex};
 
@@ -64,8 +70,23 @@ impl Built {
 /// Paging operations that a driver has built, in their order.
 pub type Log = Arc<Mutex<Vec<Built>>>;
 
-/// Native fences that a driver was asked to make, in their order.
-pub type CreatedFences = Arc<Mutex<Vec<CreateNativeFence>>>;
+/// What a driver was asked for of native fences.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FenceCall {
+    /// `DxgkDdiCreateNativeFence`
+    Create(CreateNativeFence),
+    /// `DxgkDdiOpenNativeFence`, as this slot
+    Open(GlobalFence, u32),
+    /// `DxgkDdiCloseNativeFence` of this slot
+    Close(GlobalFence, u32),
+    /// `DxgkDdiDestroyNativeFence`
+    Destroy(GlobalFence),
+    /// `DxgkDdiUpdateCurrentValuesFromCpu`
+    UpdateCurrentValues(Vec<SlotValue>, CurrentValuesFlags),
+}
+
+/// What a driver was asked for of native fences, in its order.
+pub type FenceCalls = Arc<Mutex<Vec<FenceCall>>>;
 
 /// What a driver says of its GPU.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +106,7 @@ struct NotifyMiniport {
     answers: Answers,
     connected: Vec<HwQueueId>,
     driver: Option<Driver>,
-    created: CreatedFences,
+    fences: FenceCalls,
 }
 
 impl Miniport for NotifyMiniport {
@@ -261,7 +282,7 @@ impl Miniport for NotifyMiniport {
     }
 
     fn create_native_fence(&mut self, fence: CreateNativeFence) {
-        self.created.lock().unwrap().push(fence);
+        self.fences.lock().unwrap().push(FenceCall::Create(fence));
         self.rest.create_native_fence(fence);
     }
 
@@ -283,14 +304,17 @@ impl Miniport for NotifyMiniport {
     }
 
     fn open_native_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId) {
+        self.fences.lock().unwrap().push(FenceCall::Open(fence, slot));
         self.rest.open_native_fence(fence, slot, owner);
     }
 
     fn close_native_fence(&mut self, fence: GlobalFence, slot: u32) {
+        self.fences.lock().unwrap().push(FenceCall::Close(fence, slot));
         self.rest.close_native_fence(fence, slot);
     }
 
     fn destroy_native_fence(&mut self, fence: GlobalFence) {
+        self.fences.lock().unwrap().push(FenceCall::Destroy(fence));
         self.rest.destroy_native_fence(fence);
     }
 
@@ -304,6 +328,8 @@ impl Miniport for NotifyMiniport {
         values: &[SlotValue],
         flags: CurrentValuesFlags,
     ) {
+        let call = FenceCall::UpdateCurrentValues(values.to_vec(), flags);
+        self.fences.lock().unwrap().push(call);
         self.rest.update_current_values_from_cpu(guest, values, flags);
     }
 
@@ -371,7 +397,7 @@ fn new() -> (Bench, Log, Answers) {
         answers: Arc::clone(&answers),
         connected: Vec::new(),
         driver: None,
-        created: CreatedFences::default(),
+        fences: FenceCalls::default(),
     };
     let hardware = Arc::clone(&bench.model) as _;
     let (features, limits) = (OsFeatures::default(), Limits::default());
@@ -385,19 +411,35 @@ pub fn kernel_with(
     model: Arc<Model>,
     features: OsFeatures,
     driver: Driver,
-) -> Result<(Kernel, CreatedFences), AdapterError> {
-    let created = CreatedFences::default();
+) -> Result<(Kernel, FenceCalls), AdapterError> {
+    kernel_with_driver(model, features, Some(driver))
+}
+
+/// A kernel with a driver that says what ours does.
+pub fn kernel_with_fence_calls(
+    model: Arc<Model>,
+    features: OsFeatures,
+) -> Result<(Kernel, FenceCalls), AdapterError> {
+    kernel_with_driver(model, features, None)
+}
+
+fn kernel_with_driver(
+    model: Arc<Model>,
+    features: OsFeatures,
+    driver: Option<Driver>,
+) -> Result<(Kernel, FenceCalls), AdapterError> {
+    let fences = FenceCalls::default();
     let miniport = NotifyMiniport {
         rest: BellhopMiniport::new(Arc::clone(&model) as _),
         hardware: Arc::clone(&model),
         built: Log::default(),
         answers: Answers::default(),
         connected: Vec::new(),
-        driver: Some(driver),
-        created: Arc::clone(&created),
+        driver,
+        fences: Arc::clone(&fences),
     };
     let kernel = Kernel::with_miniport(model, Box::new(miniport), features, Limits::default())?;
-    Ok((kernel, created))
+    Ok((kernel, fences))
 }
 
 /// A kernel whose driver keeps what paging operations it was asked for.
@@ -436,4 +478,43 @@ fn a_driver_may_ask_for_notifies_and_its_bad_callbacks_are_refused() {
             Err(InvalidParameter::UnknownDoorbell(HwQueueId(u64::MAX))),
         ]
     );
+}
+
+/// Source: native GPU fence object, "Global and local handles for shared fences".
+#[test]
+fn a_fence_is_closed_for_each_process_and_destroyed_after_the_last() {
+    let mut bench = Bench::new(1);
+    let (kernel, calls) =
+        kernel_with_fence_calls(Arc::clone(&bench.model), OsFeatures::default()).unwrap();
+    bench.kernel = kernel.into();
+    let guest = bench.guest(1);
+    let (a, b) = (bench.client(guest), bench.client(guest));
+    let take = || std::mem::take(&mut *calls.lock().unwrap());
+    take();
+    let flags = FenceFlags::SHARED.bits();
+    let request = CreateFence { flags, ..CreateFence::new(a.device, 0) };
+    let of_a = bench.call(a, &request).unwrap();
+    let global = GlobalFence { guest, slot: of_a.slot };
+    let [FenceCall::Create(created), FenceCall::Open(opened, local_a)] = take()[..] else {
+        panic!("a fence is created, and then opened");
+    };
+    assert_eq!((created.fence, opened, local_a), (global, global, of_a.slot));
+    let nt_handle = bench.call(a, &ShareNativeFence { fence: of_a.fence }).unwrap();
+    let of_b = bench.call(b, &OpenNativeFence { device: b.device, nt_handle }).unwrap();
+    assert_eq!(take(), [FenceCall::Open(global, of_b.slot)]);
+    bench.call(a, &DestroyNativeFence { fence: of_a.fence }).unwrap();
+    assert_eq!(take(), [FenceCall::Close(global, of_a.slot)], "B has it");
+    bench.call(b, &DestroyNativeFence { fence: of_b.fence }).unwrap();
+    assert_eq!(take(), [FenceCall::Close(global, of_b.slot), FenceCall::Destroy(global)]);
+    // Whatever ends, its fences are destroyed, progress fences too.
+    bench.call(a, &request).unwrap();
+    bench.call(b, &CreateFence::new(b.device, 0)).unwrap();
+    take();
+    bench.call(b, &DestroyProcess { flags: 0 }).unwrap();
+    let destroyed = |calls: Vec<FenceCall>| {
+        calls.iter().filter(|call| matches!(call, FenceCall::Destroy(_))).count()
+    };
+    assert_eq!(destroyed(take()), 2);
+    bench.input(Input::Detach { guest });
+    assert_eq!(destroyed(take()), 2);
 }

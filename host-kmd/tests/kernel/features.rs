@@ -1,7 +1,7 @@
 //! What the host enables, what the driver advertises, and what guests then have.
 
 use crate::bench::{Bench, Client, FEATURES, RESOURCES, USER_MODE};
-use crate::ddi::{Driver, kernel_with};
+use crate::ddi::{Driver, FenceCall, FenceCalls, kernel_with};
 use crate::model::Model;
 use bellhop_host_kmd::ddi::CreateNativeFence as Created;
 use bellhop_host_kmd::ddi::feature::{
@@ -111,7 +111,7 @@ fn values_are_as_far_apart_and_mapped_where_the_driver_says() {
     };
     let mut bench = Bench::new(1);
     let driver = Driver { advertises: None, caps };
-    let (kernel, created) =
+    let (kernel, calls) =
         kernel_with(Arc::clone(&bench.model), OsFeatures::default(), driver).unwrap();
     bench.kernel = kernel.into();
     let guest = bench.guest(1);
@@ -124,9 +124,19 @@ fn values_are_as_far_apart_and_mapped_where_the_driver_says() {
     assert_eq!(apart(|fence| fence.mapping.current_value_gpu_va), 64);
     assert_eq!(apart(|fence| fence.mapping.monitored_value_gpu_va), 16);
     // The context management processor needs no mapping here.
-    assert!(created.lock().unwrap().iter().all(|fence| fence.system_process.is_none()));
+    let created = created(&calls);
+    assert!(!created.is_empty() && created.iter().all(|fence| fence.system_process.is_none()));
     let system = bench.model.state().systems[&guest].address_space;
     assert_eq!(bench.model.page(system, one.mapping.current_value_gpu_va), None);
+}
+
+/// The fences that a driver was asked to make.
+fn created(calls: &FenceCalls) -> Vec<Created> {
+    let created = |call: &FenceCall| match call {
+        FenceCall::Create(fence) => Some(*fence),
+        _ => None,
+    };
+    calls.lock().unwrap().iter().filter_map(created).collect()
 }
 
 /// Flags and stride.
@@ -282,8 +292,7 @@ fn each_type_of_fence_is_stored_mapped_and_reached_as_the_table_of_types_says() 
         let what = row.what;
         let mut bench = Bench::new(2);
         let driver = Driver { advertises: None, caps: CAPS };
-        let (kernel, created) =
-            kernel_with(Arc::clone(&bench.model), row.features, driver).unwrap();
+        let (kernel, calls) = kernel_with(Arc::clone(&bench.model), row.features, driver).unwrap();
         bench.kernel = kernel.into();
         let guest = GuestId(1);
         // So much that values may be in it.
@@ -306,8 +315,7 @@ fn each_type_of_fence_is_stored_mapped_and_reached_as_the_table_of_types_says() 
         // GPU VA: CurrentValue read and written, MonitoredValue read. CMP VA: both read and written.
         let space = bench.model.state().opened[&(guest, fence.slot)].1;
         let system = bench.model.state().systems[&guest].address_space;
-        let Created { system_process, fence: global, .. } =
-            *created.lock().unwrap().last().unwrap();
+        let Created { system_process, fence: global, .. } = *created(&calls).last().unwrap();
         assert_eq!((global.guest, global.slot), (guest, fence.slot), "{what}");
         let vas = system_process.expect("the driver asked for them");
         let mapping = fence.mapping;
