@@ -23,7 +23,8 @@ fn every_behaviour_is_seen_with_a_node_for_kernel_mode_alone_and_short_times() {
     let configuration = "[adapter]\nkernel_mode_copy_nodes = 1\nengine_idle_ms = 20\n\
                          device_idle_ms = 50\ntimeout_ms = 1000\nhang_limit = 0\ntest_kernels = true\n\
                          optimized_fence_interrupt = true\n\
-                         [guest]\npower_control = true\n";
+                         [guest]\npower_control = true\n\
+                         [fence_sharing]\nalone = [\"gpu0.sock\"]\n";
     let daemon = Daemon::start_with(1, configuration);
     let command = ["selftest", "--json", "--socket-path"];
     let output = bellhop().args(command).arg(daemon.socket(0)).output().unwrap();

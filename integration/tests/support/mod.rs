@@ -69,14 +69,15 @@ pub fn quick_configuration(adapter: &str, guest: &str) -> NamedTempFile {
 }
 
 /// Behaviours that the device does not offer with [`quick`] and no more said.
-pub const NOT_OFFERED: &[&str] = &["um.node.not-supported"];
+pub const NOT_OFFERED: &[&str] = &["um.node.not-supported", "fence.cross.policy"];
 
 /// The same where nothing is said of the configuration at all.
-pub const DEFAULT_NOT_OFFERED: &[&str] = &["um.node.not-supported", "tdr.reset.engine"];
+pub const DEFAULT_NOT_OFFERED: &[&str] =
+    &["um.node.not-supported", "fence.cross.policy", "tdr.reset.engine"];
 
 /// What it does not offer with a global doorbell.
 pub const GLOBAL_NOT_OFFERED: &[&str] =
-    &["um.node.not-supported", "doorbell.victim", "context.suspend.victim"];
+    &["um.node.not-supported", "doorbell.victim", "context.suspend.victim", "fence.cross.policy"];
 
 /// Asserts that a conformance report has every behaviour, all of them seen but those that are not
 /// offered there, which must be exactly these.

@@ -245,8 +245,7 @@ fn thousand(scene: &Scene) -> Result<(), Mismatch> {
         }
         require!(Instant::now() < deadline, "the engine slept: {sleeps}; {woken} wake-ups");
     }
-    let Some((fence, _)) = wait.get(QUEUES / 2) else { return Ok(()) };
-    let Some((queue, held)) = queues.get(QUEUES / 2) else { return Ok(()) };
+    let ((fence, _), (queue, held)) = (&wait[QUEUES / 2], &queues[QUEUES / 2]);
     fence.signal(1)?;
     queue.progress_fence().wait(*held, TIMEOUT)?;
     let released = |(queue, held): &&(KernelModeQueue, u64)| {

@@ -7,7 +7,7 @@ use bellhop_guest_umd::{CommandBuffer, Error, Fence};
 use bellhop_protocol::control::adapter::{
     INTRA_GPU_FENCE_SUPPORTED, NATIVE_GPU_FENCE_SUPPORTED, QueryNativeFenceCaps,
 };
-use bellhop_protocol::control::fence::{CreateNativeFence, NOT_PUBLISHED};
+use bellhop_protocol::control::fence::{CreateNativeFence, NOT_PUBLISHED, NativeFenceType};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
@@ -20,10 +20,16 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         check: caps,
     },
     Behaviour {
-        id: "fence.types.table",
-        shows: "CPUs and packets reach each value of each type of fence as the table of types says",
+        id: "fence.types.default",
+        shows: "CPUs and packets reach each value of a default fence as the table of types says",
         section: source::FENCE_TYPES,
-        check: table,
+        check: default_row,
+    },
+    Behaviour {
+        id: "fence.types.intra-gpu",
+        shows: "packets alone reach each value of an intra-GPU fence, as the table of types says",
+        section: source::FENCE_TYPES,
+        check: intra_gpu_row,
     },
 ];
 
@@ -52,33 +58,26 @@ fn caps(scene: &Scene) -> Result<(), Mismatch> {
 
 /// A row of the table of types, as far as a guest can see it.
 struct Row {
-    what: &'static str,
     create: fn(&Bench) -> Result<Fence, Error>,
     /// A CPU reads CurrentValue, waits for it and signals it.
     cpus_reach_it: bool,
 }
 
-const TABLE: [Row; 2] = [
-    Row { what: "default", create: |bench| bench.device.create_fence(5), cpus_reach_it: true },
-    Row {
-        what: "intra-GPU",
-        create: |bench| bench.device.create_intra_gpu_fence(5),
-        cpus_reach_it: false,
-    },
-];
+fn default_row(scene: &Scene) -> Result<(), Mismatch> {
+    check_row(scene, &Row { create: |bench| bench.device.create_fence(5), cpus_reach_it: true })
+}
 
-fn table(scene: &Scene) -> Result<(), Mismatch> {
+fn intra_gpu_row(scene: &Scene) -> Result<(), Mismatch> {
     let flags = scene.adapter().native_fence_caps()?.flags;
-    for row in &TABLE {
-        if !row.cpus_reach_it && flags & INTRA_GPU_FENCE_SUPPORTED == 0 {
-            continue;
-        }
-        check_row(scene, row).map_err(|error| match error {
-            Mismatch::Seen(seen) => Mismatch::Seen(format!("{}: {seen}", row.what)),
-            not_offered => not_offered,
-        })?;
+    if flags & INTRA_GPU_FENCE_SUPPORTED == 0 {
+        let process = Process::begin(scene.transport())?;
+        let request = CreateNativeFence::new(process.device()?, 0);
+        let request = CreateNativeFence { fence_type: NativeFenceType::INTRA_GPU, ..request };
+        process.expect_status(&request, Status::NOT_SUPPORTED)?;
+        return Err(Mismatch::NotOffered("there are no intra-GPU fences".into()));
     }
-    Ok(())
+    let create = |bench: &Bench| bench.device.create_intra_gpu_fence(5);
+    check_row(scene, &Row { create, cpus_reach_it: false })
 }
 
 fn check_row(scene: &Scene, row: &Row) -> Result<(), Mismatch> {
