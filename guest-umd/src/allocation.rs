@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::transport::SystemMemory;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::{
-    AllocationKind, CreateAllocation, DestroyAllocation, Extent,
+    AllocationKind, CloseAllocation, CreateAllocation, DestroyAllocation, Extent,
 };
 use bellhop_protocol::control::gpu_va::{FreeGpuVirtualAddress, MapGpuVirtualAddress, Protection};
 use bellhop_protocol::control::{Handle, RequestCode};
@@ -24,6 +24,8 @@ pub struct Allocation {
     handle: Handle,
     size: u64,
     memory: Memory,
+    /// Whether it was opened, on this device alone: other devices of the process may have it, too.
+    is_opened: bool,
 }
 
 enum Memory {
@@ -63,7 +65,8 @@ impl Allocation {
                 }
             },
         };
-        Ok(Arc::new(Self { device, handle: reply.allocation, size, memory }))
+        let (handle, is_opened) = (reply.allocation, false);
+        Ok(Arc::new(Self { device, handle, size, memory, is_opened }))
     }
 
     /// One that the device moves.
@@ -73,7 +76,12 @@ impl Allocation {
         size: u64,
         memory: Option<Arc<dyn SystemMemory>>,
     ) -> Arc<Self> {
-        Arc::new(Self { device, handle, size, memory: Memory::Paged(memory) })
+        Arc::new(Self { device, handle, size, memory: Memory::Paged(memory), is_opened: false })
+    }
+
+    /// One that another process has, too, and that the device moves.
+    pub(crate) fn opened(device: Device, handle: Handle, size: u64) -> Arc<Self> {
+        Arc::new(Self { device, handle, size, memory: Memory::Paged(None), is_opened: true })
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -214,7 +222,11 @@ impl Drop for Allocation {
     fn drop(&mut self) {
         // The memory is the driver's again only when no engine can reach it, which the reply
         // tells; a device that cannot be reached has no engines.
-        let ended = self.device.session().call(&DestroyAllocation { allocation: self.handle });
+        let (session, allocation) = (self.device.session(), self.handle);
+        let ended = match self.is_opened {
+            true => session.call(&CloseAllocation { device: self.device.handle(), allocation }),
+            false => session.call(&DestroyAllocation { allocation }),
+        };
         let (Memory::System(memory) | Memory::Paged(Some(memory))) = &self.memory else { return };
         if let Err(Error::Refused { .. }) = ended {
             // The GPU may go on to write it: nobody else may have it.

@@ -118,6 +118,16 @@ impl Device {
         self.session().call(&CloseAllocation { device, allocation })
     }
 
+    /// Opens by its name an allocation that another process of the guest has shared
+    /// (`D3DKMTOpenResourceFromNtHandle`); see [`Allocation::share`]. It is neither resident for this
+    /// device nor mapped in this process yet.
+    ///
+    /// # Errors
+    /// When no allocation of this guest has that name, or it is open on this device.
+    pub fn open_shared_allocation(&self, name: NtHandle) -> Result<Arc<Allocation>, Error> {
+        Allocation::open(self.clone(), name)
+    }
+
     /// Takes GPU virtual addresses, at `base` or, when that is 0, anywhere
     /// (`D3DKMTReserveGpuVirtualAddress`).
     ///

@@ -8,9 +8,11 @@ use crate::error::Error;
 use crate::transport::SystemMemory;
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::allocation::{
-    AllocationFlags, AllocationKind, CreateAllocation, Extent, Lock, NOT_IN_BAR, PRIORITY_NORMAL,
-    SegmentSet, SetAllocationPriority, Unlock,
+    AllocationFlags, AllocationKind, CreateAllocation, Extent, Lock, NOT_IN_BAR,
+    OpenSharedAllocation, OpenedAllocation, PRIORITY_NORMAL, SegmentSet, SetAllocationPriority,
+    ShareAllocation, Unlock,
 };
+use bellhop_protocol::control::fence::NtHandle;
 use std::sync::Arc;
 use vm_memory::{Bytes, VolatileMemory, VolatileSlice};
 use zerocopy::IntoBytes;
@@ -71,6 +73,12 @@ impl AllocationBuilder {
         self
     }
 
+    /// Other processes may open it by its name: see [`Allocation::share`]. It cannot be of own pages then.
+    pub fn shared(mut self) -> Self {
+        self.flags |= AllocationFlags::SHARED;
+        self
+    }
+
     /// Its part of system memory is the guest's own pages.
     pub fn own_pages(mut self) -> Self {
         self.own_pages = true;
@@ -111,6 +119,22 @@ impl AllocationBuilder {
 }
 
 impl Allocation {
+    /// Opens by its name an allocation that another process has shared.
+    pub(crate) fn open(device: Device, nt_handle: NtHandle) -> Result<Arc<Self>, Error> {
+        let request = OpenSharedAllocation { device: device.handle(), nt_handle };
+        let OpenedAllocation { allocation, size } = device.session().call(&request)?;
+        Ok(Self::opened(device, allocation, size))
+    }
+
+    /// The name that processes of the guest can open it by ([`Device::open_shared_allocation`]) as long as
+    /// one has it (`D3DKMTShareObjects`).
+    ///
+    /// # Errors
+    /// When it was not created to be shared.
+    pub fn share(&self) -> Result<NtHandle, Error> {
+        self.device().session().call(&ShareAllocation { allocation: self.handle() })
+    }
+
     /// Keeps the bytes where the program reaches them (`D3DKMTLock2`), until what is returned is
     /// dropped. The GPU goes on to reach them.
     ///

@@ -291,6 +291,8 @@ pub struct Allocation {
     pub mappings: u64,
     /// How many doorbells' rings use it.
     pub doorbells: u32,
+    /// How many processes have it, if it was created for sharing; otherwise 0.
+    pub processes: u64,
 }
 
 /// A native fence.

@@ -6,8 +6,9 @@ use bellhop_guest_umd::{Adapter, Allocation, Device, Error};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::{
     AllocationFlags, AllocationKind, COMPRESSED, CloseAllocation, CreateAllocation, Evict, Lock,
-    MAX_RESIDENCY_LIST, MakeResident, NOT_IN_BAR, OpenAllocation, PRIORITY_HIGH, PRIORITY_LOW,
-    PRIORITY_NORMAL, QueryVideoMemoryInfo, SegmentSet, SetAllocationPriority, Unlock,
+    MAX_RESIDENCY_LIST, MakeResident, NOT_IN_BAR, OpenAllocation, OpenSharedAllocation,
+    PRIORITY_HIGH, PRIORITY_LOW, PRIORITY_NORMAL, QueryVideoMemoryInfo, SegmentSet,
+    SetAllocationPriority, Unlock,
 };
 use bellhop_protocol::control::gpu_va::{
     FreeGpuVirtualAddress, MapGpuVirtualAddress, Protection, ReserveGpuVirtualAddress,
@@ -177,6 +178,35 @@ fn another_device_opens_an_allocation_before_it_wants_it_and_closes_it() {
     let closed: CloseAllocation = sent[2].read();
     assert_eq!((closed.device, closed.allocation), (other.handle(), allocation.handle()));
     assert_eq!(device.wanted(other.handle(), allocation.handle()), None);
+}
+
+#[test]
+fn a_shared_allocation_is_opened_by_its_name_and_closed_for_the_one_that_opened_it() {
+    let (device, adapter, gpu) = new();
+    let shared = gpu.allocation(2 * PAGE_SIZE).cpu_visible().shared().create().unwrap();
+    let name = shared.share().unwrap();
+    let process = adapter.open_process().unwrap();
+    let other = process.create_device().unwrap();
+    device.take_sent();
+    let opened = other.open_shared_allocation(name).unwrap();
+    let sent: OpenSharedAllocation = device.take_sent()[0].read();
+    assert_eq!((sent.device, sent.nt_handle), (other.handle(), name));
+    assert_eq!(opened.size(), 2 * PAGE_SIZE);
+    opened.make_resident().unwrap();
+    let bytes = opened.lock_bytes().unwrap();
+    bytes.write(0, &[7; 8]).unwrap();
+    let mut seen = [0; 8];
+    shared.lock_bytes().unwrap().read(0, &mut seen).unwrap();
+    assert_eq!(seen, [7; 8]);
+    drop(bytes);
+    device.take_sent();
+    let handle = opened.handle();
+    drop(opened);
+    let closed: CloseAllocation = device.take_sent()[0].read();
+    assert_eq!((closed.device, closed.allocation), (other.handle(), handle));
+    drop(shared);
+    assert_eq!(device.take_codes(), [RequestCode::DESTROY_ALLOCATION]);
+    assert_eq!(status_of(other.open_shared_allocation(name)), Status::INVALID_PARAMETER);
 }
 
 #[test]

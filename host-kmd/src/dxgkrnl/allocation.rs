@@ -71,6 +71,29 @@ pub(super) struct HostMapping {
 }
 
 impl Allocation {
+    /// One that is open on a device, and not used yet.
+    pub(super) fn new(
+        device: Handle,
+        size: u64,
+        content: Content,
+        driver: DriverProtection,
+    ) -> Self {
+        Self {
+            opened: BTreeSet::from([device]),
+            size,
+            doorbells: 0,
+            users: 0,
+            aperture: None,
+            stays_in_aperture: false,
+            mappings: BTreeSet::new(),
+            host_mappings: Vec::new(),
+            resident: true,
+            content,
+            driver,
+            extents: 0,
+        }
+    }
+
     /// What VidMm knows it by, if it is paged.
     pub(super) fn paged(&self) -> Option<AllocationId> {
         match self.content {
@@ -174,11 +197,16 @@ impl Scope<'_> {
             (description.system, count) = (Some(memory), charged);
         }
         let id = self.guest.vidmm.create(description);
-        self.insert_allocation(request, Content::Paged(id), count).inspect_err(|_| {
+        let inserted = self.insert_allocation(request, Content::Paged(id), count);
+        let handle = inserted.inspect_err(|_| {
             self.guest.quotas.extents.refund(count);
             // It was just made.
             let _ = self.guest.vidmm.destroy(id);
-        })
+        })?;
+        if request.flags & AllocationFlags::SHARED.bits() != 0 {
+            self.guest.shared_allocations.insert(id, self.process_id, handle);
+        }
+        Ok(handle)
     }
 
     /// What a paged allocation is to VidMm, once segments and flags go together.
@@ -190,8 +218,13 @@ impl Scope<'_> {
         let CreateAllocation { supported_segments, preferred_segment, eviction_segments, .. } =
             *request;
         let wrong = |field, value: u32| RequestError::parameter(field, value.into());
-        let flags =
-            AllocationFlags::from_bits(request.flags).ok_or(wrong("flags", request.flags))?;
+        // A guest could not be told when its own pages are its own again, nor the driver of one place in the
+        // aperture where each process has another.
+        let alone = AllocationFlags::SHARED | AllocationFlags::ACCESSED_PHYSICALLY;
+        let flags = AllocationFlags::from_bits(request.flags)
+            .filter(|flags| !flags.contains(alone))
+            .filter(|flags| !is_own || !flags.contains(AllocationFlags::SHARED))
+            .ok_or(wrong("flags", request.flags))?;
         let permanent = flags.contains(AllocationFlags::PERMANENT_SYSTEM_MEM);
         let cpu_visible = flags.contains(AllocationFlags::CPU_VISIBLE);
         let supported = SegmentSet::from_bits(supported_segments)
@@ -245,20 +278,9 @@ impl Scope<'_> {
     ) -> Result<Handle, RequestError> {
         let stays_in_aperture = is_accessed_physically(request)
             && request.supported_segments & SegmentSet::SYSTEM.bits() != 0;
-        self.insert(Allocation {
-            opened: BTreeSet::from([request.device]),
-            size: request.size,
-            doorbells: 0,
-            users: 0,
-            aperture: None,
-            stays_in_aperture,
-            mappings: BTreeSet::new(),
-            host_mappings: Vec::new(),
-            resident: true,
-            content,
-            driver: self.miniport.driver_protection(request.private_data),
-            extents,
-        })
+        let driver = self.miniport.driver_protection(request.private_data);
+        let allocation = Allocation::new(request.device, request.size, content, driver);
+        self.insert(Allocation { stays_in_aperture, extents, ..allocation })
     }
 
     /// The memory of an allocation that is not paged, or that is locked or resident.
@@ -326,18 +348,22 @@ impl Scope<'_> {
         let (is_last, paged) = (allocation.opened.is_empty(), allocation.paged());
         match paged {
             _ if is_last => self.remove_allocation(handle),
-            Some(id) => Ok(self.guest.vidmm.close(device, id)?),
+            Some(id) => Ok(self.guest.vidmm.close(self.process_id, device, id)?),
             None => Ok(()),
         }
     }
 
-    /// Destroys an allocation and its mappings, whoever uses it.
+    /// Destroys an allocation and its mappings, whichever queue uses it; where other processes have it
+    /// goes only what this one has.
     pub(super) fn remove_allocation(&mut self, handle: Handle) -> Result<(), RequestError> {
         let process = self.process_id;
         let allocation = self.remove::<Allocation>(handle)?;
         let is_paged = allocation.paged().is_some();
         if let Some(id) = allocation.paged() {
-            self.guest.vidmm.destroy(id)?;
+            match self.guest.shared_allocations.leave(id, process) {
+                true => self.leave_shared_allocation(id, &allocation)?,
+                false => self.guest.vidmm.destroy(id)?,
+            }
         }
         for start in allocation.mappings {
             let (range, refund) = self.process()?.gpu_va.remove_mapping(start);

@@ -246,9 +246,10 @@ impl Scope<'_> {
         if !allocation.opened.contains(&device) {
             return Err(RequestError::parameter("an allocation of another device", handle.0));
         }
-        // "Locked" is what keeps a paged one where it is.
-        let vidmm = &self.guest.vidmm;
-        let stays = |id| vidmm.is_present(id) && vidmm.is_locked(id);
+        // "Locked" is what keeps a paged one where it is. By this process: others that have it can evict and
+        // unlock it when they like.
+        let (vidmm, process) = (&self.guest.vidmm, self.process_id);
+        let stays = |id| vidmm.is_wanted_by(process, id) && vidmm.is_locked_by(process, id);
         if !allocation.resident || !allocation.paged().is_none_or(stays) {
             return Err(RequestError::NotResident(handle));
         }

@@ -11,6 +11,7 @@ use super::native_fence::Fences;
 use super::paging::Paging;
 use super::pool::{PagePool, SlotPool};
 use super::process::Process;
+use super::sharing::SharedAllocations;
 use super::tdr::Hangs;
 use crate::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use crate::hardware::{GuestId, HardwareFull, SystemContext};
@@ -111,6 +112,8 @@ pub(super) struct Guest {
     pub(super) doorbell_slots: SlotPool,
     /// Its memory.
     pub(super) vidmm: VidMm,
+    /// What of that its processes may have together.
+    pub(super) shared_allocations: SharedAllocations,
     /// What moves it.
     pub(super) paging: Paging,
     /// Which areas are in its own memory.
@@ -158,6 +161,7 @@ impl Guest {
             logs: FenceLogs::default(),
             doorbell_slots: SlotPool::new(resources.bar.doorbell_count),
             vidmm: VidMm::new(local, private, segments.backing),
+            shared_allocations: SharedAllocations::default(),
             paging: Paging::new(system.ok(), window),
             donations: Donations::default(),
             aperture: PagePool::new(0, resources.segments.aperture),
@@ -237,6 +241,7 @@ impl Guest {
             && self.logs.is_unused()
             && self.doorbell_slots.is_unused()
             && self.vidmm.is_unused()
+            && self.shared_allocations.is_empty()
             && self.aperture.is_unused()
             && self.dma_buffers.is_unused()
             && quotas.processes.is_unused()

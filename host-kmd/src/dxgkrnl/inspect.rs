@@ -348,6 +348,7 @@ fn describe_allocation(
         extents: allocation.extent_count(),
         mappings: (allocation.mappings.len() + allocation.host_mappings.len()) as u64,
         doorbells: allocation.doorbells,
+        processes: allocation.paged().map_or(0, |id| guest.shared_allocations.count(id)),
     }
 }
 

@@ -495,6 +495,8 @@ fn dispatch(scope: &mut Scope<'_>, code: RequestCode, body: Body<'_>) -> Handled
         RequestCode::QUERY_VIDEO_MEMORY_INFO => serve(scope, body, Scope::query_video_memory_info),
         RequestCode::OPEN_ALLOCATION => serve(scope, body, Scope::open_allocation),
         RequestCode::CLOSE_ALLOCATION => serve(scope, body, Scope::close_allocation),
+        RequestCode::SHARE_ALLOCATION => serve(scope, body, Scope::share_allocation),
+        RequestCode::OPEN_SHARED_ALLOCATION => serve(scope, body, Scope::open_shared_allocation),
         RequestCode::MAP_GPU_VIRTUAL_ADDRESS => serve(scope, body, Scope::map_gpu_virtual_address),
         RequestCode::FREE_GPU_VIRTUAL_ADDRESS => {
             serve(scope, body, Scope::free_gpu_virtual_address)

@@ -42,6 +42,7 @@ mod residency;
 mod retire;
 mod rotation;
 mod scope;
+mod sharing;
 mod software_queue;
 mod submission;
 mod submissions;

@@ -17,6 +17,7 @@ use super::pool::PageRange;
 use super::request::{Answer, Handled, zero};
 use super::retire::Resource;
 use super::scope::Scope;
+use super::sharing::Namer;
 use super::waits::{Waiters, Waits};
 use crate::ddi;
 use crate::ddi::SystemProcessGpuVas;
@@ -33,7 +34,6 @@ use bellhop_protocol::features::Features;
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
 use bellhop_protocol::snapshot;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 
 /// MonitoredValue of a fence each of whose signals interrupts, since CurrentValue is greater after it.
 pub(super) const EVERY_SIGNAL: u64 = 0;
@@ -145,9 +145,7 @@ pub(super) struct Fences {
     pub(super) names: BTreeMap<u64, u32>,
     /// Slots of those that other guests may have.
     pub(super) views: BTreeMap<CrossFenceId, u32>,
-    namer: RandomState,
-    /// How many names there were.
-    named: u64,
+    namer: Namer,
     /// How many fences there were.
     made: u64,
     /// Who waits on a CPU.
@@ -166,8 +164,7 @@ impl Fences {
             locals: BTreeMap::new(),
             names: BTreeMap::new(),
             views: BTreeMap::new(),
-            namer: RandomState::new(),
-            named: 0,
+            namer: Namer::default(),
             made: 0,
             waits: Waits::default(),
         }
@@ -177,18 +174,6 @@ impl Fences {
     pub(super) fn add_global(&mut self, slot: u32, fence: GlobalFence) {
         self.made += 1;
         self.globals.insert(slot, GlobalFence { serial: self.made, ..fence });
-    }
-
-    /// A name that nobody can guess, and that no other fence has.
-    fn new_name(&mut self) -> u64 {
-        // Ends: fences are far fewer than numbers.
-        loop {
-            self.named += 1;
-            let name = self.namer.hash_one(self.named);
-            if name != 0 && !self.names.contains_key(&name) {
-                return name;
-            }
-        }
     }
 
     /// Where their values are, and logs.
@@ -325,7 +310,10 @@ impl Scope<'_> {
         }
         let name = match fence.cross {
             Some(cross) => self.cross_fences.name(cross),
-            None => self.guest.fences.new_name(),
+            None => {
+                let Fences { namer, names, .. } = &mut self.guest.fences;
+                namer.next(|name| names.contains_key(&name))
+            }
         };
         self.guest.fences.names.insert(name, slot);
         self.global_mut(slot)?.name = Some(name);

@@ -73,10 +73,10 @@ impl Scope<'_> {
             self.check_not_in_use(*handle)?;
         }
         let paged: Vec<_> = list.iter().filter_map(|handle| self.paged(*handle)).collect();
-        self.guest.vidmm.check_evict(request.device, &paged)?;
+        self.guest.vidmm.check_evict(self.process_id, request.device, &paged)?;
         for handle in list {
             match self.paged(handle) {
-                Some(id) => self.guest.vidmm.evict(request.device, id)?,
+                Some(id) => self.guest.vidmm.evict(self.process_id, request.device, id)?,
                 None => self.evict_allocation(handle)?,
             }
             if !self.must_stay_in_aperture(handle)? {
@@ -96,7 +96,7 @@ impl Scope<'_> {
         let mut placed = Vec::new();
         let made = self.place_in_aperture(device, list, &mut placed).and_then(|()| {
             let paged: Vec<_> = list.iter().filter_map(|handle| self.paged(*handle)).collect();
-            Ok(self.guest.vidmm.make_resident(wants, &paged)?)
+            Ok(self.guest.vidmm.make_resident(self.process_id, wants, &paged)?)
         });
         if made.is_err() {
             for handle in placed {
@@ -169,7 +169,7 @@ impl Scope<'_> {
             Content::Fixed(_, None) => Place::Home,
             Content::Paged(id) => {
                 let id = *id;
-                self.guest.vidmm.lock(id)?
+                self.guest.vidmm.lock(self.process_id, id)?
             }
         };
         let bar_offset = match place {
@@ -185,7 +185,7 @@ impl Scope<'_> {
             return Err(RequestError::AllocationBusy(request.allocation));
         }
         if let Some(id) = self.paged(request.allocation) {
-            self.guest.vidmm.unlock(id)?;
+            self.guest.vidmm.unlock(self.process_id, id)?;
         }
         Ok(Answer::Done(()))
     }

@@ -129,7 +129,7 @@ impl Guest {
                     };
                     allocation.users = allocation.users.saturating_sub(1);
                     if let Some(id) = allocation.paged()
-                        && let Err(error) = self.vidmm.evict(context, id)
+                        && let Err(error) = self.vidmm.evict(process, context, id)
                     {
                         tracing::error!(?id, %error, "a submission did not hold it");
                     }

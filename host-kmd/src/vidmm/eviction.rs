@@ -56,21 +56,19 @@ struct Newcomer {
 }
 
 impl VidMm {
-    /// Takes room for an allocation in a local segment, and makes it first if need be.
+    /// Takes room for an allocation in a local segment, and makes it first if need be. It counts against
+    /// this process.
     pub(super) fn take_room(
         &mut self,
+        process: u32,
         id: AllocationId,
         segment: LocalSegment,
         need: Need,
         begin: u64,
     ) -> Result<Option<PageRange>, VidMmError> {
         let description = &self.get(id)?.description;
-        let newcomer = Newcomer {
-            process: description.process,
-            size: description.size,
-            priority: description.priority,
-            begin,
-        };
+        let newcomer =
+            Newcomer { process, size: description.size, priority: description.priority, begin };
         self.take_room_for(newcomer, segment, need)
     }
 
@@ -202,7 +200,6 @@ impl VidMm {
         let allocation = self.get(id)?;
         let description = &allocation.description;
         let (size, wanted) = (description.size, allocation.is_wanted());
-        let process = description.process;
         let targets = description.eviction & description.supported;
         for segment in LocalSegment::ALL {
             if segment != from
@@ -214,9 +211,10 @@ impl VidMm {
         }
         if wanted && !self.get(id)?.lives_at_home() {
             self.unmap_all(id)?;
-            self.plan.held.insert(process);
+            self.hold_all(id)?;
             self.change(id, |allocation| allocation.taken = true)?;
-            self.ask_to_trim(process);
+            let payer = self.get(id)?.payer();
+            self.ask_to_trim(payer);
         }
         self.go_home(id)
     }

@@ -60,7 +60,7 @@ impl Allocation {
         let local = SegmentSet::LOCAL | SegmentSet::PRIVATE;
         self.present
             && self.place == Place::Home
-            && self.locks == 0
+            && !self.is_locked()
             && self.description.supported.intersects(local)
             && !self.description.preferred.contains(SegmentSet::SYSTEM)
     }
@@ -155,7 +155,8 @@ impl VidMm {
         segment: LocalSegment,
         before: u64,
     ) -> Result<bool, VidMmError> {
-        let Some(range) = self.take_room(id, segment, Need::Should, before)? else {
+        let payer = self.get(id)?.payer();
+        let Some(range) = self.take_room(payer, id, segment, Need::Should, before)? else {
             return Ok(false);
         };
         self.move_to(id, Place::Local(segment, range))?;

@@ -13,6 +13,7 @@
 //!   that may not is *taken away*, and only from a process that is over its budget for one that is
 //!   not: its contexts are suspended until all is resident again.
 //! - What the owner has evicted stays where it is until somebody needs the room, unmapped.
+//! - Several processes may have an allocation. See `sharing`.
 //!
 //! Source: "Memory Manager" of the Windows KMD overview; "Allocation notification".
 
@@ -23,6 +24,7 @@ pub(crate) mod operations;
 mod placement;
 pub(crate) mod pool;
 pub(crate) mod segment;
+mod sharing;
 pub(crate) mod step;
 #[cfg(test)]
 mod tests;
@@ -67,7 +69,7 @@ pub(crate) enum VidMmError {
 /// What an allocation is created as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
-    /// Whose it is.
+    /// The process that creates it.
     pub(crate) process: u32,
     /// Bytes, whole pages.
     pub(crate) size: u64,
@@ -97,13 +99,16 @@ struct Allocation {
     place: Place,
     /// The host memory that is kept for it.
     backing: Option<PageRange>,
-    /// How often each device wants it resident.
-    wanted: BTreeMap<Handle, u32>,
+    /// The processes that have it, in the order in which they opened it.
+    opened: Vec<u32>,
+    /// How often each device of each process wants it resident.
+    wanted: BTreeMap<(u32, Handle), u32>,
     /// Whether page tables lead to it.
     present: bool,
     /// Whether it was taken away although it is wanted.
     taken: bool,
-    locks: u32,
+    /// How often each process has it locked.
+    locks: BTreeMap<u32, u32>,
     used: u64,
     mappings: BTreeMap<(u64, u64), Mapping>,
 }
@@ -113,17 +118,28 @@ impl Allocation {
         !self.wanted.is_empty()
     }
 
+    fn is_locked(&self) -> bool {
+        !self.locks.is_empty()
+    }
+
+    /// What is counted of it.
+    fn standing(&self, allocation: AllocationId) -> Standing {
+        let lacking = if self.taken { self.wanted_by().collect() } else { BTreeSet::new() };
+        let (payer, stay) = (self.payer(), self.stay(allocation));
+        Standing { payer, stay, demanded: self.is_demanded(), lacking }
+    }
+
     /// Its stay in a local segment, if it is in one.
     fn stay(&self, allocation: AllocationId) -> Option<Stay> {
         let Place::Local(segment, _) = self.place else { return None };
         let (priority, used) = (self.description.priority, self.used);
         let order = EvictionOrder { priority, used, allocation };
-        let (process, demotable) = (self.description.process, self.lives_at_home());
+        let (process, demotable) = (self.payer(), self.lives_at_home());
         let group = match self.is_wanted() {
             true => Group::Wanted { process, demotable },
             false => Group::Unwanted,
         };
-        Some(Stay { segment, group, order, locked: self.locks > 0, counts: self.is_demanded() })
+        Some(Stay { segment, group, order, locked: self.is_locked(), counts: self.is_demanded() })
     }
 
     /// Where its first byte is to engines that access it physically: in its local segment, or at home
@@ -142,13 +158,23 @@ impl Allocation {
 
     /// Whether it is to be somewhere in any case.
     fn is_demanded(&self) -> bool {
-        self.is_wanted() || self.locks > 0
+        self.is_wanted() || self.is_locked()
     }
 
     /// Whether it may be resident at home.
     fn lives_at_home(&self) -> bool {
         self.description.supported.contains(SegmentSet::SYSTEM)
     }
+}
+
+/// What is counted of an allocation.
+struct Standing {
+    payer: u32,
+    stay: Option<Stay>,
+    /// Whether it is to be somewhere in any case.
+    demanded: bool,
+    /// The processes that want it, if it was taken away.
+    lacking: BTreeSet<u32>,
 }
 
 /// What is counted of an allocation in a local segment.
@@ -256,13 +282,14 @@ impl VidMm {
         // What is made of the guest's own pages is there already.
         let place = if description.system.is_some() { Place::Home } else { Place::Nowhere };
         let allocation = Allocation {
+            opened: vec![description.process],
             description,
             place,
             backing: None,
             wanted: BTreeMap::new(),
             present: false,
             taken: false,
-            locks: 0,
+            locks: BTreeMap::new(),
             used: 0,
             mappings: BTreeMap::new(),
         };
@@ -279,17 +306,18 @@ impl VidMm {
         }
         self.change(id, |allocation| {
             allocation.wanted.clear();
-            (allocation.taken, allocation.locks) = (false, 0);
+            allocation.locks.clear();
+            allocation.taken = false;
         })?;
         if let Place::Local(segment, range) = self.get(id)?.place {
             self.discard(segment, range);
         }
         self.leave(id, Place::Nowhere)?;
-        if let Some(Allocation { backing: Some(range), description, .. }) =
-            self.allocations.remove(&id)
+        if let Some(Allocation { backing: Some(range), opened, .. }) = self.allocations.remove(&id)
         {
             self.plan.freed.push(range);
-            if let Some(process) = self.processes.get_mut(&description.process) {
+            let keeper = opened.first().and_then(|process| self.processes.get_mut(process));
+            if let Some(process) = keeper {
                 process.backing -= range.length;
             }
         }
@@ -309,29 +337,31 @@ impl VidMm {
         self.backing.give_back(range);
     }
 
-    /// A device wants allocations resident, once more. All or none.
+    /// A device of a process wants allocations resident, once more. All or none.
     pub(crate) fn make_resident(
         &mut self,
+        process: u32,
         device: Handle,
         ids: &[AllocationId],
     ) -> Result<(), VidMmError> {
         // What is used from here on makes no room for the rest of the list.
         let begin = self.clock + 1;
+        let mut payers = BTreeSet::new();
         for (index, id) in ids.iter().enumerate() {
             self.change(*id, |allocation| {
-                let count = allocation.wanted.entry(device).or_insert(0);
+                let count = allocation.wanted.entry((process, device)).or_insert(0);
                 *count = count.saturating_add(1);
             })?;
             if let Err(error) = self.make_present(*id, begin) {
                 for id in ids.iter().take(index + 1) {
-                    self.evict(device, *id)?;
+                    self.evict(process, device, *id)?;
                 }
                 return Err(error);
             }
+            payers.insert(self.get(*id)?.payer());
         }
-        if let Some(id) = ids.first() {
-            let process = self.get(*id)?.description.process;
-            self.ask_to_trim(process);
+        for payer in payers {
+            self.ask_to_trim(payer);
         }
         Ok(())
     }
@@ -339,12 +369,13 @@ impl VidMm {
     /// Whether a device wants each of these resident as often as it is in the list.
     pub(crate) fn check_evict(
         &self,
+        process: u32,
         device: Handle,
         ids: &[AllocationId],
     ) -> Result<(), VidMmError> {
         let mut left = BTreeMap::new();
         for id in ids {
-            let wanted = self.get(*id)?.wanted.get(&device).copied().unwrap_or(0);
+            let wanted = self.get(*id)?.wanted.get(&(process, device)).copied().unwrap_or(0);
             let left = left.entry(*id).or_insert(wanted);
             *left = left.checked_sub(1).ok_or(VidMmError::Unbalanced)?;
         }
@@ -352,15 +383,21 @@ impl VidMm {
     }
 
     /// A device wants an allocation resident once less.
-    pub(crate) fn evict(&mut self, device: Handle, id: AllocationId) -> Result<(), VidMmError> {
-        if !self.get(id)?.wanted.contains_key(&device) {
+    pub(crate) fn evict(
+        &mut self,
+        process: u32,
+        device: Handle,
+        id: AllocationId,
+    ) -> Result<(), VidMmError> {
+        let wants = (process, device);
+        if !self.get(id)?.wanted.contains_key(&wants) {
             return Err(VidMmError::Unbalanced);
         }
         self.change(id, |allocation| {
-            if let Some(count) = allocation.wanted.get_mut(&device) {
+            if let Some(count) = allocation.wanted.get_mut(&wants) {
                 *count -= 1;
                 if *count == 0 {
-                    allocation.wanted.remove(&device);
+                    allocation.wanted.remove(&wants);
                 }
             }
         })?;
@@ -368,9 +405,14 @@ impl VidMm {
     }
 
     /// A device closes an allocation, however often it wants it resident.
-    pub(crate) fn close(&mut self, device: Handle, id: AllocationId) -> Result<(), VidMmError> {
+    pub(crate) fn close(
+        &mut self,
+        process: u32,
+        device: Handle,
+        id: AllocationId,
+    ) -> Result<(), VidMmError> {
         self.change(id, |allocation| {
-            allocation.wanted.remove(&device);
+            allocation.wanted.remove(&(process, device));
         })?;
         self.let_go(id)
     }
@@ -452,9 +494,15 @@ impl VidMm {
         self.allocations.get(&id).is_some_and(|allocation| allocation.present)
     }
 
-    /// Whether an allocation is locked.
-    pub(crate) fn is_locked(&self, id: AllocationId) -> bool {
-        self.allocations.get(&id).is_some_and(|allocation| allocation.locks > 0)
+    /// Whether a process wants an allocation resident.
+    pub(crate) fn is_wanted_by(&self, process: u32, id: AllocationId) -> bool {
+        let allocation = self.allocations.get(&id);
+        allocation.is_some_and(|allocation| allocation.is_wanted_by(process))
+    }
+
+    /// Whether a process has an allocation locked.
+    pub(crate) fn is_locked_by(&self, process: u32, id: AllocationId) -> bool {
+        self.allocations.get(&id).is_some_and(|allocation| allocation.locks.contains_key(&process))
     }
 
     /// Whether a process lacks something that it wants resident.
@@ -508,45 +556,70 @@ impl VidMm {
         change: impl FnOnce(&mut Allocation),
     ) -> Result<(), VidMmError> {
         let allocation = self.allocations.get_mut(&id).ok_or(VidMmError::Unknown)?;
-        let (before, was_taken) = (allocation.stay(id), allocation.taken);
-        let was_demanded = allocation.is_demanded();
+        let before = allocation.standing(id);
         change(allocation);
-        let (after, is_taken) = (allocation.stay(id), allocation.taken);
-        let is_demanded = allocation.is_demanded();
-        let (process, size) = (allocation.description.process, allocation.description.size);
-        let supported = allocation.description.supported.bits();
-        let state = self.processes.get_mut(&process).ok_or(VidMmError::Unknown)?;
-        if let Some(stay) = before {
-            let local = &mut self.local[stay.segment.index()];
-            if stay.locked {
-                local.pinned -= size;
-            } else {
-                local.remove(stay.group, stay.order, size);
+        let after = allocation.standing(id);
+        let Description { size, supported, .. } = allocation.description;
+        self.uncount(&before, size, supported)?;
+        self.count(&after, size, supported)?;
+        for process in after.lacking.difference(&before.lacking) {
+            let state = self.processes.get_mut(process).ok_or(VidMmError::Unknown)?;
+            if state.missing.insert(id) && state.missing.len() == 1 {
+                self.plan.notices.push(Notice::Suspend(*process));
             }
-            state.usage[stay.segment.index()] -= if stay.counts { size } else { 0 };
         }
-        if let Some(stay) = after {
+        for process in before.lacking.difference(&after.lacking) {
+            let state = self.processes.get_mut(process).ok_or(VidMmError::Unknown)?;
+            if state.missing.remove(&id) && state.missing.is_empty() {
+                self.plan.notices.push(Notice::Resume(*process));
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts an allocation of so many bytes that supports these segments.
+    fn count(
+        &mut self,
+        standing: &Standing,
+        size: u64,
+        supported: SegmentSet,
+    ) -> Result<(), VidMmError> {
+        let state = self.processes.get_mut(&standing.payer).ok_or(VidMmError::Unknown)?;
+        if let Some(stay) = &standing.stay {
             let local = &mut self.local[stay.segment.index()];
-            if stay.locked {
-                local.pinned += size;
-            } else {
-                local.insert(stay.group, stay.order, size);
+            match stay.locked {
+                true => local.pinned += size,
+                false => local.insert(stay.group, stay.order, size),
             }
             state.usage[stay.segment.index()] += if stay.counts { size } else { 0 };
         }
-        if was_demanded != is_demanded {
-            let demand = state.demand.entry(supported).or_default();
+        if standing.demanded {
             // Of a guest's choosing: more than there is memory anywhere.
-            *demand = match is_demanded {
-                true => demand.saturating_add(size),
-                false => demand.saturating_sub(size),
-            };
+            let demand = state.demand.entry(supported.bits()).or_default();
+            *demand = demand.saturating_add(size);
         }
-        if is_taken && state.missing.insert(id) && state.missing.len() == 1 {
-            self.plan.notices.push(Notice::Suspend(process));
+        Ok(())
+    }
+
+    /// The opposite.
+    fn uncount(
+        &mut self,
+        standing: &Standing,
+        size: u64,
+        supported: SegmentSet,
+    ) -> Result<(), VidMmError> {
+        let state = self.processes.get_mut(&standing.payer).ok_or(VidMmError::Unknown)?;
+        if let Some(stay) = &standing.stay {
+            let local = &mut self.local[stay.segment.index()];
+            match stay.locked {
+                true => local.pinned -= size,
+                false => local.remove(stay.group, stay.order, size),
+            }
+            state.usage[stay.segment.index()] -= if stay.counts { size } else { 0 };
         }
-        if was_taken && !is_taken && state.missing.remove(&id) && state.missing.is_empty() {
-            self.plan.notices.push(Notice::Resume(process));
+        if standing.demanded {
+            let demand = state.demand.entry(supported.bits()).or_default();
+            *demand = demand.saturating_sub(size);
         }
         Ok(())
     }

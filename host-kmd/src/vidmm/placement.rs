@@ -25,7 +25,7 @@ impl VidMm {
         if allocation.present {
             return Ok(());
         }
-        if allocation.description.notify_eviction && allocation.locks > 0 {
+        if allocation.description.notify_eviction && allocation.is_locked() {
             // The driver may not change its bytes now.
             return Err(VidMmError::InUse);
         }
@@ -54,8 +54,8 @@ impl VidMm {
         let range = self.backing.take_for_large_pages(size).ok_or(VidMmError::NoBacking(size))?;
         let allocation = self.get_mut(id)?;
         allocation.backing = Some(range);
-        let process = allocation.description.process;
-        if let Some(process) = self.processes.get_mut(&process) {
+        let keeper = allocation.opened.first().copied();
+        if let Some(process) = keeper.and_then(|process| self.processes.get_mut(&process)) {
             process.backing += range.length;
         }
         Ok(())
@@ -66,7 +66,8 @@ impl VidMm {
         let allocation = self.get(id)?;
         let description = &allocation.description;
         let (supported, preferred) = (description.supported, description.preferred);
-        if allocation.locks > 0 {
+        let payer = allocation.payer();
+        if allocation.is_locked() {
             return Ok(None);
         }
         if let Place::Local(segment, _) = allocation.place
@@ -78,7 +79,7 @@ impl VidMm {
         let locals = self.local_order(id)?;
         if !allocation.lives_at_home() {
             for segment in locals {
-                if let Some(range) = self.take_room(id, segment, Need::Must, begin)? {
+                if let Some(range) = self.take_room(payer, id, segment, Need::Must, begin)? {
                     return Ok(Some(Place::Local(segment, range)));
                 }
             }
@@ -88,7 +89,7 @@ impl VidMm {
             return Ok(home);
         }
         for segment in locals {
-            if let Some(range) = self.take_room(id, segment, Need::Should, begin)? {
+            if let Some(range) = self.take_room(payer, id, segment, Need::Should, begin)? {
                 return Ok(Some(Place::Local(segment, range)));
             }
         }
@@ -117,8 +118,7 @@ impl VidMm {
     /// Why an allocation that must be local is not.
     fn why_not(&self, id: AllocationId) -> VidMmError {
         let Ok(allocation) = self.get(id) else { return VidMmError::Unknown };
-        let (process, supported) =
-            (allocation.description.process, allocation.description.supported);
+        let (process, supported) = (allocation.payer(), allocation.description.supported);
         // What of the process's has to be in the same segments.
         let demand = self.processes.get(&process).map(|process| &process.demand);
         let wanted = demand
@@ -144,13 +144,12 @@ impl VidMm {
         let from = allocation.place;
         let length = allocation.description.size;
         let mapped = allocation.present && !allocation.mappings.is_empty();
-        let process = allocation.description.process;
         let mappings: Vec<_> = allocation.mappings.values().copied().collect();
         let (before, after) = (self.memory_at(id, from)?, self.memory_at(id, to)?);
         let Some(after) = after else { return Err(VidMmError::Unknown) };
-        self.plan.concerned.insert(process);
+        self.concern_all(id)?;
         if mapped && let Some(memory) = &before {
-            self.plan.held.insert(process);
+            self.hold_all(id)?;
             self.plan
                 .steps
                 .push(Step::Unmap { memory: memory.clone(), mappings: mappings.clone() });
@@ -172,6 +171,21 @@ impl VidMm {
             // The driver is told when it is resident again.
             false => Ok(()),
         }
+    }
+
+    /// The next plan is about an allocation: it is of all processes that have it.
+    fn concern_all(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        let allocation = self.allocations.get(&id).ok_or(VidMmError::Unknown)?;
+        self.plan.concerned.extend(&allocation.opened);
+        Ok(())
+    }
+
+    /// Nothing of the processes that have an allocation may be executed while the next plan is carried
+    /// out.
+    pub(super) fn hold_all(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        let allocation = self.allocations.get(&id).ok_or(VidMmError::Unknown)?;
+        self.plan.held.extend(&allocation.opened);
+        Ok(())
     }
 
     /// An allocation is somewhere else now: where it was, others may be.
@@ -205,7 +219,7 @@ impl VidMm {
         let allocation = self.get(id)?;
         if allocation.description.accessed_physically {
             let address = allocation.physical_address().filter(|_| allocation.present);
-            self.plan.concerned.insert(allocation.description.process);
+            self.concern_all(id)?;
             self.plan.steps.push(Step::NotifyResidency { allocation: id, address });
         }
         Ok(())
@@ -216,9 +230,9 @@ impl VidMm {
     pub(super) fn notify_eviction(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         if allocation.description.notify_eviction {
-            let (process, length) = (allocation.description.process, allocation.description.size);
+            let length = allocation.description.size;
             let memory = self.memory(id)?;
-            self.plan.concerned.insert(process);
+            self.concern_all(id)?;
             self.plan.steps.push(Step::NotifyEviction { allocation: id, memory, length });
         }
         self.notify_io_mmu_unmap(id)
@@ -236,9 +250,9 @@ impl VidMm {
         Ok(())
     }
 
-    /// Locks an allocation where a CPU reaches it: in the BAR, or in the guest's own pages if it is
-    /// made of some. It stays there until it is unlocked as often.
-    pub(crate) fn lock(&mut self, id: AllocationId) -> Result<Place, VidMmError> {
+    /// Locks an allocation for a process where a CPU reaches it: in the BAR, or in the guest's own pages
+    /// if it is made of some. It stays there until it is unlocked as often.
+    pub(crate) fn lock(&mut self, process: u32, id: AllocationId) -> Result<Place, VidMmError> {
         self.touch(id)?;
         let allocation = self.get(id)?;
         let description = &allocation.description;
@@ -252,7 +266,7 @@ impl VidMm {
             return Err(VidMmError::InUse);
         }
         let is_local = matches!(allocation.place, Place::Local(..));
-        if description.notify_eviction && allocation.locks == 0 && is_local {
+        if description.notify_eviction && !allocation.is_locked() && is_local {
             // Its bytes may be as the driver left them.
             self.go_home(id)?;
         }
@@ -267,12 +281,16 @@ impl VidMm {
                 self.go_home(id)?;
             } else {
                 let begin = self.clock;
-                let range = self.take_room(id, LocalSegment::Visible, Need::Must, begin)?;
+                let visible = LocalSegment::Visible;
+                let range = self.take_room(process, id, visible, Need::Must, begin)?;
                 let Some(range) = range else { return Err(self.why_not_locked(id)) };
                 self.move_to(id, Place::Local(LocalSegment::Visible, range))?;
             }
         }
-        self.change(id, |allocation| allocation.locks = allocation.locks.saturating_add(1))?;
+        self.change(id, |allocation| {
+            let count = allocation.locks.entry(process).or_insert(0);
+            *count = count.saturating_add(1);
+        })?;
         Ok(self.get(id)?.place)
     }
 
@@ -284,12 +302,19 @@ impl VidMm {
         }
     }
 
-    /// Undoes one lock.
-    pub(crate) fn unlock(&mut self, id: AllocationId) -> Result<(), VidMmError> {
-        if self.get(id)?.locks == 0 {
+    /// Undoes one lock of a process.
+    pub(crate) fn unlock(&mut self, process: u32, id: AllocationId) -> Result<(), VidMmError> {
+        if !self.is_locked_by(process, id) {
             return Err(VidMmError::Unbalanced);
         }
-        self.change(id, |allocation| allocation.locks -= 1)?;
+        self.change(id, |allocation| {
+            if let Some(count) = allocation.locks.get_mut(&process) {
+                *count -= 1;
+                if *count == 0 {
+                    allocation.locks.remove(&process);
+                }
+            }
+        })?;
         self.may_restore = true;
         Ok(())
     }

@@ -5,8 +5,9 @@ use bellhop_host_kmd::hardware::{EngineState, Fault, GuestId, HwQueueId, Interru
 use bellhop_host_kmd::port::{Command, Input, RequestToken};
 use bellhop_protocol::control::adapter::{GetNodeMetadata, QueryStatistics};
 use bellhop_protocol::control::allocation::{
-    AllocationKind, CloseAllocation, CreateAllocation, DestroyAllocation, Evict, Extent, Lock,
-    MakeResident, OpenAllocation, SetAllocationPriority, Unlock,
+    AllocationFlags, AllocationKind, CloseAllocation, CreateAllocation, DestroyAllocation, Evict,
+    Extent, Lock, MakeResident, OpenAllocation, OpenSharedAllocation, SetAllocationPriority,
+    ShareAllocation, Unlock,
 };
 use bellhop_protocol::control::context::{
     CreateContext, DestroyContext, ResumeContext, SuspendContext,
@@ -16,8 +17,8 @@ use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, CreateDoorbell, DestroyDoorbell, NotifyWorkSubmission,
 };
 use bellhop_protocol::control::fence::{
-    CancelWait, CreateMonitoredFence, CreateNativeFence, DestroyNativeFence, SignalFences,
-    SignalFromGpu, WaitForFences, WaitFromGpu,
+    CancelWait, CreateMonitoredFence, CreateNativeFence, DestroyNativeFence, NtHandle,
+    SignalFences, SignalFromGpu, WaitForFences, WaitFromGpu,
 };
 use bellhop_protocol::control::gpu_va::{
     FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, MapGpuVirtualAddress,
@@ -53,7 +54,7 @@ pub struct Step {
 }
 
 /// How many kinds of steps there are.
-pub const KINDS: u8 = 57;
+pub const KINDS: u8 = 60;
 
 /// What a guest has got: the code that it came from, the process and the handle (or address).
 #[derive(Default)]
@@ -96,6 +97,10 @@ impl Seen {
                 self.0.push((RequestCode::CREATE_CONTEXT, process, Handle(first)));
                 let fence = RequestCode::CREATE_NATIVE_FENCE;
                 self.0.extend(word(8).map(|second| (fence, process, Handle(second))));
+            }
+            RequestCode::OPEN_SHARED_ALLOCATION => {
+                // Made resident, locked, mapped and destroyed as one's own.
+                self.0.push((RequestCode::CREATE_ALLOCATION, process, Handle(first)));
             }
             RequestCode::CREATE_MONITORED_FENCE => {
                 // Waited for, signaled and destroyed as native ones are.
@@ -290,6 +295,7 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
             let request = CreateAllocation {
                 supported_segments: (d % 8) as u32,
+                flags: if b % 2 == 0 { AllocationFlags::SHARED.bits() } else { 0 },
                 ..CreateAllocation::fixed(device, AllocationKind::PAGED, size, 0)
             };
             bytes(process, &request)
@@ -350,6 +356,16 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             let (process, fence) = seen.pick(RequestCode::CREATE_NATIVE_FENCE, a);
             let list = fence_values(&[(fence, d as u64)]);
             bytes_with_list(process, &SignalFences { count: 1, reserved: 0 }, &list)
+        }
+        57 => {
+            let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
+            bytes(process, &ShareAllocation { allocation })
+        }
+        58 | 59 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            let (_, Handle(name)) = seen.pick(RequestCode::SHARE_ALLOCATION, b);
+            let nt_handle = NtHandle(name);
+            bytes(process, &OpenSharedAllocation { device, nt_handle })
         }
         38 => bytes(0, &QueryPower { node: (d % 3) as u32, reserved: 0 }),
         _ => return None,

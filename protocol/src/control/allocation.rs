@@ -1,5 +1,6 @@
 //! Requests about allocations.
 
+use super::fence::NtHandle;
 use super::{Handle, request};
 use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -46,6 +47,9 @@ bitflags! {
         /// Engines access it by physical address: it is contiguous wherever it is resident, in a local
         /// segment, and in system memory through the aperture, which it takes as much of as it is long.
         const ACCESSED_PHYSICALLY = 1 << 3;
+        /// Other processes may open it by the name that [`ShareAllocation`] gives it. It has no extents
+        /// and is not `ACCESSED_PHYSICALLY`.
+        const SHARED = 1 << 4;
     }
 }
 
@@ -145,8 +149,9 @@ pub struct CreateAllocationReply {
 }
 crate::assert_layout!(CreateAllocationReply, 16, allocation at 0, bar_offset at 8);
 
-/// `D3DKMTDestroyAllocation2`: unmaps it everywhere, whichever devices it is open on. The reply comes
-/// when no engine can reach it any more. `GRAPHICS_ALLOCATION_BUSY` while a doorbell needs it.
+/// `D3DKMTDestroyAllocation2`: unmaps it everywhere in the process, whichever of its devices it is open
+/// on; one that other processes have, too, goes with the last of them. The reply comes when no engine can
+/// reach it for this process any more. `GRAPHICS_ALLOCATION_BUSY` while a doorbell needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct DestroyAllocation {
@@ -297,3 +302,42 @@ pub struct CloseAllocation {
 }
 crate::assert_layout!(CloseAllocation, 16, device at 0, allocation at 8);
 request!(CloseAllocation, CLOSE_ALLOCATION -> ());
+
+/// `D3DKMTShareObjects`: the name of an allocation that was created [`AllocationFlags::SHARED`], always the
+/// same. `NOT_SUPPORTED` for any other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct ShareAllocation {
+    /// The allocation.
+    pub allocation: Handle,
+}
+crate::assert_layout!(ShareAllocation, 8, allocation at 0);
+request!(ShareAllocation, SHARE_ALLOCATION -> NtHandle);
+
+/// `D3DKMTOpenResourceFromNtHandle`: the process has the allocation, too, and its device may make it
+/// resident. A process that has it already gets the same handle: the allocation is open on another of
+/// its devices then, as [`OpenAllocation`] does it.
+///
+/// `INVALID_PARAMETER` for a name that no allocation of the guest has (`detail`: the name), and when it
+/// is open on the device already (`detail`: the device).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct OpenSharedAllocation {
+    /// The device to open it on.
+    pub device: Handle,
+    /// The allocation's name.
+    pub nt_handle: NtHandle,
+}
+crate::assert_layout!(OpenSharedAllocation, 16, device at 0, nt_handle at 8);
+request!(OpenSharedAllocation, OPEN_SHARED_ALLOCATION -> OpenedAllocation);
+
+/// An allocation that a process has opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct OpenedAllocation {
+    /// The process's handle to it.
+    pub allocation: Handle,
+    /// Its size in bytes.
+    pub size: u64,
+}
+crate::assert_layout!(OpenedAllocation, 16, allocation at 0, size at 8);

@@ -129,8 +129,8 @@ pub struct ShareNativeFence {
 crate::assert_layout!(ShareNativeFence, 8, fence at 0);
 request!(ShareNativeFence, SHARE_NATIVE_FENCE -> NtHandle);
 
-/// A name that any process of the guest can open a shared fence by (an NT handle), as long as there is the
-/// fence; that of a [`FenceFlags::CROSS_ADAPTER`] fence any process of a guest that the host's policy names
+/// A name that any process of the guest can open a shared fence or allocation by (an NT handle), as long as
+/// there is that; that of a [`FenceFlags::CROSS_ADAPTER`] fence any process of a guest that the host's policy names
 /// together with all who have it. It cannot be guessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(transparent)]

@@ -113,6 +113,10 @@ open_enum! {
         OPEN_ALLOCATION = 0x4C;
         /// [`allocation::CloseAllocation`]
         CLOSE_ALLOCATION = 0x4D;
+        /// [`allocation::ShareAllocation`]
+        SHARE_ALLOCATION = 0x4E;
+        /// [`allocation::OpenSharedAllocation`]
+        OPEN_SHARED_ALLOCATION = 0x4F;
         /// [`fence::CreateNativeFence`]
         CREATE_NATIVE_FENCE = 0x50;
         /// [`fence::DestroyNativeFence`]

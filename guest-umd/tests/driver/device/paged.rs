@@ -5,8 +5,9 @@ use super::script::{Sent, reply, success};
 use super::{LAYOUT, State};
 use bellhop_protocol::control::allocation::{
     CloseAllocation, CreateAllocation, CreateAllocationReply, Evict, LockReply, MakeResident,
-    NOT_IN_BAR, OpenAllocation, VideoMemoryInfo,
+    NOT_IN_BAR, OpenAllocation, OpenSharedAllocation, OpenedAllocation, VideoMemoryInfo,
 };
+use bellhop_protocol::control::fence::NtHandle;
 use bellhop_protocol::control::gpu_va::{
     MapGpuVirtualAddressReply, ReserveGpuVirtualAddress, UpdateGpuVirtualAddress,
 };
@@ -96,8 +97,29 @@ impl State {
             }
             RequestCode::CLOSE_ALLOCATION => {
                 let CloseAllocation { device, allocation } = sent.read();
-                self.paged.get_mut(&allocation).unwrap().wanted.remove(&device);
-                success(&())
+                let paged = self.paged.get_mut(&allocation).unwrap();
+                paged.wanted.remove(&device);
+                match paged.wanted.is_empty() {
+                    true => {
+                        self.forget_paged(allocation);
+                        self.destroy(allocation.0)
+                    }
+                    false => success(&()),
+                }
+            }
+            RequestCode::SHARE_ALLOCATION => success(&NtHandle(sent.named() << 8)),
+            RequestCode::OPEN_SHARED_ALLOCATION => {
+                let OpenSharedAllocation { device, nt_handle } = sent.read();
+                let Some(original) = self.paged.get(&Handle(nt_handle.0 >> 8)) else {
+                    return reply(Status::INVALID_PARAMETER, nt_handle.0, &[]);
+                };
+                let (size, bar_offset) = (original.size, original.bar_offset);
+                self.next_handle += 1;
+                let allocation = Handle(self.next_handle);
+                self.create(allocation.0, sent.code, &[sent.process.into(), device.0]);
+                let wanted = BTreeMap::from([(device, 0)]);
+                self.paged.insert(allocation, Paged { size, wanted, locks: 0, bar_offset });
+                success(&OpenedAllocation { allocation, size })
             }
             RequestCode::LOCK => {
                 let paged = self.paged.get_mut(&Handle(sent.named())).unwrap();

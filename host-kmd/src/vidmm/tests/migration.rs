@@ -76,7 +76,7 @@ fn nothing_comes_back_for_what_is_more_important_or_to_where_it_should_not_be() 
         pass(&mut vidmm, &[low, system]);
         assert_eq!(vidmm.take_plan(), Plan::default());
     }
-    vidmm.evict(device(1), high).unwrap();
+    vidmm.evict(1, device(1), high).unwrap();
     vidmm.take_plan();
     pass(&mut vidmm, &[low, system]);
     assert!(is_local(&vidmm, low) && !is_private(&vidmm, system));

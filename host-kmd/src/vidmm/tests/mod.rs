@@ -207,7 +207,7 @@ fn is_private(vidmm: &VidMm, id: AllocationId) -> bool {
 fn resident(vidmm: &mut VidMm, description: Description) -> AllocationId {
     let process = description.process;
     let id = vidmm.create(description);
-    vidmm.make_resident(device(process), &[id]).unwrap();
+    vidmm.make_resident(process, device(process), &[id]).unwrap();
     id
 }
 

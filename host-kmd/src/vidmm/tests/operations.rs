@@ -46,7 +46,7 @@ fn the_driver_is_told_where_what_is_accessed_physically_is_after_its_bytes_are_t
             true => vec![Operation::NotifyResidency { allocation, address }],
             false => Vec::new(),
         };
-        vidmm.make_resident(device(1), &[allocation]).unwrap();
+        vidmm.make_resident(1, device(1), &[allocation]).unwrap();
         let is_mapping = |operation: &Operation| match operation {
             Operation::UpdatePageTable { entries, .. } => entries[0].page().is_some(),
             _ => false,
@@ -58,7 +58,7 @@ fn the_driver_is_told_where_what_is_accessed_physically_is_after_its_bytes_are_t
         let is_transfer =
             |operation: &Operation| matches!(operation, Operation::VirtualTransfer { .. });
         assert_eq!(told(&mut vidmm, is_transfer), at(Some(LOCAL_START + PAGE_SIZE)));
-        vidmm.evict(device(1), allocation).unwrap();
+        vidmm.evict(1, device(1), allocation).unwrap();
         let is_flush = |operation: &Operation| *operation == Operation::FlushTlb(SYSTEM);
         assert_eq!(told(&mut vidmm, is_flush), at(None));
     }
@@ -84,7 +84,7 @@ fn an_eviction_is_notified_in_chunks_of_the_window_each_mapped_for_it() {
     };
     vidmm.map(id, mapping).unwrap();
     assert!(notifications(&operations(&mut vidmm, 2 * PAGE_SIZE)).is_empty());
-    vidmm.evict(device(1), id).unwrap();
+    vidmm.evict(1, device(1), id).unwrap();
     let log = operations(&mut vidmm, 2 * PAGE_SIZE);
     let eviction = AllocationNotification::Eviction;
     let (page, two) = (PAGE_SIZE, 2 * PAGE_SIZE);
@@ -117,18 +117,18 @@ fn what_the_driver_keeps_in_its_own_form_is_plain_before_a_cpu_sees_it() {
     let mut vidmm = vidmm(4, 0, 1);
     let description = Description { notify_eviction: true, ..description(1, 2, ANYWHERE) };
     let id = resident(&mut vidmm, description);
-    vidmm.evict(device(1), id).unwrap();
+    vidmm.evict(1, device(1), id).unwrap();
     operations(&mut vidmm, 1 << 20);
     assert!(is_local(&vidmm, id), "nobody needed the room");
-    vidmm.lock(id).unwrap();
+    vidmm.lock(1, id).unwrap();
     let log = operations(&mut vidmm, 1 << 20);
     assert!(is_local(&vidmm, id));
     assert_eq!(notifications(&log).len(), 1, "it went through system memory");
-    vidmm.lock(id).unwrap();
-    assert_eq!(vidmm.make_resident(device(1), &[id]), Err(VidMmError::InUse));
-    vidmm.unlock(id).unwrap();
-    vidmm.unlock(id).unwrap();
-    vidmm.make_resident(device(1), &[id]).unwrap();
+    vidmm.lock(1, id).unwrap();
+    assert_eq!(vidmm.make_resident(1, device(1), &[id]), Err(VidMmError::InUse));
+    vidmm.unlock(1, id).unwrap();
+    vidmm.unlock(1, id).unwrap();
+    vidmm.make_resident(1, device(1), &[id]).unwrap();
 }
 
 #[test]
@@ -139,8 +139,8 @@ fn an_eviction_is_notified_only_from_system_memory() {
         ..description(1, 2, SegmentSet::LOCAL | SegmentSet::SYSTEM)
     };
     let id = resident(&mut vidmm, description);
-    assert_eq!(vidmm.lock(id), Err(VidMmError::InUse), "its bytes are not plain");
-    vidmm.evict(device(1), id).unwrap();
+    assert_eq!(vidmm.lock(1, id), Err(VidMmError::InUse), "its bytes are not plain");
+    vidmm.evict(1, device(1), id).unwrap();
     assert!(notifications(&operations(&mut vidmm, PAGE_SIZE)).is_empty(), "it is in local memory");
     // It goes through system memory out of device access.
     let whole = super::description(1, 4, LOCAL_ONLY);
@@ -164,7 +164,7 @@ fn that_pages_are_unmapped_from_the_iommu_is_notified_and_all_paging_waited_for(
         };
         let id = resident(&mut vidmm, description);
         operations(&mut vidmm, 1 << 20);
-        vidmm.evict(device(1), id).unwrap();
+        vidmm.evict(1, device(1), id).unwrap();
         let log = operations(&mut vidmm, 1 << 20);
         // One reason a call, and this one last.
         let (unmap, length) = (AllocationNotification::IoMmuUnmap, 3 * PAGE_SIZE);

@@ -24,7 +24,7 @@ fn new_memory_is_zeroed_and_what_is_unwanted_goes_first_then_what_matters_least_
         resident(&mut vidmm, Description { priority: 200, ..description(1, 1, ANYWHERE) });
     let steps = vidmm.take_plan().steps;
     assert!(steps.iter().all(|step| matches!(step, Step::Zero { .. })), "{steps:?}");
-    vidmm.evict(device(1), unwanted).unwrap();
+    vidmm.evict(1, device(1), unwanted).unwrap();
     assert!(is_local(&vidmm, unwanted), "nobody needs the room");
     let place = |vidmm: &mut VidMm| resident(vidmm, description(1, 1, ANYWHERE));
     place(&mut vidmm);
@@ -72,12 +72,12 @@ fn a_process_within_its_budget_takes_from_one_that_is_over_and_gives_back() {
     assert!(greedy[..2].iter().all(|id| !vidmm.is_present(*id)), "the oldest went");
     // Both are at their budgets: neither gets more.
     let more = vidmm.create(description(2, 1, LOCAL_ONLY));
-    let refused = vidmm.make_resident(device(2), &[more]);
+    let refused = vidmm.make_resident(2, device(2), &[more]);
     assert_eq!(refused, Err(VidMmError::NoRoom(PAGE_SIZE)));
 
-    vidmm.evict(device(2), modest[0]).unwrap();
+    vidmm.evict(2, device(2), modest[0]).unwrap();
     assert!(vidmm.is_suspended(1), "one is still missing");
-    vidmm.evict(device(1), greedy[0]).unwrap();
+    vidmm.evict(1, device(1), greedy[0]).unwrap();
     let notices = vidmm.take_plan().notices;
     assert!(notices.contains(&Notice::Resume(1)), "{notices:?}");
     assert!(vidmm.is_present(greedy[1]));
@@ -88,15 +88,15 @@ fn more_than_can_ever_fit_is_said_to_be_that() {
     let mut vidmm = vidmm(4, 4, 1);
     let all = vidmm.create(description(1, 5, LOCAL_ONLY));
     let never = VidMmError::NeverFits(5 * PAGE_SIZE);
-    assert_eq!(vidmm.make_resident(device(1), &[all]), Err(never));
+    assert_eq!(vidmm.make_resident(1, device(1), &[all]), Err(never));
     let parts: Vec<_> = (0..5).map(|_| vidmm.create(description(1, 1, LOCAL_ONLY))).collect();
-    assert_eq!(vidmm.make_resident(device(1), &parts), Err(never));
+    assert_eq!(vidmm.make_resident(1, device(1), &parts), Err(never));
     assert!(parts.iter().all(|id| !vidmm.is_present(*id)), "all or none");
-    vidmm.make_resident(device(1), &parts[1..]).unwrap();
-    assert_eq!(vidmm.lock(all), Err(never));
+    vidmm.make_resident(1, device(1), &parts[1..]).unwrap();
+    assert_eq!(vidmm.lock(1, all), Err(never));
     let huge = vidmm.create(description(1, 1 << 40, ANYWHERE));
     let size = PAGE_SIZE << 40;
-    assert_eq!(vidmm.make_resident(device(1), &[huge]), Err(VidMmError::NoBacking(size)));
+    assert_eq!(vidmm.make_resident(1, device(1), &[huge]), Err(VidMmError::NoBacking(size)));
 }
 
 #[test]
@@ -106,23 +106,23 @@ fn what_is_locked_stays_until_it_is_unlocked_as_often() {
     let preferred = SegmentSet::PRIVATE;
     let id = resident(&mut vidmm, Description { preferred, ..description(1, 1, supported) });
     assert!(is_private(&vidmm, id));
-    let place = vidmm.lock(id).unwrap();
+    let place = vidmm.lock(1, id).unwrap();
     assert!(is_local(&vidmm, id), "where a CPU reaches it");
-    assert_eq!(vidmm.lock(id), Ok(place));
+    assert_eq!(vidmm.lock(1, id), Ok(place));
     for _ in 0..6 {
         resident(&mut vidmm, description(1, 1, ANYWHERE));
     }
-    vidmm.unlock(id).unwrap();
+    vidmm.unlock(1, id).unwrap();
     resident(&mut vidmm, description(1, 1, ANYWHERE));
     assert_eq!(vidmm.allocations[&id].place, place);
-    vidmm.unlock(id).unwrap();
-    assert_eq!(vidmm.unlock(id), Err(VidMmError::Unbalanced));
+    vidmm.unlock(1, id).unwrap();
+    assert_eq!(vidmm.unlock(1, id), Err(VidMmError::Unbalanced));
     resident(&mut vidmm, description(1, 2, LOCAL_ONLY));
     assert!(!is_local(&vidmm, id));
 
     let invisible = Description { cpu_visible: false, ..description(1, 1, supported) };
     let invisible = vidmm.create(invisible);
-    assert_eq!(vidmm.lock(invisible), Err(VidMmError::NotLockable));
+    assert_eq!(vidmm.lock(1, invisible), Err(VidMmError::NotLockable));
 }
 
 #[test]
@@ -141,5 +141,8 @@ fn donated_local_memory_is_the_guests_own_to_page_tables() {
     let pages: Vec<_> = memory.pages(0, 2 * PAGE_SIZE).map(|page| page.address).collect();
     assert_eq!(pages, [2 * PAGE_SIZE, 3 * PAGE_SIZE]);
     let more = vidmm.create(description(1, 2, LOCAL_ONLY));
-    assert!(vidmm.make_resident(device(1), &[more]).is_err(), "there is no more than was donated");
+    assert!(
+        vidmm.make_resident(1, device(1), &[more]).is_err(),
+        "there is no more than was donated"
+    );
 }

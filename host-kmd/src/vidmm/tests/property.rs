@@ -15,20 +15,25 @@ enum Event {
     },
     MakeResident {
         which: usize,
+        by: usize,
         count: usize,
     },
-    Evict(usize),
-    Lock(usize),
-    Unlock(usize),
+    Evict(usize, usize),
+    Lock(usize, usize),
+    Unlock(usize, usize),
     Map {
         which: usize,
+        by: usize,
         offset: u64,
         length: u64,
         large: bool,
     },
     Unmap(usize),
     SetPriority(usize, u8),
-    Destroy(usize),
+    /// Another process has it, too.
+    Open(usize, u32),
+    /// A process has it no more; the last destroys it.
+    Leave(usize, usize),
     /// An engine and a CPU write to everything that they reach, once paging is done.
     Write(u64),
     Run(usize),
@@ -40,23 +45,27 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     let which = 0..64usize;
+    // Which of those that have it.
+    let by = 0..3usize;
+    let pair = || (0..64usize, 0..3usize);
     prop_oneof![
         3 => (1..4u32, 1..20u64, any::<u8>(), 0..3u8, any::<bool>(), any::<bool>()).prop_map(
             |(process, pages, supported, priority, own, notify)| Event::Create {
                 process, pages, supported, priority, own, notify,
             }
         ),
-        6 => (which.clone(), 1..4usize)
-            .prop_map(|(which, count)| Event::MakeResident { which, count }),
-        3 => which.clone().prop_map(Event::Evict),
-        2 => which.clone().prop_map(Event::Lock),
-        2 => which.clone().prop_map(Event::Unlock),
-        4 => (which.clone(), 0..20u64, 1..20u64, any::<bool>()).prop_map(
-            |(which, offset, length, large)| Event::Map { which, offset, length, large }
+        6 => (which.clone(), by.clone(), 1..4usize)
+            .prop_map(|(which, by, count)| Event::MakeResident { which, by, count }),
+        3 => pair().prop_map(|(which, by)| Event::Evict(which, by)),
+        2 => pair().prop_map(|(which, by)| Event::Lock(which, by)),
+        2 => pair().prop_map(|(which, by)| Event::Unlock(which, by)),
+        4 => (which.clone(), by, 0..20u64, 1..20u64, any::<bool>()).prop_map(
+            |(which, by, offset, length, large)| Event::Map { which, by, offset, length, large }
         ),
         2 => which.clone().prop_map(Event::Unmap),
         1 => (which.clone(), 0..3u8).prop_map(|(which, priority)| Event::SetPriority(which, priority)),
-        2 => which.prop_map(Event::Destroy),
+        3 => (which, 1..4u32).prop_map(|(which, process)| Event::Open(which, process)),
+        3 => pair().prop_map(|(which, by)| Event::Leave(which, by)),
         3 => any::<u64>().prop_map(Event::Write),
         3 => (0..200usize).prop_map(Event::Run),
         3 => any::<u64>().prop_map(Event::Look),
@@ -69,9 +78,49 @@ fn event() -> impl Strategy<Value = Event> {
 struct Known {
     description: Description,
     contents: Vec<Content>,
-    wanted: u32,
-    locks: u32,
+    /// The processes that have it, in the order in which they opened it.
+    opened: Vec<u32>,
+    /// How often each wants it resident, and has it locked.
+    wanted: BTreeMap<u32, u32>,
+    locks: BTreeMap<u32, u32>,
     mappings: Vec<Mapping>,
+}
+
+impl Known {
+    fn is_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    fn is_locked(&self) -> bool {
+        !self.locks.is_empty()
+    }
+
+    /// One of those that have it.
+    fn one(&self, by: usize) -> u32 {
+        self.opened[by % self.opened.len()]
+    }
+
+    /// Against which it counts.
+    fn payer(&self) -> u32 {
+        let demands =
+            |process: &&u32| self.wanted.contains_key(process) || self.locks.contains_key(process);
+        *self.opened.iter().find(demands).unwrap_or(&self.opened[0])
+    }
+}
+
+/// Counts one more.
+fn more(counts: &mut BTreeMap<u32, u32>, process: u32) {
+    *counts.entry(process).or_insert(0) += 1;
+}
+
+/// Counts one less; false when there was none.
+fn less(counts: &mut BTreeMap<u32, u32>, process: u32) -> bool {
+    let Some(count) = counts.get_mut(&process) else { return false };
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(&process);
+    }
+    true
 }
 
 /// What was before something was decided.
@@ -154,14 +203,21 @@ impl World {
             let Some((place, present)) = before.get(id) else { continue };
             let moved = allocation.place != *place;
             if moved && *present && allocation.is_wanted() && !allocation.mappings.is_empty() {
-                let process = allocation.description.process;
-                assert!(plan.held.contains(&process), "{id:?} was moved under an engine");
+                let all = allocation.opened.iter().all(|process| plan.held.contains(process));
+                assert!(all, "{id:?} was moved under an engine");
             }
-            assert!(!moved || allocation.locks <= 1, "{id:?} is locked and was moved");
+            let locks: u32 = allocation.locks.values().sum();
+            assert!(!moved || locks <= 1, "{id:?} is locked and was moved");
         }
         for notice in &plan.notices {
             if let Notice::Suspend(process) = notice {
-                assert!(over.contains(process), "{process} was within its budget");
+                // Or one was over that it has the allocation together with.
+                let mut taken = self.vidmm.allocations.values().filter(|allocation| {
+                    allocation.taken && allocation.wanted_by().any(|other| other == *process)
+                });
+                let is_over =
+                    taken.any(|allocation| allocation.opened.iter().any(|p| over.contains(p)));
+                assert!(is_over, "{process} was within its budget");
             }
         }
         // Of what nobody wanted, nothing stayed that had to go before something that went.
@@ -174,7 +230,7 @@ impl World {
                 self.vidmm
                     .allocations
                     .get(&id)
-                    .is_some_and(|allocation| !allocation.is_wanted() && allocation.locks == 0)
+                    .is_some_and(|allocation| !allocation.is_wanted() && !allocation.is_locked())
             };
             let fates: Vec<_> = unwanted
                 .iter()
@@ -199,9 +255,9 @@ impl World {
             let Some((Place::Local(from, _), true)) = before.places.get(id).copied() else {
                 continue;
             };
-            let other = allocation.description.process;
-            if other == asker || !allocation.is_wanted() || allocation.place == before.places[id].0
-            {
+            let other = allocation.payer();
+            let is_own = allocation.opened.contains(&asker);
+            if is_own || !allocation.is_wanted() || allocation.place == before.places[id].0 {
                 continue;
             }
             let is_within = self.vidmm.is_within_budget(asker, from, 0);
@@ -217,10 +273,10 @@ impl World {
         for (id, allocation) in &self.vidmm.allocations {
             let (place, present) = before.places[id];
             assert_eq!(allocation.present, present, "{id:?}");
-            let process = allocation.description.process;
+            let process = allocation.payer();
             match (place, allocation.place) {
                 (Place::Home, Place::Local(segment, _)) => {
-                    assert!(allocation.locks == 0 && present, "{id:?}");
+                    assert!(!allocation.is_locked() && present, "{id:?}");
                     came.insert((process, segment.index()));
                 }
                 (Place::Local(segment, _), to) if to != place && allocation.is_wanted() => {
@@ -244,20 +300,19 @@ impl World {
         let mut usage: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
         for (id, allocation) in &self.vidmm.allocations {
             let known = &self.known[id];
-            assert_eq!(allocation.is_wanted(), known.wanted > 0);
+            assert_eq!(allocation.is_wanted(), known.is_wanted());
             let reachable = allocation.present || allocation.taken;
-            assert_eq!(reachable, known.wanted > 0, "{id:?}");
+            assert_eq!(reachable, known.is_wanted(), "{id:?}");
             let supported = known.description.supported;
             match allocation.place {
                 Place::Local(segment, _) => {
                     assert!(known.description.supported.contains(segment.bit()));
-                    if known.wanted > 0 || allocation.locks > 0 {
-                        let process = known.description.process;
-                        usage.entry(process).or_default()[segment.index()] +=
+                    if known.is_wanted() || allocation.is_locked() {
+                        usage.entry(known.payer()).or_default()[segment.index()] +=
                             known.description.size;
                     }
                 }
-                Place::Home if allocation.present && known.locks == 0 => {
+                Place::Home if allocation.present && !known.is_locked() => {
                     assert!(supported.contains(SegmentSet::SYSTEM), "{id:?}");
                 }
                 _ => {}
@@ -272,13 +327,16 @@ impl World {
         }
         for (id, process) in &self.vidmm.processes {
             assert_eq!(process.usage, usage.get(id).copied().unwrap_or_default());
-            let own = self.vidmm.allocations.iter();
-            let own = own.filter(|(_, allocation)| allocation.description.process == *id);
-            let taken = own.clone().filter(|(_, allocation)| allocation.taken).map(|(id, _)| *id);
-            assert_eq!(process.missing, taken.collect());
-            let backing = own.clone().filter_map(|(_, allocation)| allocation.backing);
+            let all = self.vidmm.allocations.iter();
+            let wants = |of: &AllocationId| self.known[of].wanted.contains_key(id);
+            let taken = all.clone().filter(|(of, allocation)| allocation.taken && wants(of));
+            assert_eq!(process.missing, taken.map(|(of, _)| *of).collect());
+            let kept = all.clone().filter(|(of, _)| self.known[of].opened[0] == *id);
+            let backing = kept.filter_map(|(_, allocation)| allocation.backing);
             assert_eq!(process.backing, backing.map(|range| range.length).sum::<u64>());
-            let demanded = own.filter(|(_, allocation)| allocation.is_demanded());
+            let demanded = all.filter(|(of, allocation)| {
+                allocation.is_demanded() && self.known[of].payer() == *id
+            });
             let demanded: u64 = demanded.map(|(_, allocation)| allocation.description.size).sum();
             assert_eq!(process.demand.values().sum::<u64>(), demanded);
         }
@@ -291,13 +349,15 @@ impl World {
             BTreeMap::new();
         for (id, allocation) in &self.vidmm.allocations {
             let Place::Local(segment, _) = allocation.place else { continue };
-            if allocation.locks > 0 {
+            if allocation.is_locked() {
                 continue;
             }
-            let Description { process, priority, supported, size, .. } = allocation.description;
-            let group = match self.known[id].wanted {
-                0 => Group::Unwanted,
-                _ => Group::Wanted { process, demotable: supported.contains(SegmentSet::SYSTEM) },
+            let Description { priority, supported, size, .. } = allocation.description;
+            let known = &self.known[id];
+            let (process, demotable) = (known.payer(), supported.contains(SegmentSet::SYSTEM));
+            let group = match known.is_wanted() {
+                false => Group::Unwanted,
+                true => Group::Wanted { process, demotable },
             };
             let (orders, bytes) = groups.entry((segment, group)).or_default();
             orders.insert(EvictionOrder { priority, used: allocation.used, allocation: *id });
@@ -319,6 +379,27 @@ impl World {
         // Its mappings are freed with it.
         self.known.remove(&id);
         self.decide(|vidmm| vidmm.destroy(id)).unwrap();
+    }
+
+    /// A process has an allocation no more.
+    fn leave(&mut self, process: u32, id: AllocationId) {
+        let known = self.known.get_mut(&id).unwrap();
+        known.opened.retain(|other| *other != process);
+        if known.opened.is_empty() {
+            return self.destroy(id);
+        }
+        known.wanted.remove(&process);
+        known.locks.remove(&process);
+        let space = AddressSpaceId(process.into());
+        let mappings = std::mem::take(&mut known.mappings);
+        let (its, others): (Vec<_>, _) = mappings.into_iter().partition(|m| m.space == space);
+        known.mappings = others;
+        self.decide(|vidmm| {
+            for mapping in its {
+                vidmm.unmap(id, mapping.space, mapping.gpu_va).unwrap();
+            }
+            vidmm.leave_to_others(process, id).unwrap();
+        });
     }
 
     fn event(&mut self, event: &Event) {
@@ -370,25 +451,31 @@ impl World {
                     self.next_va += 32 * PAGE_SIZE;
                     self.vidmm.map(id, mapping).unwrap();
                 }
-                let known =
-                    Known { description, contents, wanted: 0, locks: 0, mappings: Vec::new() };
+                let known = Known {
+                    description,
+                    contents,
+                    opened: vec![process],
+                    wanted: BTreeMap::new(),
+                    locks: BTreeMap::new(),
+                    mappings: Vec::new(),
+                };
                 self.known.insert(id, known);
             }
-            Event::MakeResident { which, count } => {
+            Event::MakeResident { which, by, count } => {
                 let Some(first) = self.pick(which) else { return };
-                let process = self.known[&first].description.process;
+                let process = self.known[&first].one(by);
                 let ids: Vec<_> = (which..which + count)
                     .filter_map(|which| self.pick(which))
-                    .filter(|id| self.known[id].description.process == process)
+                    .filter(|id| self.known[id].opened.contains(&process))
                     .collect();
                 for id in &ids {
-                    self.known.get_mut(id).unwrap().wanted += 1;
+                    more(&mut self.known.get_mut(id).unwrap().wanted, process);
                 }
                 let before = self.snapshot();
-                let made = self.vidmm.make_resident(device(process), &ids);
+                let made = self.vidmm.make_resident(process, device(process), &ids);
                 if made.is_err() {
                     for id in &ids {
-                        self.known.get_mut(id).unwrap().wanted -= 1;
+                        less(&mut self.known.get_mut(id).unwrap().wanted, process);
                     }
                     let size: u64 = ids.iter().map(|id| self.known[id].description.size).sum();
                     assert!(size > 0);
@@ -399,35 +486,39 @@ impl World {
                 }
                 self.judge(before);
             }
-            Event::Evict(which) => {
+            Event::Evict(which, by) => {
                 let Some(id) = self.pick(which) else { return };
                 let known = self.known.get_mut(&id).unwrap();
-                let process = known.description.process;
-                let expected = if known.wanted > 0 { Ok(()) } else { Err(VidMmError::Unbalanced) };
-                known.wanted = known.wanted.saturating_sub(1);
-                let evicted = self.decide(|vidmm| vidmm.evict(device(process), id));
+                let process = known.one(by);
+                let was = less(&mut known.wanted, process);
+                let expected = if was { Ok(()) } else { Err(VidMmError::Unbalanced) };
+                let evicted = self.decide(|vidmm| vidmm.evict(process, device(process), id));
                 assert_eq!(evicted, expected);
             }
-            Event::Lock(which) => {
+            Event::Lock(which, by) => {
                 let Some(id) = self.pick(which) else { return };
-                if self.decide(|vidmm| vidmm.lock(id)).is_ok() {
-                    self.known.get_mut(&id).unwrap().locks += 1;
+                let process = self.known[&id].one(by);
+                let before = self.snapshot();
+                if self.vidmm.lock(process, id).is_ok() {
+                    more(&mut self.known.get_mut(&id).unwrap().locks, process);
                 }
+                self.judge(before);
             }
-            Event::Unlock(which) => {
+            Event::Unlock(which, by) => {
                 let Some(id) = self.pick(which) else { return };
                 let known = self.known.get_mut(&id).unwrap();
-                let expected = if known.locks > 0 { Ok(()) } else { Err(VidMmError::Unbalanced) };
-                known.locks = known.locks.saturating_sub(1);
-                assert_eq!(self.decide(|vidmm| vidmm.unlock(id)), expected);
+                let process = known.one(by);
+                let was = less(&mut known.locks, process);
+                let expected = if was { Ok(()) } else { Err(VidMmError::Unbalanced) };
+                assert_eq!(self.decide(|vidmm| vidmm.unlock(process, id)), expected);
             }
-            Event::Map { which, offset, length, large } => {
+            Event::Map { which, by, offset, length, large } => {
                 let Some(id) = self.pick(which) else { return };
                 let known = self.known.get_mut(&id).unwrap();
                 let pages = known.contents.len() as u64;
                 let offset = if large { 0 } else { offset % pages };
                 let length = length.min(pages - offset) * PAGE_SIZE;
-                let process = known.description.process;
+                let process = known.one(by);
                 let mapping = Mapping {
                     space: AddressSpaceId(process.into()),
                     gpu_va: self.next_va + if large { 0 } else { PAGE_SIZE },
@@ -449,9 +540,20 @@ impl World {
                 let Some(id) = self.pick(which) else { return };
                 self.decide(|vidmm| vidmm.set_priority(id, priority.into())).unwrap();
             }
-            Event::Destroy(which) => {
+            Event::Open(which, process) => {
                 let Some(id) = self.pick(which) else { return };
-                self.destroy(id);
+                if !self.processes.contains(&process) {
+                    return;
+                }
+                let known = self.known.get_mut(&id).unwrap();
+                if !known.opened.contains(&process) {
+                    known.opened.push(process);
+                }
+                self.decide(|vidmm| vidmm.open(process, id)).unwrap();
+            }
+            Event::Leave(which, by) => {
+                let Some(id) = self.pick(which) else { return };
+                self.leave(self.known[&id].one(by), id);
             }
             Event::Write(seed) => {
                 self.machine.run(&mut self.operations, usize::MAX);
@@ -478,11 +580,10 @@ impl World {
             }
             Event::End => {
                 if self.processes.remove(&3) {
-                    let of_3 =
-                        |(_, known): &(&AllocationId, &Known)| known.description.process == 3;
+                    let of_3 = |(_, known): &(&AllocationId, &Known)| known.opened.contains(&3);
                     let ids: Vec<_> = self.known.iter().filter(of_3).map(|(id, _)| *id).collect();
                     for id in ids {
-                        self.destroy(id);
+                        self.leave(3, id);
                     }
                     self.decide(|vidmm| vidmm.remove_process(3));
                 }
@@ -538,7 +639,7 @@ impl World {
                     }
                 }
             }
-            if known.locks > 0 {
+            if known.is_locked() {
                 let memory = self.vidmm.memory(*id).unwrap();
                 let visible = [Segment::Local, Segment::System].contains(&memory.segment);
                 assert!(visible, "no CPU reaches {memory:?}");

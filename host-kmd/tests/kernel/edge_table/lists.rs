@@ -109,8 +109,9 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
         if_so("supported_segments", 4, |segments| segments == 1),
         if_so("preferred_segment", 4, |segment| segment < 2),
         if_so("eviction_segments", 4, |segments| segments < 2),
-        // It supports more than what is permanently in system memory.
-        if_so("flags", 4, |flags| flags < 16 && flags & 2 == 0),
+        // It supports more than what is permanently in system memory. What is shared is not accessed
+        // physically.
+        if_so("flags", 4, |flags| flags < 32 && flags & 2 == 0 && flags & 24 != 24),
         any("priority", 4),
         if_so("private_data", 4, |data| data < 2),
     ];

@@ -11,7 +11,8 @@ use bellhop_protocol::control::adapter::{
 };
 use bellhop_protocol::control::allocation::{
     CloseAllocation, DestroyAllocation, Evict, Lock, MakeResident, OpenAllocation,
-    QueryVideoMemoryInfo, SegmentSet, SetAllocationPriority, Unlock,
+    OpenSharedAllocation, QueryVideoMemoryInfo, SegmentSet, SetAllocationPriority, ShareAllocation,
+    Unlock,
 };
 use bellhop_protocol::control::context::{
     CreateContext, DestroyContext, ResumeContext, SetContextSchedulingPriority, SuspendContext,
@@ -268,6 +269,17 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
             let device = client.device;
             let fields = vec![handle("device", device), handle("allocation", paged)];
             vec![row(process, &CloseAllocation { device, allocation: paged }, fields)]
+        }
+        RequestCode::SHARE_ALLOCATION => {
+            let allocation = world.offering;
+            let fields = vec![handle("allocation", allocation)];
+            vec![row(process, &ShareAllocation { allocation }, fields)]
+        }
+        RequestCode::OPEN_SHARED_ALLOCATION => {
+            let nt_handle = world.offered;
+            let fields =
+                vec![handle("device", device), only("nt_handle", 8, nt_handle.0, parameter)];
+            vec![row(process, &OpenSharedAllocation { device, nt_handle }, fields)]
         }
         RequestCode::MAP_GPU_VIRTUAL_ADDRESS => [fixed, paged]
             .map(|allocation| {

@@ -6,7 +6,7 @@ use bellhop_host_kmd::port::{GuestResources, Input};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{
-    AllocationFlags, AllocationKind, CreateAllocation, Lock, SegmentSet,
+    AllocationFlags, AllocationKind, CreateAllocation, Lock, SegmentSet, ShareAllocation,
 };
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::fence::{CreateNativeFence, FenceFlags, NtHandle, ShareNativeFence};
@@ -56,6 +56,9 @@ pub(super) struct World {
     /// One that can be opened, and its name.
     pub(super) shared: Handle,
     pub(super) shared_name: NtHandle,
+    /// An allocation that can be opened by its name, and is not open on `device`.
+    pub(super) offering: Handle,
+    pub(super) offered: NtHandle,
 }
 
 /// A guest that may put areas of the BAR into its own memory, and has done nothing else yet.
@@ -99,6 +102,7 @@ impl World {
         });
         let fixed = bench.local(client, SIZE).unwrap().allocation;
         let fixed_va = bench.call(client, &map(fixed, 0)).unwrap().gpu_va;
+        let paged_on = paged;
         let mut described = || bench.call(client, &paged(client.device)).unwrap().allocation;
         let (paged, locked) = (described(), described());
         bench.make_resident(client, &[paged]).unwrap();
@@ -111,6 +115,10 @@ impl World {
         let request = CreateNativeFence { flags: FenceFlags::SHARED.bits(), ..request };
         let shared = bench.call(client, &request).unwrap().fence;
         let shared_name = bench.call(client, &ShareNativeFence { fence: shared }).unwrap();
+        let flags = AllocationFlags::SHARED.bits();
+        let request = CreateAllocation { flags, ..paged_on(client.device) };
+        let offering = bench.call(client, &request).unwrap().allocation;
+        let offered = bench.call(client, &ShareAllocation { allocation: offering }).unwrap();
         let mut world = Self {
             bench,
             client,
@@ -128,6 +136,8 @@ impl World {
             fence_slot,
             shared,
             shared_name,
+            offering,
+            offered,
         };
         let update = world.update();
         world.bench.call(client, &update).unwrap();

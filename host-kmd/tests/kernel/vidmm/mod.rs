@@ -3,6 +3,7 @@
 mod addresses;
 mod budgets;
 mod placement;
+mod sharing;
 mod work;
 
 use crate::bench::{BAR, Bench, Client, RESOURCES};

@@ -17,6 +17,7 @@ mod fence_types;
 mod handle;
 mod km;
 mod memory;
+mod memory_sharing;
 mod packet;
 mod paging;
 mod power;
@@ -150,6 +151,7 @@ fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         adapter::BEHAVIOURS,
         handle::BEHAVIOURS,
         memory::BEHAVIOURS,
+        memory_sharing::BEHAVIOURS,
         paging::BEHAVIOURS,
         packet::BEHAVIOURS,
         um::BEHAVIOURS,

@@ -235,9 +235,10 @@ fn allocation(allocation: &Allocation) -> Branch {
         true => Cell::from("resident"),
         false => Cell::new("evicted", Tone::Waiting),
     };
-    let used = match allocation.doorbells {
-        0 => String::new(),
-        count => format!("ring of {}", counted(count.into(), "doorbell")),
+    let used = match (allocation.doorbells, allocation.processes) {
+        (0, 0) => String::new(),
+        (0, processes) => format!("shared, {}", counted(processes, "handle")),
+        (count, _) => format!("ring of {}", counted(count.into(), "doorbell")),
     };
     Branch::new(
         "allocation",
@@ -357,6 +358,7 @@ mod tests {
             extents: 1,
             mappings: 2,
             doorbells: 1,
+            processes: 0,
         };
         let fence = Fence {
             handle: Name(0x60),

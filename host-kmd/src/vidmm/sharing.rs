@@ -1,0 +1,67 @@
+//! Sharing: allocations that several processes have.
+//!
+//! It is one allocation in one place: resident as long as one of them wants it, in place as long as one
+//! of them has it locked, and gone with the last. It counts once, against its *payer*: of those that want
+//! it or have it locked the process that opened it first. Host memory that is kept for it counts against
+//! the first that has it. When it is taken away for want of room, all who want it are suspended.
+
+use super::{Allocation, VidMm, VidMmError};
+use crate::ddi::paging::AllocationId;
+use bellhop_protocol::control::Handle;
+
+impl Allocation {
+    /// The processes that want it, some of them more than once.
+    pub(super) fn wanted_by(&self) -> impl Iterator<Item = u32> + '_ {
+        self.wanted.keys().map(|(process, _)| *process)
+    }
+
+    /// Whether a process wants it.
+    pub(super) fn is_wanted_by(&self, process: u32) -> bool {
+        let wants = (process, Handle(0))..=(process, Handle(u64::MAX));
+        self.wanted.range(wants).next().is_some()
+    }
+
+    /// The process that it counts against.
+    pub(super) fn payer(&self) -> u32 {
+        let demands =
+            |process: &&u32| self.locks.contains_key(process) || self.is_wanted_by(**process);
+        // There is always one that has it.
+        self.opened.iter().find(demands).or(self.opened.first()).copied().unwrap_or_default()
+    }
+}
+
+impl VidMm {
+    /// Another process has an allocation from now on.
+    pub(crate) fn open(&mut self, process: u32, id: AllocationId) -> Result<(), VidMmError> {
+        self.change(id, |allocation| {
+            if !allocation.opened.contains(&process) {
+                allocation.opened.push(process);
+            }
+        })
+    }
+
+    /// A process has an allocation no more that others have, whatever it wanted of it. Its mappings
+    /// were undone before.
+    pub(crate) fn leave_to_others(
+        &mut self,
+        process: u32,
+        id: AllocationId,
+    ) -> Result<(), VidMmError> {
+        let keeper = self.get(id)?.opened.first().copied();
+        self.change(id, |allocation| {
+            allocation.wanted.retain(|(of, _), _| *of != process);
+            allocation.locks.remove(&process);
+            allocation.opened.retain(|other| *other != process);
+        })?;
+        let allocation = self.get(id)?;
+        let kept = allocation.backing.map_or(0, |range| range.length);
+        let next = allocation.opened.first().copied();
+        if let Some(state) = keeper.and_then(|process| self.processes.get_mut(&process)) {
+            state.backing -= kept;
+        }
+        if let Some(state) = next.and_then(|process| self.processes.get_mut(&process)) {
+            state.backing += kept;
+        }
+        self.let_go(id)
+    }
+}

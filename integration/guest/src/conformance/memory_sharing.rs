@@ -1,0 +1,165 @@
+//! `memory.sharing.*`: allocations that processes of a guest have together.
+
+use super::raw;
+use super::scene::{Bench, Scene};
+use super::{Behaviour, Mismatch, require, source};
+use bellhop_guest_umd::Allocation;
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::allocation::{
+    OpenSharedAllocation, SegmentSet, ShareAllocation, Unlock,
+};
+use bellhop_protocol::control::fence::NtHandle;
+use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::status::Status;
+use std::sync::Arc;
+
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    Behaviour {
+        id: "memory.sharing.processes",
+        shows: "an allocation that another process opens by its name has the same bytes to the engines and \
+                CPUs of both",
+        section: source::KMD_ALLOCATIONS,
+        check: processes,
+    },
+    Behaviour {
+        id: "memory.sharing.residency",
+        shows: "it is resident as long as one of them wants it, and each maps and locks it for itself",
+        section: source::KMD_ALLOCATIONS,
+        check: residency,
+    },
+    Behaviour {
+        id: "memory.sharing.lifetime",
+        shows: "it outlives the process that created it, goes with the last that has it, and its name with it",
+        section: source::KMD_ALLOCATIONS,
+        check: lifetime,
+    },
+    Behaviour {
+        id: "memory.sharing.refused",
+        shows: "an allocation that was not created for it is not shared, and a wrong name opens nothing",
+        section: source::KMD_ALLOCATIONS,
+        check: refused,
+    },
+];
+
+const SIZE: u64 = 20 * PAGE_SIZE;
+
+/// An allocation of one process's that the other has opened.
+fn shared(a: &Bench, b: &Bench) -> Result<[Arc<Allocation>; 2], Mismatch> {
+    let created = a.device.allocation(SIZE).cpu_visible().shared().create()?;
+    let opened = b.device.open_shared_allocation(created.share()?)?;
+    require!(opened.size() == SIZE, "it is opened with {} bytes", opened.size());
+    Ok([created, opened])
+}
+
+fn processes(scene: &Scene) -> Result<(), Mismatch> {
+    let (mut a, mut b) = (scene.bench()?, scene.bench()?);
+    let [created, opened] = shared(&a, &b)?;
+    created.make_resident()?;
+    opened.make_resident()?;
+    let (at_a, at_b) = (created.map(Protection::WRITE)?, opened.map(Protection::WRITE)?);
+    a.commands.fill(at_a.gpu_va(), SIZE, 0x0102_0304)?;
+    a.run()?;
+    b.commands.copy(at_b.gpu_va() + SIZE - 8, b.va(0), 8)?;
+    b.commands.fill(at_b.gpu_va(), 4, 5)?;
+    b.run()?;
+    let seen = b.word(0)?;
+    require!(seen == 0x0102_0304_0102_0304, "the other's engine reads {seen:#x}");
+    for allocation in [&created, &opened] {
+        let mut bytes = [0; 8];
+        allocation.lock_bytes()?.read(0, &mut bytes)?;
+        require!(bytes == [5, 0, 0, 0, 4, 3, 2, 1], "a CPU reads {bytes:?}");
+    }
+    Ok(())
+}
+
+fn residency(scene: &Scene) -> Result<(), Mismatch> {
+    let (mut a, mut b) = (scene.bench()?, scene.bench()?);
+    let [created, opened] = shared(&a, &b)?;
+    let (at_a, at_b) = (created.map(Protection::WRITE)?, opened.map(Protection::WRITE)?);
+    created.make_resident()?;
+    opened.make_resident()?;
+    created.evict()?;
+    // What one process locked, the other does not unlock.
+    let locked = opened.lock_bytes()?;
+    let request = Unlock { allocation: created.handle() };
+    let process = a.process.process();
+    raw::expect_status(scene.transport(), process, &request, Status::INVALID_PARAMETER)?;
+    b.commands.fill(at_b.gpu_va(), SIZE, 7)?;
+    b.run()?;
+    let mut bytes = [0; 4];
+    locked.read(SIZE as usize - 4, &mut bytes)?;
+    require!(bytes == [7, 0, 0, 0], "a CPU reads {bytes:?} where an engine stored 7");
+    let gone = at_b.gpu_va();
+    drop(at_b);
+    // The other's addresses are its own.
+    a.commands.copy(at_a.gpu_va(), a.va(0), 4)?;
+    a.run()?;
+    require!(a.read(0, 4)? == [7, 0, 0, 0], "the other process's mapping went, too");
+    b.commands.fill(gone, 4, 8)?;
+    b.expect_fault(FaultReason::WRITE_PAGE_FAULT, gone)?;
+    drop(locked);
+    opened.evict()?;
+    a.commands.fill(at_a.gpu_va(), 4, 9)?;
+    a.expect_fault(FaultReason::WRITE_PAGE_FAULT, at_a.gpu_va())?;
+    Ok(())
+}
+
+fn lifetime(scene: &Scene) -> Result<(), Mismatch> {
+    let (mut a, mut b) = (scene.bench()?, scene.bench()?);
+    let [created, opened] = shared(&a, &b)?;
+    let name = created.share()?;
+    let (at_a, at_b) = (created.map(Protection::WRITE)?, opened.map(Protection::WRITE)?);
+    created.make_resident()?;
+    opened.make_resident()?;
+    a.commands.fill(at_a.gpu_va(), SIZE, 3)?;
+    a.run()?;
+    // Destroyed here, its bytes are the other's still, and no engine reaches them from here.
+    let gone = at_a.gpu_va();
+    drop((at_a, created));
+    a.commands.copy(gone, a.va(0), 4)?;
+    a.expect_fault(FaultReason::READ_PAGE_FAULT, gone)?;
+    drop(a);
+    b.commands.copy(at_b.gpu_va() + SIZE - 4, b.va(0), 4)?;
+    b.run()?;
+    require!(b.read(0, 4)? == [3, 0, 0, 0], "the bytes went with the one who created it");
+    let other = scene.bench()?;
+    let again = other.device.open_shared_allocation(name)?;
+    drop((at_b, opened));
+    again.make_resident()?;
+    let mut bytes = [0; 4];
+    again.lock_bytes()?.read(0, &mut bytes)?;
+    require!(bytes == [3, 0, 0, 0], "opened again it holds {bytes:?}");
+    drop(again);
+    // On a device that has never opened it.
+    let device = other.process.create_device()?;
+    let request = OpenSharedAllocation { device: device.handle(), nt_handle: name };
+    let process = other.process.process();
+    raw::expect_status(scene.transport(), process, &request, Status::INVALID_PARAMETER)
+}
+
+fn refused(scene: &Scene) -> Result<(), Mismatch> {
+    let (bench, other) = (scene.bench()?, scene.bench()?);
+    let process = bench.process.process();
+    let alone = bench.device.allocation(PAGE_SIZE).create()?;
+    for allocation in [alone.handle(), bench.memory.allocation().handle()] {
+        let request = ShareAllocation { allocation };
+        raw::expect_status(scene.transport(), process, &request, Status::NOT_SUPPORTED)?;
+    }
+    let builder = || bench.device.allocation(PAGE_SIZE).shared();
+    let system = SegmentSet::SYSTEM;
+    for wrong in [builder().own_pages(), builder().segments(system).accessed_physically()] {
+        require!(wrong.create().is_err(), "what cannot be shared is created for sharing");
+    }
+    let [shared, opened] = shared(&bench, &other)?;
+    let NtHandle(name) = shared.share()?;
+    require!(opened.share()? == NtHandle(name), "it has two names");
+    let fence = bench.device.create_shared_fence(0);
+    let fences = fence.as_ref().ok().map(|fence| fence.share()).transpose()?;
+    let wrong = [0, 1, name ^ 1, shared.handle().0, u64::MAX].map(NtHandle);
+    for nt_handle in wrong.into_iter().chain(fences) {
+        let request = OpenSharedAllocation { device: bench.device.handle(), nt_handle };
+        raw::expect_status(scene.transport(), process, &request, Status::INVALID_PARAMETER)?;
+    }
+    Ok(())
+}
