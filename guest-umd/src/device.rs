@@ -219,6 +219,16 @@ impl Device {
         Fence::create(self.clone(), initial_value, NativeFenceType::DEFAULT, flags)
     }
 
+    /// Creates a native fence that may be signaled with less than its value. A wait for what it had
+    /// lasts until it has that again.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn create_rewindable_fence(&self, initial_value: u64) -> Result<Fence, Error> {
+        let flags = FenceFlags::REWINDABLE;
+        Fence::create(self.clone(), initial_value, NativeFenceType::DEFAULT, flags)
+    }
+
     /// Creates a monitored fence (`D3DKMTCreateSynchronizationObject2`), which is there without native
     /// fences too.
     ///

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use bellhop_host_kmd::hardware::{HwQueueId, Ticket};
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::handoff::attention::Attention;
-use bellhop_protocol::handoff::fence::{FenceWords, Signaled};
+use bellhop_protocol::handoff::fence::{FenceWords, SignalRule, Signaled};
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use std::io;
@@ -219,7 +219,7 @@ impl Chip {
         let engines = (0..engines).map(|_| EnginePort::new()).collect::<io::Result<_>>()?;
         let (tickets, looks) = (AtomicU64::new(0), AtomicU64::new(0));
         let logging_level = AtomicU32::new(LoggingLevel::DEFAULT.0);
-        let flushed = FenceWords::new(0);
+        let flushed = FenceWords::new(0, SignalRule::Monotonic);
         let epoch = Instant::now();
         Ok(Self {
             engines,

@@ -14,7 +14,7 @@ use super::violation::Violation;
 use super::words::word_at;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::event::FaultReason;
-use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, Signaled};
+use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, SignalRule, Signaled};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use vm_memory::MmapRegion;
@@ -66,6 +66,8 @@ pub struct Kind {
     pub native: bool,
     /// Its CurrentValue is in the BAR.
     pub published: bool,
+    /// Which values it may be given.
+    pub rule: SignalRule,
 }
 
 /// A slot of the table. It stays where it is for the guest's life, so that an engine may still
@@ -80,6 +82,7 @@ struct FenceSlot {
     /// The rest is the global fence's whose slot this is.
     native: AtomicBool,
     published: AtomicBool,
+    rewindable: AtomicBool,
     always_signaled: AtomicBool,
     interrupt_pending: AtomicBool,
     current: AtomicU64,
@@ -158,6 +161,7 @@ impl FenceTable {
             global: AtomicU32::new(0),
             native: AtomicBool::new(true),
             published: AtomicBool::new(false),
+            rewindable: AtomicBool::new(false),
             always_signaled: AtomicBool::new(false),
             interrupt_pending: AtomicBool::new(false),
             current: AtomicU64::new(0),
@@ -185,7 +189,12 @@ impl FenceTable {
         let (current, monitored) = (place(&found.current), place(&found.monitored));
         let is_shared = matches!(current, Place::Shared(_));
         let (current, monitored) = (self.word(current)?, self.word(monitored)?);
-        let cell = FenceCell { current, monitored, waiting_engines: &found.waiting_engines };
+        let rule = match found.rewindable.load(Ordering::Relaxed) {
+            true => SignalRule::Rewindable,
+            false => SignalRule::Monotonic,
+        };
+        let waiting_engines = &found.waiting_engines;
+        let cell = FenceCell { current, monitored, waiting_engines, rule };
         let published = match found.published.load(Ordering::Relaxed) {
             true => Some(bar.fence(slot)?),
             false => None,
@@ -258,6 +267,7 @@ impl FenceTable {
         found.monitored.store(places.monitored.to_word(), Ordering::Relaxed);
         found.native.store(kind.native, Ordering::Relaxed);
         found.published.store(kind.published, Ordering::Relaxed);
+        found.rewindable.store(kind.rule == SignalRule::Rewindable, Ordering::Relaxed);
         found.always_signaled.store(false, Ordering::Relaxed);
         // Whoever may use it is told by `open`.
         let Some(fence) = self.global(slot, bar) else { return };
@@ -296,7 +306,7 @@ pub mod tests {
     const OTHER: AddressSpaceId = AddressSpaceId(8);
     const LAYOUT: BarLayout = BarLayout { doorbell_count: 1, fence_count: 4, local_memory: 0x1000 };
     const PLACES: Places = Places { current: Place::Own(0x40), monitored: Place::Own(0x1040) };
-    const PUBLISHED: Kind = Kind { native: true, published: true };
+    const PUBLISHED: Kind = Kind { native: true, published: true, rule: SignalRule::Monotonic };
 
     /// A table of the BAR's size with a fence of [`OWNER`]'s in slot 1.
     pub fn table_with_fence(initial: u64) -> (FenceTable, Bar) {
@@ -357,6 +367,32 @@ pub mod tests {
         fence.cell.signal(fence.published, u64::MAX).unwrap();
         fence.cell.current.store(1, Ordering::Relaxed);
         assert_eq!(table.wait(1, OWNER, &bar, 2, 4), Ok(true));
+    }
+
+    #[test]
+    fn a_rewindable_fence_holds_who_waits_until_it_is_reached_again() {
+        let (table, bar) = table_with_fence(3);
+        let places = Places { current: Place::Own(0x80), monitored: Place::Own(0x1080) };
+        let kind = Kind { rule: SignalRule::Rewindable, ..PUBLISHED };
+        table.create(2, places, kind, Some(5), &bar);
+        table.open(2, 2, OWNER);
+        let fence = table.owned(2, OWNER, &bar).unwrap();
+        assert_eq!(table.wait(2, OWNER, &bar, 0, 5), Ok(true));
+        fence.cell.signal(fence.published, 1).unwrap();
+        assert_eq!(bar.fence(2).unwrap().load(Ordering::Relaxed), 1);
+        assert_eq!(table.wait(2, OWNER, &bar, 0, 5), Ok(false));
+        assert_eq!(fence.cell.signal(fence.published, 5).unwrap().engines, 1);
+        // Signaled for good it stays so.
+        fence.set_always_signaled();
+        fence.cell.signal(fence.published, u64::MAX).unwrap();
+        assert!(fence.cell.signal(fence.published, 1).is_err());
+        assert_eq!(table.wait(2, OWNER, &bar, 0, 9), Ok(true));
+        // The next fence in the slot is what it was made.
+        table.close(2, &bar);
+        table.create(2, PLACES, PUBLISHED, Some(5), &bar);
+        table.open(2, 2, OWNER);
+        let fence = table.owned(2, OWNER, &bar).unwrap();
+        assert!(fence.cell.signal(fence.published, 4).is_err());
     }
 
     #[test]

@@ -216,7 +216,8 @@ impl Partition {
             return false;
         };
         let places = Places { current, monitored };
-        let kind = Kind { native: storage.native, published: storage.published };
+        let FenceStorage { native, published, rule, .. } = storage;
+        let kind = Kind { native, published, rule };
         self.fences.create(slot, places, kind, initial, &self.bar);
         true
     }

@@ -8,6 +8,7 @@ use bellhop_host_kmd::hardware::{
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::FENCE_STRIDE;
 use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::handoff::fence::SignalRule;
 use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence, WaitFence};
 use bellhop_protocol::packet::transfer::Copy;
 
@@ -105,6 +106,35 @@ fn a_fence_that_another_process_closes_goes_on_for_whoever_has_it() {
     let mut signaler = guest.queue(COMPUTE);
     guest.run(&mut signaler, Packets::new().then(SignalFence::new(fence, 1)));
     guest.wait(queue.progress, queue.submitted);
+}
+
+#[test]
+fn a_packet_that_rewinds_a_rewindable_fence_goes_on_and_who_waits_is_held_until_it_is_there_again()
+{
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let fence = 20;
+    let storage = FenceStorage { rule: SignalRule::Rewindable, ..fence_storage(fence) };
+    gpu.create_fence(guest.id, fence, storage, Some(9));
+    gpu.open_fence(guest.id, fence, fence, guest.space);
+    let (mut waiter, mut signaler) = (guest.queue(COPY), guest.queue(COMPUTE));
+    let signal = |value| Packets::new().then(SignalFence::new(fence, value));
+    guest.run(&mut signaler, signal(2));
+    assert_eq!((gpu.fence_value(guest.id, fence), guest.published(fence)), (2, 2));
+    // What it was at once is not there any more, to a CPU that waits as to an engine.
+    monitor(&gpu, guest.id, fence, 8);
+    guest.submit_with_progress(&mut waiter, Packets::new().then(WaitFence::new(fence, 9)));
+    guest.run(&mut signaler, signal(8));
+    assert_eq!(gpu.take_interrupts(), []);
+    assert!(guest.published(waiter.progress) < waiter.submitted, "the queue went on too early");
+    guest.run(&mut signaler, signal(9));
+    guest.wait(waiter.progress, waiter.submitted);
+    assert_eq!(take_interrupts(&gpu), [fence_signaled(guest.id, fence)]);
+    // A fence that is not is as it was.
+    let monotonic = guest.fence(9);
+    let backwards = Packets::new().then(SignalFence::new(monotonic, 2));
+    let fault = guest.run_into_fault(&mut signaler, &backwards);
+    assert_eq!(fault.reason, FaultReason::FENCE_WENT_BACKWARDS);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{BarLayout, FENCE_STRIDE};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::handoff::doorbell::{DoorbellWords, RingPointers};
+use bellhop_protocol::handoff::fence::SignalRule;
 use bellhop_protocol::packet::fence::SignalFence;
 use bellhop_protocol::packet::flow::IndirectBuffer;
 use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
@@ -59,7 +60,9 @@ pub fn fence_storage(slot: u32) -> FenceStorage {
     let current = u64::from(slot) * FENCE_STRIDE;
     let monitored = fence_storage_size(LAYOUT.fence_count) / 2 + current;
     let at = |address| PhysicalAddress { segment: Segment::Fence, address };
-    FenceStorage { current: at(current), monitored: at(monitored), published: true, native: true }
+    let rule = SignalRule::Monotonic;
+    let (current, monitored) = (at(current), at(monitored));
+    FenceStorage { current, monitored, published: true, native: true, rule }
 }
 
 /// Puts a fence that `owner` can name into a slot.

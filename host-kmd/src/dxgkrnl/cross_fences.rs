@@ -198,7 +198,8 @@ impl Scope<'_> {
         {
             return Err(RequestError::parameter("fence_type", fence_type.0.into()));
         }
-        if !flags.contains(FenceFlags::SHARED) {
+        // Which of two guests' signals came last, none could say: what is less does nothing there.
+        if !flags.contains(FenceFlags::SHARED) || flags.contains(FenceFlags::REWINDABLE) {
             return Err(RequestError::parameter("flags", flags.bits().into()));
         }
         let groups = self.guest.resources.sharing;

@@ -27,6 +27,7 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::FENCE_STRIDE;
 use bellhop_protocol::control::fence::NativeFenceType;
 use bellhop_protocol::fence_log::FenceLogType;
+use bellhop_protocol::handoff::fence::SignalRule;
 
 /// Where the host maps values in address spaces, or a driver lets it from on: behind all that it maps
 /// otherwise.
@@ -162,6 +163,7 @@ impl ValueStorage {
             ),
             published: !is_intra_gpu,
             native: kind != FenceKind::Monitored,
+            rule: SignalRule::Monotonic,
         }
     }
 

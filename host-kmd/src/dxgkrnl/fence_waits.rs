@@ -42,7 +42,7 @@ impl Scope<'_> {
     /// Begins a wait, unless it is satisfied already.
     pub(super) fn begin_wait(&mut self, mut wait: Wait) -> Result<Option<WaitId>, RequestError> {
         for (fence, Needed { value, .. }) in wait.fences.clone() {
-            // Values only grow, so what was there once need not be waited for.
+            // What was there once need not be waited for.
             if self.current_value(fence) >= value && wait.reach(fence) {
                 return Ok(None);
             }
@@ -91,7 +91,7 @@ impl Scope<'_> {
             // "The OS synchronizes CPU side updates": here is one after the other. A signal of an
             // engine's that gets further meanwhile makes this one nothing.
             let current = *values.entry(slot).or_insert(self.current_value(slot));
-            if value < current {
+            if value < self.global_mut(slot)?.least(current) {
                 return Err(RequestError::parameter("value", value));
             }
             values.insert(slot, value);

@@ -31,7 +31,7 @@ use bellhop_protocol::control::fence::{
     NativeFenceMapping, NativeFenceType, NtHandle, OpenNativeFence, OpenedFence, ShareNativeFence,
 };
 use bellhop_protocol::features::Features;
-use bellhop_protocol::handoff::fence::NOT_MONITORED;
+use bellhop_protocol::handoff::fence::{NOT_MONITORED, SignalRule};
 use bellhop_protocol::snapshot;
 use std::collections::BTreeMap;
 
@@ -114,6 +114,11 @@ impl GlobalFence {
         }
         let drain = self.drain.map_or(NOT_MONITORED, |value| value.saturating_sub(1));
         self.waiters.monitored().min(drain)
+    }
+
+    /// The least value that it may be signaled with where CurrentValue is `current`.
+    pub(super) fn least(&self, current: u64) -> u64 {
+        self.storage.rule.least(current)
     }
 
     /// What tools are told of it, by one of its handles.
@@ -353,7 +358,11 @@ impl Scope<'_> {
         initial_value: u64,
     ) -> Result<Handle, RequestError> {
         let slot = self.take_fence_slot(flags.contains(FenceFlags::SHARED), None)?;
-        let storage = self.guest.fences.storage.of(slot, kind);
+        let rule = match flags.contains(FenceFlags::REWINDABLE) {
+            true => SignalRule::Rewindable,
+            false => SignalRule::Monotonic,
+        };
+        let storage = FenceStorage { rule, ..self.guest.fences.storage.of(slot, kind) };
         self.create_global(slot, kind, storage, Some(initial_value));
         let is_progress = device.is_none();
         let fence = GlobalFence { is_progress, ..GlobalFence::new(kind, storage, flags) };

@@ -361,11 +361,12 @@ impl Scope<'_> {
             }
             let known = values.get(&slot).copied();
             let current = known.unwrap_or_else(|| self.current_value(slot));
-            if value < current && fence.cross.is_some() {
+            let least = fence.least(current);
+            if value < least && fence.cross.is_some() {
                 // Another guest may have signaled it: that one is not to lose this one's queue.
                 continue;
             }
-            if value < current {
+            if value < least {
                 let reason = FaultReason::FENCE_WENT_BACKWARDS;
                 let fault = fault(reason, Opcode::SIGNAL_FENCE, value);
                 return self.lose_queue_s_context(handle, fault);

@@ -4,6 +4,7 @@ use super::{GuestId, HwQueueId, PhysicalAddress, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::FENCE_STRIDE;
 use bellhop_protocol::fence_log::{FENCE_LOG_SIZE, FenceLogType};
+use bellhop_protocol::handoff::fence::SignalRule;
 
 /// Slots of fences whose values share a page, in the BAR as in [`Segment::Fence`].
 pub const FENCES_PER_PAGE: u32 = (PAGE_SIZE / FENCE_STRIDE) as u32;
@@ -82,4 +83,6 @@ pub struct FenceStorage {
     /// Whether it is a native fence. One that is not is a monitored fence: its MonitoredValue is 0, and a
     /// packet that waits for it faults.
     pub native: bool,
+    /// Which values it may be given.
+    pub rule: SignalRule,
 }

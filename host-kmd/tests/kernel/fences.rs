@@ -528,3 +528,31 @@ fn no_cpu_reaches_an_intra_gpu_fence() {
     };
     assert_eq!(bench.call(client, &unknown).unwrap_err(), (Status::INVALID_PARAMETER, 2));
 }
+
+/// The rule is a property of the fence.
+#[test]
+fn a_cpu_rewinds_a_fence_that_may_be_rewound_and_who_waits_for_more_waits() {
+    let (mut bench, client, monotonic) = new(Limits::default());
+    let request = CreateNativeFence {
+        flags: FenceFlags::REWINDABLE.bits(),
+        ..CreateNativeFence::new(client.device, 40)
+    };
+    let fence = bench.call(client, &request).unwrap();
+    assert_eq!(wait(&mut bench, client, fence.fence, 40, 1), Status::SUCCESS);
+    bench.signal(client, &[(fence.fence, 7)]).unwrap();
+    assert_eq!(wait(&mut bench, client, fence.fence, 40, 2), Status::PENDING);
+    assert_eq!(monitored(&bench, client, fence.slot), 39);
+    bench.signal(client, &[(fence.fence, 39)]).unwrap();
+    bench.signal(client, &[(fence.fence, 0)]).unwrap();
+    assert_eq!(told(&bench, fence.fence), []);
+    assert_eq!(monitored(&bench, client, fence.slot), 39);
+    bench.model.signal(client.guest, fence.slot, 40);
+    bench.interrupt();
+    assert_eq!(told(&bench, fence.fence), [(40, 2)]);
+    assert_eq!(monitored(&bench, client, fence.slot), NOT_MONITORED);
+    let refused = (Status::INVALID_PARAMETER, 7);
+    assert_eq!(bench.signal(client, &[(monotonic.fence, 7)]).unwrap_err(), refused);
+    // From where a fence is that is signaled for good it does not come back.
+    bench.signal(client, &[(fence.fence, u64::MAX)]).unwrap();
+    assert_eq!(bench.signal(client, &[(fence.fence, 7)]).unwrap_err(), refused);
+}

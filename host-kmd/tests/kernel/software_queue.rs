@@ -356,6 +356,21 @@ fn a_queue_that_waits_for_a_fence_that_its_process_closes_is_lost_and_another_is
 }
 
 #[test]
+fn a_held_signal_rewinds_a_fence_that_may_be_rewound() {
+    let (mut bench, client) = new();
+    let (device, initial_value) = (client.device, 9);
+    let flags = FenceFlags::REWINDABLE.bits();
+    let request = CreateMonitoredFence { device, initial_value, flags, reserved: 0 };
+    let fence = bench.call(client, &request).unwrap();
+    submit(&mut bench, client, 1);
+    signal(&mut bench, client, &fence, 3);
+    completed(&mut bench, 1);
+    assert_eq!(current(&bench, client, &fence), 3);
+    assert_eq!(bench.events, []);
+    gone(bench);
+}
+
+#[test]
 fn a_held_signal_that_goes_backwards_loses_its_context() {
     let (mut bench, client) = new();
     let fence = monitored(&mut bench, client, 0);

@@ -24,6 +24,10 @@ bitflags! {
         /// Other guests may open it too, as far as the host's policy allows: `CrossAdapter`. It is shared,
         /// and of the default type.
         const CROSS_ADAPTER = 1 << 2;
+        /// It may be signaled with less than its CurrentValue: see
+        /// [`SignalRule::Rewindable`](crate::handoff::fence::SignalRule::Rewindable). Not one that other
+        /// guests may open. This flag is Bellhop's own.
+        const REWINDABLE = 1 << 16;
     }
 }
 

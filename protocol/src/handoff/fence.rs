@@ -14,6 +14,28 @@ use super::sync::{AtomicU64, Ordering, fence};
 /// MonitoredValue when no CPU waits.
 pub const NOT_MONITORED: u64 = u64::MAX;
 
+/// Which values a signal may give a fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignalRule {
+    /// CurrentValue only grows.
+    Monotonic,
+    /// CurrentValue may also become smaller; save that it stays at `u64::MAX`, where a fence is that is
+    /// signaled for good.
+    Rewindable,
+}
+
+impl SignalRule {
+    /// The least value that may be signaled where CurrentValue is `current`.
+    #[must_use]
+    #[inline]
+    pub const fn least(self, current: u64) -> u64 {
+        match self {
+            Self::Rewindable if current != u64::MAX => 0,
+            _ => current,
+        }
+    }
+}
+
 /// A native fence: the host's own copy of its values, in memory that no guest can map, and who waits.
 ///
 /// CurrentValue and MonitoredValue are stored apart: a guest's packets may write the one and only read
@@ -26,6 +48,8 @@ pub struct FenceCell<'a> {
     pub monitored: &'a AtomicU64,
     /// Engines that hold a queue for the fence, one bit each.
     pub waiting_engines: &'a AtomicU64,
+    /// Which values it may be given.
+    pub rule: SignalRule,
 }
 
 /// Values of a fence that are nobody else's to store or to read.
@@ -34,16 +58,18 @@ pub struct FenceWords {
     current: AtomicU64,
     monitored: AtomicU64,
     waiting_engines: AtomicU64,
+    rule: SignalRule,
 }
 
 impl FenceWords {
     /// A fence at `initial` that nobody waits for.
     #[must_use]
-    pub fn new(initial: u64) -> Self {
+    pub fn new(initial: u64, rule: SignalRule) -> Self {
         Self {
             current: AtomicU64::new(initial),
             monitored: AtomicU64::new(NOT_MONITORED),
             waiting_engines: AtomicU64::new(0),
+            rule,
         }
     }
 
@@ -51,8 +77,8 @@ impl FenceWords {
     #[must_use]
     #[inline]
     pub fn cell(&self) -> FenceCell<'_> {
-        let Self { current, monitored, waiting_engines } = self;
-        FenceCell { current, monitored, waiting_engines }
+        let Self { current, monitored, waiting_engines, rule } = self;
+        FenceCell { current, monitored, waiting_engines, rule: *rule }
     }
 }
 
@@ -65,7 +91,7 @@ pub struct Signaled {
     pub engines: u64,
 }
 
-/// A signal that would make CurrentValue smaller.
+/// A signal that would make CurrentValue smaller than it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the fence is at {current} already and cannot go back to {value}")]
 pub struct WentBackwards {
@@ -99,7 +125,7 @@ impl FenceCell<'_> {
     /// The full fence pairs with those in [`Self::monitor`] and [`Self::wait`].
     ///
     /// # Errors
-    /// [`WentBackwards`] when another signal got further; nothing changes then.
+    /// [`WentBackwards`] when another signal got further than the rule allows; nothing changes then.
     #[inline]
     pub fn signal(
         self,
@@ -113,15 +139,15 @@ impl FenceCell<'_> {
     /// Engine: makes `value` the CurrentValue, and tells nobody: [`Self::evaluate`] does.
     ///
     /// # Errors
-    /// [`WentBackwards`] when another signal got further; nothing changes then.
+    /// [`WentBackwards`] when another signal got further than the rule allows; nothing changes then.
     #[inline]
     pub fn write(self, value: u64) -> Result<(), WentBackwards> {
-        // Engines may signal the same fence at the same time: the greater value must win. The
-        // exchange acquires what the engine with the smaller one did, because whoever polls sees
-        // only the greater published.
+        // Engines may signal the same fence at the same time: of a monotonic one the greater value must
+        // win, and of a rewindable one the last. The exchange acquires what the other engine did, because a
+        // poller sees only the value that won published.
         let mut current = self.current.load(Ordering::Relaxed);
         loop {
-            if value < current {
+            if value < self.rule.least(current) {
                 return Err(WentBackwards { current, value });
             }
             match self.current.compare_exchange_weak(
@@ -148,10 +174,13 @@ impl FenceCell<'_> {
 
     /// Publishes `value`, which CurrentValue was a moment ago.
     ///
-    /// With two signals at once the smaller may be published last, so publish until it is the
+    /// With two signals at once the one that lost may be published last, so publish until it is the
     /// CurrentValue. The exchange reads what was published before, and the full fence makes that
-    /// an acquire, so whoever comes last sees the greatest. Only the host's own copy decides how
+    /// an acquire, so whoever comes last sees the value that won. Only the host's own copy decides how
     /// often: each further round means that another engine changed it in between.
+    ///
+    /// A value that is taken back before this looks again does not interrupt: it is not there to be
+    /// sampled. The signal that reaches it again does.
     #[inline]
     fn publish(self, published: Option<&AtomicU64>, mut value: u64) -> Signaled {
         loop {

@@ -3,7 +3,7 @@
 use super::{Bytes, KICK};
 use bellhop_protocol::handoff::attention::Attention;
 use bellhop_protocol::handoff::fence::{
-    FenceCell, FenceWords, NOT_MONITORED, Signaled, WentBackwards,
+    FenceCell, FenceWords, NOT_MONITORED, SignalRule, Signaled, WentBackwards,
 };
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
 use loom::sync::Arc;
@@ -18,7 +18,11 @@ struct Fence {
 
 impl Fence {
     fn new() -> Arc<Self> {
-        let (words, published) = (FenceWords::new(0), AtomicU64::new(0));
+        Self::at(0, SignalRule::Monotonic)
+    }
+
+    fn at(value: u64, rule: SignalRule) -> Arc<Self> {
+        let (words, published) = (FenceWords::new(value, rule), AtomicU64::new(value));
         Arc::new(Self { words, published, done: Bytes::new() })
     }
 
@@ -275,6 +279,96 @@ fn a_fence_that_nobody_waits_for_interrupts_nobody() {
     });
 }
 
+#[test]
+fn of_a_signal_and_a_rewind_the_one_that_stands_stays_published_and_no_waiter_of_it_is_missed() {
+    loom::model(|| {
+        let fence = Fence::at(5, SignalRule::Rewindable);
+        let greater = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.signal(7).unwrap())
+        };
+        let smaller = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.signal(1).unwrap())
+        };
+        // A CPU waits for 6.
+        FenceCell::monitor([(fence.cell(), 5)]);
+        let reached = fence.cell().current() >= 6;
+        let interrupts = [greater, smaller].map(|engine| engine.join().unwrap().interrupt);
+        let stands = fence.cell().current();
+        assert_eq!(fence.published.load(Ordering::Relaxed), stands);
+        assert!(stands == 7 || stands == 1);
+        assert!(stands == 1 || reached || interrupts.contains(&true), "the interrupt was missed");
+    });
+}
+
+#[test]
+fn a_cpu_that_waits_for_a_value_after_a_rewind_is_interrupted_or_sees_it() {
+    loom::model(|| {
+        let fence = Fence::at(5, SignalRule::Rewindable);
+        let engine = {
+            let fence = fence.clone();
+            thread::spawn(move || {
+                fence.signal(0).unwrap();
+                fence.work_and_signal(3).unwrap().interrupt
+            })
+        };
+        // It has seen the rewind, and waits for 3.
+        let mut current = fence.cell().current();
+        if current == 5 {
+            engine.join().unwrap();
+            return;
+        }
+        FenceCell::monitor([(fence.cell(), 2)]);
+        current = fence.cell().current();
+        if current >= 3 {
+            fence.done.read();
+        }
+        assert!(engine.join().unwrap() || current >= 3, "the interrupt was missed");
+    });
+}
+
+#[test]
+fn an_engine_that_waits_for_a_value_after_a_rewind_is_called_or_sees_it() {
+    loom::model(|| {
+        let fence = Fence::at(5, SignalRule::Rewindable);
+        let attention = Arc::new(Attention::new());
+        let signaling = {
+            let (fence, attention) = (fence.clone(), attention.clone());
+            thread::spawn(move || {
+                for value in [0, 6] {
+                    if fence.signal(value).unwrap().engines != 0 {
+                        let _awake = attention.raise(KICK);
+                    }
+                }
+            })
+        };
+        let mut reached = fence.cell().wait(5, 6);
+        if !reached && attention.take() == KICK {
+            reached = fence.cell().wait(5, 6);
+        }
+        signaling.join().unwrap();
+        assert!(reached || attention.take() == KICK, "the wait never ends");
+    });
+}
+
+#[test]
+fn a_fence_that_is_signaled_for_good_is_not_rewound() {
+    loom::model(|| {
+        let fence = Fence::at(5, SignalRule::Rewindable);
+        let engine = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.signal(1))
+        };
+        fence.signal(u64::MAX).unwrap();
+        let rewound = engine.join().unwrap();
+        assert_eq!(fence.cell().current(), u64::MAX);
+        assert_eq!(fence.published.load(Ordering::Relaxed), u64::MAX);
+        let late = WentBackwards { current: u64::MAX, value: 1 };
+        assert!(rewound.is_ok() || rewound == Err(late));
+    });
+}
+
 /// A fence that two guests have: one CurrentValue, and the rest once for each. MonitoredValues are 0.
 struct Views {
     current: AtomicU64,
@@ -297,6 +391,7 @@ impl Views {
             current: &self.current,
             monitored: &self.monitored[view],
             waiting_engines: &self.waiting_engines[view],
+            rule: SignalRule::Monotonic,
         }
     }
 

@@ -2,7 +2,7 @@
 //! can be gone through.
 
 use bellhop_protocol::fence_log::FenceLogType;
-use bellhop_protocol::handoff::fence::{FenceCell, FenceWords};
+use bellhop_protocol::handoff::fence::{FenceCell, FenceWords, SignalRule};
 use bellhop_protocol::handoff::fence_log::{FenceLog, LogReader};
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
 use loom::sync::Arc;
@@ -99,7 +99,7 @@ fn an_entry_that_is_overwritten_while_it_is_read_counts_as_lost_and_is_not_hande
 #[test]
 fn who_is_interrupted_for_a_signal_finds_its_entry() {
     loom::model(|| {
-        let (fence, log) = (Arc::new(FenceWords::new(0)), Log::new(2));
+        let (fence, log) = (Arc::new(FenceWords::new(0, SignalRule::Monotonic)), Log::new(2));
         let interrupt = Arc::new(AtomicU64::new(0));
         let waiting = {
             let (fence, log, interrupt) = (fence.clone(), log.clone(), interrupt.clone());

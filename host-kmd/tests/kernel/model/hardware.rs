@@ -294,7 +294,8 @@ impl Hardware for Model {
         state.log.push(Call::Signal(values.to_vec(), always));
         for SlotValue { slot, value } in values {
             let fence = state.fences.get_mut(&(guest, *slot)).unwrap();
-            assert!(*value >= self.current(*fence), "a fence cannot go back");
+            let least = fence.storage.rule.least(self.current(*fence));
+            assert!(*value >= least, "a fence cannot go back");
             self.set_current(fence, *value);
         }
     }

@@ -12,6 +12,7 @@ mod fence_cpu;
 mod fence_cross;
 mod fence_log;
 mod fence_monitored;
+mod fence_rewind;
 mod fence_sharing;
 mod fence_types;
 mod handle;
@@ -167,6 +168,7 @@ fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         fence_types::BEHAVIOURS,
         fence_cross::BEHAVIOURS,
         fence_monitored::BEHAVIOURS,
+        fence_rewind::BEHAVIOURS,
         km::BEHAVIOURS,
         fault::BEHAVIOURS,
         tdr::BEHAVIOURS,
