@@ -61,10 +61,11 @@ impl AllocationBuilder {
         self
     }
 
-    /// It is in system memory always.
+    /// A copy of it is always kept in system memory: it leaves local memory without a transfer unless it
+    /// was written there.
     pub fn permanent_system_memory(mut self) -> Self {
         self.flags |= AllocationFlags::PERMANENT_SYSTEM_MEM;
-        self.segments(SegmentSet::SYSTEM)
+        self
     }
 
     /// Engines access it by physical address: it is contiguous wherever it is resident.

@@ -225,11 +225,9 @@ impl Scope<'_> {
             .filter(|flags| !flags.contains(alone))
             .filter(|flags| !is_own || !flags.contains(AllocationFlags::SHARED))
             .ok_or(wrong("flags", request.flags))?;
-        let permanent = flags.contains(AllocationFlags::PERMANENT_SYSTEM_MEM);
         let cpu_visible = flags.contains(AllocationFlags::CPU_VISIBLE);
         let supported = SegmentSet::from_bits(supported_segments)
             .filter(|set| !set.is_empty())
-            .filter(|set| !permanent || *set == SegmentSet::SYSTEM)
             .filter(|set| !is_own || set.contains(SegmentSet::SYSTEM))
             .filter(|set| !cpu_visible || is_own || set.contains(SegmentSet::LOCAL))
             .ok_or(wrong("supported_segments", supported_segments))?;
@@ -247,6 +245,7 @@ impl Scope<'_> {
             supported,
             preferred,
             eviction,
+            keeps_copy: flags.contains(AllocationFlags::PERMANENT_SYSTEM_MEM),
             cpu_visible,
             accessed_physically: is_accessed_physically(request),
             priority: request.priority,

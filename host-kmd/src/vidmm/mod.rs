@@ -79,6 +79,8 @@ pub(crate) struct Description {
     pub(crate) preferred: SegmentSet,
     /// Local segments that it may be moved to before it goes home.
     pub(crate) eviction: SegmentSet,
+    /// A copy of it is always kept at home, even when it is in a local segment.
+    pub(crate) keeps_copy: bool,
     /// Whether it may be locked.
     pub(crate) cpu_visible: bool,
     /// Its priority.
@@ -103,6 +105,8 @@ struct Allocation {
     opened: Vec<u32>,
     /// How often each device of each process wants it resident.
     wanted: BTreeMap<(u32, Handle), u32>,
+    /// Whether it has its copy at home while it is in a local segment: it could not be written there.
+    copied: bool,
     /// Whether page tables lead to it.
     present: bool,
     /// Whether it was taken away although it is wanted.
@@ -120,6 +124,11 @@ impl Allocation {
 
     fn is_locked(&self) -> bool {
         !self.locks.is_empty()
+    }
+
+    /// Whether engines may write it.
+    fn is_writable(&self) -> bool {
+        self.present && self.mappings.values().any(|mapping| mapping.writable)
     }
 
     /// What is counted of it.
@@ -287,6 +296,7 @@ impl VidMm {
             place,
             backing: None,
             wanted: BTreeMap::new(),
+            copied: false,
             present: false,
             taken: false,
             locks: BTreeMap::new(),
@@ -450,6 +460,7 @@ impl VidMm {
         self.touch(id)?;
         let allocation = self.get_mut(id)?;
         allocation.mappings.insert((mapping.space.0, mapping.gpu_va), mapping);
+        allocation.copied &= !allocation.is_writable();
         if allocation.present {
             let memory = self.memory(id)?;
             self.plan.steps.push(Step::Map { memory, mappings: vec![mapping] });
@@ -577,7 +588,7 @@ impl VidMm {
         Ok(())
     }
 
-    /// Counts an allocation of so many bytes that supports these segments.
+    /// Counts an allocation of `size` bytes that supports these segments.
     fn count(
         &mut self,
         standing: &Standing,

@@ -3,7 +3,7 @@
 use super::eviction::Need;
 use super::segment::{LocalSegment, Place};
 use super::step::Step;
-use super::{VidMm, VidMmError};
+use super::{Description, VidMm, VidMmError};
 use crate::ddi::paging::AllocationId;
 use bellhop_protocol::control::allocation::SegmentSet;
 
@@ -30,10 +30,17 @@ impl VidMm {
             return Err(VidMmError::InUse);
         }
         self.keep_backing(id)?;
+        let allocation = self.get(id)?;
+        if allocation.description.keeps_copy && allocation.place == Place::Nowhere {
+            self.move_to(id, Place::Home)?;
+        }
         if let Some(place) = self.better_place(id, begin)? {
             self.move_to(id, place)?;
         }
-        self.change(id, |allocation| (allocation.present, allocation.taken) = (true, false))?;
+        self.change(id, |allocation| {
+            (allocation.present, allocation.taken) = (true, false);
+            allocation.copied &= !allocation.is_writable();
+        })?;
         let allocation = self.get(id)?;
         if !allocation.mappings.is_empty() {
             let mappings = allocation.mappings.values().copied().collect();
@@ -144,6 +151,7 @@ impl VidMm {
         let from = allocation.place;
         let length = allocation.description.size;
         let mapped = allocation.present && !allocation.mappings.is_empty();
+        let copied = allocation.copied;
         let mappings: Vec<_> = allocation.mappings.values().copied().collect();
         let (before, after) = (self.memory_at(id, from)?, self.memory_at(id, to)?);
         let Some(after) = after else { return Err(VidMmError::Unknown) };
@@ -154,10 +162,16 @@ impl VidMm {
                 .steps
                 .push(Step::Unmap { memory: memory.clone(), mappings: mappings.clone() });
         }
-        self.plan.steps.push(match before {
-            Some(from) => Step::Copy { from, to: after.clone(), length },
-            None => Step::Zero { memory: after.clone(), length },
-        });
+        match (from, before) {
+            // What it holds is there already: "without transfer to a backing store".
+            (Place::Local(segment, range), _) if to == Place::Home && copied => {
+                self.discard(segment, range);
+            }
+            (_, Some(from)) => {
+                self.plan.steps.push(Step::Copy { from, to: after.clone(), length });
+            }
+            (_, None) => self.plan.steps.push(Step::Zero { memory: after.clone(), length }),
+        }
         if self.get(id)?.present {
             // Behind the copy, which is encoded as the pages were.
             self.notify_io_mmu_unmap(id)?;
@@ -166,6 +180,14 @@ impl VidMm {
             self.plan.steps.push(Step::Map { memory: after, mappings });
         }
         self.leave(id, to)?;
+        self.change(id, |allocation| {
+            let Description { keeps_copy, notify_io_mmu_unmap, ref system, .. } =
+                allocation.description;
+            // Engines have forgotten what they made of the guest's own pages.
+            let forgotten = allocation.present && notify_io_mmu_unmap && system.is_some();
+            let kept = keeps_copy && !forgotten && !allocation.is_writable();
+            allocation.copied = kept && (from == Place::Home || copied);
+        })?;
         match self.get(id)?.present {
             true => self.notify_residency(id),
             // The driver is told when it is resident again.
@@ -290,6 +312,7 @@ impl VidMm {
         self.change(id, |allocation| {
             let count = allocation.locks.entry(process).or_insert(0);
             *count = count.saturating_add(1);
+            allocation.copied = false;
         })?;
         Ok(self.get(id)?.place)
     }

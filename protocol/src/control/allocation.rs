@@ -40,7 +40,7 @@ bitflags! {
     pub struct AllocationFlags: u32 {
         /// It may be locked. It supports the segment `LOCAL`, or has extents.
         const CPU_VISIBLE = 1 << 0;
-        /// It is in system memory always: `SYSTEM` is the one segment that it supports.
+        /// A copy of it is always kept in system memory, even when it is in a local segment.
         const PERMANENT_SYSTEM_MEM = 1 << 1;
         /// CPUs access it through their caches. All memory of a Bellhop device is such.
         const CACHED = 1 << 2;

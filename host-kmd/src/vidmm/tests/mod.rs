@@ -166,6 +166,7 @@ fn description(process: u32, pages: u64, supported: SegmentSet) -> Description {
         supported,
         preferred: SegmentSet::LOCAL,
         eviction: SegmentSet::empty(),
+        keeps_copy: false,
         cpu_visible: true,
         priority: 100,
         accessed_physically: false,

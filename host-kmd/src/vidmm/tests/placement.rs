@@ -146,3 +146,41 @@ fn donated_local_memory_is_the_guests_own_to_page_tables() {
         "there is no more than was donated"
     );
 }
+
+/// Source: "Allocations" of the Windows KMD overview, "PermanentSystemMem: Always keep a copy of the
+/// allocation in system memory, even when in a FB segment".
+#[test]
+fn what_keeps_a_copy_leaves_local_memory_without_a_transfer_unless_it_was_written() {
+    let transfers = |vidmm: &mut VidMm| {
+        let log = operations(vidmm, 1 << 20);
+        log.iter().filter(|o| matches!(o, Operation::VirtualTransfer { .. })).count()
+    };
+    for keeps_copy in [true, false] {
+        for writable in [false, true] {
+            let mut vidmm = vidmm(4, 0, 1);
+            let description = Description { keeps_copy, ..description(1, 3, LOCAL_ONLY) };
+            let id = vidmm.create(description);
+            let mapping = Mapping {
+                space: AddressSpaceId(1),
+                gpu_va: 1 << 20,
+                length: 3 * PAGE_SIZE,
+                offset: 0,
+                writable,
+                driver: DriverProtection::default(),
+            };
+            vidmm.map(id, mapping).unwrap();
+            vidmm.make_resident(1, device(1), &[id]).unwrap();
+            assert!(is_local(&vidmm, id));
+            // The copy is there from the beginning.
+            assert_eq!(transfers(&mut vidmm), usize::from(keeps_copy));
+            vidmm.evict(1, device(1), id).unwrap();
+            let other = resident(&mut vidmm, super::description(1, 3, LOCAL_ONLY));
+            assert_eq!(vidmm.allocations[&id].place, Place::Home);
+            let is_copied = keeps_copy && !writable;
+            assert_eq!(transfers(&mut vidmm), usize::from(!is_copied));
+            vidmm.evict(1, device(1), other).unwrap();
+            vidmm.make_resident(1, device(1), &[id]).unwrap();
+            assert!(is_local(&vidmm, id));
+        }
+    }
+}

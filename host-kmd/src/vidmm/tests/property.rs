@@ -421,6 +421,7 @@ impl World {
                     preferred: SegmentSet::from_bits_truncate(1 << (pages % 4)) & supported,
                     eviction: if notify { SegmentSet::PRIVATE } else { SegmentSet::empty() },
                     priority: priority.into(),
+                    keeps_copy: pages.is_multiple_of(2),
                     notify_eviction: notify && pages > 10,
                     notify_io_mmu_unmap: notify,
                     accessed_physically: pages.is_multiple_of(3),
@@ -524,7 +525,7 @@ impl World {
                     gpu_va: self.next_va + if large { 0 } else { PAGE_SIZE },
                     length,
                     offset: offset * PAGE_SIZE,
-                    writable: true,
+                    writable: !offset.is_multiple_of(3),
                     driver: DriverProtection::default(),
                 };
                 self.next_va += 32 * PAGE_SIZE;
@@ -630,7 +631,7 @@ impl World {
                     let content = &mut known.contents[((mapping.offset + at) / PAGE_SIZE) as usize];
                     let seen = self.machine.pages.get(&page).copied().unwrap_or(0);
                     assert_eq!(seen, *content, "{id:?} at {at:#x} in {page:x?}");
-                    if seed.is_some() {
+                    if seed.is_some() && mapping.writable {
                         self.next_content += 1;
                         *content = self.next_content;
                         self.machine.pages.insert(page, *content);
@@ -643,11 +644,15 @@ impl World {
                 let memory = self.vidmm.memory(*id).unwrap();
                 let visible = [Segment::Local, Segment::System].contains(&memory.segment);
                 assert!(visible, "no CPU reaches {memory:?}");
-                for (content, page) in
-                    known.contents.iter().zip(memory.pages(0, known.description.size))
-                {
+                let pages = memory.pages(0, known.description.size);
+                for (content, page) in known.contents.iter_mut().zip(pages) {
                     let seen = self.machine.pages.get(&page).copied().unwrap_or(0);
                     assert_eq!(seen, *content, "{id:?} locked in {page:x?}");
+                    if seed.is_some() {
+                        self.next_content += 1;
+                        *content = self.next_content;
+                        self.machine.pages.insert(page, *content);
+                    }
                 }
             }
         }

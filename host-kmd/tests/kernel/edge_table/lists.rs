@@ -109,9 +109,8 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
         if_so("supported_segments", 4, |segments| segments == 1),
         if_so("preferred_segment", 4, |segment| segment < 2),
         if_so("eviction_segments", 4, |segments| segments < 2),
-        // It supports more than what is permanently in system memory. What is shared is not accessed
-        // physically.
-        if_so("flags", 4, |flags| flags < 32 && flags & 2 == 0 && flags & 24 != 24),
+        // What is shared is not accessed physically.
+        if_so("flags", 4, |flags| flags < 32 && flags & 24 != 24),
         any("priority", 4),
         if_so("private_data", 4, |data| data < 2),
     ];
@@ -125,7 +124,7 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
         if_so("supported_segments", 4, |segments| (1..8).contains(&segments)),
         if_so("preferred_segment", 4, |segment| [0, 1, 4].contains(&segment)),
         if_so("eviction_segments", 4, |segments| segments < 2),
-        if_so("flags", 4, |flags| flags < 16 && flags & 2 == 0),
+        if_so("flags", 4, |flags| flags < 32 && flags & 24 != 24),
         any("priority", 4),
         if_so("private_data", 4, |data| data < 2),
     ];

@@ -88,7 +88,6 @@ fn segments_and_flags_that_do_not_go_together_are_refused() {
         (CreateAllocation { eviction_segments: private, ..good }, private),
         (CreateAllocation { eviction_segments: system, ..good }, system),
         (flags(AllocationFlags::from_bits_retain(1 << 9)), 1 << 9),
-        (flags(AllocationFlags::PERMANENT_SYSTEM_MEM), ANYWHERE.bits()),
         (CreateAllocation { private_data: 77, ..good }, 77),
         (CreateAllocation { kind: AllocationKind::LOCAL, ..good }, ANYWHERE.bits()),
     ];

@@ -42,7 +42,8 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     },
     Behaviour {
         id: "memory.system.permanent",
-        shows: "an allocation that is permanently in system memory takes no local memory",
+        shows: "an allocation that keeps a copy in system memory may be local, and is there again with its \
+                bytes, whether it was written or not",
         section: source::KMD_ALLOCATIONS,
         check: system_permanent,
     },
@@ -213,16 +214,39 @@ fn lock_stays(scene: &Scene) -> Result<(), Mismatch> {
 
 fn system_permanent(scene: &Scene) -> Result<(), Mismatch> {
     let mut bench = scene.bench()?;
-    let before = usage(&bench)?;
-    let allocation = bench.device.allocation(1 << 20).permanent_system_memory().create()?;
+    let kept = |bench: &Bench| bench.device.video_memory_info(SegmentSet::SYSTEM);
+    // So much that no three are there together.
+    let size = part(bench.device.video_memory_info(SegmentSet::LOCAL)?.size, 3);
+    let _pinned = bench.device.create_allocation(AllocationKind::LOCAL, 4 * PAGE_SIZE)?;
+    let before = (usage(&bench)?, kept(&bench)?.usage);
+    let local = || bench.device.allocation(size).segments(SegmentSet::LOCAL);
+    let allocation = local().permanent_system_memory().create()?;
+    let crowd = (0..2).map(|_| local().create()).collect::<Result<Vec<_>, _>>()?;
     allocation.make_resident()?;
-    require!(usage(&bench)? == before, "it takes local memory");
-    let mapping = allocation.map(Protection::WRITE)?;
-    bench.commands.fill(mapping.gpu_va(), 1 << 20, 0x0303_0303)?;
-    let (from, to) = (mapping.gpu_va() + (1 << 20) - 8, bench.memory.gpu_va());
-    bench.commands.copy(from, to, 8)?;
+    let after = (usage(&bench)?, kept(&bench)?.usage);
+    let grown = (after.0 - before.0, after.1 - before.1);
+    require!(grown == (size, size), "local memory and the host's grew by {grown:?}, not {size}");
+    let writable = allocation.map(Protection::WRITE)?;
+    bench.commands.fill(writable.gpu_va(), size, 0x0303_0303)?;
     bench.run()?;
-    require!(bench.read(0, 8)? == [3; 8], "the GPU does not reach it");
+    drop(writable);
+    // Evicted for others, once it was written and once it was not.
+    for round in 0..2 {
+        allocation.evict()?;
+        for other in &crowd {
+            other.make_resident()?;
+        }
+        for other in &crowd {
+            other.evict()?;
+        }
+        let mapping = allocation.map(Protection::empty())?;
+        allocation.make_resident()?;
+        let from = mapping.gpu_va() + size - 8;
+        bench.commands.copy(from, bench.va(0), 8)?;
+        bench.run()?;
+        let seen = bench.read(0, 8)?;
+        require!(seen == [3; 8], "round {round}: its bytes are {seen:?}");
+    }
     Ok(())
 }
 
