@@ -54,9 +54,9 @@ fn with_yields<R>(act: impl FnOnce(&mut Yields) -> R) -> R {
     result
 }
 
-/// A fence: a value that only grows, which packets signal and which the driver polls or waits for. Packets
-/// wait for it too if it is a native one; for a monitored one queues for kernel-mode submission wait by
-/// request.
+/// A fence: a value that only grows, unless it is rewindable, which packets signal and which the driver polls
+/// or waits for. Packets wait for it too if it is a native one; for a monitored one queues for kernel-mode
+/// submission wait by request.
 pub struct Fence {
     device: Device,
     handle: Handle,

@@ -4,6 +4,8 @@
 //! Source: native GPU fence object, "Querying native fence feature enablement in OS" and "Native fence
 //! caps".
 
+use bellhop_protocol::control::allocation::SegmentSet;
+
 /// Names a feature (`DXGK_FEATURE_ID`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -84,6 +86,9 @@ pub struct NativeFenceCaps {
     /// Bytes from one MonitoredValue to the next of fences that share a page: a power of two, 8 to 64.
     /// CurrentValues are as far apart as the BAR has them.
     pub monitored_value_stride: u32,
+    /// The local segments that values may be in, `PreferredSegment`: [`SegmentSet::PRIVATE`], or none.
+    /// Values that would be in local memory are in system memory then.
+    pub preferred_segments: SegmentSet,
     /// The context management processor has to find both values in the GPU's system (paging) process.
     pub map_to_gpu_system_process: bool,
     /// First GPU virtual address that values may be mapped at, in any process and in the system process.

@@ -10,6 +10,7 @@ use crate::ddi::feature::{
     NativeFenceInterface1, NativeFenceOsCaps, NoSuchInterface,
 };
 use crate::hardware::FENCES_PER_PAGE;
+use bellhop_protocol::control::allocation::SegmentSet;
 
 /// The version of native fences that dxgkrnl implements.
 const NATIVE_FENCE_VERSION: u32 = 1;
@@ -76,6 +77,9 @@ pub enum AdapterError {
         "the driver's MonitoredValues are {0} bytes apart; that must be a power of two, 8 to {MAX_STRIDE}"
     )]
     MonitoredValueStride(u32),
+    /// Local segments that no values can be in: a guest would reach them there.
+    #[error("the driver prefers native fences in the segments {0:?}; PRIVATE or none can be")]
+    FenceSegments(SegmentSet),
     /// No room for the values of all fences.
     #[error(
         "the driver lets native fences be mapped from {minimum:#x} to {maximum:#x} only, where they have no room"
@@ -117,6 +121,9 @@ impl NativeFences {
         let NativeFenceCaps { monitored_value_stride: stride, .. } = driver;
         if !stride.is_power_of_two() || !(8..=MAX_STRIDE).contains(&stride) {
             return Err(AdapterError::MonitoredValueStride(stride));
+        }
+        if !SegmentSet::PRIVATE.contains(driver.preferred_segments) {
+            return Err(AdapterError::FenceSegments(driver.preferred_segments));
         }
         let (minimum, maximum) = (driver.minimum_address, driver.maximum_address);
         let start = values_start(FENCES.div_ceil(FENCES_PER_PAGE), minimum, maximum);

@@ -25,6 +25,7 @@ use crate::hardware::{
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::FENCE_STRIDE;
+use bellhop_protocol::control::allocation::SegmentSet;
 use bellhop_protocol::control::fence::NativeFenceType;
 use bellhop_protocol::fence_log::FenceLogType;
 use bellhop_protocol::handoff::fence::SignalRule;
@@ -69,7 +70,8 @@ pub(super) struct ValueStorage {
 /// How much of the segment `Private` is for values of fences: its end.
 pub(super) fn local_storage_size(slots: u32, private: u64, native: Option<NativeFences>) -> u64 {
     let is_used = native.is_some_and(|native| {
-        native.os.optimized_default_fence_type || native.os.intra_gpu_fence_type
+        let os = native.os.optimized_default_fence_type || native.os.intra_gpu_fence_type;
+        os && native.driver.preferred_segments.contains(SegmentSet::PRIVATE)
     });
     let size = fence_storage_size(slots);
     if is_used && private / (LEAVES + 1) >= size { size } else { 0 }
@@ -209,6 +211,7 @@ mod tests {
         };
         let driver = NativeFenceCaps {
             monitored_value_stride: stride,
+            preferred_segments: SegmentSet::PRIVATE,
             map_to_gpu_system_process: true,
             minimum_address: 0,
             maximum_address: u64::MAX,

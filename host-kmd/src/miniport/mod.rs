@@ -22,7 +22,7 @@ use bellhop_protocol::bar::FENCE_STRIDE;
 use bellhop_protocol::control::adapter::{
     CAPS_GLOBAL_DOORBELL, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
 };
-use bellhop_protocol::control::allocation::COMPRESSED;
+use bellhop_protocol::control::allocation::{COMPRESSED, SegmentSet};
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::{
     ConnectionStatus, DoorbellPrivateData, LoggingLevel, NOTIFY_EACH_SUBMISSION,
@@ -126,6 +126,7 @@ impl Miniport for BellhopMiniport {
     fn query_native_fence_caps(&self) -> NativeFenceCaps {
         NativeFenceCaps {
             monitored_value_stride: FENCE_STRIDE as u32,
+            preferred_segments: SegmentSet::PRIVATE,
             map_to_gpu_system_process: true,
             minimum_address: 0,
             maximum_address: u64::MAX,

@@ -15,6 +15,7 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::{
     INTRA_GPU_FENCE_SUPPORTED, NATIVE_GPU_FENCE_SUPPORTED, QueryNativeFenceCaps,
 };
+use bellhop_protocol::control::allocation::SegmentSet;
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::fence::{
@@ -29,6 +30,7 @@ use std::sync::Arc;
 
 const CAPS: NativeFenceCaps = NativeFenceCaps {
     monitored_value_stride: 64,
+    preferred_segments: SegmentSet::PRIVATE,
     map_to_gpu_system_process: true,
     minimum_address: 0,
     maximum_address: u64::MAX,
@@ -93,6 +95,10 @@ fn caps_that_no_fence_can_have_fail_the_adapter() {
         let caps = NativeFenceCaps { monitored_value_stride: stride, ..CAPS };
         assert_eq!(attempt(caps), Some(AdapterError::MonitoredValueStride(stride)));
     }
+    for segments in [SegmentSet::LOCAL, SegmentSet::PRIVATE | SegmentSet::SYSTEM] {
+        let caps = NativeFenceCaps { preferred_segments: segments, ..CAPS };
+        assert_eq!(attempt(caps), Some(AdapterError::FenceSegments(segments)));
+    }
     for (minimum, maximum) in [(0, 1 << 41), (1 << 44, u64::MAX), (u64::MAX, u64::MAX)] {
         let caps = NativeFenceCaps { minimum_address: minimum, maximum_address: maximum, ..CAPS };
         assert_eq!(attempt(caps), Some(AdapterError::FenceAddresses { minimum, maximum }));
@@ -105,6 +111,7 @@ fn values_are_as_far_apart_and_mapped_where_the_driver_says() {
     let minimum = (1 << 42) + 5;
     let caps = NativeFenceCaps {
         monitored_value_stride: 16,
+        preferred_segments: SegmentSet::PRIVATE,
         map_to_gpu_system_process: false,
         minimum_address: minimum,
         maximum_address: u64::MAX,
@@ -368,6 +375,35 @@ fn each_type_of_fence_is_stored_mapped_and_reached_as_the_table_of_types_says() 
         bench.input(Input::Detach { guest });
         assert_eq!(bench.detached, [guest]);
         assert!(bench.model.is_empty());
+    }
+}
+
+/// "The OS allocates current value storage from local memory segment set specified in
+/// DXGK_NATIVE_FENCE_CAPS."
+#[test]
+fn values_are_in_system_memory_where_the_driver_prefers_no_local_segment() {
+    for preferred_segments in [SegmentSet::PRIVATE, SegmentSet::empty()] {
+        let mut bench = Bench::new(1);
+        let driver =
+            Driver { advertises: None, caps: NativeFenceCaps { preferred_segments, ..CAPS } };
+        let (kernel, _) =
+            kernel_with(Arc::clone(&bench.model), OsFeatures::default(), driver).unwrap();
+        bench.kernel = kernel.into();
+        let guest = GuestId(1);
+        let mut resources = RESOURCES;
+        resources.segments.private = 1024 * PAGE_SIZE;
+        bench.input(Input::Attach { guest, resources });
+        bench.open(guest).unwrap();
+        let client = bench.client(guest);
+        let fence_type = NativeFenceType::INTRA_GPU;
+        let request = CreateNativeFence { fence_type, ..CreateNativeFence::new(client.device, 0) };
+        let fence = bench.call(client, &request).unwrap();
+        let storage = bench.model.state().fences[&(guest, fence.slot)].storage;
+        let segment = match preferred_segments.is_empty() {
+            true => Segment::Fence,
+            false => Segment::Private,
+        };
+        assert_eq!((storage.current.segment, storage.monitored.segment), (segment, segment));
     }
 }
 
