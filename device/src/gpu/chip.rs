@@ -9,15 +9,16 @@ use super::partition::Partition;
 use super::statistics::Tally;
 use super::wake::Wake;
 use arc_swap::ArcSwap;
-use bellhop_host_kmd::hardware::{HwQueueId, Ticket};
+use bellhop_host_kmd::hardware::{EngineState, HwQueueId, Interrupt, Ticket};
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::handoff::attention::Attention;
 use bellhop_protocol::handoff::fence::{FenceWords, SignalRule, Signaled};
+use bellhop_protocol::handoff::power::PowerSwitch;
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Instant;
 
 /// Bits of an engine's attention word.
@@ -44,7 +45,7 @@ pub mod attention {
 
 /// Bits of what an engine tells of itself: `DXGK_ENGINE_STATE`.
 pub mod engine_state {
-    /// It kept its power because it has work.
+    /// It kept its power because it has work: [`EnginePort::power`](super::EnginePort::power) says when.
     pub const ACTIVE: u64 = 1 << 0;
     /// It has been idle for long.
     pub const TRANSITION_TO_F1: u64 = 1 << 1;
@@ -97,8 +98,9 @@ pub struct EnginePort {
     pub preempted: SegQueue<Arc<HwQueue>>,
     /// The latest ticket that has passed on this engine.
     pub quiesced: AtomicU64,
-    /// Whether the engine is to have power. Stored before `POWER` is raised.
-    pub power: AtomicBool,
+    /// Whether the engine is to have power. Asked before `POWER` is raised; refused before the control
+    /// plane is told.
+    pub power: PowerSwitch,
     /// What the engine told of itself and nobody has taken: bits of [`engine_state`].
     pub states: AtomicU64,
     /// Times that the engine woke.
@@ -150,7 +152,7 @@ impl EnginePort {
             kicks: SegQueue::new(),
             preempted: SegQueue::new(),
             quiesced: AtomicU64::new(0),
-            power: AtomicBool::new(true),
+            power: PowerSwitch::new(),
             states: AtomicU64::new(0),
             wakeups: AtomicU64::new(0),
             yields: AtomicU64::new(0),
@@ -173,6 +175,25 @@ impl EnginePort {
         if kind != reset::STOP {
             let _ = self.reset.compare_exchange(kind, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
+    }
+
+    /// Control plane: what the engine, which is the node's, told of itself since the last time.
+    pub fn take_states(&self, node: u32) -> impl Iterator<Item = Interrupt> + use<> {
+        // Pairs with `Chip::change_state`.
+        let states = self.states.swap(0, Ordering::AcqRel);
+        let is_active = states & engine_state::ACTIVE != 0;
+        let refused = is_active.then(|| self.power.take_refusal()).flatten();
+        let wants_f1 = states & engine_state::TRANSITION_TO_F1 != 0;
+        let told = [
+            refused.map(|transition| EngineState::Active { transition }),
+            wants_f1.then_some(EngineState::TransitionToF1),
+        ];
+        let told = told.into_iter().flatten();
+        let was_reset = states & engine_state::RESET != 0;
+        was_reset
+            .then_some(Interrupt::EngineReset { node })
+            .into_iter()
+            .chain(told.map(move |new_state| Interrupt::GpuEngineStateChange { node, new_state }))
     }
 
     /// Asks for the engine's attention and wakes it if it sleeps.

@@ -24,6 +24,7 @@ use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::polling::Yields;
+use bellhop_protocol::handoff::power::Asked;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -318,11 +319,12 @@ impl Engine {
 
     /// Loses its power, unless it has work, or gets it back.
     fn change_power(&mut self, port: &EnginePort) {
-        let wanted = port.power.load(Ordering::Acquire);
+        let Asked { on, transition } = port.power.asked();
         // Queues that are off the run list stand in line no more.
         self.run_list.drop_suspended();
-        self.has_power = wanted || self.run_list.has_work();
-        if self.has_power && !wanted {
+        self.has_power = on || self.run_list.has_work();
+        if self.has_power && !on {
+            port.power.refuse(transition);
             self.core.chip.change_state(port, engine_state::ACTIVE);
         }
         self.asked_for_f1 = false;

@@ -1,7 +1,7 @@
 //! The registers: what the control plane can do to the GPU.
 
 use super::Gpu;
-use super::chip::{attention, engine_state, reset};
+use super::chip::{attention, reset};
 use super::host_memory::PAGING_BUFFERS;
 use super::hw_queue::{HwQueue, Role, SUBMISSIONS};
 use super::interrupt::{Interrupts, Raised};
@@ -24,6 +24,7 @@ use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus, LoggingLevel}
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::fence::FenceCell;
 use bellhop_protocol::handoff::fence_log::FenceLog;
+use bellhop_protocol::handoff::power::Asked;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -442,13 +443,12 @@ impl Hardware for Gpu {
         }
     }
 
-    fn set_engine_power(&self, node: u32, state: EnginePowerState) {
+    fn set_engine_power(&self, node: u32, state: EnginePowerState, transition: u64) {
         let Some(port) = self.chip.engines.get(node as usize) else {
             no_such!("node {node}");
             return;
         };
-        // Before raising: the engine loads it after it took the attention.
-        port.power.store(state == EnginePowerState::F0, Ordering::Release);
+        port.power.ask(Asked { on: state == EnginePowerState::F0, transition });
         port.raise(attention::POWER);
     }
 
@@ -662,19 +662,7 @@ impl Hardware for Gpu {
         }
         if scans.engine_states {
             for (port, node) in self.chip.engines.iter().zip(0..) {
-                // Pairs with `Chip::change_state`.
-                let states = port.states.swap(0, Ordering::AcqRel);
-                let told = [
-                    (engine_state::ACTIVE, EngineState::Active),
-                    (engine_state::TRANSITION_TO_F1, EngineState::TransitionToF1),
-                ];
-                taken.extend(
-                    (states & engine_state::RESET != 0).then_some(Interrupt::EngineReset { node }),
-                );
-                let told = told.into_iter().filter(|(bit, _)| states & bit != 0);
-                taken.extend(
-                    told.map(|(_, new_state)| Interrupt::GpuEngineStateChange { node, new_state }),
-                );
+                taken.extend(port.take_states(node));
             }
         }
         if scans.quiesced {

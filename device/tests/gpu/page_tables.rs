@@ -80,7 +80,7 @@ fn a_page_table_is_updated_when_the_updates_turn_comes_and_not_before() {
     let mut before = guest.queue(COPY);
     let early = Packets::new().then(Copy::new(MOVING, LOCAL, 8));
     assert_eq!(guest.run_into_fault(&mut before, &early).reason, FaultReason::READ_PAGE_FAULT);
-    gpu.set_engine_power(system.context.node, EnginePowerState::F0);
+    gpu.set_engine_power(system.context.node, EnginePowerState::F0, 2);
     system.wait(fence);
     guest.run(&mut queue, Packets::new().then(Copy::new(MOVING, LOCAL, 4)));
     assert_eq!(guest.read(LOCAL, 4), [7, 0, 0, 0]);
@@ -194,7 +194,7 @@ fn an_update_that_comes_after_its_address_space_went_writes_nobody_elses_tables(
     const HEIRS: u64 = 512 * PAGE_SIZE;
     let local = [Pte::new(page(Segment::Local, 0), true)];
     gpu.update_page_table(heir, HEIRS, PageSize::Small, &local).unwrap();
-    gpu.set_engine_power(node, EnginePowerState::F0);
+    gpu.set_engine_power(node, EnginePowerState::F0, 2);
     system.wait(fence);
     guest.space = heir;
     guest.map(LOCAL, Segment::Local, 0, SIZE, true);

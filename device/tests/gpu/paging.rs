@@ -165,7 +165,7 @@ fn the_host_comes_before_guests_on_its_engine_and_has_so_many_buffers_and_no_mor
         system.submit(&Packets::new().then(Timestamp::new(LOCAL_START + 8)));
     }
     assert!(gpu.submit_paging(guest.id, &[], 33).is_err());
-    gpu.set_engine_power(node, EnginePowerState::F0);
+    gpu.set_engine_power(node, EnginePowerState::F0, 2);
     guest.wait(progress, 1);
     system.wait(32);
     assert!(guest.read_word(LOCAL + 8) <= guest.read_word(LOCAL));

@@ -110,7 +110,7 @@ impl System {
 
 /// Takes an engine's power, and waits until it has none.
 pub fn power_down(gpu: &Gpu, node: u32) {
-    gpu.set_engine_power(node, EnginePowerState::F1);
+    gpu.set_engine_power(node, EnginePowerState::F1, 1);
     quiesce(gpu);
 }
 

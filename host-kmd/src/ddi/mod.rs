@@ -224,8 +224,9 @@ pub trait Miniport: Send {
         priority: SchedulingPriority,
     );
 
-    /// `DxgkDdiSetPowerComponentFState` of a node's component.
-    fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState);
+    /// `DxgkDdiSetPowerComponentFState` of a node's component. `transition` is greater for each call of a
+    /// node's; [`EngineState::Active`](crate::hardware::EngineState::Active) names the one that was refused.
+    fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState, transition: u64);
 
     /// `DxgkDdiSubmitCommandToHwQueue`.
     ///

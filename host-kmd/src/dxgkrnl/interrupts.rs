@@ -86,7 +86,9 @@ impl Kernel {
                     self.doorbell_rotated(queue, outcome, effects);
                 }
                 Interrupt::GpuEngineStateChange { node, new_state } => match new_state {
-                    EngineState::Active => self.engine_is_active(node),
+                    EngineState::Active { transition } => {
+                        self.power.refused(node, transition);
+                    }
                     EngineState::TransitionToF1 => self.power_down_engine(node, effects),
                     EngineState::Hung { queue, fault } => {
                         self.begin_recovery(node, queue, fault);

@@ -54,7 +54,19 @@ enum DeviceState {
 #[derive(Debug, Clone, Copy)]
 struct Engine {
     state: EnginePowerState,
+    /// How often it went to F1.
     transitions: u64,
+    /// How often it was asked for either state, which numbers what it is asked for.
+    asked: u64,
+}
+
+impl Engine {
+    /// Asks for a state that it is not in.
+    fn ask(&mut self, node: u32, state: EnginePowerState, miniport: &mut dyn Miniport) {
+        self.state = state;
+        self.asked += 1;
+        miniport.set_power_component_f_state(node, state, self.asked);
+    }
 }
 
 /// Power of the device and its engines.
@@ -75,7 +87,7 @@ pub(super) struct Power {
 impl Power {
     /// Everything has power.
     pub(super) fn new(engines: u32, recorder: Recorder) -> Self {
-        let engine = Engine { state: EnginePowerState::F0, transitions: 0 };
+        let engine = Engine { state: EnginePowerState::F0, transitions: 0, asked: 0 };
         Self {
             policy: PowerPolicy::default(),
             device: DeviceState::D0,
@@ -113,9 +125,8 @@ impl Power {
     pub(super) fn wake_engine(&mut self, node: u32, miniport: &mut dyn Miniport) {
         let Some(engine) = self.engines.get_mut(node as usize) else { return };
         if engine.state != EnginePowerState::F0 {
-            engine.state = EnginePowerState::F0;
             self.idle_since = None;
-            miniport.set_power_component_f_state(node, EnginePowerState::F0);
+            engine.ask(node, EnginePowerState::F0, miniport);
             self.recorder.engine(node, EnginePowerState::F0);
         }
     }
@@ -124,17 +135,18 @@ impl Power {
     fn stop_engine(&mut self, node: u32, miniport: &mut dyn Miniport) {
         let Some(engine) = self.engines.get_mut(node as usize) else { return };
         if engine.state != EnginePowerState::F1 {
-            engine.state = EnginePowerState::F1;
             engine.transitions += 1;
-            miniport.set_power_component_f_state(node, EnginePowerState::F1);
+            engine.ask(node, EnginePowerState::F1, miniport);
             self.recorder.engine(node, EnginePowerState::F1);
         }
     }
 
-    /// An engine had work when its power was taken, and kept it.
-    fn refused(&mut self, node: u32) {
+    /// An engine had work when its power was taken, and kept it. Of an earlier transition than the last
+    /// this says nothing: the engine has been asked for something else since.
+    pub(super) fn refused(&mut self, node: u32, transition: u64) {
         if let Some(engine) = self.engines.get_mut(node as usize)
             && engine.state == EnginePowerState::F1
+            && engine.asked == transition
         {
             engine.state = EnginePowerState::F0;
             engine.transitions -= 1;
@@ -176,11 +188,6 @@ impl Kernel {
         }
         self.power.stop_engine(node, self.miniport.as_mut());
         self.power.note_idleness(self.now);
-    }
-
-    /// An engine kept its power because it has work.
-    pub(super) fn engine_is_active(&mut self, node: u32) {
-        self.power.refused(node);
     }
 
     /// D0 to D3: suspends all contexts, disconnects all doorbells, and, once engines have left the

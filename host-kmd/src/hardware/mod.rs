@@ -191,7 +191,10 @@ pub enum RotationOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineState {
     /// It has work, and did not go to F1 when it was told to.
-    Active,
+    Active {
+        /// The number of the transition that it refused: see [`Hardware::set_engine_power`].
+        transition: u64,
+    },
     /// It has had nothing to do for so long that it is worthwhile to take its power.
     TransitionToF1,
     /// `DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT`: it has executed this queue for longer than it may while
@@ -535,7 +538,10 @@ pub trait Hardware: Send + Sync {
     /// Takes a node's power or gives it back. Without it the engine executes nothing, whatever it is
     /// given, and uses no CPU time. An engine that has work when it loses power keeps it, and says so
     /// by an interrupt.
-    fn set_engine_power(&self, node: u32, state: EnginePowerState);
+    ///
+    /// `transition` is greater for each call of a node's, and a refusal names it: when that is read, the
+    /// engine may have been asked for something else.
+    fn set_engine_power(&self, node: u32, state: EnginePowerState, transition: u64);
 
     /// Makes a physical doorbell watch the page of the queue's logical doorbell.
     fn watch(&self, doorbell: PhysicalDoorbell, queue: HwQueueId);

@@ -238,8 +238,8 @@ impl Miniport for BellhopMiniport {
         self.hardware.set_scheduling_priority(queues, priority);
     }
 
-    fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState) {
-        self.hardware.set_engine_power(node, state);
+    fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState, transition: u64) {
+        self.hardware.set_engine_power(node, state, transition);
     }
 
     fn submit_command_to_hw_queue(

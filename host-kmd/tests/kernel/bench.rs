@@ -163,7 +163,8 @@ impl Bench {
     pub fn input_on(&mut self, adapter: AdapterId, input: Input) {
         let mut effects = Vec::new();
         self.kernel.handle(adapter, input, &mut effects);
-        while self.models.iter().any(|model| model.state().is_paging_done()) {
+        while self.models.iter().any(|model| model.run_engines() || model.state().is_paging_done())
+        {
             self.kernel.handle(adapter, Input::Interrupt, &mut effects);
         }
         for effect in effects {

@@ -247,8 +247,8 @@ impl Miniport for NotifyMiniport {
         self.rest.set_context_scheduling_priority(queues, priority);
     }
 
-    fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState) {
-        self.rest.set_power_component_f_state(node, state);
+    fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState, transition: u64) {
+        self.rest.set_power_component_f_state(node, state, transition);
     }
 
     fn create_doorbell(

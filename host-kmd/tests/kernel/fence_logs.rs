@@ -53,7 +53,6 @@ fn counted(bench: &Bench, client: Client) -> Vec<(u64, u64)> {
         parent: client.context,
         after: 0,
     };
-    bench.model.state().is_looked_at = true;
     let page = bench.list(wanted, 1 << 20).unwrap();
     let queues: Vec<snapshot::HwQueue> = serde_json::from_slice(&page.objects).unwrap();
     queues.iter().map(|queue| (queue.logged, queue.log_entries_lost)).collect()

@@ -97,16 +97,44 @@ fn a_kernel_mode_submission_gives_the_engine_its_power_first() {
     assert_eq!(bench.model.take_log()[0], Call::EnginePower(0, F0));
 }
 
+/// The number of an engine's last transition.
+fn transition(bench: &Bench, node: u32) -> u64 {
+    bench.model.state().transitions[&node]
+}
+
+fn refuse(bench: &mut Bench, node: u32, transition: u64) {
+    let new_state = EngineState::Active { transition };
+    bench.raise(Interrupt::GpuEngineStateChange { node, new_state });
+}
+
 #[test]
 fn an_engine_that_has_work_after_all_is_in_f0() {
     let mut bench = Bench::new(4);
     let guest = bench.guest(1);
     let (client, _) = bench.connected(guest);
     idle(&mut bench, 0);
-    let new_state = EngineState::Active;
-    bench.raise(Interrupt::GpuEngineStateChange { node: 0, new_state });
+    let last = transition(&bench, 0);
+    refuse(&mut bench, 0, last);
     let info = power(&mut bench, client, 0);
     assert_eq!((info.engine, info.engine_transitions), (F0, 0));
+}
+
+#[test]
+fn a_refusal_that_comes_late_says_nothing_of_the_engine_as_it_is_now() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    idle(&mut bench, 0);
+    let refused = transition(&bench, 0);
+    // It has work, and is connected before that is known; then it has none.
+    bench.connect(client).unwrap();
+    idle(&mut bench, 0);
+    refuse(&mut bench, 0, refused);
+    let info = power(&mut bench, client, 0);
+    assert_eq!((info.engine, info.engine_transitions), (F1, 2));
+    bench.model.take_log();
+    bench.connect(client).unwrap();
+    assert_eq!(bench.model.take_log()[0], Call::EnginePower(0, F0));
 }
 
 #[test]

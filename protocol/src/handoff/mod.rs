@@ -10,6 +10,7 @@ pub mod doorbell;
 pub mod fence;
 pub mod fence_log;
 pub mod hint;
+pub mod power;
 pub mod preemption;
 pub mod run_list;
 pub mod tlb;

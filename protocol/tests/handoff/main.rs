@@ -11,6 +11,7 @@ mod doorbell;
 mod fence;
 mod fence_log;
 mod global_doorbell;
+mod power;
 mod rotation;
 mod run_list;
 mod tlb;

@@ -1,6 +1,6 @@
 //! The model as the driver and dxgkrnl reach it.
 
-use super::{Call, Fence, GUEST_MEMORY, Model, Table};
+use super::{Call, Fence, GUEST_MEMORY, Model, Table, Work};
 use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::ddi::paging::PageSize;
@@ -367,6 +367,7 @@ impl Hardware for Model {
         assert!(state.watches.values().all(|watched| *watched != queue));
         assert!(!state.global_watches.contains(&queue));
         state.rings.remove(&queue).expect("a ring");
+        state.engines.forget(queue);
         state.log.push(Call::Unbind(queue));
     }
 
@@ -381,6 +382,7 @@ impl Hardware for Model {
         }
         assert!(!state.rings.contains_key(&queue));
         state.queues.remove(&queue).expect("a queue that exists");
+        state.engines.forget(queue);
         state.fence_logs.retain(|(of, _), _| *of != queue);
         state.suspended.remove(&queue);
         state.log.push(Call::DestroyQueue(queue));
@@ -439,6 +441,7 @@ impl Hardware for Model {
     fn kick(&self, queue: HwQueueId) {
         let mut state = self.state();
         assert!(state.queues.contains_key(&queue));
+        state.engines.kick(queue);
         state.log.push(Call::Kick(queue));
     }
 
@@ -447,6 +450,7 @@ impl Hardware for Model {
         let is_watched = state.watches.values().any(|watched| *watched == queue);
         assert!(is_watched || state.global_watches.contains(&queue), "watch first");
         state.status.insert(queue, status);
+        state.engines.kick(queue);
         state.log.push(Call::Connected(queue, status));
     }
 
@@ -458,10 +462,6 @@ impl Hardware for Model {
 
     fn last_queued_value(&self, queue: HwQueueId) -> u64 {
         let state = self.state();
-        assert!(
-            state.is_looked_at || !state.watches.values().any(|watched| *watched == queue),
-            "the value can grow while the doorbell is connected"
-        );
         state.last_queued.get(&queue).copied().unwrap_or(0)
     }
 
@@ -514,11 +514,12 @@ impl Hardware for Model {
                 assert!(state.mapped(space, ring.ring_va).is_some(), "the ring is evicted");
             }
             assert!(state.suspended.remove(queue), "{queue:?} was not suspended");
+            state.engines.kick(*queue);
         }
         state.log.push(Call::Resume(queues.to_vec()));
     }
 
-    fn set_engine_power(&self, node: u32, power: EnginePowerState) {
+    fn set_engine_power(&self, node: u32, power: EnginePowerState, transition: u64) {
         let mut state = self.state();
         let changed = match power {
             EnginePowerState::F1 => {
@@ -530,6 +531,9 @@ impl Hardware for Model {
             _ => state.without_power.remove(&node),
         };
         assert!(changed, "engine {node} was in {power} already");
+        let last = state.transitions.insert(node, transition);
+        assert!(last.is_none_or(|last| last < transition), "a transition's number is used again");
+        state.engines.change_power(node, power == EnginePowerState::F0, transition);
         state.log.push(Call::EnginePower(node, power));
     }
 
@@ -543,6 +547,12 @@ impl Hardware for Model {
             return Err(HardwareFull("submission"));
         }
         state.submission_room -= 1;
+        let work = Work {
+            value: submission.progress_fence_value,
+            submission: Some(submission.submission_fence),
+            ..Work::default()
+        };
+        state.engines.give(queue, work);
         state.log.push(Call::Submit(queue, submission));
         Ok(())
     }

@@ -1,12 +1,15 @@
 //! A GPU of a few maps. It keeps a log, so that the order of operations can be asserted, and
 //! panics when the kernel breaks the rules of `Hardware`.
 
+mod engines;
 mod hardware;
+
+pub use engines::{Engines, Work};
 
 use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DoorbellModel, EngineProgress, Fault, FenceStorage, GlobalFence, GuestId,
+    AddressSpaceId, DoorbellModel, EngineProgress, Fault, FenceStorage, GuestId,
     HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, PhysicalAddress, PhysicalDoorbell,
     PhysicalPage, Pte, RingBinding, SchedulingPriority, Segment, SlotValue, SystemContext,
 };
@@ -116,8 +119,8 @@ pub struct State {
     pub suspended: BTreeSet<HwQueueId>,
     /// Engines in F1.
     pub without_power: BTreeSet<u32>,
-    /// A tool looks, to which it is no matter that last-queued values can grow.
-    pub is_looked_at: bool,
+    /// The numbers of engines' last changes of power.
+    pub transitions: BTreeMap<u32, u64>,
     /// What guests wrote as last-queued values.
     pub last_queued: HashMap<HwQueueId, u64>,
     pub watches: HashMap<PhysicalDoorbell, HwQueueId>,
@@ -151,6 +154,8 @@ pub struct State {
     pub progress: HashMap<u32, EngineProgress>,
     /// Engines pass a ticket as soon as it is drawn.
     pub prompt: bool,
+    /// Engines that execute by themselves.
+    pub engines: Engines,
     issued: u64,
     passed: u64,
     interrupts: Vec<Interrupt>,
@@ -363,20 +368,7 @@ impl Model {
 
     /// An engine signals a fence.
     pub fn signal(&self, guest: GuestId, slot: u32, value: u64) {
-        let mut state = self.state();
-        let fence = state.fences.get_mut(&(guest, slot)).unwrap();
-        self.set_current(fence, value);
-        if value > fence.monitored {
-            let signaled = vec![GlobalFence { guest, slot }];
-            let interrupt = match fence.storage.native {
-                true => Interrupt::NativeFenceSignaled {
-                    signaled,
-                    evaluate_legacy_monitored_fences: false,
-                },
-                false => Interrupt::MonitoredFenceSignaled { signaled },
-            };
-            state.interrupts.push(interrupt);
-        }
+        self.signal_with(&mut self.state(), guest, slot, value);
     }
 
     /// An engine gives a fence a value, and tells nobody.

@@ -1,0 +1,184 @@
+//! Engines that execute. They do what an engine does and no more: one looks at a ring when a doorbell
+//! that it watches is rung, when it is kicked, and when the queue is put back on the run list. Between two
+//! inputs of the kernel they do what they were told, so that a kernel which forgets to tell them finds
+//! nothing done.
+
+use super::{Model, State};
+use bellhop_host_kmd::hardware::{EngineState, GlobalFence, GuestId, HwQueueId, Interrupt};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// One thing that a queue was given: it ends with a signal of the progress fence.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Work {
+    /// What the progress fence gets.
+    pub value: u64,
+    /// The fence and the value that it waits for first.
+    pub waits_for: Option<(GuestId, u32, u64)>,
+    /// The submission fence, if it was submitted in kernel mode.
+    pub submission: Option<u64>,
+}
+
+/// What engines know, and what they have been told since they looked last.
+#[derive(Debug, Default)]
+pub struct Engines {
+    /// They execute, instead of the test saying what they did.
+    pub on: bool,
+    /// What rings and submission queues hold, oldest first.
+    given: BTreeMap<HwQueueId, VecDeque<Work>>,
+    kicked: BTreeSet<HwQueueId>,
+    /// Queues that have work and want a turn, those that wait for a fence among them.
+    in_line: BTreeSet<HwQueueId>,
+    /// The transitions that engines are to make, with their numbers.
+    transitions: BTreeMap<u32, (bool, u64)>,
+    /// Engines that gave up their power.
+    off: BTreeSet<u32>,
+    /// What was executed, in order.
+    executed: Vec<(HwQueueId, u64)>,
+}
+
+impl Engines {
+    /// A queue is given something; nobody looks at it for that.
+    pub fn give(&mut self, queue: HwQueueId, work: Work) {
+        self.given.entry(queue).or_default().push_back(work);
+    }
+
+    /// The queue's engine is told to look at it.
+    pub fn kick(&mut self, queue: HwQueueId) {
+        self.kicked.insert(queue);
+    }
+
+    /// An engine is to have power, or none.
+    pub fn change_power(&mut self, node: u32, on: bool, transition: u64) {
+        self.transitions.insert(node, (on, transition));
+    }
+
+    /// The ring is taken away, with what it holds.
+    pub fn forget(&mut self, queue: HwQueueId) {
+        self.given.remove(&queue);
+        self.kicked.remove(&queue);
+        self.in_line.remove(&queue);
+    }
+
+    /// Whether a queue has executed what ends with this value.
+    pub fn has_executed(&self, queue: HwQueueId, value: u64) -> bool {
+        self.executed.contains(&(queue, value))
+    }
+
+    /// Whether an engine has given up its power.
+    pub fn is_off(&self, node: u32) -> bool {
+        self.off.contains(&node)
+    }
+}
+
+impl State {
+    /// The oldest thing that a queue has to do and can: it is on the run list, its engine has power, and
+    /// what it waits for has come.
+    fn take_turn(&mut self, values: impl Fn(&State, GuestId, u32) -> u64) -> Option<HwQueueId> {
+        let line: Vec<_> = self.engines.in_line.iter().copied().collect();
+        line.into_iter().find(|queue| {
+            let node = self.queues[queue].node;
+            let first = self.engines.given.get(queue).and_then(VecDeque::front);
+            let Some(Work { waits_for, .. }) = first else { return false };
+            let may =
+                waits_for.is_none_or(|(guest, slot, value)| values(self, guest, slot) >= value);
+            may && !self.engines.off.contains(&node)
+        })
+    }
+}
+
+impl Model {
+    /// A guest writes its last-queued value and its ring.
+    pub fn queue_work(&self, queue: HwQueueId, work: Work) {
+        let mut state = self.state();
+        state.last_queued.insert(queue, work.value);
+        state.engines.give(queue, work);
+    }
+
+    /// A guest rings the queue's doorbell. Where no engine watches that, nobody sees it.
+    pub fn ring(&self, queue: HwQueueId) {
+        let mut state = self.state();
+        let is_watched = state.watches.values().any(|watched| *watched == queue);
+        if is_watched || state.global_watches.contains(&queue) {
+            state.engines.kick(queue);
+        }
+    }
+
+    /// Engines do what they were told to. Whether they told anything.
+    pub fn run_engines(&self) -> bool {
+        let mut state = self.state();
+        if !state.engines.on {
+            return false;
+        }
+        for queue in std::mem::take(&mut state.engines.kicked) {
+            // The ring of one that is off the run list need not be resident: whoever puts it back kicks.
+            let holds = state.engines.given.get(&queue).is_some_and(|given| !given.is_empty());
+            if holds && !state.suspended.contains(&queue) {
+                state.engines.in_line.insert(queue);
+            }
+        }
+        let State { engines, suspended, queues, .. } = &mut *state;
+        engines.in_line.retain(|queue| !suspended.contains(queue) && queues.contains_key(queue));
+        let mut told = false;
+        for (node, (on, transition)) in std::mem::take(&mut state.engines.transitions) {
+            let has_work =
+                state.engines.in_line.iter().any(|queue| state.queues[queue].node == node);
+            if on || has_work {
+                state.engines.off.remove(&node);
+            } else {
+                state.engines.off.insert(node);
+            }
+            if !on && has_work {
+                let new_state = EngineState::Active { transition };
+                state.interrupts.push(Interrupt::GpuEngineStateChange { node, new_state });
+                told = true;
+            }
+        }
+        let values = |state: &State, guest, slot| self.current(state.fences[&(guest, slot)]);
+        while let Some(queue) = state.take_turn(values) {
+            self.execute(&mut state, queue);
+            told = true;
+        }
+        told
+    }
+
+    fn execute(&self, state: &mut State, id: HwQueueId) {
+        let queue = state.queues[&id];
+        if let Some(ring) = state.rings.get(&id) {
+            let ring_va = ring.ring_va;
+            assert!(state.mapped(queue.address_space, ring_va).is_some(), "the ring is evicted");
+        }
+        let given = state.engines.given.get_mut(&id).expect("a queue in line");
+        let work = given.pop_front().expect("work");
+        if given.is_empty() {
+            state.engines.in_line.remove(&id);
+        }
+        state.engines.executed.push((id, work.value));
+        self.signal_with(state, queue.guest, queue.progress_fence, work.value);
+        if let Some(fence) = work.submission {
+            state.completed.insert(id, fence);
+            let (node, engine) = (queue.node, 0);
+            state.interrupts.push(Interrupt::DmaCompleted { node, engine, fence });
+        }
+    }
+
+    /// An engine signals a fence.
+    pub fn signal_with(&self, state: &mut State, guest: GuestId, slot: u32, value: u64) {
+        let fence = state.fences.get_mut(&(guest, slot)).unwrap();
+        if self.current(*fence) == u64::MAX {
+            // It is always signaled.
+            return;
+        }
+        self.set_current(fence, value);
+        if value > fence.monitored {
+            let signaled = vec![GlobalFence { guest, slot }];
+            let interrupt = match fence.storage.native {
+                true => Interrupt::NativeFenceSignaled {
+                    signaled,
+                    evaluate_legacy_monitored_fences: false,
+                },
+                false => Interrupt::MonitoredFenceSignaled { signaled },
+            };
+            state.interrupts.push(interrupt);
+        }
+    }
+}

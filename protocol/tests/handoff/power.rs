@@ -1,0 +1,85 @@
+//! Engines that refuse to go to F1, and are asked again before that is known.
+
+use bellhop_protocol::handoff::attention::Attention;
+use bellhop_protocol::handoff::power::{Asked, PowerSwitch};
+use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
+use loom::sync::Arc;
+use loom::thread;
+
+const POWER: u64 = 1;
+
+/// What the engine's thread knows: whether it has power. The first time that it is asked for it, it has
+/// work and refuses; later it has none.
+struct Engine {
+    has_power: bool,
+    has_refused: bool,
+}
+
+impl Engine {
+    fn attend(&mut self, attention: &Attention, switch: &PowerSwitch, told: &AtomicU64) {
+        if attention.take() & POWER == 0 {
+            return;
+        }
+        let Asked { on, transition } = switch.asked();
+        self.has_power = on;
+        if !on && !self.has_refused {
+            (self.has_power, self.has_refused) = (true, true);
+            switch.refuse(transition);
+            told.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// What the control plane records of the engine.
+struct Recorded {
+    on: bool,
+    transition: u64,
+}
+
+impl Recorded {
+    fn ask(&mut self, on: bool, attention: &Attention, switch: &PowerSwitch) {
+        self.transition += 1;
+        self.on = on;
+        switch.ask(Asked { on, transition: self.transition });
+        let _ = attention.raise(POWER);
+    }
+
+    fn read(&mut self, switch: &PowerSwitch, told: &AtomicU64) {
+        if told.swap(0, Ordering::AcqRel) != 0 && switch.take_refusal() == Some(self.transition) {
+            self.on = true;
+        }
+    }
+}
+
+#[test]
+fn what_is_recorded_of_an_engine_is_what_it_does_however_late_a_refusal_is_read() {
+    for reads_between in [false, true] {
+        loom::model(move || {
+            let shared = Arc::new((Attention::new(), PowerSwitch::new(), AtomicU64::new(0)));
+            let engine = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    let (attention, switch, told) = &*shared;
+                    let mut engine = Engine { has_power: true, has_refused: false };
+                    for _ in 0..2 {
+                        engine.attend(attention, switch, told);
+                    }
+                    engine
+                })
+            };
+            let (attention, switch, told) = &*shared;
+            let mut recorded = Recorded { on: true, transition: 0 };
+            recorded.ask(false, attention, switch);
+            if reads_between {
+                recorded.read(switch, told);
+            }
+            // A connect, and then nothing to do again.
+            recorded.ask(true, attention, switch);
+            recorded.ask(false, attention, switch);
+            let mut engine = engine.join().unwrap();
+            engine.attend(attention, switch, told);
+            recorded.read(switch, told);
+            assert_eq!(recorded.on, engine.has_power);
+        });
+    }
+}
