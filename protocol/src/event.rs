@@ -51,10 +51,10 @@ open_enum! {
         /// A range wraps around the end of the address space. `address`: its start.
         ADDRESS_OUT_OF_RANGE = 13;
         /// The engine hung: the queue was executed for longer than the adapter's time-out while
-        /// neither its read pointer nor its progress fence moved. `address`: how long, in
-        /// milliseconds.
+        /// neither its read pointer nor its progress fence moved. Or it was to be destroyed, and what
+        /// it was given was not done in that time. `address`: how long, in milliseconds.
         ENGINE_TIMEOUT = 14;
-        /// The process was marked in error. `address`: 0.
+        /// The process was marked in error, or ended abnormally. `address`: 0.
         DEVICE_IN_ERROR = 15;
         /// The adapter was reset, over a queue of any guest. `address`: 0.
         ADAPTER_RESET = 16;

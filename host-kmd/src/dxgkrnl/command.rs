@@ -1,7 +1,6 @@
 //! What whoever runs the host asks for.
 
 use super::context::Suspension;
-use super::device::Device;
 use super::doorbell::DisconnectReason;
 use super::hw_queue::QueueOwner;
 use super::kernel::Kernel;
@@ -60,7 +59,9 @@ impl Kernel {
             Command::ResumeGuest(guest) => {
                 self.each_context_of_guest(guest, effects, |scope, context| {
                     scope.resume_context(context, Suspension::HOST)
-                })
+                });
+                // What was queued meanwhile executes, as after the guest's own resume.
+                self.ensure_power(effects);
             }
             Command::DisconnectGuest(guest) => {
                 self.disconnect_doorbells(|owner| owner.guest == guest, effects);
@@ -88,10 +89,7 @@ impl Kernel {
         if state == DevicePowerState::D3 {
             return self.power_down(guest, completion, effects);
         }
-        if !self.has_power() {
-            self.power_up(effects);
-            self.resume_after_power_up(effects);
-        }
+        self.ensure_power(effects);
         self.complete(guest, completion, Ok(()), effects);
     }
 
@@ -105,25 +103,6 @@ impl Kernel {
         match state {
             EnginePowerState::F1 => self.power_down_engine(node, effects),
             _ => self.power.wake_engine(node, self.miniport.as_mut()),
-        }
-    }
-
-    /// Nothing more can be created on any device that a guest has now, and their fences are always
-    /// signaled.
-    pub(super) fn mark_devices_in_error(&mut self, guest: GuestId, effects: &mut Vec<Effect>) {
-        let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
-        for process in processes.into_iter().flatten().collect::<Vec<_>>() {
-            let Some(mut scope) = self.scope(guest, process, effects) else { continue };
-            let Ok(devices) = scope.process().map(|process| process.devices.clone()) else {
-                continue;
-            };
-            for device in devices {
-                let Ok(device) = scope.get_mut::<Device>(device) else { continue };
-                device.in_error = true;
-                for fence in device.fences.clone() {
-                    scope.signal_always(fence);
-                }
-            }
         }
     }
 

@@ -90,9 +90,14 @@ impl ContextState {
         self.0.iter_names().map(|(name, _)| name.to_lowercase()).collect()
     }
 
-    /// Whether its queues would be on the run list if the device had power.
-    pub(super) fn would_run(self) -> bool {
-        (self.0 - Suspension::POWER).is_empty()
+    /// Whether any of these keeps it off the run list.
+    pub(super) fn is_suspended_by(self, any: Suspension) -> bool {
+        self.0.intersects(any)
+    }
+
+    /// Whether its queues are off the run list only because the device has no power.
+    pub(super) fn waits_for_power(self) -> bool {
+        self.0 == Suspension::POWER
     }
 }
 
@@ -196,7 +201,7 @@ impl Scope<'_> {
         let context = self.get_mut::<Context>(handle)?;
         let node = context.node;
         if context.state.resume(by) == Some(Change::Resume) {
-            let queues = self.queue_ids(handle)?;
+            let queues = self.live_queue_ids(handle)?;
             if !queues.is_empty() {
                 self.power.wake_engine(node, self.miniport);
             }
@@ -212,6 +217,16 @@ impl Scope<'_> {
     fn queue_ids(&self, context: Handle) -> Result<Vec<HwQueueId>, RequestError> {
         let queues = self.get::<Context>(context)?.hw_queues.iter();
         queues.map(|queue| Ok(self.get::<HwQueue>(*queue)?.id)).collect()
+    }
+
+    /// Those of them that are not lost: a lost one is executed no more, whatever its context does.
+    fn live_queue_ids(&self, context: Handle) -> Result<Vec<HwQueueId>, RequestError> {
+        let mut ids = Vec::new();
+        for queue in &self.get::<Context>(context)?.hw_queues {
+            let queue = self.get::<HwQueue>(*queue)?;
+            ids.extend((!queue.in_error).then_some(queue.id));
+        }
+        Ok(ids)
     }
 
     /// Destroys a context and its HW queues.
@@ -270,7 +285,10 @@ mod tests {
                 }
                 prop_assert_eq!(listed, holders.is_empty());
                 prop_assert_eq!(state.is_running(), listed);
-                prop_assert_eq!(state.would_run(), (holders - Suspension::POWER).is_empty());
+                // What giving the device its power would have the driver asked for.
+                let mut powered = state;
+                let resumes = powered.resume(Suspension::POWER) == Some(Change::Resume);
+                prop_assert_eq!(state.waits_for_power(), resumes);
             }
         }
     }

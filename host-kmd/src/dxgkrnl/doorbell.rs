@@ -11,6 +11,7 @@ use super::pool::PageRange;
 use super::request::{Answer, Handled, zero};
 use super::retire::Resource;
 use super::scope::Scope;
+use super::termination::{Manner, Target};
 use crate::ddi::{ConnectedStatus, InvalidParameter};
 use crate::hardware::{DoorbellModel, HwQueueId, RingBinding, RotationProgress, Segment};
 use crate::vidmm::VidMmError;
@@ -404,8 +405,14 @@ impl Scope<'_> {
 
     /// `D3DKMTDestroyDoorbell`.
     pub(super) fn destroy_doorbell(&mut self, request: DestroyDoorbell) -> Handled<()> {
-        self.remove_doorbell(request.doorbell)?;
-        Ok(Answer::AfterQuiesce)
+        self.get::<Doorbell>(request.doorbell)?;
+        Ok(Answer::Terminate(Target::Doorbell(request.doorbell), Manner::Normal))
+    }
+
+    /// The queue that has a doorbell.
+    pub(super) fn queue_of_doorbell(&self, doorbell: Handle) -> Option<Handle> {
+        let queue = self.get::<Doorbell>(doorbell).ok()?.queue;
+        self.queues.get(&queue).map(|owner| owner.handle)
     }
 
     /// Destroys a doorbell. The queue and the allocations of the ring stay.

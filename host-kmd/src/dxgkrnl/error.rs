@@ -222,7 +222,10 @@ impl RequestError {
             Self::TooManyHangs(count) => count.into(),
             Self::ConflictingAddresses(address) => address,
             Self::Terminating(
-                Target::HwQueue(handle) | Target::Context(handle) | Target::Device(handle),
+                Target::Doorbell(handle)
+                | Target::HwQueue(handle)
+                | Target::Context(handle)
+                | Target::Device(handle),
             ) => handle.0,
             Self::PrivateData(crate::ddi::BadPrivateData(value)) => value.into(),
             Self::NotSupported(_)

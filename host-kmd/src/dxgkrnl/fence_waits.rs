@@ -154,17 +154,17 @@ impl Scope<'_> {
         }
     }
 
-    /// Asks for an interrupt when a queue's progress fence reaches `value`. Returns the fence's slot,
-    /// unless it has reached the value already.
-    pub(super) fn drain_fence(
+    /// Asks for an interrupt when a queue's progress fence reaches `value`, unless it has. Returns the
+    /// fence's slot.
+    pub(super) fn monitor_drain(
         &mut self,
         handle: Handle,
         value: u64,
-    ) -> Result<Option<u32>, RequestError> {
+    ) -> Result<u32, RequestError> {
         let slot = self.global_of(handle)?;
         self.global_mut(slot)?.drain = Some(value);
         self.satisfy_waits([slot], None)?;
-        Ok(self.global_mut(slot)?.drain.map(|_| slot))
+        Ok(slot)
     }
 
     /// Makes a fence always signaled: whoever waits goes on. One that another guest created is so to this

@@ -68,7 +68,7 @@ pub(super) struct QueueOwner {
     /// The node that executes it.
     pub(super) node: u32,
     /// The slot of its progress fence.
-    progress_fence: u32,
+    pub(super) progress_fence: u32,
 }
 
 impl QueueOwner {

@@ -146,7 +146,8 @@ impl Kernel {
         }
     }
 
-    /// Another guest's view of a fence was signaled. The guest may have closed its own meanwhile.
+    /// Another guest's view of a fence was signaled. The guest may have closed its own meanwhile. A queue may
+    /// wait for it, which needs power to go on.
     pub(super) fn cross_adapter_signal(
         &mut self,
         guest: GuestId,
@@ -159,6 +160,8 @@ impl Kernel {
         if let Err(error) = scope.notify_fence(slot, always) {
             tracing::error!(guest = guest.0, %error, "a fence is missing");
         }
+        self.ensure_power(effects);
+        self.watch_engines();
     }
 
     /// A queue made an error: its doorbell is aborted and the guest is told. Other queues go on.
@@ -176,10 +179,7 @@ impl Kernel {
 }
 
 impl Scope<'_> {
-    /// Nothing more of a context is executed, and all its queues are in error. Their progress fences are
-    /// always signaled, so that nobody waits for them.
-    ///
-    /// Source: native GPU fence object, "AlwaysSignaled".
+    /// Nothing more of a context is executed, and all its queues are in error.
     pub(super) fn lose_context(&mut self, handle: Handle, fault: Fault) {
         if let Err(error) = self.suspend_context(handle, Suspension::ERROR) {
             tracing::error!(guest = self.guest_id.0, context = %handle, %error, "a context is missing");
@@ -187,20 +187,20 @@ impl Scope<'_> {
         let Ok(context) = self.get::<Context>(handle) else { return };
         for queue in context.hw_queues.clone() {
             self.lose_queue(queue, fault);
-            if let Ok(queue) = self.get::<HwQueue>(queue) {
-                self.signal_always(queue.progress_fence);
-            }
         }
     }
 
-    /// A queue is in error: its doorbell is aborted and the guest is told, once.
-    fn lose_queue(&mut self, handle: Handle, fault: Fault) {
+    /// A queue is in error: its doorbell is aborted and the guest is told, once. Its progress fence is always
+    /// signaled, so that nobody waits for it, on a CPU or on the GPU.
+    ///
+    /// Source: native GPU fence object, "AlwaysSignaled".
+    pub(super) fn lose_queue(&mut self, handle: Handle, fault: Fault) {
         let (guest, process) = (self.guest_id, self.process_id);
         let Ok(queue) = self.get_mut::<HwQueue>(handle) else { return };
         if std::mem::replace(&mut queue.in_error, true) {
             return;
         }
-        let (id, context) = (queue.id, queue.context);
+        let (id, context, progress_fence) = (queue.id, queue.context, queue.progress_fence);
         let in_flight = std::mem::take(&mut queue.in_flight);
         let mut software = std::mem::take(&mut queue.software);
         self.abandon_software_queue(&mut software);
@@ -225,5 +225,6 @@ impl Scope<'_> {
             context: context.0,
             ..Event::new_zeroed()
         });
+        self.signal_always(progress_fence);
     }
 }

@@ -212,13 +212,18 @@ impl Kernel {
         self.continue_paging(effects);
         self.continue_software_queues(effects);
         self.continue_power_down(effects);
-        self.continue_terminations(effects);
-        self.continue_paging(effects);
-        self.release_retired(effects);
-        // What was released may be room for what was taken away.
-        self.continue_paging(effects);
-        // What ended or was moved may have held queues of others.
-        self.continue_software_queues(effects);
+        loop {
+            self.continue_terminations(effects);
+            self.continue_paging(effects);
+            self.release_retired(effects);
+            // What was released may be room for what was taken away.
+            self.continue_paging(effects);
+            // What ended or was moved may have held queues of others, and what those did then may be what
+            // their own end waits for.
+            if !self.continue_software_queues(effects) {
+                break;
+            }
+        }
     }
 
     fn attach(&mut self, id: GuestId, resources: GuestResources) {

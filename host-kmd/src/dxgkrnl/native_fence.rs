@@ -59,6 +59,8 @@ pub(super) struct GlobalFence {
     pub(super) cross: Option<CrossFenceId>,
     /// Whether it is the progress fence of a HW queue.
     pub(super) is_progress: bool,
+    /// The process and the device that it was made on; none of a progress fence.
+    parent: Option<(u32, Handle)>,
     /// Who has it open, by process.
     opened: BTreeMap<u32, LocalFence>,
     /// The name that it was shared by.
@@ -93,6 +95,7 @@ impl GlobalFence {
             flags,
             cross: None,
             is_progress: false,
+            parent: None,
             opened: BTreeMap::new(),
             name: None,
             waiters: Waiters::default(),
@@ -411,6 +414,9 @@ impl Scope<'_> {
         let local = LocalFence { slot, handles: 0 };
         let process = self.process_id;
         let fence = self.global_mut(global)?;
+        if slot == global {
+            fence.parent = device.map(|device| (process, device));
+        }
         fence.opened.insert(process, local);
         match fence.kind {
             FenceKind::Native(_) => {
@@ -554,6 +560,15 @@ impl Scope<'_> {
             self.unmap_old_fence_page(page_of(slot));
         }
         self.given_up.push(Resource::FenceSlot(slot));
+    }
+
+    /// Whether a fence was created on this device of the process's, and not by another guest.
+    pub(super) fn is_parent_of(&mut self, device: Handle, fence: Handle) -> bool {
+        let process = self.process_id;
+        let Ok(slot) = self.global_of(fence) else { return false };
+        let Ok(GlobalFence { parent, cross, .. }) = self.global_mut(slot) else { return false };
+        let (is_parent, cross) = (*parent == Some((process, device)), *cross);
+        is_parent && cross.is_none_or(|cross| self.cross_fences.is_creator(cross, self.guest_id))
     }
 
     /// `D3DKMTDestroySynchronizationObject`. A progress fence goes with its queue only.

@@ -289,8 +289,7 @@ impl Kernel {
             return;
         }
         if self.is_without_power() {
-            self.power_up(effects);
-            self.resume_after_power_up(effects);
+            self.ensure_power(effects);
         }
         let quiesced = self.hardware.quiesced();
         let Some(mut scope) = self.scope(id, 0, effects) else { return };

@@ -6,6 +6,7 @@
 use super::context::{Context, Suspension};
 use super::doorbell::DisconnectReason;
 use super::error::RequestError;
+use super::hw_queue::{HwQueue, QueueOwner};
 use super::kernel::Kernel;
 use super::request::{Answer, Handled, zero};
 use super::retire::Completion;
@@ -176,7 +177,7 @@ impl Kernel {
         if self.power.device != DeviceState::D0 {
             return;
         }
-        let connected = |(id, owner): (&HwQueueId, &super::hw_queue::QueueOwner)| {
+        let connected = |(id, owner): (&HwQueueId, &QueueOwner)| {
             let state = self.callbacks.state(*id)?;
             (owner.node == node && state.is_connected()).then_some((*id, *owner))
         };
@@ -238,10 +239,45 @@ impl Kernel {
             self.power.set_device(DeviceState::D3);
             self.power.device_transitions += 1;
             tracing::debug!("the device is in D3");
-            for (guest, completion) in std::mem::take(&mut self.power.waiting) {
+            let waiting = std::mem::take(&mut self.power.waiting);
+            let was_asked_for = waiting.iter().any(|(_, c)| !matches!(c, Completion::Nothing));
+            for (guest, completion) in waiting {
                 self.complete(guest, completion, Ok(()), effects);
             }
+            // One that went by itself did so because its engines, which know, had nothing to do.
+            if was_asked_for && self.is_work_stranded() {
+                tracing::debug!("the device has work and goes back to D0");
+                self.ensure_power(effects);
+            }
         }
+    }
+
+    /// Whether only power is missing to some work that was accepted. Its guest need not ask for power, having
+    /// submitted it before that went: it waits for the progress fence, perhaps by looking at it.
+    fn is_work_stranded(&self) -> bool {
+        self.queues
+            .iter()
+            .any(|(id, owner)| self.has_work(*id, owner, |context| context.state.waits_for_power()))
+    }
+
+    /// Whether a queue whose context is as wanted was given something that it has not done: "In order for
+    /// Dxgkrnl to know whether a particular hardware queue has pending work, the UMD needs to update the queued
+    /// progress fence value" (user-mode work submission, "HW queue progress fence changes").
+    pub(super) fn has_work(
+        &self,
+        id: HwQueueId,
+        owner: &QueueOwner,
+        is_wanted: impl Fn(&Context) -> bool,
+    ) -> bool {
+        let QueueOwner { guest, process, handle, progress_fence, .. } = *owner;
+        let Some(state) = self.guests.get(&guest) else { return false };
+        let Ok(queue) = state.handles.get::<HwQueue>(process, handle) else { return false };
+        let context = state.handles.get::<Context>(process, queue.context);
+        if queue.in_error || !context.is_ok_and(is_wanted) {
+            return false;
+        }
+        let queued = self.hardware.last_queued_value(id);
+        !queue.in_flight.is_empty() || queued > self.hardware.fence_value(guest, progress_fence)
     }
 
     /// Whether the device has power and is not about to lose it.
@@ -267,6 +303,14 @@ impl Kernel {
         }
         for (guest, completion) in std::mem::take(&mut self.power.waiting) {
             self.complete(guest, completion, Err(RequestError::PoweredUpAgain), effects);
+        }
+    }
+
+    /// The device has power, now or already: both halves of D3 to D0.
+    pub(super) fn ensure_power(&mut self, effects: &mut Vec<Effect>) {
+        if !self.has_power() {
+            self.power_up(effects);
+            self.resume_after_power_up(effects);
         }
     }
 

@@ -144,7 +144,8 @@ pub(super) fn is_adapter_request(code: RequestCode) -> bool {
     )
 }
 
-/// Whether a request needs the device in D0.
+/// Whether a request needs the device in D0: what is about to be executed, or may release a queue that waits.
+/// Whoever waits for a fence wants what will signal it to be executed.
 pub(super) fn needs_power(code: RequestCode) -> bool {
     matches!(
         code,
@@ -158,6 +159,9 @@ pub(super) fn needs_power(code: RequestCode) -> bool {
             | RequestCode::CREATE_DOORBELL
             | RequestCode::CONNECT_DOORBELL
             | RequestCode::MAKE_RESIDENT
+            | RequestCode::WAIT_FOR_FENCES
+            | RequestCode::SIGNAL_FENCES
+            | RequestCode::SIGNAL_FROM_GPU
     )
 }
 

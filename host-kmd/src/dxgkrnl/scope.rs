@@ -85,8 +85,11 @@ impl Scope<'_> {
         Ok(object)
     }
 
-    /// Tells the guest something.
+    /// Tells the guest something, unless it goes.
     pub(super) fn event(&mut self, event: Event) {
+        if self.guest.detaching {
+            return;
+        }
         self.effects.push(Effect::Event { guest: self.guest_id, event });
     }
 }

@@ -66,6 +66,11 @@ impl<S, C> SoftwareQueue<S, C> {
         self.held.is_empty()
     }
 
+    /// Whether something is held that is more than a wait.
+    pub(super) fn has_work(&self) -> bool {
+        self.held.iter().any(|held| !matches!(held, Held::Wait(_)))
+    }
+
     /// How much is held.
     pub(super) fn len(&self) -> usize {
         self.held.len()
@@ -156,8 +161,9 @@ fn fault(reason: FaultReason, opcode: Opcode, address: u64) -> Fault {
 
 impl Kernel {
     /// Goes on with queues whose waits are over, or whose submissions are done. Each round gives up
-    /// something that was held, which quotas bound.
-    pub(super) fn continue_software_queues(&mut self, effects: &mut Vec<Effect>) {
+    /// something that was held, which quotas bound. Returns whether there were any.
+    pub(super) fn continue_software_queues(&mut self, effects: &mut Vec<Effect>) -> bool {
+        let went_on = !self.released.is_empty();
         while let Some(Released { guest, process, hw_queue, fault }) = self.released.pop_front() {
             let holds = self.scope(guest, process, effects).is_some_and(|scope| {
                 scope.get::<HwQueue>(hw_queue).is_ok_and(|queue| !queue.software.is_empty())
@@ -187,6 +193,7 @@ impl Kernel {
                 self.resume_after_power_up(effects);
             }
         }
+        went_on
     }
 }
 

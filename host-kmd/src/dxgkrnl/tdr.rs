@@ -20,6 +20,8 @@
 //! Source: Windows KMD overview, "TDR".
 
 use super::command::IN_ERROR;
+use super::context::Context;
+use super::device::Failing;
 use super::error::RequestError;
 use super::guest::Guest;
 use super::hw_queue::{HwQueue, QueueOwner};
@@ -378,11 +380,13 @@ impl Kernel {
 
     /// Nothing more is executed for any device that a guest has now.
     pub(super) fn fail_guest(&mut self, guest: GuestId, fault: Fault, effects: &mut Vec<Effect>) {
-        self.mark_devices_in_error(guest, effects);
-        self.each_context_of_guest(guest, effects, |scope, context| {
-            scope.lose_context(context, fault);
-            Ok(())
-        });
+        let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
+        for process in processes.into_iter().flatten().collect::<Vec<_>>() {
+            let Some(mut scope) = self.scope(guest, process, effects) else { continue };
+            scope.fail_process(fault, Failing::WithItsGuest);
+            let given_up = scope.given_up;
+            self.retire_given_up(guest, given_up);
+        }
     }
 }
 

@@ -498,6 +498,9 @@ impl Scene {
     /// guests have gone. The model checks what the kernel does to it.
     pub fn end(self) {
         let Self { mut bench, guests, sent, .. } = self;
+        for guest in guests {
+            bench.command(Command::ResumeGuest(guest));
+        }
         // What waits for queues that get nowhere is over in time, and then engines come round.
         for _ in 0..4 {
             bench.later(TIMEOUT);

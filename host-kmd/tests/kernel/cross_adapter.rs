@@ -3,7 +3,7 @@
 //! Source: native GPU fence object, "Cross-adapter native fences".
 
 use crate::bench::{Bench, CROSS_ADAPTER_FENCES, Client, RESOURCES, Refused, fence_values};
-use crate::model::{Call, Model};
+use crate::model::{Call, Model, Work};
 use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::{GuestId, Interrupt, Segment, SlotValue};
 use bellhop_host_kmd::port::{AdapterId, Command, GuestResources, Input, SharingGroups};
@@ -13,6 +13,8 @@ use bellhop_protocol::control::fence::{
     OpenedFence, ShareNativeFence, SignalFromGpu,
 };
 use bellhop_protocol::control::hw_queue::HwQueueFlags;
+use bellhop_protocol::control::power::{DevicePowerState, SetDevicePower};
+use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::status::Status;
 
 const FLAGS: u32 = FenceFlags::SHARED.bits() | FenceFlags::CROSS_ADAPTER.bits();
@@ -178,11 +180,12 @@ fn processes_of_a_guest_have_one_view_and_it_goes_with_the_last() {
 }
 
 #[test]
-fn the_fence_of_a_guest_that_goes_is_the_others_and_its_page_is_zeroed_after_both() {
+fn the_fence_of_a_process_that_ended_is_the_other_guests_and_its_page_is_zeroed_after_both() {
     let (mut bench, a, b) = two();
     let (first, second) = shared(&mut bench, a, b);
     assert_eq!(wait(&mut bench, a, first, 8), Some(Status::PENDING));
     assert_eq!(wait(&mut bench, b, second, 8), Some(Status::PENDING));
+    bench.call(a, &DestroyProcess { flags: 0 }).unwrap();
     bench.input(Input::Detach { guest: a.guest });
     assert_eq!(bench.detached, [a.guest]);
     let name = share(&mut bench, b, second);
@@ -206,6 +209,56 @@ fn the_fence_of_a_guest_that_goes_is_the_others_and_its_page_is_zeroed_after_bot
     bench.interrupt();
     assert_eq!(bench.outcome(b, end), Some(Status::SUCCESS));
     assert!(zeroed(&bench));
+}
+
+#[test]
+fn who_waits_for_a_fence_whose_creator_dies_or_goes_is_told() {
+    for dies in [false, true] {
+        let (mut bench, a, b) = two();
+        let (_, second) = shared(&mut bench, a, b);
+        assert_eq!(wait(&mut bench, b, second, 8), Some(Status::PENDING));
+        if dies {
+            bench.call(a, &DestroyProcess { flags: TERMINATED_ABNORMALLY }).unwrap();
+        } else {
+            bench.input(Input::Detach { guest: a.guest });
+        }
+        let to_b: Vec<_> = told(&bench).into_iter().filter(|(to, ..)| *to == b.guest).collect();
+        assert_eq!(to_b, [(b.guest, u64::MAX, 8)]);
+        assert_eq!(wait(&mut bench, b, second, 9), Some(Status::SUCCESS));
+    }
+}
+
+#[test]
+fn a_process_that_dies_takes_no_fence_of_another_guests_with_it() {
+    let (mut bench, a, b) = two();
+    let (first, second) = shared(&mut bench, a, b);
+    let name = share(&mut bench, b, second);
+    // Another process of the same guest has it open, too, and goes on.
+    let sibling = bench.client(b.guest);
+    let opened = open(&mut bench, sibling, name).unwrap();
+    assert_eq!(wait(&mut bench, sibling, opened, 8), Some(Status::PENDING));
+    bench.call(b, &DestroyProcess { flags: TERMINATED_ABNORMALLY }).unwrap();
+    assert_eq!(told(&bench).iter().filter(|(.., cookie)| *cookie == 8).count(), 0);
+    gpu_signal(&mut bench, a, first, 8);
+    assert_eq!(told(&bench).last(), Some(&(b.guest, 8, 8)));
+}
+
+#[test]
+fn a_queue_that_waits_in_d3_goes_on_when_another_guest_signals_its_fence() {
+    let (mut bench, a, b) = two();
+    let (first, second) = shared(&mut bench, a, b);
+    bench.doorbell(b);
+    bench.models[1].state().engines.on = true;
+    bench.connect(b).unwrap();
+    // Its last-queued value tells nothing of it, so the device goes to D3 with it.
+    let waits_for = Some((b.guest, second.slot, 8));
+    bench.models[1].state().engines.give(b.id, Work { value: 1, waits_for, submission: None });
+    bench.models[1].ring(b.id);
+    bench.interrupt();
+    let set = SetDevicePower { state: DevicePowerState::D3, reserved: 0 };
+    bench.ask(b.guest, 0, &set).unwrap();
+    gpu_signal(&mut bench, a, first, 8);
+    assert!(bench.models[1].state().engines.has_executed(b.id, 1));
 }
 
 #[test]

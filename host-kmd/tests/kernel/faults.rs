@@ -1,8 +1,8 @@
 //! Queues that make errors.
 
 use crate::bench::{Bench, Client, USER_MODE};
-use crate::model::Call;
-use bellhop_host_kmd::hardware::{Fault, Interrupt, PhysicalDoorbell};
+use crate::model::{Call, Work};
+use bellhop_host_kmd::hardware::{Fault, Interrupt, PhysicalDoorbell, SlotValue};
 use bellhop_protocol::control::doorbell::{DestroyDoorbell, NotifyWorkSubmission};
 use bellhop_protocol::control::hw_queue::{DestroyHwQueue, HwQueueFlags, SubmitCommand};
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -37,6 +37,7 @@ fn a_fault_aborts_the_doorbell_and_tells_the_guest_once() {
             Call::Disconnected(client.id, ConnectionStatus::DISCONNECTED_ABORT),
             Call::Unwatch(PhysicalDoorbell(0)),
             Call::Kick(client.id),
+            Call::Signal(vec![SlotValue { slot: client.fence_slot, value: u64::MAX }], true),
         ]
     );
     assert_eq!(bench.events.len(), 1);
@@ -57,6 +58,24 @@ fn a_fault_aborts_the_doorbell_and_tells_the_guest_once() {
     // Others go on.
     assert_eq!(bench.model.state().status[&other.id], ConnectionStatus::CONNECTED);
     bench.connect(other).unwrap();
+}
+
+#[test]
+fn a_queue_that_waits_for_the_progress_of_one_that_is_lost_goes_on() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    bench.model.state().engines.on = true;
+    let (client, _) = bench.connected(guest);
+    let other = bench.queue(client, USER_MODE);
+    bench.doorbell(other);
+    bench.connect(other).unwrap();
+    let waits_for = Some((guest, client.fence_slot, 5));
+    bench.model.queue_work(other.id, Work { value: 1, waits_for, submission: None });
+    bench.model.ring(other.id);
+    bench.interrupt();
+    assert!(!bench.model.state().engines.has_executed(other.id, 1));
+    fault(&mut bench, client);
+    assert!(bench.model.state().engines.has_executed(other.id, 1));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Native fences and CPU waits.
 
 use crate::bench::{BAR, Bench, Client};
-use crate::model::Call;
+use crate::model::{Call, Work};
 use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::{GlobalFence, Interrupt, Segment, SlotValue};
 use bellhop_protocol::PAGE_SIZE;
@@ -11,6 +11,7 @@ use bellhop_protocol::control::fence::{
     NtHandle, OpenNativeFence, OpenedFence, ShareNativeFence, WaitFlags, WaitForFences,
 };
 use bellhop_protocol::control::hw_queue::DestroyHwQueue;
+use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::event::EventKind;
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
 use bellhop_protocol::status::Status;
@@ -408,6 +409,36 @@ fn the_reference_s_example_of_a_fence_shared_by_processes_a_and_b() {
     assert!(!bench.model.state().opened.contains_key(&(guest, local_b.slot)));
     let request = OpenNativeFence { device: b.device, nt_handle: name };
     assert_eq!(bench.call(b, &request).unwrap_err(), (Status::INVALID_PARAMETER, name.0));
+}
+
+#[test]
+fn who_waits_for_a_shared_fence_of_a_process_that_dies_goes_on() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    bench.model.state().engines.on = true;
+    let (a, (b, _)) = (bench.client(guest), bench.connected(guest));
+    let (fence_a, name) = shared(&mut bench, a, 5);
+    let fence_b = open(&mut bench, b, name);
+    let (own, own_name) = shared(&mut bench, b, 1);
+    open(&mut bench, a, own_name);
+    open(&mut bench, a, own_name);
+    assert_eq!(wait(&mut bench, b, fence_b.fence, 7, 2), Status::PENDING);
+    let waits_for = Some((guest, fence_a.slot, 7));
+    bench.model.queue_work(b.id, Work { value: 1, waits_for, submission: None });
+    bench.model.ring(b.id);
+    bench.call(a, &DestroyProcess { flags: TERMINATED_ABNORMALLY }).unwrap();
+    let told = |bench: &Bench, cookie| {
+        let mut events = bench.events.iter().map(|(_, event)| event);
+        events.find(|event| event.cookie == cookie).map(|event| (event.object, event.value))
+    };
+    // "Device [...] in error": on a CPU, on the GPU, and from now on.
+    assert_eq!(told(&bench, 2), Some((fence_b.fence.0, u64::MAX)));
+    assert!(bench.model.state().engines.has_executed(b.id, 1));
+    assert_eq!(wait(&mut bench, b, fence_b.fence, 9, 3), Status::SUCCESS);
+    // What it had only opened is its creator's still.
+    assert_eq!(wait(&mut bench, b, own.fence, 2, 4), Status::PENDING);
+    bench.signal(b, &[(own.fence, 2)]).unwrap();
+    assert_eq!(told(&bench, 4), Some((own.fence.0, 2)));
 }
 
 #[test]

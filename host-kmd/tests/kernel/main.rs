@@ -15,6 +15,7 @@ mod donation;
 mod doorbells;
 mod edge_table;
 mod edges;
+mod endings;
 mod faults;
 mod features;
 mod fence_logs;

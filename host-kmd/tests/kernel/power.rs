@@ -1,10 +1,11 @@
 //! F-states of engines and D-states of the device, in the reference's order.
 
-use crate::bench::{Bench, Client, DEVICE_IDLE, TIMEOUT};
-use crate::model::Call;
+use crate::bench::{Bench, Client, DEVICE_IDLE, TIMEOUT, fence_values};
+use crate::model::{Call, Work};
 use bellhop_host_kmd::hardware::{EngineState, Interrupt, PhysicalDoorbell};
 use bellhop_host_kmd::port::Command;
 use bellhop_protocol::control::doorbell::NotifyWorkSubmission;
+use bellhop_protocol::control::fence::{CreateNativeFence, SignalFromGpu};
 use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
 use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, PowerInfo, QueryPower, SetDevicePower, SetEnginePower,
@@ -242,6 +243,77 @@ fn the_device_goes_to_d3_when_all_engines_have_been_in_f1_for_long_enough() {
     assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D3);
     bench.later(TIMEOUT / 2);
     assert_eq!(bench.kernel.deadline(), None);
+}
+
+#[test]
+fn what_was_accepted_before_d3_was_asked_for_is_executed_though_nobody_asks_for_power() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    bench.model.state().engines.on = true;
+    let (client, _) = bench.connected(guest);
+    bench.model.queue_work(client.id, Work { value: 5, ..Work::default() });
+    bench.model.ring(client.id);
+    d3(&mut bench);
+    assert!(bench.model.state().engines.has_executed(client.id, 5));
+    let info = power(&mut bench, client, 0);
+    assert_eq!((info.device, info.device_transitions), (DevicePowerState::D0, 1));
+    // With nothing left it stays.
+    d3(&mut bench);
+    assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D3);
+}
+
+#[test]
+fn a_queue_that_waits_in_d3_goes_on_when_a_cpu_signals_its_fence() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    bench.model.state().engines.on = true;
+    let (client, _) = bench.connected(guest);
+    let fence = bench.call(client, &CreateNativeFence::new(client.device, 0)).unwrap();
+    // Its last-queued value tells nothing of it, so the device goes to D3 with it.
+    let waits_for = Some((guest, fence.slot, 1));
+    bench.model.state().engines.give(client.id, Work { value: 5, waits_for, submission: None });
+    bench.model.ring(client.id);
+    bench.interrupt();
+    d3(&mut bench);
+    assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D3);
+    bench.signal(client, &[(fence.fence, 1)]).unwrap();
+    assert!(bench.model.state().engines.has_executed(client.id, 5));
+}
+
+#[test]
+fn who_waits_for_a_fence_or_signals_one_has_the_device_come_back() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    let queue = bench.queue(client, HwQueueFlags::NATIVE_PROGRESS_FENCE);
+    let fence = bench.call(client, &CreateNativeFence::new(client.device, 0)).unwrap().fence;
+    let list = fence_values(&[(fence, 2)]);
+    d3(&mut bench);
+    let request = SignalFromGpu { queue: queue.queue, count: 1, reserved: 0 };
+    bench.call_with_list(client, &request, &list).unwrap();
+    // It takes effect now, since nothing is before it.
+    d3(&mut bench);
+    let wait = bench.wait(client, fence, 2, 1);
+    assert_eq!(bench.outcome(client, wait), Some(Status::SUCCESS));
+    assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D0);
+    d3(&mut bench);
+    bench.signal(client, &[(fence, 3)]).unwrap();
+    assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D0);
+}
+
+#[test]
+fn what_is_queued_while_the_host_suspends_a_guest_is_executed_after_it_whatever_the_power() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    bench.model.state().engines.on = true;
+    let (client, _) = bench.connected(guest);
+    bench.command(Command::SuspendGuest(guest));
+    bench.model.queue_work(client.id, Work { value: 5, ..Work::default() });
+    bench.model.ring(client.id);
+    d3(&mut bench);
+    assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D3);
+    bench.command(Command::ResumeGuest(guest));
+    assert!(bench.model.state().engines.has_executed(client.id, 5));
 }
 
 #[test]

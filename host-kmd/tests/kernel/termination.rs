@@ -4,11 +4,11 @@ use crate::bench::{Bench, Client, TIMEOUT};
 use crate::model::Call;
 use bellhop_host_kmd::hardware::{PhysicalDoorbell, SlotValue};
 use bellhop_host_kmd::port::Command;
-use bellhop_protocol::control::context::SuspendContext;
 use bellhop_protocol::control::hw_queue::{DestroyHwQueue, HwQueueFlags, SubmitCommand};
 use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::event::{EventKind, FaultReason};
 use bellhop_protocol::status::Status;
 
 const ABORT: ConnectionStatus = ConnectionStatus::DISCONNECTED_ABORT;
@@ -36,6 +36,8 @@ fn normally_doorbells_go_then_what_was_queued_is_waited_for_and_then_the_rest_go
             Call::Unwatch(PhysicalDoorbell(0)),
             Call::Kick(client.id),
             Call::Monitor(vec![SlotValue { slot: client.fence_slot, value: 4 }]),
+            // Whatever the doorbell was, its engine looks.
+            Call::Kick(client.id),
         ]
     );
     bench.model.signal(client.guest, client.fence_slot, 4);
@@ -98,7 +100,21 @@ fn what_does_not_end_in_time_ends_abnormally() {
     bench.model.state().prompt = false;
     bench.model.take_log();
     bench.later(TIMEOUT / 2);
-    assert_eq!(bench.model.take_log(), [Call::Suspend(vec![client.id]), Call::Quiesce]);
+    let slot = client.fence_slot;
+    assert_eq!(
+        bench.model.take_log(),
+        [
+            Call::Suspend(vec![client.id]),
+            Call::Signal(vec![SlotValue { slot, value: u64::MAX }], true),
+            Call::Monitor(vec![SlotValue { slot, value: u64::MAX }]),
+            Call::Quiesce,
+        ]
+    );
+    // What was accepted is not lost in silence.
+    let (_, event) = bench.events[0];
+    assert_eq!((event.kind, event.object), (EventKind::HW_QUEUE_ERROR, client.queue.0));
+    assert_eq!(event.reason, FaultReason::ENGINE_TIMEOUT);
+    assert_eq!(u128::from(event.value), TIMEOUT.as_millis());
     bench.pass_tickets();
     assert!(bench.model.take_log().contains(&Call::DestroyQueue(client.id)));
     assert_eq!(bench.outcome(client, request), None);
@@ -108,23 +124,28 @@ fn what_does_not_end_in_time_ends_abnormally() {
 }
 
 #[test]
-fn abnormally_contexts_are_suspended_and_left_and_then_doorbells_rings_and_queues_go() {
+fn abnormally_devices_are_in_error_and_contexts_left_before_rings_and_queues_go() {
     let mut bench = Bench::new(2);
     let client = busy(&mut bench, 5);
     bench.model.state().prompt = false;
     let request = bench.begin(client, &ABNORMAL);
-    assert_eq!(bench.model.take_log(), [Call::Suspend(vec![client.id]), Call::Quiesce]);
-    assert!(bench.model.state().rings.contains_key(&client.id), "the ring stays until then");
-    bench.pass_tickets();
+    let always = vec![SlotValue { slot: client.fence_slot, value: u64::MAX }];
     assert_eq!(
-        bench.model.take_log()[..5],
+        bench.model.take_log(),
         [
+            Call::Suspend(vec![client.id]),
             Call::Disconnected(client.id, ABORT),
             Call::Unwatch(PhysicalDoorbell(0)),
             Call::Kick(client.id),
-            Call::Unbind(client.id),
-            Call::DestroyQueue(client.id),
+            Call::Signal(always, true),
+            Call::Quiesce,
         ]
+    );
+    assert!(bench.model.state().rings.contains_key(&client.id), "the ring stays until then");
+    bench.pass_tickets();
+    assert_eq!(
+        bench.model.take_log()[..2],
+        [Call::Unbind(client.id), Call::DestroyQueue(client.id)]
     );
     bench.pass_tickets();
     assert_eq!(bench.outcome(client, request), Some(Status::SUCCESS));
@@ -132,14 +153,9 @@ fn abnormally_contexts_are_suspended_and_left_and_then_doorbells_rings_and_queue
 }
 
 #[test]
-fn what_cannot_go_on_is_not_waited_for() {
+fn what_is_lost_already_is_not_waited_for() {
     let mut bench = Bench::new(2);
     let client = busy(&mut bench, 5);
-    bench.call(client, &SuspendContext { context: client.context }).unwrap();
-    bench.call(client, &NORMAL).unwrap();
-
-    let (client, _) = bench.connected(client.guest);
-    bench.model.state().last_queued.insert(client.id, 5);
     assert_eq!(bench.command(Command::FailGuest(client.guest)), Some(Ok(())));
     bench.call(client, &NORMAL).unwrap();
     assert!(bench.model.is_empty());
