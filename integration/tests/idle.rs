@@ -64,7 +64,9 @@ fn expect_no_wakeups(daemon: &Daemon) {
 
 #[test]
 fn with_guests_attached_and_doorbells_connected_no_thread_wakes() {
-    let daemon = Daemon::start_with(GUESTS, "[adapter]\nengine_idle_ms = 0\n");
+    // Engines that never ask for F1, and are not looked at within the test.
+    let config = "[adapter]\nengine_idle_ms = 0\ntimeout_ms = 3600000\n";
+    let daemon = Daemon::start_with(GUESTS, config);
     let mut guests: Vec<_> = (0..GUESTS).map(|number| Attached::new(&daemon, number)).collect();
     // Engines fall asleep one after another; the last to do so has armed its doorbells.
     for guest in &guests {
@@ -72,6 +74,20 @@ fn with_guests_attached_and_doorbells_connected_no_thread_wakes() {
     }
     expect_no_wakeups(&daemon);
     guests.iter_mut().for_each(Attached::work);
+}
+
+/// "Dxgkrnl monitors whether a GPU engine is making progress using TDR timeout cadence."
+#[test]
+fn engines_that_never_ask_for_it_lose_their_power_too_and_then_no_thread_wakes() {
+    let config = "[adapter]\nengine_idle_ms = 0\ndevice_idle_ms = 100\ntimeout_ms = 200\n";
+    let daemon = Daemon::start_with(1, config);
+    let mut guest = Attached::new(&daemon, 0);
+    guest.await_status(ConnectionStatus::DISCONNECTED_RETRY);
+    while guest.adapter.power(0).unwrap().device != DevicePowerState::D3 {
+        std::thread::yield_now();
+    }
+    expect_no_wakeups(&daemon);
+    guest.work();
 }
 
 #[test]

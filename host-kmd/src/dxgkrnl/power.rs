@@ -26,7 +26,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PowerPolicy {
     /// After how long without work an engine asks for F1: told to the guest only, because the
-    /// engine decides. `None` is never.
+    /// engine decides. `None` is never; the kernel then sees by itself that it does nothing.
     pub engine_idle: Option<Duration>,
     /// How long all engines are in F1 until the device goes to D3. `None` is never.
     pub device_idle: Option<Duration>,
@@ -130,6 +130,11 @@ impl Power {
             engine.ask(node, EnginePowerState::F0, miniport);
             self.recorder.engine(node, EnginePowerState::F0);
         }
+    }
+
+    /// Whether an engine has power.
+    pub(super) fn is_in_f0(&self, node: u32) -> bool {
+        self.engines.get(node as usize).is_some_and(|e| e.state == EnginePowerState::F0)
     }
 
     /// Takes an engine's power.

@@ -5,6 +5,8 @@
 //! with it in turn. And a turn that does not end: nobody tells, so engines are looked at while one is
 //! awake. Waiting for a fence is neither.
 //!
+//! An engine that is seen to do nothing for as long goes to F1, and once all are there nobody looks.
+//!
 //! ```text
 //!  hang ──> Preempting ──DmaPreempted──────────────────────> the context is lost
 //!               └─time─> ResettingEngine ──EngineReset─────> the context is lost
@@ -26,7 +28,7 @@ use super::error::RequestError;
 use super::guest::Guest;
 use super::hw_queue::{HwQueue, QueueOwner};
 use super::kernel::Kernel;
-use crate::hardware::{Fault, GuestId, HwQueueId};
+use crate::hardware::{EngineProgress, Fault, GuestId, HwQueueId};
 use crate::port::Effect;
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::event::FaultReason;
@@ -87,17 +89,28 @@ struct Recovery {
     deadline: Duration,
 }
 
-/// A turn that was going on when the engine was looked at.
+/// A turn that was going on when the engine was looked at, or that was its last when it was seen to sleep.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     turns: u64,
     since: Duration,
 }
 
+impl Seen {
+    /// Looks once more. Returns how long it has been this turn.
+    fn look(seen: &mut Option<Self>, turns: u64, now: Duration) -> Duration {
+        let same = seen.filter(|seen| seen.turns == turns);
+        now.saturating_sub(seen.insert(same.unwrap_or(Self { turns, since: now })).since)
+    }
+}
+
 /// What is known of an engine.
 #[derive(Debug, Clone, Copy, Default)]
 struct Engine {
+    /// The turn that it is at.
     seen: Option<Seen>,
+    /// The last turn before it slept.
+    asleep: Option<Seen>,
     recovery: Option<Recovery>,
 }
 
@@ -113,7 +126,7 @@ struct AdapterReset {
 #[derive(Debug)]
 pub(super) struct Tdr {
     pub(super) policy: TdrPolicy,
-    /// When engines are looked at next: while one is awake.
+    /// When engines are looked at next: while one is awake, or in F0 without work.
     next_look: Option<Duration>,
     engines: Vec<Engine>,
     adapter: Option<AdapterReset>,
@@ -194,7 +207,7 @@ fn is_new_work(code: RequestCode) -> bool {
 
 impl Kernel {
     /// Somebody asked for something that may wake an engine: looks at engines for as long as one is
-    /// awake. An engine is woken by requests only, or by another that is awake.
+    /// awake, or in F0 without work. An engine is woken by requests only, or by another that is awake.
     pub(super) fn watch_engines(&mut self) {
         let period = self.timeout / 2;
         self.tdr.next_look.get_or_insert(self.now.saturating_add(period));
@@ -203,7 +216,7 @@ impl Kernel {
     /// Does what is due.
     pub(super) fn continue_recoveries(&mut self, effects: &mut Vec<Effect>) {
         if self.tdr.next_look.is_some_and(|time| time <= self.now) {
-            self.look_at_engines();
+            self.look_at_engines(effects);
         }
         for node in 0..self.miniport.node_count() {
             let recovery = self.tdr.engines.get(node as usize).and_then(|engine| engine.recovery);
@@ -219,29 +232,63 @@ impl Kernel {
         }
     }
 
-    /// Finds turns that do not end.
-    fn look_at_engines(&mut self) {
-        let mut is_awake = false;
+    /// Finds turns that do not end, and engines that have had nothing to do for as long as a turn may take.
+    fn look_at_engines(&mut self, effects: &mut Vec<Effect>) {
+        let mut looks_again = false;
         for node in 0..self.miniport.node_count() {
             let progress = self.miniport.query_engine_status(node);
-            is_awake |= !progress.is_asleep;
-            let Some(engine) = self.tdr.engines.get_mut(node as usize) else { continue };
-            let Some(queue) = progress.executing else {
-                engine.seen = None;
-                continue;
-            };
-            let turns = progress.turns;
-            let seen = engine.seen.filter(|seen| seen.turns == turns);
-            let seen = *engine.seen.insert(seen.unwrap_or(Seen { turns, since: self.now }));
-            let time = self.now.saturating_sub(seen.since);
-            if time >= self.timeout {
-                let address = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-                let reason = FaultReason::ENGINE_TIMEOUT;
-                let fault = Fault { reason, opcode: Opcode::NOP, address, read_pointer: 0 };
-                self.begin_recovery(node, queue, fault);
-            }
+            self.look_for_hang(node, progress);
+            looks_again |= self.look_for_idleness(node, progress, effects);
         }
-        self.tdr.next_look = is_awake.then(|| self.now.saturating_add(self.timeout / 2));
+        self.tdr.next_look = looks_again.then(|| self.now.saturating_add(self.timeout / 2));
+    }
+
+    fn look_for_hang(&mut self, node: u32, progress: EngineProgress) {
+        let Some(engine) = self.tdr.engines.get_mut(node as usize) else { return };
+        let Some(queue) = progress.executing else {
+            engine.seen = None;
+            return;
+        };
+        let time = Seen::look(&mut engine.seen, progress.turns, self.now);
+        if time >= self.timeout {
+            let address = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            let reason = FaultReason::ENGINE_TIMEOUT;
+            let fault = Fault { reason, opcode: Opcode::NOP, address, read_pointer: 0 };
+            self.begin_recovery(node, queue, fault);
+        }
+    }
+
+    /// "Dxgkrnl monitors whether a GPU engine is making progress using TDR timeout cadence": one that slept
+    /// from one look to another a time-out later, and has no work, goes to F1. The driver may ask for that
+    /// sooner. An engine that has work after all refuses.
+    ///
+    /// Returns whether the engine is to be looked at again. One that sleeps with work waits for a fence, which
+    /// a request signals, or an engine that is awake.
+    ///
+    /// Source: user-mode work submission, "Engine F-state transitions".
+    fn look_for_idleness(
+        &mut self,
+        node: u32,
+        progress: EngineProgress,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let runs = |context: &Context| context.state.is_running();
+        let mut queues = self.queues.iter().filter(|(_, owner)| owner.node == node);
+        let sleeps = progress.is_asleep && self.power.is_in_f0(node);
+        let is_idle = sleeps && !queues.any(|(id, owner)| self.has_work(*id, owner, runs));
+        let (now, timeout) = (self.now, self.timeout);
+        let Some(engine) = self.tdr.engines.get_mut(node as usize) else { return false };
+        if !is_idle {
+            engine.asleep = None;
+            return !progress.is_asleep;
+        }
+        if Seen::look(&mut engine.asleep, progress.turns, now) >= timeout {
+            // Should it refuse, or come back before the next look, its time begins anew.
+            engine.asleep = None;
+            tracing::debug!(node, "an engine that has had nothing to do goes to F1");
+            self.power_down_engine(node, effects);
+        }
+        self.power.is_in_f0(node)
     }
 
     /// An engine hung in a queue: pre-empts that. Of several the first goes first; the others hang on.

@@ -1,7 +1,7 @@
 //! Hangs: how they are found, how engines are brought back, and who pays.
 
-use crate::bench::{Bench, Client, TIMEOUT};
-use crate::model::Call;
+use crate::bench::{Bench, Client, DEVICE_IDLE, TIMEOUT};
+use crate::model::{Call, Work};
 use bellhop_host_kmd::dxgkrnl::TdrPolicy;
 use bellhop_host_kmd::hardware::{EngineProgress, EngineState, Fault, Interrupt, SlotValue};
 use bellhop_host_kmd::port::RequestToken;
@@ -12,6 +12,7 @@ use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 use bellhop_protocol::control::fence::CreateNativeFence;
 use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::control::process::CreateProcess;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::{EventKind, FaultReason};
@@ -196,7 +197,9 @@ fn a_turn_that_does_not_end_is_found_by_looking_while_an_engine_is_awake() {
         bench.model.state().progress.insert(0, progress);
         bench.model.take_log();
         bench.later(TIMEOUT / 2);
-        bench.model.take_log()
+        let mut log = bench.model.take_log();
+        log.retain(|call| matches!(call, Call::Preempt(..)));
+        log
     };
     let executing = Some(client.id);
     // Turns that end, and the time between turns, are no hang.
@@ -327,17 +330,59 @@ fn a_guest_that_goes_while_its_paging_hangs_leaves_nothing() {
     assert_eq!(bench.detached, [guest]);
 }
 
+/// "Dxgkrnl monitors whether a GPU engine is making progress using TDR timeout cadence."
 #[test]
-fn nobody_looks_at_engines_that_sleep() {
+fn an_engine_that_does_nothing_for_a_time_out_goes_to_f1_and_then_nobody_looks() {
     let mut bench = Bench::new(4);
     let guest = bench.guest(1);
     let (client, _) = bench.connected(guest);
     assert_eq!(bench.kernel.deadline(), Some(TIMEOUT / 2));
     bench.later(TIMEOUT / 2);
-    assert_eq!(bench.kernel.deadline(), None);
+    bench.later(TIMEOUT / 2);
+    assert_eq!(status(&bench, client), ConnectionStatus::CONNECTED);
+    assert_eq!(bench.kernel.deadline(), Some(3 * (TIMEOUT / 2)));
+    bench.model.take_log();
+    bench.later(TIMEOUT / 2);
+    let log = bench.model.take_log();
+    assert!(log.contains(&Call::EnginePower(0, EnginePowerState::F1)), "{log:?}");
+    assert!(log.contains(&Call::EnginePower(1, EnginePowerState::F1)), "{log:?}");
+    assert_eq!(status(&bench, client), ConnectionStatus::DISCONNECTED_RETRY);
+    // What is due now is what the power policy says.
+    assert_eq!(bench.kernel.deadline(), Some(3 * (TIMEOUT / 2) + DEVICE_IDLE));
     // Only a request, or an engine that is awake, wakes one.
     bench.call(client, &QueryStatistics { reserved: 0 }).unwrap_err();
-    assert_eq!(bench.kernel.deadline(), Some(TIMEOUT));
+    assert_eq!(bench.kernel.deadline(), Some(4 * (TIMEOUT / 2)));
+    bench.later(TIMEOUT / 2);
+    assert_eq!(bench.kernel.deadline(), Some(3 * (TIMEOUT / 2) + DEVICE_IDLE));
+}
+
+#[test]
+fn an_engine_that_works_or_has_work_that_waits_stays_in_f0() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    bench.model.state().engines.on = true;
+    let (client, _) = bench.connected(guest);
+    let fence = bench.call(client, &CreateNativeFence::new(client.device, 0)).unwrap();
+    let asleep = EngineProgress { is_asleep: true, turns: 0, executing: None };
+    for turns in 0..8 {
+        // It slept each time that it was looked at, and worked between.
+        bench.model.state().progress.insert(0, EngineProgress { turns, ..asleep });
+        bench.later(TIMEOUT / 2);
+        assert_eq!(status(&bench, client), ConnectionStatus::CONNECTED);
+    }
+    let waits_for = Some((guest, fence.slot, 1));
+    bench.model.queue_work(client.id, Work { value: 1, waits_for, submission: None });
+    bench.model.ring(client.id);
+    for _ in 0..8 {
+        bench.later(TIMEOUT / 2);
+        assert_eq!(status(&bench, client), ConnectionStatus::CONNECTED);
+    }
+    bench.signal(client, &[(fence.fence, 1)]).unwrap();
+    assert!(bench.model.state().engines.has_executed(client.id, 1));
+    for _ in 0..3 {
+        bench.later(TIMEOUT / 2);
+    }
+    assert_eq!(status(&bench, client), ConnectionStatus::DISCONNECTED_RETRY);
 }
 
 #[test]
@@ -366,7 +411,7 @@ fn a_guest_that_hangs_too_often_gets_nothing_executed_until_it_is_reset() {
     bench.ask(guest, 0, &QueryStatistics { reserved: 0 }).unwrap();
     bench.ask(guest, process, &DestroyDevice { device }).unwrap();
     // Others are none the worse.
-    assert_eq!(status(&bench, innocent), ConnectionStatus::CONNECTED);
+    assert_ne!(status(&bench, innocent), ABORT);
     bench.client(other);
     // A reset makes another guest of it.
     bench.input(bellhop_host_kmd::port::Input::Detach { guest });

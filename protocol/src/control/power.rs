@@ -51,7 +51,8 @@ pub struct PowerInfo {
     pub device_transitions: u64,
     /// How often the engine has gone to F1.
     pub engine_transitions: u64,
-    /// After how long without work the engine goes to F1, in milliseconds; 0 is never.
+    /// After how long without work the engine asks to go to F1, in milliseconds; 0: it does not ask, and
+    /// the host takes it there.
     pub engine_idle_ms: u32,
     /// How long after the last engine the device goes to D3, in milliseconds; 0 is never.
     pub device_idle_ms: u32,

@@ -64,7 +64,8 @@ pub struct AdapterConfig {
     /// How long an engine looks for more work before it sleeps, in microseconds; 0 to 1,000,000.
     pub spin_us: u64,
     /// How long an engine sleeps before its power is taken (F1) and its queues' doorbells are
-    /// disconnected, in milliseconds; 0 is never, at most 3,600,000.
+    /// disconnected, in milliseconds; 0 leaves that to the host, which sees after 1 to 1.5 times
+    /// `timeout_ms` that it does nothing; at most 3,600,000.
     pub engine_idle_ms: u64,
     /// How long all engines have been in F1 when the device's power is taken (D3), in milliseconds; 0
     /// is never, at most 86,400,000.
