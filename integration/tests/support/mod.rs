@@ -76,8 +76,13 @@ pub const DEFAULT_NOT_OFFERED: &[&str] =
     &["um.node.not-supported", "fence.cross.policy", "tdr.reset.engine"];
 
 /// What it does not offer with a global doorbell.
-pub const GLOBAL_NOT_OFFERED: &[&str] =
-    &["um.node.not-supported", "doorbell.victim", "context.suspend.victim", "fence.cross.policy"];
+pub const GLOBAL_NOT_OFFERED: &[&str] = &[
+    "um.node.not-supported",
+    "doorbell.victim",
+    "context.suspend.victim",
+    "process.termination.victim",
+    "fence.cross.policy",
+];
 
 /// Asserts that a conformance report has every behaviour, all of them seen but those that are not
 /// offered there, which must be exactly these.

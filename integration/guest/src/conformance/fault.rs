@@ -100,6 +100,12 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         check: wait_ends,
     },
     Behaviour {
+        id: "fault.wait.gpu",
+        shows: "a queue that waits on the GPU for a lost queue's progress goes on",
+        section: source::FENCE_ALWAYS_SIGNALED,
+        check: wait_gpu,
+    },
+    Behaviour {
         id: "fault.others-go-on",
         shows: "a queue of another process goes on at the same engine while one faults after another",
         section: source::UM_RESIDENCY,
@@ -291,6 +297,17 @@ fn wait_ends(scene: &Scene) -> Result<(), Mismatch> {
         waiter.join().map_err(|_| Mismatch::Seen("the waiter panicked".into()))
     })?;
     bench.expect_lost(ended, FaultReason::UNKNOWN_PACKET, 0xFFFF).map(|_| ())
+}
+
+fn wait_gpu(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench()?;
+    let mut waiting = bench.context.create_user_mode_queue(4096)?;
+    let mut commands = CommandBuffer::new(&bench.device, 64)?;
+    commands.wait_fence(bench.queue.progress_fence(), 1000)?;
+    let value = waiting.submit(&mut commands)?;
+    bench.commands.raw(&[0xFF; 8])?;
+    bench.expect_fault(FaultReason::UNKNOWN_PACKET, 0xFFFF)?;
+    Ok(waiting.progress_fence().poll(value, TIMEOUT)?)
 }
 
 fn others_go_on(scene: &Scene) -> Result<(), Mismatch> {

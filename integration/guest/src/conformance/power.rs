@@ -67,9 +67,15 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     },
     Behaviour {
         id: "power.device.d3-in-flight",
-        shows: "work that was going on goes on after D3, none of it lost or done twice",
+        shows: "work that was going on when D3 was asked for goes on by itself, none of it lost or done twice",
         section: source::UM_D_STATES,
         check: device_d3_in_flight,
+    },
+    Behaviour {
+        id: "power.device.d3-waiting",
+        shows: "a queue that waits for a fence when D3 is asked for goes on once a CPU or another queue signals that",
+        section: source::UM_D_STATES,
+        check: device_d3_waiting,
     },
 ];
 
@@ -135,8 +141,10 @@ fn engine_f1(scene: &Scene) -> Result<(), Mismatch> {
 fn engine_f1_idle(scene: &Scene) -> Result<(), Mismatch> {
     let mut bench = warm_bench(scene)?;
     let power = bench.process.power(bench.context.node())?;
+    // Where engines never ask, the host finds out at the cadence of its time-out.
     let idle = Duration::from_millis(power.engine_idle_ms.into());
-    if idle.is_zero() || idle > TIMEOUT / 4 {
+    let idle = if idle.is_zero() { TIMEOUT / 8 } else { idle };
+    if idle > TIMEOUT / 4 {
         return Err(Mismatch::NotOffered("engines keep their power for longer than this".into()));
     }
     let start = Instant::now();
@@ -277,11 +285,33 @@ fn device_d3_in_flight(scene: &Scene) -> Result<(), Mismatch> {
             last = bench.queue.submit(commands)?;
         }
         bench.process.set_device_power(DevicePowerState::D3)?;
-        // Connects, because nobody else would.
-        bench.queue.ring()?;
+        // The driver only looks at the fence.
         bench.queue.progress_fence().poll(last, TIMEOUT)?;
         let arrived = bench.word(64 * 8)?;
         require!(arrived == round, "{arrived} arrived in round {round}");
+    }
+    Ok(())
+}
+
+fn device_d3_waiting(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = warm_bench(scene)?;
+    // Before a queue waits for nothing.
+    bench.process.set_device_power(DevicePowerState::D0)?;
+    let copy = bench.device.create_context(scene.node(EngineType::COPY)?)?;
+    let mut signaler = copy.create_user_mode_queue(4096)?;
+    for by_cpu in [true, false] {
+        let fence = bench.device.create_fence(0)?;
+        bench.commands.wait_fence(&fence, 1)?;
+        let value = bench.queue.submit(&mut bench.commands)?;
+        bench.process.set_device_power(DevicePowerState::D3)?;
+        if by_cpu {
+            fence.signal(1)?;
+        } else {
+            let mut commands = CommandBuffer::new(&bench.device, 64)?;
+            signaler.submit(commands.signal_fence(&fence, 1)?)?;
+        }
+        bench.queue.progress_fence().poll(value, TIMEOUT)?;
+        bench.commands.reset();
     }
     Ok(())
 }

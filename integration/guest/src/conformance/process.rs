@@ -1,12 +1,13 @@
 //! `process.*`: how processes and what they have end.
 
 use super::raw;
-use super::scene::{MEMORY, Scene, TIMEOUT};
+use super::scene::{Bench, MEMORY, Scene, TIMEOUT};
 use super::{Behaviour, Mismatch, require, source};
-use bellhop_guest_umd::CommandBuffer;
+use bellhop_guest_umd::{CommandBuffer, UserModeQueue};
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::hw_queue::DestroyHwQueue;
 use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
+use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::status::Status;
 use std::time::Instant;
 
@@ -24,6 +25,24 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         check: normal_kernel_mode,
     },
     Behaviour {
+        id: "process.termination.never-connected",
+        shows: "so does one whose doorbell was never connected",
+        section: source::UM_TERMINATION,
+        check: never_connected,
+    },
+    Behaviour {
+        id: "process.termination.victim",
+        shows: "so does one whose doorbell another queue has taken",
+        section: source::UM_TERMINATION,
+        check: victim,
+    },
+    Behaviour {
+        id: "process.termination.suspended",
+        shows: "one whose context is suspended is destroyed once that was resumed, and what it was given executed",
+        section: source::UM_TERMINATION,
+        check: suspended,
+    },
+    Behaviour {
         id: "process.termination.stuck",
         shows: "what never finishes is ended in time, and others go on meanwhile",
         section: source::UM_TERMINATION,
@@ -34,6 +53,12 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "a process that dies executes nothing more, and all it had is gone",
         section: source::UM_TERMINATION,
         check: abnormal,
+    },
+    Behaviour {
+        id: "process.termination.abnormal-fence",
+        shows: "others that wait for a shared fence of a process that dies go on, CPUs and GPU",
+        section: source::FENCE_ALWAYS_SIGNALED,
+        check: abnormal_fence,
     },
     Behaviour {
         id: "process.termination.twice",
@@ -72,6 +97,55 @@ fn normal_kernel_mode(scene: &Scene) -> Result<(), Mismatch> {
     queue.submit(&mut commands)?;
     drop(queue);
     require!(bench.word(0)? == u64::from_le_bytes([1; 8]), "it had not been executed");
+    Ok(())
+}
+
+/// Puts a packet into a queue's ring without ringing, destroys the queue, and asserts that it was executed.
+fn expect_executed(bench: &Bench, mut queue: UserModeQueue) -> Result<(), Mismatch> {
+    let mut commands = CommandBuffer::new(&bench.device, 128)?;
+    queue.queue(commands.write_data(bench.va(0), &7u64.to_le_bytes())?)?;
+    drop(queue);
+    require!(bench.word(0)? == 7, "what it was given had not been executed");
+    Ok(())
+}
+
+fn never_connected(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let queue = bench.context.create_user_mode_queue(4096)?;
+    expect_executed(&bench, queue)
+}
+
+fn victim(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let mut queue = bench.context.create_user_mode_queue(4096)?;
+    let mut commands = CommandBuffer::new(&bench.device, 64)?;
+    let value = queue.submit(commands.nop()?)?;
+    queue.progress_fence().poll(value, TIMEOUT)?;
+    let _others = super::doorbell::take_all_doorbells(scene, &bench)?;
+    let status = queue.status()?;
+    require!(status == ConnectionStatus::DISCONNECTED_RETRY, "the doorbell reads {status}");
+    expect_executed(&bench, queue)
+}
+
+fn suspended(scene: &Scene) -> Result<(), Mismatch> {
+    let bench = scene.bench()?;
+    let mut queue = bench.context.create_user_mode_queue(4096)?;
+    let mut commands = CommandBuffer::new(&bench.device, 128)?;
+    bench.context.suspend()?;
+    queue.submit(commands.write_data(bench.va(0), &7u64.to_le_bytes())?)?;
+    let (process, request) = (bench.process.process(), DestroyHwQueue { hw_queue: queue.handle() });
+    std::thread::scope(|threads| {
+        let ending = threads.spawn(|| raw::call(scene.transport(), process, &request));
+        let start = Instant::now();
+        while queue.status()? != ConnectionStatus::DISCONNECTED_ABORT {
+            require!(start.elapsed() < TIMEOUT, "the queue's end does not begin");
+            std::thread::yield_now();
+        }
+        require!(bench.word(0)? == 0, "a suspended context was executed");
+        bench.context.resume()?;
+        ending.join().map_err(|_| Mismatch::Seen("the thread panicked".into()))?
+    })?;
+    require!(bench.word(0)? == 7, "what it was given had not been executed");
     Ok(())
 }
 
@@ -120,6 +194,23 @@ fn abnormal(scene: &Scene) -> Result<(), Mismatch> {
     let mut survivor = survivor;
     survivor.commands.nop()?;
     survivor.run()
+}
+
+fn abnormal_fence(scene: &Scene) -> Result<(), Mismatch> {
+    let (dying, mut survivor) = (scene.bench()?, scene.bench()?);
+    let fence = dying.device.create_shared_fence(0)?;
+    let opened = survivor.device.open_fence(fence.share()?)?;
+    survivor.commands.wait_fence(&opened, 5)?;
+    let value = survivor.queue.submit(&mut survivor.commands)?;
+    std::thread::scope(|threads| {
+        let waiter = threads.spawn(|| opened.wait(5, TIMEOUT));
+        dying.process.terminate_abnormally()?;
+        waiter.join().map_err(|_| Mismatch::Seen("the waiter panicked".into()))??;
+        Ok::<_, Mismatch>(())
+    })?;
+    survivor.queue.progress_fence().poll(value, TIMEOUT)?;
+    // "Unblocked immediately without actually queuing a wait."
+    Ok(opened.wait(6, TIMEOUT)?)
 }
 
 fn twice(scene: &Scene) -> Result<(), Mismatch> {
