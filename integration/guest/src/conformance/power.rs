@@ -298,6 +298,7 @@ fn device_d3_waiting(scene: &Scene) -> Result<(), Mismatch> {
     // Before a queue waits for nothing.
     bench.process.set_device_power(DevicePowerState::D0)?;
     let copy = bench.device.create_context(scene.node(EngineType::COPY)?)?;
+    let mut signal = CommandBuffer::new(&bench.device, 64)?;
     let mut signaler = copy.create_user_mode_queue(4096)?;
     for by_cpu in [true, false] {
         let fence = bench.device.create_fence(0)?;
@@ -307,8 +308,7 @@ fn device_d3_waiting(scene: &Scene) -> Result<(), Mismatch> {
         if by_cpu {
             fence.signal(1)?;
         } else {
-            let mut commands = CommandBuffer::new(&bench.device, 64)?;
-            signaler.submit(commands.signal_fence(&fence, 1)?)?;
+            signaler.submit(signal.signal_fence(&fence, 1)?)?;
         }
         bench.queue.progress_fence().poll(value, TIMEOUT)?;
         bench.commands.reset();
