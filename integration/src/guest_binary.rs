@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 
 /// The target that it is built for; naming one also keeps its flags from build scripts.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// What to do without cargo.
+const ADVICE: &str = "name a static bellhop-guest with --guest-binary";
 /// Everything inside: a guest need not have a C library.
 const FLAGS: &str = "-C target-feature=+crt-static";
 
@@ -50,7 +52,7 @@ fn build(workspace: &Path) -> anyhow::Result<PathBuf> {
         // The report is on standard output.
         .stdout(std::io::stderr())
         .status()
-        .context("cannot run cargo to build bellhop-guest")?;
-    ensure!(status.success(), "cargo could not build bellhop-guest ({status})");
+        .with_context(|| format!("cannot run cargo to build bellhop-guest; {ADVICE}"))?;
+    ensure!(status.success(), "cargo could not build bellhop-guest ({status}); {ADVICE}");
     Ok(folder.join(TARGET).join("guest").join("bellhop-guest"))
 }

@@ -3,6 +3,7 @@
 use crate::daemon::{self, Daemon};
 use crate::process::{self, Signals, block_on, end};
 use anyhow::{Context, bail};
+use bellhop_guest::processors::{self, Apart};
 use std::ffi::OsString;
 use std::path::Path;
 use tokio::process::Child;
@@ -18,18 +19,28 @@ pub enum Outcome {
     Interrupted,
 }
 
-/// Starts a daemon and a guest that does `work`, and waits for the guest. Nothing is left of
-/// either when this returns.
+/// Starts a daemon and a guest that does `work`, on processors of their own if `apart` says which, and
+/// waits for the guest. Nothing is left of either when this returns.
 ///
 /// # Errors
 /// When one cannot be started, or the daemon ends before the guest.
-pub fn run(config: Option<&Path>, work: &[OsString]) -> anyhow::Result<Outcome> {
+pub fn run(
+    config: Option<&Path>,
+    apart: Option<Apart>,
+    work: &[OsString],
+) -> anyhow::Result<Outcome> {
     let folder = daemon::folder()?;
     let path = folder.path().join("gpu.sock");
     block_on(async {
         let mut signals = Signals::new()?;
-        let mut daemon = Daemon::start(&[&path], config)?;
-        let mut guest = start_guest(&path, work)?;
+        let start_daemon = || Daemon::start(&[&path], config);
+        let start_guest = || start_guest(&path, work);
+        let (mut daemon, mut guest) = match apart {
+            Some(Apart { guest, daemon }) => {
+                (processors::on(daemon, start_daemon)??, processors::on(guest, start_guest)??)
+            }
+            None => (start_daemon()?, start_guest()?),
+        };
         let outcome = tokio::select! {
             status = guest.wait() => outcome(status?),
             status = daemon.ended() => {

@@ -24,6 +24,8 @@ const MAX_LINE: u64 = MAX_LIST_REPLY as u64 + 1024;
 pub struct ControlClient {
     path: PathBuf,
     stream: BufReader<UnixStream>,
+    /// It has answered as a control socket does.
+    has_answered: bool,
 }
 
 impl ControlClient {
@@ -55,7 +57,7 @@ impl ControlClient {
         };
         stream.set_read_timeout(Some(PATIENCE)).context("cannot wait for an answer")?;
         stream.set_write_timeout(Some(PATIENCE)).context("cannot wait for an answer")?;
-        Ok(Self { path: path.to_owned(), stream: BufReader::new(stream) })
+        Ok(Self { path: path.to_owned(), stream: BufReader::new(stream), has_answered: false })
     }
 
     /// Asks for what was recorded.
@@ -63,9 +65,26 @@ impl ControlClient {
     /// # Errors
     /// When the daemon does not answer so.
     pub fn trace(&mut self, request: &TraceRequest) -> anyhow::Result<TraceReply> {
-        let no_answer = self.no_answer();
-        let line = self.exchange(request, MAX_TRACE_REPLY as u64).context(no_answer.clone())?;
-        serde_json::from_str(&line).context(no_answer)
+        self.ask(request, MAX_TRACE_REPLY as u64)
+    }
+
+    /// Sends a request and reads its answer.
+    fn ask<T: DeserializeOwned>(
+        &mut self,
+        request: &impl Serialize,
+        limit: u64,
+    ) -> anyhow::Result<T> {
+        let line = match self.exchange(request, limit) {
+            Ok(line) => line,
+            Err(error) if self.has_answered && is_end(error.kind()) => bail!(
+                "the bellhopd at {} has ended; start it again, or name another with --socket",
+                self.path.display()
+            ),
+            Err(error) => return Err(error).context(self.no_answer()),
+        };
+        let answer = serde_json::from_str(&line).with_context(|| self.no_answer())?;
+        self.has_answered = true;
+        Ok(answer)
     }
 
     fn no_answer(&self) -> String {
@@ -90,14 +109,18 @@ impl Source for ControlClient {
         &mut self,
         request: &ListRequest,
     ) -> anyhow::Result<Option<(u64, Vec<T>)>> {
-        let no_answer = self.no_answer();
-        let line = self.exchange(request, MAX_LINE).context(no_answer.clone())?;
-        match serde_json::from_str(&line).context(no_answer)? {
+        match self.ask(request, MAX_LINE)? {
             ListReply::Objects { next, objects } => Ok(Some((next.0, objects))),
             ListReply::Gone(_) => Ok(None),
             ListReply::Error(why) => bail!("the daemon refuses: {why}"),
         }
     }
+}
+
+/// Whether the other end has gone.
+fn is_end(error: ErrorKind) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error, BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 #[cfg(test)]
@@ -115,5 +138,31 @@ mod tests {
         assert!(error.contains("nobody serves"), "{error}");
         let error = ControlClient::connect(folder.path()).unwrap_err().to_string();
         assert!(error.contains("--socket"), "{error}");
+    }
+
+    #[test]
+    fn a_daemon_that_ends_is_not_taken_for_another_kind_of_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let request = TraceRequest { version: 1, adapter: 0, trace: true };
+        let answer = r#"{"records":{"records":[],"more":false}}"#;
+        for (answers, expected) in [(1, "has ended; start it again"), (0, "not a guest's socket")] {
+            let daemon = listener.try_clone().unwrap();
+            let daemon = std::thread::spawn(move || {
+                let mut stream = BufReader::new(daemon.accept().unwrap().0);
+                for _ in 0..answers {
+                    stream.read_line(&mut String::new()).unwrap();
+                    writeln!(stream.get_mut(), "{answer}").unwrap();
+                }
+            });
+            let mut client = ControlClient::connect(&path).unwrap();
+            for _ in 0..answers {
+                client.trace(&request).unwrap();
+            }
+            daemon.join().unwrap();
+            let error = client.trace(&request).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

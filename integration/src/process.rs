@@ -55,6 +55,7 @@ pub async fn end(mut child: Child) -> anyhow::Result<()> {
 pub struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
 }
 
 impl Signals {
@@ -66,14 +67,16 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt()).context("cannot watch for Ctrl-C")?,
             terminate: signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?,
+            hang_up: signal(SignalKind::hangup()).context("cannot watch for SIGHUP")?,
         })
     }
 
-    /// Waits until somebody presses Ctrl-C, or sends SIGTERM.
+    /// Waits until somebody presses Ctrl-C, sends SIGTERM, or closes the terminal.
     pub async fn received(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
         }
     }
 

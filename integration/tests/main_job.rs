@@ -128,7 +128,7 @@ fn assert_all_gone(children: &[u32]) {
 #[test]
 fn interrupting_it_ends_all_three_processes_and_leaves_no_socket() {
     let temporary = tempfile::tempdir().unwrap();
-    for signal in [Signal::INT, Signal::TERM] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let (mut child, children) = endless_job(temporary.path());
         kill_process(Pid::from_child(&child), signal).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(130));

@@ -1,14 +1,19 @@
 //! The command line of `bellhop-guest`.
 
-use crate::bench::{self, Measured, Report, Suite};
+use crate::bench::{self, Configuration, Measured, Report, Suite};
 use crate::churn::Churn;
-use crate::conformance;
+use crate::conformance::{self, Selection};
 use crate::fake_guest::{FakeGuest, GuestOptions, MORE_VMMS, QEMU, VMMS};
+use crate::files::NewFile;
 use crate::guest::Guest;
 use crate::hotplug;
 use crate::inspect;
 use crate::jobs::{self, RunOptions};
+use crate::machine::Watch;
+use crate::output::{self, put, put_line};
 use crate::probe;
+use crate::processors;
+use crate::units::counted;
 use anyhow::{Context, bail};
 use bellhop_guest_umd::transport::virtio_pci::{self, Options, PciAddress, VirtioPci};
 use bellhop_guest_umd::{Adapter, PlacementPolicy, Placements};
@@ -185,9 +190,18 @@ pub struct RunArguments {
     /// How many small submissions to time through a doorbell
     #[arg(long, value_name = "COUNT", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     samples: u64,
+    /// In how many repetitions they are timed, each beside the control queue
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    repetitions: u64,
     /// Print the report as one JSON object
     #[arg(long)]
     json: bool,
+    /// Which processors whoever started this program gave to it and to the daemon
+    #[arg(long, hide = true, value_name = "TEXT")]
+    pinning: Option<String>,
+    /// How many these are
+    #[arg(long, hide = true, value_name = "COUNT", requires = "pinning")]
+    processors: Option<usize>,
 }
 
 /// Which behaviours are tried.
@@ -197,6 +211,12 @@ pub struct RunArguments {
 pub struct SelftestArguments {
     /// Only behaviours whose name contains this
     filter: Option<String>,
+    /// Leave out behaviours whose name contains this; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    skip: Vec<String>,
+    /// Also write the results to this file, as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     /// Print the results as one JSON object
     #[arg(long)]
     json: bool,
@@ -217,10 +237,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match work(Cli::parse_from(arguments)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("bellhop-guest: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => output::failure("bellhop-guest", &error),
     }
 }
 
@@ -244,23 +261,27 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
         Work::Probe(ProbeArguments { json }) => {
             let description = probe::probe(guest, placement)?;
             match json {
-                true => println!("{}", serde_json::to_string(&description)?),
-                false => print!("{description}"),
+                true => put_line(serde_json::to_string(&description)?)?,
+                false => put(description)?,
             }
             Ok(true)
         }
         Work::Run(arguments) => {
             let report = jobs::run(guest, &arguments.options(placement)?)?;
             match arguments.json {
-                true => println!("{}", serde_json::to_string(&report)?),
-                false => print!("{report}"),
+                true => put_line(serde_json::to_string(&report)?)?,
+                false => put(&report)?,
             }
             Ok(report.verified)
         }
-        Work::Selftest(SelftestArguments { filter, json, .. }) => {
-            let report = conformance::run(guest, placement, filter.as_deref(), !json)?;
+        Work::Selftest(arguments @ SelftestArguments { junit, json, .. }) => {
+            let junit = junit.as_deref().map(NewFile::create).transpose()?;
+            let report = conformance::run(guest, placement, arguments.selection(), !json)?;
+            if let Some(junit) = junit {
+                junit.finish_with(report.to_junit()?)?;
+            }
             if *json {
-                println!("{}", serde_json::to_string(&report)?);
+                put_line(serde_json::to_string(&report)?)?;
             }
             Ok(report.passed())
         }
@@ -269,27 +290,41 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
             inspect::show(&mut &adapter, inspect::Selection::default(), view).map(|()| true)
         }
         Work::Bench(arguments) => {
-            let mut measured = Measured::default();
-            let place = guest.reached();
-            bench::run(guest, &arguments.options(placement), &mut measured)?;
-            arguments.print(&measured.report(place)).map(|()| true)
+            let (mut measured, watch) = (Measured::default(), Watch::begin());
+            let options = arguments.options(placement);
+            let configuration = Configuration {
+                suites: options.suites.iter().map(|suite| suite.name()).collect(),
+                placement: format!("{placement:?}"),
+                place: bench_place(&guest.reached()),
+                ..arguments.configuration()
+            };
+            bench::run(guest, &options, &mut measured)?;
+            arguments.print(&measured.report(configuration, watch.end())).map(|()| true)
         }
         Work::Hotplug(HotplugArguments { address, size, until_unplugged }) => {
             let memory = *address..address.saturating_add(*size);
             match until_unplugged {
                 true => {
-                    let begun = || println!("working");
+                    let begun = || put_line("working");
                     hotplug::work_until_unplugged(guest, placement, memory, begun)?;
-                    println!("lost what was unplugged and nothing else");
+                    put_line("lost what was unplugged and nothing else")?;
                 }
                 false => {
                     let bytes = hotplug::work_in_pages(guest, placement, memory)?;
-                    println!("reached {} KiB of it", bytes >> 10);
+                    put_line(format_args!("reached {} KiB of it", bytes >> 10))?;
                 }
             }
             Ok(true)
         }
         Work::Churn(ChurnArguments { resets }) => churn(&guest, placement, *resets).map(|()| true),
+    }
+}
+
+/// How the guest reaches the device, and where it is while it measures.
+fn bench_place(reached: &str) -> String {
+    match processors::pair() {
+        Some((first, _)) => format!("guest on processor {first}, {reached}"),
+        None => format!("guest on its only processor, {reached}"),
     }
 }
 
@@ -313,7 +348,7 @@ fn churn(
         drop(churn);
         churn = begin()?;
     }
-    println!("working");
+    put_line("working")?;
     while resets.is_none() {
         churn.round()?;
     }
@@ -409,6 +444,13 @@ impl BenchArguments {
         bench::Options { suites, samples, repetitions, placement, daemon: None }
     }
 
+    /// What is known of a run before it is known where it is.
+    #[must_use]
+    pub fn configuration(&self) -> Configuration {
+        let Self { samples, repetitions, .. } = *self;
+        Configuration { samples, repetitions, ..Configuration::default() }
+    }
+
     /// Whether a suite is to be measured.
     #[must_use]
     pub fn asks_for(&self, suite: Suite) -> bool {
@@ -421,8 +463,8 @@ impl BenchArguments {
     /// None that a report can cause.
     pub fn print(&self, report: &Report) -> anyhow::Result<()> {
         match self.json {
-            true => println!("{}", serde_json::to_string(report)?),
-            false => print!("{report}"),
+            true => put_line(serde_json::to_string(report)?)?,
+            false => put(report)?,
         }
         Ok(())
     }
@@ -444,7 +486,12 @@ impl RunArguments {
             Some(path) => path.clone(),
             None => std::env::current_exe().context("cannot find this program's executable")?,
         };
-        Ok(RunOptions { input, chunk: self.chunk * 1024, samples: self.samples, placement })
+        let processors = self.processors.unwrap_or_else(|| processors::allowed().len());
+        let pinning = self.pinning.clone().unwrap_or_else(|| {
+            format!("not pinned; this guest may use {}", counted(processors as u64, "processor"))
+        });
+        let (chunk, samples, repetitions) = (self.chunk * 1024, self.samples, self.repetitions);
+        Ok(RunOptions { input, chunk, samples, repetitions, pinning, processors, placement })
     }
 
     /// The same as a command line of `bellhop-guest`.
@@ -459,8 +506,22 @@ impl RunArguments {
         }
         line.extend(["--chunk".into(), self.chunk.to_string().into()]);
         line.extend(["--samples".into(), self.samples.to_string().into()]);
+        line.extend(["--repetitions".into(), self.repetitions.to_string().into()]);
         line.extend(self.json.then(|| "--json".into()));
+        if let Some(pinning) = &self.pinning {
+            line.extend(["--pinning".into(), pinning.into()]);
+        }
+        if let Some(processors) = self.processors {
+            line.extend(["--processors".into(), processors.to_string().into()]);
+        }
         line
+    }
+
+    /// The same, told which processors it and the daemon were given.
+    #[must_use]
+    pub fn pinned(&self, pinning: impl Into<String>) -> Self {
+        let processors = Some(processors::allowed().len());
+        Self { pinning: Some(pinning.into()), processors, ..self.clone() }
     }
 }
 
@@ -471,10 +532,23 @@ impl SelftestArguments {
         let mut line: Vec<OsString> = vec!["selftest".into()];
         line.extend(self.json.then(|| "--json".into()));
         line.extend(self.list.then(|| "--list".into()));
+        for skip in &self.skip {
+            // In one word, so that it may begin with a dash.
+            line.push(format!("--skip={skip}").into());
+        }
+        if let Some(junit) = &self.junit {
+            let mut option = OsString::from("--junit=");
+            option.push(junit);
+            line.push(option);
+        }
         if let Some(filter) = &self.filter {
             line.extend(["--".into(), filter.into()]);
         }
         line
+    }
+
+    fn selection(&self) -> Selection<'_> {
+        Selection { filter: self.filter.as_deref(), skip: &self.skip }
     }
 
     /// Whether the behaviours are only to be named: no device is needed then.
@@ -488,8 +562,7 @@ impl SelftestArguments {
     /// # Errors
     /// When the filter selects none.
     pub fn print_list(&self) -> anyhow::Result<()> {
-        print!("{}", conformance::list(self.filter.as_deref(), self.json)?);
-        Ok(())
+        Ok(put(conformance::list(self.selection(), self.json)?)?)
     }
 }
 
@@ -508,11 +581,20 @@ mod tests {
             let start = ["bellhop-guest", "--socket-path", "s"].map(OsString::from);
             Cli::parse_from(start.into_iter().chain(line)).work
         };
-        let run = RunArguments { input: Some("-f".into()), chunk: 4, samples: 7, json: true };
+        let run = RunArguments {
+            input: Some("-f".into()),
+            chunk: 4,
+            samples: 7,
+            repetitions: 3,
+            json: true,
+            pinning: Some("guest on 0".into()),
+            processors: Some(2),
+        };
         let Work::Run(back) = parse(run.to_command_line()) else { panic!("another command") };
         assert_eq!(format!("{run:?}"), format!("{back:?}"));
         let filter = Some("-x".into());
-        let selftest = SelftestArguments { filter, json: true, list: false };
+        let (skip, junit) = (vec!["-y".into(), "z".into()], Some("-j.xml".into()));
+        let selftest = SelftestArguments { filter, skip, junit, json: true, list: false };
         let Work::Selftest(back) = parse(selftest.to_command_line()) else {
             panic!("another command")
         };

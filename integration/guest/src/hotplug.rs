@@ -4,6 +4,7 @@
 //! kernel leaves it alone, and then the driver has all of it, until it is unplugged.
 
 use crate::guest::Guest;
+use crate::output::Unwritable;
 use anyhow::{Context as _, bail, ensure};
 use bellhop_guest_umd::transport::{
     BarMapping, Donations, SystemMemory, Transport, TransportError,
@@ -207,7 +208,7 @@ pub fn work_until_unplugged(
     guest: Arc<dyn Guest>,
     placement: PlacementPolicy,
     memory: Range<u64>,
-    begun: impl FnOnce(),
+    begun: impl FnOnce() -> Result<(), Unwritable>,
 ) -> anyhow::Result<()> {
     let transport = Plugged::new(guest, memory);
     let adapter = Adapter::open_with(Arc::clone(&transport) as Arc<_>, placement)?;
@@ -221,7 +222,7 @@ pub fn work_until_unplugged(
     user.commands.copy(plugged.gpu_va(), copy.gpu_va(), PIECE)?;
     user.submit()?;
     verify(&copy, pattern)?;
-    begun();
+    begun()?;
     let lost = loop {
         match user.fill(plugged.gpu_va(), PIECE, pattern) {
             Ok(()) => neighbour.work()?,

@@ -11,12 +11,17 @@ mod churn;
 pub mod cli;
 pub mod conformance;
 pub mod fake_guest;
+pub mod files;
 mod guest;
 pub mod hostile;
 mod hotplug;
 pub mod inspect;
 pub mod jobs;
+pub mod machine;
+pub mod output;
 pub mod probe;
+pub mod processors;
 pub mod timing;
+pub mod units;
 
 pub use guest::Guest;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::time::Instant;
 
 /// Calls before the first that is timed.
-const WARM_UP: u64 = 200;
+pub(crate) const WARM_UP: u64 = 200;
 /// The longest time that is told from longer ones, in nanoseconds.
 const LONGEST: u64 = 60_000_000_000;
 

@@ -9,10 +9,11 @@ use crate::daemon::{self, Daemon};
 use crate::hosted::Outcome;
 use crate::process::{Signals, block_on};
 use anyhow::{Context, bail};
-use bellhop_guest::Guest;
-use bellhop_guest::bench::{self, Measured, Suite, on_processor, processors};
+use bellhop_guest::bench::{self, Configuration, Measured, Suite};
 use bellhop_guest::cli::{BenchArguments, PlaceArguments};
-use clap::ValueEnum;
+use bellhop_guest::machine::Watch;
+use bellhop_guest::{Guest, output, processors};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -132,28 +133,37 @@ fn in_guest_once(
 pub fn run(arguments: &BenchArguments, place: &PlaceArguments) -> anyhow::Result<Outcome> {
     block_on(async {
         let mut signals = Signals::new()?;
-        let mut measured = Measured::default();
+        let (mut measured, watch) = (Measured::default(), Watch::begin());
+        let (mut all_suites, mut daemon) = (Vec::new(), BTreeMap::new());
         for stage in &STAGES {
             let suites = stage.suites.iter().copied();
             let suites: Vec<_> = suites.filter(|suite| arguments.asks_for(*suite)).collect();
             if suites.is_empty() {
                 continue;
             }
-            let names = suites.iter().filter_map(ValueEnum::to_possible_value);
-            let names: Vec<_> = names.map(|name| name.get_name().to_owned()).collect();
-            eprintln!("measuring {}", names.join(", "));
+            let names: Vec<_> = suites.iter().map(|suite| suite.name()).collect();
+            daemon.extend(names.iter().map(|name| (name.clone(), stage.config.to_owned())));
+            all_suites.extend_from_slice(&names);
+            output::note(format_args!("measuring {}", names.join(", ")));
             tokio::select! {
                 done = run_stage(stage, suites, arguments, place, measured) => measured = done?,
                 () = signals.received() => return Ok(Outcome::Interrupted),
             }
         }
-        let reached = match processors() {
+        let reached = match processors::pair() {
             Some((first, second)) => {
                 format!("guests on processor {first}, engines on processor {second}")
             }
             None => "guests and engines share a processor: times say little".to_owned(),
         };
-        arguments.print(&measured.report(reached))?;
+        let configuration = Configuration {
+            suites: all_suites,
+            placement: format!("{:?}", place.policy()),
+            place: reached,
+            daemon: Some(daemon),
+            ..arguments.configuration()
+        };
+        arguments.print(&measured.report(configuration, watch.end()))?;
         Ok(Outcome::Succeeded)
     })
 }
@@ -171,9 +181,9 @@ async fn run_stage(
     let mut config = tempfile::NamedTempFile::new_in(folder.path())?;
     config.write_all(stage.config.as_bytes())?;
     let start = || Daemon::start(&sockets, Some(config.path()));
-    let apart = processors().filter(|_| stage.processors == Processors::Apart);
+    let apart = processors::pair().filter(|_| stage.processors == Processors::Apart);
     let mut daemon = match apart {
-        Some((_, processor)) => on_processor(processor, start)??,
+        Some((_, processor)) => processors::on(&[processor], start)??,
         None => start()?,
     };
     let setting = Setting {

@@ -2,6 +2,7 @@
 
 use crate::container::{self, Options};
 use crate::guest_binary;
+use bellhop_guest::output::put_line;
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -55,7 +56,7 @@ impl ContainerArguments {
             task: self.task,
         };
         if self.print_command {
-            println!("{}", container::command_line(options)?);
+            put_line(container::command_line(options)?)?;
             return Ok(ExitCode::SUCCESS);
         }
         let program = guest_binary::find(self.guest_binary.as_deref())?;

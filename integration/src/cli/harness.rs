@@ -5,6 +5,8 @@ use crate::process::Signals;
 use anyhow::{Context, bail};
 use bellhop_device::log::FILTER_VARIABLE;
 use bellhop_device::service::config::Config;
+use bellhop_guest::files::NewFile;
+use bellhop_guest::output::{note, put, put_line, wrapped};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use std::path::{Path, PathBuf};
@@ -91,13 +93,14 @@ impl HarnessArguments {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.list {
             for example in EXAMPLES {
-                println!("{:<32}{}", example.name, Scenario::example(example.name)?.title);
+                let title = Scenario::example(example.name)?.title;
+                put(wrapped(&format!("{:<32}", example.name), &title))?;
             }
             return Ok(ExitCode::SUCCESS);
         }
         if let Some(name) = &self.print {
             let example = EXAMPLES.iter().find(|example| example.name == name);
-            print!("{}", example.map_or("", |example| example.text));
+            put(example.map_or("", |example| example.text))?;
             return Ok(ExitCode::SUCCESS);
         }
         if self.files.is_empty() && self.example.is_empty() {
@@ -108,10 +111,11 @@ impl HarnessArguments {
         let scenarios = match self.scenarios() {
             Ok(scenarios) => scenarios,
             Err(error) => {
-                eprintln!("bellhop: {error}");
+                note(format_args!("bellhop: {error}"));
                 return Ok(ExitCode::from(NOT_RUN));
             }
         };
+        let junit = self.junit.as_deref().map(NewFile::create).transpose()?;
         // The guests' misdeeds are the scenario's: only what the daemon cannot help is news.
         let filter = std::env::var(FILTER_VARIABLE).unwrap_or_else(|_| "error".into());
         bellhop_device::log::start(&filter, None, Config::default().line_limit())?;
@@ -131,22 +135,21 @@ impl HarnessArguments {
                 match scenario.run(&options) {
                     Ok(report) => {
                         match self.json {
-                            true => println!("{}", report.to_json()?),
-                            false => println!("{report}"),
+                            true => put_line(report.to_json()?)?,
+                            false => put_line(&report)?,
                         }
                         reports.push((name.clone(), report));
                     }
                     Err(error) => {
-                        eprintln!("bellhop: scenario {name}: {error}");
+                        note(format_args!("bellhop: scenario {name}: {error}"));
                         return Ok(ExitCode::from(NOT_RUN));
                     }
                 }
             }
         }
-        if let Some(path) = &self.junit {
+        if let Some(junit) = junit {
             let all = reports.iter().map(|(name, report)| (name.as_str(), report));
-            std::fs::write(path, to_junit(all)?)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            junit.finish_with(to_junit(all)?)?;
         }
         Ok(match reports.iter().all(|(_, report)| report.passed) {
             true => ExitCode::SUCCESS,

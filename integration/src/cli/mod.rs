@@ -10,8 +10,10 @@ mod vm;
 use crate::bench;
 use crate::hosted::{self, Outcome};
 use crate::process;
+use bellhop_guest::output;
+use bellhop_guest::processors::{self, Apart};
 use cdi::CdiArguments;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use container::ContainerArguments;
 use harness::HarnessArguments;
 use inspect::InspectArguments;
@@ -160,8 +162,20 @@ struct BenchArguments {
 struct RunArguments {
     #[command(flatten)]
     job: bellhop_guest::cli::RunArguments,
+    /// Whether guest and bellhopd get processors of their own
+    #[arg(long, value_enum, default_value_t = Pin::Apart)]
+    pin: Pin,
     #[command(flatten)]
     host: HostArguments,
+}
+
+/// Who runs on which processors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Pin {
+    /// The guest on the first, the bellhopd that is started on the others
+    Apart,
+    /// Both on all
+    No,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -176,9 +190,29 @@ impl BenchArguments {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let Self { bench, host } = self;
         if host.socket_path.is_some() || host.config.is_some() {
-            return hosted(host, bench.to_command_line());
+            return hosted(host, None, bench.to_command_line());
         }
         bench::run(bench, &host.place).map(exit_code)
+    }
+}
+
+impl RunArguments {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let Self { job, pin, host } = self;
+        let mut apart = Apart::find().filter(|_| *pin == Pin::Apart);
+        let pinning = match (&host.socket_path, pin, apart) {
+            (Some(path), ..) => {
+                apart = None;
+                format!("not pinned: the bellhopd at {} runs already", path.display())
+            }
+            (None, Pin::No, _) => "not pinned, as --pin no says".to_owned(),
+            (None, Pin::Apart, Some(apart)) => apart.to_string(),
+            (None, Pin::Apart, None) => format!(
+                "guest and bellhopd share {}: this run may use one only",
+                processors::allowed().first().map_or_else(String::new, |first| format!("{first}"))
+            ),
+        };
+        hosted(host, apart, job.pinned(pinning).to_command_line())
     }
 }
 
@@ -193,14 +227,16 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command.unwrap_or(Command::Run(cli.run)) {
-        Command::Probe(ProbeArguments { probe, host }) => hosted(&host, probe.to_command_line()),
+        Command::Probe(ProbeArguments { probe, host }) => {
+            hosted(&host, None, probe.to_command_line())
+        }
         Command::Bench(arguments) => arguments.run(),
-        Command::Run(RunArguments { job, host }) => hosted(&host, job.to_command_line()),
+        Command::Run(arguments) => arguments.run(),
         Command::Selftest(SelftestArguments { suite, .. }) if suite.is_list() => {
             suite.print_list().map(|()| ExitCode::SUCCESS)
         }
         Command::Selftest(SelftestArguments { suite, host }) => {
-            hosted(&host, suite.to_command_line())
+            hosted(&host, None, suite.to_command_line())
         }
         Command::Vm(arguments) => arguments.run(),
         Command::Container(arguments) => arguments.run(),
@@ -229,15 +265,18 @@ pub fn main() -> ExitCode {
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("bellhop: {error:#}");
-    ExitCode::FAILURE
+    output::failure("bellhop", error)
 }
 
-fn hosted(host: &HostArguments, work: Vec<OsString>) -> anyhow::Result<ExitCode> {
+fn hosted(
+    host: &HostArguments,
+    apart: Option<Apart>,
+    work: Vec<OsString>,
+) -> anyhow::Result<ExitCode> {
     let guest = [host.place.to_command_line(), work].concat();
     let outcome = match &host.socket_path {
         Some(path) => hosted::run_guest(path, &guest)?,
-        None => hosted::run(host.config.as_deref(), &guest)?,
+        None => hosted::run(host.config.as_deref(), apart, &guest)?,
     };
     Ok(exit_code(outcome))
 }

@@ -1,9 +1,11 @@
 //! `bellhop vm`.
 
 use crate::guest_binary;
+use crate::vm::keyboard::Keyboard;
 use crate::vm::variant::{VARIANTS, Variant, find};
 use crate::vm::{self, Accelerator, Options, Outcome, Sources, attachment};
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use bellhop_guest::output::{put, put_line};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use std::ffi::OsString;
@@ -33,9 +35,9 @@ pub struct VmArguments {
     #[arg(long, value_enum, default_value_t = Accelerator::Auto)]
     accel: Accelerator,
     /// Start a shell in the guest, on this terminal
-    #[arg(long, conflicts_with_all = ["task", "timeout"])]
+    #[arg(long, conflicts_with_all = ["task"])]
     interactive: bool,
-    /// End the VM when its task is not done after so long
+    /// End the VM when its task is not done after so long, or a shell so long after its input
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
     /// Use the bellhopd that listens on this socket instead of starting one; once for each GPU
@@ -95,20 +97,22 @@ impl VmArguments {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let variant = find(&self.variant).context("no VM has this name")?;
         if self.print_description {
-            println!("{}", attachment::description()?);
+            put_line(attachment::description()?)?;
             return Ok(ExitCode::SUCCESS);
         }
         if self.print_command || self.print_libvirt {
             let sockets = self.sockets_of_others(variant);
-            print!(
-                "{}",
-                match self.print_command {
-                    true => attachment::command(variant, &sockets)?,
-                    false => attachment::libvirt(variant, &sockets)?,
-                }
-            );
+            put(match self.print_command {
+                true => attachment::command(variant, &sockets)?,
+                false => attachment::libvirt(variant, &sockets)?,
+            })?;
             return Ok(ExitCode::SUCCESS);
         }
+        ensure!(
+            !self.interactive || Keyboard::find() != Keyboard::Absent,
+            "--interactive wants a terminal or a pipe as standard input, to type into the shell; \
+             without one, have the guest do a task: bellhop vm -- TASK"
+        );
         let options = Options {
             variant,
             accelerator: self.accel,

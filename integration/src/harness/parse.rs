@@ -2,7 +2,9 @@
 
 use super::layout::Layout;
 use super::names::is_valid;
-use super::scenario::{Action, Condition, EventSpec, GuestSpec, Mode, QueueSpec, Scenario};
+use super::scenario::{
+    Action, Condition, ContextSpec, EventSpec, GuestSpec, Mode, QueueSpec, Scenario,
+};
 use bellhop_device::service::config::{Fault, KeyPath, Position};
 use bellhop_guest::fake_guest::{VMMS, VmmProfile};
 use bellhop_protocol::features::Features;
@@ -155,6 +157,21 @@ fn check_counts(scenario: &Scenario) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// Names that an error tells.
+const NAMED: usize = 8;
+
+/// Some of these names, and how many there are beside them.
+fn some(names: impl Iterator<Item = impl Into<String>>) -> String {
+    let mut names: Vec<String> = names.map(Into::into).collect();
+    match names.len().checked_sub(NAMED) {
+        None | Some(0) => names.join(", "),
+        Some(more) => {
+            names.truncate(NAMED);
+            format!("{}, and {more} more", names.join(", "))
+        }
+    }
 }
 
 struct Checker<'a> {
@@ -375,7 +392,16 @@ impl Checker<'_> {
             Action::SuspendContext { context, .. } | Action::ResumeContext { context } => {
                 let is_one = !self.layout.contexts(context).is_empty();
                 let (key, shown) = (format!("{key}.context"), format!("{context:?}"));
-                require(is_one, key, shown, "guest/context, or * for any of them")
+                let contexts = self.scenario.guest.iter().flat_map(|guest| {
+                    let name = |context: &ContextSpec| format!("{}/{}", guest.name, context.name);
+                    guest.context.iter().map(name)
+                });
+                require(
+                    is_one,
+                    key,
+                    shown,
+                    format!("a context of this scenario: {}", some(contexts)),
+                )
             }
             Action::EnginePower { node, .. } => {
                 let last = self.scenario.host.adapter.copy_nodes.into();
@@ -403,11 +429,19 @@ impl Checker<'_> {
 
     fn queue_pattern(&self, key: String, pattern: &str) -> Result<(), Problem> {
         let is_one = !self.layout.lanes(pattern).is_empty();
-        require(is_one, key, format!("{pattern:?}"), "guest/context/queue, or * for any of them")
+        let names = self.layout.rows.iter().map(|row| row.name.as_str());
+        require(
+            is_one,
+            key,
+            format!("{pattern:?}"),
+            format!("a queue of this scenario: {}", some(names)),
+        )
     }
 
     fn guest_pattern(&self, key: &str, pattern: &str) -> Result<(), Problem> {
         let is_one = !self.layout.guests(pattern).is_empty();
-        require(is_one, format!("{key}.guest"), format!("{pattern:?}"), "the name of a guest, or *")
+        let names = self.scenario.guest.iter().map(|guest| guest.name.as_str());
+        let expected = format!("a guest of this scenario: {}", some(names));
+        require(is_one, format!("{key}.guest"), format!("{pattern:?}"), expected)
     }
 }

@@ -6,6 +6,8 @@ use super::layout::Layout;
 use super::measure::{Measure, Waits};
 use super::scenario::{Mode, Status};
 use super::tally::Tally;
+use bellhop_guest::output::wrapped;
+use bellhop_guest::units;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -181,21 +183,33 @@ impl fmt::Display for Status {
     }
 }
 
-/// A time with a unit that suits it.
+/// A time with a unit that suits it, if there was any.
 fn time(nanoseconds: u64) -> String {
-    match nanoseconds as f64 {
-        0.0 => "-".into(),
-        short if short < 1e4 => format!("{short:.0} ns"),
-        short if short < 1e7 => format!("{:.0} us", short / 1e3),
-        long if long < 1e10 => format!("{:.0} ms", long / 1e6),
-        long => format!("{:.1} s", long / 1e9),
+    match nanoseconds {
+        0 => "-".into(),
+        time => units::time(time as f64),
     }
+}
+
+/// Columns of a row's name; a longer one has a line of its own.
+const NAME: usize = 22;
+
+/// A row of a table: a name, and numbers in columns of 9 or more.
+fn row(name: &str, numbers: &[String]) -> String {
+    let mut row = format!("  {name:<NAME$}");
+    if name.chars().count() > NAME {
+        row += &format!("\n  {:NAME$}", "");
+    }
+    for number in numbers {
+        row += &format!("{number:>9}");
+    }
+    row + "\n"
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { title, seed, elapsed_ms, victims, .. } = self;
-        writeln!(f, "{title}")?;
+        f.write_str(&wrapped("", title))?;
         let elapsed = *elapsed_ms as f64 / 1e3;
         writeln!(f, "  seed {seed}, {elapsed:.1} s, {victims} doorbells taken for another queue")?;
         self.write_queues(f)?;
@@ -203,10 +217,10 @@ impl fmt::Display for Report {
         self.write_events(f)?;
         for check in &self.checks {
             let Check { what, expected, seen, passed } = check;
-            match passed {
-                true => writeln!(f, "  passed  {what}: {seen}")?,
-                false => writeln!(f, "  FAILED  {what}: {seen}, not {expected}")?,
-            }
+            f.write_str(&match passed {
+                true => wrapped("  passed  ", &format!("{what}: {seen}")),
+                false => wrapped("  FAILED  ", &format!("{what}: {seen}, not {expected}")),
+            })?;
         }
         let failed = self.checks.iter().filter(|check| !check.passed).count();
         match failed {
@@ -220,41 +234,37 @@ impl fmt::Display for Report {
 
 impl Report {
     fn write_queues(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = self.name_width();
-        writeln!(
-            f,
-            "  {:width$}{:>11}{:>11}{:>9}{:>10}{:>10}{:>10}{:>8}  order",
-            "queue", "submitted", "completed", "dropped", "connects", "notifies", "rings", "lost"
-        )?;
+        let titles = ["submitted", "done", "dropped", "lost", "order"].map(str::to_owned);
+        f.write_str(&row("queue", &titles))?;
         for queue in &self.queues {
-            let QueueReport { submitted, completed, dropped, connects, notifies, .. } = queue;
-            let QueueReport { rings, losses, in_order, .. } = queue;
+            let QueueReport { submitted, completed, dropped, losses, in_order, .. } = queue;
             let order = if *in_order { "right" } else { "WRONG" };
-            writeln!(
-                f,
-                "  {:width$}{submitted:>11}{completed:>11}{dropped:>9}{connects:>10}{notifies:>10}{rings:>10}{losses:>8}  {order}",
-                queue.shown()
-            )?;
+            let counts = [submitted, completed, dropped, losses].map(u64::to_string);
+            let numbers = [&counts[..], &[order.to_owned()]].concat();
+            f.write_str(&row(&queue.shown(), &numbers))?;
+        }
+        let rung = self.queues.iter().filter(|queue| queue.rings > 0);
+        for (place, queue) in rung.enumerate() {
+            if place == 0 {
+                let titles = ["rings", "notifies", "connects"].map(str::to_owned);
+                f.write_str(&row("doorbell", &titles))?;
+            }
+            let counts = [queue.rings, queue.notifies, queue.connects];
+            f.write_str(&row(&queue.shown(), &counts.map(|count| count.to_string())))?;
         }
         Ok(())
     }
 
     fn write_waits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = self.name_width();
-        writeln!(
-            f,
-            "  {:width$}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}",
-            "wait", "samples", "p50", "p90", "p99", "p99.9", "max"
-        )?;
+        let titles = ["samples", "p50", "p90", "p99", "p99.9", "max"].map(str::to_owned);
+        f.write_str(&row("wait", &titles))?;
         for queue in &self.queues {
             let kinds = [("", &queue.latency), (" connect", &queue.connect)];
             for (kind, waits) in kinds.into_iter().filter(|(_, waits)| waits.samples > 0) {
                 let Waits { samples, p50_ns, p90_ns, p99_ns, p99_9_ns, max_ns } = *waits;
-                write!(f, "  {:width$}{samples:>11}", format!("{}{kind}", queue.shown()))?;
-                for wait in [p50_ns, p90_ns, p99_ns, p99_9_ns, max_ns] {
-                    write!(f, "{:>11}", time(wait))?;
-                }
-                writeln!(f)?;
+                let times = [p50_ns, p90_ns, p99_ns, p99_9_ns, max_ns].map(time);
+                let numbers = [&[samples.to_string()], &times[..]].concat();
+                f.write_str(&row(&format!("{}{kind}", queue.shown()), &numbers))?;
             }
         }
         Ok(())
@@ -263,20 +273,16 @@ impl Report {
     fn write_events(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for happened in self.events.iter().take(SHOWN_EVENTS) {
             let Happened { what, done_ms, refused, .. } = happened;
-            match refused {
-                None => writeln!(f, "  at {done_ms} ms: {what}")?,
-                Some(why) => writeln!(f, "  at {done_ms} ms: {what}: not done, {why}")?,
-            }
+            let first = format!("  at {done_ms} ms: ");
+            f.write_str(&match refused {
+                None => wrapped(&first, what),
+                Some(why) => wrapped(&first, &format!("{what}: not done, {why}")),
+            })?;
         }
         match self.events.len().saturating_sub(SHOWN_EVENTS) {
             0 => Ok(()),
             more => writeln!(f, "  and {more} more events, which --json tells"),
         }
-    }
-
-    fn name_width(&self) -> usize {
-        let names = self.queues.iter().map(|queue| queue.shown().len());
-        names.max().unwrap_or_default() + " connect".len() + 1
     }
 }
 

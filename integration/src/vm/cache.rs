@@ -43,7 +43,9 @@ impl Cache {
         let lock = File::create(folder.join("lock")).with_context(cannot)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => {
-                eprintln!("bellhop: waiting for another bellhop that prepares a VM");
+                bellhop_guest::output::note(
+                    "bellhop: waiting for another bellhop that prepares a VM",
+                );
                 flock(&lock, FlockOperation::LockExclusive).with_context(cannot)?;
             }
             result => result.with_context(cannot)?,

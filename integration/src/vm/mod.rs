@@ -7,6 +7,7 @@ mod debian;
 mod environment;
 mod initramfs;
 mod kernel;
+pub mod keyboard;
 mod machine;
 mod monitor;
 mod progress;
@@ -20,8 +21,10 @@ pub use environment::Sources;
 use crate::daemon::{self, Daemon};
 use crate::process::{Signals, block_on};
 use anyhow::{Context, bail, ensure};
+use bellhop_guest::output::note;
 use environment::Environment;
 use initramfs::Task;
+use keyboard::Keyboard;
 use machine::{End, Machine, Running};
 use std::ffi::OsString;
 use std::fs::File;
@@ -78,16 +81,18 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     match attempt(options, &environment, accelerator)? {
         Attempt::Ended(outcome) => Ok(outcome),
         // Nothing of the task has been done, so it can be tried otherwise.
-        Attempt::NotExecuted if accelerator == Accelerator::Auto => {
-            eprintln!("bellhop: this machine's KVM does not execute the guest; going on without");
+        Attempt::NotExecuted(_) if accelerator == Accelerator::Auto => {
+            note("bellhop: this machine's KVM does not execute the guest; going on without");
             environment.kvm_fails.write()?;
             match attempt(options, &environment, Accelerator::Tcg)? {
                 Attempt::Ended(outcome) => Ok(outcome),
-                Attempt::NotExecuted => bail!("QEMU stopped the VM before its kernel ran"),
+                Attempt::NotExecuted(why) => {
+                    bail!("QEMU stopped the VM before its kernel ran: {why}")
+                }
             }
         }
-        Attempt::NotExecuted => {
-            bail!("QEMU stopped the VM before its kernel ran; try it with --accel tcg")
+        Attempt::NotExecuted(why) => {
+            bail!("QEMU stopped the VM before its kernel ran: {why}\ntry it with --accel tcg")
         }
     }
 }
@@ -96,8 +101,8 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
 enum Attempt {
     /// It ran.
     Ended(Outcome),
-    /// Its kernel did not.
-    NotExecuted,
+    /// Its kernel did not: why, in QEMU's words.
+    NotExecuted(String),
 }
 
 fn attempt(
@@ -154,7 +159,7 @@ fn attempt(
         attempt
     })?;
     if let (Some(trace), Attempt::Ended(_)) = (&options.trace, &attempt) {
-        eprint!("{}", Accesses::read(trace)?);
+        note(Accesses::read(trace)?.to_string().trim_end());
     }
     Ok(attempt)
 }
@@ -167,6 +172,7 @@ async fn attend<P: AsRef<Path>>(
     running: &mut Running,
 ) -> anyhow::Result<Attempt> {
     let log = machine.kernel_log;
+    let keyboard = Keyboard::find();
     let daemon_ended = async {
         match daemon {
             Some(daemon) => daemon.ended().await,
@@ -176,7 +182,10 @@ async fn attend<P: AsRef<Path>>(
     let too_late = async {
         match machine.task {
             Task::Run(_) => tokio::time::sleep(timeout).await,
-            Task::Shell => std::future::pending().await,
+            Task::Shell => match keyboard.ended().await {
+                Ok(()) => tokio::time::sleep(timeout).await,
+                Err(error) => note(format_args!("bellhop: cannot watch standard input: {error}")),
+            },
         }
     };
     tokio::select! {
@@ -187,7 +196,10 @@ async fn attend<P: AsRef<Path>>(
                 let status = machine::exit_status(machine.status, log)?;
                 Ok(Attempt::Ended(Outcome::Exited(status)))
             }
-            End::Stopped(_) if !machine::has_started(log) => Ok(Attempt::NotExecuted),
+            End::Stopped(why) if !machine::has_started(log) => {
+                let said = machine::last_lines(machine.qemu_log);
+                Ok(Attempt::NotExecuted(format!("{why}\n{said}").trim_end().to_owned()))
+            }
             End::Stopped(why) => bail!("QEMU stopped the VM: {why}{}", machine::messages(log)),
         },
         ended = daemon_ended => bail!("bellhopd ended ({}) before the VM did", ended?),

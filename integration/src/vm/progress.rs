@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 #[must_use]
 pub fn bar(length: u64, what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
-        eprintln!("bellhop: {what}");
+        bellhop_guest::output::note(format_args!("bellhop: {what}"));
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %");

@@ -9,6 +9,7 @@ mod copy;
 mod doorbells;
 mod fence;
 mod floor;
+pub mod headlines;
 mod partner;
 mod queues;
 mod report;
@@ -17,12 +18,11 @@ mod round_trip;
 mod usage;
 mod wake;
 
-use partner::pin;
-pub use partner::{on_processor, processors};
-pub use report::{Measured, Report};
+pub use report::{Configuration, Measured, Report};
 pub use usage::Usage;
 
 use crate::guest::Guest;
+use crate::processors;
 use anyhow::{Context as _, bail};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{Adapter, CommandBuffer, Context, Device, PlacementPolicy};
@@ -64,6 +64,12 @@ pub enum Suite {
 }
 
 impl Suite {
+    /// As people name it.
+    #[must_use]
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
     /// Those that need nothing of the device's configuration and nothing of the host.
     pub const IN_ANY_GUEST: [Self; 5] =
         [Self::RoundTrip, Self::Batch, Self::Copy, Self::Fence, Self::Wake];
@@ -99,8 +105,8 @@ pub fn run(
     if !adapter.features().contains(Features::USER_MODE_SUBMISSION) {
         bail!("user-mode submission was not negotiated, so there are no doorbells");
     }
-    if let Some((processor, _)) = processors() {
-        pin(processor).context("cannot stay on one processor")?;
+    if let Some((processor, _)) = processors::pair() {
+        processors::pin(&[processor]).context("cannot stay on one processor")?;
     }
     let samples = options.samples.div_ceil(options.repetitions);
     for _ in 0..options.repetitions {

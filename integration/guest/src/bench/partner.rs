@@ -1,13 +1,12 @@
 //! Another process on another processor, which shares cache lines with this one and nothing else.
 
+use crate::processors;
 use anyhow::Context as _;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::{
     Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid,
 };
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 /// Words in a cache line.
@@ -62,7 +61,7 @@ impl Partner {
     /// `body` may load and store shared lines and make system calls: nothing that allocates or locks,
     /// because other threads of this process may hold locks that the new process inherits held.
     pub(super) fn start(body: impl FnOnce()) -> anyhow::Result<Self> {
-        let processors = processors();
+        let pair = processors::pair();
         // SAFETY: the child runs `body`, which by this function's contract is async-signal-safe, makes
         // three system calls, and ends without unwinding or destructors.
         #[expect(unsafe_code, reason = "another process is forked from this one")]
@@ -70,8 +69,8 @@ impl Partner {
             0 => {
                 // Without either the figures are worse, and nothing else.
                 let _ = set_parent_process_death_signal(Some(Signal::KILL));
-                if let Some((_, partner)) = processors {
-                    let _ = pin(partner);
+                if let Some((_, partner)) = pair {
+                    let _ = processors::pin(&[partner]);
                 }
                 body();
                 // SAFETY: ends the process, and nothing runs after it.
@@ -91,35 +90,4 @@ impl Drop for Partner {
         let _ = kill_process(self.0, Signal::KILL);
         let _ = waitpid(Some(self.0), WaitOptions::empty());
     }
-}
-
-/// Two processors that this process could use when it first asked: one for who submits, and one for who
-/// executes.
-pub fn processors() -> Option<(usize, usize)> {
-    // Once: threads that have been put on one processor since may use that alone.
-    static PROCESSORS: OnceLock<Option<(usize, usize)>> = OnceLock::new();
-    *PROCESSORS.get_or_init(|| {
-        let allowed = sched_getaffinity(None).ok()?;
-        let mut allowed = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
-        allowed.next().zip(allowed.next())
-    })
-}
-
-/// Makes this thread, and threads and processes that it starts later, run on one processor.
-pub(super) fn pin(processor: usize) -> rustix::io::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(processor);
-    sched_setaffinity(None, &set)
-}
-
-/// Does something on one processor; threads and processes that it starts stay there.
-///
-/// # Errors
-/// When the kernel refuses.
-pub fn on_processor<T>(processor: usize, act: impl FnOnce() -> T) -> anyhow::Result<T> {
-    let before = sched_getaffinity(None).context("cannot ask for this thread's processors")?;
-    pin(processor).context("cannot stay on one processor")?;
-    let result = act();
-    sched_setaffinity(None, &before).context("cannot leave the processor again")?;
-    Ok(result)
 }

@@ -2,6 +2,7 @@
 
 use super::report::Measured;
 use super::{TIMEOUT, context, null_commands};
+use crate::output::note;
 use crate::timing::time_all;
 use anyhow::Context as _;
 use bellhop_guest_umd::{Adapter, Error, UserModeQueue};
@@ -10,18 +11,28 @@ use bellhop_protocol::control::adapter::EngineType;
 const QUEUES: usize = 10_000;
 /// Submissions of each queue, in as many passes over all: each has to get a doorbell anew.
 const PASSES: usize = 3;
+/// Between two words about how far it is: it takes a while.
+const NOTED: usize = 2_500;
 
 pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
     let before = adapter.statistics()?;
     let context = context(adapter, EngineType::THREE_D)?;
     let mut commands = null_commands(context.device())?;
     let mut queues = (0..QUEUES)
-        .map(|_| context.create_user_mode_queue(4096))
+        .map(|number| {
+            if number > 0 && number.is_multiple_of(NOTED) {
+                note(format_args!("queues: {number} of {QUEUES} created"));
+            }
+            context.create_user_mode_queue(4096)
+        })
         .collect::<Result<Vec<UserModeQueue>, Error>>()
         .context("cannot have 10,000 queues; raise guest.doorbells and guest.local_memory_mib")?;
     let alone = QUEUES.min(adapter.user_mode_submission_caps()?.physical_doorbells as usize);
-    let mut at = 0;
+    let mut at = 0usize;
     let mut submit = |queues: &mut [UserModeQueue]| {
+        if at > 0 && at.is_multiple_of(NOTED) {
+            note(format_args!("queues: {at} of {} submissions done", QUEUES * PASSES));
+        }
         let queue = &mut queues[at % QUEUES];
         at += 1;
         let value = queue.submit(&mut commands)?;

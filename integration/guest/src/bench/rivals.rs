@@ -1,6 +1,8 @@
 //! Other ways to have something done elsewhere: through the kernel, with and without a wake-up.
 
-use super::partner::{LINE, Partner, SharedLines, processors};
+use super::floor::ONE_PROCESSOR;
+use super::partner::{LINE, Partner, SharedLines};
+use crate::processors;
 use crate::timing::{Latency, time};
 use anyhow::Context as _;
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -9,7 +11,11 @@ use rustix::io::{read, write};
 use std::hint::spin_loop;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
+use std::thread::yield_now;
 
+/// Why io_uring is not measured.
+const NO_IO_URING: &str =
+    "this kernel gives this program no io_uring that polls: see kernel.io_uring_disabled";
 /// How long io_uring's thread looks for more before it sleeps, in milliseconds: longer than between two.
 const SQPOLL_IDLE: u32 = 1000;
 
@@ -49,7 +55,11 @@ impl EventfdWake {
         self.woken += 1;
         send(&self.event)?;
         while woken.load(Ordering::Acquire) < self.woken {
-            spin_loop();
+            match processors::pair() {
+                Some(_) => spin_loop(),
+                // It has this one processor to wake on.
+                None => yield_now(),
+            }
         }
         Ok(())
     }
@@ -67,15 +77,14 @@ fn receive(event: &OwnedFd) -> rustix::io::Result<()> {
     read(event, &mut [0; size_of::<u64>()]).map(drop)
 }
 
-/// An operation of io_uring that does nothing, given to a kernel thread by memory and polled for;
-/// nothing where the kernel does not allow it.
-pub(super) fn io_uring_nop(samples: u64) -> anyhow::Result<Option<Latency>> {
+/// An operation of io_uring that does nothing, given to a kernel thread by memory and polled for; or why
+/// there is none.
+pub(super) fn io_uring_nop(samples: u64) -> anyhow::Result<Result<Latency, &'static str>> {
     let mut builder = IoUring::<squeue::Entry, cqueue::Entry>::builder();
     builder.setup_sqpoll(SQPOLL_IDLE);
-    if let Some((_, processor)) = processors() {
-        builder.setup_sqpoll_cpu(u32::try_from(processor)?);
-    }
-    let Ok(mut ring) = builder.build(LINE as u32) else { return Ok(None) };
+    let Some((_, processor)) = processors::pair() else { return Ok(Err(ONE_PROCESSOR)) };
+    builder.setup_sqpoll_cpu(u32::try_from(processor)?);
+    let Ok(mut ring) = builder.build(LINE as u32) else { return Ok(Err(NO_IO_URING)) };
     time(samples, || {
         let nop = opcode::Nop::new().build();
         // SAFETY: the operation does nothing, so there is nothing that it could need to stay valid.
@@ -88,5 +97,5 @@ pub(super) fn io_uring_nop(samples: u64) -> anyhow::Result<Option<Latency>> {
         }
         Ok::<_, anyhow::Error>(())
     })
-    .map(Some)
+    .map(Ok)
 }

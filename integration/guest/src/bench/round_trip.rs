@@ -1,6 +1,6 @@
 //! One null command buffer at a time.
 
-use super::floor::{self, MinimalPath};
+use super::floor::{self, MinimalPath, ONE_PROCESSOR};
 use super::report::Measured;
 use super::{TIMEOUT, context, null_commands, rivals};
 use crate::timing::{Latency, time};
@@ -10,10 +10,19 @@ use bellhop_protocol::control::adapter::EngineType;
 /// What goes through a kernel is measured that much less: each takes that much longer.
 const KERNEL_SHARE: u64 = 20;
 
+/// What others take, or why that is not known.
+type Rival = Result<Latency, &'static str>;
+
+/// Another program's latency, or the reason that there is none.
+fn rival(latency: Option<Latency>, why_not: &'static str) -> Rival {
+    latency.ok_or(why_not)
+}
+
 pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> anyhow::Result<()> {
     let slow_samples = samples.div_ceil(KERNEL_SHARE);
-    let cache_line = floor::cache_line_round_trip(samples)?;
-    let minimal = MinimalPath::start()?.round_trip(samples)?;
+    let cache_line = rival(floor::cache_line_round_trip(samples)?, ONE_PROCESSOR);
+    let minimal = MinimalPath::start()?.map(|mut path| path.round_trip(samples)).transpose()?;
+    let minimal = rival(minimal, ONE_PROCESSOR);
 
     let context = context(adapter, EngineType::THREE_D)?;
     let mut commands = null_commands(context.device())?;
@@ -32,31 +41,37 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
     let eventfd = rivals::eventfd_ping_pong(slow_samples)?;
     let io_uring = rivals::io_uring_nop(samples)?;
 
-    let mut put = |name: &str, latency: &Latency| {
-        measured.figure(format!("{name}_ns_p50"), latency.p50 as f64);
-        measured.figure(format!("{name}_ns_p99"), latency.p99 as f64);
-        measured.figure(format!("{name}_ns_p99.9"), latency.p99_9 as f64);
+    let mut put = |name: &str, rival: &Rival| {
+        let percentiles = rival.as_ref().map(|times| [times.p50, times.p99, times.p99_9]);
+        for (place, percentile) in ["p50", "p99", "p99.9"].into_iter().enumerate() {
+            let name = format!("{name}_ns_{percentile}");
+            match percentiles {
+                Ok(percentiles) => measured.figure(name, percentiles[place] as f64),
+                Err(why) => measured.absent(name, *why),
+            }
+        }
     };
+    put("doorbell_rtt", &Ok(doorbell.clone()));
     put("cacheline_rtt", &cache_line);
     put("minimal_path_rtt", &minimal);
-    put("doorbell_rtt", &doorbell);
-    put("kernel_mode_rtt", &kernel_mode);
-    put("virtqueue_rtt", &virtqueue);
-    put("eventfd_rtt", &eventfd);
-    if let Some(io_uring) = &io_uring {
-        put("io_uring_sqpoll_nop", io_uring);
+    put("io_uring_sqpoll_nop", &io_uring);
+    let others = [kernel_mode, virtqueue, eventfd].map(Ok);
+    for (name, rival) in ["kernel_mode_rtt", "virtqueue_rtt", "eventfd_rtt"].iter().zip(&others) {
+        put(name, rival);
     }
-    let mut compare = |name: &str, rival: &Latency| {
+    let mut compare = |name: &str, rival: &Rival| {
         let over = format!("doorbell_rtt_over_{name}");
-        measured.ratio(over, doorbell.p50.max(1) as f64, rival.p50.max(1) as f64);
+        match rival {
+            Ok(times) => {
+                measured.ratio(over, doorbell.p50.max(1) as f64, times.p50.max(1) as f64);
+            }
+            Err(why) => measured.absent(over, *why),
+        }
     };
     compare("cacheline_rtt", &cache_line);
     compare("minimal_path", &minimal);
-    compare("kernel_mode_path", &kernel_mode);
-    compare("virtqueue_rtt", &virtqueue);
-    compare("eventfd_rtt", &eventfd);
-    if let Some(io_uring) = &io_uring {
-        compare("io_uring_sqpoll_nop", io_uring);
-    }
+    let names = ["kernel_mode_path", "virtqueue_rtt", "eventfd_rtt"];
+    names.iter().zip(&others).for_each(|(name, rival)| compare(name, rival));
+    compare("io_uring_sqpoll_nop", &io_uring);
     Ok(())
 }

@@ -34,9 +34,13 @@ pub(super) fn run(
             let value = queue.submit(&mut commands)?;
             Ok(queue.progress_fence().poll(value, TIMEOUT)?)
         })?;
-        if let Some((before, after)) = before.zip(usage()?) {
-            let share = after.since(before).cpu_ns as f64 / start.elapsed().as_nanos() as f64;
-            measured.figure(format!("daemon_cpu_fraction_gap_{gap:05}_us"), share);
+        let name = format!("daemon_cpu_fraction_gap_{gap:05}_us");
+        match before.zip(usage()?) {
+            Some((before, after)) => {
+                let used = after.since(before).cpu_ns as f64;
+                measured.figure(name, used / start.elapsed().as_nanos() as f64);
+            }
+            None => measured.absent(name, "a guest does not see its daemon: run it on the host"),
         }
         let wake = after(pause, || Ok(process.wake()?))?;
         measured.figure(format!("rtt_after_idle_{gap:05}_us_ns_p50"), submission.p50 as f64);

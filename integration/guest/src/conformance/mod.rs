@@ -31,8 +31,10 @@ mod um;
 mod virtqueue;
 
 use crate::guest::Guest;
+use crate::output::{put, put_line, wrapped};
 use anyhow::Context;
 use bellhop_guest_umd::PlacementPolicy;
+use quick_junit::{NonSuccessKind, SerializeError, TestCase, TestCaseStatus, TestSuite};
 use scene::Scene;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -178,30 +180,45 @@ fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
     .flatten()
 }
 
-fn selected(filter: Option<&str>) -> anyhow::Result<Vec<&'static Behaviour>> {
-    let wanted = |behaviour: &&Behaviour| filter.is_none_or(|text| behaviour.id.contains(text));
-    let selected: Vec<_> = behaviours().filter(wanted).collect();
-    if selected.is_empty() {
-        anyhow::bail!(
-            "no behaviour's name contains {:?}; `bellhop selftest --list` shows the names",
-            filter.unwrap_or_default()
-        );
+/// Which behaviours are tried.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Selection<'a> {
+    /// Those whose names contain this.
+    pub filter: Option<&'a str>,
+    /// But none whose names contain one of these.
+    pub skip: &'a [String],
+}
+
+impl Selection<'_> {
+    fn has(&self, id: &str) -> bool {
+        self.filter.is_none_or(|text| id.contains(text))
+            && !self.skip.iter().any(|text| id.contains(text.as_str()))
     }
-    Ok(selected)
+
+    fn behaviours(&self) -> anyhow::Result<Vec<&'static Behaviour>> {
+        let advice = "`bellhop selftest --list` shows the names";
+        for text in self.filter.into_iter().chain(self.skip.iter().map(String::as_str)) {
+            let is_known = behaviours().any(|behaviour| behaviour.id.contains(text));
+            anyhow::ensure!(is_known, "no behaviour's name contains {text:?}; {advice}");
+        }
+        let selected: Vec<_> = behaviours().filter(|behaviour| self.has(behaviour.id)).collect();
+        anyhow::ensure!(!selected.is_empty(), "--skip leaves no behaviour; {advice}");
+        Ok(selected)
+    }
 }
 
 /// The behaviours, for people or as JSON.
 ///
 /// # Errors
-/// When the filter selects none.
-pub fn list(filter: Option<&str>, json: bool) -> anyhow::Result<String> {
+/// When there is none.
+pub fn list(selection: Selection<'_>, json: bool) -> anyhow::Result<String> {
     #[derive(Serialize)]
     struct Entry {
         id: &'static str,
         section: &'static str,
         shows: &'static str,
     }
-    let selected = selected(filter)?;
+    let selected = selection.behaviours()?;
     if json {
         let entry = |b: &&Behaviour| Entry { id: b.id, section: b.section, shows: b.shows };
         let entries: Vec<_> = selected.iter().map(entry).collect();
@@ -209,11 +226,9 @@ pub fn list(filter: Option<&str>, json: bool) -> anyhow::Result<String> {
     }
     let mut text = String::new();
     for behaviour in selected {
-        writeln!(
-            text,
-            "{:<44}  {}\n{:46}{}",
-            behaviour.id, behaviour.shows, "", behaviour.section
-        )?;
+        let shows = wrapped("    ", behaviour.shows);
+        let section = wrapped("    from ", behaviour.section);
+        write!(text, "{}\n{shows}{section}", behaviour.id)?;
     }
     Ok(text)
 }
@@ -243,6 +258,28 @@ pub enum Outcome {
     NotOffered,
 }
 
+impl Check {
+    /// As a test case of JUnit's.
+    fn test_case(&self) -> TestCase {
+        let status = match self.outcome {
+            Outcome::Passed => TestCaseStatus::success(),
+            Outcome::Failed => {
+                let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+                status.set_message(self.detail.as_str());
+                status
+            }
+            Outcome::NotOffered => {
+                let mut status = TestCaseStatus::skipped();
+                status.set_message(self.detail.as_str());
+                status
+            }
+        };
+        let mut case = TestCase::new(self.id, status);
+        case.set_classname(self.section);
+        case
+    }
+}
+
 /// What came of a run.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -257,24 +294,37 @@ impl Report {
         self.count(Outcome::Failed) == 0
     }
 
+    /// As JUnit XML, which most CI systems show: what is not offered is skipped.
+    ///
+    /// # Errors
+    /// None for text that is XML, which control characters are not.
+    pub fn to_junit(&self) -> Result<String, SerializeError> {
+        let mut suite = TestSuite::new("bellhop selftest");
+        suite.add_test_cases(self.checks.iter().map(Check::test_case));
+        let mut report = quick_junit::Report::new("bellhop selftest");
+        report.add_test_suite(suite);
+        report.to_string()
+    }
+
     fn count(&self, outcome: Outcome) -> usize {
         self.checks.iter().filter(|check| check.outcome == outcome).count()
     }
 }
 
-/// Tries the behaviours whose names contain `filter`, telling people of each when `verbose`.
+/// Tries these behaviours, telling people of each when `verbose`.
 ///
 /// # Errors
-/// When the filter selects none. A behaviour that is not seen is in the report.
+/// When there is none, or standard output cannot be written. A behaviour that is not seen is in the report.
 pub fn run(
     guest: Arc<dyn Guest>,
     placement: PlacementPolicy,
-    filter: Option<&str>,
+    selection: Selection<'_>,
     verbose: bool,
 ) -> anyhow::Result<Report> {
+    let selected = selection.behaviours()?;
     let scene = Scene::new(guest, placement).context("cannot open the adapter")?;
     let mut checks = Vec::new();
-    for behaviour in selected(filter)? {
+    for behaviour in selected {
         let result = (behaviour.check)(&scene);
         let (outcome, verdict) = match &result {
             Ok(()) => (Outcome::Passed, "passed"),
@@ -287,7 +337,8 @@ pub fn run(
             (Ok(()), None) => behaviour.shows.into(),
         };
         if verbose {
-            println!("{verdict:<8}  {:<44}  {detail}", behaviour.id);
+            put_line(format_args!("{verdict:<8}  {}", behaviour.id))?;
+            put(wrapped("            ", &detail))?;
         }
         checks.push(Check { id: behaviour.id, section: behaviour.section, outcome, detail });
     }
@@ -295,7 +346,7 @@ pub fn run(
     if verbose {
         let [passed, failed, not_offered] =
             [Outcome::Passed, Outcome::Failed, Outcome::NotOffered].map(|o| report.count(o));
-        println!("{passed} passed, {failed} failed, {not_offered} not offered here");
+        put_line(format_args!("{passed} passed, {failed} failed, {not_offered} not offered here"))?;
     }
     Ok(report)
 }
@@ -317,7 +368,29 @@ mod tests {
 
     #[test]
     fn a_filter_that_selects_nothing_is_an_error() {
-        assert!(list(Some("no such behaviour"), false).is_err());
-        assert!(list(Some("doorbell."), true).unwrap().starts_with('['));
+        let only = |filter| Selection { filter: Some(filter), skip: &[] };
+        assert!(list(only("no such behaviour"), false).is_err());
+        assert!(list(only("doorbell."), true).unwrap().starts_with('['));
+    }
+
+    #[test]
+    fn what_is_skipped_is_left_out_and_must_be_there_to_leave_out() {
+        let skip = ["doorbell.victim".to_owned()];
+        let all = list(Selection { filter: Some("doorbell."), skip: &[] }, false).unwrap();
+        let rest = list(Selection { filter: Some("doorbell."), skip: &skip }, false).unwrap();
+        assert!(all.contains("doorbell.victim\n") && !rest.contains("doorbell.victim\n"));
+        let misspelt = ["doorbel.victim".to_owned()];
+        let error = list(Selection { filter: None, skip: &misspelt }, false).unwrap_err();
+        assert!(error.to_string().contains("doorbel.victim"), "{error}");
+        let everything = ["doorbell.".to_owned()];
+        let error = list(Selection { filter: Some("doorbell."), skip: &everything }, false);
+        assert!(error.unwrap_err().to_string().contains("--skip leaves no behaviour"));
+    }
+
+    #[test]
+    fn no_line_of_the_list_is_wider_than_a_terminal() {
+        for line in list(Selection::default(), false).unwrap().lines() {
+            assert!(line.chars().count() <= crate::output::WIDTH, "{line:?}");
+        }
     }
 }

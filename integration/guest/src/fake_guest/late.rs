@@ -2,6 +2,7 @@
 //! until then the guest's stores go where they went before.
 
 use super::place::Place;
+use crate::output::note;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -55,7 +56,7 @@ fn make_when_due(place: &Place, changes: &Receiver<(Instant, Change)>) {
                 };
                 let file = file.as_ref().map(|(file, start)| (file.as_fd(), *start));
                 if let Err(error) = place.replace(offset, length, file) {
-                    eprintln!("a late change of the BAR: {error}");
+                    note(format_args!("a late change of the BAR: {error}"));
                 }
             }
             // The window is about to be emptied.

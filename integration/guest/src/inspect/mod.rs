@@ -1,8 +1,10 @@
 //! What there is, put together from lists and shown.
 
+mod rates;
 mod render;
 mod tree;
 
+use crate::output::{put, put_line};
 use anyhow::Context;
 use bellhop_guest_umd::{Adapter, Error};
 use bellhop_protocol::control::escape::{Escape, ObjectList};
@@ -11,12 +13,14 @@ use bellhop_protocol::snapshot::{
 };
 use bellhop_protocol::status::Status;
 use clap::Args;
+pub use rates::Rate;
+use rates::rates;
 pub use render::render;
 use serde::de::DeserializeOwned;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::num::NonZeroU32;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Where lists come from.
 pub trait Source {
@@ -228,39 +232,77 @@ pub struct ViewArguments {
 /// Clears a terminal and goes to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
-/// Shows what there is, once or again and again.
+/// Rows that a terminal has which does not say.
+const ROWS: usize = 24;
+
+/// Rows of the terminal.
+fn rows() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    size.map_or(ROWS, |size| size.ws_row.into())
+}
+
+/// The first lines of a text, as many as rows, of which the last says how many more there are.
+fn first_rows(text: &str, rows: usize) -> String {
+    let lines = text.lines().count();
+    // The cursor stands beneath the last.
+    let room = rows.saturating_sub(1);
+    if lines <= room {
+        return text.to_owned();
+    }
+    let shown = room.saturating_sub(1);
+    let first: String = text.split_inclusive('\n').take(shown).collect();
+    format!("{first}... and {} more lines; without --watch all are shown\n", lines - shown)
+}
+
+/// Shows what there is, once or again and again: then with what guests do a second, and on a terminal as
+/// much as it has room for.
 ///
 /// # Errors
-/// When it cannot be had. Not when nobody reads on.
+/// When it cannot be had, or not be written.
 pub fn show(
     source: &mut impl Source,
     only: Selection,
     arguments: &ViewArguments,
 ) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
-    let is_terminal = out.is_terminal();
+    let is_terminal = std::io::stdout().is_terminal();
+    let colour = is_terminal && std::env::var_os("NO_COLOR").is_none();
+    let mut before: Option<(Vec<Snapshot>, Instant)> = None;
     loop {
-        let snapshots = snapshots(source, only)?;
-        let text = match arguments.json {
-            true => {
-                let lines =
-                    snapshots.iter().map(|snapshot| Ok(serde_json::to_string(snapshot)? + "\n"));
-                lines.collect::<serde_json::Result<String>>()?
+        let (snapshots, now) = (snapshots(source, only)?, Instant::now());
+        if arguments.json {
+            for snapshot in &snapshots {
+                put_line(serde_json::to_string(snapshot)?)?;
             }
-            false => {
-                let clear = is_terminal && arguments.watch.is_some();
-                let colour = is_terminal && std::env::var_os("NO_COLOR").is_none();
-                let shown: Vec<_> =
-                    snapshots.iter().map(|snapshot| render(snapshot, colour)).collect();
-                String::from(if clear { CLEAR } else { "" }) + &shown.join("\n")
+        } else {
+            let rates = |snapshot: &Snapshot| {
+                let (earlier, then) = before.as_ref()?;
+                let ordinal = snapshot.adapter.ordinal;
+                let same = earlier.iter().find(|earlier| earlier.adapter.ordinal == ordinal)?;
+                Some(rates(same, snapshot, now - *then))
+            };
+            let show = |snapshot| render(snapshot, &rates(snapshot).unwrap_or_default(), colour);
+            let text = snapshots.iter().map(show).collect::<Vec<_>>().join("\n");
+            match is_terminal && arguments.watch.is_some() {
+                true => put(format_args!("{CLEAR}{}", first_rows(&text, rows())))?,
+                false => put(text)?,
             }
-        };
-        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        match (written, arguments.watch) {
-            (Err(error), _) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-            (Err(error), _) => return Err(error).context("cannot print what there is"),
-            (Ok(()), None) => return Ok(()),
-            (Ok(()), Some(seconds)) => thread::sleep(Duration::from_secs(seconds.get().into())),
         }
+        let Some(seconds) = arguments.watch else { return Ok(()) };
+        before = Some((snapshots, now));
+        thread::sleep(Duration::from_secs(seconds.get().into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_longer_than_the_terminal_keeps_its_beginning() {
+        let text = "adapter\npower\nnode 0\nnode 1\nguest\n";
+        assert_eq!(first_rows(text, 6), text);
+        let shown = "adapter\npower\nnode 0\n... and 2 more lines; without --watch all are shown\n";
+        assert_eq!(first_rows(text, 5), shown);
+        assert_eq!(first_rows(text, 0).lines().count(), 1);
     }
 }

@@ -1,6 +1,8 @@
 //! A snapshot as text.
 
+use super::rates::Rate;
 use super::tree::{Branch, Cell, Tone, put_table};
+use crate::units::{self, bytes, counted, grouped};
 use bellhop_protocol::snapshot::{
     Adapter, Allocation, Context, Counts, Device, Doorbell, Fence, Guest, HwQueue, Node, Process,
     Quota, SegmentUse, Snapshot,
@@ -8,11 +10,15 @@ use bellhop_protocol::snapshot::{
 
 /// The adapter, what its engines may execute, and each guest's objects as a tree.
 #[must_use]
-pub fn render(snapshot: &Snapshot, colour: bool) -> String {
+pub fn render(snapshot: &Snapshot, rates: &[Rate], colour: bool) -> String {
     let mut out = String::new();
     put_table(&mut out, &adapter(&snapshot.adapter), colour);
     out.push('\n');
     put_table(&mut out, &nodes(&snapshot.nodes), colour);
+    if !rates.is_empty() {
+        out.push('\n');
+        put_table(&mut out, &self::rates(rates), colour);
+    }
     if snapshot.guests.is_empty() {
         out.push_str("\nno guest is attached\n");
     }
@@ -83,6 +89,21 @@ fn nodes(nodes: &[Node]) -> Vec<Vec<Cell>> {
     std::iter::once(header.map(name).to_vec()).chain(rows).collect()
 }
 
+/// What guests do a second.
+fn rates(rates: &[Rate]) -> Vec<Vec<Cell>> {
+    let header = ["guest", "packets", "bytes", "rings", "requests", "notifies", "engines"];
+    let rows = rates.iter().map(|rate| {
+        let mut row =
+            vec![Cell::right(rate.guest.to_string()), Cell::right(units::rate(rate.packets))];
+        row.push(Cell::right(units::byte_rate(rate.bytes)));
+        let others = [rate.rings, rate.requests, rate.notifies].map(units::rate);
+        row.extend(others.map(Cell::right));
+        row.push(Cell::right(format!("{:.0} %", 100.0 * rate.engines)));
+        row
+    });
+    std::iter::once(header.map(name).to_vec()).chain(rows).collect()
+}
+
 fn run_list(node: &Node) -> Branch {
     let entries = node.run_list.iter().map(|entry| {
         Branch::new(
@@ -136,8 +157,8 @@ fn counts(counts: &Counts) -> Branch {
         (victims, "victims"),
         (engine_time / 1_000_000, "ms of engines"),
     ];
-    let text = counted.map(|(count, what)| format!("{} {what}", grouped(count)));
-    Branch::new("counted", vec![text.join(", ").into()])
+    let text = counted.map(|(count, what)| format!("{} {what}", grouped(count)).into());
+    Branch::new("counted", text.into())
 }
 
 fn segment(segment: &SegmentUse) -> Branch {
@@ -276,42 +297,10 @@ fn times(count: u64, what: &str) -> String {
     }
 }
 
-fn counted(count: u64, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", grouped(count))
-}
-
-/// Bytes in the largest unit of which there is a whole one.
-fn bytes(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 4] =
-        [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    for (unit, name) in UNITS {
-        if bytes >= unit {
-            return match bytes % unit {
-                0 => format!("{} {name}", bytes / unit),
-                _ => format!("{:.1} {name}", bytes as f64 / unit as f64),
-            };
-        }
-    }
-    format!("{bytes} B")
-}
-
-/// A number with a comma between each three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::WIDTH;
     use bellhop_protocol::snapshot::{Listed, Name, SNAPSHOT_VERSION};
 
     fn example() -> Snapshot {
@@ -435,7 +424,8 @@ run list  of node 0 (3D)
 
 guest  1  open  BAR mapped  weight 100
 ├─ features  USER_MODE_SUBMISSION
-├─ counted  1,234,567 packets, 0 bytes, 0 rings, 0 interrupts, 0 requests, 0 notifies, 0 victims, 0 ms of engines
+├─ counted  1,234,567 packets  0 bytes  0 rings  0 interrupts  0 requests
+│       0 notifies  0 victims  0 ms of engines
 ├─ memory
 │  └─ segment  local  1.5 MiB  of 64 MiB  1 allocation
 ├─ quotas
@@ -444,19 +434,24 @@ guest  1  open  BAR mapped  weight 100
    └─ device  0x100000001
       ├─ context  0x100000002  node 0 (3D)  priority 0  running
       │  ├─ hw queue  0x31         user-mode  listed  idle at 12  1,200 logged
-      │  │  └─ doorbell  0x32  connected  CONNECTED  physical doorbell 3  ring of 64 KiB
+      │  │  └─ doorbell  0x32  connected  CONNECTED  physical doorbell 3
+      │  │          ring of 64 KiB
       │  └─ hw queue  0x100000034  user-mode  error   0 of 12
-      │     └─ doorbell  0x35  aborted  CONNECTED  no physical doorbell  ring of 64 KiB
-      ├─ context  0x40         node 0 (3D)  priority 0  suspended    by owner, power
-      ├─ allocation  0x50  1.5 MiB  local  resident  1 extent  2 mappings  ring of 1 doorbell
+      │     └─ doorbell  0x35  aborted  CONNECTED  no physical doorbell
+      │             ring of 64 KiB
+      ├─ context  0x40         node 0 (3D)  priority 0  suspended
+      │       by owner, power
+      ├─ allocation  0x50  1.5 MiB  local  resident  1 extent  2 mappings
+      │       ring of 1 doorbell
       └─ fence  0x60  7  interrupts above 8, 1 wait
 ";
-        assert_eq!(render(&example(), false), expected);
+        assert_eq!(render(&example(), &[], false), expected);
+        assert!(expected.lines().all(|line| line.chars().count() <= WIDTH));
     }
 
     #[test]
     fn colours_change_nothing_but_colours() {
-        let (plain, coloured) = (render(&example(), false), render(&example(), true));
+        let (plain, coloured) = (render(&example(), &[], false), render(&example(), &[], true));
         assert!(!plain.contains('\x1b') && coloured.contains("\x1b[31merror\x1b[0m"));
         let codes = ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
         let stripped = codes.iter().fold(coloured, |text, code| text.replace(code, ""));
@@ -465,20 +460,36 @@ guest  1  open  BAR mapped  weight 100
     }
 
     #[test]
+    fn rates_of_guests_are_a_table() {
+        let rate = Rate {
+            guest: 1,
+            packets: 2.5e6,
+            bytes: 4.41e10,
+            rings: 950.0,
+            requests: 12.0,
+            notifies: 0.0,
+            engines: 0.42,
+        };
+        let text = render(&example(), &[rate], false);
+        let expected = "\
+guest  packets   bytes      rings   requests  notifies  engines
+    1  2.50 M/s  44.1 GB/s  950 /s   12.0 /s      0 /s     42 %
+";
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
     fn an_adapter_without_guests_says_so() {
-        let text = render(&Snapshot::default(), false);
+        let text = render(&Snapshot::default(), &[], false);
         assert!(text.ends_with("no guest is attached\n"), "{text}");
     }
 
     #[test]
     fn numbers_are_for_people() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([1, 4096, 3 << 19, u64::MAX].map(bytes)[..3], ["1 B", "4 KiB", "1.5 MiB"]);
         assert_eq!([0, 1, 5].map(|count| times(count, "in D3"))[1], "once in D3");
         assert_eq!(
             [(0, 0), (5, 0), (1000, 7)].map(|(read, lost)| logged(read, lost)),
             ["", "5 logged", "1,000 logged, 7 lost",]
         );
-        assert_eq!(counted(1, "wait") + &counted(2, "wait"), "1 wait2 waits");
     }
 }

@@ -1,5 +1,6 @@
 //! Text with columns, as a tree.
 
+use crate::output::WIDTH;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -102,7 +103,7 @@ impl Branch {
 
     /// The line alone, then its children, the last of each marked as such.
     pub(super) fn put(&self, out: &mut String, colour: bool) {
-        put_line(out, &self.cells, &[], colour);
+        put_line(out, &self.cells, &[], &Edge::default(), colour);
         self.put_children(out, "", colour);
     }
 
@@ -115,10 +116,13 @@ impl Branch {
         for (index, child) in self.children.iter().enumerate() {
             let (mark, inner) =
                 if index == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-            out.push_str(indent);
-            out.push_str(mark);
             let widths = columns.get(child.kind).map_or(&[][..], Vec::as_slice);
-            put_line(out, &child.cells, widths, colour);
+            let beneath = if child.children.is_empty() { " " } else { "│" };
+            let edge = Edge {
+                first: format!("{indent}{mark}"),
+                others: format!("{indent}{inner}{beneath}    "),
+            };
+            put_line(out, &child.cells, widths, &edge, colour);
             child.put_children(out, &format!("{indent}{inner}"), colour);
         }
     }
@@ -129,7 +133,7 @@ pub(super) fn put_table(out: &mut String, rows: &[Vec<Cell>], colour: bool) {
     let mut widths = Vec::new();
     rows.iter().for_each(|row| widen(&mut widths, row));
     for row in rows {
-        put_line(out, row, &widths, colour);
+        put_line(out, row, &widths, &Edge::default(), colour);
     }
 }
 
@@ -141,15 +145,38 @@ fn widen(widths: &mut Vec<usize>, cells: &[Cell]) {
     }
 }
 
-fn put_line(out: &mut String, cells: &[Cell], widths: &[usize], colour: bool) {
-    let start = out.len();
+/// What is left of a line's cells.
+#[derive(Debug, Default)]
+struct Edge {
+    first: String,
+    /// Where the line goes on.
+    others: String,
+}
+
+/// Cells in a line, and in further ones where they do not fit.
+fn put_line(out: &mut String, cells: &[Cell], widths: &[usize], edge: &Edge, colour: bool) {
+    out.push_str(&edge.first);
+    let mut column = edge.first.chars().count();
     for (index, cell) in cells.iter().enumerate() {
-        if index > 0 {
-            out.push_str("  ");
+        let width = widths.get(index).copied().unwrap_or(0);
+        if index > 0 && column + GAP.len() + cell.width() > WIDTH {
+            end_line(out);
+            out.push_str(&edge.others);
+            column = edge.others.chars().count();
+        } else if index > 0 {
+            out.push_str(GAP);
+            column += GAP.len();
         }
-        cell.put(out, widths.get(index).copied().unwrap_or(0), colour);
+        cell.put(out, width, colour);
+        column += width.max(cell.width());
     }
-    let length = out[start..].trim_end_matches(' ').len();
-    out.truncate(start + length);
+    end_line(out);
+}
+
+/// Between two cells.
+const GAP: &str = "  ";
+
+fn end_line(out: &mut String) {
+    out.truncate(out.trim_end_matches(' ').len());
     out.push('\n');
 }

@@ -9,7 +9,7 @@ pub use report::Report;
 use anyhow::{Context, bail};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{Adapter, PlacementPolicy};
-use bellhop_protocol::control::adapter::{EngineType, NodeMetadata};
+use bellhop_protocol::control::adapter::{EngineType, NodeMetadata, Statistics};
 use bellhop_protocol::features::Features;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,6 +23,12 @@ pub struct RunOptions {
     pub chunk: u64,
     /// How many small submissions to time.
     pub samples: u64,
+    /// In how many repetitions.
+    pub repetitions: u64,
+    /// Which processors guest and daemon use.
+    pub pinning: String,
+    /// How many these are.
+    pub processors: usize,
     /// Where what driver and device share is.
     pub placement: PlacementPolicy,
 }
@@ -40,10 +46,25 @@ pub fn run(transport: Arc<dyn Transport>, options: &RunOptions) -> anyhow::Resul
         bail!("user-mode submission was not negotiated, so there are no doorbells");
     }
     let nodes = Nodes::of(&adapter)?;
+    let counted = || adapter.statistics().context("cannot read the device's counters");
+    let before = counted()?;
     let streamed = stream::run(&adapter, &nodes, input, options.chunk)?;
-    let timed = latency::run(&adapter, nodes.compute, options.samples)?;
-    let statistics = adapter.statistics().context("cannot read the device's counters")?;
-    Ok(Report::new(&streamed, &timed, &statistics))
+    let mut timed = latency::run(&adapter, nodes.compute, options.samples, options.repetitions)?;
+    // Of them, this guest may use one alone.
+    timed.disturbances.processors = options.processors;
+    let statistics = since(&counted()?, &before);
+    Ok(Report::new(&streamed, timed, &statistics, options.pinning.clone()))
+}
+
+/// What was counted from one time to another.
+fn since(after: &Statistics, before: &Statistics) -> Statistics {
+    Statistics {
+        packets: after.packets - before.packets,
+        interrupts: after.interrupts - before.interrupts,
+        control_messages: after.control_messages - before.control_messages,
+        engine_wakeups: after.engine_wakeups - before.engine_wakeups,
+        ..Statistics::default()
+    }
 }
 
 /// Which node does what.

@@ -1,10 +1,13 @@
 //! What the main job prints.
 
-use super::latency::Timed;
+use super::latency::{Repetition, Timed};
 use super::stream::Streamed;
+use crate::machine::{Disturbances, Machine};
+use crate::output::wrapped;
 use crate::timing::Latency;
+use crate::units::{counted, grouped, time};
 use bellhop_protocol::control::adapter::Statistics;
-use indicatif::{BinaryBytes, HumanCount};
+use indicatif::BinaryBytes;
 use serde::Serialize;
 use std::fmt;
 
@@ -35,20 +38,47 @@ pub struct Report {
     pub interrupts: u64,
     /// Requests through the control queue, but for the timed kernel-mode submissions.
     pub control_messages: u64,
-    /// Times that an engine woke from its sleep.
+    /// Times that an engine woke from its sleep and executed this guest's work first, during the run.
     pub engine_wakeups: u64,
     /// Packets that the GPU executed.
     pub packets: u64,
     /// A null command buffer, from submission to fence, through a doorbell, polled.
     pub submit_to_fence_ns: Latency,
+    /// Those among them that found the engine asleep, and so had to notify it: null if none did.
+    pub notified_submit_to_fence_ns: Option<Latency>,
     /// The same through the control queue.
     pub kernel_mode_submit_to_fence_ns: Latency,
+    /// How many times as fast the doorbell is: of the medians.
+    pub doorbell_speedup: f64,
+    /// The medians of each repetition.
+    pub repetitions: Vec<Repetition>,
+    /// Why the doorbell is not faster, as far as can be told, and what to do. Empty when it is.
+    pub why_not_faster: Vec<String>,
+    /// Which processors guest and daemon used.
+    pub pinning: String,
+    /// What disturbed the guest while submissions were timed.
+    pub disturbances: Disturbances,
+    /// What it ran on.
+    pub machine: Machine,
 }
 
+/// Faster by less is no faster: medians of two runs differ by as much.
+const FASTER: f64 = 1.05;
+
 impl Report {
-    pub(super) fn new(streamed: &Streamed, timed: &Timed, statistics: &Statistics) -> Self {
+    pub(super) fn new(
+        streamed: &Streamed,
+        timed: Timed,
+        statistics: &Statistics,
+        pinning: String,
+    ) -> Self {
         let seconds = streamed.elapsed.as_secs_f64();
         let kernel_mode = timed.kernel_mode_submissions;
+        let speedup = timed.kernel_mode.p50 as f64 / timed.user_mode.p50.max(1) as f64;
+        let why_not_faster = match speedup < FASTER {
+            true => why_not_faster(&timed),
+            false => Vec::new(),
+        };
         Self {
             verified: streamed.mismatch.is_none(),
             first_mismatch: streamed.mismatch,
@@ -64,10 +94,56 @@ impl Report {
             control_messages: statistics.control_messages.saturating_sub(kernel_mode),
             engine_wakeups: statistics.engine_wakeups,
             packets: statistics.packets,
-            submit_to_fence_ns: timed.user_mode.clone(),
-            kernel_mode_submit_to_fence_ns: timed.kernel_mode.clone(),
+            submit_to_fence_ns: timed.user_mode,
+            notified_submit_to_fence_ns: timed.notified,
+            kernel_mode_submit_to_fence_ns: timed.kernel_mode,
+            doorbell_speedup: speedup,
+            repetitions: timed.repetitions,
+            why_not_faster,
+            pinning,
+            disturbances: timed.disturbances,
+            machine: Machine::find(),
         }
     }
+}
+
+/// Nanoseconds taken from the guest by the hypervisor that are worth a word.
+const MUCH_STOLEN: u64 = 10_000_000;
+
+/// What is known to keep a doorbell from being faster than the control queue, and what to do about it.
+fn why_not_faster(timed: &Timed) -> Vec<String> {
+    let Disturbances { processors, stolen_ns, load, .. } = timed.disturbances;
+    let (samples, notified) = (timed.user_mode.samples, timed.notified.as_ref());
+    let notified = notified.map_or(0, |times| times.samples);
+    let mut reasons = Vec::new();
+    if processors == 1 {
+        reasons.push("guest and engine share one processor: give the run two".to_owned());
+    }
+    if 2 * notified >= samples {
+        reasons.push(format!(
+            "{} of {} submissions found the engine asleep and sent a request to wake it: raise \
+             adapter.spin_us above the time between submissions",
+            grouped(notified),
+            grouped(samples)
+        ));
+    }
+    if let Some(load) = load.filter(|load| *load > processors as f64) {
+        reasons.push(format!(
+            "other programs want the processors (load {load:.1} on {processors}): run it when they \
+             are done"
+        ));
+    }
+    if let Some(stolen) = stolen_ns.filter(|stolen| *stolen >= MUCH_STOLEN) {
+        let stolen = time(stolen as f64);
+        reasons.push(format!(
+            "the hypervisor gave {stolen} to others: run it on processors of its own"
+        ));
+    }
+    if reasons.is_empty() {
+        let advice = "run it again; `bellhop bench round-trip` measures each part";
+        reasons.push(format!("the cause is not known: {advice}"));
+    }
+    reasons
 }
 
 impl fmt::Display for Report {
@@ -87,30 +163,164 @@ impl fmt::Display for Report {
             ("notifies", self.notifies, "the device was asleep"),
             ("connects", self.connects, "the doorbell was disconnected"),
             ("interrupts", self.interrupts, "somebody waited"),
-            ("engine wake-ups", self.engine_wakeups, ""),
+            ("engine wake-ups", self.engine_wakeups, "for this guest's work"),
             ("packets executed", self.packets, ""),
         ];
         for (name, count, remark) in counts {
-            let count = HumanCount(count).to_string();
+            let count = grouped(count);
             writeln!(f, "{}", format!("  {name:<18}{count:>12}  {remark}").trim_end())?;
         }
-        writeln!(f, "  null submission to fence, ns")?;
+        self.write_times(f)?;
+        self.write_verdict(f)?;
+        f.write_str(&wrapped("  processors: ", &self.pinning))?;
+        f.write_str(&wrapped("  disturbed by: ", &self.disturbances.to_string()))
+    }
+}
+
+impl Report {
+    fn write_times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "  {:<18}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}",
-            "", "p50", "p90", "p99", "p99.9", "max", "samples"
+            "  {:<24}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}",
+            "null submission to fence", "p50", "p90", "p99", "p99.9", "max", "samples"
         )?;
         let rows = [
-            ("doorbell", &self.submit_to_fence_ns),
-            ("control queue", &self.kernel_mode_submit_to_fence_ns),
+            ("doorbell", Some(&self.submit_to_fence_ns)),
+            ("  engine was asleep", self.notified_submit_to_fence_ns.as_ref()),
+            ("control queue", Some(&self.kernel_mode_submit_to_fence_ns)),
         ];
+        let rows = rows.into_iter().filter_map(|(name, times)| Some((name, times?)));
         for (name, Latency { samples, p50, p90, p99, p99_9, max }) in rows {
-            writeln!(
-                f,
-                "  {name:<18}{p50:>10}{p90:>10}{p99:>10}{p99_9:>10}{max:>12}{samples:>10}"
-            )?;
+            write!(f, "  {name:<24}")?;
+            for percentile in [p50, p90, p99, p99_9, max] {
+                write!(f, "{:>9}", time(*percentile as f64))?;
+            }
+            writeln!(f, "{:>9}", grouped(*samples))?;
         }
-        let ratio = self.kernel_mode_submit_to_fence_ns.p50 / self.submit_to_fence_ns.p50.max(1);
-        writeln!(f, "  the doorbell is {ratio} times as fast (medians)")
+        Ok(())
+    }
+
+    fn write_verdict(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut speedups: Vec<f64> = self.repetitions.iter().map(Repetition::speedup).collect();
+        speedups.sort_by(f64::total_cmp);
+        let spread = match speedups[..] {
+            [least, .., greatest] => {
+                let repetitions = counted(speedups.len() as u64, "repetition");
+                format!("{least:.1} to {greatest:.1} in {repetitions}")
+            }
+            _ => "one repetition".into(),
+        };
+        let speedup = self.doorbell_speedup;
+        if speedup >= FASTER {
+            return writeln!(
+                f,
+                "  the doorbell is {speedup:.1} times as fast (of medians; {spread})"
+            );
+        }
+        let [doorbell, control] = [&self.submit_to_fence_ns, &self.kernel_mode_submit_to_fence_ns]
+            .map(|times| time(times.p50 as f64));
+        writeln!(f, "  the doorbell is NOT faster here: {doorbell}, {control} by control queue")?;
+        self.why_not_faster.iter().try_for_each(|why| f.write_str(&wrapped("    - ", why)))
+    }
+}
+
+impl fmt::Display for Disturbances {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { processors, involuntary_switches, waited_for_processor_ns, .. } = *self;
+        let mut told = Vec::new();
+        if let Some(count) = involuntary_switches {
+            told.push(counted(count, "involuntary switch").replace("switchs", "switches"));
+        }
+        if let Some(waited) = waited_for_processor_ns {
+            told.push(format!("{} waiting for a processor", time(waited as f64)));
+        }
+        if let Some(stolen) = self.stolen_ns {
+            told.push(format!("{} stolen by the hypervisor", time(stolen as f64)));
+        }
+        if let Some(load) = self.load {
+            told.push(format!("load {load:.1} on {}", counted(processors as u64, "processor")));
+        }
+        match told.is_empty() {
+            true => f.write_str("not known: this machine does not tell"),
+            false => f.write_str(&told.join(", ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn latency(p50: u64, samples: u64) -> Latency {
+        Latency { samples, p50, p90: 2 * p50, p99: 9 * p50, p99_9: 99 * p50, max: 60_000_000_000 }
+    }
+
+    /// What a run has to tell whose medians are these.
+    fn report(doorbell: u64, control: u64, notified: u64, disturbances: Disturbances) -> Report {
+        let streamed = Streamed {
+            bytes: u64::MAX >> 14,
+            chunks: 735,
+            submissions: 2_405,
+            doorbells: Default::default(),
+            elapsed: std::time::Duration::from_millis(877),
+            mismatch: None,
+        };
+        let repetition =
+            Repetition { doorbell_ns_p50: doorbell, notified, control_queue_ns_p50: control };
+        let timed = Timed {
+            submissions: 20_000,
+            doorbells: Default::default(),
+            user_mode: latency(doorbell, 20_000),
+            notified: (notified > 0).then(|| latency(doorbell, notified)),
+            kernel_mode: latency(control, 1000),
+            kernel_mode_submissions: 1000,
+            repetitions: vec![repetition; 5],
+            disturbances,
+        };
+        let pinning =
+            "guest on 0, bellhopd on 1,3,5,7,9,11,13,15,17,19,21,23,25,27,29,31,33,35-255";
+        Report::new(&streamed, timed, &Statistics::default(), pinning.into())
+    }
+
+    #[test]
+    fn a_doorbell_that_is_not_faster_is_never_said_to_be_some_times_as_fast() {
+        let alone = Disturbances { processors: 1, ..Disturbances::default() };
+        let text = report(115_647, 63_775, 19_990, alone).to_string();
+        assert!(text.contains("NOT faster here: 116 us, 63.8 us by control queue"), "{text}");
+        assert!(!text.contains("times as fast"), "{text}");
+        assert!(text.contains("share one processor: give the run two"), "{text}");
+        assert!(text.contains("19,990 of 20,000 submissions found the engine asleep"), "{text}");
+        let quiet = Disturbances { processors: 2, ..Disturbances::default() };
+        let text = report(100, 100, 0, quiet).to_string();
+        assert!(text.contains("the cause is not known: run it again"), "{text}");
+        assert!(!text.contains("engine was asleep"), "{text}");
+    }
+
+    #[test]
+    fn a_doorbell_that_is_faster_is_said_to_be_with_what_was_measured() {
+        let quiet = Disturbances { processors: 2, load: Some(0.1), ..Disturbances::default() };
+        let report = report(1_000, 15_400, 7, quiet);
+        let text = report.to_string();
+        let verdict =
+            "the doorbell is 15.4 times as fast (of medians; 15.4 to 15.4 in 5 repetitions)";
+        assert!(text.contains(verdict) && report.why_not_faster.is_empty(), "{text}");
+        assert!(text.contains("  engine was asleep"), "{text}");
+        assert!(text.contains("load 0.1 on 2 processors"), "{text}");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_a_terminal() {
+        let all = Disturbances {
+            processors: 1,
+            involuntary_switches: Some(20_241_000),
+            waited_for_processor_ns: Some(6_000_000_000),
+            stolen_ns: Some(59_000_000_000),
+            load: Some(128.4),
+        };
+        let text = report(115_647, 63_775, 19_990, all).to_string();
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{line:?}");
+        }
+        assert!(text.contains("59.0 s") && text.contains("load 128.4 on 1 processor"), "{text}");
     }
 }

@@ -5,6 +5,7 @@
 //! once and the stages of different chunks overlap.
 
 use super::Nodes;
+use crate::output::note;
 use anyhow::{Context, bail};
 use bellhop_guest_umd::{
     Adapter, Allocation, CommandBuffer, Device, DoorbellCounters, GpuMapping, UserModeQueue,
@@ -258,7 +259,7 @@ pub(super) fn run(
 }
 
 fn progress(input: &Input) -> ProgressBar {
-    eprintln!("streaming {} through the GPU", input.path.display());
+    note(format_args!("streaming {} through the GPU", input.path.display()));
     let (bar, template) = match input.size {
         Some(size) => (ProgressBar::new(size), "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}"),
         None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {bytes_per_sec}"),
