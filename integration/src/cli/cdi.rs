@@ -1,8 +1,10 @@
 //! `bellhop cdi`.
 
+use crate::container::cdi::Named;
 use crate::container::{SOCKET_OF_SERVICE, cdi};
+use bellhop_guest::output::{note, put, put_line};
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is done with devices' names.
 #[derive(Debug, Clone, Args)]
@@ -26,6 +28,24 @@ Examples:
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// List the devices that engines find here by name, with their sockets
+    List,
+}
+
+fn list() -> anyhow::Result<()> {
+    let devices = cdi::list(&cdi::FOLDERS.map(Path::new))?;
+    if devices.is_empty() {
+        note(format_args!(
+            "no Bellhop GPU has a name in {}; `bellhop cdi generate --output` gives it one",
+            cdi::FOLDERS.join(" or ")
+        ));
+    }
+    for Named { name, socket, is_there, file } in devices {
+        let state = if is_there { "" } else { "  (no socket there: start its bellhopd)" };
+        put_line(format_args!("{name}\n    socket  {}{state}", socket.display()))?;
+        put_line(format_args!("    named in {}", file.display()))?;
+    }
+    Ok(())
 }
 
 impl CdiArguments {
@@ -34,11 +54,14 @@ impl CdiArguments {
     /// # Errors
     /// When the specification cannot be written.
     pub fn run(self) -> anyhow::Result<()> {
-        let Command::Generate { socket_path, output } = self.command;
+        let (socket_path, output) = match self.command {
+            Command::Generate { socket_path, output } => (socket_path, output),
+            Command::List => return list(),
+        };
         let specification = cdi::specification(&socket_path)?;
         match output {
             Some(path) => cdi::write(&path, &specification)?,
-            None => print!("{specification}"),
+            None => put(specification)?,
         }
         Ok(())
     }

@@ -5,10 +5,11 @@
 
 use super::{SOCKET_IN_CONTAINER, SOCKET_VARIABLE};
 use anyhow::Context;
-use serde::Serialize;
-use std::fs::{self, Permissions};
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use bellhop_guest::files::NewFile;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// The first version with all that is used here: older engines refuse newer ones.
@@ -86,24 +87,118 @@ fn edits(host_path: PathBuf) -> ContainerEdits {
 /// # Errors
 /// When the folder cannot be made, or not be written.
 pub fn write(path: &Path, json: &str) -> anyhow::Result<()> {
-    let cannot = || format!("cannot write {}", path.display());
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    fs::create_dir_all(folder).with_context(cannot)?;
-    let mut file = tempfile::Builder::new()
-        .permissions(Permissions::from_mode(0o644))
-        .tempfile_in(folder)
-        .with_context(cannot)?;
-    file.write_all(json.as_bytes()).with_context(cannot)?;
-    file.persist(path).with_context(cannot)?;
-    Ok(())
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    NewFile::create(path)?.finish_with(json)
+}
+
+/// Where engines look for specifications.
+pub const FOLDERS: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
+
+/// A device that container engines know by name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Named {
+    /// As `podman run --device` takes it.
+    pub name: String,
+    /// Its socket on this host.
+    pub socket: PathBuf,
+    /// Whether a socket is there.
+    pub is_there: bool,
+    /// The specification that names it.
+    pub file: PathBuf,
+}
+
+/// The Bellhop devices that the specifications in these folders name. What is no such specification is
+/// other software's.
+///
+/// # Errors
+/// When a folder or a file that is there cannot be read.
+pub fn list(folders: &[&Path]) -> anyhow::Result<Vec<Named>> {
+    let mut found = Vec::new();
+    for folder in folders {
+        let cannot = || format!("cannot read {}", folder.display());
+        let entries = match fs::read_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            entries => entries.with_context(cannot)?,
+        };
+        let files = entries.map(|entry| Ok(entry?.path()));
+        let mut files = files.collect::<std::io::Result<Vec<_>>>().with_context(cannot)?;
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+        files.sort_unstable();
+        for file in files {
+            let text = fs::read(&file);
+            let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+            if let Ok(specification) = serde_json::from_slice::<Written>(&text)
+                && specification.kind == KIND
+            {
+                found.extend(specification.devices.into_iter().filter_map(|device| {
+                    let socket = device.container_edits.mounts.into_iter().next()?.host_path;
+                    let is_there = fs::metadata(&socket)
+                        .is_ok_and(|metadata| metadata.file_type().is_socket());
+                    let name = format!("{KIND}={}", device.name);
+                    Some(Named { name, socket, is_there, file: file.clone() })
+                }));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A specification as far as it is looked at.
+#[derive(Deserialize)]
+struct Written {
+    kind: String,
+    devices: Vec<WrittenDevice>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenDevice {
+    name: String,
+    container_edits: WrittenEdits,
+}
+
+#[derive(Deserialize)]
+struct WrittenEdits {
+    mounts: Vec<WrittenMount>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenMount {
+    host_path: PathBuf,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn the_devices_that_are_listed_are_those_that_were_written_and_no_other_software_s() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("gpu.sock");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        let (cdi, none) = (folder.path().join("cdi"), folder.path().join("none"));
+        let sockets = [socket.clone(), "/nonexistent/gpu1.sock".into()];
+        write(&cdi.join("bellhop.json"), &specification(&sockets).unwrap()).unwrap();
+        write(&cdi.join("other.json"), r#"{"kind":"vendor.com/nic","devices":[]}"#).unwrap();
+        write(&cdi.join("broken.json"), "{").unwrap();
+        write(&cdi.join("notes.txt"), "not a specification").unwrap();
+        let listed = list(&[&none, &cdi]).unwrap();
+        let seen: Vec<_> = listed
+            .iter()
+            .map(|device| (device.name.as_str(), device.socket.clone(), device.is_there))
+            .collect();
+        let expected = [
+            ("bellhop.local/gpu=0", sockets[0].clone(), true),
+            ("bellhop.local/gpu=1", sockets[1].clone(), false),
+        ];
+        assert_eq!(seen, expected);
+        assert!(listed.iter().all(|device| device.file == cdi.join("bellhop.json")));
+    }
 
     #[test]
     fn a_device_is_a_socket_and_its_name() {

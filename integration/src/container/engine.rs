@@ -1,6 +1,7 @@
 //! Podman, and what it must be told on this host.
 
 use anyhow::{Context, ensure};
+use bellhop_guest::output::note;
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,6 +12,8 @@ use tokio::process::Command;
 pub struct Engine {
     host: Host,
     options: Vec<OsString>,
+    /// Images and containers are kept in a folder of the run.
+    has_own_storage: bool,
 }
 
 /// What podman says about this host.
@@ -65,7 +68,7 @@ impl Engine {
         if host.needs_other_runtime() {
             options.extend(["--runtime".into(), OTHER_RUNTIME.into()]);
         }
-        Ok(Self { host, options })
+        Ok(Self { host, options, has_own_storage: folder.is_some() })
     }
 
     /// The host it runs on.
@@ -85,8 +88,9 @@ impl Engine {
 
     /// Says on standard error what was chosen, and why.
     pub fn explain(&self) {
+        note(format_args!("bellhop: {}", self.host.chosen(self.has_own_storage)));
         for reason in self.host.reasons() {
-            eprintln!("bellhop: podman {} {reason}", self.host.version);
+            note(format_args!("bellhop: podman {} {reason}", self.host.version));
         }
     }
 }
@@ -94,6 +98,16 @@ impl Engine {
 impl Host {
     fn needs_other_runtime(&self) -> bool {
         self.hybrid_cgroups && self.runtime.ends_with("crun")
+    }
+
+    /// What is used on every host.
+    fn chosen(&self, has_own_storage: bool) -> String {
+        let runtime = if self.needs_other_runtime() { OTHER_RUNTIME } else { &self.runtime };
+        let storage = match has_own_storage {
+            true => "images in a folder of this run (vfs)",
+            false => "images in your own storage",
+        };
+        format!("podman {} with runtime {runtime}, {storage}", self.version)
     }
 
     fn reasons(&self) -> Vec<&'static str> {

@@ -14,6 +14,7 @@ use crate::daemon::{self, Daemon};
 use crate::hosted::Outcome;
 use crate::process::{Signals, block_on};
 use anyhow::{Context, bail};
+use bellhop_guest::output::put_line;
 use engine::Engine;
 use guest::{Container, Guest};
 use std::ffi::OsString;
@@ -80,7 +81,7 @@ pub fn make_image(program: &Path) -> anyhow::Result<Outcome> {
         if prepare(None, program, folder, signals).await?.is_none() {
             return Ok(Outcome::Interrupted);
         }
-        println!("{}", image::NAME);
+        put_line(image::NAME)?;
         Ok(Outcome::Succeeded)
     })
 }
