@@ -46,6 +46,12 @@ pub struct Place {
 }
 
 impl Place {
+    /// Whether it is among fences' values and logs, which engines and the control plane access as words.
+    #[inline]
+    pub fn has_host_words(self) -> bool {
+        matches!(self.mapping as usize, FENCES | CROSS_ADAPTER)
+    }
+
     /// The place `bytes` before.
     #[inline]
     pub fn minus(self, bytes: u64) -> Self {

@@ -16,7 +16,7 @@ use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, SignalRule, Signaled};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use vm_memory::MmapRegion;
 
 /// Owner of a slot that is nobody's local fence. Address-space ids begin at 1.
@@ -83,11 +83,11 @@ struct FenceSlot {
     native: AtomicBool,
     published: AtomicBool,
     rewindable: AtomicBool,
-    always_signaled: AtomicBool,
     interrupt_pending: AtomicBool,
     current: AtomicU64,
     monitored: AtomicU64,
     waiting_engines: AtomicU64,
+    always: AtomicU64,
 }
 
 /// A global fence.
@@ -106,42 +106,13 @@ pub struct Fence<'a> {
     pub is_native: bool,
     /// Whether other guests may have it.
     pub is_shared: bool,
-    always_signaled: &'a AtomicBool,
 }
 
 impl Fence<'_> {
-    /// Control plane: the fence is about to be signaled for good, with `u64::MAX`, which makes every
-    /// later signal one that goes backwards.
-    pub fn set_always_signaled(&self) {
-        // Released to `is_always_signaled` by the exchange in the signal that follows.
-        self.always_signaled.store(true, Ordering::Relaxed);
-    }
-
-    /// Control plane: the fence is signaled for good to this guest alone; its CurrentValue is others', too.
-    /// Returns the engines that wait for it.
+    /// Control plane: the fence is signaled for good to this guest; its CurrentValue may be others', too, and
+    /// stays. Returns the engines that wait for it.
     pub fn abandon(&self) -> Signaled {
-        self.always_signaled.store(true, Ordering::Relaxed);
-        if let Some(published) = self.published {
-            published.store(u64::MAX, Ordering::Release);
-        }
-        // The full fence in there pairs with the one in `FenceCell::wait`: an engine whose wait this misses
-        // sees the flag once it waits.
-        self.cell.evaluate(None)
-    }
-
-    /// Engine: whether a signal is to do nothing: it went backwards, or CurrentValue is others', too.
-    #[cold]
-    pub fn is_always_signaled(&self) -> bool {
-        // Pairs with the exchange of CurrentValue: whoever read `u64::MAX` sees the flag. And with the full
-        // fence of `abandon`.
-        fence(Ordering::Acquire);
-        self.always_signaled.load(Ordering::Relaxed)
-    }
-
-    /// Engine `engine`: holds a queue until the fence is at `value`; true when it is already.
-    fn wait(&self, engine: u32, value: u64) -> bool {
-        // An engine may have stored what it likes since the fence was signaled for good.
-        self.cell.wait(engine, value) || self.is_always_signaled()
+        self.cell.abandon(self.published)
     }
 }
 
@@ -162,11 +133,11 @@ impl FenceTable {
             native: AtomicBool::new(true),
             published: AtomicBool::new(false),
             rewindable: AtomicBool::new(false),
-            always_signaled: AtomicBool::new(false),
             interrupt_pending: AtomicBool::new(false),
             current: AtomicU64::new(0),
             monitored: AtomicU64::new(0),
             waiting_engines: AtomicU64::new(0),
+            always: AtomicU64::new(0),
         };
         Self { slots: (0..count).map(slot).collect(), memory, shared }
     }
@@ -193,23 +164,14 @@ impl FenceTable {
             true => SignalRule::Rewindable,
             false => SignalRule::Monotonic,
         };
-        let waiting_engines = &found.waiting_engines;
-        let cell = FenceCell { current, monitored, waiting_engines, rule };
+        let FenceSlot { waiting_engines, always, interrupt_pending, .. } = found;
+        let cell = FenceCell { current, monitored, waiting_engines, always, rule };
         let published = match found.published.load(Ordering::Relaxed) {
             true => Some(bar.fence(slot)?),
             false => None,
         };
         let is_native = found.native.load(Ordering::Relaxed);
-        let FenceSlot { interrupt_pending, always_signaled, .. } = found;
-        Some(Fence {
-            slot,
-            cell,
-            published,
-            interrupt_pending,
-            is_native,
-            is_shared,
-            always_signaled,
-        })
+        Some(Fence { slot, cell, published, interrupt_pending, is_native, is_shared })
     }
 
     /// Engine: the fence that a packet names.
@@ -250,7 +212,7 @@ impl FenceTable {
         if !fence.is_native {
             return Err(Violation::new(FaultReason::FENCE_NOT_NATIVE, u64::from(slot)));
         }
-        let reached = fence.wait(engine, value);
+        let reached = fence.cell.wait(engine, value);
         if !reached {
             // The wait's full fence pairs with the one in `close`: either this sees that the
             // fence is gone, or whoever closes it sees that this engine waits.
@@ -268,7 +230,6 @@ impl FenceTable {
         found.native.store(kind.native, Ordering::Relaxed);
         found.published.store(kind.published, Ordering::Relaxed);
         found.rewindable.store(kind.rule == SignalRule::Rewindable, Ordering::Relaxed);
-        found.always_signaled.store(false, Ordering::Relaxed);
         // Whoever may use it is told by `open`.
         let Some(fence) = self.global(slot, bar) else { return };
         fence.cell.reset(initial, if kind.native { NOT_MONITORED } else { 0 });
@@ -363,10 +324,12 @@ pub mod tests {
     fn a_fence_that_is_signaled_for_good_holds_nobody_whatever_its_value_becomes() {
         let (table, bar) = table_with_fence(3);
         let fence = table.global(1, &bar).unwrap();
-        fence.set_always_signaled();
+        fence.abandon();
         fence.cell.signal(fence.published, u64::MAX).unwrap();
         fence.cell.current.store(1, Ordering::Relaxed);
         assert_eq!(table.wait(1, OWNER, &bar, 2, 4), Ok(true));
+        let _ = fence.cell.evaluate(fence.published);
+        assert_eq!(bar.fence(1).unwrap().load(Ordering::Relaxed), u64::MAX);
     }
 
     #[test]
@@ -383,7 +346,7 @@ pub mod tests {
         assert_eq!(table.wait(2, OWNER, &bar, 0, 5), Ok(false));
         assert_eq!(fence.cell.signal(fence.published, 5).unwrap().engines, 1);
         // Signaled for good it stays so.
-        fence.set_always_signaled();
+        fence.abandon();
         fence.cell.signal(fence.published, u64::MAX).unwrap();
         assert!(fence.cell.signal(fence.published, 1).is_err());
         assert_eq!(table.wait(2, OWNER, &bar, 0, 9), Ok(true));

@@ -282,7 +282,8 @@ impl Hardware for Gpu {
                 continue;
             };
             if always {
-                fence.set_always_signaled();
+                // First: no later signal is one then, but one that goes backwards.
+                self.chip.release_waiters(fence.abandon().engines);
             }
             // Where an engine got further there is nothing to do. Who waits on a CPU is the caller's to
             // find.

@@ -7,6 +7,7 @@ use super::prefetch::prefetch;
 use super::tlb::{Key, Tlb};
 use super::violation::{Violation, aligned};
 use super::windows::Shown;
+use super::words::{load_whole, store_whole};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
@@ -58,6 +59,8 @@ enum Found {
 pub enum Run<'a> {
     /// They are contiguous in this process.
     Direct(VolatileSlice<'a>),
+    /// So are these, and words among them are read and stored whole: [`Mmu::read`] and [`Mmu::write`] do.
+    Words(VolatileSlice<'a>),
     /// So many are in one compressed page: only [`Mmu::read`] and [`Mmu::write`] reach them.
     Compressed(usize),
 }
@@ -67,7 +70,7 @@ impl Run<'_> {
     #[inline]
     pub fn len(&self) -> usize {
         match self {
-            Self::Direct(slice) => slice.len(),
+            Self::Direct(slice) | Self::Words(slice) => slice.len(),
             Self::Compressed(length) => *length,
         }
     }
@@ -188,8 +191,8 @@ impl<'a> Mmu<'a> {
             }
         }
         let length = length.min(run as usize);
-        let slice = self.memory.slice(place, length);
-        Ok(Run::Direct(slice.ok_or(access.page_fault(gpu_va))?))
+        let slice = self.memory.slice(place, length).ok_or(access.page_fault(gpu_va))?;
+        Ok(if place.has_host_words() { Run::Words(slice) } else { Run::Direct(slice) })
     }
 
     /// Two words of one page that is not compressed, for whoever shares them with a CPU: at these offsets
@@ -321,6 +324,10 @@ impl<'a> Mmu<'a> {
                 slice.copy_to(to);
                 Ok(())
             }
+            Run::Words(slice) => {
+                load_whole(slice, to);
+                Ok(())
+            }
             Run::Compressed(_) => {
                 let (page, offset) = self.compressed_page(gpu_va, Access::Read)?;
                 let read = self.codec.read(self.memory, page, offset, to);
@@ -338,6 +345,10 @@ impl<'a> Mmu<'a> {
         match run {
             Run::Direct(slice) => {
                 slice.copy_from(from);
+                Ok(())
+            }
+            Run::Words(slice) => {
+                store_whole(slice, from);
                 Ok(())
             }
             Run::Compressed(_) => {

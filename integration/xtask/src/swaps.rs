@@ -26,7 +26,7 @@ pub struct Swappable {
 }
 
 /// All orders that are swapped.
-const SWAPS: [Swap; 7] = [
+const SWAPS: [Swap; 8] = [
     Swap {
         file: "doorbell.rs",
         what: "ring: status before doorbell",
@@ -66,14 +66,13 @@ const SWAPS: [Swap; 7] = [
         what: "publish: decision before the fence",
         written: "
             fence(Ordering::SeqCst);
-            // Acquires what that engine did: the next round may publish its value before it does.
-            let current = self.current.load(Ordering::Acquire);
+            let current = self.counted();
             if current == value || published.is_none() {
                 return self.decide(current);
             }
             value = current;",
         swapped: "
-            let current = self.current.load(Ordering::Acquire);
+            let current = self.counted();
             let signaled = self.decide(current);
             fence(Ordering::SeqCst);
             if current == value || published.is_none() {
@@ -101,12 +100,23 @@ const SWAPS: [Swap; 7] = [
         written: "
         self.waiting_engines.fetch_or(1 << engine, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.current() >= value",
+        self.counted() >= value",
         swapped: "
-        let current = self.current();
+        let current = self.counted();
         fence(Ordering::SeqCst);
         self.waiting_engines.fetch_or(1 << engine, Ordering::Relaxed);
         current >= value",
+    },
+    Swap {
+        file: "fence.rs",
+        what: "abandon: published before the mark",
+        written: "
+        self.always.store(1, Ordering::Relaxed);
+        self.publish(published, u64::MAX)",
+        swapped: "
+        let signaled = self.publish(published, u64::MAX);
+        self.always.store(1, Ordering::Relaxed);
+        signaled",
     },
     Swap {
         file: "fence_log.rs",

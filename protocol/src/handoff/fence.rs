@@ -48,6 +48,8 @@ pub struct FenceCell<'a> {
     pub monitored: &'a AtomicU64,
     /// Engines that hold a queue for the fence, one bit each.
     pub waiting_engines: &'a AtomicU64,
+    /// Not 0 when the fence is always signaled: it counts as `u64::MAX` then, whatever CurrentValue is.
+    pub always: &'a AtomicU64,
     /// Which values it may be given.
     pub rule: SignalRule,
 }
@@ -58,6 +60,7 @@ pub struct FenceWords {
     current: AtomicU64,
     monitored: AtomicU64,
     waiting_engines: AtomicU64,
+    always: AtomicU64,
     rule: SignalRule,
 }
 
@@ -69,6 +72,7 @@ impl FenceWords {
             current: AtomicU64::new(initial),
             monitored: AtomicU64::new(NOT_MONITORED),
             waiting_engines: AtomicU64::new(0),
+            always: AtomicU64::new(0),
             rule,
         }
     }
@@ -77,8 +81,8 @@ impl FenceWords {
     #[must_use]
     #[inline]
     pub fn cell(&self) -> FenceCell<'_> {
-        let Self { current, monitored, waiting_engines, rule } = self;
-        FenceCell { current, monitored, waiting_engines, rule: *rule }
+        let Self { current, monitored, waiting_engines, always, rule } = self;
+        FenceCell { current, monitored, waiting_engines, always, rule: *rule }
     }
 }
 
@@ -111,6 +115,7 @@ impl FenceCell<'_> {
         }
         self.monitored.store(monitored, Ordering::Relaxed);
         self.waiting_engines.store(0, Ordering::Relaxed);
+        self.always.store(0, Ordering::Relaxed);
     }
 
     /// CurrentValue. Acquires what the signaling engine did before.
@@ -118,6 +123,37 @@ impl FenceCell<'_> {
     #[inline]
     pub fn current(self) -> u64 {
         self.current.load(Ordering::Acquire)
+    }
+
+    /// What the fence counts as: CurrentValue, unless it is always signaled.
+    #[inline]
+    fn counted(self) -> u64 {
+        match self.always.load(Ordering::Relaxed) {
+            // Acquires what that engine did: the next round may publish its value before it does.
+            0 => self.current.load(Ordering::Acquire),
+            _ => u64::MAX,
+        }
+    }
+
+    /// Engine: whether a signal is to do nothing: it went backwards, or CurrentValue is others', too.
+    #[cold]
+    #[must_use]
+    pub fn is_always_signaled(self) -> bool {
+        // Pairs with the exchange of CurrentValue: who has read a value that was stored after
+        // [`Self::abandon`] sees the mark.
+        fence(Ordering::Acquire);
+        self.always.load(Ordering::Relaxed) != 0
+    }
+
+    /// Control plane: the fence is always signaled from now on, whatever its CurrentValue is and becomes.
+    /// Returns the engines that wait for it.
+    ///
+    /// An engine may be in the middle of a signal. Its exchange of what is published comes before the one
+    /// here, which then stands, or it reads the one here and with that acquires the mark, and publishes
+    /// again. The full fence pairs with the one in [`Self::wait`].
+    pub fn abandon(self, published: Option<&AtomicU64>) -> Signaled {
+        self.always.store(1, Ordering::Relaxed);
+        self.publish(published, u64::MAX)
     }
 
     /// Engine: makes `value` the CurrentValue and publishes it to the guest, where that is told.
@@ -172,7 +208,7 @@ impl FenceCell<'_> {
         self.publish(published, self.current.load(Ordering::Acquire))
     }
 
-    /// Publishes `value`, which CurrentValue was a moment ago.
+    /// Publishes `value`, which the fence counted as a moment ago.
     ///
     /// With two signals at once the one that lost may be published last, so publish until it is the
     /// CurrentValue. The exchange reads what was published before, and the full fence makes that
@@ -188,8 +224,7 @@ impl FenceCell<'_> {
                 published.swap(value, Ordering::Release);
             }
             fence(Ordering::SeqCst);
-            // Acquires what that engine did: the next round may publish its value before it does.
-            let current = self.current.load(Ordering::Acquire);
+            let current = self.counted();
             if current == value || published.is_none() {
                 return self.decide(current);
             }
@@ -222,14 +257,14 @@ impl FenceCell<'_> {
     /// Engine `engine`: holds a queue until `value`; true when it is reached already. After false,
     /// some signal's [`Signaled::engines`] names the engine, and it calls this again.
     ///
-    /// The full fence pairs with those in [`Self::signal`] and [`Self::evaluate`].
+    /// The full fence pairs with those in [`Self::signal`], [`Self::evaluate`] and [`Self::abandon`].
     #[must_use]
     pub fn wait(self, engine: u32, value: u64) -> bool {
-        if self.current() >= value {
+        if self.counted() >= value {
             return true;
         }
         self.waiting_engines.fetch_or(1 << engine, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.current() >= value
+        self.counted() >= value
     }
 }

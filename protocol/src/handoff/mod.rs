@@ -14,6 +14,7 @@ pub mod power;
 pub mod preemption;
 pub mod run_list;
 pub mod tlb;
+pub mod words;
 
 /// The atomics that the types above are written over: the real ones, or loom's under `cfg(loom)`.
 pub mod sync {

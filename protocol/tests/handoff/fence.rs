@@ -6,6 +6,8 @@ use bellhop_protocol::handoff::fence::{
     FenceCell, FenceWords, NOT_MONITORED, SignalRule, Signaled, WentBackwards,
 };
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
+use bellhop_protocol::handoff::words;
+use core::slice;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -185,8 +187,10 @@ fn who_polls_a_fence_finds_what_every_engine_did_before_it_signaled() {
 fn a_slot_that_is_used_again_holds_the_new_fence_only() {
     loom::model(|| {
         let fence = Fence::new();
-        assert!(!fence.cell().wait(5, 9));
+        assert_eq!(fence.cell().abandon(None).engines, 0);
+        assert!(fence.cell().is_always_signaled());
         FenceCell::monitor([(fence.cell(), 0)]);
+        fence.cell().waiting_engines.store(1 << 5, Ordering::Relaxed);
         let owner = Arc::new(AtomicU64::new(0));
         let engine = {
             let (fence, owner) = (fence.clone(), owner.clone());
@@ -195,6 +199,7 @@ fn a_slot_that_is_used_again_holds_the_new_fence_only() {
                     let signaled = fence.signal(4).unwrap();
                     assert_eq!(signaled, Signaled { interrupt: false, engines: 0 });
                     assert!(fence.cell().wait(5, 4));
+                    assert!(!fence.cell().wait(5, 9), "the old one was always signaled");
                 }
             })
         };
@@ -230,7 +235,7 @@ fn a_value_that_an_engine_stores_by_itself_is_published_and_monitored_once_it_is
             let fence = fence.clone();
             thread::spawn(move || {
                 fence.done.write();
-                fence.cell().current.store(1, Ordering::Release);
+                words::store(slice::from_ref(fence.cell().current), &[1u64.to_ne_bytes()]);
                 fence.cell().evaluate(Some(&fence.published))
             })
         };
@@ -245,6 +250,52 @@ fn a_value_that_an_engine_stores_by_itself_is_published_and_monitored_once_it_is
         let signaled = engine.join().unwrap();
         assert!(signaled.interrupt || current >= 1, "the interrupt was missed");
         assert_eq!(fence.published.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn a_fence_that_is_abandoned_amid_a_signal_stays_published_as_always_signaled() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let signaling = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.signal(1))
+        };
+        let _ = fence.cell().abandon(Some(&fence.published));
+        signaling.join().unwrap().unwrap();
+        assert_eq!(fence.published.load(Ordering::Relaxed), u64::MAX);
+        // Nor does anything that comes later take it back.
+        let _ = fence.cell().evaluate(Some(&fence.published));
+        assert_eq!(fence.published.load(Ordering::Relaxed), u64::MAX);
+    });
+}
+
+#[test]
+fn a_signal_that_comes_too_late_for_a_fence_that_is_signaled_for_good_knows_that() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let signaling = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.signal(1).is_ok() || fence.cell().is_always_signaled())
+        };
+        let _ = fence.cell().abandon(None);
+        fence.signal(u64::MAX).unwrap();
+        assert!(signaling.join().unwrap(), "its queue would be lost over it");
+    });
+}
+
+#[test]
+fn an_engine_that_waits_for_a_fence_that_is_abandoned_is_called_or_goes_on() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let abandoning = {
+            let fence = fence.clone();
+            thread::spawn(move || fence.cell().abandon(Some(&fence.published)))
+        };
+        let reached = fence.cell().wait(5, 1);
+        let signaled = abandoning.join().unwrap();
+        assert!(reached || signaled.engines == 1 << 5, "the wait never ends");
+        assert!(fence.cell().wait(5, u64::MAX));
     });
 }
 
@@ -374,6 +425,7 @@ struct Views {
     current: AtomicU64,
     monitored: [AtomicU64; 2],
     waiting_engines: [AtomicU64; 2],
+    always: [AtomicU64; 2],
     published: [AtomicU64; 2],
     done: Bytes,
 }
@@ -382,8 +434,8 @@ impl Views {
     fn new() -> Arc<Self> {
         let zeroes = || [AtomicU64::new(0), AtomicU64::new(0)];
         let (monitored, waiting_engines, published) = (zeroes(), zeroes(), zeroes());
-        let (current, done) = (AtomicU64::new(0), Bytes::new());
-        Arc::new(Self { current, monitored, waiting_engines, published, done })
+        let (current, always, done) = (AtomicU64::new(0), zeroes(), Bytes::new());
+        Arc::new(Self { current, monitored, waiting_engines, always, published, done })
     }
 
     fn cell(&self, view: usize) -> FenceCell<'_> {
@@ -391,6 +443,7 @@ impl Views {
             current: &self.current,
             monitored: &self.monitored[view],
             waiting_engines: &self.waiting_engines[view],
+            always: &self.always[view],
             rule: SignalRule::Monotonic,
         }
     }

@@ -59,12 +59,12 @@ fn change<T>(
     change: impl FnOnce() -> Result<T, WentBackwards>,
 ) -> Result<Option<T>, Violation> {
     // Where it is always signaled to this guest alone, the value of others does not tell.
-    if fence.is_shared && fence.is_always_signaled() {
+    if fence.is_shared && fence.cell.is_always_signaled() {
         return Ok(None);
     }
     match change() {
         Ok(done) => Ok(Some(done)),
-        Err(_) if fence.is_shared || fence.is_always_signaled() => Ok(None),
+        Err(_) if fence.is_shared || fence.cell.is_always_signaled() => Ok(None),
         Err(error) => Err(Violation::new(FaultReason::FENCE_WENT_BACKWARDS, error.value)),
     }
 }
@@ -174,7 +174,7 @@ pub fn conditional_interrupt(
     before: Before,
 ) -> Result<Outcome, Violation> {
     let fence = owned(context, packet.slot())?;
-    if fence.is_shared && fence.is_always_signaled() {
+    if fence.is_shared && fence.cell.is_always_signaled() {
         return Ok(Outcome::Done);
     }
     let signaled = fence.cell.evaluate(fence.published);

@@ -124,7 +124,7 @@ impl Copying {
         let destination = context.mmu.run(self.destination + done, source.len(), Access::Write)?;
         let (from, to) = match (source, destination) {
             (Run::Direct(from), Run::Direct(to)) => (from, to),
-            (source, destination) => return self.step_compressed(context, &source, &destination),
+            (source, destination) => return self.step_buffered(context, &source, &destination),
         };
         // What follows is elsewhere where pages are scattered, and no processor guesses where.
         let behind = done + to.len() as u64;
@@ -138,9 +138,9 @@ impl Copying {
         Ok(self.cursor.advance(to.len()))
     }
 
-    /// The same where one of the two is compressed. The destination is the shorter.
+    /// The same where one of the two is compressed, or fences' values. The destination is the shorter.
     #[cold]
-    fn step_compressed(
+    fn step_buffered(
         &mut self,
         context: &mut Context<'_>,
         source: &Run<'_>,

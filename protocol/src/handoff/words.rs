@@ -1,0 +1,30 @@
+//! Words that packets reach by their addresses.
+//!
+//! A fence's CurrentValue is such a word: engines signal it, and packets may store it and read it as any
+//! other memory. So each word is stored whole and read whole, and a store releases what its engine did
+//! before to whoever reads the value.
+//!
+//! Source: native GPU fence object, "Synchronization issues".
+
+use super::sync::{AtomicU64, Ordering};
+
+/// Bytes of a word.
+pub const WORD: usize = size_of::<u64>();
+
+/// Engine: stores words, as they are in memory. Pairs with
+/// [`FenceCell::current`](super::fence::FenceCell::current).
+#[inline]
+pub fn store(to: &[AtomicU64], from: &[[u8; WORD]]) {
+    for (word, bytes) in to.iter().zip(from) {
+        word.store(u64::from_ne_bytes(*bytes), Ordering::Release);
+    }
+}
+
+/// Engine: reads words. Relaxed: what is copied is a number, and nothing is handed over with it. Who wants
+/// what came before a value waits for the fence.
+#[inline]
+pub fn load(from: &[AtomicU64], to: &mut [[u8; WORD]]) {
+    for (word, bytes) in from.iter().zip(to) {
+        *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+    }
+}
