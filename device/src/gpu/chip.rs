@@ -373,7 +373,8 @@ impl Chip {
         }
         if signaled.interrupt && queue.log() {
             tally.interrupts += 1;
-            if !self.interrupts.raise_logged(queue.id, queue.engine) {
+            let guest = queue.partition.id();
+            if !self.interrupts.raise_logged(guest, queue.id, queue.engine) {
                 // Its next signal raises again.
                 queue.report_log();
             }

@@ -25,7 +25,12 @@ pub enum Raised {
         slot: u32,
     },
     /// A HW queue has logged signals that somebody waits for.
-    Logged(HwQueueId),
+    Logged {
+        /// Whose.
+        guest: GuestId,
+        /// Which.
+        queue: HwQueueId,
+    },
     /// A HW queue holds a fault.
     Fault(HwQueueId),
     /// A kernel-mode submission of a HW queue is done.
@@ -124,8 +129,8 @@ impl Interrupts {
 
     /// Engine `engine`: a HW queue of its has logged signals that somebody waits for. False when it did not
     /// fit, and is not pending.
-    pub fn raise_logged(&self, queue: HwQueueId, engine: u32) -> bool {
-        let fits = self.raised.push(Raised::Logged(queue)).is_ok();
+    pub fn raise_logged(&self, guest: GuestId, queue: HwQueueId, engine: u32) -> bool {
+        let fits = self.raised.push(Raised::Logged { guest, queue }).is_ok();
         if !fits {
             // Releases the log to `take`.
             self.scan_logs.fetch_or(1 << engine, Ordering::AcqRel);
@@ -291,12 +296,13 @@ mod tests {
     fn a_log_that_does_not_fit_is_told_as_a_scan_of_its_engine_and_can_be_raised_again() {
         let interrupts = Interrupts::new(1).unwrap();
         interrupts.raise_fault(HwQueueId(5));
-        assert!(!interrupts.raise_logged(HwQueueId(6), 3));
+        assert!(!interrupts.raise_logged(GUEST, HwQueueId(6), 3));
         let (taken, scans) = take(&interrupts);
         assert_eq!(taken, [Raised::Fault(HwQueueId(5))]);
         assert_eq!(scans, Scans { logs: 1 << 3, ..Scans::default() });
-        assert!(interrupts.raise_logged(HwQueueId(6), 3));
-        assert_eq!(take(&interrupts), (vec![Raised::Logged(HwQueueId(6))], Scans::default()));
+        assert!(interrupts.raise_logged(GUEST, HwQueueId(6), 3));
+        let logged = Raised::Logged { guest: GUEST, queue: HwQueueId(6) };
+        assert_eq!(take(&interrupts), (vec![logged], Scans::default()));
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod hints;
 mod host_memory;
 mod hw_queue;
 mod interrupt;
+mod isr;
 mod line;
 mod mmu;
 mod packets;

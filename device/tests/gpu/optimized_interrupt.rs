@@ -72,7 +72,7 @@ fn what_the_log_does_not_end_with_interrupts_with_its_fence() {
 }
 
 #[test]
-fn an_interrupt_of_a_queue_that_is_gone_names_none() {
+fn an_interrupt_of_a_queue_that_is_gone_names_its_guest() {
     let gpu = optimized();
     let mut guest = Guest::attach(&gpu);
     let fence = guest.fence(0);
@@ -82,9 +82,5 @@ fn an_interrupt_of_a_queue_that_is_gone_names_none() {
     assert_eq!(entries(&gpu, queue.id, FenceLogType::SIGNALS).len(), 1);
     gpu.unwatch(guest.physical_doorbell(&queue));
     gpu.destroy_hw_queue(queue.id);
-    let scan = Interrupt::NativeFenceSignaled {
-        signaled: Vec::new(),
-        evaluate_legacy_monitored_fences: true,
-    };
-    assert_eq!(take_interrupts(&gpu), [scan]);
+    assert_eq!(take_interrupts(&gpu), [Interrupt::GoneQueueLogged { guest: guest.id }]);
 }

@@ -36,7 +36,8 @@ impl Scan {
     /// Fences of either kind.
     pub(super) const ALL: Self = Self { native: true, monitored: true };
 
-    fn includes(self, fence: &GlobalFenceObject) -> bool {
+    /// Whether it is about a fence.
+    pub(super) fn includes(self, fence: &GlobalFenceObject) -> bool {
         match fence.kind {
             FenceKind::Native(_) => self.native,
             FenceKind::Monitored => self.monitored,
@@ -68,6 +69,13 @@ impl Kernel {
                 }
                 Interrupt::NativeFencesLogged { node, queue, .. } => {
                     self.fences_logged(node, queue, effects);
+                }
+                Interrupt::GoneQueueLogged { guest } => {
+                    let concerned =
+                        self.guests.get(&guest).map(|guest| guest.fences.concerned(Scan::ALL));
+                    let slots = concerned.unwrap_or_default().into_iter();
+                    let signaled = slots.map(|slot| GlobalFence { guest, slot }).collect();
+                    self.fences_signaled(signaled, Scan::default(), effects);
                 }
                 Interrupt::DmaCompleted { fence, .. } => {
                     // None when its queue went meanwhile.
@@ -123,11 +131,8 @@ impl Kernel {
     ) {
         let mut fences: BTreeMap<_, Vec<_>> = BTreeMap::new();
         if scan.native || scan.monitored {
-            let all = |guest: &Guest| {
-                let globals = guest.fences.globals.iter();
-                globals.filter(|(_, fence)| scan.includes(fence)).map(|(slot, _)| *slot).collect()
-            };
-            fences.extend(self.guests.iter().map(|(id, guest)| (*id, all(guest))));
+            let concerned = |guest: &Guest| guest.fences.concerned(scan);
+            fences.extend(self.guests.iter().map(|(id, guest)| (*id, concerned(guest))));
         }
         for GlobalFence { guest, slot } in signaled {
             fences.entry(guest).or_default().push(slot);

@@ -13,6 +13,7 @@ use super::features::NativeFences;
 use super::fence_pages::{FencePages, page_of};
 use super::fence_storage::{FenceKind, ValueStorage};
 use super::gpu_va::invalidate;
+use super::interrupts::Scan;
 use super::pool::PageRange;
 use super::request::{Answer, Handled, zero};
 use super::retire::Resource;
@@ -124,6 +125,11 @@ impl GlobalFence {
         self.storage.rule.least(current)
     }
 
+    /// Whether anybody is to be told when it was signaled.
+    fn concerns_anybody(&self) -> bool {
+        self.cross.is_some() || self.drain.is_some() || self.waiters.len() > 0
+    }
+
     /// What tools are told of it, by one of its handles.
     pub(super) fn describe(&self, handle: Handle, value: u64) -> snapshot::Fence {
         snapshot::Fence {
@@ -161,6 +167,13 @@ pub(super) struct Fences {
 }
 
 impl Fences {
+    /// Those that a scan is about: "Dxgkrnl only scans all pending native fence waiters".
+    pub(super) fn concerned(&self, scan: Scan) -> Vec<u32> {
+        let is_one = |fence: &GlobalFence| scan.includes(fence) && fence.concerns_anybody();
+        let concerned = self.globals.iter().filter(|(_, fence)| is_one(fence));
+        concerned.map(|(slot, _)| *slot).collect()
+    }
+
     /// None, and room for `slots`. The guest has so much memory in the segment `Private`; where there are
     /// `native` fences, they are what was agreed on.
     pub(super) fn new(slots: u32, private: u64, native: Option<NativeFences>) -> Self {

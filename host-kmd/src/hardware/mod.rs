@@ -236,6 +236,11 @@ pub enum Interrupt {
         /// `hHWQueue`: whose log has new entries. None when that is not known: any queue's of the engine.
         queue: Option<HwQueueId>,
     },
+    /// The same of a HW queue that is gone, and its log with it: any fence that its guest's packets can name.
+    GoneQueueLogged {
+        /// Whose it was.
+        guest: GuestId,
+    },
     /// `DXGK_INTERRUPT_DMA_COMPLETED`: a kernel-mode submission is done, and with it all that its
     /// queue was given before.
     DmaCompleted {

@@ -5,7 +5,7 @@
 use crate::bench::{Bench, Client, USER_MODE};
 use crate::model::{Call, Model};
 use bellhop_host_kmd::dxgkrnl::Limits;
-use bellhop_host_kmd::hardware::{GlobalFence, HwQueueId, Interrupt};
+use bellhop_host_kmd::hardware::{GlobalFence, GuestId, HwQueueId, Interrupt};
 use bellhop_protocol::control::fence::{
     CreateNativeFence, DestroyNativeFence, FenceFlags, OpenNativeFence, OpenedFence,
     ShareNativeFence,
@@ -97,7 +97,7 @@ fn what_an_entry_says_satisfies_nobody_but_the_value_does() {
 }
 
 #[test]
-fn all_fences_are_looked_at_when_entries_were_overwritten_or_the_queue_is_gone() {
+fn all_fences_are_looked_at_when_entries_were_overwritten() {
     let (mut bench, client) = bench();
     let [fence, other] = [0; 2].map(|_| fence(&mut bench, client, FenceFlags::empty()));
     wait(&mut bench, client, fence, 1, 1);
@@ -107,13 +107,27 @@ fn all_fences_are_looked_at_when_entries_were_overwritten_or_the_queue_is_gone()
     }
     interrupt(&mut bench, Some(client.id));
     assert_eq!(told(&bench), [1]);
+}
 
+#[test]
+fn what_a_queue_logged_that_is_gone_has_the_fences_of_its_guest_looked_at_and_no_others() {
+    let (mut bench, client) = bench();
+    let own = fence(&mut bench, client, FenceFlags::empty());
+    let neighbour = bench.guest(2);
+    let neighbour = bench.client(neighbour);
+    let theirs = fence(&mut bench, neighbour, FenceFlags::empty());
     let gone = bench.queue(client, HwQueueFlags::empty());
-    wait(&mut bench, client, fence, 2, 2);
-    signal(&bench, gone, fence.slot, fence.slot, 2);
+    wait(&mut bench, client, own, 2, 2);
+    wait(&mut bench, neighbour, theirs, 2, 3);
+    signal(&bench, gone, own.slot, own.slot, 2);
+    // No interrupt has told of this yet.
+    bench.model.write(neighbour.guest, theirs.slot, 2);
     bench.call(client, &DestroyHwQueue { hw_queue: gone.queue }).unwrap();
-    interrupt(&mut bench, Some(gone.id));
-    assert_eq!(told(&bench), [1, 2]);
+    bench.raise(Interrupt::GoneQueueLogged { guest: client.guest });
+    assert_eq!(told(&bench), [2]);
+    // Nor is anybody's looked at where the guest has gone, too.
+    bench.raise(Interrupt::GoneQueueLogged { guest: GuestId(9) });
+    assert_eq!(told(&bench), [2]);
 }
 
 #[test]
