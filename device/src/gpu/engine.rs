@@ -15,6 +15,7 @@ use super::hw_queue::HwQueue;
 use super::mmu::Mmu;
 use super::packets::{Before, Context};
 use super::run_list::{Entry, RunList};
+use super::scans::{Scan, Scans};
 use super::schedule::Pick;
 use super::statistics::Tally;
 use super::violation::Violation;
@@ -40,8 +41,6 @@ const LONGEST_TURN: Duration = Duration::from_millis(20);
 /// Stops of the engine's thread, each in the middle of a turn, that a queue makes no progress over and that
 /// alone are no hang.
 const STOPS_IN_A_HANG: u32 = 64;
-/// Bytes that a turn moves which is over about as soon as one that moves none.
-const SHORT_TURN_BYTES: usize = 16 << 10;
 
 /// An engine's own state.
 #[derive(Debug)]
@@ -51,6 +50,7 @@ pub struct Engine {
     watches: Watches,
     hints: Hints,
     kicking: Kicking,
+    scans: Scans,
     run_list: RunList,
     /// It executes. Without power it only attends.
     has_power: bool,
@@ -151,15 +151,6 @@ impl Core {
     }
 }
 
-/// How many of its doorbells an engine looks at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scan {
-    /// See [`Watches::look`].
-    Partial,
-    /// See [`Watches::look_at_all`].
-    Full,
-}
-
 /// Whether the engine goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
@@ -221,6 +212,7 @@ impl Engine {
             turn_ended: None,
             yields: Yields::new(),
             has_woken: false,
+            scans: Scans::default(),
         }
     }
 
@@ -415,8 +407,7 @@ impl Engine {
         );
     }
 
-    /// Gives the queue whose turn it is a turn, and says which doorbells to look at then: after one that
-    /// took long, all. None when no queue wants a turn.
+    /// Gives the queue whose turn it is a turn, and says which doorbells to look at then. None when no queue wants a turn.
     ///
     /// Turns are timed from one to the next, with one look at the clock for each, while several queues
     /// have work, or one has more than a turn's. A queue that is alone and done within its turn has none.
@@ -465,14 +456,14 @@ impl Engine {
         {
             self.core.chip.interrupts.raise_hung(entry.queue.id, fault);
         }
-        let is_long = turn == Ok(Turn::Runnable) || entry.execution.moved() > SHORT_TURN_BYTES;
+        let moved = entry.execution.moved();
         let next = turn.unwrap_or_else(|violation| {
             self.core.fault(entry, violation);
             // A system queue goes on with its next submission.
             if entry.queue.is_system() { Turn::Runnable } else { Turn::Idle }
         });
         self.run_list.end_turn(index, next, time);
-        Some(if is_long { Scan::Full } else { Scan::Partial })
+        Some(self.scans.after_turn(self.turn_ended, moved, self.watches.len()))
     }
 
     /// Forgets translations and destroyed queues, up to the latest ticket.

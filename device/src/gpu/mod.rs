@@ -35,6 +35,7 @@ mod prefetch;
 mod registry;
 mod rotation;
 mod run_list;
+mod scans;
 mod schedule;
 mod statistics;
 mod tlb;

@@ -2,7 +2,8 @@
 //!
 //! Those that rang of late are looked at each round, the others a few in a round. So a round is short
 //! however many doorbells are connected, and a ring of any is seen within as many rounds as there are
-//! doorbells for each look. Before the engine sleeps, and after a turn that took long, it looks at all.
+//! doorbells for each look. Before the engine sleeps, and every so often while it executes
+//! ([`scans`](super::scans)), it looks at all.
 
 use super::hw_queue::HwQueue;
 use super::words::Words;
@@ -87,6 +88,11 @@ impl Watches {
     pub fn replace(&mut self, list: Vec<Watch>) -> Vec<Watch> {
         (self.oldest, self.next) = (0, 0);
         std::mem::replace(&mut self.list, list)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
     }
 
     /// All of them.
