@@ -7,6 +7,7 @@ use super::interrupt::Interrupts;
 use super::page_table::NodePool;
 use super::partition::Partition;
 use super::statistics::Tally;
+use super::uses::Connects;
 use super::wake::Wake;
 use arc_swap::ArcSwap;
 use bellhop_host_kmd::hardware::{EngineState, HwQueueId, Interrupt, Ticket};
@@ -217,6 +218,8 @@ pub struct Chip {
     pub test_kernels: bool,
     /// Whether interrupts for signals that are logged name the queue.
     pub optimized_fence_interrupt: bool,
+    /// Doorbells that were connected, by which uses of them are ordered.
+    pub connects: Connects,
     logging_level: AtomicU32,
     tickets: AtomicU64,
     /// How often engines were to forget translations only so that accesses are noted anew.
@@ -248,6 +251,7 @@ impl Chip {
             interrupts,
             test_kernels: config.test_kernels,
             optimized_fence_interrupt: config.optimized_fence_interrupt,
+            connects: Connects::default(),
             logging_level,
             tickets,
             looks,

@@ -18,6 +18,7 @@ use super::run_list::{Entry, RunList};
 use super::scans::{Scan, Scans};
 use super::schedule::Pick;
 use super::statistics::Tally;
+use super::uses::Rings;
 use super::violation::Violation;
 use super::wake::{Kicking, Woken};
 use super::watches::{Watch, Watches};
@@ -86,6 +87,7 @@ struct Core {
     index: u32,
     engine_type: EngineType,
     unit: Unit,
+    rings: Rings,
 }
 
 impl Core {
@@ -128,6 +130,12 @@ impl Core {
         let codec = Codec { metadata: queue.partition.metadata(), blocks: &mut self.unit.blocks };
         let mmu = Mmu::new(&mut self.unit.tlb, &queue.space, memory, codec, self.index);
         execution.foreseen().into_iter().flatten().for_each(|gpu_va| mmu.prefetch(gpu_va));
+    }
+
+    /// A queue used its doorbell.
+    #[inline]
+    fn note_use(&mut self, queue: &HwQueue) {
+        queue.use_doorbell(self.rings.another(&self.chip.connects));
     }
 
     /// The queue broke a rule: nothing more of it is executed, and the host is told.
@@ -200,7 +208,7 @@ impl Engine {
     /// An engine that knows no queues. `index` is its node and its place among the chip's ports.
     pub fn new(chip: Arc<Chip>, index: u32, engine_type: EngineType, times: Times) -> Self {
         Self {
-            core: Core { chip, index, engine_type, unit: Unit::new() },
+            core: Core { chip, index, engine_type, unit: Unit::new(), rings: Rings::default() },
             times,
             watches: Watches::default(),
             hints: Hints::default(),
@@ -381,6 +389,7 @@ impl Engine {
             let counters = watch.queue.partition.counters();
             counters.add(core.index, Tally { doorbells: 1, ..Tally::default() });
             let Some(entry) = run_list.get(watch.index) else { return };
+            core.note_use(&entry.queue);
             match entry.execution.rung(rung) {
                 Ok(true) => {
                     core.prefetch(entry);
@@ -562,7 +571,10 @@ fn look_at_ring(core: &mut Core, run_list: &mut RunList, index: u32) {
         Ok(execution.has_work() || !queue.submissions.is_empty())
     });
     match looked {
-        Ok(true) => run_list.make_runnable(index),
+        Ok(true) => {
+            core.note_use(&entry.queue);
+            run_list.make_runnable(index);
+        }
         Ok(false) => {}
         Err(violation) => core.fault(entry, violation),
     }

@@ -97,6 +97,15 @@ impl Hardware for Gpu {
         self.physical_doorbells
     }
 
+    fn doorbell_share(&self, guest: GuestId) -> u32 {
+        let own = self.guest(guest).and_then(|guest| guest.doorbell_share());
+        own.unwrap_or_else(|| self.equal_doorbell_share())
+    }
+
+    fn last_use(&self, queue: HwQueueId) -> u64 {
+        self.queue(queue).map_or(0, |queue| queue.last_use())
+    }
+
     fn create_address_space(&self, guest: GuestId) -> Result<AddressSpaceId, HardwareFull> {
         let partition = self.guest(guest).ok_or(HardwareFull("guest"))?;
         let mut registry = self.registry();

@@ -73,6 +73,7 @@ pub struct HwQueue {
     logged: AtomicBool,
     priority: AtomicI8,
     run_list_index: AtomicU32,
+    last_use: AtomicU64,
 }
 
 impl HwQueue {
@@ -104,6 +105,7 @@ impl HwQueue {
             preemption: Preemption::new(),
             priority: AtomicI8::new(SchedulingPriority::default().number()),
             run_list_index: AtomicU32::new(NOT_LISTED),
+            last_use: AtomicU64::new(0),
         }
     }
 
@@ -234,6 +236,18 @@ impl HwQueue {
     /// Engine: remembers where the queue is on its run list.
     pub fn set_run_list_index(&self, index: u32) {
         self.run_list_index.store(index, Ordering::Relaxed);
+    }
+
+    /// Whoever uses its doorbell, or sees that it was used: remembers when. Relaxed: of an engine and the
+    /// control plane that store at once, the later may lose by what came in between.
+    #[inline]
+    pub fn use_doorbell(&self, now: u64) {
+        self.last_use.store(now, Ordering::Relaxed);
+    }
+
+    /// When its doorbell was used last: see [`uses`](super::uses).
+    pub fn last_use(&self) -> u64 {
+        self.last_use.load(Ordering::Relaxed)
     }
 
     /// The words of a ring's doorbell.

@@ -39,6 +39,7 @@ mod scans;
 mod schedule;
 mod statistics;
 mod tlb;
+mod uses;
 mod violation;
 mod wake;
 mod watches;
@@ -61,7 +62,7 @@ pub use rotation::{Move, Moved, Rotation, SETTLING};
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -140,6 +141,16 @@ pub struct EngineHabits {
     pub yields: u64,
 }
 
+/// Room for a guest that may come.
+#[derive(Debug)]
+pub struct GuestPlace(Arc<Gpu>);
+
+impl Drop for GuestPlace {
+    fn drop(&mut self) {
+        self.0.places.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// A GPU whose engines run. They stop when it is dropped.
 #[derive(Debug)]
 pub struct Gpu {
@@ -150,6 +161,8 @@ pub struct Gpu {
     remaps_doorbells: bool,
     /// What it shares with other GPUs.
     cross_adapter: Arc<CrossAdapterMemory>,
+    /// Guests that may come at the same time.
+    places: AtomicU32,
     /// No engine ever takes this lock.
     registry: Mutex<Registry>,
     threads: Vec<JoinHandle<()>>,
@@ -199,6 +212,7 @@ impl Gpu {
             doorbell_model: config.doorbell_model,
             remaps_doorbells: config.remaps_doorbells,
             cross_adapter,
+            places: AtomicU32::new(0),
             registry: Mutex::new(Registry::new(config.physical_doorbells)),
             threads: Vec::new(),
         };
@@ -279,6 +293,28 @@ impl Gpu {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_weight(weight);
         }
+    }
+
+    /// Sets how many physical doorbells are a guest's share, which no other guest takes from it, instead of an
+    /// equal part of all; not 0.
+    pub fn set_doorbell_share(&self, guest: GuestId, share: u32) {
+        if let Some(partition) = self.registry().guests.get(&guest) {
+            partition.set_doorbell_share(share);
+        }
+    }
+
+    /// One more guest may come while this is kept: equal parts are made for all that may.
+    #[must_use]
+    pub fn add_place(self: &Arc<Self>) -> GuestPlace {
+        self.places.fetch_add(1, Ordering::Relaxed);
+        GuestPlace(Arc::clone(self))
+    }
+
+    /// The part of the physical doorbells that each guest has for which none is set: at least one.
+    fn equal_doorbell_share(&self) -> u32 {
+        let attached = u32::try_from(self.registry().guests.len()).unwrap_or(u32::MAX);
+        let guests = self.places.load(Ordering::Relaxed).max(attached);
+        (self.physical_doorbells / guests.max(1)).max(1)
     }
 
     /// A guest's kicks of its control queue wake engines that watch its doorbells, once. The descriptor is

@@ -46,6 +46,8 @@ pub struct Partition {
     page_tables: Arc<Charge>,
     counters: Counters,
     weight: AtomicU32,
+    /// Physical doorbells that are its share; 0 is an equal part.
+    doorbell_share: AtomicU32,
     /// Becomes readable when it kicks its control queue, if that is known.
     kick: OnceLock<OwnedFd>,
     /// There where its VMM moves doorbells' pages.
@@ -84,6 +86,7 @@ impl Partition {
             page_tables: Arc::default(),
             counters: Counters::new(engines),
             weight: AtomicU32::new(DEFAULT_WEIGHT),
+            doorbell_share: AtomicU32::new(0),
             kick: OnceLock::new(),
             rotation: OnceLock::new(),
         })
@@ -240,6 +243,17 @@ impl Partition {
     #[inline]
     pub fn weight(&self) -> u32 {
         self.weight.load(Ordering::Relaxed)
+    }
+
+    /// Control plane: how many physical doorbells are its share; 0 is an equal part of all.
+    pub fn set_doorbell_share(&self, share: u32) {
+        self.doorbell_share.store(share, Ordering::Relaxed);
+    }
+
+    /// How many physical doorbells are its share, unless that is an equal part.
+    pub fn doorbell_share(&self) -> Option<u32> {
+        let share = self.doorbell_share.load(Ordering::Relaxed);
+        (share != 0).then_some(share)
     }
 
     /// What its address spaces take of the page-table pool.

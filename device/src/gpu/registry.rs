@@ -72,6 +72,9 @@ impl Registry {
     /// doorbell.
     pub fn set_watch(&mut self, chip: &Chip, doorbell: u32, queue: Option<Arc<HwQueue>>) -> bool {
         let Some(watched) = self.doorbells.get_mut(doorbell as usize) else { return false };
+        if let Some(queue) = &queue {
+            queue.use_doorbell(chip.connects.another());
+        }
         let engines = [watched.as_ref(), queue.as_ref()].map(|q| q.map(|queue| queue.engine));
         *watched = queue;
         let [before, after] = engines;

@@ -2,6 +2,7 @@
 
 use super::readable::Readable;
 use super::socket::Endpoint;
+use crate::gpu::GuestPlace;
 use crate::log::LogSource;
 use crate::vhost::backend::{GuestBackend, Host};
 use anyhow::Context;
@@ -47,13 +48,16 @@ pub(super) struct Server {
     listener: Listener,
     arrivals: Readable,
     served: Served,
+    /// Kept while a guest may come.
+    place: GuestPlace,
 }
 
 impl Server {
     pub(super) fn new(host: Host, endpoint: Endpoint) -> io::Result<Self> {
         let listener = Listener::from(endpoint.listener.try_clone()?);
         let arrivals = Readable::watch(&endpoint.listener)?;
-        Ok(Self { host, endpoint, listener, arrivals, served: Served::default() })
+        let place = host.gpu.add_place();
+        Ok(Self { host, endpoint, listener, arrivals, served: Served::default(), place })
     }
 
     pub(super) fn served(&self) -> Served {
@@ -61,7 +65,7 @@ impl Server {
     }
 
     pub(super) async fn run(self, mut stopped: watch::Receiver<bool>) -> anyhow::Result<()> {
-        let Self { host, endpoint, mut listener, arrivals, served } = self;
+        let Self { host, endpoint, mut listener, arrivals, served, place: _place } = self;
         loop {
             tokio::select! {
                 ready = arrivals.readable() => ready.context("cannot watch a socket")?,

@@ -365,6 +365,14 @@ pub trait Hardware: Send + Sync {
     /// How many physical doorbells there are, in the dedicated model.
     fn physical_doorbells(&self) -> u32;
 
+    /// How many of them are a guest's share, which others do not take from it.
+    fn doorbell_share(&self, guest: GuestId) -> u32;
+
+    /// When the queue's doorbell was used last, by [`Self::watch`] or by a ring that an engine saw: a greater
+    /// number is later. Of rings that two engines saw the order is known only as far as a call of
+    /// [`Self::watch`] came between them.
+    fn last_use(&self, queue: HwQueueId) -> u64;
+
     /// Makes an empty address space.
     ///
     /// # Errors

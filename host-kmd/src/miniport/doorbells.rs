@@ -1,29 +1,44 @@
 //! Dedicated doorbells: which queue has which of the few physical ones, and whose turn it is to
 //! lose one.
 //!
+//! Each guest has a share that nobody takes from it: who needs another doorbell gives up one of its own, once
+//! it has its share, and takes one from a guest that has more than its share before that. Which of a guest's
+//! doorbells goes is for its own use of them to say: the one that was connected or rung least recently.
+//!
 //! Source: user-mode work submission, "Dedicated doorbells" and "Victimizing doorbell pseudocode
 //! in KMD". State only: whoever asks does to the hardware what the answer says.
 
-use crate::hardware::{HwQueueId, PhysicalDoorbell};
-use std::collections::{BTreeMap, HashMap};
+use crate::hardware::{GuestId, HwQueueId, PhysicalDoorbell};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What the hardware and the host's configuration say.
+pub trait Uses {
+    /// When the queue's doorbell was used last: a greater number is later.
+    fn last_use(&self, queue: HwQueueId) -> u64;
+
+    /// How many doorbells are a guest's share: at least one, as long as there are enough.
+    fn share(&self, guest: GuestId) -> u32;
+}
 
 /// A physical doorbell in use.
 #[derive(Debug)]
 struct Assignment {
     doorbell: PhysicalDoorbell,
-    /// Key of the queue in `by_last_use`.
+    guest: GuestId,
+    /// When it was used, as far as that is known: its key in the guest's `ByLastUse`.
     last_use: u64,
 }
+
+/// Queues that have a doorbell, least recently used first, as far as that is known.
+type ByLastUse = BTreeSet<(u64, HwQueueId)>;
 
 /// All physical doorbells of the GPU.
 #[derive(Debug)]
 pub struct PhysicalDoorbells {
     free: Vec<PhysicalDoorbell>,
     assigned: HashMap<HwQueueId, Assignment>,
-    /// The same queues, least recently connected or notified first. Rings themselves are not
-    /// seen: the fast path leaves no trace here.
-    by_last_use: BTreeMap<u64, HwQueueId>,
-    uses: u64,
+    /// Of each guest that has any.
+    guests: BTreeMap<GuestId, ByLastUse>,
 }
 
 impl PhysicalDoorbells {
@@ -33,28 +48,33 @@ impl PhysicalDoorbells {
         Self {
             free: (0..count).rev().map(PhysicalDoorbell).collect(),
             assigned: HashMap::new(),
-            by_last_use: BTreeMap::new(),
-            uses: 0,
+            guests: BTreeMap::new(),
         }
     }
 
     /// Gives a free doorbell to a queue that has none; `None` when all are taken, or the queue has
     /// one.
-    pub fn assign(&mut self, queue: HwQueueId) -> Option<PhysicalDoorbell> {
+    pub fn assign(&mut self, guest: GuestId, queue: HwQueueId) -> Option<PhysicalDoorbell> {
         if self.assigned.contains_key(&queue) {
             return None;
         }
         let doorbell = self.free.pop()?;
-        let last_use = self.next_use();
-        self.assigned.insert(queue, Assignment { doorbell, last_use });
-        self.by_last_use.insert(last_use, queue);
+        // It is asked for when it matters.
+        let last_use = 0;
+        self.assigned.insert(queue, Assignment { doorbell, guest, last_use });
+        self.guests.entry(guest).or_default().insert((last_use, queue));
         Some(doorbell)
     }
 
     /// Takes the queue's doorbell back, if it has one.
     pub fn release(&mut self, queue: HwQueueId) -> Option<PhysicalDoorbell> {
-        let Assignment { doorbell, last_use } = self.assigned.remove(&queue)?;
-        self.by_last_use.remove(&last_use);
+        let Assignment { doorbell, guest, last_use } = self.assigned.remove(&queue)?;
+        if let Some(queues) = self.guests.get_mut(&guest) {
+            queues.remove(&(last_use, queue));
+            if queues.is_empty() {
+                self.guests.remove(&guest);
+            }
+        }
         self.free.push(doorbell);
         Some(doorbell)
     }
@@ -72,25 +92,50 @@ impl PhysicalDoorbells {
         self.assigned.len() as u32
     }
 
-    /// Remembers that the queue used its doorbell just now, if it has one.
-    pub fn touch(&mut self, queue: HwQueueId) {
-        let last_use = self.next_use();
-        if let Some(assignment) = self.assigned.get_mut(&queue) {
-            self.by_last_use.remove(&assignment.last_use);
-            assignment.last_use = last_use;
-            self.by_last_use.insert(last_use, queue);
+    fn count(&self, guest: GuestId) -> usize {
+        self.guests.get(&guest).map_or(0, BTreeSet::len)
+    }
+
+    /// The queue to take a doorbell from for a queue of `guest`: of the guest itself where it has its share,
+    /// or else of those that have more than theirs. Where shares are more together than there are
+    /// doorbells, of itself again, or of anybody.
+    pub fn victim(&mut self, guest: GuestId, uses: &impl Uses) -> Option<HwQueueId> {
+        let own = self.count(guest);
+        let has_more = |(id, queues): (&GuestId, &ByLastUse)| {
+            (queues.len() > uses.share(*id) as usize).then_some(*id)
+        };
+        let candidates: Vec<GuestId> = match own > 0 && own >= uses.share(guest) as usize {
+            true => vec![guest],
+            false => self.guests.iter().filter_map(has_more).collect(),
+        };
+        let candidates = match (candidates.is_empty(), own) {
+            (false, _) => candidates,
+            (true, 0) => self.guests.keys().copied().collect(),
+            (true, _) => vec![guest],
+        };
+        let least_recent =
+            candidates.into_iter().filter_map(|guest| self.least_recent(guest, uses));
+        least_recent.min().map(|(_, queue)| queue)
+    }
+
+    /// The guest's queue that used its doorbell least recently, and when. Guests go on to ring meanwhile, so
+    /// each queue is asked once at most.
+    fn least_recent(&mut self, guest: GuestId, uses: &impl Uses) -> Option<(u64, HwQueueId)> {
+        let Self { assigned, guests, .. } = self;
+        let queues = guests.get_mut(&guest)?;
+        for _ in 0..queues.len() {
+            let (known, queue) = *queues.first()?;
+            let last_use = uses.last_use(queue);
+            if last_use <= known {
+                break;
+            }
+            queues.remove(&(known, queue));
+            queues.insert((last_use, queue));
+            if let Some(assignment) = assigned.get_mut(&queue) {
+                assignment.last_use = last_use;
+            }
         }
-    }
-
-    /// The queue to take a doorbell from: the one that used its own least recently.
-    #[must_use]
-    pub fn victim(&self) -> Option<HwQueueId> {
-        self.by_last_use.first_key_value().map(|(_, queue)| *queue)
-    }
-
-    fn next_use(&mut self) -> u64 {
-        self.uses += 1;
-        self.uses
+        queues.first().copied()
     }
 }
 
@@ -100,85 +145,171 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
+    /// When each queue used its doorbell, and the guests' shares.
+    #[derive(Debug, Default)]
+    struct Told {
+        uses: HashMap<HwQueueId, u64>,
+        shares: HashMap<GuestId, u32>,
+    }
+
+    impl Told {
+        fn with_shares(shares: impl IntoIterator<Item = (GuestId, u32)>) -> Self {
+            Self { shares: shares.into_iter().collect(), ..Self::default() }
+        }
+
+        fn use_now(&mut self, queue: HwQueueId) {
+            let now = self.uses.values().max().map_or(1, |last| last + 1);
+            self.uses.insert(queue, now);
+        }
+    }
+
+    impl Uses for Told {
+        fn last_use(&self, queue: HwQueueId) -> u64 {
+            self.uses.get(&queue).copied().unwrap_or(0)
+        }
+
+        fn share(&self, guest: GuestId) -> u32 {
+            self.shares.get(&guest).copied().unwrap_or(0)
+        }
+    }
+
+    const A: GuestId = GuestId(1);
+    const B: GuestId = GuestId(2);
+    const C: GuestId = GuestId(3);
+
+    /// The queue gets a doorbell, and uses it; the victim, if there had to be one.
+    fn connect(
+        doorbells: &mut PhysicalDoorbells,
+        told: &mut Told,
+        guest: GuestId,
+        queue: u64,
+    ) -> Option<HwQueueId> {
+        let queue = HwQueueId(queue);
+        let victim = match doorbells.assign(guest, queue) {
+            Some(_) => None,
+            None => {
+                let victim = doorbells.victim(guest, told).unwrap();
+                let freed = doorbells.release(victim);
+                assert!(freed.is_some() && doorbells.assign(guest, queue) == freed);
+                Some(victim)
+            }
+        };
+        told.use_now(queue);
+        victim
+    }
+
     #[test]
     fn the_victim_is_the_queue_that_used_its_doorbell_least_recently() {
-        let mut doorbells = PhysicalDoorbells::new(3);
+        let (mut doorbells, mut told) = (PhysicalDoorbells::new(3), Told::default());
         for queue in 0..3 {
-            assert_eq!(doorbells.assign(HwQueueId(queue)), Some(PhysicalDoorbell(queue as u32)));
+            assert_eq!(connect(&mut doorbells, &mut told, A, queue), None);
         }
-        assert_eq!(doorbells.victim(), Some(HwQueueId(0)));
-        doorbells.touch(HwQueueId(0));
-        assert_eq!(doorbells.victim(), Some(HwQueueId(1)));
-        assert_eq!(doorbells.assign(HwQueueId(9)), None);
-        assert_eq!(doorbells.release(HwQueueId(1)), Some(PhysicalDoorbell(1)));
-        assert_eq!(doorbells.assign(HwQueueId(9)), Some(PhysicalDoorbell(1)));
-        assert_eq!(doorbells.victim(), Some(HwQueueId(2)));
+        // It rings.
+        told.use_now(HwQueueId(0));
+        assert_eq!(connect(&mut doorbells, &mut told, A, 9), Some(HwQueueId(1)));
+        told.use_now(HwQueueId(2));
+        assert_eq!(connect(&mut doorbells, &mut told, A, 10), Some(HwQueueId(0)));
+        assert_eq!(connect(&mut doorbells, &mut told, A, 11), Some(HwQueueId(9)));
+    }
+
+    #[test]
+    fn a_guest_that_has_its_share_takes_from_itself_and_never_from_who_has_no_more() {
+        let mut told = Told::with_shares([(A, 2), (B, 2)]);
+        let mut doorbells = PhysicalDoorbells::new(4);
+        for queue in [0, 1] {
+            assert_eq!(connect(&mut doorbells, &mut told, A, queue), None);
+        }
+        for queue in 100..10_100 {
+            let victim = connect(&mut doorbells, &mut told, B, queue);
+            assert_eq!(victim, queue.checked_sub(2).filter(|old| *old >= 100).map(HwQueueId));
+        }
+        assert!([0, 1].iter().all(|queue| doorbells.of(HwQueueId(*queue)).is_some()));
+    }
+
+    #[test]
+    fn a_guest_that_has_less_than_its_share_takes_what_others_have_beyond_theirs() {
+        let mut told = Told::with_shares([(A, 1), (B, 1), (C, 2)]);
+        let mut doorbells = PhysicalDoorbells::new(4);
+        connect(&mut doorbells, &mut told, B, 10);
+        for queue in 0..3 {
+            connect(&mut doorbells, &mut told, A, queue);
+        }
+        // B has used its own less recently, and keeps it.
+        assert_eq!(connect(&mut doorbells, &mut told, C, 20), Some(HwQueueId(0)));
+        assert_eq!(connect(&mut doorbells, &mut told, C, 21), Some(HwQueueId(1)));
+        // Everybody has exactly its share now.
+        assert_eq!(connect(&mut doorbells, &mut told, C, 22), Some(HwQueueId(20)));
+        assert_eq!(connect(&mut doorbells, &mut told, A, 3), Some(HwQueueId(2)));
+        assert_eq!(connect(&mut doorbells, &mut told, B, 11), Some(HwQueueId(10)));
+    }
+
+    #[test]
+    fn where_shares_are_more_than_doorbells_everybody_gets_one_sometimes() {
+        let mut told = Told::with_shares([(A, 1), (B, 1), (C, 1)]);
+        let mut doorbells = PhysicalDoorbells::new(2);
+        connect(&mut doorbells, &mut told, A, 0);
+        connect(&mut doorbells, &mut told, B, 1);
+        assert_eq!(connect(&mut doorbells, &mut told, C, 2), Some(HwQueueId(0)));
+        assert_eq!(connect(&mut doorbells, &mut told, A, 0), Some(HwQueueId(1)));
     }
 
     #[derive(Debug, Clone)]
     enum Step {
-        Assign(u64),
+        Connect(u64),
         Release(u64),
-        Touch(u64),
-        Victimise(u64),
+        Ring(u64),
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        (0..4, 0..12u64).prop_map(|(kind, queue)| match kind {
-            0 => Step::Assign(queue),
+        (0..3, 0..18u64).prop_map(|(kind, queue)| match kind {
+            0 => Step::Connect(queue),
             1 => Step::Release(queue),
-            2 => Step::Touch(queue),
-            _ => Step::Victimise(queue),
+            _ => Step::Ring(queue),
         })
     }
 
     proptest! {
-        /// Against a plain list in order of use.
+        /// Queues 0 to 5 are the first guest's, and so on.
         #[test]
-        fn no_doorbell_is_ever_two_queues(
-            count in 0..5u32,
+        fn no_doorbell_is_ever_two_queues_and_no_share_is_ever_taken(
+            shares in proptest::array::uniform3(1..4u32),
+            more in 0..3u32,
             steps in proptest::collection::vec(step(), 0..200),
         ) {
+            let guests = [A, B, C];
+            let count = shares.iter().sum::<u32>() + more;
+            let mut told = Told::with_shares(guests.into_iter().zip(shares));
             let mut doorbells = PhysicalDoorbells::new(count);
-            let mut model: Vec<(HwQueueId, PhysicalDoorbell)> = Vec::new();
+            let mut model: HashMap<HwQueueId, (GuestId, PhysicalDoorbell)> = HashMap::new();
             for step in steps {
                 match step {
-                    Step::Assign(queue) => {
-                        let queue = HwQueueId(queue);
-                        let has_one = model.iter().any(|(q, _)| *q == queue);
-                        let got = doorbells.assign(queue);
-                        prop_assert_eq!(got.is_some(), !has_one && model.len() < count as usize);
-                        model.extend(got.map(|doorbell| (queue, doorbell)));
+                    Step::Connect(number) => {
+                        let (queue, guest) = (HwQueueId(number), guests[number as usize / 6]);
+                        if model.contains_key(&queue) {
+                            prop_assert_eq!(doorbells.assign(guest, queue), None);
+                            continue;
+                        }
+                        let has = |of| model.values().filter(|(guest, _)| *guest == of).count();
+                        let before = guests.map(has);
+                        let is_full = model.len() == count as usize;
+                        let victim = connect(&mut doorbells, &mut told, guest, number);
+                        prop_assert_eq!(victim.is_some(), is_full);
+                        if let Some((loser, _)) = victim.and_then(|victim| model.remove(&victim)) {
+                            let place = (loser.0 - 1) as usize;
+                            prop_assert!(loser == guest || before[place] > shares[place] as usize);
+                        }
+                        let doorbell = doorbells.of(queue).unwrap();
+                        model.insert(queue, (guest, doorbell));
                     }
                     Step::Release(queue) => {
                         let queue = HwQueueId(queue);
-                        let expected = model.iter().position(|(q, _)| *q == queue);
-                        let expected = expected.map(|at| model.remove(at).1);
+                        let expected = model.remove(&queue).map(|(_, doorbell)| doorbell);
                         prop_assert_eq!(doorbells.release(queue), expected);
                     }
-                    Step::Touch(queue) => {
-                        let queue = HwQueueId(queue);
-                        doorbells.touch(queue);
-                        if let Some(at) = model.iter().position(|(q, _)| *q == queue) {
-                            let entry = model.remove(at);
-                            model.push(entry);
-                        }
-                    }
-                    Step::Victimise(queue) => {
-                        let queue = HwQueueId(queue);
-                        prop_assert_eq!(doorbells.victim(), model.first().map(|(q, _)| *q));
-                        if model.len() == count as usize
-                            && !model.is_empty()
-                            && model.iter().all(|(q, _)| *q != queue)
-                        {
-                            let (victim, freed) = model.remove(0);
-                            prop_assert_eq!(doorbells.release(victim), Some(freed));
-                            prop_assert_eq!(doorbells.assign(queue), Some(freed));
-                            model.push((queue, freed));
-                        }
-                    }
+                    Step::Ring(queue) => told.use_now(HwQueueId(queue)),
                 }
-                let distinct: HashSet<_> = model.iter().map(|(_, doorbell)| *doorbell).collect();
+                prop_assert_eq!(doorbells.in_use() as usize, model.len());
+                let distinct: HashSet<_> = model.values().map(|(_, doorbell)| *doorbell).collect();
                 prop_assert_eq!(distinct.len(), model.len());
             }
         }

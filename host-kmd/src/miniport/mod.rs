@@ -27,7 +27,7 @@ use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::{
     ConnectionStatus, DoorbellPrivateData, LoggingLevel, NOTIFY_EACH_SUBMISSION,
 };
-use doorbells::PhysicalDoorbells;
+use doorbells::{PhysicalDoorbells, Uses};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ const DOORBELL_SIZE: u32 = size_of::<u64>() as u32;
 pub struct BellhopMiniport {
     hardware: Arc<dyn Hardware>,
     doorbells: PhysicalDoorbells,
+    /// Whose queue is whose.
+    owners: HashMap<HwQueueId, GuestId>,
     /// In the global model: whose rings are looked for. There, nobody has a physical doorbell to
     /// lose; "This mechanism isn't required if a GPU uses global doorbells."
     globally_connected: HashSet<HwQueueId>,
@@ -48,6 +50,19 @@ pub struct BellhopMiniport {
     notify_each: HashSet<HwQueueId>,
     /// What the OS does for native fences, where it has enabled them.
     native_fences: Option<NativeFenceOsCaps>,
+}
+
+/// What the hardware says of doorbells.
+struct OfHardware<'a>(&'a dyn Hardware);
+
+impl Uses for OfHardware<'_> {
+    fn last_use(&self, queue: HwQueueId) -> u64 {
+        self.0.last_use(queue)
+    }
+
+    fn share(&self, guest: GuestId) -> u32 {
+        self.0.doorbell_share(guest)
+    }
 }
 
 /// What the OS does for native fences, where it has enabled a version that this driver knows.
@@ -74,6 +89,7 @@ impl BellhopMiniport {
         Self {
             hardware,
             doorbells,
+            owners: HashMap::new(),
             notify_each: HashSet::new(),
             globally_connected: HashSet::new(),
             systems: HashMap::new(),
@@ -96,8 +112,13 @@ impl BellhopMiniport {
 
     /// `VictimizeDoorbell()` of the reference: dxgkrnl publishes first, the driver disconnects
     /// after.
-    fn victimise(&mut self, callbacks: &mut dyn DxgkCallbacks) -> Result<(), NoPhysicalDoorbell> {
-        let victim = self.doorbells.victim().ok_or(NoPhysicalDoorbell)?;
+    fn victimise(
+        &mut self,
+        guest: GuestId,
+        callbacks: &mut dyn DxgkCallbacks,
+    ) -> Result<(), NoPhysicalDoorbell> {
+        let uses = OfHardware(self.hardware.as_ref());
+        let victim = self.doorbells.victim(guest, &uses).ok_or(NoPhysicalDoorbell)?;
         let reason = ConnectionStatus::DISCONNECTED_RETRY;
         if let Err(error) = callbacks.disconnect_doorbell(victim, reason) {
             // Nobody can ring a doorbell that dxgkrnl does not know, so it is free all the same.
@@ -195,10 +216,13 @@ impl Miniport for BellhopMiniport {
     }
 
     fn create_hw_queue(&mut self, description: HwQueueDescription) -> HwQueueId {
-        self.hardware.create_hw_queue(description)
+        let queue = self.hardware.create_hw_queue(description);
+        self.owners.insert(queue, description.guest);
+        queue
     }
 
     fn destroy_hw_queue(&mut self, queue: HwQueueId) {
+        self.owners.remove(&queue);
         self.hardware.destroy_hw_queue(queue);
     }
 
@@ -308,11 +332,12 @@ impl Miniport for BellhopMiniport {
             self.hardware.watch_global(queue);
             return Ok(self.connected_status(queue));
         }
-        let doorbell = match self.doorbells.assign(queue) {
+        let guest = *self.owners.get(&queue).ok_or(NoPhysicalDoorbell)?;
+        let doorbell = match self.doorbells.assign(guest, queue) {
             Some(doorbell) => doorbell,
             None => {
-                self.victimise(callbacks)?;
-                self.doorbells.assign(queue).ok_or(NoPhysicalDoorbell)?
+                self.victimise(guest, callbacks)?;
+                self.doorbells.assign(guest, queue).ok_or(NoPhysicalDoorbell)?
             }
         };
         self.hardware.watch(doorbell, queue);
@@ -340,7 +365,7 @@ impl Miniport for BellhopMiniport {
     }
 
     fn notify_work_submission(&mut self, queue: HwQueueId) {
-        self.doorbells.touch(queue);
+        // The engine's look is a use of the doorbell, if it finds anything.
         self.hardware.kick(queue);
     }
 

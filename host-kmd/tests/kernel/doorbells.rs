@@ -124,6 +124,35 @@ fn the_victim_is_who_connected_or_notified_least_recently() {
 }
 
 #[test]
+fn a_queue_that_rings_is_no_victim_though_the_host_is_told_nothing_of_it() {
+    let (mut bench, first) = new(2);
+    bench.doorbell(first);
+    bench.connect(first).unwrap();
+    let (second, _) = bench.connected(first.guest);
+    bench.model.state().use_doorbell(first.id);
+    let (third, _) = bench.connected(first.guest);
+    let status = |client: Client| bench.model.state().status[&client.id];
+    assert_eq!([first, second, third].map(status), [CONNECTED, RETRY, CONNECTED]);
+}
+
+#[test]
+fn a_guest_that_connects_without_end_takes_no_doorbell_of_anothers_share() {
+    let (mut bench, first) = new(4);
+    bench.doorbell(first);
+    bench.connect(first).unwrap();
+    let (second, _) = bench.connected(first.guest);
+    let greedy = bench.guest(2);
+    bench.model.state().doorbell_shares = [(first.guest, 2), (greedy, 2)].into();
+    let theirs: Vec<_> = (0..6).map(|_| bench.connected(greedy).0).collect();
+    let query = QueryStatistics { reserved: 0 };
+    assert_eq!(bench.ask(first.guest, 0, &query).unwrap().victims, 0);
+    assert_eq!(bench.ask(greedy, 0, &query).unwrap().victims, 4);
+    let status = |client: &Client| bench.model.state().status[&client.id];
+    assert_eq!([first, second].each_ref().map(status), [CONNECTED; 2]);
+    assert_eq!(theirs[4..].iter().map(status).collect::<Vec<_>>(), [CONNECTED; 2]);
+}
+
+#[test]
 fn without_any_physical_doorbell_nobody_connects() {
     let (mut bench, client) = new(0);
     bench.doorbell(client);

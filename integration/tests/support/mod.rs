@@ -79,6 +79,7 @@ pub const DEFAULT_NOT_OFFERED: &[&str] =
 pub const GLOBAL_NOT_OFFERED: &[&str] = &[
     "um.node.not-supported",
     "doorbell.victim",
+    "doorbell.victim.least-recently-rung",
     "context.suspend.victim",
     "process.termination.victim",
     "fence.cross.policy",

@@ -57,6 +57,14 @@ impl Hardware for Model {
         self.physical_doorbells
     }
 
+    fn doorbell_share(&self, guest: GuestId) -> u32 {
+        self.state().doorbell_shares.get(&guest).copied().unwrap_or(0)
+    }
+
+    fn last_use(&self, queue: HwQueueId) -> u64 {
+        self.state().last_uses.get(&queue).copied().unwrap_or(0)
+    }
+
     fn create_address_space(&self, _: GuestId) -> Result<AddressSpaceId, HardwareFull> {
         let mut state = self.state();
         if state.page_table_room == 0 {
@@ -395,6 +403,7 @@ impl Hardware for Model {
         assert!(!state.without_power.contains(&state.queues[&queue].node), "power first");
         assert!(state.watches.values().all(|watched| *watched != queue));
         assert_eq!(state.watches.insert(doorbell, queue), None, "{doorbell:?} is taken");
+        state.use_doorbell(queue);
         state.log.push(Call::Watch(doorbell, queue));
     }
 
@@ -442,6 +451,7 @@ impl Hardware for Model {
         let mut state = self.state();
         assert!(state.queues.contains_key(&queue));
         state.engines.kick(queue);
+        state.use_doorbell(queue);
         state.log.push(Call::Kick(queue));
     }
 

@@ -94,6 +94,10 @@ pub type Log = (Arc<[AtomicU64]>, PhysicalAddress);
 
 #[derive(Debug, Default)]
 pub struct State {
+    /// How many doorbells are each guest's share.
+    pub doorbell_shares: BTreeMap<GuestId, u32>,
+    /// When each queue used its doorbell.
+    pub last_uses: BTreeMap<HwQueueId, u64>,
     pub log: Vec<Call>,
     pub spaces: HashMap<AddressSpaceId, BTreeMap<u64, Pte>>,
     /// Tables that packets were told of.
@@ -247,6 +251,12 @@ impl State {
             ptes.iter().filter(|(_, pte)| pte.page() == page).map(|(va, _)| (*space, *va))
         });
         entries.collect()
+    }
+
+    /// The queue rings its doorbell, or what counts as such.
+    pub fn use_doorbell(&mut self, queue: HwQueueId) {
+        let last = self.last_uses.values().max().copied().unwrap_or(0);
+        self.last_uses.insert(queue, last + 1);
     }
 
     /// Page that a GPU virtual address is mapped to.

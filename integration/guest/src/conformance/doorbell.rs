@@ -60,6 +60,12 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         check: victim,
     },
     Behaviour {
+        id: "doorbell.victim.least-recently-rung",
+        shows: "of a guest's doorbells the one goes that was rung least recently, whichever was connected first",
+        section: source::UM_DOORBELLS,
+        check: victim_least_recently_rung,
+    },
+    Behaviour {
         id: "doorbell.model.words",
         shows: "each doorbell has a word of its own or, in the global model, all have one and tags of their own",
         section: source::UM_DOORBELLS,
@@ -261,6 +267,55 @@ fn victim(scene: &Scene) -> Result<(), Mismatch> {
     let reconnected = queues.iter().any(|(queue, _)| queue.counters().connects > 1);
     require!(reconnected, "no victim was connected again");
     Ok(())
+}
+
+/// An engine that falls asleep for long disconnects them all, and then it is tried again.
+fn victim_least_recently_rung(scene: &Scene) -> Result<(), Mismatch> {
+    const TRIES: usize = 20;
+    let bench = scene.bench()?;
+    let physical = too_few_doorbells(scene, &bench)?;
+    let mut queues = Vec::new();
+    for _ in 0..=physical {
+        let commands = CommandBuffer::new(&bench.device, 64)?;
+        queues.push((bench.context.create_user_mode_queue(4096)?, commands));
+    }
+    let run = |queues: &mut [(UserModeQueue, CommandBuffer)], which: &[usize]| {
+        for which in which {
+            let (queue, commands) = &mut queues[*which];
+            let value = queue.submit(commands)?;
+            queue.progress_fence().poll(value, TIMEOUT)?;
+        }
+        Ok::<_, Mismatch>(())
+    };
+    for _ in 0..TRIES {
+        run(&mut queues, &(0..physical).collect::<Vec<_>>())?;
+        // Other guests may have some of them.
+        let connected = still_connected(&queues[..physical])?;
+        let Some((idle, others)) = connected.split_last() else { continue };
+        run(&mut queues, others)?;
+        run(&mut queues, &[physical])?;
+        let left = still_connected(&queues[..physical])?;
+        if left == others {
+            return Ok(());
+        }
+        let is_one_less = left.len() + 1 == connected.len();
+        require!(
+            !is_one_less,
+            "queue {idle} rang least recently, and of {connected:?} {left:?} are left"
+        );
+    }
+    Err(Mismatch::Seen("the doorbells were disconnected again and again".into()))
+}
+
+/// Which of the queues' doorbells are connected.
+fn still_connected(queues: &[(UserModeQueue, CommandBuffer)]) -> Result<Vec<usize>, Mismatch> {
+    let mut connected = Vec::new();
+    for (number, (queue, _)) in queues.iter().enumerate() {
+        if queue.status()? != ConnectionStatus::DISCONNECTED_RETRY {
+            connected.push(number);
+        }
+    }
+    Ok(connected)
 }
 
 /// Queues of another context that have all physical doorbells.
