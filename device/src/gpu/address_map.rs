@@ -93,18 +93,17 @@ const SYSTEM: usize = 6;
 
 /// What the host has of a guest's memory and one snapshot of the guest's own memory.
 ///
-/// It never changes: when the guest's memory does, the guest gets another one. `generation`
-/// tells the two apart, so that a place found in one is not looked up in the other.
+/// It never changes: when the guest's memory does, the guest gets another one, and its translations are
+/// flushed, so that a place found in one is not looked up in the other.
 #[derive(Debug)]
 pub struct AddressMap {
-    generation: u64,
     /// The host's first, then the guest's memory in the order of its addresses.
     mappings: Box<[Mapping]>,
 }
 
 impl AddressMap {
-    /// A snapshot; `generation` is not used for any other.
-    pub fn new(generation: u64, host: HostMappings, memory: &GuestMemoryMmap) -> Self {
+    /// A snapshot.
+    pub fn new(host: HostMappings, memory: &GuestMemoryMmap) -> Self {
         let system = memory.iter().map(|region| Mapping {
             region: region.get_mmap(),
             base: 0,
@@ -113,13 +112,7 @@ impl AddressMap {
         });
         let HostMappings { local, private, backing, fences, cross_adapter, buffers } = host;
         let host = [local, private, backing, fences, cross_adapter, buffers];
-        Self { generation, mappings: host.into_iter().chain(system).collect() }
-    }
-
-    /// Tells this snapshot from any other.
-    #[inline]
-    pub fn generation(&self) -> u64 {
-        self.generation
+        Self { mappings: host.into_iter().chain(system).collect() }
     }
 
     /// Where a page is; `None` unless all of it is mapped, in one piece.
@@ -216,7 +209,7 @@ mod tests {
             cross_adapter: part(0x8000, 0x1000),
             buffers: part(0x9000, 0x1000),
         };
-        AddressMap::new(1, host, &memory)
+        AddressMap::new(host, &memory)
     }
 
     const SMALL: PageSize = PageSize::Small;

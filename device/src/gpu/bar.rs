@@ -357,7 +357,7 @@ mod tests {
         let host = HostMemory::new(SegmentSizes::default(), 4).unwrap();
         let shared = CrossAdapterMemory::new(0).unwrap().mapping();
         let host = host.mappings(bar.local_memory(), shared);
-        let map = Arc::new(AddressMap::new(1, host, &guest));
+        let map = Arc::new(AddressMap::new(host, &guest));
         let extent = |address, pages| Extent { address, length: pages * PAGE_SIZE };
         let outside = [extent(0x8000, 3), extent(0x18000, 1)];
         assert!(!bar.donate(AreaKind::DOORBELLS, Arc::clone(&map), &outside));

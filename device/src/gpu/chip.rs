@@ -30,7 +30,7 @@ pub mod attention {
     pub const KICK: u64 = 1 << 1;
     /// A fence that some queue waits for was signaled or destroyed.
     pub const FENCE: u64 = 1 << 2;
-    /// Translations and destroyed queues are to be forgotten.
+    /// A ticket was drawn.
     pub const QUIESCE: u64 = 1 << 3;
     /// The thread is to end.
     pub const STOP: u64 = 1 << 4;
@@ -197,6 +197,15 @@ impl EnginePort {
             .chain(told.map(move |new_state| Interrupt::GpuEngineStateChange { node, new_state }))
     }
 
+    /// Has the engine look at a queue, which is the engine's: at its ring, at its kernel-mode submissions, and
+    /// at whether it is destroyed.
+    pub fn kick(&self, queue: &Arc<HwQueue>) {
+        if queue.begin_kick() {
+            self.kicks.push(Arc::clone(queue));
+        }
+        self.raise(attention::KICK);
+    }
+
     /// Asks for the engine's attention and wakes it if it sleeps.
     pub fn raise(&self, bits: u64) {
         if self.attention.raise(bits) {
@@ -224,6 +233,8 @@ pub struct Chip {
     tickets: AtomicU64,
     /// How often engines were to forget translations only so that accesses are noted anew.
     looks: AtomicU64,
+    /// How often some guest's memory became another.
+    memory_changes: AtomicU64,
     /// The latest ticket that has passed on every engine, as a fence that engines wait for.
     flushed: FenceWords,
     epoch: Instant,
@@ -255,6 +266,7 @@ impl Chip {
             logging_level,
             tickets,
             looks,
+            memory_changes: AtomicU64::new(0),
             flushed,
             epoch,
         })
@@ -279,7 +291,7 @@ impl Chip {
     }
 
     /// Control plane: see `Hardware::quiesce`. Engine: begins a flush, and then asks
-    /// [`Self::has_flushed`].
+    /// [`Self::has_flushed`]. Whoever has something forgotten has told the guest's partition before.
     pub fn quiesce(&self) -> Ticket {
         // Pairs with the load in `passed`, through the attention word.
         let ticket = self.tickets.fetch_add(1, Ordering::AcqRel) + 1;
@@ -287,6 +299,17 @@ impl Chip {
             engine.raise(attention::QUIESCE);
         }
         Ticket(ticket)
+    }
+
+    /// Control plane, before it draws a ticket: some guest's memory is another now.
+    pub fn change_memory(&self) {
+        // Handed over with the ticket.
+        self.memory_changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Engine, after it read [`Self::latest_ticket`]: how often that was so.
+    pub fn memory_changes(&self) -> u64 {
+        self.memory_changes.load(Ordering::Relaxed)
     }
 
     /// Control plane: see `Hardware::forget_translations`. No engine is woken for it.

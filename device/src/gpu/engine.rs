@@ -59,6 +59,8 @@ pub struct Engine {
     asked_for_f1: bool,
     /// `Chip::looks` when it was last awake.
     looks: u64,
+    /// `Chip::memory_changes` when it last quiesced.
+    memory_changes: u64,
     /// When the last turn ended, if that was looked at and the engine has done nothing else since.
     turn_ended: Option<Instant>,
     /// Whether it shares its processor with those who ring.
@@ -98,7 +100,8 @@ impl Core {
         entry: &mut Entry,
         act: impl FnOnce(&mut Execution, &HwQueue, &mut Context<'_>, &mut Windows) -> R,
     ) -> R {
-        let Entry { queue, memory, execution, .. } = entry;
+        entry.catch_up();
+        let Entry { queue, memory, flushes, execution, .. } = entry;
         let mut tally = Tally::default();
         let metadata = queue.partition.metadata();
         let codec = Codec { metadata, blocks: &mut self.unit.blocks };
@@ -111,7 +114,7 @@ impl Core {
             is_system: queue.is_system(),
             queue,
             before: Before::Other,
-            mmu: Mmu::new(&mut self.unit.tlb, &queue.space, memory, codec, self.index),
+            mmu: Mmu::new(&mut self.unit.tlb, &queue.space, memory, *flushes, codec, self.index),
             scratch: &mut self.unit.scratch,
             tally: &mut tally,
         };
@@ -126,9 +129,9 @@ impl Core {
     /// Asks for what a queue is about to read that was just rung for.
     #[inline]
     fn prefetch(&mut self, entry: &Entry) {
-        let Entry { queue, memory, execution, .. } = entry;
+        let Entry { queue, memory, flushes, execution, .. } = entry;
         let codec = Codec { metadata: queue.partition.metadata(), blocks: &mut self.unit.blocks };
-        let mmu = Mmu::new(&mut self.unit.tlb, &queue.space, memory, codec, self.index);
+        let mmu = Mmu::new(&mut self.unit.tlb, &queue.space, memory, *flushes, codec, self.index);
         execution.foreseen().into_iter().flatten().for_each(|gpu_va| mmu.prefetch(gpu_va));
     }
 
@@ -217,6 +220,7 @@ impl Engine {
             has_power: true,
             asked_for_f1: false,
             looks: 0,
+            memory_changes: 0,
             turn_ended: None,
             yields: Yields::new(),
             has_woken: false,
@@ -333,6 +337,9 @@ impl Engine {
     /// Looks once at what the queue's ring and its kernel-mode submissions hold.
     fn kick(&mut self, queue: &Arc<HwQueue>) {
         let Some(index) = self.run_list.index_of(queue) else { return };
+        if queue.membership.is_destroyed() {
+            return self.run_list.forget(index);
+        }
         if let Some(entry) = self.run_list.get(index) {
             entry.refresh_ring();
             if queue.is_system()
@@ -388,7 +395,11 @@ impl Engine {
         let rang = |watch: &Watch, rung| {
             let counters = watch.queue.partition.counters();
             counters.add(core.index, Tally { doorbells: 1, ..Tally::default() });
-            let Some(entry) = run_list.get(watch.index) else { return };
+            // Another may have the index of one that is forgotten and still watched.
+            let entry = run_list.get(watch.index);
+            let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.queue, &watch.queue)) else {
+                return;
+            };
             core.note_use(&entry.queue);
             match entry.execution.rung(rung) {
                 Ok(true) => {
@@ -475,14 +486,15 @@ impl Engine {
         Some(self.scans.after_turn(self.turn_ended, moved, self.watches.len()))
     }
 
-    /// Forgets translations and destroyed queues, up to the latest ticket.
+    /// Is between two turns, and past whatever was changed before the latest ticket: each turn begins with
+    /// what its guest has flushed, and destroyed queues were kicked.
     fn quiesce(&mut self, port: &EnginePort) {
         // First: what is asked for while this goes on raises attention again.
         let ticket = self.core.chip.latest_ticket();
-        self.core.unit.tlb.flush();
-        self.run_list.quiesce();
-        // The old list may hold queues that are forgotten now, and indices that are free.
-        self.reload_watches(port);
+        let changes = self.core.chip.memory_changes();
+        if std::mem::replace(&mut self.memory_changes, changes) != changes {
+            self.run_list.catch_up();
+        }
         self.core.chip.passed(port, ticket);
     }
 
@@ -546,9 +558,15 @@ impl Engine {
 
     /// How long it sleeps before it asks for F1, which it does once. A queue that waits for a fence is
     /// work. Source: user-mode work submission, "Engine F-state transitions".
-    fn may_ask_for_f1(&self) -> Option<Duration> {
-        let may = !self.asked_for_f1 && self.has_power && !self.run_list.has_work();
-        self.times.idle.filter(|_| may)
+    fn may_ask_for_f1(&mut self) -> Option<Duration> {
+        if self.asked_for_f1 || !self.has_power {
+            return None;
+        }
+        if self.run_list.has_work() {
+            // Of a queue that is off the run list it is none.
+            self.run_list.drop_suspended();
+        }
+        self.times.idle.filter(|_| !self.run_list.has_work())
     }
 }
 

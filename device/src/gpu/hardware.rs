@@ -72,11 +72,9 @@ impl Gpu {
     }
 
     fn kick_queue(&self, queue: &Arc<HwQueue>) {
-        let Some(port) = self.chip.engines.get(queue.engine as usize) else { return };
-        if queue.begin_kick() {
-            port.kicks.push(Arc::clone(queue));
+        if let Some(port) = self.chip.engines.get(queue.engine as usize) {
+            port.kick(queue);
         }
-        port.raise(attention::KICK);
     }
 }
 
@@ -386,6 +384,8 @@ impl Hardware for Gpu {
     fn unbind_ring(&self, queue: HwQueueId) {
         if let Some(queue) = self.queue(queue) {
             queue.ring.store(None);
+            // The engine lets go of it, as it does of what was there when it was kicked last.
+            self.kick_queue(&queue);
         }
     }
 
@@ -556,7 +556,14 @@ impl Hardware for Gpu {
         self.queue(queue).map_or(0, |queue| queue.last_completed())
     }
 
-    fn quiesce(&self) -> Ticket {
+    fn quiesce(&self, guest: Option<GuestId>) -> Ticket {
+        let registry = self.registry();
+        // Of one that is gone nothing is remembered.
+        for (_, partition) in
+            registry.guests.iter().filter(|(id, _)| guest.is_none_or(|guest| guest == **id))
+        {
+            partition.flush();
+        }
         self.chip.quiesce()
     }
 

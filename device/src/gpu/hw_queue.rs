@@ -55,8 +55,7 @@ pub struct HwQueue {
     pub role: Role,
     /// Its logs.
     pub logs: FenceLogs,
-    /// Its ring. The engine looks here when it is kicked, when it begins to watch and when it
-    /// quiesces.
+    /// Its ring. The engine looks here when it is kicked and when it begins to watch.
     pub ring: ArcSwapOption<RingBinding>,
     /// What was submitted in kernel mode. The queue's own ordering hands over the content.
     pub submissions: ArrayQueue<KernelSubmission>,

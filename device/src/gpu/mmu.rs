@@ -81,26 +81,29 @@ pub struct Mmu<'a> {
     tlb: &'a mut Tlb,
     space: &'a AddressSpace,
     memory: &'a AddressMap,
+    flushes: u64,
     codec: Codec<'a>,
     engine: u32,
 }
 
 impl<'a> Mmu<'a> {
-    /// The view that `space` gives to `engine` of `memory`, whose compressed pages `codec` reaches.
+    /// The view that `space` gives to `engine` of `memory`, whose compressed pages `codec` reaches, after so
+    /// many flushes of the guest's translations.
     #[inline]
     pub fn new(
         tlb: &'a mut Tlb,
         space: &'a AddressSpace,
         memory: &'a AddressMap,
+        flushes: u64,
         codec: Codec<'a>,
         engine: u32,
     ) -> Self {
-        Self { tlb, space, memory, codec, engine }
+        Self { tlb, space, memory, flushes, codec, engine }
     }
 
-    /// Forgets all translations of its engine.
-    pub fn flush_tlb(&mut self) {
-        self.tlb.flush();
+    /// Forgets what its engine remembered of the guest before this flush.
+    pub fn flush_tlb(&mut self, flushes: u64) {
+        self.flushes = flushes;
     }
 
     /// Where a byte is.
@@ -119,7 +122,7 @@ impl<'a> Mmu<'a> {
 
     #[inline]
     fn key(&self, gpu_va: u64, page_size: PageSize) -> Key {
-        Key::new(self.space.id(), self.memory.generation(), gpu_va, page_size)
+        Key::new(self.space.id(), self.flushes, gpu_va, page_size)
     }
 
     /// The same where no small page is remembered.

@@ -284,6 +284,7 @@ impl Gpu {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.update_memory(&memory);
         }
+        self.chip.change_memory();
         self.chip.quiesce();
     }
 

@@ -18,14 +18,12 @@ use bellhop_host_kmd::hardware::{
     FenceLogBuffer, FenceStorage, GuestId, PhysicalAddress, Segment, SegmentSizes,
 };
 use bellhop_protocol::bar::BarLayout;
+use bellhop_protocol::handoff::tlb::Flushes;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use vm_memory::GuestMemoryMmap;
-
-/// Generations of memory snapshots, over all guests.
-static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
 /// The weight of a guest for which none is set.
 pub const DEFAULT_WEIGHT: u32 = 100;
@@ -42,6 +40,7 @@ pub struct Partition {
     paging: Paging,
     metadata: Metadata,
     memory: ArcSwap<AddressMap>,
+    flushes: Flushes,
     fences: FenceTable,
     page_tables: Arc<Charge>,
     counters: Counters,
@@ -82,6 +81,7 @@ impl Partition {
             host_memory,
             cross_adapter,
             memory,
+            flushes: Flushes::new(),
             fences,
             page_tables: Arc::default(),
             counters: Counters::new(engines),
@@ -113,6 +113,19 @@ impl Partition {
     pub fn update_memory(&self, memory: &GuestMemoryMmap) {
         let host = (&self.host_memory, &self.cross_adapter);
         self.memory.store(Arc::new(snapshot(&self.bar, host.0, host.1, memory)));
+        self.flush();
+    }
+
+    /// Whoever changed where its memory is: what engines remember of it counts no more from their next turns
+    /// on. Returns the count of flushes.
+    pub fn flush(&self) -> u64 {
+        self.flushes.advance()
+    }
+
+    /// Engine, before a turn: the count of flushes.
+    #[inline]
+    pub fn flushes(&self) -> u64 {
+        self.flushes.current()
     }
 
     /// Before the guest runs: what becomes readable when it kicks its control queue.
@@ -274,7 +287,6 @@ fn snapshot(
     cross_adapter: &CrossAdapterMemory,
     memory: &GuestMemoryMmap,
 ) -> AddressMap {
-    let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
     let host = host.mappings(bar.local_memory(), cross_adapter.mapping());
-    AddressMap::new(generation, host, memory)
+    AddressMap::new(host, memory)
 }

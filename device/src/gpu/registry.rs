@@ -120,6 +120,9 @@ impl Registry {
         if was_watched {
             self.publish_watch_list(chip, queue.engine);
         }
+        if let Some(port) = chip.engines.get(queue.engine as usize) {
+            port.kick(&queue);
+        }
         true
     }
 

@@ -30,26 +30,44 @@ enum Condition {
 pub struct Entry {
     /// The queue.
     pub queue: Arc<HwQueue>,
-    /// Its guest's memory, as of the last quiesce.
+    /// Its guest's memory, as of the last turn or change of it.
     pub memory: Arc<AddressMap>,
+    /// The guest's count of flushes then.
+    pub flushes: u64,
     /// How far it got.
     pub execution: Execution,
     /// The value that its doorbell had last.
     pub last_rung: u64,
     condition: Condition,
+    /// Where it is in `RunList::blocked`, while it is.
+    blocked_at: usize,
 }
 
 impl Entry {
     fn new(queue: &Arc<HwQueue>) -> Self {
+        // Before the memory, which may be another by then, and so never older than this says.
+        let flushes = queue.partition.flushes();
         let mut entry = Self {
             queue: Arc::clone(queue),
             memory: queue.partition.memory(),
+            flushes,
             execution: Execution::new(),
             last_rung: 0,
             condition: Condition::Idle,
+            blocked_at: 0,
         };
         entry.refresh_ring();
         entry
+    }
+
+    /// Before it reaches memory: forgets what was flushed since it did last.
+    #[inline]
+    pub fn catch_up(&mut self) {
+        let flushes = self.queue.partition.flushes();
+        if flushes != self.flushes {
+            self.flushes = flushes;
+            self.memory = self.queue.partition.memory();
+        }
     }
 
     /// Takes over another ring, or that there is none. Whatever of the old ring was begun is
@@ -114,7 +132,9 @@ impl RunList {
     /// destroyed.
     pub fn index_of(&mut self, queue: &Arc<HwQueue>) -> Option<u32> {
         if let Some(index) = queue.run_list_index() {
-            return self.get(index).map(|_| index);
+            // Another may have the index of one that is forgotten.
+            let entry = self.get(index).filter(|entry| Arc::ptr_eq(&entry.queue, queue));
+            return entry.map(|_| index);
         }
         if queue.membership.is_destroyed() {
             return None;
@@ -128,6 +148,7 @@ impl RunList {
                 // Room for all of them, so that no turn has to allocate.
                 let count = self.entries.len();
                 self.blocked.reserve(count - self.blocked.len());
+                self.free.reserve(count - self.free.len());
                 index
             }
         };
@@ -203,7 +224,10 @@ impl RunList {
         entry.condition = to;
         match to {
             Condition::Runnable => self.schedule.push(index, entry.queue.rank()),
-            Condition::Blocked => self.blocked.push(index),
+            Condition::Blocked => {
+                entry.blocked_at = self.blocked.len();
+                self.blocked.push(index);
+            }
             Condition::Idle | Condition::Dead => {}
         }
     }
@@ -221,24 +245,35 @@ impl RunList {
             }
             may_run
         };
-        self.schedule.retain(|index| may_run(&index), []);
+        self.schedule.retain(|index| may_run(&index));
         self.blocked.retain(&mut may_run);
-    }
-
-    /// Forgets destroyed queues, and brings the others up to date with what their owners changed.
-    pub fn quiesce(&mut self) {
-        self.drop_suspended();
-        let kept = self.free.len();
-        for (entry, index) in self.entries.iter_mut().zip(0..) {
-            if entry.as_ref().is_some_and(|entry| entry.queue.membership.is_destroyed()) {
-                *entry = None;
-                self.free.push(index);
-            } else if let Some(entry) = entry {
-                entry.memory = entry.queue.partition.memory();
-                entry.refresh_ring();
+        for (at, index) in self.blocked.iter().enumerate() {
+            if let Some(Some(entry)) = entries.get_mut(*index as usize) {
+                entry.blocked_at = at;
             }
         }
-        // Nobody stands in line under an index that is free now: a destroyed queue may not run.
-        self.schedule.retain(|_| true, self.free.get(kept..).unwrap_or_default().iter().copied());
+    }
+
+    /// Forgets a destroyed queue. Nothing that is done here grows with what other guests have.
+    pub fn forget(&mut self, index: u32) {
+        let Some(entry) = self.entries.get_mut(index as usize).and_then(Option::take) else {
+            return;
+        };
+        // One that was lost while it waited is among them, too.
+        if self.blocked.get(entry.blocked_at) == Some(&index) {
+            self.blocked.swap_remove(entry.blocked_at);
+            let moved = self.blocked.get(entry.blocked_at).copied();
+            if let Some(moved) = moved.and_then(|moved| self.get(moved)) {
+                moved.blocked_at = entry.blocked_at;
+            }
+        }
+        self.schedule.remove(index);
+        self.free.push(index);
+    }
+
+    /// Some guest's memory has changed: lets go of what is not there any more, for queues that have no turn
+    /// soon.
+    pub fn catch_up(&mut self) {
+        self.entries.iter_mut().flatten().for_each(|entry| entry.catch_up());
     }
 }

@@ -138,6 +138,15 @@ impl GuestLines {
         }
     }
 
+    /// Takes contexts out of line.
+    fn retain(&mut self, links: &mut Links, mut stays: impl FnMut(u32) -> bool) {
+        for (line, index) in self.lines.iter_mut().zip(0..) {
+            line.retain(links, &mut stays);
+            self.waiting &= !(u32::from(line.is_empty()) << index);
+        }
+        self.in_order = self.waiting != 0;
+    }
+
     /// The line whose turn it is; one is not empty.
     fn choose(&mut self) -> usize {
         let highest = self.waiting.ilog2();
@@ -382,41 +391,39 @@ impl Schedule {
         self.enter_order(guest);
     }
 
-    /// Takes queues out of line, and forgets those that are named by `forget`.
-    pub fn retain(
-        &mut self,
-        mut stays_in_line: impl FnMut(u32) -> bool,
-        forget: impl IntoIterator<Item = u32>,
-    ) {
+    /// Takes queues out of line.
+    pub fn retain(&mut self, mut stays_in_line: impl FnMut(u32) -> bool) {
         self.sole = self.sole.filter(|(queue, _)| stays_in_line(*queue));
-        let Self { members, queue_links, contexts, context_links, guests, order, .. } = self;
-        for lines in guests.iter_mut() {
-            for (line, index) in lines.lines.iter_mut().zip(0..) {
-                line.retain(context_links, |place| {
-                    let context = &mut contexts[place as usize];
-                    context.queues.retain(queue_links, &mut stays_in_line);
-                    context.in_line = !context.queues.is_empty();
-                    context.in_line
-                });
-                if line.is_empty() {
-                    lines.waiting &= !(1 << index);
-                }
-            }
-            lines.in_order = lines.waiting != 0;
+        for lines in &mut self.guests {
+            lines.retain(&mut self.context_links, |place| {
+                let context = &mut self.contexts[place as usize];
+                context.queues.retain(&mut self.queue_links, &mut stays_in_line);
+                context.in_line = !context.queues.is_empty();
+                context.in_line
+            });
         }
-        order.retain(|Reverse((_, guest))| guests[*guest as usize].in_order);
-        for queue in forget {
-            let Some(member) = members.get_mut(queue as usize) else { continue };
-            let place = std::mem::replace(member, NONE);
-            let Some(context) = contexts.get_mut(place as usize) else { continue };
-            context.members -= 1;
-            if context.members == 0 {
-                self.context_places.remove(&context.key);
-                self.free_contexts.push(place);
-            }
-            if let Some(lines) = guests.get_mut(context.guest as usize) {
-                lines.members -= 1;
-            }
+        self.order.retain(|Reverse((_, guest))| self.guests[*guest as usize].in_order);
+    }
+
+    /// Forgets a queue, which may be in line. Only lines of its own guest are walked.
+    pub fn remove(&mut self, queue: u32) {
+        self.sole = self.sole.filter(|(sole, _)| *sole != queue);
+        let Some(place) = self.members.get_mut(queue as usize) else { return };
+        let place = std::mem::replace(place, NONE);
+        let Some(context) = self.contexts.get_mut(place as usize) else { return };
+        let lines = &mut self.guests[context.guest as usize];
+        context.queues.retain(&mut self.queue_links, |other| other != queue);
+        if context.in_line && context.queues.is_empty() {
+            context.in_line = false;
+            lines.retain(&mut self.context_links, |other| other != place);
+            let (guest, is_in_order) = (context.guest, lines.in_order);
+            self.order.retain(|Reverse((_, other))| *other != guest || is_in_order);
+        }
+        context.members -= 1;
+        lines.members -= 1;
+        if context.members == 0 {
+            self.context_places.remove(&context.key);
+            self.free_contexts.push(place);
         }
     }
 }
@@ -533,10 +540,10 @@ mod tests {
                 schedule.add(queue, guest(number), context(number));
                 schedule.push(queue, rank(0));
             }
-            schedule.retain(|queue| queue == 3, []);
+            schedule.retain(|queue| queue == 3);
             assert_eq!(schedule.next(), Some(Pick { queue: 3, contested: false }));
             end(&mut schedule, 3, 10);
-            schedule.retain(|_| false, 0..4);
+            (0..4).for_each(|queue| schedule.remove(queue));
             assert!(schedule.is_empty());
         }
         assert_eq!(schedule.guests.len(), 4);

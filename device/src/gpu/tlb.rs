@@ -9,13 +9,13 @@ const SETS: usize = 512;
 /// Entries of a set. With one, a ring and the buffer that it names could keep evicting each other.
 const WAYS: usize = 2;
 
-/// What is remembered about: a page of an address space, found in one snapshot of memory.
+/// What is remembered about: a page of an address space, since its guest's translations were flushed last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The address space's id; 0 is none's.
     pub space: u64,
-    /// Generation of the snapshot.
-    pub generation: u64,
+    /// The guest's count of flushes.
+    pub flushes: u64,
     /// GPU virtual page number; of a large page, with [`LARGE`].
     page: u64,
 }
@@ -26,13 +26,13 @@ const LARGE: u64 = 1 << 63;
 impl Key {
     /// The page of one size that an address is in.
     #[inline]
-    pub fn new(space: AddressSpaceId, generation: u64, gpu_va: u64, size: PageSize) -> Self {
+    pub fn new(space: AddressSpaceId, flushes: u64, gpu_va: u64, size: PageSize) -> Self {
         let number = gpu_va / size.bytes();
         let page = match size {
             PageSize::Small => number,
             PageSize::Large => number | LARGE,
         };
-        Self { space: space.0, generation, page }
+        Self { space: space.0, flushes, page }
     }
 
     #[inline]
@@ -51,7 +51,7 @@ struct Entry {
 }
 
 /// A table of translations. Only valid pages are in it, so that mapping a page takes effect at
-/// once; unmapping takes effect with [`Self::flush`].
+/// once; unmapping takes effect when the guest's count of flushes is another, or with [`Self::flush`].
 #[derive(Debug)]
 pub struct Tlb {
     /// In each set the latest first.
@@ -122,9 +122,9 @@ mod tests {
         ) {
             let mut tlb = Tlb::new();
             let mut model = HashMap::new();
-            for ((space, generation, large, page, writable), number) in inserts.into_iter().zip(0..) {
+            for ((space, flushes, large, page, writable), number) in inserts.into_iter().zip(0..) {
                 let size = if large { PageSize::Large } else { PageSize::Small };
-                let key = Key::new(AddressSpaceId(space), generation, page * size.bytes(), size);
+                let key = Key::new(AddressSpaceId(space), flushes, page * size.bytes(), size);
                 let place = Place::default().plus(number);
                 tlb.insert(key, place, writable);
                 model.insert(key, (place, writable));

@@ -51,6 +51,35 @@ fn a_page_that_an_engine_accesses_is_noted_once_until_it_walks_page_tables_anew(
     assert!(!is_used((1 << 48) - PAGE_SIZE, 2 * PAGE_SIZE), "at the end of all addresses");
 }
 
+#[test]
+fn what_one_guest_has_forgotten_its_neighbour_remembers() {
+    let gpu = start();
+    let mut guests = [0, 32].map(|doorbell| {
+        let mut guest = Guest::attach_with(&gpu, doorbell);
+        let queue = guest.queue(COPY);
+        (guest, queue)
+    });
+    let page = LOCAL + SIZE - PAGE_SIZE;
+    // Whether the engine walks page tables for what each writes.
+    let walks = |guests: &mut [(Guest, Queue); 2]| {
+        guests.each_mut().map(|(guest, queue)| {
+            guest.run(queue, Packets::new().then(Fill::new(page, 8, 7)));
+            gpu.take_accessed(guest.space, page, PAGE_SIZE)
+        })
+    };
+    assert_eq!([walks(&mut guests), walks(&mut guests)], [[true; 2], [false; 2]]);
+    for _ in 0..10 {
+        let (guest, _) = &mut guests[0];
+        let mut short_lived = guest.queue(COPY);
+        guest.run(&mut short_lived, Packets::new());
+        gpu.unwatch(guest.physical_doorbell(&short_lived));
+        gpu.destroy_hw_queue(short_lived.id);
+        let ticket = gpu.quiesce(Some(guest.id));
+        eventually("the ticket passes", || gpu.quiesced() >= ticket);
+        assert_eq!(walks(&mut guests), [true, false]);
+    }
+}
+
 fn large_update(space: AddressSpaceId, gpu_va: u64, entries: &[Pte]) -> PagingOperation<'_> {
     PagingOperation::UpdatePageTable { space, gpu_va, page_size: PageSize::Large, entries }
 }

@@ -148,7 +148,7 @@ fn a_reset_of_the_engine_ends_what_cannot_be_preempted_and_others_lose_nothing()
     let turns = gpu.engine_progress(COMPUTE).turns;
     gpu.preempt_hw_queue(guilty.id, 1);
     // Another engine's ticket does not pass, and nothing else of this one does.
-    let ticket = gpu.quiesce();
+    let ticket = gpu.quiesce(None);
     assert_eq!(gpu.engine_progress(COMPUTE).turns, turns);
     assert!(gpu.quiesced() < ticket);
     gpu.reset_engine(COMPUTE);

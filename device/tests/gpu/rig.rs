@@ -401,7 +401,7 @@ pub fn fault_of(gpu: &Gpu, queue: HwQueueId) -> Fault {
 
 /// Waits until every engine has forgotten.
 pub fn quiesce(gpu: &Gpu) -> Ticket {
-    let ticket = gpu.quiesce();
+    let ticket = gpu.quiesce(None);
     eventually("a quiesce", || gpu.quiesced() >= ticket);
     ticket
 }

@@ -224,7 +224,7 @@ fn unmapping_takes_effect_with_the_next_quiesce_and_mapping_at_once() {
 fn every_ticket_passes_and_an_interrupt_tells() {
     let gpu = start();
     for _ in 0..100 {
-        let ticket = gpu.quiesce();
+        let ticket = gpu.quiesce(None);
         while gpu.quiesced() < ticket {
             let interrupts = take_interrupts(&gpu);
             assert!(interrupts.iter().all(|interrupt| *interrupt == Interrupt::Quiesced));

@@ -197,7 +197,7 @@ impl Kernel {
             self.hold(id, *process, effects);
         }
         // After the contexts are off the run list.
-        let ticket = (!held.is_empty()).then(|| self.hardware.quiesce());
+        let ticket = (!held.is_empty()).then(|| self.hardware.quiesce(Some(id)));
         let Some(guest) = self.guests.get_mut(&id) else { return };
         guest.paging.begun += 1;
         let (steps, failed) = (steps.into(), false);

@@ -222,7 +222,7 @@ impl Kernel {
                 scope.disconnect(id, DisconnectReason::Retry);
             }
         }
-        self.power.set_device(DeviceState::Suspending(self.hardware.quiesce()));
+        self.power.set_device(DeviceState::Suspending(self.hardware.quiesce(None)));
     }
 
     /// Goes on with what [`Self::power_down`] began, as far as engines have come.
@@ -232,7 +232,7 @@ impl Kernel {
             && ticket <= quiesced
         {
             self.each_ring(effects, |scope, queue| scope.evict_ring(queue));
-            self.power.set_device(DeviceState::Evicting(self.hardware.quiesce()));
+            self.power.set_device(DeviceState::Evicting(self.hardware.quiesce(None)));
         }
         if let DeviceState::Evicting(ticket) = self.power.device
             && ticket <= self.hardware.quiesced()

@@ -142,7 +142,7 @@ impl Kernel {
             self.invalidate(guest, resource);
         }
         // After the entries: an engine that has passed this ticket cannot have read old ones since.
-        let ticket = self.hardware.quiesce();
+        let ticket = self.hardware.quiesce(Some(guest));
         let works = self.guests.get(&guest).map_or(0, |guest| guest.paging.begun());
         self.retirements.0.push_back(Retirement { ticket, guest, works, resources, completion });
     }

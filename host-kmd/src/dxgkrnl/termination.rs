@@ -160,7 +160,7 @@ impl Kernel {
             let given_up = scope.given_up;
             self.retire_given_up(guest, given_up);
         }
-        self.hardware.quiesce()
+        self.hardware.quiesce(Some(guest))
     }
 
     /// Goes on with everything that is about to end.

@@ -609,9 +609,9 @@ pub trait Hardware: Send + Sync {
     /// none is.
     fn current_fence(&self, queue: HwQueueId) -> u64;
 
-    /// Asks every engine to forget all translations and all destroyed queues. The ticket has
-    /// passed once [`Self::quiesced`] is not less; an interrupt tells when that advances.
-    fn quiesce(&self) -> Ticket;
+    /// Asks every engine to forget the guest's translations, or everybody's, and all destroyed queues. The
+    /// ticket has passed once [`Self::quiesced`] is not less; an interrupt tells when that advances.
+    fn quiesce(&self, guest: Option<GuestId>) -> Ticket;
 
     /// The latest ticket that has passed on every engine.
     fn quiesced(&self) -> Ticket;

@@ -7,9 +7,44 @@
 //!
 //! That is the full fences' work alone, so the rest is relaxed.
 //!
+//! What an engine remembers it remembers under a number of the guest's, which a flush advances: so a flush
+//! costs the guest's neighbours nothing that they remember.
+//!
 //! Source: `FLUSH_TLB` of `DxgkDdiBuildPagingBuffer`.
 
 use super::sync::{AtomicU64, Ordering, fence};
+
+/// How often what is remembered of one guest was to be forgotten.
+#[derive(Debug)]
+pub struct Flushes(AtomicU64);
+
+impl Default for Flushes {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Flushes {
+    /// Not once.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Anybody who changed where the guest's memory is: nothing that was remembered before counts in a turn
+    /// that begins after this. Every engine is then called, and has begun no turn before that when it
+    /// answers. Returns the new number.
+    pub fn advance(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Release) + 1
+    }
+
+    /// Engine, before each turn: the number. Acquires what came before each [`Self::advance`].
+    #[must_use]
+    #[inline]
+    pub fn current(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
 
 /// Which engines may remember entries of an address space.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use bellhop_protocol::handoff::accessed;
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
-use bellhop_protocol::handoff::tlb::TlbUsers;
+use bellhop_protocol::handoff::tlb::{Flushes, TlbUsers};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -28,6 +28,28 @@ fn an_engine_that_remembers_an_old_entry_is_asked_to_flush() {
         let flushed = users.after_change();
         let remembered = engine.join().unwrap();
         assert!(flushed == 1 << 3 || remembered == [NEW; 2], "{flushed:#b}, {remembered:?}");
+    });
+}
+
+#[test]
+fn a_turn_that_begins_with_the_new_count_of_flushes_finds_what_was_changed_before() {
+    loom::model(|| {
+        let shared = Arc::new((Flushes::new(), AtomicU64::new(0)));
+        let engine = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (flushes, memory) = &*shared;
+                (flushes.current(), memory.load(Ordering::Relaxed))
+            })
+        };
+        let (flushes, memory) = &*shared;
+        memory.store(1, Ordering::Relaxed);
+        assert_eq!(flushes.advance(), 1);
+        let (count, memory) = engine.join().unwrap();
+        assert!(
+            count == 0 || memory == 1,
+            "what is remembered of the old memory counts for the new"
+        );
     });
 }
 

@@ -22,16 +22,16 @@ pub fn write_page_table(
     Ok(Outcome::Done)
 }
 
-/// `FLUSH_TLB`. This engine flushes at once. If others may remember entries of the address space,
-/// every engine flushes between two of its turns; entries that were written before this are handed
-/// over with the attention that it raises.
+/// `FLUSH_TLB`, of the guest's translations. This engine flushes at once. If others may remember entries of
+/// the address space, every engine does between two of its turns; entries that were written before this are
+/// handed over with the attention that it raises.
 pub fn flush_tlb(context: &mut Context<'_>, packet: &FlushTlb) -> Outcome {
     // Pairs with `AddressSpace::walk_to_remember`. An unknown space is anybody's.
     let users = context.chip.nodes.users(packet.root).map_or(u64::MAX, TlbUsers::after_change);
+    context.mmu.flush_tlb(context.partition.flush());
     if users & !(1 << context.engine) != 0 {
         return Outcome::Hold(Hold::Flush(context.chip.quiesce()));
     }
-    context.mmu.flush_tlb();
     Outcome::Done
 }
 

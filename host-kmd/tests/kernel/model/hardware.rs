@@ -576,7 +576,7 @@ impl Hardware for Model {
         self.state().completed.get(&queue).copied().unwrap_or(0)
     }
 
-    fn quiesce(&self) -> Ticket {
+    fn quiesce(&self, _: Option<GuestId>) -> Ticket {
         let mut state = self.state();
         state.log.push(Call::Quiesce);
         state.issued += 1;
