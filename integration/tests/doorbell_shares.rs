@@ -95,8 +95,22 @@ fn a_guest_that_comes_late_gets_its_share_back_from_one_that_had_borrowed_it() {
 }
 
 #[test]
+fn a_share_is_what_the_configuration_says() {
+    let reserved = format!("{DOORBELLS}[guest]\nphysical_doorbells_reserved = 1\n");
+    let daemon = Daemon::start_with(2, &reserved);
+    let mut first = Client::new(&daemon, 0, 2 * SHARE);
+    first.run(0..2 * SHARE);
+    let mut late = Client::new(&daemon, 1, 2);
+    late.run([0, 1]);
+    assert_eq!((first.victims(), late.victims()), (1, 1));
+}
+
+#[test]
 fn the_doorbell_that_was_rung_least_recently_goes_and_one_that_rings_all_the_time_does_not() {
-    let daemon = Daemon::start_with(1, "[adapter]\nphysical_doorbells = 3\nengine_idle_ms = 0\n");
+    // An engine that does not sleep, so that nobody is told of a ring but the engine.
+    let configuration =
+        "[adapter]\nphysical_doorbells = 3\nengine_idle_ms = 0\nspin_us = 1000000\n";
+    let daemon = Daemon::start_with(1, configuration);
     let mut client = Client::new(&daemon, 0, 5);
     // Connected in this order, and rung in another.
     client.run([0, 1, 2, 2, 0, 1, 0]);

@@ -50,8 +50,8 @@ pub struct Engine {
     times: Times,
     watches: Watches,
     hints: Hints,
-    kicking: Kicking,
     scans: Scans,
+    kicking: Kicking,
     run_list: RunList,
     /// It executes. Without power it only attends.
     has_power: bool,
@@ -215,6 +215,7 @@ impl Engine {
             times,
             watches: Watches::default(),
             hints: Hints::default(),
+            scans: Scans::default(),
             kicking: Kicking::default(),
             run_list: RunList::new(times.quantum),
             has_power: true,
@@ -224,7 +225,6 @@ impl Engine {
             turn_ended: None,
             yields: Yields::new(),
             has_woken: false,
-            scans: Scans::default(),
         }
     }
 
@@ -427,7 +427,8 @@ impl Engine {
         );
     }
 
-    /// Gives the queue whose turn it is a turn, and says which doorbells to look at then. None when no queue wants a turn.
+    /// Gives the queue whose turn it is a turn, and says which doorbells to look at then. None when no queue
+    /// wants a turn.
     ///
     /// Turns are timed from one to the next, with one look at the clock for each, while several queues
     /// have work, or one has more than a turn's. A queue that is alone and done within its turn has none.

@@ -296,8 +296,8 @@ impl Gpu {
         }
     }
 
-    /// Sets how many physical doorbells are a guest's share, which no other guest takes from it, instead of an
-    /// equal part of all; not 0.
+    /// Sets how many physical doorbells are a guest's share, which no other guest takes from it; 0, as before
+    /// that, is an equal part of all.
     pub fn set_doorbell_share(&self, guest: GuestId, share: u32) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_doorbell_share(share);

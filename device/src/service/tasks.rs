@@ -61,6 +61,7 @@ impl Tasks {
                 features: config.features(adapter),
                 sharing: SharingGroups::NONE,
                 weight: config.guest.weight,
+                doorbell_share: config.guest.physical_doorbells_reserved,
                 log: Arc::new(LogSource::of(None)),
                 maps_bar: config.guest.bar,
                 remaps_doorbells: adapter.remaps_doorbells(),

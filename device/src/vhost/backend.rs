@@ -51,6 +51,8 @@ pub struct Host {
     pub sharing: SharingGroups,
     /// The weight of the guest that comes.
     pub weight: u32,
+    /// Physical doorbells that are its share; 0 is an equal part.
+    pub doorbell_share: u32,
     /// Whose doing the lines are that it has logged.
     pub log: Arc<LogSource>,
     /// Whether VMMs are asked to map it.
@@ -163,6 +165,7 @@ impl Shared {
         };
         self.host.log.set_guest(guest);
         self.host.gpu.set_guest_weight(guest, self.host.weight);
+        self.host.gpu.set_doorbell_share(guest, self.host.doorbell_share);
         if let Some(kick) = kick(control) {
             self.host.gpu.set_guest_kick(guest, kick);
         }

@@ -43,6 +43,7 @@ pub static HOST: LazyLock<Host> = LazyLock::new(|| {
         features: Features::all(),
         sharing: SharingGroups::NONE,
         weight: DEFAULT_WEIGHT,
+        doorbell_share: 0,
         log: Arc::new(LogSource::of(None)),
         maps_bar: false,
         remaps_doorbells: false,

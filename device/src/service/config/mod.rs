@@ -158,6 +158,9 @@ pub struct GuestConfig {
     pub log_burst: u32,
     /// Its weight, 1 to 10,000: engines share their time among guests that have work by weight.
     pub weight: u32,
+    /// Physical doorbells that no other guest takes from it, 0 to 65,536; 0 is an equal part of the adapter's for
+    /// each socket, at least 1.
+    pub physical_doorbells_reserved: u32,
     /// Whether a guest may change the adapter's power states. They concern every guest.
     pub power_control: bool,
 }
@@ -295,6 +298,7 @@ impl Default for GuestConfig {
             log_lines_per_second: 10,
             log_burst: 100,
             weight: DEFAULT_WEIGHT,
+            physical_doorbells_reserved: 0,
             power_control: false,
         }
     }

@@ -61,6 +61,7 @@ const GUEST: &Ranges = &[
     ("log_lines_per_second", 1..=1_000_000),
     ("log_burst", 1..=1_000_000),
     ("weight", 1..=10_000),
+    ("physical_doorbells_reserved", 0..=65_536),
 ];
 
 /// A guest's weight in `[weights]`.
@@ -113,7 +114,8 @@ impl Config {
         })
     }
 
-    /// Checks that each socket which it names is one of those that are served.
+    /// Checks that each socket which it names is one of those that are served, and that there are doorbells
+    /// for the guests of all of them.
     ///
     /// # Errors
     /// For the first that is not.
@@ -142,6 +144,25 @@ impl Config {
                 let key = KeyPath::new(["fence_sharing", group]).child(place);
                 let value = format!("{:?}, which is not served", sockets[place]);
                 return Err(Fault::new(key, value, expected));
+            }
+        }
+        self.check_shares(served)
+    }
+
+    /// What is each guest's own cannot be more than there is.
+    fn check_shares(&self, served: &[Option<&Path>]) -> Result<(), Fault> {
+        let reserved = self.guest.physical_doorbells_reserved;
+        for (place, (_, adapter)) in self.adapters().enumerate() {
+            let guests = served.iter().filter(|socket| self.adapter_of(**socket) == place).count();
+            let all = adapter.physical_doorbells;
+            let most = all.checked_div(u32::try_from(guests).unwrap_or(u32::MAX));
+            if adapter.doorbell_model == DoorbellModel::Dedicated
+                && let Some(most) = most.filter(|most| reserved > *most)
+            {
+                let key = KeyPath::new(["guest", "physical_doorbells_reserved"]);
+                let expected =
+                    format!("0 to {most}: {guests} sockets share {all} physical doorbells");
+                return Err(Fault::new(key, reserved, expected));
             }
         }
         Ok(())
@@ -238,6 +259,24 @@ mod tests {
             }
         }
         found
+    }
+
+    #[test]
+    fn no_more_doorbells_are_reserved_than_each_sockets_part() {
+        let mut config = Config::default();
+        config.adapter.physical_doorbells = 7;
+        let sockets = ["a.sock", "b.sock"].map(|name| Some(Path::new(name)));
+        config.guest.physical_doorbells_reserved = 3;
+        config.check_sockets(&sockets).unwrap();
+        config.guest.physical_doorbells_reserved = 4;
+        config.check_sockets(&sockets[..1]).unwrap();
+        let fault = config.check_sockets(&sockets).unwrap_err().to_string();
+        assert!(
+            fault.contains("physical_doorbells_reserved is 4") && fault.contains("0 to 3"),
+            "{fault}"
+        );
+        config.adapter.doorbell_model = DoorbellModel::Global;
+        config.check_sockets(&sockets).unwrap();
     }
 
     #[test]
