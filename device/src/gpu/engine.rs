@@ -55,6 +55,8 @@ pub struct Engine {
     run_list: RunList,
     /// It executes. Without power it only attends.
     has_power: bool,
+    /// The last transition of its power that it made or refused.
+    answered: u64,
     /// It has asked for F1 since it had work last.
     asked_for_f1: bool,
     /// `Chip::looks` when it was last awake.
@@ -219,6 +221,7 @@ impl Engine {
             kicking: Kicking::default(),
             run_list: RunList::new(times.quantum),
             has_power: true,
+            answered: 0,
             asked_for_f1: false,
             looks: 0,
             memory_changes: 0,
@@ -323,7 +326,8 @@ impl Engine {
 
     /// Loses its power, unless it has work, or gets it back.
     fn change_power(&mut self, port: &EnginePort) {
-        let Asked { on, transition } = port.power.asked();
+        let Some(Asked { on, transition }) = port.power.asked(self.answered) else { return };
+        self.answered = transition;
         // Queues that are off the run list stand in line no more.
         self.run_list.drop_suspended();
         self.has_power = on || self.run_list.has_work();

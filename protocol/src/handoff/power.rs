@@ -52,11 +52,14 @@ impl PowerSwitch {
         self.asked.store(transition << 1 | u64::from(on), Ordering::Relaxed);
     }
 
-    /// Engine, once called: what it is asked for now. It need not answer the questions before.
+    /// Engine, once called: what it is asked for now, unless it has answered that, which is the last that it
+    /// `answered`. It need not answer the questions before. It may be called again for one that it has seen
+    /// early; another answer then would contradict a refusal.
     #[must_use]
-    pub fn asked(&self) -> Asked {
+    pub fn asked(&self, answered: u64) -> Option<Asked> {
         let asked = self.asked.load(Ordering::Relaxed);
-        Asked { on: asked & ON != 0, transition: asked >> 1 }
+        let asked = Asked { on: asked & ON != 0, transition: asked >> 1 };
+        (asked.transition != answered).then_some(asked)
     }
 
     /// Engine: keeps its power though it was asked to give it up. The control plane must then be called,

@@ -13,6 +13,7 @@ const POWER: u64 = 1;
 struct Engine {
     has_power: bool,
     has_refused: bool,
+    answered: u64,
 }
 
 impl Engine {
@@ -20,8 +21,8 @@ impl Engine {
         if attention.take() & POWER == 0 {
             return;
         }
-        let Asked { on, transition } = switch.asked();
-        self.has_power = on;
+        let Some(Asked { on, transition }) = switch.asked(self.answered) else { return };
+        (self.has_power, self.answered) = (on, transition);
         if !on && !self.has_refused {
             (self.has_power, self.has_refused) = (true, true);
             switch.refuse(transition);
@@ -60,7 +61,7 @@ fn what_is_recorded_of_an_engine_is_what_it_does_however_late_a_refusal_is_read(
                 let shared = shared.clone();
                 thread::spawn(move || {
                     let (attention, switch, told) = &*shared;
-                    let mut engine = Engine { has_power: true, has_refused: false };
+                    let mut engine = Engine { has_power: true, has_refused: false, answered: 0 };
                     for _ in 0..2 {
                         engine.attend(attention, switch, told);
                     }
