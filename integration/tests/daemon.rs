@@ -185,13 +185,15 @@ fn its_log_is_json_when_that_is_wanted_and_says_the_socket_of_each_guest() {
 }
 
 #[test]
-fn sigterm_ends_it_at_once_and_removes_its_sockets() {
-    let mut daemon = Daemon::start(2);
-    let sockets = [daemon.socket(0), daemon.socket(1)];
-    assert!(sockets.iter().all(|socket| socket.exists()));
-    daemon.signal(Signal::TERM);
-    assert!(daemon.wait().success());
-    assert!(!sockets.iter().any(|socket| socket.exists()));
+fn signals_end_it_at_once_and_remove_its_sockets() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut daemon = Daemon::start(2);
+        let sockets = [daemon.socket(0), daemon.socket(1)];
+        assert!(sockets.iter().all(|socket| socket.exists()));
+        daemon.signal(signal);
+        assert!(daemon.wait().success());
+        assert!(!sockets.iter().any(|socket| socket.exists()));
+    }
 }
 
 #[test]

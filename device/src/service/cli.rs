@@ -17,7 +17,7 @@ use std::process::ExitCode;
 ///
 /// Each socket serves one guest at a time and the next one when that has gone; name several for
 /// several guests at once. The daemon stays in the foreground, logs to standard error and ends at
-/// SIGTERM or SIGINT. From a systemd socket unit it takes the sockets over (LISTEN_FDS), and it
+/// SIGTERM, SIGINT or SIGHUP. From a systemd socket unit it takes the sockets over (LISTEN_FDS), and it
 /// tells systemd when it is ready (NOTIFY_SOCKET). It exits with 78 when the configuration cannot
 /// be used.
 #[derive(Debug, Parser)]

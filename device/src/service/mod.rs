@@ -9,7 +9,6 @@ mod daemon;
 mod in_process;
 pub mod manager;
 mod readable;
-mod relay;
 mod server;
 mod socket;
 mod tasks;

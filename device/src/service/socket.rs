@@ -1,7 +1,6 @@
 //! Where guests connect.
 
 use super::access::SocketAccess;
-use super::relay;
 use anyhow::{Context, bail};
 use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::fs::Mode;
@@ -17,14 +16,20 @@ use std::path::{Path, PathBuf};
 /// How many wait until they are accepted.
 const BACKLOG: i32 = 16;
 
-/// A socket that listens for guests.
+/// Where guests come from.
 pub struct Endpoint {
-    pub(super) listener: UnixListener,
-    /// Only one guest will ever come: the one that was connected already.
-    pub(super) single: bool,
+    pub(super) source: Source,
     _file: Option<SocketFile>,
     /// The path that guests connect to, if there is one.
     pub(super) address: Option<PathBuf>,
+}
+
+/// How guests come.
+pub(super) enum Source {
+    /// One after another. It does not block.
+    Listener(UnixListener),
+    /// One is connected already, and there will be no other.
+    Connected(UnixStream),
 }
 
 /// A socket's file, removed when dropped.
@@ -75,7 +80,7 @@ pub(super) fn listen(path: &Path, access: SocketAccess) -> anyhow::Result<Endpoi
     let listener = take_place(path, "--socket-path", bind)?;
     let file = Some(SocketFile(path.to_owned()));
     access.give(path)?;
-    Ok(Endpoint { listener, single: false, _file: file, address: Some(path.to_owned()) })
+    Ok(Endpoint { _file: file, ..Endpoint::listening(listener)? })
 }
 
 /// Listens for tools at `path`, taking the place of a socket that nobody serves any more. Only this
@@ -138,20 +143,22 @@ fn remove_stale(path: &Path, option: &str) -> anyhow::Result<()> {
 
 impl Endpoint {
     /// Serves whoever comes to a socket that listens.
-    #[must_use]
-    pub fn listening(listener: UnixListener) -> Self {
-        let address = listener.local_addr().ok();
-        let address = address.and_then(|address| address.as_pathname().map(Path::to_owned));
-        Self { listener, single: false, _file: None, address }
+    ///
+    /// # Errors
+    /// When it is no socket that can be looked at without waiting.
+    pub fn listening(listener: UnixListener) -> std::io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?.as_pathname().map(Path::to_owned);
+        Ok(Self { source: Source::Listener(listener), _file: None, address })
     }
 
     /// Serves the one guest that is connected already.
     ///
     /// # Errors
-    /// When the connection cannot be relayed.
+    /// When it is no Unix socket.
     pub fn connected(stream: UnixStream) -> std::io::Result<Self> {
         let address = stream.local_addr()?.as_pathname().map(Path::to_owned);
-        Ok(Self { listener: relay::listener_for(stream)?, single: true, _file: None, address })
+        Ok(Self { source: Source::Connected(stream), _file: None, address })
     }
 
     /// Takes one over that nobody else has.
@@ -175,9 +182,9 @@ impl Endpoint {
         #[expect(unsafe_code, reason = "an inherited descriptor is just a number")]
         let owned = unsafe { OwnedFd::from_raw_fd(fd) };
         if listening {
-            return Ok(Self::listening(owned.into()));
+            return Self::listening(owned.into()).context("it listens, and cannot be watched");
         }
-        Self::connected(owned.into()).context("it is connected, and cannot be relayed")
+        Self::connected(owned.into()).context("it is connected, and cannot be served")
     }
 }
 

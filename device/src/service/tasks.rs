@@ -9,6 +9,7 @@ use super::socket::Endpoint;
 use crate::gpu::{CrossAdapterMemory, Gpu};
 use crate::log::LogSource;
 use crate::vhost::backend::Host;
+use crate::vhost::calls::Calls;
 use anyhow::Context;
 use bellhop_host_kmd::actor::{self, KernelHandle};
 use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel};
@@ -26,7 +27,7 @@ pub(super) struct Tasks {
     control_plane: JoinHandle<()>,
     interrupts: Vec<JoinHandle<()>>,
     stop: watch::Sender<bool>,
-    servers: JoinSet<anyhow::Result<()>>,
+    servers: JoinSet<()>,
     tools: JoinSet<()>,
 }
 
@@ -36,6 +37,10 @@ impl Tasks {
         let cross_adapter_fences = config.cross_adapter_fences();
         let memory = CrossAdapterMemory::new(cross_adapter_fences);
         let memory = Arc::new(memory.context("cannot make memory for fences")?);
+        let calls = Calls::new().context(
+            "cannot signal guests: the kernel gives no asynchronous requests; raise fs.aio-max-nr, or allow io_setup",
+        )?;
+        let calls = Arc::new(calls);
         let (kernel, mailbox) = actor::channel();
         let (mut hosts, mut kernels, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
         for ((name, adapter), ordinal) in config.adapters().zip(0..) {
@@ -63,6 +68,8 @@ impl Tasks {
                 weight: config.guest.weight,
                 doorbell_share: config.guest.physical_doorbells_reserved,
                 log: Arc::new(LogSource::of(None)),
+                calls: Arc::clone(&calls),
+                memory_limit: config.memory_limit(),
                 maps_bar: config.guest.bar,
                 remaps_doorbells: adapter.remaps_doorbells(),
             });
@@ -88,9 +95,10 @@ impl Tasks {
         let (weight, sharing) = (self.config.weight(address), self.config.sharing(address));
         let log = Arc::new(LogSource::of(address));
         let host = Host { weight, sharing, log, ..host.clone() };
-        let server = Server::new(host, endpoint).context("cannot watch a socket")?;
+        let server = Server::new(host, endpoint, self.stop.subscribe());
+        let server = server.context("cannot watch a socket")?;
         let served = server.served();
-        self.servers.spawn(server.run(self.stop.subscribe()));
+        self.servers.spawn(server.run());
         Ok(served)
     }
 
@@ -112,7 +120,7 @@ impl Tasks {
     /// Waits until a server has ended; none when all have.
     pub(super) async fn server_ended(&mut self) -> Option<anyhow::Result<()>> {
         let ended = self.servers.join_next().await?;
-        Some(ended.context("a server ended").and_then(|result| result))
+        Some(ended.context("a server ended"))
     }
 
     /// Ends all connections, then everything else.

@@ -1,8 +1,10 @@
 //! The vhost-user back end of one guest.
 
-use super::exit::ExitEvent;
+use super::calls::Calls;
+use super::channel::Channel;
 use super::pages::BarPages;
 use super::port::{KernelPort, QueuePort};
+use super::ring::{Memory, Ring};
 use crate::gpu::Gpu;
 use crate::log::LogSource;
 use bellhop_host_kmd::actor::KernelHandle;
@@ -10,29 +12,21 @@ use bellhop_host_kmd::hardware::{GuestId, Hardware, SegmentSizes};
 use bellhop_host_kmd::port::{GuestResources, SharingGroups};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::config::{
-    CONFIG_MAGIC, CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, MAX_QUEUE_SIZE, QUEUE_COUNT,
+    CONFIG_MAGIC, CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, QUEUE_COUNT,
 };
 use bellhop_protocol::features::{Features, Version};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use tracing::{debug, error, info, warn};
-use vhost::vhost_user::Backend;
+use tracing::{debug, info, warn};
 use vhost::vhost_user::message::{
     VHOST_USER_CONFIG_SIZE, VhostUserProtocolFeatures, VhostUserShMemConfig,
     VhostUserVirtioFeatures,
 };
-use vhost_user_backend::{VhostUserBackend, VringMutex, VringT};
 use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
-use virtio_queue::QueueT;
 use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
-use vmm_sys_util::epoll::EventSet;
-use vmm_sys_util::event::{EventConsumer, EventNotifier};
 use zerocopy::IntoBytes;
-
-/// How much less urgent the taking of kicks is: a third of an engine's share while both want a processor.
-const KICKS_NICENESS: i32 = 5;
 
 /// What a guest is attached to.
 #[derive(Clone)]
@@ -55,10 +49,31 @@ pub struct Host {
     pub doorbell_share: u32,
     /// Whose doing the lines are that it has logged.
     pub log: Arc<LogSource>,
+    /// How guests are told that something was given back to them.
+    pub calls: Arc<Calls>,
+    /// Bytes of memory that a front end may announce.
+    pub memory_limit: u64,
     /// Whether VMMs are asked to map it.
     pub maps_bar: bool,
     /// Whether they are asked to map it in pieces, and doorbells' pages are moved after.
     pub remaps_doorbells: bool,
+}
+
+/// Why a guest gets no service, which ends its connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// There is nothing to serve it with.
+    #[error("a queue is started before there is a memory table")]
+    NoMemory,
+    /// Its driver is older than the device.
+    #[error("the driver has not taken VIRTIO_F_VERSION_1, without which the device cannot be used")]
+    Legacy,
+    /// The operating system gives no memory, or the like.
+    #[error("cannot make the guest's BAR: {0}")]
+    Bar(#[source] io::Error),
+    /// Or no thread.
+    #[error("cannot start the thread that maps the guest's BAR: {0}")]
+    Thread(#[source] io::Error),
 }
 
 /// One guest's back end. It serves one connection.
@@ -73,14 +88,17 @@ pub struct GuestBackend {
 
 struct Shared {
     host: Host,
-    exit: ExitEvent,
+    memory: Memory,
+    rings: [Arc<Ring>; QUEUE_COUNT as usize],
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    memory: Option<GuestMemoryAtomic<GuestMemoryMmap>>,
-    front_end: Option<Backend>,
+    /// Virtio features that were taken.
+    features: u64,
+    has_memory: bool,
+    channel: Option<Arc<Channel>>,
     session: Session,
     /// Counts stops, so that a mapping that ends after one is recognised as stale.
     stops: u64,
@@ -96,17 +114,21 @@ enum Session {
         guest: GuestId,
         port: Arc<QueuePort>,
     },
-    /// The connection has ended. A kick that came before that may still be on its way to
-    /// `handle_event`, and must not start the guest again.
+    /// The connection has ended.
     Closed,
 }
 
 impl GuestBackend {
     /// A back end without a front end yet.
-    #[must_use]
-    pub fn new(host: Host) -> Self {
-        let shared = Shared { host, exit: ExitEvent::default(), state: Mutex::default() };
-        Self { shared: Arc::new(shared) }
+    ///
+    /// # Errors
+    /// None: see [`Ring::new`].
+    pub fn new(host: Host) -> Result<Self, virtio_queue::Error> {
+        let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
+        let ring = || Ring::new(memory.clone(), Arc::clone(&host.calls)).map(Arc::new);
+        let rings = [ring()?, ring()?];
+        let shared = Shared { host, memory, rings, state: Mutex::default() };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// The guest, while it runs.
@@ -121,7 +143,118 @@ impl GuestBackend {
     /// The connection has ended: stops the guest, if it runs, gives back everything it had, and
     /// starts it no more. Returns when no engine can reach its memory any more.
     pub fn close(&self) {
+        let channel = self.shared.lock().channel.take();
+        if let Some(channel) = channel {
+            // A thread may wait for an answer that never comes.
+            channel.shut_down();
+        }
         self.shared.stop(Session::Closed);
+    }
+
+    /// Its queues.
+    #[must_use]
+    pub fn rings(&self) -> &[Arc<Ring>; QUEUE_COUNT as usize] {
+        &self.shared.rings
+    }
+
+    /// The virtio features that it offers.
+    #[must_use]
+    pub fn features(&self) -> u64 {
+        1 << VIRTIO_F_VERSION_1 | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
+    }
+
+    /// The driver takes these of them.
+    pub fn take_features(&self, taken: u64) {
+        self.shared.lock().features = taken;
+    }
+
+    /// The features of vhost-user that it offers.
+    #[must_use]
+    pub fn protocol_features(&self) -> VhostUserProtocolFeatures {
+        let mut features = VhostUserProtocolFeatures::MQ
+            | VhostUserProtocolFeatures::CONFIG
+            | VhostUserProtocolFeatures::REPLY_ACK
+            | VhostUserProtocolFeatures::BACKEND_REQ
+            | VhostUserProtocolFeatures::BACKEND_SEND_FD;
+        features.set(VhostUserProtocolFeatures::SHMEM, self.shared.host.maps_bar);
+        features
+    }
+
+    /// A part of the configuration space. Reads beyond it give zeroes: a VMM may read as much as PCI allows, and some
+    /// do not survive a refusal. Empty for what no VMM reads.
+    #[must_use]
+    pub fn config(&self, offset: u32, size: u32) -> Vec<u8> {
+        let mut config = self.shared.config().as_bytes().to_vec();
+        let end = u64::from(offset) + u64::from(size);
+        if end > u64::from(VHOST_USER_CONFIG_SIZE) {
+            return Vec::new();
+        }
+        let (offset, end) = (offset as usize, end as usize);
+        config.resize(config.len().max(end), 0);
+        config.drain(..offset);
+        config.truncate(size as usize);
+        config
+    }
+
+    /// The shared memory that it has: the BAR.
+    #[must_use]
+    pub fn shared_memory(&self) -> VhostUserShMemConfig {
+        VhostUserShMemConfig::new(1, &[self.shared.host.bar.bar_size()])
+    }
+
+    /// The guest has this memory now, and none that it had before.
+    pub fn update_memory(&self, memory: GuestMemoryMmap) {
+        let mut state = self.shared.lock();
+        let replaced = self.shared.memory.lock();
+        replaced.unwrap_or_else(PoisonError::into_inner).replace(memory);
+        state.has_memory = true;
+        if let Session::Mapping(guest) | Session::Running { guest, .. } = state.session {
+            let memory = self.shared.memory.memory().into_inner();
+            self.shared.host.gpu.update_guest_memory(guest, memory);
+        }
+    }
+
+    /// The front end is asked on this channel from now on; returns the one before.
+    pub(super) fn set_channel(&self, channel: Arc<Channel>) -> Option<Arc<Channel>> {
+        self.shared.lock().channel.replace(channel)
+    }
+
+    /// Whether the front end says something on its channel that it was not asked.
+    pub(super) fn is_channel_abused(&self) -> bool {
+        self.shared.lock().channel.as_ref().is_some_and(|channel| channel.is_abused())
+    }
+
+    /// A queue was stopped.
+    pub fn ring_stopped(&self, queue: u32) {
+        if queue == u32::from(CONTROL_QUEUE) {
+            self.shared.stop(Session::Stopped);
+        }
+    }
+
+    /// A queue was kicked, or began to run.
+    ///
+    /// # Errors
+    /// When the guest cannot be served at all; not for anything that it did.
+    pub fn kicked(&self, queue: u16) -> Result<(), ServiceError> {
+        let mut state = self.shared.lock();
+        match (&state.session, queue) {
+            (Session::Running { guest, port }, CONTROL_QUEUE) => {
+                port.take_requests(*guest, &self.shared.host.kernel);
+            }
+            (Session::Running { port, .. }, EVENT_QUEUE) => port.deliver_events(),
+            (Session::Stopped, CONTROL_QUEUE) => {
+                let [control, ..] = &self.shared.rings;
+                if control.has_work() {
+                    self.shared.start(&mut state)?;
+                }
+            }
+            // A request that comes while the BAR is being mapped is taken after that.
+            (Session::Mapping(_) | Session::Stopped | Session::Closed, _)
+            | (Session::Running { .. }, _) => {
+                debug!(queue, "nothing to do yet");
+            }
+        }
+        Ok(())
     }
 }
 
@@ -146,37 +279,27 @@ impl Shared {
 
     /// The first request is there: attaches the guest, mapping its BAR first where the front end
     /// can.
-    fn start(self: &Arc<Self>, state: &mut State, vrings: &[VringMutex]) {
-        let (Some(memory), [control, events, ..]) = (state.memory.clone(), vrings) else {
-            warn!("the front end started a queue before it sent a memory table");
-            return;
-        };
-        let attached = self.host.gpu.attach_guest(
-            self.host.bar,
-            self.host.segments,
-            memory.memory().into_inner(),
-        );
-        let guest = match attached {
-            Ok(guest) => guest,
-            Err(error) => {
-                error!(%error, "cannot make the guest's BAR; the guest gets no service");
-                return;
-            }
-        };
+    fn start(self: &Arc<Self>, state: &mut State) -> Result<(), ServiceError> {
+        if !state.has_memory {
+            return Err(ServiceError::NoMemory);
+        }
+        if state.features & 1 << VIRTIO_F_VERSION_1 == 0 {
+            return Err(ServiceError::Legacy);
+        }
+        let [control, events] = &self.rings;
+        let Host { gpu, bar, segments, .. } = &self.host;
+        let memory = self.memory.memory().into_inner();
+        let guest = gpu.attach_guest(*bar, *segments, memory).map_err(ServiceError::Bar)?;
         self.host.log.set_guest(guest);
         self.host.gpu.set_guest_weight(guest, self.host.weight);
         self.host.gpu.set_doorbell_share(guest, self.host.doorbell_share);
         if let Some(kick) = kick(control) {
             self.host.gpu.set_guest_kick(guest, kick);
         }
-        let port = Arc::new(QueuePort::new(
-            memory,
-            control.clone(),
-            events.clone(),
-            Arc::clone(&self.host.log),
-        ));
+        let log = Arc::clone(&self.host.log);
+        let port = Arc::new(QueuePort::new(Arc::clone(control), Arc::clone(events), log));
         state.session = Session::Mapping(guest);
-        let front_end = state.front_end.clone().filter(|_| self.host.maps_bar);
+        let front_end = state.channel.clone().filter(|_| self.host.maps_bar);
         match (front_end, self.host.gpu.bar_file(guest)) {
             (Some(front_end), Some(file)) => {
                 let (shared, stops) = (Arc::clone(self), state.stops);
@@ -200,13 +323,14 @@ impl Shared {
                     }
                 });
                 if let Err(error) = spawned {
-                    error!(%error, "cannot start the thread that maps the BAR");
                     state.session = Session::Stopped;
                     self.host.gpu.detach_guest(guest);
+                    return Err(ServiceError::Thread(error));
                 }
             }
             _ => self.run_locked(state, guest, port, false),
         }
+        Ok(())
     }
 
     fn run(&self, guest: GuestId, port: Arc<QueuePort>, bar_mapped: bool, stops: u64) {
@@ -256,153 +380,11 @@ impl Shared {
     }
 }
 
-/// Makes the thread that takes a guest's kicks less urgent, once: a kick wakes the guest's engine too, and
-/// where there is one processor for both it is the engine that has what somebody waits for.
-fn let_engines_go_first() {
-    thread_local!(static LESS_URGENT: () = {
-        if let Err(error) = rustix::process::nice(KICKS_NICENESS) {
-            debug!(%error, "kicks are taken as urgently as anything else");
-        }
-    });
-    LESS_URGENT.with(|()| ());
-}
-
-/// What becomes readable when the driver kicks the queue.
-fn kick(vring: &VringMutex) -> Option<OwnedFd> {
-    let state = vring.get_ref();
-    let kick = state.get_kick().as_ref()?.as_raw_fd();
-    // SAFETY: the vring has it open for as long as `state` locks it.
-    #[expect(unsafe_code, reason = "vmm-sys-util lends the number only")]
-    let kick = unsafe { BorrowedFd::borrow_raw(kick) };
-    kick.try_clone_to_owned()
+/// What becomes readable when the driver kicks the queue, for others to wait for too.
+fn kick(ring: &Ring) -> Option<OwnedFd> {
+    let kick = ring.kick()?;
+    kick.as_fd()
+        .try_clone_to_owned()
         .inspect_err(|error| warn!(%error, "engines are woken by notifications only"))
         .ok()
-}
-
-/// Whether the queue runs and the driver has put something into it.
-fn has_work(vring: &VringMutex, memory: Option<&GuestMemoryAtomic<GuestMemoryMmap>>) -> bool {
-    let Some(memory) = memory else { return false };
-    let state = vring.get_ref();
-    let queue = state.get_queue();
-    queue.ready()
-        && queue
-            .avail_idx(&*memory.memory(), std::sync::atomic::Ordering::Acquire)
-            .is_ok_and(|available| available.0 != queue.next_avail())
-}
-
-impl VhostUserBackend for GuestBackend {
-    type Bitmap = ();
-    type Vring = VringMutex;
-
-    fn num_queues(&self) -> usize {
-        usize::from(QUEUE_COUNT)
-    }
-
-    fn max_queue_size(&self) -> usize {
-        usize::from(MAX_QUEUE_SIZE)
-    }
-
-    /// The first thing that a front end asks for, so that its thread is known.
-    fn features(&self) -> u64 {
-        self.shared.host.log.take_thread();
-        1 << VIRTIO_F_VERSION_1 | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
-    }
-
-    fn protocol_features(&self) -> VhostUserProtocolFeatures {
-        let mut features = VhostUserProtocolFeatures::MQ
-            | VhostUserProtocolFeatures::CONFIG
-            | VhostUserProtocolFeatures::REPLY_ACK
-            | VhostUserProtocolFeatures::BACKEND_REQ
-            | VhostUserProtocolFeatures::BACKEND_SEND_FD;
-        features.set(VhostUserProtocolFeatures::SHMEM, self.shared.host.maps_bar);
-        features
-    }
-
-    fn set_event_idx(&self, _enabled: bool) {}
-
-    /// Reads beyond the configuration space give zeroes: a VMM may read as much as PCI allows,
-    /// and some do not survive a refusal.
-    fn get_config(&self, offset: u32, size: u32) -> Vec<u8> {
-        let mut config = self.shared.config().as_bytes().to_vec();
-        let end = u64::from(offset) + u64::from(size);
-        if end > u64::from(VHOST_USER_CONFIG_SIZE) {
-            return Vec::new();
-        }
-        let (offset, end) = (offset as usize, end as usize);
-        config.resize(config.len().max(end), 0);
-        config.drain(..offset);
-        config.truncate(size as usize);
-        config
-    }
-
-    /// Writes change nothing. Refusing one would end the VM under some VMMs.
-    fn set_config(&self, _offset: u32, _bytes: &[u8]) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn update_memory(&self, memory: GuestMemoryAtomic<GuestMemoryMmap>) -> io::Result<()> {
-        let mut state = self.shared.lock();
-        if let Session::Mapping(guest) | Session::Running { guest, .. } = state.session {
-            self.shared.host.gpu.update_guest_memory(guest, memory.memory().into_inner());
-        }
-        state.memory = Some(memory);
-        Ok(())
-    }
-
-    fn set_backend_req_fd(&self, front_end: Backend) {
-        self.shared.lock().front_end = Some(front_end);
-    }
-
-    fn exit_event(&self, _thread_index: usize) -> Option<(EventConsumer, EventNotifier)> {
-        match self.shared.exit.create() {
-            Ok(pair) => Some(pair),
-            Err(error) => {
-                error!(%error, "cannot make the event that ends a vring worker");
-                None
-            }
-        }
-    }
-
-    fn stop_vring(&self, queue: u32) -> io::Result<()> {
-        if queue == u32::from(CONTROL_QUEUE) {
-            self.shared.stop(Session::Stopped);
-        }
-        Ok(())
-    }
-
-    /// Never an error: that would end the worker, and with it the guest's service, over
-    /// something the guest did.
-    fn handle_event(
-        &self,
-        queue: u16,
-        _events: EventSet,
-        vrings: &[VringMutex],
-        _thread: usize,
-    ) -> io::Result<()> {
-        let_engines_go_first();
-        self.shared.host.log.take_thread();
-        let mut state = self.shared.lock();
-        match (&state.session, queue) {
-            (Session::Running { guest, port }, CONTROL_QUEUE) => {
-                port.take_requests(*guest, &self.shared.host.kernel);
-            }
-            (Session::Running { port, .. }, EVENT_QUEUE) => port.deliver_events(),
-            (Session::Stopped, CONTROL_QUEUE) => {
-                // The event may be a spurious one at the start, or a late one after a stop.
-                if has_work(&vrings[0], state.memory.as_ref()) {
-                    self.shared.start(&mut state, vrings);
-                }
-            }
-            // A request that comes while the BAR is being mapped is taken after that.
-            (Session::Mapping(_) | Session::Stopped | Session::Closed, _)
-            | (Session::Running { .. }, _) => {
-                debug!(queue, "nothing to do yet");
-            }
-        }
-        Ok(())
-    }
-
-    fn get_shmem_config(&self) -> io::Result<VhostUserShMemConfig> {
-        Ok(VhostUserShMemConfig::new(1, &[self.shared.host.bar.bar_size()]))
-    }
 }

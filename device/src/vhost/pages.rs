@@ -1,11 +1,12 @@
 //! Mapping a guest's BAR through the front end: whole, or in pieces of which some are moved later.
 //!
-//! Every call here waits for the VMM, a millisecond or for ever. So all are made by a thread of the
+//! Every call here waits for the VMM, a millisecond or until the connection ends. So all are made by a thread of the
 //! guest's own, with no lock held. QEMU's rules, which `fake_guest` keeps too: never from within a vhost
 //! callback, never before the driver's first request or once the control queue was stopped, and a
 //! piece is unmapped exactly as it was mapped. Its acknowledgement is no barrier: see
 //! `gpu::rotation`.
 
+use super::channel::Channel;
 use crate::gpu::{Gpu, Move, Moved, Page, Rotation};
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_protocol::PAGE_SIZE;
@@ -16,8 +17,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::{debug, warn};
+use vhost::vhost_user::VhostUserFrontendReqHandler;
 use vhost::vhost_user::message::{VhostUserMMap, VhostUserMMapFlags};
-use vhost::vhost_user::{Backend, VhostUserFrontendReqHandler};
 
 /// A part of the BAR, and what of the file is mapped there.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +34,7 @@ pub(super) struct BarPages {
     pub(super) guest: GuestId,
     pub(super) layout: BarLayout,
     pub(super) file: Arc<File>,
-    pub(super) front_end: Backend,
+    pub(super) front_end: Arc<Channel>,
     /// Whether that was told.
     pub(super) has_refused: AtomicBool,
 }
@@ -129,11 +130,11 @@ impl BarPages {
     }
 
     fn map(&self, piece: Piece) -> io::Result<()> {
-        self.front_end.shmem_map(&request(piece), &*self.file).map(drop)
+        self.front_end.ask(|front_end| front_end.shmem_map(&request(piece), &*self.file)).map(drop)
     }
 
     fn unmap(&self, piece: Piece) -> io::Result<()> {
-        self.front_end.shmem_unmap(&request(piece)).map(drop)
+        self.front_end.ask(|front_end| front_end.shmem_unmap(&request(piece))).map(drop)
     }
 }
 

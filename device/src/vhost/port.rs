@@ -1,6 +1,7 @@
 //! The two virtqueues of one guest, as the kernel and the backend use them.
 
 use super::chain::{self, WritablePart};
+use super::ring::Ring;
 use crate::log::LogSource;
 use bellhop_host_kmd::actor::KernelHandle;
 use bellhop_host_kmd::hardware::GuestId;
@@ -10,9 +11,6 @@ use bellhop_protocol::status::Status;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{debug, warn};
-use vhost_user_backend::{VringMutex, VringT};
-use virtio_queue::{QueueOwnedT, QueueT};
-use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
 use zerocopy::IntoBytes;
 
 /// Most events that wait for a guest to offer buffers: 2 MiB. A driver that follows the protocol
@@ -22,9 +20,8 @@ const MAX_UNDELIVERED: usize = 32 << 10;
 
 /// Requests on their way and events that wait for a buffer, of one guest.
 pub(super) struct QueuePort {
-    memory: GuestMemoryAtomic<GuestMemoryMmap>,
-    control: VringMutex,
-    events: VringMutex,
+    control: Arc<Ring>,
+    events: Arc<Ring>,
     pending: Mutex<Pending>,
     undelivered: Mutex<VecDeque<Event>>,
     log: Arc<LogSource>,
@@ -42,36 +39,31 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl QueuePort {
-    pub(super) fn new(
-        memory: GuestMemoryAtomic<GuestMemoryMmap>,
-        control: VringMutex,
-        events: VringMutex,
-        log: Arc<LogSource>,
-    ) -> Self {
+    pub(super) fn new(control: Arc<Ring>, events: Arc<Ring>, log: Arc<LogSource>) -> Self {
         let (pending, undelivered) = Default::default();
-        Self { memory, control, events, pending, undelivered, log }
+        Self { control, events, pending, undelivered, log }
     }
 
     /// Hands every request that waits in the control queue to the kernel.
     pub(super) fn take_requests(&self, guest: GuestId, kernel: &KernelHandle) {
-        for _ in 0..size(&self.control) {
-            let Some((writable, request)) = pop(&self.control, &self.memory) else { return };
+        for _ in 0..self.control.size() {
+            let Some((writable, request)) = self.control.take() else { return };
             let request = match request {
                 Ok(request) => request,
                 Err(error) => {
                     debug!(guest = guest.0, %error, "unreadable request");
-                    self.complete(&self.control, &writable, error.reply().as_bytes());
+                    self.control.give_back(&writable, error.reply().as_bytes());
                     continue;
                 }
             };
-            let limit = self.control.get_ref().get_queue().size();
+            let limit = self.control.size();
             let mut pending = lock(&self.pending);
             if pending.replies.len() >= usize::from(limit) {
                 drop(pending);
                 // Only a driver that offers a descriptor twice gets here.
                 let reply =
                     chain::bare_reply(Status::INSUFFICIENT_RESOURCES, u64::from(writable.head));
-                self.complete(&self.control, &writable, &reply);
+                self.control.give_back(&writable, &reply);
                 continue;
             }
             let token = RequestToken(pending.next);
@@ -86,10 +78,10 @@ impl QueuePort {
     /// Moves events into the buffers that the guest has offered.
     pub(super) fn deliver_events(&self) {
         let mut undelivered = lock(&self.undelivered);
-        for _ in 0..size(&self.events) {
+        for _ in 0..self.events.size() {
             let Some(event) = undelivered.front() else { return };
-            let Some((writable, _)) = pop(&self.events, &self.memory) else { return };
-            let written = self.complete(&self.events, &writable, event.as_bytes());
+            let Some((writable, _)) = self.events.take() else { return };
+            let written = self.events.give_back(&writable, event.as_bytes());
             if written == size_of::<Event>() as u32 {
                 undelivered.pop_front();
             } else {
@@ -103,7 +95,7 @@ impl QueuePort {
             warn!(token = token.0, "a reply to no request");
             return;
         };
-        self.complete(&self.control, &writable, reply);
+        self.control.give_back(&writable, reply);
     }
 
     fn event(&self, event: Event) {
@@ -116,50 +108,6 @@ impl QueuePort {
         drop(undelivered);
         self.deliver_events();
     }
-
-    /// Gives a chain back with `bytes` in it; returns how many fitted.
-    fn complete(&self, vring: &VringMutex, writable: &WritablePart, bytes: &[u8]) -> u32 {
-        let memory = self.memory.memory();
-        let written = writable.write(&memory, bytes);
-        let mut state = vring.get_mut();
-        // The rings may have been stopped since the chain was taken; they are the next driver's
-        // then.
-        if !state.get_queue().ready() {
-            return written;
-        }
-        let result = state
-            .add_used(writable.head, written)
-            .map_err(|error| error.to_string())
-            .and_then(|()| state.signal_used_queue().map_err(|error| error.to_string()));
-        if let Err(error) = result {
-            // A guest can set its rings up so that they cannot be written.
-            debug!(%error, "cannot give a descriptor back to the guest");
-        }
-        written
-    }
-}
-
-/// Most chains that a queue can hold: all that were offered before somebody looks. What is offered after
-/// that comes with a kick of its own, so whoever looks takes no more. A guest could go on offering for
-/// ever, and one whose rings overlap need not even do that: each chain that is given back is another
-/// that is offered.
-fn size(vring: &VringMutex) -> u16 {
-    vring.get_ref().get_queue().size()
-}
-
-/// Takes the next chain off a queue, if the queue runs and holds one.
-fn pop(
-    vring: &VringMutex,
-    memory: &GuestMemoryAtomic<GuestMemoryMmap>,
-) -> Option<(WritablePart, Result<Vec<u8>, chain::ChainError>)> {
-    let memory = memory.memory();
-    let mut state = vring.get_mut();
-    if !state.is_enabled() {
-        return None;
-    }
-    let taken = state.get_queue_mut().iter(memory.clone()).ok()?.next()?;
-    drop(state);
-    Some(chain::read(&memory, taken))
 }
 
 /// The kernel keeps the port, so that it goes when the guest is detached and not before.
@@ -177,13 +125,14 @@ impl GuestPort for KernelPort {
 
 #[cfg(test)]
 mod tests {
+    use super::super::calls::Calls;
     use super::*;
     use bellhop_host_kmd::actor;
     use bellhop_protocol::config::MAX_QUEUE_SIZE;
     use std::sync::{Arc, mpsc};
     use std::thread;
     use std::time::Duration;
-    use vm_memory::{Bytes, GuestAddress};
+    use vm_memory::{Bytes, GuestAddress, GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
     use zerocopy::FromZeros;
 
     /// Only something that never ends takes so long.
@@ -201,18 +150,17 @@ mod tests {
         memory.write_obj(FLAG_WRITE, GuestAddress(TABLE + 12)).unwrap();
         memory.write_obj(5u16, GuestAddress(INDEX)).unwrap();
         let memory = GuestMemoryAtomic::new(memory);
+        let calls = Arc::new(Calls::new().unwrap());
         let [control, events] = [(); 2].map(|()| {
-            let vring = VringMutex::new(memory.clone(), MAX_QUEUE_SIZE).unwrap();
-            vring.set_queue_size(MAX_QUEUE_SIZE);
-            vring.set_queue_info(TABLE, RINGS, RINGS).unwrap();
-            // What `vhost-user-backend` does when it is told where the rings are.
-            vring.set_queue_next_used(vring.queue_used_idx().unwrap());
-            vring.set_queue_ready(true);
-            vring.set_enabled(true);
-            vring
+            let ring = Ring::new(memory.clone(), Arc::clone(&calls)).unwrap();
+            assert!(ring.set_size(MAX_QUEUE_SIZE.into()));
+            ring.set_addresses(TABLE, RINGS, RINGS).unwrap();
+            ring.set_ready();
+            ring.set_enabled(true);
+            Arc::new(ring)
         });
         let log = Arc::new(LogSource::of(None));
-        (Arc::new(QueuePort::new(memory.clone(), control, events, log)), memory)
+        (Arc::new(QueuePort::new(control, events, log)), memory)
     }
 
     fn ends(work: impl FnOnce() + Send + 'static) {

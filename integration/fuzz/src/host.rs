@@ -4,6 +4,7 @@ use crate::rig::{LAYOUT, SEGMENTS};
 use bellhop_device::gpu::{DEFAULT_WEIGHT, Gpu, GpuConfig};
 use bellhop_device::log::LogSource;
 use bellhop_device::vhost::backend::Host;
+use bellhop_device::vhost::calls::Calls;
 use bellhop_host_kmd::actor;
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits, OsFeatures};
 use bellhop_host_kmd::hardware::GuestId;
@@ -45,6 +46,8 @@ pub static HOST: LazyLock<Host> = LazyLock::new(|| {
         weight: DEFAULT_WEIGHT,
         doorbell_share: 0,
         log: Arc::new(LogSource::of(None)),
+        calls: Arc::new(Calls::new().unwrap()),
+        memory_limit: u64::MAX,
         maps_bar: false,
         remaps_doorbells: false,
     }

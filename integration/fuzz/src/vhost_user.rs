@@ -76,6 +76,10 @@ enum Descriptor {
     Call,
     Socket,
     Null,
+    /// The front end's own end of the connection.
+    Connection,
+    /// An eventfd that is full, and blocks.
+    Full,
 }
 
 /// A memory region of a table.
@@ -184,6 +188,10 @@ enum Action {
         words: [u64; 2],
     },
     Kick,
+    /// Has the memory be so many KiB.
+    Shrink {
+        size: u8,
+    },
     /// Answers what the device asked for, or says anything.
     Answer {
         value: u64,
@@ -213,7 +221,7 @@ impl Default for Daemon {
         let name = format!("bellhop-fuzz-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(name).unwrap();
         let listener = UnixListener::bind_addr(&address).unwrap();
-        let served = service.serve(Endpoint::listening(listener)).unwrap();
+        let served = service.serve(Endpoint::listening(listener).unwrap()).unwrap();
         let mut daemon = Self { _service: service, served, address, idle: (0, 0) };
         daemon.is_served();
         eventually("the first connection's end", || daemon.served.guest().is_none());
@@ -279,6 +287,7 @@ struct FrontEnd {
     kick: OwnedFd,
     call: OwnedFd,
     null: File,
+    full: OwnedFd,
     /// Ours and the device's end of its request channel.
     channel: (UnixStream, UnixStream),
     offered: u16,
@@ -292,6 +301,8 @@ impl FrontEnd {
             file
         };
         let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        let full = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&full, &(u64::MAX - 1).to_ne_bytes()).unwrap();
         let socket = UnixStream::connect_addr(address).unwrap();
         let channel = UnixStream::pair().unwrap();
         channel.0.set_nonblocking(true).unwrap();
@@ -302,6 +313,7 @@ impl FrontEnd {
             kick: event(),
             call: event(),
             null: File::open("/dev/null").unwrap(),
+            full,
             channel,
             offered: 0,
         }
@@ -315,6 +327,8 @@ impl FrontEnd {
             Descriptor::Call => self.call.as_fd(),
             Descriptor::Socket => self.channel.1.as_fd(),
             Descriptor::Null => self.null.as_fd(),
+            Descriptor::Connection => self.socket.as_fd(),
+            Descriptor::Full => self.full.as_fd(),
         }
     }
 
@@ -468,6 +482,9 @@ impl FrontEnd {
                 self.write(at, &words.map(u64::to_le_bytes).concat());
             }
             Action::Kick => self.kick(),
+            Action::Shrink { size } => {
+                ftruncate(&self.memory, MEMORY.min(u64::from(*size) << 10)).unwrap();
+            }
             Action::Answer { value, size } => {
                 Self::drain(&self.channel.0);
                 // The request's own header with the flag of a reply: number 9 maps, 10 unmaps.

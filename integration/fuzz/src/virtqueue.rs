@@ -12,9 +12,7 @@ use bellhop_protocol::control::{ReplyHeader, RequestHeader};
 use bellhop_protocol::features::Version;
 use bellhop_protocol::status::Status;
 use std::ops::Range;
-use vhost_user_backend::{VhostUserBackend, VringMutex, VringT};
-use vm_memory::{Bytes, GuestAddress, GuestMemoryAtomic, GuestMemoryMmap};
-use vmm_sys_util::epoll::EventSet;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 /// The guest's memory: two pieces with a gap between them.
 const LOW: Range<u64> = 0x1000..0x8000;
@@ -116,8 +114,7 @@ const MOST: usize = 64;
 /// A guest with two queues.
 struct Guest {
     backend: GuestBackend,
-    memory: GuestMemoryAtomic<GuestMemoryMmap>,
-    vrings: [VringMutex; 2],
+    memory: GuestMemoryMmap,
     /// How many heads were put into each available ring.
     offered: [u16; 2],
     /// Where the device may write, as long as only plain descriptors say so.
@@ -163,25 +160,24 @@ fn requests() -> [Vec<u8>; REQUEST_KINDS] {
 
 impl Guest {
     fn new() -> Self {
-        let memory = GuestMemoryAtomic::new(memory(&[LOW, HIGH]));
-        let vrings = [(); 2].map(|()| VringMutex::new(memory.clone(), MAX_QUEUE_SIZE).unwrap());
-        let backend = GuestBackend::new(HOST.clone());
-        let mut guest = Self { backend, memory, vrings, offered: [0; 2], writable: None };
+        let backend = GuestBackend::new(HOST.clone()).unwrap();
+        backend.take_features(backend.features());
+        let memory = memory(&[LOW, HIGH]);
+        let mut guest = Self { backend, memory, offered: [0; 2], writable: None };
         guest.start();
         guest
     }
 
     /// What a VMM does when a driver has set its queues up.
     fn start(&mut self) {
-        self.memory.lock().unwrap().replace(memory(&[LOW, HIGH]));
-        self.backend.update_memory(self.memory.clone()).unwrap();
-        for (vring, [table, available, used]) in self.vrings.iter().zip(RINGS) {
-            vring.set_queue_size(MAX_QUEUE_SIZE);
-            vring.set_queue_info(table, available, used).unwrap();
-            vring.set_queue_next_avail(0);
-            vring.set_queue_next_used(0);
-            vring.set_queue_ready(true);
-            vring.set_enabled(true);
+        self.plug(&[LOW, HIGH]);
+        for (ring, [table, available, used]) in self.backend.rings().iter().zip(RINGS) {
+            assert!(ring.set_size(MAX_QUEUE_SIZE.into()));
+            ring.set_addresses(table, available, used).unwrap();
+            ring.set_next_available(0);
+            ring.set_next_used(0);
+            ring.set_ready();
+            ring.set_enabled(true);
         }
         for (place, request) in (REQUESTS..).step_by(REQUEST_STRIDE as usize).zip(requests()) {
             self.write(place, &request);
@@ -190,16 +186,20 @@ impl Guest {
         self.writable = Some(Vec::new());
     }
 
+    /// Announces other memory.
+    fn plug(&mut self, plugged: &[Range<u64>]) {
+        self.memory = memory(plugged);
+        self.backend.update_memory(self.memory.clone());
+    }
+
     /// Writes to the guest's memory where there is some.
     fn write(&self, at: u64, bytes: &[u8]) {
-        use vm_memory::GuestAddressSpace;
         // What is not there is not written.
-        let _ = self.memory.memory().write_slice(bytes, GuestAddress(at));
+        let _ = self.memory.write_slice(bytes, GuestAddress(at));
     }
 
     fn read(&self, at: u64, bytes: &mut [u8]) {
-        use vm_memory::GuestAddressSpace;
-        self.memory.memory().read_slice(bytes, GuestAddress(at)).unwrap();
+        self.memory.read_slice(bytes, GuestAddress(at)).unwrap();
     }
 
     fn read_u16(&self, at: u64) -> u16 {
@@ -247,7 +247,7 @@ impl Guest {
     }
 
     fn kick(&self, queue: u16) {
-        self.backend.handle_event(queue, EventSet::IN, &self.vrings, 0).unwrap();
+        self.backend.kicked(queue).unwrap();
     }
 
     fn settle(&self) {
@@ -256,8 +256,10 @@ impl Guest {
 
     /// Stops the control queue first, as a VMM does.
     fn reset(&mut self) {
-        self.backend.stop_vring(CONTROL_QUEUE.into()).unwrap();
-        self.backend.stop_vring(EVENT_QUEUE.into()).unwrap();
+        for queue in [CONTROL_QUEUE, EVENT_QUEUE] {
+            self.backend.rings()[usize::from(queue)].stop();
+            self.backend.ring_stopped(queue.into());
+        }
         assert_eq!(self.backend.guest(), None);
         self.start();
     }
@@ -317,18 +319,16 @@ impl Guest {
             Action::Reset => self.reset(),
             Action::Move { queue, places: [table, available, used], size } => {
                 self.writable = None;
-                let vring = &self.vrings[usize::from(queue)];
-                vring.set_queue_size(size);
-                // A place that cannot be a queue's is refused.
-                let _ = vring.set_queue_info(table.get(), available.get(), used.get());
+                let ring = &self.backend.rings()[usize::from(queue)];
+                // A size that is none is refused, and so is a place that cannot be a queue's.
+                ring.set_size(size.into());
+                let _ = ring.set_addresses(table.get(), available.get(), used.get());
             }
             Action::Plug { all } => {
                 self.settle();
                 self.check();
                 self.writable = None;
-                let plugged = if all { vec![LOW, HIGH] } else { vec![LOW] };
-                self.memory.lock().unwrap().replace(memory(&plugged));
-                self.backend.update_memory(self.memory.clone()).unwrap();
+                self.plug(if all { &[LOW, HIGH] } else { &[LOW] });
             }
         }
     }
@@ -337,7 +337,7 @@ impl Guest {
     /// that none of them offered is as the guest left it.
     fn check(&self) {
         let Some(writable) = &self.writable else { return };
-        let taken = self.vrings[0].queue_next_avail();
+        let taken = self.backend.rings()[0].next_available();
         // A process is destroyed when engines say so.
         eventually("all chains that were taken are given back", || {
             self.read_u16(RINGS[0][2] + 2) == taken

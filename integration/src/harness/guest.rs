@@ -185,9 +185,9 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
             spec.without.iter().filter_map(|name| Features::from_name(name)).collect();
         let options = GuestOptions {
             ram: spec.ram_mib << 20,
-            module: 0,
             profile: profile(&spec.vmm).unwrap_or(&QEMU),
             features: Features::all() - without,
+            ..GuestOptions::default()
         };
         let vm = FakeGuest::connect(self.socket, options).context("the VMM cannot be started")?;
         self.open(vm)

@@ -89,7 +89,7 @@ impl Run<'_> {
             let path = folder.path().join(format!("guest{guest}.sock"));
             let listener = UnixListener::bind(&path)
                 .with_context(|| format!("cannot listen on {}", path.display()))?;
-            let served = service.serve(Endpoint::listening(listener))?;
+            let served = service.serve(Endpoint::listening(listener)?)?;
             sockets.push((path, served));
         }
         let (signals, received) = channel();

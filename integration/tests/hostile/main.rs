@@ -2,8 +2,10 @@
 //! must stay right.
 
 mod everything;
+mod front_ends;
 mod garbage;
 mod killed;
+mod limits;
 mod log;
 mod neighbour;
 mod restart;

@@ -152,6 +152,9 @@ pub struct GuestConfig {
     pub waits: u32,
     /// Fences that it may have together with other guests, 0 to 1,024. Each takes a page of the host's memory.
     pub cross_adapter_fences: u32,
+    /// Memory in MiB that its front end may announce, 1 to 1,048,576. It takes addresses, of which this process has
+    /// 128 TiB, and no memory until it is used.
+    pub announced_memory_mib: u64,
     /// Lines of log that it can cause in a second in the long run, 1 to 1,000,000.
     pub log_lines_per_second: u32,
     /// Lines of log that it can cause at once, 1 to 1,000,000.
@@ -295,6 +298,7 @@ impl Default for GuestConfig {
             hw_queues: 16_384,
             waits: 65_536,
             cross_adapter_fences: 64,
+            announced_memory_mib: 262_144,
             log_lines_per_second: 10,
             log_burst: 100,
             weight: DEFAULT_WEIGHT,
@@ -365,6 +369,12 @@ impl Config {
             cross_adapter_fences: self.guest.cross_adapter_fences,
             ..Limits::default()
         }
+    }
+
+    /// Bytes of memory that a guest's front end may announce.
+    #[must_use]
+    pub fn memory_limit(&self) -> u64 {
+        self.guest.announced_memory_mib * MIB
     }
 
     /// How much each guest can have logged.

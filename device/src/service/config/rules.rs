@@ -58,6 +58,7 @@ const GUEST: &Ranges = &[
     ("hw_queues", 1..=65_536),
     ("waits", 1..=1_048_575),
     ("cross_adapter_fences", 0..=1024),
+    ("announced_memory_mib", 1..=1_048_576),
     ("log_lines_per_second", 1..=1_000_000),
     ("log_burst", 1..=1_000_000),
     ("weight", 1..=10_000),

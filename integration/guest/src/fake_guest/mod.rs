@@ -50,6 +50,8 @@ pub struct GuestOptions {
     pub ram: u64,
     /// Bytes of a memory module that is not plugged in at first.
     pub module: u64,
+    /// Whether its memory is sealed against shrinking.
+    pub is_sealed: bool,
     /// The VMM it runs under.
     pub profile: &'static VmmProfile,
     /// The device's features that its driver takes, where the device offers them.
@@ -58,7 +60,13 @@ pub struct GuestOptions {
 
 impl Default for GuestOptions {
     fn default() -> Self {
-        Self { ram: 256 << 20, module: 0, profile: &QEMU, features: Features::all() }
+        Self {
+            ram: 256 << 20,
+            module: 0,
+            is_sealed: true,
+            profile: &QEMU,
+            features: Features::all(),
+        }
     }
 }
 
@@ -117,8 +125,8 @@ impl FakeGuest {
     /// # Errors
     /// See [`FakeGuestError`].
     pub fn over(socket: UnixStream, options: GuestOptions) -> Result<Arc<Self>, FakeGuestError> {
-        let GuestOptions { ram, module, profile, features } = options;
-        let ram = GuestRam::new(ram, profile.low_memory, module)?;
+        let GuestOptions { ram, module, is_sealed, profile, features } = options;
+        let ram = GuestRam::new(ram, profile.low_memory, module, is_sealed)?;
         let mut front_end = FrontEnd::negotiate(socket, profile)?;
         let queue_memory = |length: usize| ram.take(length as u64);
         let notifications = || EventFds::new(front_end.socket());
@@ -249,6 +257,15 @@ impl FakeGuest {
     pub fn plug_memory(&self, plugged: Plugged) -> Result<(), FakeGuestError> {
         self.ram.plug(plugged)?;
         self.announce_memory()
+    }
+
+    /// Takes so many bytes away at the end of its memory, which is then not to be touched here. What was given
+    /// out first is there.
+    ///
+    /// # Errors
+    /// When the memory is sealed.
+    pub fn shrink_memory(&self, bytes: u64) -> Result<(), FakeGuestError> {
+        self.ram.shrink(bytes)
     }
 
     /// A driver's read of the device's configuration.

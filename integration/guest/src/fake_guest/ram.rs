@@ -54,17 +54,22 @@ fn all_free(size: u64) -> Result<AddressAllocator, FakeGuestError> {
 }
 
 impl GuestRam {
-    /// `base` bytes, of which at most `low` are below the hole, and a module that is not plugged in.
-    pub(super) fn new(base: u64, low: u64, module: u64) -> Result<Arc<Self>, FakeGuestError> {
+    /// `base` bytes, of which at most `low` are below the hole, and a module that is not plugged in. What is
+    /// sealed cannot shrink, as with QEMU's memory-backend-memfd.
+    pub(super) fn new(
+        base: u64,
+        low: u64,
+        module: u64,
+        is_sealed: bool,
+    ) -> Result<Arc<Self>, FakeGuestError> {
         let base = base.next_multiple_of(PAGE_SIZE);
         let size = base + module.next_multiple_of(PAGE_SIZE);
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let seals =
+            if is_sealed { SealFlags::SHRINK | SealFlags::GROW } else { SealFlags::empty() };
         let file = memfd_create("guest-ram", flags)
             .and_then(|memfd| ftruncate(&memfd, size).map(|()| memfd))
-            // As QEMU's memory-backend-memfd does: the device need not fear that it shrinks.
-            .and_then(|memfd| {
-                fcntl_add_seals(&memfd, SealFlags::SHRINK | SealFlags::GROW).map(|()| memfd)
-            })
+            .and_then(|memfd| fcntl_add_seals(&memfd, seals).map(|()| memfd))
             .map_err(|error| FakeGuestError::Io("guest memory", error.into()))?;
         let mapping = |error: MmapRegionError| {
             FakeGuestError::Io("guest memory", std::io::Error::other(error))
@@ -161,6 +166,15 @@ impl GuestRam {
         word.map_or(0, u16::from_le)
     }
 
+    /// Takes so many bytes away at the end.
+    pub(super) fn shrink(&self, bytes: u64) -> Result<(), FakeGuestError> {
+        let file = self.region.file_offset().map(|file| file.file());
+        let shrunk = file.map(|file| ftruncate(file, self.size().saturating_sub(bytes)));
+        shrunk
+            .unwrap_or(Ok(()))
+            .map_err(|error| FakeGuestError::Io("cannot shrink the guest's memory", error.into()))
+    }
+
     /// Guest-physical addresses from this on are none.
     pub(super) fn end(&self) -> u64 {
         self.extents(0, self.size()).last().map_or(0, |last| last.address + last.length)
@@ -249,7 +263,7 @@ mod tests {
 
     #[test]
     fn memory_that_does_not_fit_below_the_hole_is_above_it() {
-        let ram = GuestRam::new(8 * PAGE_SIZE, 3 * PAGE_SIZE, 0).unwrap();
+        let ram = GuestRam::new(8 * PAGE_SIZE, 3 * PAGE_SIZE, 0, true).unwrap();
         let extent = |address, pages| Extent { address, length: pages * PAGE_SIZE };
         assert_eq!(ram.extents(0, ram.size()), [extent(LOW, 3), extent(HIGH, 5)]);
         assert_eq!(ram.extents(PAGE_SIZE, PAGE_SIZE), [extent(LOW + PAGE_SIZE, 1)]);
@@ -265,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_module_is_a_region_of_its_own_while_it_is_plugged_in() {
-        let ram = GuestRam::new(4 * PAGE_SIZE, 2 * PAGE_SIZE, 3 * PAGE_SIZE).unwrap();
+        let ram = GuestRam::new(4 * PAGE_SIZE, 2 * PAGE_SIZE, 3 * PAGE_SIZE, true).unwrap();
         assert_eq!(ram.region_infos().len(), 2);
         assert!(ram.allocate(5 * PAGE_SIZE).is_err());
         ram.plug(Plugged { base: true, module: true }).unwrap();
@@ -280,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_reclaim_has_back_what_was_lost_and_keeps_the_queues() {
-        let ram = GuestRam::new(4 * PAGE_SIZE, 1 << 31, 0).unwrap();
+        let ram = GuestRam::new(4 * PAGE_SIZE, 1 << 31, 0, true).unwrap();
         let queue = ram.take(PAGE_SIZE).unwrap();
         let kept = ram.allocate(PAGE_SIZE).unwrap();
         std::mem::forget(ram.allocate(2 * PAGE_SIZE).unwrap());
@@ -295,7 +309,7 @@ mod tests {
 
     #[test]
     fn memory_that_fits_below_the_hole_is_one_region() {
-        let ram = GuestRam::new(4 * PAGE_SIZE, 1 << 31, 0).unwrap();
+        let ram = GuestRam::new(4 * PAGE_SIZE, 1 << 31, 0, true).unwrap();
         assert_eq!(ram.region_infos().len(), 1);
         assert_eq!(ram.end(), LOW + 4 * PAGE_SIZE);
     }

@@ -4,8 +4,10 @@
 //! losses do not save the device from the others.
 
 mod attacks;
+mod front_end;
 mod noise;
 
+pub use front_end::{FEATURES, HostileVmm, QUEUES, Region, event, memory, message};
 pub use noise::{Noise, descriptors, packets, request};
 
 use crate::fake_guest::FakeGuest;

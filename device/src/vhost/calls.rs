@@ -1,0 +1,187 @@
+//! Signaling the eventfds that VMMs gave for calls, without ever waiting.
+//!
+//! Writing to an eventfd waits while its counter is full, and a VMM can keep it full. Neither `O_NONBLOCK`, which
+//! the VMM has in its hands too, nor a look before the write keeps the writer from that. The kernel itself does
+//! not wait: it signals an eventfd when an asynchronous request is done (`IOCB_FLAG_RESFD`, `eventfd_signal`), and
+//! what does not fit into the counter changes nothing. So a call is the completion of a read of no bytes.
+
+use libc::{c_long, iocb};
+use rustix::fs::MemfdFlags;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
+
+/// Requests that are done and that the kernel remembers until they are fetched.
+const REMEMBERED: c_long = 1024;
+/// Of these, how many are fetched at once.
+const FETCHED: usize = 256;
+/// How often it is tried to find room for a request: others may take what is made.
+const TRIES: usize = 64;
+/// `IOCB_CMD_PREAD` of `linux/aio_abi.h`.
+const READ: u16 = 0;
+/// `IOCB_FLAG_RESFD` of `linux/aio_abi.h`.
+const SIGNALS: u32 = 1;
+
+/// `struct io_event` of `linux/aio_abi.h`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Done {
+    data: u64,
+    request: u64,
+    results: [i64; 2],
+}
+
+/// What calls are made by: one for all guests.
+#[derive(Debug)]
+pub struct Calls {
+    /// The kernel's name for the context, `aio_context_t`.
+    context: c_long,
+    /// An empty file, of which nothing is read.
+    nothing: OwnedFd,
+}
+
+impl Calls {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// When the kernel has no asynchronous requests, or no more than others use (`fs.aio-max-nr`).
+    pub fn new() -> io::Result<Self> {
+        let nothing = rustix::fs::memfd_create("bellhop-calls", MemfdFlags::CLOEXEC)?;
+        let mut context: c_long = 0;
+        // SAFETY: The kernel writes one `aio_context_t`, which is as long as a `c_long`, to the place that it is
+        // given, which is this function's own.
+        #[expect(unsafe_code, reason = "no crate wraps io_setup")]
+        let made = unsafe { libc::syscall(libc::SYS_io_setup, REMEMBERED, &raw mut context) };
+        if made != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { context, nothing })
+    }
+
+    /// Adds one to an eventfd's counter, unless it is full. Never waits.
+    ///
+    /// # Errors
+    /// When it is no eventfd, or the kernel has no memory.
+    pub fn signal(&self, event: BorrowedFd<'_>) -> io::Result<()> {
+        // SAFETY: All of its fields are integers, of which 0 is one.
+        #[expect(unsafe_code, reason = "libc has no constructor for it")]
+        let mut request: iocb = unsafe { std::mem::zeroed() };
+        request.aio_lio_opcode = READ;
+        request.aio_fildes = descriptor(self.nothing.as_raw_fd());
+        request.aio_flags = SIGNALS;
+        request.aio_resfd = descriptor(event.as_raw_fd());
+        for _ in 0..TRIES {
+            let mut requests = [&raw mut request];
+            // SAFETY: The context is one that `io_setup` made and that is destroyed when this is dropped. The
+            // kernel reads one pointer and one request, which both outlive the call, and nothing of them later; no
+            // byte is read, so that no buffer is needed.
+            #[expect(unsafe_code, reason = "no crate wraps io_submit")]
+            let taken = unsafe {
+                libc::syscall(libc::SYS_io_submit, self.context, 1 as c_long, requests.as_mut_ptr())
+            };
+            if taken == 1 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            match error.kind() {
+                // All that it remembers are done.
+                io::ErrorKind::WouldBlock => self.forget()?,
+                io::ErrorKind::Interrupted => {}
+                _ => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    /// Has the kernel forget requests that are done.
+    fn forget(&self) -> io::Result<()> {
+        let mut done = [Done::default(); FETCHED];
+        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: The context is as above. The kernel writes at most as many events as there is room for, and reads
+        // a time; both are this function's own.
+        #[expect(unsafe_code, reason = "no crate wraps io_getevents")]
+        let fetched = unsafe {
+            libc::syscall(
+                libc::SYS_io_getevents,
+                self.context,
+                0 as c_long,
+                FETCHED as c_long,
+                done.as_mut_ptr(),
+                ptr::from_ref(&at_once),
+            )
+        };
+        match fetched {
+            0.. => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        // SAFETY: The context is one that `io_setup` made, and this is its last use.
+        #[expect(unsafe_code, reason = "no crate wraps io_destroy")]
+        unsafe {
+            libc::syscall(libc::SYS_io_destroy, self.context);
+        }
+    }
+}
+
+/// A descriptor as the kernel has it in structures; those that are open are not negative.
+fn descriptor(number: i32) -> u32 {
+    number.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::os::fd::AsFd;
+    use std::sync::Arc;
+    use std::thread;
+
+    /// The sum of what was signaled, which is 0 from then on.
+    fn count(event: &OwnedFd) -> u64 {
+        let mut count = [0; 8];
+        rustix::io::read(event, &mut count).unwrap();
+        u64::from_ne_bytes(count)
+    }
+
+    #[test]
+    fn every_call_is_counted_however_many_there_are() {
+        const CALLS: u64 = 10_000;
+        let calls = Arc::new(Calls::new().unwrap());
+        let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    for _ in 0..CALLS {
+                        calls.signal(event.as_fd()).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(count(&event), 4 * CALLS);
+    }
+
+    #[test]
+    fn a_counter_that_is_full_keeps_nobody_waiting() {
+        let calls = Calls::new().unwrap();
+        let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        for _ in 0..3 {
+            calls.signal(event.as_fd()).unwrap();
+        }
+        assert!(count(&event) >= u64::MAX - 1);
+        calls.signal(event.as_fd()).unwrap();
+        assert_eq!(count(&event), 1);
+    }
+
+    #[test]
+    fn what_is_no_eventfd_is_refused() {
+        let calls = Calls::new().unwrap();
+        let (_reader, writer) = std::io::pipe().unwrap();
+        let error = calls.signal(writer.as_fd()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+}

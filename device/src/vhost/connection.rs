@@ -1,0 +1,341 @@
+//! One connection of a front end, from its beginning to its end: the thread that hears what it says and takes the
+//! guest's kicks.
+//!
+//! The thread waits for nobody but its own front end, and for that not long: a message that has begun comes whole,
+//! or the connection ends.
+
+use super::backend::{GuestBackend, Host, ServiceError};
+use super::channel::{self, Channel, ChannelError};
+use super::event::FrontEndEvent;
+use super::lost_memory;
+use super::messages::Messages;
+use crate::log::LogSource;
+use bellhop_host_kmd::hardware::GuestId;
+use bellhop_protocol::config::QUEUE_COUNT;
+use rustix::event::{Timespec, epoll};
+use rustix::io::{Errno, ioctl_fionread, retry_on_intr};
+use rustix::net::{RecvFlags, recv};
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tracing::{debug, info};
+use vhost::vhost_user::message::{FrontendReq, MAX_MSG_SIZE};
+use vhost::vhost_user::{BackendReqHandler, Error as MessageError};
+
+/// How much less urgent the taking of kicks is: a third of an engine's share while both want a processor.
+const NICENESS: i32 = 5;
+/// How long a message may take from its first byte to its last.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of a message's header; the last four tell how many follow.
+const HEADER: usize = 12;
+/// What is taken from the kernel at once.
+const READY: usize = 8;
+
+/// What events are known by. Behind these are the queues, whose kicks they are.
+const MESSAGES: u64 = 0;
+const LOSSES: u64 = 1;
+const CHANNEL: u64 = 2;
+const KICKS: u64 = 3;
+
+/// Why a connection is ended by the device.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// What the front end said is refused.
+    #[error("{message}: {reason}")]
+    Message {
+        /// The message's name.
+        message: String,
+        /// Why.
+        reason: String,
+    },
+    /// The rest of a message does not come.
+    #[error("a message began and has not ended within {} s", PATIENCE.as_secs())]
+    HalfMessage,
+    /// The request channel is not used for answers.
+    #[error("the front end says something on its request channel that it was not asked")]
+    UnaskedAnswer,
+    /// The guest cannot be served.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// The guest's memory is gone.
+    #[error(
+        "memory of the guest's is gone while it is in use: its file was shortened, or there is no page for it; \
+         seal it (memory-backend-memfd does), or give it room"
+    )]
+    MemoryLost,
+    /// The operating system refuses.
+    #[error("cannot wait for the front end: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl From<Errno> for ConnectionError {
+    fn from(error: Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+/// A connection that can be ended from another thread, before it is served and while it is.
+pub struct Connection {
+    socket: Arc<UnixStream>,
+    backend: GuestBackend,
+    log: Arc<LogSource>,
+    memory_limit: u64,
+}
+
+/// Ends it when it is dropped, which a panic does too: nothing of one guest's stays with the others.
+struct End<'c>(&'c Connection);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.backend.close();
+        self.0.shut_down();
+    }
+}
+
+/// What there is of the next message.
+enum Next {
+    /// All of it: its number and its length.
+    Message(u32, usize),
+    /// A part.
+    Half,
+    Nothing,
+    /// There will be none.
+    End,
+}
+
+impl Connection {
+    /// One that was accepted just now.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn new(host: Host, socket: UnixStream) -> io::Result<Self> {
+        socket.set_nonblocking(false)?;
+        let (log, memory_limit) = (Arc::clone(&host.log), host.memory_limit);
+        let backend = GuestBackend::new(host).map_err(io::Error::other)?;
+        Ok(Self { socket: Arc::new(socket), backend, log, memory_limit })
+    }
+
+    /// The guest, while it runs.
+    #[must_use]
+    pub fn guest(&self) -> Option<GuestId> {
+        self.backend.guest()
+    }
+
+    /// Serves it until it ends. Nothing of the guest is left then.
+    ///
+    /// # Errors
+    /// When it was the device that ended it.
+    pub fn serve(&self) -> Result<(), ConnectionError> {
+        self.log.take_thread();
+        info!(socket = self.log.name(), "front end connected");
+        // A kick wakes the guest's engine too, and where there is one processor for both it is the engine that has
+        // what somebody waits for.
+        if let Err(error) = rustix::process::nice(NICENESS) {
+            debug!(%error, "kicks are taken as urgently as anything else");
+        }
+        let _end = End(self);
+        self.converse()
+    }
+
+    /// Ends it.
+    pub fn shut_down(&self) {
+        // It fails when it has ended.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    fn converse(&self) -> Result<(), ConnectionError> {
+        let messages = Arc::new(Mutex::new(Messages::new(self.backend.clone(), self.memory_limit)));
+        let handler =
+            BackendReqHandler::from_stream(self.socket.try_clone()?, Arc::clone(&messages));
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        // By their edges: a message may be there in part for a while, and losses are never taken back.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        epoll::add(&epoll, &self.socket, epoll::EventData::new_u64(MESSAGES), flags)?;
+        epoll::add(&epoll, lost_memory::event()?, epoll::EventData::new_u64(LOSSES), flags)?;
+        let (kicks, has_hung_up) = (Default::default(), false);
+        Conversation { connection: self, messages, handler, epoll, kicks, has_hung_up }.run()
+    }
+
+    /// Looks for the next message without taking anything of it.
+    fn next(&self) -> io::Result<Next> {
+        let mut header = [0; HEADER];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let (length, _) = match retry_on_intr(|| recv(&*self.socket, &mut header, flags)) {
+            Ok(received) => received,
+            Err(Errno::AGAIN) => return Ok(Next::Nothing),
+            Err(Errno::CONNRESET) => return Ok(Next::End),
+            Err(error) => return Err(error.into()),
+        };
+        let [a, b, c, d, .., e, f, g, h] = header;
+        let body = u32::from_ne_bytes([e, f, g, h]) as usize;
+        // What is longer than any message is refused by its header.
+        let whole = HEADER + if body > MAX_MSG_SIZE { 0 } else { body };
+        Ok(match length {
+            0 => Next::End,
+            HEADER if ioctl_fionread(&*self.socket)? >= whole as u64 => {
+                Next::Message(u32::from_ne_bytes([a, b, c, d]), whole)
+            }
+            _ => Next::Half,
+        })
+    }
+}
+
+/// A connection while it is served.
+struct Conversation<'c> {
+    connection: &'c Connection,
+    messages: Arc<Mutex<Messages>>,
+    handler: BackendReqHandler<Mutex<Messages>>,
+    epoll: OwnedFd,
+    /// The kicks that are waited for.
+    kicks: [Option<Arc<FrontEndEvent>>; QUEUE_COUNT as usize],
+    has_hung_up: bool,
+}
+
+impl Conversation<'_> {
+    fn run(mut self) -> Result<(), ConnectionError> {
+        let (mut may_be_there, mut began) = (true, None);
+        loop {
+            if may_be_there {
+                match self.connection.next()? {
+                    Next::Message(number, length) => {
+                        began = None;
+                        if !self.hear(number, length)? {
+                            return Ok(());
+                        }
+                        self.watch_kicks()?;
+                    }
+                    Next::Half if self.has_hung_up => return Ok(()),
+                    Next::Half => {
+                        began.get_or_insert_with(Instant::now);
+                        may_be_there = false;
+                    }
+                    Next::Nothing => may_be_there = false,
+                    Next::End => return Ok(()),
+                }
+            }
+            let left = match (may_be_there, began) {
+                (true, _) => Some(Duration::ZERO),
+                (false, Some(began)) => Some(PATIENCE.saturating_sub(began.elapsed())),
+                (false, None) => None,
+            };
+            if !may_be_there && left == Some(Duration::ZERO) {
+                return Err(ConnectionError::HalfMessage);
+            }
+            may_be_there |= self.wait(left)?;
+        }
+    }
+
+    fn messages(&self) -> MutexGuard<'_, Messages> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for so long, and does what is to be done but for messages; whether there is one, or a part of it.
+    fn wait(&mut self, time: Option<Duration>) -> Result<bool, ConnectionError> {
+        let time = time.and_then(|time| Timespec::try_from(time).ok());
+        let mut space = [const { MaybeUninit::uninit() }; READY];
+        let (ready, _) = match epoll::wait(&self.epoll, space.as_mut_slice(), time.as_ref()) {
+            Ok(ready) => ready,
+            Err(Errno::INTR) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let mut may_be_there = false;
+        for event in ready {
+            match event.data.u64() {
+                MESSAGES => {
+                    may_be_there = true;
+                    let ended = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP;
+                    let flags = event.flags;
+                    self.has_hung_up |= flags.intersects(ended);
+                }
+                LOSSES if self.messages().has_lost_memory() => {
+                    return Err(ConnectionError::MemoryLost);
+                }
+                LOSSES => {}
+                CHANNEL if self.connection.backend.is_channel_abused() => {
+                    return Err(ConnectionError::UnaskedAnswer);
+                }
+                CHANNEL => {}
+                queue => self.take_kick(queue - KICKS)?,
+            }
+        }
+        Ok(may_be_there)
+    }
+
+    fn take_kick(&self, queue: u64) -> Result<(), ConnectionError> {
+        let kick = self.kicks.get(queue as usize).and_then(Option::as_ref);
+        // It may have gone by what came with the same look.
+        let Some(kick) = kick else { return Ok(()) };
+        kick.take()?;
+        Ok(self.connection.backend.kicked(queue as u16)?)
+    }
+
+    /// Hears a message that is there; false when there will be no more.
+    fn hear(&mut self, number: u32, length: usize) -> Result<bool, ConnectionError> {
+        let known = FrontendReq::try_from(number);
+        let refused = |reason: String| {
+            let message = known.map_or_else(|_| format!("message {number}"), |m| format!("{m:?}"));
+            ConnectionError::Message { message, reason }
+        };
+        if known.is_ok_and(|message| message == FrontendReq::SET_BACKEND_REQ_FD) {
+            let features = self.messages().protocol_features_taken();
+            let channel = channel::receive(&self.connection.socket, length, features);
+            let channel = channel.map(Arc::new).map_err(|error| refused(error.to_string()))?;
+            self.open(&channel).map_err(|error| refused(error.to_string()))?;
+            return Ok(true);
+        }
+        match self.handler.handle_request() {
+            Ok(()) => Ok(true),
+            // How a front end that ends, or is killed, goes.
+            Err(
+                MessageError::Disconnected
+                | MessageError::PartialMessage
+                | MessageError::SocketBroken(_),
+            ) => Ok(false),
+            Err(MessageError::ReqHandlerError(error)) => Err(refused(error.to_string())),
+            Err(error) => Err(refused(error.to_string())),
+        }
+    }
+
+    /// Has a channel take the place of the one before.
+    fn open(&self, channel: &Arc<Channel>) -> Result<(), ChannelError> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        if let Some(before) = self.connection.backend.set_channel(Arc::clone(channel)) {
+            epoll::delete(&self.epoll, &*before).map_err(io::Error::from)?;
+        }
+        let data = epoll::EventData::new_u64(CHANNEL);
+        Ok(epoll::add(&self.epoll, channel.as_fd(), data, flags).map_err(io::Error::from)?)
+    }
+
+    /// Waits for the kicks of queues that run, and for no others. Each is looked at once when it begins to run: what
+    /// was kicked before is in it.
+    fn watch_kicks(&mut self) -> Result<(), ConnectionError> {
+        let rings = self.connection.backend.rings();
+        for ((ring, before), queue) in rings.iter().zip(&mut self.kicks).zip(0..) {
+            let now = ring.watched_kick();
+            let is_same = match (&*before, &now) {
+                (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+                (before, now) => before.is_none() && now.is_none(),
+            };
+            if is_same {
+                continue;
+            }
+            // The front end has the same open file, so that closing this descriptor would not be enough.
+            if let Some(before) = before.take() {
+                epoll::delete(&self.epoll, &*before)?;
+            }
+            if let Some(now) = &now {
+                let data = epoll::EventData::new_u64(KICKS + u64::from(queue));
+                epoll::add(&self.epoll, &**now, data, epoll::EventFlags::IN)?;
+            }
+            *before = now;
+            if before.is_some() {
+                self.connection.backend.kicked(queue)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! The eventfds of a front end: kicks, calls and errors.
+
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// What the kernel calls an eventfd.
+const NAME: &[u8] = b"anon_inode:[eventfd]";
+/// An offset of `preadv2` that says that there is none.
+const NO_OFFSET: u64 = u64::MAX;
+
+/// A descriptor of a front end's that is an eventfd for certain. Anything else could wait when it is written, or
+/// keep a connection open that it is an end of.
+#[derive(Debug)]
+pub struct FrontEndEvent(OwnedFd);
+
+/// A descriptor is not what the protocol has there.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAnEvent {
+    /// It is something else.
+    #[error("the descriptor is {0}, and only an eventfd is taken here")]
+    SomethingElse(String),
+    /// It cannot be told what it is.
+    #[error("cannot look into /proc/self/fd to see what the descriptor is: {0}")]
+    Unknown(#[source] io::Error),
+}
+
+impl FrontEndEvent {
+    /// Takes it over.
+    ///
+    /// # Errors
+    /// See [`NotAnEvent`]; it is closed then.
+    pub fn new(file: File) -> Result<Self, NotAnEvent> {
+        let place = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let name = std::fs::read_link(place).map_err(NotAnEvent::Unknown)?;
+        if name.as_os_str().as_encoded_bytes() != NAME {
+            return Err(NotAnEvent::SomethingElse(name.display().to_string()));
+        }
+        Ok(Self(file.into()))
+    }
+
+    /// Sets its counter to 0, or takes one off where the front end made it a semaphore. Never waits, though the
+    /// front end may have been quicker.
+    ///
+    /// # Errors
+    /// When the kernel cannot read an eventfd without waiting, as before version 5.8.
+    pub fn take(&self) -> io::Result<()> {
+        let mut count = [0; size_of::<u64>()];
+        let mut count = [IoSliceMut::new(&mut count)];
+        match preadv2(&self.0, &mut count, NO_OFFSET, ReadWriteFlags::NOWAIT) {
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for FrontEndEvent {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn nothing_but_an_eventfd_is_one() {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let (socket, _other) = UnixStream::pair().unwrap();
+        let others: [OwnedFd; 3] =
+            [reader.into(), socket.into(), tempfile::tempfile().unwrap().into()];
+        for other in others {
+            let error = FrontEndEvent::new(other.into()).unwrap_err();
+            assert!(matches!(error, NotAnEvent::SomethingElse(_)), "{error}");
+        }
+        assert!(FrontEndEvent::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap().into()).is_ok());
+    }
+
+    #[test]
+    fn taking_what_is_not_there_does_not_wait() {
+        let event = eventfd(2, EventfdFlags::CLOEXEC).unwrap();
+        let taken = FrontEndEvent::new(event.try_clone().unwrap().into()).unwrap();
+        taken.take().unwrap();
+        taken.take().unwrap();
+        rustix::io::write(&event, &1u64.to_ne_bytes()).unwrap();
+        taken.take().unwrap();
+        taken.take().unwrap();
+    }
+}

@@ -1,0 +1,342 @@
+//! Memory of a guest's that goes while it is in use.
+//!
+//! A front end can shorten the file behind a guest's memory, and a file system can be full when a page is first
+//! touched. The access is SIGBUS then, on whichever thread it happens: an engine's, the control plane's. The handler
+//! here puts zeroes where the memory was, so that the access goes on, and says so; the connection of the guest sees
+//! that and ends. What the guest computed meanwhile is its own loss.
+//!
+//! A SIGBUS anywhere else is what it was without this.
+
+use libc::{c_int, c_void, siginfo_t};
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use vm_memory::MmapRegion;
+
+/// Regions at once, of all guests.
+const PLACES: usize = 1 << 14;
+/// Bytes that are replaced at once: the handler takes little time, and the process has not many mappings more.
+const PIECE: usize = 64 << 20;
+/// The unit of addresses here, which every page size is a multiple of.
+const UNIT: usize = 4096;
+/// Bits of [`Place::range`] that are the number of units.
+const LENGTH_BITS: u32 = 29;
+/// `BUS_ADRERR` and what follows: the access itself was wrong. Below are those that somebody sent.
+const FAULTS: std::ops::RangeInclusive<c_int> = 1..=5;
+
+/// Where a region is.
+///
+/// The handler reads a place only for a region that its own thread is accessing. That thread has the region from
+/// the one that watched it, so the place was filled before that, and stays until nobody has the region any more.
+/// All other places may change under it. A range is one word, so it is never half of one and half of another.
+struct Place {
+    /// The first unit and, in the lower bits, the number of units; 0 is nowhere.
+    range: AtomicU64,
+    /// Bytes of a page of the file, of which only whole ones can be replaced.
+    page: AtomicU64,
+    /// Whether some of it is gone.
+    is_lost: AtomicBool,
+}
+
+static PLACES_OF_REGIONS: [Place; PLACES] = [const {
+    Place { range: AtomicU64::new(0), page: AtomicU64::new(0), is_lost: AtomicBool::new(false) }
+}; PLACES];
+
+/// The event that tells of losses, for the handler; it is never closed.
+static EVENT: AtomicI32 = AtomicI32::new(-1);
+
+/// Whose the places are. Those whose region nobody has any more are free.
+static OWNERS: Mutex<Vec<Weak<MmapRegion>>> = Mutex::new(Vec::new());
+
+/// No code panics while it holds the lock, so what is in it is whole.
+fn owners() -> MutexGuard<'static, Vec<Weak<MmapRegion>>> {
+    OWNERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a region cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// There are too many.
+    #[error("the guests of this process have {PLACES} regions of memory; announce fewer")]
+    Full,
+    /// It is too large, or mapped where no process of this kind has memory.
+    #[error("a region of {0:#x} bytes is more than one can have")]
+    Size(usize),
+    /// The operating system refuses.
+    #[error("cannot watch for memory that goes: {0}")]
+    Handler(#[from] io::Error),
+}
+
+/// A region that is watched for as long as anybody has it.
+#[derive(Debug)]
+pub struct Watched {
+    region: Weak<MmapRegion>,
+    place: usize,
+}
+
+impl Watched {
+    /// Watches a region that nobody uses yet. `page` is the page size of its file.
+    ///
+    /// # Errors
+    /// See [`WatchError`].
+    pub fn new(region: &Arc<MmapRegion>, page: u64) -> Result<Self, WatchError> {
+        install()?;
+        let start = region.as_ptr().addr();
+        let units = region.size().div_ceil(UNIT);
+        let fits = units < 1 << LENGTH_BITS && start / UNIT < 1 << (u64::BITS - LENGTH_BITS);
+        let range = ((start / UNIT) as u64) << LENGTH_BITS | units as u64;
+        if !fits {
+            return Err(WatchError::Size(region.size()));
+        }
+        let mut owners = owners();
+        // Where these were, others may be mapped now: this one, for instance.
+        for (place, owner) in PLACES_OF_REGIONS.iter().zip(&*owners) {
+            if owner.strong_count() == 0 {
+                place.range.store(0, Ordering::Relaxed);
+            }
+        }
+        let free = owners.iter().position(|owner| owner.strong_count() == 0);
+        let index = free.unwrap_or(owners.len());
+        let place = PLACES_OF_REGIONS.get(index).ok_or(WatchError::Full)?;
+        match owners.get_mut(index) {
+            Some(owner) => *owner = Arc::downgrade(region),
+            None => owners.push(Arc::downgrade(region)),
+        }
+        // Relaxed: who accesses the region, and so runs the handler on its own thread, was given it after this, by
+        // what passes memory on.
+        place.page.store(page, Ordering::Relaxed);
+        place.is_lost.store(false, Ordering::Relaxed);
+        place.range.store(range, Ordering::Relaxed);
+        Ok(Self { region: Arc::downgrade(region), place: index })
+    }
+
+    /// Whether anybody has it.
+    pub fn is_in_use(&self) -> bool {
+        self.region.strong_count() > 0
+    }
+
+    /// Its length in bytes; 0 when nobody has it any more.
+    pub fn length(&self) -> u64 {
+        self.region.upgrade().map_or(0, |region| region.size() as u64)
+    }
+
+    /// Whether some of it is gone.
+    pub fn is_lost(&self) -> bool {
+        // Otherwise the place is somebody else's.
+        self.is_in_use()
+            // Relaxed: the event was written after it was set, and the kernel orders that.
+            && PLACES_OF_REGIONS.get(self.place).is_some_and(|place| place.is_lost.load(Ordering::Relaxed))
+    }
+}
+
+/// Becomes readable at each loss of any guest's, and stays so: wait for its edge.
+///
+/// # Errors
+/// When there are no descriptors left.
+pub fn event() -> io::Result<BorrowedFd<'static>> {
+    install().map(AsFd::as_fd)
+}
+
+/// What there was for SIGBUS before. Rust's own handler, as a rule.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Installs the handler, once.
+fn install() -> io::Result<&'static OwnedFd> {
+    static INSTALLED: Mutex<()> = Mutex::new(());
+    static LOSSES: OnceLock<OwnedFd> = OnceLock::new();
+    let _one_at_a_time = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(event) = LOSSES.get() {
+        return Ok(event);
+    }
+    let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    EVENT.store(event.as_raw_fd(), Ordering::Relaxed);
+    // SAFETY: All fields of a `sigaction` are integers, sets of bits and a pointer that may be null.
+    #[expect(unsafe_code, reason = "libc has no constructor for it")]
+    let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = handle;
+    action.sa_sigaction = handler as libc::sighandler_t;
+    // On the stack for signals, which each thread of Rust's has: its own may be what is wrong.
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    let mut before = MaybeUninit::zeroed();
+    // SAFETY: `action` is whole, and `before` has room for another. The handler does nothing but what a handler may:
+    // it reads and writes atomics, and makes system calls that are async-signal-safe.
+    #[expect(unsafe_code, reason = "a handler runs between any two instructions")]
+    let before = unsafe {
+        if libc::sigaction(libc::SIGBUS, &raw const action, before.as_mut_ptr()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        before.assume_init()
+    };
+    // It is the first, since only one thread comes here, once.
+    let _ = BEFORE.set(before);
+    Ok(LOSSES.get_or_init(|| event))
+}
+
+/// SIGBUS.
+extern "C" fn handle(_signal: c_int, info: *mut siginfo_t, _context: *mut c_void) {
+    // SAFETY: The kernel passes a `siginfo_t` to a handler that was installed with `SA_SIGINFO`; for the codes of
+    // faults its address is the one that could not be accessed.
+    #[expect(unsafe_code, reason = "what a handler is given is a pointer")]
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
+    if FAULTS.contains(&code) && replace(address) {
+        return;
+    }
+    restore(code);
+}
+
+/// Puts zeroes where memory of a guest's was; whether there was some.
+fn replace(address: usize) -> bool {
+    let unit = (address / UNIT) as u64;
+    for place in &PLACES_OF_REGIONS {
+        // Relaxed, as the place says.
+        let range = place.range.load(Ordering::Relaxed);
+        let (first, units) = (range >> LENGTH_BITS, range & ((1 << LENGTH_BITS) - 1));
+        if !(first..first + units).contains(&unit) {
+            continue;
+        }
+        let (start, end) = (first as usize * UNIT, (first + units) as usize * UNIT);
+        let page = (place.page.load(Ordering::Relaxed) as usize).max(UNIT);
+        let from = (address - address % page).max(start);
+        let to = (from + PIECE.next_multiple_of(page)).min(end);
+        if !map_zeroes(from, to - from) {
+            return false;
+        }
+        place.is_lost.store(true, Ordering::Relaxed);
+        tell();
+        return true;
+    }
+    false
+}
+
+/// Maps zeroes over a part of a region. What it changes of `errno` it puts back: it runs between any two
+/// instructions of its thread.
+fn map_zeroes(from: usize, length: usize) -> bool {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    // SAFETY: The range is a part of a region that is mapped, because the thread that runs this was accessing it. It
+    // is shared memory that others change at any time, which is accessed as such; the mapping stays as long, as
+    // readable and as writable as it was, and is unmapped by its owner with the rest. `__errno_location` is valid on
+    // every thread.
+    #[expect(unsafe_code, reason = "a mapping is replaced under those who use it")]
+    unsafe {
+        let errno = *libc::__errno_location();
+        let place = std::ptr::with_exposed_provenance_mut(from);
+        let mapped = libc::mmap(place, length, protection, flags, -1, 0);
+        *libc::__errno_location() = errno;
+        mapped != libc::MAP_FAILED
+    }
+}
+
+/// Wakes those who wait for losses.
+fn tell() {
+    let one = 1u64.to_ne_bytes();
+    // SAFETY: The event is open for as long as the process is and does not block. `write` reads eight bytes that are
+    // this function's own. `__errno_location` is valid on every thread.
+    #[expect(unsafe_code, reason = "nothing that is safe may be called in a handler")]
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::write(EVENT.load(Ordering::Relaxed), one.as_ptr().cast(), one.len());
+        *libc::__errno_location() = errno;
+    }
+}
+
+/// Has SIGBUS be what it was, for this access, which is done again, or for the one who sent it.
+fn restore(code: c_int) {
+    let Some(before) = BEFORE.get() else { return };
+    // SAFETY: `before` is what `sigaction` gave. Both functions are async-signal-safe.
+    #[expect(unsafe_code, reason = "there is no safe way to install a handler")]
+    unsafe {
+        libc::sigaction(libc::SIGBUS, before, std::ptr::null_mut());
+        if !FAULTS.contains(&code) {
+            // It comes when this handler has returned.
+            libc::raise(libc::SIGBUS);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
+    use std::fs::File;
+    use vm_memory::{Bytes, FileOffset, VolatileMemory};
+
+    const SIZE: usize = 16 * UNIT;
+
+    fn region() -> (File, Arc<MmapRegion>) {
+        let file = File::from(memfd_create("test", MemfdFlags::CLOEXEC).unwrap());
+        ftruncate(&file, SIZE as u64).unwrap();
+        let offset = FileOffset::new(file.try_clone().unwrap(), 0);
+        (file, Arc::new(MmapRegion::from_file(offset, SIZE).unwrap()))
+    }
+
+    #[test]
+    fn memory_that_went_reads_as_zeroes_and_its_owner_is_told() {
+        let ((file, region), (_kept, neighbour)) = (region(), region());
+        let watched = Watched::new(&region, UNIT as u64).unwrap();
+        let other = Watched::new(&neighbour, UNIT as u64).unwrap();
+        let (bytes, others) = (region.as_volatile_slice(), neighbour.as_volatile_slice());
+        bytes.write_obj(1u64, 0).unwrap();
+        bytes.write_obj(2u64, SIZE - 8).unwrap();
+        others.write_obj(3u64, 0).unwrap();
+        assert!(!watched.is_lost());
+        ftruncate(&file, UNIT as u64).unwrap();
+        assert_eq!(bytes.read_obj::<u64>(SIZE - 8).unwrap(), 0);
+        assert_eq!(bytes.read_obj::<u64>(0).unwrap(), 1);
+        bytes.write_obj(5u64, UNIT).unwrap();
+        assert_eq!(bytes.read_obj::<u64>(UNIT).unwrap(), 5);
+        assert_eq!(others.read_obj::<u64>(0).unwrap(), 3);
+        assert!(watched.is_lost() && !other.is_lost());
+    }
+
+    #[test]
+    fn a_hole_that_can_be_filled_is_no_loss() {
+        let (file, region) = region();
+        let watched = Watched::new(&region, UNIT as u64).unwrap();
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&file, hole, 0, SIZE as u64).unwrap();
+        assert_eq!(region.as_volatile_slice().read_obj::<u64>(0).unwrap(), 0);
+        assert!(!watched.is_lost());
+    }
+
+    #[test]
+    fn many_threads_lose_one_region_at_once() {
+        let (file, region) = region();
+        let watched = Watched::new(&region, UNIT as u64).unwrap();
+        ftruncate(&file, 0).unwrap();
+        std::thread::scope(|threads| {
+            for _ in 0..8 {
+                threads.spawn(|| {
+                    for place in (0..SIZE).step_by(UNIT).rev() {
+                        region.as_volatile_slice().read_obj::<u64>(place).unwrap();
+                    }
+                });
+            }
+        });
+        assert!(watched.is_lost());
+    }
+
+    #[test]
+    fn the_place_of_a_region_that_is_gone_is_anothers() {
+        let place = {
+            let (_file, region) = region();
+            let watched = Watched::new(&region, UNIT as u64).unwrap();
+            drop(region);
+            assert!(!watched.is_in_use() && watched.length() == 0);
+            watched.place
+        };
+        // Other tests take places too.
+        let regions: Vec<_> = (0..8)
+            .map(|_| {
+                let (_, region) = region();
+                let watched = Watched::new(&region, UNIT as u64).unwrap();
+                (region, watched)
+            })
+            .collect();
+        assert!(regions.iter().any(|(_, watched)| watched.place <= place + 8));
+        assert!(regions.iter().all(|(_, watched)| !watched.is_lost()));
+    }
+}

@@ -1,0 +1,344 @@
+//! VMMs that say what is wrong and give away what is not theirs. It costs their own connection and nothing else.
+
+use crate::TIMEOUT;
+use crate::neighbour::Neighbour;
+use crate::support::{self, Daemon};
+use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
+use bellhop_guest::hostile::{FEATURES, HostileVmm, QUEUES, Region, event, memory, message};
+use bellhop_guest::inspect;
+use bellhop_guest_umd::{Adapter, CommandBuffer};
+use bellhop_integration::inspect::ControlClient;
+use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::gpu_va::Protection;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::Signal;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+/// What a service manager gives a daemon at the very least, and what this one takes at most.
+const SOON: Duration = Duration::from_secs(2);
+
+/// Asserts that the device ends this connection, and serves the next one.
+#[track_caller]
+fn assert_refused(daemon: &Daemon, vmm: HostileVmm, what: &str) {
+    assert!(vmm.is_hung_up_within(TIMEOUT), "{what} was not refused");
+    drop(vmm);
+    serves(daemon, 0);
+}
+
+/// Asserts that a socket serves whoever comes next.
+#[track_caller]
+fn serves(daemon: &Daemon, socket: usize) {
+    let next = HostileVmm::connect(&daemon.socket(socket)).unwrap();
+    next.say(message::GET_FEATURES, &[], &[]).unwrap();
+    next.features_within(TIMEOUT).expect("the next front end is served");
+}
+
+fn connect(daemon: &Daemon) -> HostileVmm {
+    let vmm = HostileVmm::connect(&daemon.socket(0)).unwrap();
+    vmm.negotiate(FEATURES).unwrap();
+    vmm
+}
+
+/// Says where queues are in the last bytes of a region and starts them, as far as the device goes along.
+fn use_end_of(vmm: &HostileVmm, region: Region) {
+    let call = event().unwrap();
+    let _ = vmm.start(region.user + region.size - QUEUES, call.as_fd()).and_then(|()| vmm.kick());
+}
+
+#[test]
+fn memory_that_is_not_all_there_is_refused_and_no_neighbour_notices() {
+    let mut daemon = Daemon::start(2);
+    let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
+    let (small, empty) = (memory(16 * MIB).unwrap(), memory(0).unwrap());
+    let all = Region::of(16 * MIB);
+    let cases = [
+        ("a region larger than its file", &small, Region::of(64 * MIB)),
+        ("a region of an empty file", &empty, Region::of(MIB)),
+        ("a region that begins behind its file", &small, Region { offset: 16 * MIB, ..all }),
+        (
+            "a region whose end is beyond all files",
+            &small,
+            Region { offset: u64::MAX << 12, ..all },
+        ),
+        ("a region whose end is no address", &small, Region { physical: u64::MAX << 12, ..all }),
+        ("a region whose end is no address here", &small, Region { user: u64::MAX << 12, ..all }),
+        ("a region of no bytes", &small, Region::of(0)),
+    ];
+    for (what, file, region) in cases {
+        let vmm = connect(&daemon);
+        let _ = vmm.announce(&[(region, file.as_fd())]);
+        if region.size >= QUEUES && region.user < 1 << 47 {
+            use_end_of(&vmm, region);
+        }
+        assert_refused(&daemon, vmm, what);
+        neighbour.work();
+    }
+    assert!(daemon.is_running());
+}
+
+#[test]
+fn a_refusal_names_the_message_and_what_is_wrong_with_it() {
+    let daemon = Daemon::start(1);
+    let file = memory(16 * MIB).unwrap();
+    let vmm = connect(&daemon);
+    vmm.announce(&[(Region::of(64 * MIB), file.as_fd())]).unwrap();
+    let line = daemon.await_log("connection ended");
+    for word in ["gpu0.sock", "SET_MEM_TABLE", "0x4000000", "0x1000000"] {
+        assert!(line.contains(word), "{line:?} lacks {word}");
+    }
+    drop(vmm);
+    let vmm = connect(&daemon);
+    vmm.say(message::SET_VRING_NUM, &[63 << 32], &[]).unwrap();
+    let line = daemon.await_log("connection ended");
+    assert!(line.contains("SET_VRING_NUM") && line.contains("63"), "{line}");
+    drop(vmm);
+    let vmm = connect(&daemon);
+    vmm.say(message::SET_VRING_NUM, &[], &[]).unwrap();
+    let line = daemon.await_log("connection ended");
+    assert!(line.contains("SET_VRING_NUM"), "{line}");
+}
+
+#[test]
+fn what_is_no_memory_is_refused_as_memory() {
+    let mut daemon = Daemon::start(2);
+    let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
+    let region = Region::of(QUEUES);
+    let zero = File::options().read(true).write(true).open("/dev/zero").unwrap();
+    // A page of such a file comes when its file system likes.
+    let on_disk = tempfile::tempfile_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    on_disk.set_len(QUEUES).unwrap();
+    let (socket, _other) = UnixStream::pair().unwrap();
+    let cases: [(&str, BorrowedFd<'_>); 3] = [
+        ("a device", zero.as_fd()),
+        ("a file of a file system that waits", on_disk.as_fd()),
+        ("a socket", socket.as_fd()),
+    ];
+    for (what, file) in cases {
+        let vmm = connect(&daemon);
+        vmm.announce(&[(region, file)]).unwrap();
+        assert_refused(&daemon, vmm, what);
+        neighbour.work();
+    }
+    assert!(daemon.is_running());
+}
+
+#[test]
+fn a_guest_whose_memory_shrinks_under_load_ends_alone() {
+    const SIZE: u64 = 16 * MIB;
+    let mut daemon = Daemon::start(2);
+    let rounds = {
+        let options = GuestOptions { is_sealed: false, ..GuestOptions::default() };
+        let shrinking = FakeGuest::connect(&daemon.socket(0), options).unwrap();
+        let adapter = Adapter::open(shrinking.clone()).unwrap();
+        let device = adapter.create_device().unwrap();
+        // It is the end of the memory, since it is the first that is given out.
+        let target = device.create_allocation(AllocationKind::SYSTEM, SIZE).unwrap();
+        let mapping = target.map(Protection::WRITE).unwrap();
+        let mut queues: Vec<_> = (0..3)
+            .map(|node| {
+                let context = device.create_context(node).unwrap();
+                let mut commands = CommandBuffer::new(&device, 4096).unwrap();
+                for _ in 0..32 {
+                    commands.fill(mapping.gpu_va(), SIZE, node).unwrap();
+                }
+                (context.create_user_mode_queue(4096).unwrap(), commands)
+            })
+            .collect();
+        let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
+        neighbour.work();
+        for (queue, commands) in &mut queues {
+            queue.submit(commands).unwrap();
+        }
+        shrinking.shrink_memory(SIZE).unwrap();
+        let mut rounds = 0;
+        let start = Instant::now();
+        while bellhop_guest_umd::transport::Transport::check(&*shrinking).is_ok() {
+            assert!(start.elapsed() < TIMEOUT, "the guest lives on without its memory");
+            // Its engines have to come by the memory that went.
+            for (queue, commands) in &mut queues {
+                let _ = queue.submit(commands);
+            }
+            neighbour.work();
+            rounds += 1;
+        }
+        for _ in 0..10 {
+            neighbour.work();
+        }
+        rounds
+    };
+    println!("the neighbour did {rounds} rounds until the guest had ended");
+    assert!(daemon.is_running());
+    daemon.await_log("memory");
+    serves(&daemon, 0);
+}
+
+#[test]
+fn a_guest_whose_queues_are_taken_away_ends_alone() {
+    let mut daemon = Daemon::start(2);
+    let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
+    let (file, region, call) = (memory(QUEUES).unwrap(), Region::of(QUEUES), event().unwrap());
+    let vmm = connect(&daemon);
+    vmm.announce(&[(region, file.as_fd())]).unwrap();
+    vmm.start(region.user, call.as_fd()).unwrap();
+    let mut offered = 0;
+    vmm.request(&file, region.physical, &mut offered, 1).unwrap();
+    while HostileVmm::answered(&file).unwrap() < 1 {
+        thread::yield_now();
+    }
+    file.set_len(0).unwrap();
+    vmm.kick().unwrap();
+    assert_refused(&daemon, vmm, "memory that went");
+    neighbour.work();
+    assert!(daemon.is_running());
+}
+
+/// Everything that can be full for as long as it is not emptied, with what keeps its other end open.
+fn full() -> [(&'static str, OwnedFd, OwnedFd); 3] {
+    let (reader, pipe) = std::io::pipe().unwrap();
+    let (other, socket) = UnixStream::pair().unwrap();
+    let (pipe, socket): (OwnedFd, OwnedFd) = (pipe.into(), socket.into());
+    for descriptor in [&pipe, &socket] {
+        let flags = fcntl_getfl(descriptor).unwrap();
+        fcntl_setfl(descriptor, flags | OFlags::NONBLOCK).unwrap();
+        while rustix::io::write(descriptor, &[0; 4096]).is_ok() {}
+        while rustix::io::write(descriptor, &[0]).is_ok() {}
+        fcntl_setfl(descriptor, flags).unwrap();
+    }
+    let counter = event().unwrap();
+    rustix::io::write(&counter, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    let same = counter.try_clone().unwrap();
+    [
+        ("a pipe", pipe, reader.into()),
+        ("a socket", socket, other.into()),
+        ("an eventfd", counter, same),
+    ]
+}
+
+#[test]
+fn a_call_that_is_full_keeps_nobody_waiting_and_no_daemon_from_ending() {
+    for (what, call, _other_end) in full() {
+        let mut daemon = Daemon::start(2);
+        let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
+        let (file, region) = (memory(QUEUES).unwrap(), Region::of(QUEUES));
+        let vmm = connect(&daemon);
+        vmm.announce(&[(region, file.as_fd())]).unwrap();
+        // Refused, where it cannot be signaled without waiting.
+        let mut offered = 0;
+        let _ = vmm
+            .start(region.user, call.as_fd())
+            .and_then(|()| vmm.request(&file, region.physical, &mut offered, 32));
+        let start = Instant::now();
+        while HostileVmm::answered(&file).unwrap() < 32 && !vmm.is_hung_up_within(Duration::ZERO) {
+            assert!(start.elapsed() < TIMEOUT, "{what}: requests are not answered");
+            thread::yield_now();
+        }
+        neighbour.work();
+        let mut client = ControlClient::connect(&daemon.control_socket()).unwrap();
+        inspect::snapshot(&mut client).unwrap();
+        let start = Instant::now();
+        daemon.signal(Signal::TERM);
+        assert!(daemon.wait().success(), "{what}");
+        assert!(start.elapsed() < SOON, "{what}: it took {:?} to end", start.elapsed());
+    }
+}
+
+#[test]
+fn who_gives_its_own_connection_away_leaves_a_free_socket_when_it_goes() {
+    let daemon = Daemon::start(1);
+    let messages = [
+        ("kick", message::SET_VRING_KICK),
+        ("call", message::SET_VRING_CALL),
+        ("error", message::SET_VRING_ERR),
+        ("request channel", message::SET_BACKEND_REQ_FD),
+    ];
+    for (what, message) in messages {
+        let vmm = connect(&daemon);
+        let words: &[u64] = if message == message::SET_BACKEND_REQ_FD { &[] } else { &[0] };
+        vmm.say(message, words, &[vmm.socket().as_fd()]).unwrap();
+        drop(vmm);
+        println!("its own connection as {what}");
+        serves(&daemon, 0);
+    }
+    // With half of a message, of which the other half never comes.
+    for half in [&[5, 0, 0, 0][..], &[5, 0, 0, 0, 1, 0, 0, 0, 40, 0, 0, 0]] {
+        let vmm = connect(&daemon);
+        vmm.say_bytes(half, &[vmm.socket().as_fd()]).unwrap();
+        drop(vmm);
+        println!("its own connection with {} bytes", half.len());
+        serves(&daemon, 0);
+    }
+    // In the queue of a request channel that is whole, whose other end is in there too.
+    let vmm = connect(&daemon);
+    let (device, ours) = UnixStream::pair().unwrap();
+    vmm.say(message::SET_BACKEND_REQ_FD, &[], &[device.as_fd()]).unwrap();
+    let own = [vmm.socket().as_fd(), ours.as_fd()];
+    let channel = HostileVmm::over(ours.try_clone().unwrap()).unwrap();
+    channel.say_bytes(&[0; 12], &own).unwrap();
+    drop((vmm, channel, device, ours));
+    println!("its own connection in its request channel");
+    serves(&daemon, 0);
+}
+
+#[test]
+fn a_queue_of_a_size_that_is_none_is_refused() {
+    let daemon = Daemon::start(1);
+    for size in [0, 3, 63, 65, 512, u32::MAX] {
+        let vmm = connect(&daemon);
+        vmm.say(message::SET_VRING_NUM, &[u64::from(size) << 32], &[]).unwrap();
+        assert_refused(&daemon, vmm, &format!("a queue of {size} entries"));
+    }
+}
+
+#[test]
+fn a_driver_without_version_1_gets_no_service() {
+    let daemon = Daemon::start(1);
+    let (file, region, call) = (memory(QUEUES).unwrap(), Region::of(QUEUES), event().unwrap());
+    let vmm = HostileVmm::connect(&daemon.socket(0)).unwrap();
+    vmm.negotiate(1 << 30).unwrap();
+    vmm.announce(&[(region, file.as_fd())]).unwrap();
+    vmm.start(region.user, call.as_fd()).unwrap();
+    vmm.request(&file, region.physical, &mut 0, 1).unwrap();
+    let line = daemon.await_log("connection ended");
+    assert!(line.contains("VIRTIO_F_VERSION_1"), "{line}");
+    assert_refused(&daemon, vmm, "a driver from before version 1");
+}
+
+#[test]
+fn who_waits_for_a_busy_socket_is_told_of() {
+    let daemon = Daemon::start(1);
+    let guest = support::guest(&daemon, 0);
+    let waiting = HostileVmm::connect(&daemon.socket(0)).unwrap();
+    let line = daemon.await_log("waits");
+    assert!(line.contains("gpu0.sock"), "{line}");
+    drop(guest);
+    waiting.say(message::GET_FEATURES, &[], &[]).unwrap();
+    waiting.features_within(TIMEOUT).unwrap();
+}
+
+#[test]
+fn everything_that_is_wrong_with_descriptors_leaves_the_daemon_as_it_was() {
+    let daemon = Daemon::start(2);
+    let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
+    let wrong = || {
+        let file = memory(16 * MIB).unwrap();
+        let vmm = connect(&daemon);
+        vmm.announce(&[(Region::of(64 * MIB), file.as_fd())]).unwrap();
+        assert_refused(&daemon, vmm, "a region larger than its file");
+        let vmm = connect(&daemon);
+        let _ = vmm.say(message::SET_VRING_CALL, &[0], &[vmm.socket().as_fd()]);
+        assert_refused(&daemon, vmm, "a call that is no event");
+    };
+    wrong();
+    neighbour.work();
+    let before = daemon.resources();
+    for _ in 0..20 {
+        wrong();
+        neighbour.work();
+    }
+    daemon.await_resources(before);
+}

@@ -1,0 +1,178 @@
+//! A daemon that may have no more of something: who comes then is refused or waits, and nobody else notices.
+
+use crate::TIMEOUT;
+use crate::neighbour::Neighbour;
+use crate::support::{self, Daemon};
+use bellhop_guest::hostile::{FEATURES, HostileVmm, QUEUES, Region, event, memory, message};
+use bellhop_guest_umd::Adapter;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// Sets what the daemon may have of something, until it is dropped.
+struct Limited {
+    daemon: Pid,
+    what: Resource,
+    before: Rlimit,
+}
+
+impl Limited {
+    fn new(daemon: &Daemon, what: Resource, most: u64) -> Self {
+        let daemon = Pid::from_raw(daemon.id().try_into().unwrap()).unwrap();
+        let before = rustix::process::getrlimit(what);
+        let limit = Rlimit { current: Some(most), maximum: before.maximum };
+        let before = prlimit(Some(daemon), what, limit).unwrap();
+        Self { daemon, what, before }
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = prlimit(Some(self.daemon), self.what, self.before);
+    }
+}
+
+/// Asserts that a guest is served from beginning to end.
+#[track_caller]
+fn is_served(daemon: &Daemon, socket: usize) {
+    Neighbour::new(support::guest(daemon, socket)).work();
+}
+
+fn ends_in_time(mut daemon: Daemon) {
+    let start = Instant::now();
+    daemon.signal(Signal::TERM);
+    assert!(daemon.wait().success());
+    assert!(start.elapsed() < Duration::from_secs(2), "it took {:?} to end", start.elapsed());
+}
+
+#[test]
+fn a_thread_that_cannot_be_had_costs_its_own_connection() {
+    const SOCKETS: usize = 8;
+    let mut daemon = Daemon::start(SOCKETS);
+    let mut neighbour = Neighbour::new(support::guest(&daemon, 0));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.id())).unwrap();
+    let size = status.lines().find(|line| line.starts_with("VmSize:")).unwrap();
+    let size: u64 = size.split_whitespace().nth(1).unwrap().parse().unwrap();
+    // A thread's stack takes more than this. Some may be there of threads that have ended.
+    let limited = Limited::new(&daemon, Resource::As, (size << 10) + (1 << 20));
+    let mut served = Vec::new();
+    let refused = (1..SOCKETS).find(|&socket| {
+        let vmm = HostileVmm::connect(&daemon.socket(socket)).unwrap();
+        let line = daemon.await_log(&format!("gpu{socket}.sock"));
+        served.push(vmm);
+        line.contains("there is no thread")
+    });
+    let refused = refused.expect("a guest that is refused");
+    let vmm = served.pop().unwrap();
+    assert!(vmm.is_hung_up_within(TIMEOUT), "it was not hung up on");
+    neighbour.work();
+    assert!(daemon.is_running());
+    drop(limited);
+    is_served(&daemon, refused);
+    neighbour.work();
+}
+
+#[test]
+fn without_descriptors_who_comes_waits_and_is_served_when_there_are_some() {
+    let mut daemon = Daemon::start(3);
+    let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
+    is_served(&daemon, 0);
+    daemon.await_quiet();
+    let limited = Limited::new(&daemon, Resource::Nofile, 3);
+    let waiting = [0, 2].map(|socket| HostileVmm::connect(&daemon.socket(socket)).unwrap());
+    daemon.await_log("cannot be accepted");
+    daemon.await_log("cannot be accepted");
+    // One line for each socket, however long it takes.
+    daemon.expect_no_log_for(Duration::from_secs(1));
+    neighbour.work();
+    drop(limited);
+    for vmm in waiting {
+        vmm.say(message::GET_FEATURES, &[], &[]).unwrap();
+        vmm.features_within(TIMEOUT).expect("who waited is served");
+    }
+    is_served(&daemon, 0);
+    // Those who have one go, and one who has none still waits.
+    let limited = Limited::new(&daemon, Resource::Nofile, 3);
+    let _waiting = HostileVmm::connect(&daemon.socket(0)).unwrap();
+    daemon.await_log("cannot be accepted");
+    drop(neighbour);
+    assert!(daemon.is_running());
+    ends_in_time(daemon);
+    drop(limited);
+}
+
+#[test]
+fn a_guest_that_cannot_be_attached_is_hung_up_on() {
+    let mut daemon = Daemon::start(2);
+    let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
+    // Files of a page at most: there is no BAR to be had.
+    let limited = Limited::new(&daemon, Resource::Fsize, 4096);
+    let (file, region, call) = (memory(QUEUES).unwrap(), Region::of(QUEUES), event().unwrap());
+    let vmm = HostileVmm::connect(&daemon.socket(0)).unwrap();
+    vmm.negotiate(FEATURES).unwrap();
+    vmm.announce(&[(region, file.as_fd())]).unwrap();
+    vmm.start(region.user, call.as_fd()).unwrap();
+    vmm.request(&file, region.physical, &mut 0, 1).unwrap();
+    assert!(vmm.is_hung_up_within(TIMEOUT), "its request is never answered");
+    let line = daemon.await_log("connection ended");
+    assert!(line.contains("BAR") && line.contains("gpu0.sock"), "{line}");
+    neighbour.work();
+    assert!(daemon.is_running());
+    drop((limited, vmm));
+    is_served(&daemon, 0);
+}
+
+#[test]
+fn a_daemon_that_may_write_no_file_says_so() {
+    let output = support::bellhop()
+        .args(["daemon", "--", "--socket-path", "/nonexistent/x"])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("gpu.sock");
+    let binary = env!("CARGO_BIN_EXE_bellhop");
+    let script = format!("ulimit -f 1; exec {binary} daemon -- --socket-path {}", socket.display());
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    let message = support::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{:?}: {message}", output.status);
+    assert!(message.contains("memory") && message.contains("too large"), "{message}");
+}
+
+#[test]
+fn a_guest_cannot_take_all_addresses_of_the_daemons() {
+    const LARGE: u64 = 4 << 40;
+    let daemon = Daemon::start(2);
+    let sparse = memory(LARGE).unwrap();
+    let region = |number: u64| Region {
+        physical: number * LARGE,
+        size: LARGE,
+        user: number * LARGE,
+        offset: 0,
+    };
+    let vmm = HostileVmm::connect(&daemon.socket(0)).unwrap();
+    vmm.negotiate(FEATURES).unwrap();
+    let regions: Vec<_> = (0..8).map(|number| (region(number), sparse.as_fd())).collect();
+    vmm.announce(&regions).unwrap();
+    assert!(vmm.is_hung_up_within(TIMEOUT), "32 TiB of addresses are one guest's");
+    let line = daemon.await_log("connection ended");
+    assert!(
+        line.contains("SET_MEM_TABLE") && line.contains("guest.announced_memory_mib"),
+        "{line}"
+    );
+    // As much as it may have, and a neighbour.
+    let most = memory(256 << 30).unwrap();
+    drop(vmm);
+    let vmm = HostileVmm::connect(&daemon.socket(0)).unwrap();
+    vmm.negotiate(FEATURES).unwrap();
+    let half = 128 << 30;
+    let low = Region::of(half);
+    let high = Region { physical: 1 << 40, user: 1 << 41, size: half, offset: half };
+    for _ in 0..3 {
+        vmm.announce(&[(low, most.as_fd()), (high, most.as_fd())]).unwrap();
+    }
+    assert!(vmm.features_within(TIMEOUT).is_ok());
+    assert!(!vmm.is_hung_up_within(Duration::from_millis(100)));
+    Adapter::open(support::guest(&daemon, 1)).unwrap();
+}
