@@ -240,10 +240,10 @@ impl Doorbell {
         }
     }
 
+    /// The error of a doorbell that is disconnected for good.
     #[cold]
     pub(crate) fn lost(&self) -> Error {
         let session = self.context.device().session();
-        let fault = session.link.events.fault(session.process(), self.hw_queue);
-        Error::QueueLost { queue: self.hw_queue, fault }
+        session.link.queue_lost(session.process(), self.hw_queue)
     }
 }

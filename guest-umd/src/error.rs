@@ -127,3 +127,15 @@ pub enum Error {
         current: u64,
     },
 }
+
+impl Error {
+    /// Whether the device itself is gone, or another is in its place: everything that the program had
+    /// of it is lost, and opening it and its adapter again is all that helps.
+    #[must_use]
+    pub fn is_device_gone(&self) -> bool {
+        match self {
+            Self::Transport(TransportError::Disconnected(_) | TransportError::Replaced) => true,
+            _ => false,
+        }
+    }
+}

@@ -290,18 +290,13 @@ impl Fence {
     #[cold]
     fn lost(&self, queue: Handle) -> Result<(), Error> {
         let session = self.device.session();
-        let fault = session.link.events.fault(session.process(), queue);
-        Err(Error::QueueLost { queue, fault })
+        Err(session.link.queue_lost(session.process(), queue))
     }
 
-    /// An error when the device is gone, with which the queue is lost whose progress fence this is.
+    /// An error when the device is gone, or is another.
     #[cold]
     fn check_device(&self) -> Result<(), Error> {
-        match (self.device.session().link.transport.check(), self.queue()) {
-            (Ok(()), _) => Ok(()),
-            (Err(_), Some(queue)) => self.lost(queue),
-            (Err(error), None) => Err(error.into()),
-        }
+        Ok(self.device.session().link.transport.check()?)
     }
 
     /// An error when the queue is lost whose progress fence this is.

@@ -6,7 +6,7 @@ use crate::events::EventPump;
 use crate::placement::Placements;
 use crate::transport::{Gone, Transport};
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
-use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
+use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
@@ -26,6 +26,18 @@ pub(crate) struct Link {
     pub(crate) areas: Option<Areas>,
     /// Where rings and command buffers are where the program does not say.
     pub(crate) placements: Placements,
+}
+
+impl Link {
+    /// The error of a queue that executes nothing more: that it is lost, and why as far as the device
+    /// has told, or that the device itself is gone.
+    pub(crate) fn queue_lost(&self, process: u32, queue: Handle) -> Error {
+        let fault = self.events.fault(process, queue);
+        match self.gone.error() {
+            Some(gone) => gone.into(),
+            None => Error::QueueLost { queue, fault },
+        }
+    }
 }
 
 /// One process: handles and GPU virtual addresses are its own. Ended when dropped.
@@ -120,6 +132,8 @@ fn exchange<T: Request>(
     let (header, body) =
         ReplyHeader::read_from_prefix(reply).map_err(|_| Error::BadReply(T::CODE))?;
     if !header.status.is_success() {
+        // A device that knows nothing of this process refuses whatever it is asked for.
+        transport.check()?;
         let ReplyHeader { status, detail, .. } = header;
         return Err(Error::Refused { request: T::CODE, status, detail });
     }

@@ -5,7 +5,7 @@ mod support;
 use bellhop_guest::fake_guest::{
     CLOUD_HYPERVISOR, ConfigAccess, FakeGuest, GuestOptions, QEMU, Step, VMMS, VmmProfile,
 };
-use bellhop_guest_umd::transport::Transport;
+use bellhop_guest_umd::transport::{Transport, TransportError};
 use bellhop_guest_umd::{
     Adapter, CommandBuffer, Error, Placement, PlacementPolicy, Placements, UserModeQueue,
 };
@@ -22,6 +22,8 @@ use support::{Daemon, NOT_OFFERED, assert_every_behaviour_is_seen, bellhop};
 use zerocopy::IntoBytes;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// Only something that never ends takes so long.
+const HANG: Duration = Duration::from_secs(60);
 
 /// Every VMM with every placement: the conformance suite, from inside the guest.
 #[test]
@@ -256,19 +258,68 @@ fn memory_may_be_announced_again_while_work_runs() {
     }
 }
 
+/// A guest of a VMM that connects again by itself, and says nothing to its guest.
+fn guest_that_outlives_its_daemon(daemon: &Daemon) -> Arc<FakeGuest> {
+    let options =
+        GuestOptions { profile: &CLOUD_HYPERVISOR, awaits_device: true, ..GuestOptions::default() };
+    FakeGuest::connect(&daemon.socket(0), options).unwrap()
+}
+
+#[track_caller]
+fn assert_told<T>(result: Result<T, Error>) {
+    let error = result.err().expect("the device was replaced");
+    assert!(matches!(error, Error::Transport(TransportError::Replaced)), "{error}");
+    assert!(error.is_device_gone());
+}
+
+/// Blocked for a fence, polling one, with a request on its way that is never answered, and with nothing
+/// at all: each is told by the device that came back, and told from the loss of a queue.
 #[test]
-fn a_guest_goes_on_with_a_restarted_daemon_once_it_has_reset_the_device() {
+fn whatever_a_guest_does_it_is_told_when_its_daemon_was_started_again() {
     let mut daemon = Daemon::start(1);
-    let guest = guest_of(&CLOUD_HYPERVISOR, &daemon);
+    let guest = guest_that_outlives_its_daemon(&daemon);
+    let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
+    let device = adapter.create_device().unwrap();
+    let context = device.create_context(0).unwrap();
+    let mut queue = context.create_user_mode_queue(4096).unwrap();
+    let mut commands = CommandBuffer::new(&device, 64).unwrap();
+    submit(&mut queue, &mut commands);
+    let fence = device.create_fence(0).unwrap();
+    let restarted = thread::scope(|threads| {
+        let blocked = threads.spawn(|| queue.progress_fence().wait(2, HANG));
+        let polling = threads.spawn(|| fence.poll(1, HANG));
+        daemon.signal(Signal::KILL);
+        daemon.wait();
+        let asking = threads.spawn(|| adapter.statistics());
+        let restarted = Daemon::start(1);
+        guest.reconnect(UnixStream::connect(restarted.socket(0)).unwrap()).unwrap();
+        assert_told(blocked.join().unwrap());
+        assert_told(polling.join().unwrap());
+        assert_told(asking.join().unwrap());
+        restarted
+    });
+    assert_told(queue.submit(commands.nop().unwrap()));
+    assert_told(device.create_allocation(AllocationKind::SYSTEM, 4096));
+    restarted.await_log("the driver goes on with a device that was replaced");
+    guest.reset().unwrap();
+    work(&guest);
+    // That was a driver of its own from the beginning.
+    guest.reset().unwrap();
+    work(&guest);
+}
+
+/// The first that it asks for: there is nothing yet that waits or polls.
+#[test]
+fn a_guest_that_did_nothing_is_told_by_its_next_request() {
+    let mut daemon = Daemon::start(1);
+    let guest = guest_that_outlives_its_daemon(&daemon);
     let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
     let device = adapter.create_device().unwrap();
     daemon.signal(Signal::KILL);
     daemon.wait();
     let restarted = Daemon::start(1);
     guest.reconnect(UnixStream::connect(restarted.socket(0)).unwrap()).unwrap();
-    // What it had is gone.
-    let lost = device.create_allocation(AllocationKind::SYSTEM, 4096).err();
-    assert!(lost.is_some());
+    assert_told(device.create_allocation(AllocationKind::SYSTEM, 4096));
     guest.reset().unwrap();
     work(&guest);
 }

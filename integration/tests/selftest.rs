@@ -2,7 +2,10 @@
 
 mod support;
 
+use rustix::process::Signal;
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
 use support::{DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop};
 
 #[test]
@@ -103,4 +106,29 @@ fn a_filter_that_selects_nothing_is_an_error() {
     let output = bellhop().args(["selftest", "no.such.thing"]).output().unwrap();
     assert!(!output.status.success());
     assert!(String::from_utf8(output.stderr).unwrap().contains("--list"));
+}
+
+/// Without a device nothing more can be said of it, and no queue is to blame.
+#[test]
+fn a_suite_and_a_job_that_lose_their_device_stop_and_say_so() {
+    for work in [&["selftest"][..], &["run", "--samples", "10000000"]] {
+        let mut daemon = Daemon::start(1);
+        let mut command = bellhop();
+        command.args(work).arg("--socket-path").arg(daemon.socket(0));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        match work[0] {
+            "selftest" => assert!(said.next().unwrap().unwrap().starts_with("passed")),
+            _ => drop(daemon.await_log("guest attached")),
+        }
+        daemon.signal(Signal::KILL);
+        daemon.wait();
+        let failed = said.map(Result::unwrap).filter(|line| line.starts_with("FAILED")).count();
+        assert!(failed <= 1, "{failed} behaviours failed");
+        let mut errors = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{errors}");
+        assert!(errors.contains("the device is gone"), "{errors}");
+        assert!(!errors.contains("create another"), "{errors}");
+    }
 }

@@ -14,6 +14,9 @@ open_enum! {
         /// The process has more local memory than its budget and should evict some. `value`: how many
         /// bytes.
         TRIM_RESIDENCY = 3;
+        /// The device is not the one that the driver began with, as when its daemon was started
+        /// again, and knows nothing of what the driver had: the driver resets it. All else is 0.
+        DEVICE_REPLACED = 4;
     }
 }
 

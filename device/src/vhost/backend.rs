@@ -5,6 +5,7 @@ use super::channel::Channel;
 use super::pages::BarPages;
 use super::port::{KernelPort, QueuePort};
 use super::ring::{Memory, Ring};
+use super::takeover::Takeover;
 use crate::gpu::Gpu;
 use crate::log::LogSource;
 use bellhop_host_kmd::actor::KernelHandle;
@@ -100,6 +101,7 @@ struct State {
     has_memory: bool,
     channel: Option<Arc<Channel>>,
     session: Session,
+    takeover: Takeover,
     /// Counts stops, so that a mapping that ends after one is recognised as stale.
     stops: u64,
 }
@@ -237,6 +239,9 @@ impl GuestBackend {
     /// When the guest cannot be served at all; not for anything that it did.
     pub fn kicked(&self, queue: u16) -> Result<(), ServiceError> {
         let mut state = self.shared.lock();
+        if state.takeover != Takeover::Settled {
+            self.shared.take_over(&mut state);
+        }
         match (&state.session, queue) {
             (Session::Running { guest, port }, CONTROL_QUEUE) => {
                 port.take_requests(*guest, &self.shared.host.kernel);
@@ -360,9 +365,25 @@ impl Shared {
         state.session = Session::Running { guest, port };
     }
 
+    /// Looks who has started the queues, the first time that there is a sign of life, and tells a
+    /// driver that believes that it goes on with a device of which this one knows nothing.
+    fn take_over(&self, state: &mut State) {
+        let [control, events] = &self.rings;
+        if state.takeover == Takeover::Unknown {
+            state.takeover = Takeover::of(control, events);
+            if state.takeover == Takeover::ToBeTold {
+                info!("the driver goes on with a device that was replaced; it is told so");
+            }
+        }
+        if state.takeover == Takeover::ToBeTold {
+            state.takeover.tell(events);
+        }
+    }
+
     fn stop(&self, next: Session) {
         let mut state = self.lock();
         state.stops += 1;
+        state.takeover = Takeover::Unknown;
         match std::mem::replace(&mut state.session, next) {
             Session::Stopped | Session::Closed => {}
             Session::Mapping(guest) => self.host.gpu.detach_guest(guest),

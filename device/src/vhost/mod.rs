@@ -23,3 +23,4 @@ pub mod messages;
 mod pages;
 mod port;
 pub mod ring;
+mod takeover;

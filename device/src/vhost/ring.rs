@@ -80,6 +80,11 @@ impl Ring {
         self.lock().queue.next_avail()
     }
 
+    /// Which entry is given back next.
+    pub fn next_used(&self) -> u16 {
+        self.lock().queue.next_used()
+    }
+
     /// Sets which entry is given back next, for those who know better than the ring.
     pub fn set_next_used(&self, index: u16) {
         self.lock().queue.set_next_used(index);

@@ -3,10 +3,11 @@
 //! Of the threads that wait for replies one, the leader, blocks until the device says something;
 //! it then hands out what came back, and another takes its place when it has its own.
 
+use super::event_queue::{EventQueue, LOOK};
 use super::virtqueue::{DESCRIPTOR_NEXT, DESCRIPTOR_WRITE, Descriptor, QueueAddresses, Virtqueue};
 use super::{DmaMemory, Notifications, TransportError};
 use bellhop_protocol::control::{MAX_REPLY_SIZE, MAX_REQUEST_SIZE};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use vm_memory::Bytes;
 
 /// Requests on their way at most.
@@ -23,9 +24,18 @@ const QUEUE_SIZE: u16 = 64;
 /// The control queue of a device.
 pub struct ControlQueue<N> {
     notifications: N,
-    buffers: DmaMemory,
+    /// By slot.
+    buffers: Box<[Buffers]>,
+    /// Where a device tells that it is another, which answers nothing that was asked before.
+    events: Option<Arc<EventQueue<N>>>,
     state: Mutex<State>,
     changed: Condvar,
+}
+
+/// A slot's memory.
+struct Buffers {
+    request: DmaMemory,
+    reply: DmaMemory,
 }
 
 struct State {
@@ -33,8 +43,33 @@ struct State {
     slots: [Slot; SLOTS as usize],
     raw: Slot,
     has_leader: bool,
-    /// The device is gone, or broke the rules: nothing comes back any more, until a reset.
-    is_dead: bool,
+    /// Why nothing comes back any more, until a reset.
+    end: Option<End>,
+}
+
+/// Why a queue is of no use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The device is gone, or broke the rules.
+    Stopped,
+    /// The device is another.
+    Replaced,
+}
+
+impl End {
+    fn of(error: &TransportError) -> Self {
+        match error {
+            TransportError::Replaced => Self::Replaced,
+            _ => Self::Stopped,
+        }
+    }
+
+    fn error(self) -> TransportError {
+        match self {
+            Self::Stopped => TransportError::Disconnected("it stopped answering earlier".into()),
+            Self::Replaced => TransportError::Replaced,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,25 +129,28 @@ impl<N: Notifications> ControlQueue<N> {
     /// How many descriptors the queue has.
     pub const SIZE: u16 = QUEUE_SIZE;
 
-    /// Bytes of memory that the queue and its buffers take.
-    pub const MEMORY: usize = Self::QUEUE_MEMORY + SLOTS as usize * (REQUEST + MAX_REPLY_SIZE);
-    const QUEUE_MEMORY: usize = Virtqueue::memory_size(QUEUE_SIZE).next_multiple_of(4096);
-
-    /// A queue in memory of at least [`Self::MEMORY`] bytes.
+    /// A queue in memory that `memory` gives out in pieces of so many bytes: each is a buffer of its
+    /// own, so that the guest needs no large one.
     ///
     /// # Errors
-    /// When the memory is too small.
-    pub fn new(memory: &DmaMemory, notifications: N) -> Result<Self, TransportError> {
-        let queue = Virtqueue::new(memory.part(0, Self::QUEUE_MEMORY)?, QUEUE_SIZE)?;
-        let buffers = memory.part(Self::QUEUE_MEMORY, Self::MEMORY - Self::QUEUE_MEMORY)?;
-        let state = State {
-            queue,
-            slots: [Slot::Free; SLOTS as usize],
-            raw: Slot::Free,
-            has_leader: false,
-            is_dead: false,
-        };
-        Ok(Self { notifications, buffers, state: Mutex::new(state), changed: Condvar::new() })
+    /// When it gives none.
+    pub fn new(
+        memory: impl Fn(usize) -> Result<DmaMemory, TransportError>,
+        notifications: N,
+    ) -> Result<Self, TransportError> {
+        let queue = Virtqueue::new(memory(Virtqueue::memory_size(QUEUE_SIZE))?, QUEUE_SIZE)?;
+        let buffers = |_| Ok(Buffers { request: memory(REQUEST)?, reply: memory(MAX_REPLY_SIZE)? });
+        let buffers = (0..SLOTS).map(buffers).collect::<Result<_, TransportError>>()?;
+        let slots = [Slot::Free; SLOTS as usize];
+        let state = State { queue, slots, raw: Slot::Free, has_leader: false, end: None };
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        Ok(Self { notifications, buffers, events: None, state, changed })
+    }
+
+    /// The same, whose waits end when the device tells in its event queue that it is another.
+    #[must_use]
+    pub fn beside(self, events: &Arc<EventQueue<N>>) -> Self {
+        Self { events: Some(Arc::clone(events)), ..self }
     }
 
     /// Where the device finds the queue.
@@ -137,7 +175,7 @@ impl<N: Notifications> ControlQueue<N> {
     /// # Errors
     /// None for a queue that was created.
     pub fn reset(&self) -> Result<(), TransportError> {
-        self.lose(false)?.queue.reset()
+        self.lose(None)?.queue.reset()
     }
 
     /// Ends what is on its way, and whatever comes after until [`Self::reset`]: the device is
@@ -146,11 +184,11 @@ impl<N: Notifications> ControlQueue<N> {
     /// # Errors
     /// None for a queue that was created.
     pub fn close(&self) -> Result<(), TransportError> {
-        self.lose(true).map(|_| ())
+        self.lose(Some(End::Stopped)).map(|_| ())
     }
 
     /// Requests on their way are lost.
-    fn lose(&self, is_dead: bool) -> Result<MutexGuard<'_, State>, TransportError> {
+    fn lose(&self, end: Option<End>) -> Result<MutexGuard<'_, State>, TransportError> {
         let mut state = self.lock();
         let State { slots, raw, .. } = &mut *state;
         for slot in slots.iter_mut().chain([raw]) {
@@ -160,20 +198,16 @@ impl<N: Notifications> ControlQueue<N> {
                 other => other,
             };
         }
-        state.is_dead = is_dead;
+        state.end = end;
         self.changed.notify_all();
         // The leader waits for the device, not for `changed`.
         self.notifications.wake()?;
         Ok(state)
     }
 
-    fn request_buffer(&self, slot: u16) -> Result<DmaMemory, TransportError> {
-        self.buffers.part(usize::from(slot) * REQUEST, REQUEST)
-    }
-
-    fn reply_buffer(&self, slot: u16) -> Result<DmaMemory, TransportError> {
-        let offset = usize::from(SLOTS) * REQUEST + usize::from(slot) * MAX_REPLY_SIZE;
-        self.buffers.part(offset, MAX_REPLY_SIZE)
+    fn buffers(&self, slot: u16) -> Result<&Buffers, TransportError> {
+        let missing = || TransportError::Protocol(format!("there is no slot {slot}"));
+        self.buffers.get(usize::from(slot)).ok_or_else(missing)
     }
 
     /// Sends a request and waits for its reply; returns the reply's length.
@@ -186,8 +220,8 @@ impl<N: Notifications> ControlQueue<N> {
         }
         let mut state = self.lock();
         let slot = loop {
-            if state.is_dead {
-                return Err(gone());
+            if let Some(end) = state.end {
+                return Err(end.error());
             }
             match state.free_slot() {
                 Some(slot) => break slot,
@@ -200,7 +234,7 @@ impl<N: Notifications> ControlQueue<N> {
         let index = SlotIndex::Request(slot);
         let (state, written) = self.exchange(state, index, head)?;
         let length = (written as usize).min(MAX_REPLY_SIZE).min(reply.len());
-        read(&self.reply_buffer(slot)?, &mut reply[..length])?;
+        read(&self.buffers(slot)?.reply, &mut reply[..length])?;
         // The buffer was the slot's until here.
         self.release(state, index);
         Ok(length)
@@ -215,17 +249,19 @@ impl<N: Notifications> ControlQueue<N> {
     pub fn post(&self, request: &[u8]) -> Result<(), TransportError> {
         self.notifications.kick()?;
         let mut state = self.lock();
-        if state.is_dead {
-            return Err(gone());
+        if let Some(end) = state.end {
+            return Err(end.error());
         }
         let posted =
             |state: &State| state.slots.iter().filter(|slot| **slot == Slot::Posted).count();
         if posted(&state) == POSTED {
             // Nobody else looks for their replies.
             let collected = state.collect();
-            state.is_dead |= collected.is_err();
             self.changed.notify_all();
-            collected?;
+            if let Err(error) = collected {
+                state.end = Some(End::of(&error));
+                return Err(error);
+            }
         }
         let may_post = posted(&state) < POSTED && request.len() <= REQUEST;
         let Some(slot) = state.free_slot().filter(|_| may_post) else {
@@ -247,8 +283,8 @@ impl<N: Notifications> ControlQueue<N> {
         slot: u16,
         request: &[u8],
     ) -> Result<u16, TransportError> {
-        let (request_buffer, reply_buffer) = (self.request_buffer(slot)?, self.reply_buffer(slot)?);
-        write(&request_buffer, request)?;
+        let Buffers { request: request_buffer, reply: reply_buffer } = self.buffers(slot)?;
+        write(request_buffer, request)?;
         let head = 2 * slot;
         let readable = Descriptor {
             address: request_buffer.address(),
@@ -305,18 +341,18 @@ impl<N: Notifications> ControlQueue<N> {
             self.notifications.kick()?;
         }
         loop {
-            let is_dead = state.is_dead;
-            match *state.slot(index) {
-                Slot::Done(written) => return Ok((state, written)),
-                Slot::Lost => {
+            let end = state.end;
+            match (*state.slot(index), end) {
+                (Slot::Done(written), _) => return Ok((state, written)),
+                (Slot::Lost, _) => {
                     self.release(state, index);
                     return Err(TransportError::Disconnected("it was reset".into()));
                 }
-                Slot::Free | Slot::Offered | Slot::Posted if is_dead => {
+                (Slot::Free | Slot::Offered | Slot::Posted, Some(end)) => {
                     self.release(state, index);
-                    return Err(gone());
+                    return Err(end.error());
                 }
-                Slot::Free | Slot::Offered | Slot::Posted => {}
+                (Slot::Free | Slot::Offered | Slot::Posted, None) => {}
             }
             if state.has_leader {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -324,21 +360,28 @@ impl<N: Notifications> ControlQueue<N> {
             }
             state.has_leader = true;
             drop(state);
-            let waited = self.notifications.wait(None);
+            let waited = self.wait();
             state = self.lock();
             state.has_leader = false;
             self.changed.notify_all();
-            if let Err(error) = waited.and_then(|_| state.collect()) {
-                state.is_dead = true;
+            if let Err(error) = waited.and_then(|()| state.collect()) {
+                state.end = Some(End::of(&error));
                 self.release(state, index);
                 return Err(error);
             }
         }
     }
-}
 
-fn gone() -> TransportError {
-    TransportError::Disconnected("it stopped answering earlier".into())
+    /// Waits until something may have come back, and looks whether anything is still to be expected.
+    fn wait(&self) -> Result<(), TransportError> {
+        let has_come = || self.lock().queue.has_used();
+        match &self.events {
+            // What has come comes first: the device may have answered before it went.
+            Some(events) if !self.notifications.wait(Some(LOOK), &has_come)? => events.check(),
+            Some(_) => Ok(()),
+            None => self.notifications.wait(None, &has_come).map(drop),
+        }
+    }
 }
 
 fn write(buffer: &DmaMemory, bytes: &[u8]) -> Result<(), TransportError> {
@@ -355,8 +398,7 @@ fn read(buffer: &DmaMemory, bytes: &mut [u8]) -> Result<(), TransportError> {
 mod tests {
     use super::*;
     use crate::transport::testing::memory;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU16, Ordering};
+    use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
     use std::time::Duration;
 
     /// Where the device sees the queue.
@@ -407,7 +449,7 @@ mod tests {
             Ok(())
         }
 
-        fn wait(&self, _: Option<Duration>) -> Result<bool, TransportError> {
+        fn wait(&self, _: Option<Duration>, _: &dyn Fn() -> bool) -> Result<bool, TransportError> {
             self.device.answer(self.used);
             Ok(true)
         }
@@ -418,12 +460,17 @@ mod tests {
     }
 
     fn queue(is_wrong: bool) -> (Arc<Device>, ControlQueue<Bell>) {
-        let memory = memory(BASE, ControlQueue::<Bell>::MEMORY);
+        let memory = memory(BASE, 4 << 20);
+        let taken = AtomicUsize::new(0);
+        let give_out = |length: usize| {
+            let length = length.next_multiple_of(4096);
+            memory.part(taken.fetch_add(length, Ordering::Relaxed), length)
+        };
         let used = Virtqueue::new(memory.clone(), QUEUE_SIZE).unwrap().addresses().used - BASE;
         let (answered, kicks) = (AtomicU16::new(0), Mutex::new(Vec::new()));
         let device = Arc::new(Device { memory: memory.clone(), answered, kicks, is_wrong });
         let bell = Bell { device: Arc::clone(&device), used: used as usize };
-        (device, ControlQueue::new(&memory, bell).unwrap())
+        (device, ControlQueue::new(give_out, bell).unwrap())
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::virtqueue::{DESCRIPTOR_WRITE, Descriptor, QueueAddresses, Used, Virtqueue};
 use super::{DmaMemory, Notifications, TransportError};
-use bellhop_protocol::event::Event;
+use bellhop_protocol::event::{Event, EventKind};
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vm_memory::Bytes;
@@ -11,12 +12,26 @@ use zerocopy::{FromZeros, IntoBytes};
 /// Buffers on offer, and descriptors in the queue.
 const QUEUE_SIZE: u16 = 64;
 const EVENT: usize = size_of::<Event>();
+/// Most events that are kept for whoever takes them: a device that sends more waits.
+const MAX_KEPT: usize = 4096;
+/// How often a driver that waits looks whether the device is still the one that it knows.
+pub(super) const LOOK: Duration = Duration::from_millis(250);
 
 /// The event queue of a device.
 pub struct EventQueue<N> {
     notifications: N,
     buffers: DmaMemory,
-    queue: Mutex<Virtqueue>,
+    state: Mutex<State>,
+}
+
+struct State {
+    queue: Virtqueue,
+    /// What has come and was not taken.
+    kept: VecDeque<Event>,
+    /// The device has said that it is another: nothing else is to be expected of it until a reset.
+    is_replaced: bool,
+    /// When the device was last told that there is a driver.
+    told: Instant,
 }
 
 impl<N: Notifications> EventQueue<N> {
@@ -34,13 +49,15 @@ impl<N: Notifications> EventQueue<N> {
     pub fn new(memory: &DmaMemory, notifications: N) -> Result<Self, TransportError> {
         let queue = Virtqueue::new(memory.part(0, Self::QUEUE_MEMORY)?, QUEUE_SIZE)?;
         let buffers = memory.part(Self::QUEUE_MEMORY, Self::MEMORY - Self::QUEUE_MEMORY)?;
-        Ok(Self { notifications, buffers, queue: Mutex::new(queue) })
+        let (kept, told) = (VecDeque::new(), Instant::now());
+        let state = State { queue, kept, is_replaced: false, told };
+        Ok(Self { notifications, buffers, state: Mutex::new(state) })
     }
 
     /// Where the device finds the queue.
     #[must_use]
     pub fn addresses(&self) -> QueueAddresses {
-        self.lock().addresses()
+        self.lock().queue.addresses()
     }
 
     /// The notifications it uses.
@@ -50,8 +67,8 @@ impl<N: Notifications> EventQueue<N> {
     }
 
     /// No code panics while it holds the lock, so a poisoned queue is whole.
-    fn lock(&self) -> MutexGuard<'_, Virtqueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins anew, with no buffer on offer. The device must not use the queue.
@@ -59,7 +76,10 @@ impl<N: Notifications> EventQueue<N> {
     /// # Errors
     /// None for a queue that was created.
     pub fn reset(&self) -> Result<(), TransportError> {
-        self.lock().reset()
+        let mut state = self.lock();
+        state.kept.clear();
+        state.is_replaced = false;
+        state.queue.reset()
     }
 
     /// Offers all buffers, once the device runs. Some VMMs have a device begin behind what was on
@@ -68,10 +88,10 @@ impl<N: Notifications> EventQueue<N> {
     /// # Errors
     /// When the device is gone.
     pub fn offer_buffers(&self) -> Result<(), TransportError> {
-        let mut queue = self.lock();
+        let mut state = self.lock();
         let mut notify = false;
         for index in 0..QUEUE_SIZE {
-            notify |= self.offer(&mut queue, index)?;
+            notify |= self.offer(&mut state.queue, index)?;
         }
         if notify {
             self.notifications.kick()?;
@@ -95,24 +115,57 @@ impl<N: Notifications> EventQueue<N> {
     /// two that wait only one would be told of two events.
     ///
     /// # Errors
-    /// When the device is gone or breaks the queue's rules.
+    /// When the device is gone, is another, or breaks the queue's rules.
     pub fn next(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let has_come = || {
+            let state = self.lock();
+            state.is_replaced || !state.kept.is_empty() || state.queue.has_used()
+        };
         loop {
-            if let Some(event) = self.take()? {
+            self.check()?;
+            if let Some(event) = self.lock().kept.pop_front() {
                 return Ok(Some(event));
             }
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-            if !self.notifications.wait(left)? {
-                // Once more: the device writes before it notifies.
-                return self.take();
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(None);
             }
+            let look = left.map_or(LOOK, |left| left.min(LOOK));
+            self.notifications.wait(Some(look), &has_come)?;
         }
     }
 
-    fn take(&self) -> Result<Option<Event>, TransportError> {
-        let mut queue = self.lock();
-        let Some(Used { head, written }) = queue.take_used()? else { return Ok(None) };
+    /// Looks whether the device has said that it is another than the one that the driver began with
+    /// (`DEVICE_REPLACED`), and tells it from time to time that there is a driver: one that came back
+    /// learns of the queues that it has only from a kick.
+    ///
+    /// # Errors
+    /// When the device is another, or breaks the queue's rules.
+    pub fn check(&self) -> Result<(), TransportError> {
+        let mut state = self.lock();
+        let mut notify = false;
+        while state.kept.len() < MAX_KEPT && !state.is_replaced {
+            let Some(used) = state.queue.take_used()? else { break };
+            let event = self.read(used)?;
+            notify |= self.offer(&mut state.queue, used.head)?;
+            match event.kind {
+                EventKind::DEVICE_REPLACED => state.is_replaced = true,
+                _ => state.kept.push_back(event),
+            }
+        }
+        if state.is_replaced {
+            return Err(TransportError::Replaced);
+        }
+        if notify || state.told.elapsed() >= LOOK {
+            state.told = Instant::now();
+            self.notifications.kick()?;
+        }
+        Ok(())
+    }
+
+    fn read(&self, used: Used) -> Result<Event, TransportError> {
+        let Used { head, written } = used;
         if (written as usize) < EVENT {
             return Err(TransportError::Protocol(format!("an event of {written} bytes")));
         }
@@ -121,9 +174,101 @@ impl<N: Notifications> EventQueue<N> {
             .bytes()?
             .read_slice(event.as_mut_bytes(), 0)
             .map_err(|error| TransportError::Protocol(format!("guest memory: {error}")))?;
-        if self.offer(&mut queue, head)? {
-            self.notifications.kick()?;
+        Ok(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::testing::memory;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Where the device sees the queue.
+    const BASE: u64 = 0x1000;
+
+    #[derive(Default)]
+    struct Bell {
+        kicks: AtomicU32,
+    }
+
+    impl Notifications for Bell {
+        fn kick(&self) -> Result<(), TransportError> {
+            self.kicks.fetch_add(1, Ordering::Relaxed);
+            Ok(())
         }
-        Ok(Some(event))
+
+        fn wait(&self, _: Option<Duration>, _: &dyn Fn() -> bool) -> Result<bool, TransportError> {
+            Ok(false)
+        }
+
+        fn wake(&self) -> Result<(), TransportError> {
+            Ok(())
+        }
+    }
+
+    /// A queue with all buffers on offer, and its memory.
+    fn queue() -> (DmaMemory, EventQueue<Bell>) {
+        let memory = memory(BASE, EventQueue::<Bell>::MEMORY);
+        let queue = EventQueue::new(&memory, Bell::default()).unwrap();
+        queue.offer_buffers().unwrap();
+        (memory, queue)
+    }
+
+    /// What the device does: writes its `index`th event, counted from 1, in the order of the offers.
+    fn send(memory: &DmaMemory, queue: &EventQueue<Bell>, index: u16, kind: EventKind) {
+        let bytes = memory.bytes().unwrap();
+        let head = (index - 1) % QUEUE_SIZE;
+        let mut event = Event::new_zeroed();
+        event.kind = kind;
+        event.cookie = index.into();
+        let buffer = EventQueue::<Bell>::QUEUE_MEMORY + usize::from(head) * EVENT;
+        bytes.write_slice(event.as_bytes(), buffer).unwrap();
+        let used = (queue.addresses().used - BASE) as usize;
+        let element = [u32::from(head), EVENT as u32];
+        bytes.write_slice(element.as_bytes(), used + 4 + 8 * usize::from(head)).unwrap();
+        bytes.store(index, used + 2, Ordering::Release).unwrap();
+    }
+
+    #[test]
+    fn a_device_that_is_another_is_seen_behind_events_that_were_not_taken() {
+        let (memory, queue) = queue();
+        for index in 1..=3 {
+            send(&memory, &queue, index, EventKind::FENCE_SIGNALED);
+        }
+        queue.check().unwrap();
+        assert_eq!(queue.next(Some(Duration::ZERO)).unwrap().unwrap().cookie, 1);
+        send(&memory, &queue, 4, EventKind::DEVICE_REPLACED);
+        for _ in 0..2 {
+            assert!(matches!(queue.check(), Err(TransportError::Replaced)));
+            assert!(matches!(queue.next(None), Err(TransportError::Replaced)));
+        }
+        // A reset makes it this driver's.
+        queue.reset().unwrap();
+        queue.offer_buffers().unwrap();
+        queue.check().unwrap();
+        assert!(queue.next(Some(Duration::ZERO)).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_was_seen_while_looking_is_taken_in_its_order_around_the_queue() {
+        let (memory, queue) = queue();
+        for index in 1..=200 {
+            send(&memory, &queue, index, EventKind::FENCE_SIGNALED);
+            queue.check().unwrap();
+        }
+        for index in 1..=200 {
+            assert_eq!(queue.next(None).unwrap().unwrap().cookie, index);
+        }
+    }
+
+    #[test]
+    fn a_device_is_told_from_time_to_time_that_there_is_a_driver() {
+        let (_memory, queue) = queue();
+        let kicks = || queue.notifications().kicks.load(Ordering::Relaxed);
+        let before = kicks();
+        queue.check().unwrap();
+        assert!(queue.next(Some(2 * LOOK)).unwrap().is_none());
+        assert!(kicks() > before);
     }
 }

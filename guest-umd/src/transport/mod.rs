@@ -7,6 +7,7 @@ pub mod control_queue;
 mod dma;
 mod donations;
 pub mod event_queue;
+mod polling;
 #[cfg(test)]
 mod testing;
 pub mod virtio_pci;
@@ -15,6 +16,7 @@ mod watched;
 
 pub use dma::DmaMemory;
 pub use donations::Donations;
+pub use polling::Polling;
 pub(crate) use watched::{Gone, Watched};
 
 use bellhop_protocol::config::ConfigSpace;
@@ -31,17 +33,33 @@ pub enum TransportError {
     /// The other side is gone: every queue is lost.
     #[error("the device is gone: {0}")]
     Disconnected(String),
+    /// Another device is in its place, as when its daemon was started again, and knows nothing of
+    /// what the driver had: processes, queues, fences and donated areas are gone.
+    #[error(
+        "the device was replaced by one that knows nothing of what this program had; open it and \
+         its adapter again"
+    )]
+    Replaced,
     /// The device broke the rules of the transport.
     #[error("the device broke the transport's rules: {0}")]
     Protocol(String),
     /// The guest has no memory left that the device can reach.
     #[error("no guest memory left for {0} bytes")]
     OutOfMemory(u64),
+    /// The guest's memory is in pieces that are too small for what must be in one.
+    #[error(
+        "the guest has no {0} bytes of memory in one piece, which a virtqueue's buffers need; write \
+         madvise to /sys/kernel/mm/transparent_hugepage/enabled, or 1 to /proc/sys/vm/compact_memory, \
+         or give the VM more memory (Linux has no huge pages below 512 MiB)"
+    )]
+    Fragmented(u64),
     /// No driver in the guest's kernel gives access to the device.
     #[error(
         "{address} is bound to {driver}; bind it to vfio-pci where the VM has an IOMMU, else to \
-         uio_pci_generic: write the name to /sys/bus/pci/devices/{address}/driver_override and \
-         the address to /sys/bus/pci/drivers_probe"
+         uio_pci_generic: write the address to /sys/bus/pci/devices/{address}/driver/unbind if a \
+         driver has it (Debian's kernels give it to virtio-pci), the name to \
+         /sys/bus/pci/devices/{address}/driver_override, and the address to \
+         /sys/bus/pci/drivers_probe"
     )]
     NotAttached {
         /// The device.
@@ -121,12 +139,17 @@ pub trait Notifications: Send + Sync {
     /// When the device is gone.
     fn kick(&self) -> Result<(), TransportError>;
 
-    /// Waits, blocked, until the device says that it gave something back; false when the time is
-    /// over. What it said before the call counts.
+    /// Waits until the device says that it gave something back; false when the time is over. What
+    /// it said before the call counts. Blocked, where the device interrupts; elsewhere it looks
+    /// whether something `has_come`. It may return early.
     ///
     /// # Errors
     /// When the device is gone.
-    fn wait(&self, timeout: Option<Duration>) -> Result<bool, TransportError>;
+    fn wait(
+        &self,
+        timeout: Option<Duration>,
+        has_come: &dyn Fn() -> bool,
+    ) -> Result<bool, TransportError>;
 
     /// Ends a wait as if the device had said something: for another thread of the driver.
     ///
@@ -176,9 +199,10 @@ pub trait Transport: Send + Sync {
     /// When there is not enough.
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError>;
 
-    /// Looks whether the device is still there, where that can be seen without asking it for anything.
+    /// Looks whether the device is still the one that the driver began with, where that can be seen
+    /// without asking it for anything.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When it is gone, or another is in its place.
     fn check(&self) -> Result<(), TransportError>;
 }

@@ -166,6 +166,16 @@ impl Virtqueue {
         Ok(u16::from_le(flags) & NO_NOTIFY == 0)
     }
 
+    /// Whether the device has given something back that was not taken.
+    #[must_use]
+    pub fn has_used(&self) -> bool {
+        // Relaxed: whoever takes it acquires it.
+        let index = |bytes: VolatileSlice<'_>| {
+            bytes.load::<u16>(used_offset(self.size) + 2, Ordering::Relaxed).ok()
+        };
+        self.bytes().ok().and_then(index).is_some_and(|index| u16::from_le(index) != self.used)
+    }
+
     /// Takes what the device has given back next, if it has.
     ///
     /// # Errors

@@ -4,8 +4,7 @@ use super::{BarMapping, Donations, SystemMemory, Transport, TransportError};
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Whether a device is gone: for good, as far as those are concerned who reached it.
@@ -13,14 +12,38 @@ use std::time::Duration;
 /// Doorbells, statuses and fences of a device that is gone stay as they are in memory, so that nothing there
 /// tells a driver that nobody looks at its rings any more. This does.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Gone(Arc<AtomicBool>);
+pub(crate) struct Gone(Arc<OnceLock<Reason>>);
+
+/// How a device went.
+#[derive(Debug)]
+enum Reason {
+    Disconnected(String),
+    Replaced,
+}
 
 impl Gone {
     /// Whether it is known to be gone.
     #[inline]
     pub(crate) fn is_known(&self) -> bool {
-        // Relaxed: nothing is read because of it.
-        self.0.load(Ordering::Relaxed)
+        self.0.get().is_some()
+    }
+
+    /// Why whatever is asked of it fails, once it is known to be gone.
+    pub(crate) fn error(&self) -> Option<TransportError> {
+        self.0.get().map(|reason| match reason {
+            Reason::Disconnected(why) => TransportError::Disconnected(why.clone()),
+            Reason::Replaced => TransportError::Replaced,
+        })
+    }
+
+    fn note(&self, error: &TransportError) {
+        let reason = match error {
+            TransportError::Disconnected(why) => Reason::Disconnected(why.clone()),
+            TransportError::Replaced => Reason::Replaced,
+            _ => return,
+        };
+        // What was noted first stays.
+        let _ = self.0.set(reason);
     }
 }
 
@@ -37,8 +60,8 @@ impl Watched {
     }
 
     fn noting<T>(&self, result: Result<T, TransportError>) -> Result<T, TransportError> {
-        if let Err(TransportError::Disconnected(_)) = &result {
-            self.gone.0.store(true, Ordering::Relaxed);
+        if let Err(error) = &result {
+            self.gone.note(error);
         }
         result
     }

@@ -51,7 +51,8 @@ impl Guest for VirtioPci {
     }
 
     fn reached(&self) -> String {
-        format!("over virtio-pci by {}", self.attachment())
+        let polled = if self.has_interrupts() { "" } else { ", without interrupts" };
+        format!("over virtio-pci by {}{polled}", self.attachment())
     }
 
     fn end_of_memory(&self) -> u64 {

@@ -57,10 +57,10 @@ impl Access {
         Ok(BarMapping { region: Arc::new(region), memory_type })
     }
 
-    /// Readable when the device interrupts.
-    pub(super) fn interrupt(&self) -> BorrowedFd<'_> {
+    /// Readable when the device interrupts; none where it cannot.
+    pub(super) fn interrupt(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Vfio(vfio) => vfio.interrupt(),
+            Self::Vfio(vfio) => Some(vfio.interrupt()),
             Self::Uio(uio) => uio.interrupt(),
         }
     }

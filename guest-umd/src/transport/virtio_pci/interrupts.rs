@@ -1,16 +1,17 @@
 //! One interrupt for all queues, and who waits for which.
 //!
 //! Whoever waits for a queue waits for the interrupt as well, and whoever takes the interrupt
-//! tells the waiters of every queue: it does not say which queue it is for.
+//! tells the waiters of every queue: it does not say which queue it is for. Where the device has no
+//! interrupt each waiter looks at its queue.
 
 use super::TransportError;
 use super::access::Access;
 use super::address::Attachment;
 use super::registers::Registers;
-use crate::transport::Notifications;
+use crate::transport::{Notifications, Polling};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, read, write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,15 @@ pub(super) const NO_VECTOR: u16 = 0xffff;
 pub(super) struct Interrupts {
     access: Access,
     status: Registers,
-    /// Readable when something may have happened to the queue of that index.
-    queues: Box<[OwnedFd]>,
+    queues: Box<[Waiters]>,
+}
+
+/// Those who wait for one queue.
+struct Waiters {
+    /// Readable when something may have happened to it.
+    told: OwnedFd,
+    /// How they wait where the device has no interrupt.
+    polling: Polling,
 }
 
 impl Interrupts {
@@ -31,9 +39,17 @@ impl Interrupts {
         status: Registers,
         queues: usize,
     ) -> Result<Arc<Self>, TransportError> {
-        let event = |_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(io);
-        let queues = (0..queues).map(event).collect::<Result<_, _>>()?;
+        let waiters = |_| {
+            let told = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(io)?;
+            Ok(Waiters { told, polling: Polling::default() })
+        };
+        let queues = (0..queues).map(waiters).collect::<Result<_, TransportError>>()?;
         Ok(Arc::new(Self { access, status, queues }))
+    }
+
+    /// Whether the device interrupts.
+    pub(super) fn come(&self) -> bool {
+        self.access.interrupt().is_some()
     }
 
     /// The MSI-X vector of the queues.
@@ -44,13 +60,14 @@ impl Interrupts {
         }
     }
 
-    fn queue(&self, queue: u16) -> Result<&OwnedFd, TransportError> {
+    fn queue(&self, queue: u16) -> Result<&Waiters, TransportError> {
         let missing = || TransportError::Protocol(format!("there is no queue {queue}"));
         self.queues.get(usize::from(queue)).ok_or_else(missing)
     }
 
-    fn tell(&self, queue: &OwnedFd) -> Result<(), TransportError> {
-        match write(queue, &1u64.to_ne_bytes()) {
+    fn tell(&self, queue: &Waiters) -> Result<(), TransportError> {
+        queue.polling.wake();
+        match write(&queue.told, &1u64.to_ne_bytes()) {
             // Full: it has been told often enough.
             Ok(_) | Err(Errno::AGAIN) => Ok(()),
             Err(error) => Err(io(error)),
@@ -68,8 +85,25 @@ impl Interrupts {
         Ok(())
     }
 
-    fn wait(&self, queue: u16, timeout: Option<Duration>) -> Result<bool, TransportError> {
+    fn wait(
+        &self,
+        queue: u16,
+        timeout: Option<Duration>,
+        has_come: &dyn Fn() -> bool,
+    ) -> Result<bool, TransportError> {
         let queue = self.queue(queue)?;
+        match self.access.interrupt() {
+            Some(interrupt) => self.wait_for_interrupt(&queue.told, interrupt, timeout),
+            None => Ok(queue.polling.wait(timeout, has_come)),
+        }
+    }
+
+    fn wait_for_interrupt(
+        &self,
+        queue: &OwnedFd,
+        interrupt: BorrowedFd<'_>,
+        timeout: Option<Duration>,
+    ) -> Result<bool, TransportError> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             match read(queue, &mut [0; 8]) {
@@ -82,7 +116,6 @@ impl Interrupts {
                 tv_sec: left.as_secs() as i64,
                 tv_nsec: left.subsec_nanos().into(),
             });
-            let interrupt = self.access.interrupt();
             let mut descriptors = [
                 PollFd::from_borrowed_fd(queue.as_fd(), PollFlags::IN),
                 PollFd::from_borrowed_fd(interrupt, PollFlags::IN),
@@ -128,8 +161,12 @@ impl Notifications for QueueNotifications {
         self.notify.write(self.offset, self.queue)
     }
 
-    fn wait(&self, timeout: Option<Duration>) -> Result<bool, TransportError> {
-        self.interrupts.wait(self.queue, timeout)
+    fn wait(
+        &self,
+        timeout: Option<Duration>,
+        has_come: &dyn Fn() -> bool,
+    ) -> Result<bool, TransportError> {
+        self.interrupts.wait(self.queue, timeout, has_come)
     }
 
     fn wake(&self) -> Result<(), TransportError> {

@@ -56,7 +56,7 @@ pub struct VirtioPci {
     features: Features,
     bar: Option<BarMapping>,
     control: ControlQueue<QueueNotifications>,
-    events: EventQueue<QueueNotifications>,
+    events: Arc<EventQueue<QueueNotifications>>,
     interrupts: Arc<Interrupts>,
     donations: Donations,
     /// The lock is for resets only: two at once would set up the queues twice.
@@ -100,11 +100,10 @@ impl VirtioPci {
             let offset = usize::from(offset) * capabilities.notify_multiplier as usize;
             QueueNotifications::new(&interrupts, &notify, offset, queue)
         };
-        let queues = memory.contiguous(Self::CONTROL_MEMORY + Self::EVENT_MEMORY)?;
-        let control_memory = queues.part(0, Self::CONTROL_MEMORY)?;
-        let event_memory = queues.part(Self::CONTROL_MEMORY, Self::EVENT_MEMORY)?;
-        let control = ControlQueue::new(&control_memory, notifications(CONTROL_QUEUE)?)?;
-        let events = EventQueue::new(&event_memory, notifications(EVENT_QUEUE)?)?;
+        let pieces = |length| memory.contiguous(length);
+        let event_memory = pieces(EventQueue::<QueueNotifications>::MEMORY)?;
+        let events = Arc::new(EventQueue::new(&event_memory, notifications(EVENT_QUEUE)?)?);
+        let control = ControlQueue::new(pieces, notifications(CONTROL_QUEUE)?)?.beside(&events);
         let common = Mutex::new(common);
         let device = Self {
             config,
@@ -121,9 +120,6 @@ impl VirtioPci {
         device.start(&device.lock())?;
         Ok(Arc::new(device))
     }
-
-    const CONTROL_MEMORY: usize = ControlQueue::<QueueNotifications>::MEMORY.next_multiple_of(4096);
-    const EVENT_MEMORY: usize = EventQueue::<QueueNotifications>::MEMORY.next_multiple_of(4096);
 
     /// No code panics while it holds the lock, so what a poisoned one guards is whole.
     fn lock(&self) -> std::sync::MutexGuard<'_, CommonConfig> {
@@ -162,6 +158,12 @@ impl VirtioPci {
     #[must_use]
     pub fn attachment(&self) -> Attachment {
         self.attachment
+    }
+
+    /// Whether the device interrupts; else whoever waits for it looks from time to time.
+    #[must_use]
+    pub fn has_interrupts(&self) -> bool {
+        self.interrupts.come()
     }
 
     /// See [`ControlQueue::offer_raw`].
@@ -223,7 +225,6 @@ impl Transport for VirtioPci {
     }
 
     fn check(&self) -> Result<(), TransportError> {
-        // Whether it is there is the VMM's to see.
-        Ok(())
+        self.events.check()
     }
 }

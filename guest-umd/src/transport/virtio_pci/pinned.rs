@@ -12,6 +12,7 @@ use io_uring::IoUring;
 use rustix::mm::{Advice, madvise};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vm_memory::MmapRegion;
@@ -22,6 +23,8 @@ const SLOTS: u32 = 4096;
 const MAX_SIZE: u64 = 1 << 30;
 /// What a huge page of the guest's has. Memory in huge pages has few extents.
 const HUGE_PAGE: usize = 2 << 20;
+/// Most bytes of a guest's that are looked through for pages beside each other.
+const SEARCH: usize = 64 << 20;
 /// In an entry of the page map: the page is in memory.
 const PRESENT: u64 = 1 << 63;
 /// In an entry of the page map: which page of physical memory it is.
@@ -30,8 +33,15 @@ const PAGE_FRAME: u64 = (1 << 55) - 1;
 /// Gives out pinned memory.
 pub(super) struct PinnedMemory {
     pins: Arc<Pins>,
-    /// What was given out for as long as the device is there.
-    kept: Mutex<Vec<Block>>,
+    /// What is given out for as long as the device is there.
+    kept: Mutex<Vec<Kept>>,
+}
+
+/// Pinned memory in one piece, and how much of it was given out.
+struct Kept {
+    block: Block,
+    extent: Extent,
+    used: usize,
 }
 
 struct Pins {
@@ -63,22 +73,53 @@ impl PinnedMemory {
         self.pin(size).map(|block| Box::new(block) as _)
     }
 
-    /// Memory without a gap that is given back with this object: for what a device uses from its
-    /// start to its end.
+    /// Memory in one piece that is given back with this object: for what a device uses from its
+    /// start to its end. Pieces are cut from a huge page if the kernel has one, else from pages that
+    /// happen to be beside each other.
     pub(super) fn contiguous(&self, length: usize) -> Result<DmaMemory, TransportError> {
         let out_of_memory = || TransportError::OutOfMemory(length as u64);
-        let pages =
+        let length =
             length.checked_next_multiple_of(PAGE_SIZE as usize).ok_or_else(out_of_memory)?;
-        // More than a page: in one huge page, if the kernel has one.
-        let size = if pages > PAGE_SIZE as usize { pages.max(HUGE_PAGE) } else { pages };
-        let block = self.pin(size as u64)?;
-        let [Extent { address, length: found }] = block.extents[..] else {
-            return Err(out_of_memory());
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = |kept: &&mut Kept| kept.used + length <= kept.extent.length as usize;
+        if let Some(kept) = kept.iter_mut().find(has_room) {
+            return kept.give_out(length);
+        }
+        let block = match self.pin(length.max(HUGE_PAGE) as u64) {
+            Ok(block) if longest(&block.extents).length as usize >= length => block,
+            _ => self.search(length)?,
         };
-        let length = length.min(found as usize);
-        let memory = DmaMemory::new(Arc::clone(&block.region), block.offset, length, address)?;
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(block);
-        Ok(memory)
+        let extent = longest(&block.extents);
+        let mut new = Kept { block, extent, used: 0 };
+        let memory = new.give_out(length);
+        kept.push(new);
+        memory
+    }
+
+    /// Pins pages that are beside each other in the guest's physical memory. What is looked through
+    /// in vain is given back.
+    fn search(&self, length: usize) -> Result<Block, TransportError> {
+        let fragmented = || TransportError::Fragmented(length as u64);
+        let region = Arc::new(MmapRegion::new(SEARCH).map_err(|_| fragmented())?);
+        let mut looked_at = 0;
+        while looked_at < SEARCH {
+            // Memory runs out before the search does in a small guest.
+            let step = Pages { region: Arc::clone(&region), offset: looked_at, size: HUGE_PAGE };
+            step.populate().map_err(|_| fragmented())?;
+            looked_at += HUGE_PAGE;
+            let all = Pages { region: Arc::clone(&region), offset: 0, size: looked_at };
+            let extents = self.pins.extents(&all)?;
+            let Some(offset) = run(&extents, length) else { continue };
+            let pages = Pages { region: Arc::clone(&region), offset, size: length };
+            // Until they are pinned the kernel may move them.
+            let block = self.pin_pages(pages)?;
+            if block.extents.len() == 1 {
+                give_back(&region, 0..offset);
+                give_back(&region, offset + length..looked_at);
+                return Ok(block);
+            }
+        }
+        Err(fragmented())
     }
 
     fn pin(&self, size: u64) -> Result<Block, TransportError> {
@@ -93,20 +134,61 @@ impl PinnedMemory {
         let region = MmapRegion::new(size + slack).map_err(|_| out_of_memory())?;
         let start = region.as_ptr() as usize;
         let offset = if slack == 0 { 0 } else { start.next_multiple_of(HUGE_PAGE) - start };
+        let pages = Pages { region: Arc::new(region), offset, size };
+        pages.populate()?;
+        self.pin_pages(pages)
+    }
+
+    /// Keeps pages where they are.
+    fn pin_pages(&self, pages: Pages) -> Result<Block, TransportError> {
+        let out_of_memory = || TransportError::OutOfMemory(pages.size as u64);
         let slot = self.pins.lock().free.pop().ok_or_else(out_of_memory)?;
-        let mut block = Block {
-            pins: Arc::clone(&self.pins),
-            slot,
-            region: Arc::new(region),
-            offset,
-            size,
-            extents: Vec::new(),
-        };
-        block.populate()?;
-        self.pins.register(slot, &block)?;
-        block.extents = self.pins.extents(&block)?;
+        let pins = Arc::clone(&self.pins);
+        let mut block = Block { pins, slot, pages, extents: Vec::new() };
+        self.pins.register(slot, &block.pages)?;
+        block.extents = self.pins.extents(&block.pages)?;
         Ok(block)
     }
+}
+
+impl Kept {
+    /// The next part of its longest extent, which is its first.
+    fn give_out(&mut self, length: usize) -> Result<DmaMemory, TransportError> {
+        let Pages { region, offset, .. } = &self.block.pages;
+        let start = run(&self.block.extents, self.extent.length as usize).unwrap_or(0);
+        let offset = offset + start + self.used;
+        let address = self.extent.address + self.used as u64;
+        let memory = DmaMemory::new(Arc::clone(region), offset, length, address)?;
+        self.used += length;
+        Ok(memory)
+    }
+}
+
+/// The longest of some extents.
+fn longest(extents: &[Extent]) -> Extent {
+    let longest = extents.iter().rev().max_by_key(|extent| extent.length).copied();
+    longest.unwrap_or(Extent { address: 0, length: 0 })
+}
+
+/// Where the first extent of at least so many bytes begins, in bytes from the first extent's start.
+fn run(extents: &[Extent], length: usize) -> Option<usize> {
+    let mut offset = 0;
+    for extent in extents {
+        if extent.length as usize >= length {
+            return Some(offset);
+        }
+        offset += extent.length as usize;
+    }
+    None
+}
+
+/// Gives pages of a mapping back that nobody has used.
+fn give_back(region: &MmapRegion, range: Range<usize>) {
+    let start = region.as_ptr().wrapping_add(range.start);
+    // SAFETY: the range is a part of the mapping, which nobody has a view of but the caller, who
+    // does not read it: its bytes become zero.
+    #[expect(unsafe_code, reason = "advice is given by address")]
+    let _ = unsafe { madvise(start.cast(), range.len(), Advice::LinuxDontNeed) };
 }
 
 impl Pins {
@@ -115,8 +197,8 @@ impl Pins {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn register(&self, slot: u32, block: &Block) -> Result<(), TransportError> {
-        let buffer = libc::iovec { iov_base: block.start().cast(), iov_len: block.size };
+    fn register(&self, slot: u32, pages: &Pages) -> Result<(), TransportError> {
+        let buffer = libc::iovec { iov_base: pages.start().cast(), iov_len: pages.size };
         self.update(slot, buffer).map_err(|error| {
             TransportError::Io("cannot pin guest memory; is `ulimit -l` large enough?", error)
         })
@@ -132,11 +214,11 @@ impl Pins {
         }
     }
 
-    /// Where a block's pages are in the guest's physical memory.
-    fn extents(&self, block: &Block) -> Result<Vec<Extent>, TransportError> {
+    /// Where pages are in the guest's physical memory.
+    fn extents(&self, pages: &Pages) -> Result<Vec<Extent>, TransportError> {
         let failed = |error| TransportError::Io("cannot read /proc/self/pagemap", error);
-        let first = block.start() as u64 / PAGE_SIZE;
-        let mut entries = vec![0; block.size / PAGE_SIZE as usize * size_of::<u64>()];
+        let first = pages.start() as u64 / PAGE_SIZE;
+        let mut entries = vec![0; pages.size / PAGE_SIZE as usize * size_of::<u64>()];
         self.page_map
             .read_exact_at(&mut entries, first * size_of::<u64>() as u64)
             .map_err(failed)?;
@@ -160,17 +242,22 @@ impl Pins {
     }
 }
 
+/// A part of a mapping.
+struct Pages {
+    region: Arc<MmapRegion>,
+    offset: usize,
+    size: usize,
+}
+
 /// Some pinned memory.
 struct Block {
     pins: Arc<Pins>,
     slot: u32,
-    region: Arc<MmapRegion>,
-    offset: usize,
-    size: usize,
+    pages: Pages,
     extents: Vec<Extent>,
 }
 
-impl Block {
+impl Pages {
     fn start(&self) -> *mut u8 {
         self.region.as_ptr().wrapping_add(self.offset)
     }
@@ -179,7 +266,7 @@ impl Block {
     /// copied when the process forks.
     fn populate(&self) -> Result<(), TransportError> {
         let advise = |advice| {
-            // SAFETY: the range is the block's part of its own mapping. None of the advices takes
+            // SAFETY: the range is a part of a mapping that is this memory's own. None of the advices takes
             // bytes away or changes them: untouched pages of a new mapping are zero before and
             // after.
             #[expect(unsafe_code, reason = "advice is given by address")]
@@ -197,15 +284,15 @@ impl Block {
 
 impl SystemMemory for Block {
     fn region(&self) -> &Arc<MmapRegion> {
-        &self.region
+        &self.pages.region
     }
 
     fn offset(&self) -> usize {
-        self.offset
+        self.pages.offset
     }
 
     fn len(&self) -> usize {
-        self.size
+        self.pages.size
     }
 
     fn extents(&self) -> &[Extent] {
@@ -221,5 +308,33 @@ impl Drop for Block {
         if self.pins.update(self.slot, nothing).is_ok() {
             self.pins.lock().free.push(self.slot);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extents(pages: &[u64]) -> Vec<Extent> {
+        let extent = |(index, pages)| Extent {
+            address: 0x10_0000 * index as u64,
+            length: pages * PAGE_SIZE,
+        };
+        pages.iter().enumerate().map(extent).collect()
+    }
+
+    #[test]
+    fn pages_beside_each_other_are_found_among_scattered_ones() {
+        let page = PAGE_SIZE as usize;
+        let scattered = extents(&[1, 1, 3, 1, 32, 33, 1]);
+        assert_eq!(run(&scattered, page), Some(0));
+        assert_eq!(run(&scattered, 2 * page), Some(2 * page));
+        assert_eq!(run(&scattered, 32 * page), Some(6 * page));
+        assert_eq!(run(&scattered, 33 * page), Some(38 * page));
+        assert_eq!(run(&scattered, 34 * page), None);
+        assert_eq!(longest(&scattered).address, 0x50_0000);
+        // Of several the first, which is the one that is found.
+        assert_eq!(longest(&extents(&[1, 4, 4])).address, 0x10_0000);
+        assert_eq!(longest(&[]).length, 0);
     }
 }

@@ -1,4 +1,4 @@
-//! A device that `uio_pci_generic` has: BARs from sysfs, INTx from the UIO file.
+//! A device that `uio_pci_generic` has: BARs from sysfs, INTx from the UIO file if there is any.
 
 use super::TransportError;
 use super::address::PciAddress;
@@ -24,6 +24,8 @@ pub(super) struct Uio {
     folder: PathBuf,
     config: File,
     interrupts: File,
+    /// Whether the device has an interrupt: some VMMs give theirs no INTx.
+    interrupts_come: bool,
 }
 
 fn io(what: &'static str) -> impl Fn(std::io::Error) -> TransportError {
@@ -46,7 +48,8 @@ impl Uio {
             .write(true)
             .open(folder.join("config"))
             .map_err(io("cannot open the device's configuration space"))?;
-        let device = Self { folder, config, interrupts };
+        let interrupts_come = has_interrupt(&interrupts)?;
+        let device = Self { folder, config, interrupts, interrupts_come };
         device.enable()?;
         Ok(device)
     }
@@ -97,8 +100,8 @@ impl Uio {
         }
     }
 
-    pub(super) fn interrupt(&self) -> BorrowedFd<'_> {
-        self.interrupts.as_fd()
+    pub(super) fn interrupt(&self) -> Option<BorrowedFd<'_>> {
+        self.interrupts_come.then(|| self.interrupts.as_fd())
     }
 
     pub(super) fn take_interrupt(
@@ -116,6 +119,17 @@ impl Uio {
         read_status()?;
         self.enable()?;
         Ok(true)
+    }
+}
+
+/// Whether a device has an interrupt, of which its UIO file tells. Where the configuration space names
+/// no pin for INTx (offset 0x3d), as cloud-hypervisor's does, reading the file is an error.
+fn has_interrupt(mut interrupts: &File) -> Result<bool, TransportError> {
+    match interrupts.read(&mut [0; 4]) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EIO) => Ok(false),
+        Err(error) => Err(TransportError::Io("cannot read the UIO file", error)),
     }
 }
 

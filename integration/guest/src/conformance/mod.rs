@@ -314,7 +314,8 @@ impl Report {
 /// Tries these behaviours, telling people of each when `verbose`.
 ///
 /// # Errors
-/// When there is none, or standard output cannot be written. A behaviour that is not seen is in the report.
+/// When there is none, the device goes, or standard output cannot be written. A behaviour that is not
+/// seen is in the report.
 pub fn run(
     guest: Arc<dyn Guest>,
     placement: PlacementPolicy,
@@ -324,7 +325,7 @@ pub fn run(
     let selected = selection.behaviours()?;
     let scene = Scene::new(guest, placement).context("cannot open the adapter")?;
     let mut checks = Vec::new();
-    for behaviour in selected {
+    for behaviour in &selected {
         let result = (behaviour.check)(&scene);
         let (outcome, verdict) = match &result {
             Ok(()) => (Outcome::Passed, "passed"),
@@ -341,6 +342,11 @@ pub fn run(
             put(wrapped("            ", &detail))?;
         }
         checks.push(Check { id: behaviour.id, section: behaviour.section, outcome, detail });
+        // Without a device nothing else says anything about it.
+        scene.transport().check().with_context(|| {
+            let (tried, all) = (checks.len(), selected.len());
+            format!("{tried} of {all} behaviours were tried, the last of them {}", behaviour.id)
+        })?;
     }
     let report = Report { checks };
     if verbose {

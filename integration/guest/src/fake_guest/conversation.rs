@@ -162,8 +162,8 @@ fn qemu_says_what_qemu_says() {
     assert_eq!(conversation(&QEMU, |guest| guest.reset().unwrap()), expected);
 }
 
-/// As cloud-hypervisor's sources have it (`VhostUserHandle::setup_vhost_user`); queues begin behind
-/// what is on offer.
+/// As cloud-hypervisor's sources have it (`VhostUserHandle::setup_vhost_user`), for a driver that takes
+/// no MSI-X vector; queues begin behind what is on offer.
 fn cloud_hypervisor_starts(control: u16, events: u16) -> Vec<String> {
     messages(&format!(
         "SET_FEATURES*
@@ -171,11 +171,9 @@ fn cloud_hypervisor_starts(control: u16, events: u16) -> Vec<String> {
         SET_VRING_NUM*
         SET_VRING_ADDR*
         SET_VRING_BASE* {control}
-        SET_VRING_CALL*
         SET_VRING_KICK*
         SET_VRING_ADDR*
         SET_VRING_BASE* {events}
-        SET_VRING_CALL*
         SET_VRING_KICK*
         SET_VRING_ENABLE* 1
         SET_BACKEND_REQ_FD*"

@@ -1,7 +1,7 @@
 //! The vhost-user conversation, in the order of the VMM's profile.
 
 use super::bar::{BarWindow, Violation};
-use super::notifications::EventFds;
+use super::notifications::{EventFds, Manners};
 use super::profile::{self, Acknowledged, ConfigAccess, Pause, QueueStep, Step};
 use super::ram::GuestRam;
 use super::{FakeGuestError, VmmProfile};
@@ -342,7 +342,8 @@ impl FrontEnd {
     ) -> Result<(), FakeGuestError> {
         let Some(queues) = queues else {
             // Before there is a driver: nobody listens to these yet.
-            let nobody = EventFds::new(&self.socket)?;
+            let manners = Manners { has_interrupts: true, tells_of_ends: true };
+            let nobody = EventFds::new(&self.socket, manners)?;
             let addresses = QueueAddresses { descriptors: 0, available: 0, used: 0 };
             for index in 0..QUEUE_COUNT.into() {
                 let queue = Queue { index, size: 0, addresses, notifications: &nobody };

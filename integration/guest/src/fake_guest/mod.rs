@@ -34,7 +34,7 @@ use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
 use front_end::{FrontEnd, Queues};
-use notifications::EventFds;
+use notifications::{EventFds, Manners};
 use ram::GuestRam;
 pub use ram::Plugged;
 use std::os::unix::net::UnixStream;
@@ -56,6 +56,9 @@ pub struct GuestOptions {
     pub profile: &'static VmmProfile,
     /// The device's features that its driver takes, where the device offers them.
     pub features: Features,
+    /// Whether the VMM waits for its device to come back when the connection ends
+    /// ([`FakeGuest::reconnect`]), and tells its guest nothing.
+    pub awaits_device: bool,
 }
 
 impl Default for GuestOptions {
@@ -66,6 +69,7 @@ impl Default for GuestOptions {
             is_sealed: true,
             profile: &QEMU,
             features: Features::all(),
+            awaits_device: false,
         }
     }
 }
@@ -106,7 +110,7 @@ pub struct FakeGuest {
     bar: Option<Arc<MmapRegion>>,
     donations: Donations,
     control: ControlQueue<EventFds>,
-    events: EventQueue<EventFds>,
+    events: Arc<EventQueue<EventFds>>,
 }
 
 impl FakeGuest {
@@ -125,15 +129,16 @@ impl FakeGuest {
     /// # Errors
     /// See [`FakeGuestError`].
     pub fn over(socket: UnixStream, options: GuestOptions) -> Result<Arc<Self>, FakeGuestError> {
-        let GuestOptions { ram, module, is_sealed, profile, features } = options;
+        let GuestOptions { ram, module, is_sealed, profile, features, awaits_device } = options;
         let ram = GuestRam::new(ram, profile.low_memory, module, is_sealed)?;
         let mut front_end = FrontEnd::negotiate(socket, profile)?;
-        let queue_memory = |length: usize| ram.take(length as u64);
-        let notifications = || EventFds::new(front_end.socket());
-        let control =
-            ControlQueue::new(&queue_memory(ControlQueue::<EventFds>::MEMORY)?, notifications()?)?;
-        let events =
-            EventQueue::new(&queue_memory(EventQueue::<EventFds>::MEMORY)?, notifications()?)?;
+        let manners =
+            Manners { has_interrupts: profile.has_interrupts(), tells_of_ends: !awaits_device };
+        let notifications = || EventFds::new(front_end.socket(), manners);
+        let pieces = |length: usize| ram.take(length as u64);
+        let event_memory = pieces(EventQueue::<EventFds>::MEMORY)?;
+        let events = Arc::new(EventQueue::new(&event_memory, notifications()?)?);
+        let control = ControlQueue::new(pieces, notifications()?)?.beside(&events);
         let (config, bar) = (front_end.config(), front_end.bar());
         front_end.start(&Queues { ram: &ram, control: &control, events: &events })?;
         Ok(Arc::new(Self {
@@ -221,8 +226,8 @@ impl FakeGuest {
         self.lock().resume(&self.queues())
     }
 
-    /// Goes on with a device that came back, behind another connection. The driver is not told: to
-    /// use the new device it must reset it.
+    /// Goes on with a device that came back, behind another connection. The VMM does not tell the
+    /// driver, the device does: to use it the driver must reset it.
     ///
     /// # Errors
     /// When the VMM does not connect again, or the device does not take it.
@@ -337,7 +342,8 @@ impl Transport for FakeGuest {
     }
 
     fn check(&self) -> Result<(), TransportError> {
-        self.control.notifications().check()
+        self.control.notifications().check()?;
+        self.events.check()
     }
 }
 

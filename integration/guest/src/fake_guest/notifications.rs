@@ -1,7 +1,7 @@
 //! Eventfds for one virtqueue.
 
 use super::FakeGuestError;
-use bellhop_guest_umd::transport::{Notifications, TransportError};
+use bellhop_guest_umd::transport::{Notifications, Polling, TransportError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io::ErrorKind;
@@ -11,20 +11,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
-/// The kick and the call of a virtqueue, and the connection whose end ends all waits.
+/// How a guest is told of its device.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manners {
+    /// Whether the device can interrupt: it is given the call.
+    pub(super) has_interrupts: bool,
+    /// Whether the end of the connection ends all waits.
+    pub(super) tells_of_ends: bool,
+}
+
+/// The kick and the call of a virtqueue, and the connection whose end may end all waits.
 pub(super) struct EventFds {
+    manners: Manners,
     kick: EventFd,
     call: EventFd,
+    /// In place of the call where the device cannot interrupt.
+    polling: Polling,
     socket: Mutex<Arc<UnixStream>>,
 }
 
 impl EventFds {
-    pub(super) fn new(socket: &UnixStream) -> Result<Self, FakeGuestError> {
+    pub(super) fn new(socket: &UnixStream, manners: Manners) -> Result<Self, FakeGuestError> {
         let event = || {
             EventFd::new(EFD_CLOEXEC | EFD_NONBLOCK)
                 .map_err(|error| FakeGuestError::Io("eventfd", error))
         };
-        Ok(Self { kick: event()?, call: event()?, socket: Mutex::new(share(socket)?) })
+        let (kick, call, polling) = (event()?, event()?, Polling::default());
+        Ok(Self { manners, kick, call, polling, socket: Mutex::new(share(socket)?) })
     }
 
     /// From now on waits end with this connection.
@@ -38,8 +51,11 @@ impl EventFds {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the connection stands.
+    /// Whether the connection stands, as far as the guest is told.
     pub(super) fn check(&self) -> Result<(), TransportError> {
+        if !self.manners.tells_of_ends {
+            return Ok(());
+        }
         let socket = Arc::clone(&self.socket());
         let mut descriptors = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::RDHUP)];
         match poll(&mut descriptors, Some(&Timespec::default())) {
@@ -82,10 +98,20 @@ impl Notifications for EventFds {
     }
 
     fn wake(&self) -> Result<(), TransportError> {
+        self.polling.wake();
         self.call.write(1).map_err(|error| TransportError::Io("eventfd", error))
     }
 
-    fn wait(&self, timeout: Option<Duration>) -> Result<bool, TransportError> {
+    fn wait(
+        &self,
+        timeout: Option<Duration>,
+        has_come: &dyn Fn() -> bool,
+    ) -> Result<bool, TransportError> {
+        if !self.manners.has_interrupts {
+            let come = self.polling.wait(timeout, || has_come() || self.check().is_err());
+            // What has come comes first: the device may have answered before it went.
+            return if come && !has_come() { self.check().map(|()| true) } else { Ok(come) };
+        }
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let socket = Arc::clone(&self.socket());
         loop {
@@ -104,7 +130,7 @@ impl Notifications for EventFds {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(TransportError::Io("poll", error.into())),
             }
-            let is_hung_up = !descriptors[1].revents().is_empty();
+            let is_hung_up = self.manners.tells_of_ends && !descriptors[1].revents().is_empty();
             match self.call.read() {
                 Ok(_) => return Ok(true),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}

@@ -1,0 +1,90 @@
+//! Waiting for a device that does not interrupt.
+//!
+//! Whoever waits looks for what the device gave back: without pause for a moment, in which most
+//! requests are answered, and then the less often the longer it takes. So a wait takes at most an
+//! eighth longer than with an interrupt, and one that lasts costs the processor next to nothing.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{sleep, yield_now};
+use std::time::{Duration, Instant};
+
+/// How long there is no pause between two looks.
+const SPIN: Duration = Duration::from_micros(50);
+/// The pause before the next look is this part of the time that was waited so far.
+const SHARE: u32 = 8;
+/// No pause is longer.
+const LONGEST: Duration = Duration::from_millis(4);
+
+/// One virtqueue's waits.
+#[derive(Debug, Default)]
+pub struct Polling {
+    woken: AtomicBool,
+}
+
+impl Polling {
+    /// Waits until `has_come`, or until another thread calls [`Self::wake`]; false when the time is
+    /// over.
+    pub fn wait(&self, timeout: Option<Duration>, has_come: impl Fn() -> bool) -> bool {
+        let start = Instant::now();
+        loop {
+            // Relaxed: whoever woke this wait tells why by other means.
+            if self.woken.swap(false, Ordering::Relaxed) || has_come() {
+                return true;
+            }
+            let waited = start.elapsed();
+            let left = timeout.map_or(LONGEST, |timeout| timeout.saturating_sub(waited));
+            if left.is_zero() {
+                return false;
+            }
+            match pause(waited).min(left) {
+                Duration::ZERO => yield_now(),
+                pause => sleep(pause),
+            }
+        }
+    }
+
+    /// Ends a wait, or the next one.
+    pub fn wake(&self) {
+        self.woken.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How long to do nothing after so long a wait in vain.
+fn pause(waited: Duration) -> Duration {
+    if waited < SPIN { Duration::ZERO } else { (waited / SHARE).min(LONGEST) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+    use std::thread;
+
+    #[test]
+    fn a_wait_ends_when_it_comes_when_it_is_woken_and_when_the_time_is_over() {
+        let polling = Polling::default();
+        let looks = AtomicU32::new(0);
+        assert!(polling.wait(None, || looks.fetch_add(1, Ordering::Relaxed) == 100));
+        assert!(!polling.wait(Some(Duration::from_millis(1)), || false));
+        assert!(!polling.wait(Some(Duration::ZERO), || false));
+        thread::scope(|threads| {
+            let waiting = threads.spawn(|| polling.wait(None, || false));
+            polling.wake();
+            assert!(waiting.join().unwrap());
+        });
+    }
+
+    /// Over a wait of an hour: what a processor pays, and how late the last look may be.
+    #[test]
+    fn looks_become_rare_and_are_never_late_by_much() {
+        let (mut waited, mut looks) = (SPIN, 0);
+        while waited < Duration::from_secs(3600) {
+            let pause = pause(waited);
+            assert!(!pause.is_zero() && pause <= LONGEST && pause <= waited / 8);
+            waited += pause;
+            looks += 1;
+        }
+        assert!(looks <= 3600 * 250 + 100, "{looks} looks in an hour");
+        assert!(pause(SPIN - Duration::from_nanos(1)).is_zero());
+    }
+}
