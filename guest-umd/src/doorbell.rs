@@ -156,6 +156,20 @@ impl Doorbell {
         }
     }
 
+    /// Connects the doorbell where it is disconnected, before anything is submitted: what this
+    /// refuses was not submitted.
+    ///
+    /// Source: user-mode work submission, "Work submission pseudocode in UMD", which connects first.
+    #[inline]
+    pub(crate) fn prepare(&mut self) -> Result<(), Error> {
+        match self.status()? {
+            ConnectionStatus::CONNECTED | ConnectionStatus::CONNECTED_NOTIFY => Ok(()),
+            ConnectionStatus::DISCONNECTED_RETRY => self.connect(),
+            // A status that this driver does not know is no promise that work will run.
+            _ => Err(self.lost()),
+        }
+    }
+
     /// Tells the host which value the progress fence will get: before the work is visible.
     #[inline]
     pub(crate) fn set_last_queued(&self, value: u64) -> Result<(), Error> {

@@ -87,6 +87,17 @@ pub enum Error {
         /// Why, when the device has told by now.
         fault: Option<QueueFault>,
     },
+    /// A submission was accepted, and the doorbell could not be rung for it.
+    #[error(
+        "submission {value} is in the ring, and runs when the doorbell is rung, which failed: \
+         {reason}; ring again, or destroy the queue, and do not count it as not submitted"
+    )]
+    NotRung {
+        /// The value that the progress fence gets when it is done.
+        value: u64,
+        /// Why the doorbell could not be rung.
+        reason: Box<Error>,
+    },
     /// The device does not read its ring.
     #[error(
         "the ring is full and the device read nothing of it for {waited:?}; is the queue waiting for a fence?"
@@ -135,6 +146,7 @@ impl Error {
     pub fn is_device_gone(&self) -> bool {
         match self {
             Self::Transport(TransportError::Disconnected(_) | TransportError::Replaced) => true,
+            Self::NotRung { reason, .. } => reason.is_device_gone(),
             _ => false,
         }
     }

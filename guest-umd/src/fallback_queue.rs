@@ -6,19 +6,30 @@ use crate::error::{Error, QueueFault};
 use crate::fence::Fence;
 use crate::kernel_mode_queue::KernelModeQueue;
 use crate::user_mode_queue::UserModeQueue;
+use bellhop_protocol::control::Handle;
 use bellhop_protocol::status::Status;
 use std::time::Duration;
 
 /// A HW queue for user-mode submission as long as that works, and then one for kernel-mode submission.
 ///
-/// What was submitted before the loss and is not done by then is lost with the first queue, and
-/// waiting for it says so: the program submits it again, or not.
+/// What was accepted before and is not known to be done by then is lost with the first queue, and
+/// waiting for it says so: the program submits it again, or not. Nothing that may have been executed
+/// is submitted again without being asked for.
 ///
 /// Source: user-mode work submission, "Work submission pseudocode in UMD" (`cleanup_fallback`).
 pub struct FallbackQueue {
     context: Context,
     path: Path,
-    lost: Option<Option<QueueFault>>,
+    lost: Option<Lost>,
+}
+
+/// The queue for user-mode submission that was given up.
+#[derive(Debug, Clone, Copy)]
+struct Lost {
+    queue: Handle,
+    fault: Option<QueueFault>,
+    /// What its progress fence told last: everything up to this value was executed.
+    done: u64,
 }
 
 enum Path {
@@ -47,19 +58,26 @@ impl FallbackQueue {
         Ok(Self { context, path, lost: None })
     }
 
-    /// Submits a command buffer, in kernel mode once the doorbell is lost.
+    /// Submits a command buffer, in kernel mode once user-mode submission has failed.
     ///
     /// # Errors
-    /// When the device refuses, or cannot be reached.
+    /// When the device refuses, or cannot be reached. It was not submitted then, unless the error is
+    /// [`Error::NotRung`].
     pub fn submit(&mut self, commands: &mut CommandBuffer) -> Result<Submission, Error> {
         if let Path::UserMode(queue) = &mut self.path {
             match queue.submit(commands) {
                 Ok(value) => return Ok(Submission { value, user_mode: true }),
-                Err(Error::QueueLost { fault, .. }) => {
-                    self.lost = Some(fault);
-                    // The lost queue goes, with its doorbell and its ring.
-                    self.path = Path::KernelMode(self.context.create_kernel_mode_queue()?);
+                // It is in the ring of the queue that is given up, which may still execute it.
+                Err(Error::NotRung { value, reason }) => {
+                    return match self.fall_back(None) {
+                        Ok(()) => Ok(Submission { value, user_mode: true }),
+                        Err(_) => Err(Error::NotRung { value, reason }),
+                    };
                 }
+                Err(Error::QueueLost { fault, .. }) => self.fall_back(fault)?,
+                // "fatal error in connecting doorbell, destroy this HWQueue and re-create using
+                // traditional kernel mode submission"
+                Err(Error::Refused { .. } | Error::BadReply(_)) => self.fall_back(None)?,
                 Err(error) => return Err(error),
             }
         }
@@ -71,14 +89,28 @@ impl FallbackQueue {
         }
     }
 
+    /// Gives the queue for user-mode submission up, with its doorbell and its ring. Destroying it
+    /// waits for what it still executes, so what is submitted now comes after that.
+    fn fall_back(&mut self, fault: Option<QueueFault>) -> Result<(), Error> {
+        let Path::UserMode(queue) = &self.path else { return Ok(()) };
+        // A fence that is always signaled tells nothing of what was executed.
+        let current = queue.progress_fence().current_value();
+        let done = current.ok().filter(|value| *value != Fence::ALWAYS_SIGNALED);
+        let lost = Lost { queue: queue.handle(), fault, done: done.unwrap_or(0) };
+        self.path = Path::KernelMode(self.context.create_kernel_mode_queue()?);
+        self.lost = Some(lost);
+        Ok(())
+    }
+
     /// Waits until a submission is done, blocked.
     ///
     /// # Errors
     /// When the time is over, or it is lost with the queue that it was submitted to.
     pub fn wait(&self, submission: Submission, timeout: Duration) -> Result<(), Error> {
-        match (&self.path, self.lost) {
-            (Path::KernelMode(queue), Some(fault)) if submission.user_mode => {
-                Err(Error::QueueLost { queue: queue.handle(), fault })
+        match self.lost {
+            Some(Lost { done, .. }) if submission.user_mode && submission.value <= done => Ok(()),
+            Some(Lost { queue, fault, .. }) if submission.user_mode => {
+                Err(Error::QueueLost { queue, fault })
             }
             _ => self.progress_fence().wait(submission.value, timeout),
         }

@@ -28,6 +28,16 @@ pub struct UserModeQueue {
     queue: HwQueue,
     doorbell: Doorbell,
     ring: Ring,
+    /// What was accepted and could not be rung for.
+    not_rung: Option<Box<NotRung>>,
+}
+
+/// A submission that the ring holds and that no ring of the doorbell has announced.
+#[derive(Debug, Clone, Copy)]
+struct NotRung {
+    value: u64,
+    /// GPU virtual address of its command buffer.
+    gpu_va: u64,
 }
 
 impl UserModeQueue {
@@ -46,7 +56,7 @@ impl UserModeQueue {
         let mut queue = HwQueue::create(context.clone(), flags)?;
         let doorbell = Doorbell::create(context, queue.handle, &ring, private_data)?;
         queue.progress.watch_status(doorbell.status_word());
-        Ok(Self { doorbell, queue, ring })
+        Ok(Self { doorbell, queue, ring, not_rung: None })
     }
 
     /// The queue's handle.
@@ -89,13 +99,44 @@ impl UserModeQueue {
 
     /// Submits a command buffer; returns the value that the progress fence gets when it is done.
     ///
+    /// A submission that fails was not submitted, but for one error: [`Error::NotRung`] says that it
+    /// was. Submitting the same command buffer again then rings for it, and does not submit it twice.
+    /// When the queue is lost after it was submitted, the progress fence tells.
+    ///
     /// # Errors
-    /// When the queue is lost, or the device cannot be reached to connect or notify.
+    /// When the queue is lost, the ring is full and stays so, or the device cannot be reached to
+    /// connect or notify.
     #[inline]
     pub fn submit(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
+        if let Some(NotRung { value, gpu_va }) = self.not_rung.as_deref().copied()
+            && gpu_va == commands.gpu_va()
+        {
+            return self.announce(value, gpu_va);
+        }
+        self.doorbell.prepare()?;
         let value = self.queue(commands)?;
-        self.ring()?;
-        Ok(value)
+        self.announce(value, commands.gpu_va())
+    }
+
+    /// Rings for a submission that is in the ring.
+    #[inline]
+    fn announce(&mut self, value: u64, gpu_va: u64) -> Result<u64, Error> {
+        match self.ring() {
+            Ok(()) => Ok(value),
+            Err(error) => self.keep(NotRung { value, gpu_va }, error),
+        }
+    }
+
+    /// What becomes of a submission that is in the ring and could not be rung for.
+    #[cold]
+    fn keep(&mut self, submission: NotRung, reason: Error) -> Result<u64, Error> {
+        let value = submission.value;
+        // It went with the queue: its fence tells what became of it, as it does of those before it.
+        if self.doorbell.status()? == ConnectionStatus::DISCONNECTED_ABORT {
+            return Ok(value);
+        }
+        self.not_rung = Some(Box::new(submission));
+        Err(Error::NotRung { value, reason: Box::new(reason) })
     }
 
     /// Puts a command buffer into the ring and does not ring: [`Self::ring`] does, for all at
@@ -137,7 +178,9 @@ impl UserModeQueue {
     /// When the queue is lost, or the device cannot be reached to connect or notify.
     #[inline]
     pub fn ring(&mut self) -> Result<(), Error> {
-        self.doorbell.ring(self.ring.write_pointer())
+        self.doorbell.ring(self.ring.write_pointer())?;
+        self.not_rung = None;
+        Ok(())
     }
 
     /// Rings the doorbell once and returns its status, without doing what that asks for: neither

@@ -3,6 +3,7 @@
 
 mod device;
 mod donation;
+mod fallback;
 mod hostile;
 mod lifetime;
 mod node_contexts;

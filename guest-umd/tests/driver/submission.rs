@@ -3,7 +3,7 @@
 //! Source: user-mode work submission, "HW queue progress fence changes" and "Work submission
 //! pseudocode in UMD".
 
-use crate::device::{Answer, HANG, LAYOUT, success};
+use crate::device::{Answer, HANG, LAYOUT, ScriptedDevice, success};
 use crate::rig::{Rig, SUBMISSION, error_of, indirect_buffer, packets};
 use bellhop_guest_umd::{CommandBuffer, DoorbellCounters, Error, QueueFault};
 use bellhop_protocol::control::RequestCode;
@@ -137,20 +137,93 @@ fn a_connected_doorbell_takes_one_store_and_no_request() {
     assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 10, notifies: 0, connects: 0 });
 }
 
+/// Answers the first connect, and takes the physical doorbell away before the driver rings; `again`
+/// says what becomes of the connects after that.
+fn victimise_once(rig: &Rig, again: impl Fn(&ScriptedDevice) -> Answer + Send + Sync + 'static) {
+    let is_first = AtomicBool::new(true);
+    rig.device.script(move |device, sent| {
+        if sent.code != RequestCode::CONNECT_DOORBELL {
+            return Answer::AsUsual;
+        }
+        if !is_first.swap(false, Ordering::Relaxed) {
+            return again(device);
+        }
+        let status = ConnectionStatus::CONNECTED;
+        Answer::Reply(success(&ConnectDoorbellReply { status, reserved: 0 }))
+    });
+}
+
+/// The reference connects before it makes the work visible: what it cannot connect was not submitted.
+#[test]
+fn what_is_refused_was_not_submitted_and_runs_once_when_it_is_tried_again() {
+    let mut rig = Rig::disconnected();
+    rig.device.script(|_, sent| match sent.code {
+        RequestCode::CONNECT_DOORBELL => Answer::Refuse(Status::INSUFFICIENT_RESOURCES, 7),
+        _ => Answer::AsUsual,
+    });
+    for _ in 0..3 {
+        assert!(matches!(error_of(rig.submit()), Error::Refused { .. }));
+        assert_eq!(rig.device.ring(0).pointers().written(), 0, "the ring holds what was refused");
+        assert_eq!((rig.device.last_queued(0), rig.queue.last_value()), (0, 0));
+    }
+    rig.device.script(|_, _| Answer::AsUsual);
+    assert_eq!(rig.submit().unwrap(), 1);
+    rig.device.execute(0, usize::MAX);
+    assert_eq!(rig.device.executed().len(), 1);
+    rig.queue.progress_fence().poll(1, HANG).unwrap();
+}
+
+#[test]
+fn what_could_not_be_rung_for_is_told_to_be_accepted_and_a_retry_does_not_submit_it_twice() {
+    let mut rig = Rig::disconnected();
+    victimise_once(&rig, |_| Answer::Refuse(Status::INSUFFICIENT_RESOURCES, 7));
+    for _ in 0..3 {
+        let error = error_of(rig.submit());
+        let Error::NotRung { value: 1, reason } = error else { panic!("{error}") };
+        assert!(matches!(*reason, Error::Refused { .. }), "{reason}");
+        assert_eq!(rig.device.ring(0).pointers().written(), SUBMISSION);
+    }
+    // Another buffer is another submission, which is refused before it is one.
+    let mut other = CommandBuffer::new(&rig.gpu, 64).unwrap();
+    assert!(matches!(error_of(rig.queue.submit(&mut other)), Error::Refused { .. }));
+    rig.device.script(|_, _| Answer::AsUsual);
+    assert_eq!(rig.submit().unwrap(), 1);
+    rig.device.execute(0, usize::MAX);
+    assert_eq!(rig.device.executed().len(), 1);
+    // Now that it was rung for, the same buffer is a submission of its own.
+    assert_eq!(rig.submit().unwrap(), 2);
+    rig.device.execute(0, usize::MAX);
+    assert_eq!(rig.device.executed().len(), 2);
+}
+
+#[test]
+fn a_queue_that_is_lost_once_it_has_the_work_tells_so_by_its_fence() {
+    let mut rig = Rig::disconnected();
+    let (event, fault) = fault(&rig);
+    victimise_once(&rig, move |device| {
+        device.set_status(0, ConnectionStatus::DISCONNECTED_ABORT);
+        device.post(event);
+        Answer::Refuse(Status::DEVICE_REMOVED, 0)
+    });
+    let value = rig.submit().unwrap();
+    let error = error_of(rig.queue.progress_fence().poll(value, HANG));
+    assert!(matches!(error, Error::QueueLost { fault: Some(told), .. } if told == fault));
+    assert!(matches!(error_of(rig.submit()), Error::QueueLost { .. }));
+    assert_eq!(rig.device.ring(0).pointers().written(), SUBMISSION);
+}
+
 #[test]
 fn a_ring_that_nobody_watched_for_is_made_again_once_connected() {
     let mut rig = Rig::disconnected();
-    rig.device.script(|device, sent| {
-        if sent.code == RequestCode::CONNECT_DOORBELL {
-            // Takes the first ring away, as the dummy page does.
-            assert_eq!(device.word(LAYOUT.doorbell(0)).swap(0, Ordering::Relaxed), SUBMISSION);
-        }
+    victimise_once(&rig, |device| {
+        // Takes the first ring away, as the dummy page does.
+        assert_eq!(device.word(LAYOUT.doorbell(0)).swap(0, Ordering::Relaxed), SUBMISSION);
         Answer::AsUsual
     });
     rig.submit().unwrap();
     assert_eq!(rig.device.rung(0), SUBMISSION);
-    assert_eq!(rig.device.take_codes(), [RequestCode::CONNECT_DOORBELL]);
-    assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 2, notifies: 0, connects: 1 });
+    assert_eq!(rig.device.take_codes(), [RequestCode::CONNECT_DOORBELL; 2]);
+    assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 2, notifies: 0, connects: 2 });
     // What the ring holds was not put into it again.
     assert_eq!(rig.device.ring(0).pointers().written(), SUBMISSION);
 }
@@ -170,7 +243,7 @@ fn a_doorbell_that_is_victimised_while_it_connects_is_connected_again() {
         Answer::Reply(success(&reply))
     });
     rig.submit().unwrap();
-    assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 5, notifies: 0, connects: 4 });
+    assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 4, notifies: 0, connects: 4 });
     assert_eq!(rig.queue.status().unwrap(), ConnectionStatus::CONNECTED);
 }
 
@@ -355,11 +428,10 @@ fn what_is_logged_follows_the_level_that_a_connect_tells_and_no_other() {
         last_packets(&rig, value)
     };
     let (default, verbose) = (LoggingLevel::DEFAULT, LoggingLevel::VERBOSE);
-    // What was submitted before the connect was built as it was.
     assert_eq!(submit(verbose, false), default);
-    assert_eq!(submit(verbose, true), default);
+    assert_eq!(submit(verbose, true), verbose);
     assert_eq!(submit(verbose, false), verbose);
-    assert_eq!(submit(default, true), verbose);
+    assert_eq!(submit(default, true), default);
     assert_eq!(submit(default, false), default);
     // A level that nobody knows is no reason to log.
     assert_eq!(submit(LoggingLevel(7), true), default);
