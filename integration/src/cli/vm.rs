@@ -2,8 +2,8 @@
 
 use crate::guest_binary;
 use crate::vm::keyboard::Keyboard;
-use crate::vm::variant::{VARIANTS, Variant, find};
-use crate::vm::{self, Accelerator, Options, Outcome, Sources, attachment};
+use crate::vm::variant::{CLOUD_HYPERVISOR, VARIANTS, Variant, find};
+use crate::vm::{self, Accelerator, Options, Outcome, Sources, Vmm, attachment};
 use anyhow::{Context, ensure};
 use bellhop_guest::output::{put, put_line};
 use clap::Args;
@@ -22,11 +22,18 @@ Examples:
   bellhop vm --variant iommu -- run --json      the main job over VFIO and MSI-X
   bellhop vm --interactive                      a shell in the guest; Ctrl-A X ends the VM
   bellhop vm --trace-mmio trace.log -- run      which accesses stopped the guest
+  bellhop vm --vmm cloud-hypervisor -- run      the main job in another VMM
   bellhop vm --print-command                    for a VM of your own: what QEMU needs
   bellhop vm --print-libvirt                    the same for a domain of libvirt's
 
 Downloads are kept in $BELLHOP_CACHE, by default ~/.cache/bellhop.")]
 pub struct VmArguments {
+    /// What runs the VM
+    #[arg(long, value_enum, default_value_t = Vmm::Qemu)]
+    vmm: Vmm,
+    /// Run that in a VM of QEMU's, which emulates a machine with KVM: slow, and works everywhere
+    #[arg(long)]
+    nested: bool,
     /// The kind of VM
     #[arg(long, value_name = "NAME", default_value = VARIANTS[0].name,
           value_parser = PossibleValuesParser::new(VARIANTS.iter().map(described)))]
@@ -95,7 +102,11 @@ impl VmArguments {
     /// # Errors
     /// When the VM cannot be set up or started, or does not come to its task's end.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let variant = find(&self.variant).context("no VM has this name")?;
+        let variant = match self.vmm {
+            Vmm::Qemu => find(&self.variant).context("no VM has this name")?,
+            Vmm::CloudHypervisor => &CLOUD_HYPERVISOR,
+        };
+        self.check_vmm()?;
         if self.print_description {
             put_line(attachment::description()?)?;
             return Ok(ExitCode::SUCCESS);
@@ -114,6 +125,8 @@ impl VmArguments {
              without one, have the guest do a task: bellhop vm -- TASK"
         );
         let options = Options {
+            vmm: self.vmm,
+            nested: self.nested,
             variant,
             accelerator: self.accel,
             sources: Sources { qemu: self.qemu, mirror: self.mirror, refresh: self.refresh },
@@ -131,6 +144,26 @@ impl VmArguments {
             Outcome::Exited(status) => ExitCode::from(status),
             Outcome::Interrupted => super::INTERRUPTED.into(),
         })
+    }
+
+    /// What only QEMU's VMs can.
+    fn check_vmm(&self) -> anyhow::Result<()> {
+        let is_qemu = self.vmm == Vmm::Qemu;
+        ensure!(!self.nested || !is_qemu, "--nested is for --vmm cloud-hypervisor");
+        let qemus = [
+            (self.variant != VARIANTS[0].name, "--variant"),
+            (self.interactive, "--interactive"),
+            (self.accel != Accelerator::Auto, "--accel"),
+            (self.trace_mmio.is_some(), "--trace-mmio"),
+            (self.qmp.is_some(), "--qmp"),
+            (self.reboot, "--reboot"),
+            (self.print_command, "--print-command"),
+            (self.print_libvirt, "--print-libvirt"),
+        ];
+        for (given, option) in qemus {
+            ensure!(is_qemu || !given, "{option} is for --vmm qemu");
+        }
+        Ok(())
     }
 
     /// The sockets of a VM that somebody else starts.

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// Counts up when what pieces hold changes, so that an older bellhop's are not taken for them.
-const LAYOUT: &str = "vm-1";
+pub const LAYOUT: &str = "vm-1";
 /// Pieces in the making, by whoever holds the lock.
 const UNFINISHED: &str = "unfinished";
 
@@ -96,9 +96,12 @@ impl Cache {
     }
 }
 
+/// The variable that names another place for the cache.
+pub const VARIABLE: &str = "BELLHOP_CACHE";
+
 fn folder(environment: impl Fn(&str) -> Option<std::ffi::OsString>) -> Option<PathBuf> {
     let named = |name, below: &str| environment(name).map(|value| Path::new(&value).join(below));
-    named("BELLHOP_CACHE", "")
+    named(VARIABLE, "")
         .or_else(|| named("XDG_CACHE_HOME", "bellhop"))
         .or_else(|| named("HOME", ".cache/bellhop"))
 }

@@ -3,11 +3,18 @@
 use super::accelerator::Note;
 use super::cache::Cache;
 use super::debian::{Closure, Debian, Release};
-use super::kernel::Kernel;
+use super::kernel::{GUEST_MODULES, HOST_MODULES, Kernel};
 use super::qemu::Qemu;
 use super::variant::KernelSeries;
 use anyhow::{Context, ensure};
 use std::path::{Path, PathBuf};
+
+/// The folder of a guest's kernel in the cache.
+pub const KERNEL: &str = "kernel";
+/// The folder of its shell.
+pub const BUSYBOX: &str = "busybox";
+/// Where the shell's package has the program.
+pub const BUSYBOX_PROGRAM: &str = "usr/bin/busybox";
 
 /// The programs and files that a VM is started with.
 pub struct Environment {
@@ -38,38 +45,108 @@ impl Environment {
     /// # Errors
     /// When something is neither here nor can be fetched.
     pub fn prepare(sources: &Sources, series: KernelSeries) -> anyhow::Result<Self> {
+        let stock = Stock::open(sources)?;
+        Ok(Self {
+            qemu: stock.qemu()?,
+            kernel: stock.kernel(series)?,
+            busybox: stock.busybox()?,
+            kvm_fails: stock.kvm_fails()?,
+        })
+    }
+}
+
+/// What there is to make VMs from, fetched piece by piece when it is asked for.
+pub struct Stock<'a> {
+    cache: Cache,
+    debian: Debian,
+    sources: &'a Sources,
+}
+
+impl<'a> Stock<'a> {
+    /// Opens it; nobody else uses it until this is dropped.
+    ///
+    /// # Errors
+    /// When there is no place for it.
+    pub fn open(sources: &'a Sources) -> anyhow::Result<Self> {
         let cache = Cache::open()?;
         let debian = Debian::new(cache.folder("apt")?, sources.mirror.clone());
-        let refresh = sources.refresh;
-        let qemu = match (&sources.qemu, Qemu::installed()) {
-            (Some(program), _) => Qemu::at(program)?,
-            (None, Some(installed)) => installed,
-            (None, None) => Qemu::unpacked(&cache.piece("qemu", refresh, |folder| {
-                debian.unpack(Release::Backports, "qemu-system-x86", Closure::Runtime, folder)
-            })?),
-        };
-        let (name, release) = match series {
-            KernelSeries::Stable => ("kernel", Release::Stable),
-            KernelSeries::Backports => ("kernel-backports", Release::Backports),
-        };
-        let kernel = cache.piece(name, refresh, |folder| {
+        Ok(Self { cache, debian, sources })
+    }
+
+    /// A QEMU that is new enough.
+    ///
+    /// # Errors
+    /// As the other pieces: when it is neither here nor can be fetched.
+    pub fn qemu(&self) -> anyhow::Result<Qemu> {
+        match (&self.sources.qemu, Qemu::installed()) {
+            (Some(program), _) => Qemu::at(program),
+            (None, Some(installed)) => Ok(installed),
+            (None, None) => {
+                let piece = self.cache.piece("qemu", self.sources.refresh, |folder| {
+                    let package = "qemu-system-x86";
+                    self.debian.unpack(Release::Backports, package, Closure::Runtime, folder)
+                })?;
+                Ok(Qemu::unpacked(&piece))
+            }
+        }
+    }
+
+    /// A guest's kernel.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    pub fn kernel(&self, series: KernelSeries) -> anyhow::Result<Kernel> {
+        match series {
+            KernelSeries::Stable => self.kernel_with(KERNEL, Release::Stable, GUEST_MODULES),
+            KernelSeries::Backports => {
+                self.kernel_with("kernel-backports", Release::Backports, GUEST_MODULES)
+            }
+        }
+    }
+
+    /// The kernel of a VM that runs VMs.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    pub fn host_kernel(&self) -> anyhow::Result<Kernel> {
+        self.kernel_with("kernel-host", Release::Stable, HOST_MODULES)
+    }
+
+    fn kernel_with(
+        &self,
+        name: &str,
+        release: Release,
+        modules: &[&str],
+    ) -> anyhow::Result<Kernel> {
+        let piece = self.cache.piece(name, self.sources.refresh, |folder| {
             // Most of it is not needed.
             let packages = tempfile::tempdir_in(folder).context("cannot make a folder")?;
             let package = "linux-image-cloud-amd64";
-            debian.unpack(release, package, Closure::Named("linux-"), packages.path())?;
-            Kernel::extract(packages.path(), folder)
+            self.debian.unpack(release, package, Closure::Named("linux-"), packages.path())?;
+            Kernel::extract(packages.path(), modules, folder)
         })?;
-        let busybox = cache.piece("busybox", refresh, |folder| {
+        Kernel::open(&piece)
+    }
+
+    /// The guest's shell and tools.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    pub fn busybox(&self) -> anyhow::Result<PathBuf> {
+        let piece = self.cache.piece(BUSYBOX, self.sources.refresh, |folder| {
             let package = "busybox-static";
-            debian.unpack(Release::Stable, package, Closure::Named(package), folder)
+            self.debian.unpack(Release::Stable, package, Closure::Named(package), folder)
         })?;
-        let kvm_fails = Note::within(&cache.folder("machine")?);
-        Ok(Self { qemu, kernel: Kernel::open(&kernel)?, busybox: shell(&busybox)?, kvm_fails })
+        shell(&piece)
+    }
+
+    fn kvm_fails(&self) -> anyhow::Result<Note> {
+        Ok(Note::within(&self.cache.folder("machine")?))
     }
 }
 
 fn shell(packages: &Path) -> anyhow::Result<PathBuf> {
-    let path = packages.join("usr/bin/busybox");
-    ensure!(path.is_file(), "Debian's busybox-static has no usr/bin/busybox");
+    let path = packages.join(BUSYBOX_PROGRAM);
+    ensure!(path.is_file(), "Debian's busybox-static has no {BUSYBOX_PROGRAM}");
     Ok(path)
 }

@@ -2,8 +2,9 @@
 # The guest's first process: gives the GPU to user space, does the task, and powers off.
 #
 # Serial ports, each with one use: ttyS0 the kernel's messages, ttyS1 the task's input and output,
-# ttyS2 its errors, ttyS3 its exit status. Whoever started the VM knows that it failed if no
-# status arrives.
+# ttyS2 its errors, ttyS3 its exit status. Where the VMM has one port and a console (ports=one on the
+# kernel's command line), the console has the output, and the port everything else, marked. Whoever started
+# the VM knows that it failed if no status arrives.
 
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/tmp
@@ -35,11 +36,19 @@ done
 
 if [ -e /task ]; then
     # Bytes leave as they are. The task sees pipes: its output's reader may be a program.
-    stty -F /dev/ttyS1 raw
-    stty -F /dev/ttyS2 raw
     mkfifo /tmp/output /tmp/errors
-    cat /tmp/output > /dev/ttyS1 &
-    cat /tmp/errors > /dev/ttyS2 &
+    if [ "$ports" = one ]; then
+        stty -F /dev/hvc0 raw
+        cat /tmp/output > /dev/hvc0 &
+        while IFS= read -r line || [ -n "$line" ]; do
+            echo "bellhop-guest-error: $line"
+        done < /tmp/errors > /dev/ttyS0 &
+    else
+        stty -F /dev/ttyS1 raw
+        stty -F /dev/ttyS2 raw
+        cat /tmp/output > /dev/ttyS1 &
+        cat /tmp/errors > /dev/ttyS2 &
+    fi
     sh /task < /dev/null > /tmp/output 2> /tmp/errors
     status=$?
     # A port has sent what was written to it when it is closed.
@@ -53,5 +62,9 @@ else
     status=$?
 fi
 
-echo "$status" > /dev/ttyS3
+if [ "$ports" = one ]; then
+    echo "bellhop-guest-status: $status" > /dev/ttyS0
+else
+    echo "$status" > /dev/ttyS3
+fi
 poweroff -f

@@ -3,14 +3,20 @@
 use super::kernel::Kernel;
 use anyhow::Context;
 use cpio::newc::{Builder, ModeFileType, trailer};
-use std::ffi::OsStr;
+use object::Endianness;
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader, ProgramHeader};
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The guest's first process.
 const INIT: &[u8] = include_bytes!("init.sh");
+/// The first process of a VM that runs a VM.
+const HOST_INIT: &[u8] = include_bytes!("host.sh");
 /// Folders that programs expect.
 const FOLDERS: [&str; 6] = ["bin", "dev", "modules", "proc", "sys", "tmp"];
 
@@ -18,7 +24,7 @@ const FOLDERS: [&str; 6] = ["bin", "dev", "modules", "proc", "sys", "tmp"];
 #[derive(Debug)]
 pub enum Task<'a> {
     /// Run the guest program with these arguments.
-    Run(&'a [std::ffi::OsString]),
+    Run(&'a [OsString]),
     /// Let somebody use it by hand.
     Shell,
 }
@@ -46,15 +52,65 @@ pub fn write(
         archive.file(&format!("modules/{name}"), &read(path)?)?;
     }
     if let Task::Run(arguments) = task {
-        archive.file("task", &command_line(arguments)?)?;
+        archive.file("task", &command_line("bellhop-guest", arguments)?)?;
     }
     trailer(archive.writer).context("cannot write the guest's file system")?;
     Ok(())
 }
 
-/// A line of shell that runs the guest program. The kernel's own command line is too short.
-fn command_line(arguments: &[std::ffi::OsString]) -> anyhow::Result<Vec<u8>> {
-    let program = OsStr::new("bellhop-guest");
+/// What is in a VM that runs a VM, by path there and here.
+pub struct HostFiles<'a> {
+    /// What it executes.
+    pub programs: &'a [(String, PathBuf)],
+    /// What it reads.
+    pub files: &'a [(String, PathBuf)],
+    /// Arguments for `bellhop` there.
+    pub arguments: &'a [OsString],
+}
+
+/// Writes the archive of a VM that runs a VM.
+///
+/// # Errors
+/// When a part cannot be read, or the archive not written.
+pub fn write_host(host: &HostFiles<'_>, archive: impl Write) -> anyhow::Result<()> {
+    let mut archive = Archive { writer: archive, entries: 0 };
+    let mut folders = BTreeSet::from(FOLDERS.map(Path::new));
+    for (path, _) in host.programs.iter().chain(host.files) {
+        folders.extend(Path::new(path).ancestors().skip(1).filter(|path| *path != Path::new("")));
+    }
+    // A folder sorts before what is in it.
+    for folder in folders {
+        archive.add(&folder.to_string_lossy(), ModeFileType::Directory, 0o755, b"")?;
+    }
+    archive.program("init", HOST_INIT)?;
+    for (path, from) in host.programs {
+        archive.program(path, loadable(&read(from)?))?;
+    }
+    for (path, from) in host.files {
+        archive.file(path, &read(from)?)?;
+    }
+    archive.file("task", &command_line("bellhop", host.arguments)?)?;
+    trailer(archive.writer).context("cannot write the VM's file system")?;
+    Ok(())
+}
+
+/// What of a program is loaded: not what debuggers read, which is most of it, and behind the rest.
+fn loadable(program: &[u8]) -> &[u8] {
+    let end = || {
+        let header = FileHeader64::<Endianness>::parse(program).ok()?;
+        let endian = header.endian().ok()?;
+        let segments = header.program_headers(endian, program).ok()?;
+        let ends = segments
+            .iter()
+            .map(|segment| segment.p_offset(endian).saturating_add(segment.p_filesz(endian)));
+        usize::try_from(ends.max()?).ok()
+    };
+    end().and_then(|end| program.get(..end)).unwrap_or(program)
+}
+
+/// A line of shell that runs a program. The kernel's own command line is too short.
+fn command_line(program: &str, arguments: &[OsString]) -> anyhow::Result<Vec<u8>> {
+    let program = OsStr::new(program);
     let words = std::iter::once(program).chain(arguments.iter().map(AsRef::as_ref));
     let mut line = shlex::bytes::try_join(words.map(OsStrExt::as_bytes))
         .context("an argument for the guest has a zero byte in it")?;

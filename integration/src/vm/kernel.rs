@@ -8,30 +8,32 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// What `bellhop-guest` can use: VFIO in a VM with an IOMMU, UIO in one without.
-const MODULES: [&str; 3] = ["uio_pci_generic", "vfio_iommu_type1", "vfio-pci"];
+pub const GUEST_MODULES: &[&str] = &["uio_pci_generic", "vfio_iommu_type1", "vfio-pci"];
+/// What a VM needs to run VMs on the processor that QEMU emulates.
+pub const HOST_MODULES: &[&str] = &["kvm-amd"];
 
 /// A kernel in the cache.
 #[derive(Debug)]
 pub struct Kernel {
-    /// What QEMU boots.
+    /// What the VMM boots.
     pub image: PathBuf,
     /// The modules, uncompressed, in the order in which they can be loaded.
     pub modules: Vec<PathBuf>,
 }
 
 impl Kernel {
-    /// Takes what a guest needs out of Debian's unpacked kernel packages.
+    /// Takes a kernel with some modules out of Debian's unpacked kernel packages.
     ///
     /// # Errors
     /// When they lack something, or `into` cannot be written.
-    pub fn extract(packages: &Path, into: &Path) -> anyhow::Result<()> {
+    pub fn extract(packages: &Path, wanted: &[&str], into: &Path) -> anyhow::Result<()> {
         let folder = only_folder(&packages.join("usr/lib/modules"))?;
         let image = image(packages, &folder)?;
         fs::copy(&image, into.join("vmlinuz")).context("cannot copy the kernel")?;
         let modules = into.join("modules");
         fs::create_dir(&modules).context("cannot make a folder")?;
         let tree = Tree::read(&folder)?;
-        for (number, (name, module)) in tree.load_order(&MODULES)?.into_iter().enumerate() {
+        for (number, (name, module)) in tree.load_order(wanted)?.into_iter().enumerate() {
             fs::write(modules.join(format!("{number:02}-{name}.ko")), module)
                 .context("cannot write a kernel module")?;
         }

@@ -24,7 +24,7 @@ const QUOTED_LINES: usize = 40;
 const PANIC: &str = "Kernel panic";
 /// The numbers that these have in QEMU: its monitor, and the guest's output and errors.
 const MONITOR_FD: i32 = 3;
-const OUTPUT_FD: i32 = 4;
+pub const OUTPUT_FD: i32 = 4;
 const ERRORS_FD: i32 = 5;
 
 /// A VM to be started.
@@ -54,6 +54,8 @@ pub struct Machine<'a, P> {
     pub trace: Option<&'a Path>,
     /// The socket at which others may speak with QEMU's monitor, if they may.
     pub qmp: Option<&'a Path>,
+    /// The file for what QEMU says of resets of the processor, if it is to say it.
+    pub resets: Option<&'a Path>,
 }
 
 impl<P: AsRef<Path>> Machine<'_, P> {
@@ -92,8 +94,11 @@ impl<P: AsRef<Path>> Machine<'_, P> {
         // Whatever the kernel was built to do with memory that is plugged in, it waits to be told.
         let plugged =
             if self.variant.memory_slots > 0 { " memhp_default_state=offline" } else { "" };
+        let huge = if self.variant.huge_pages { "" } else { " transparent_hugepage=never" };
+        // An emulated processor has nothing to leak, and much to emulate.
+        let nests = if self.variant.nests { " mitigations=off nokaslr" } else { "" };
         // A kernel that panics restarts, which ends QEMU.
-        let kernel_command_line = format!("console=ttyS0 panic=-1{iommu}{plugged}");
+        let kernel_command_line = format!("console=ttyS0 panic=-1{iommu}{plugged}{huge}{nests}");
         let (kernel_log, status) = (path(self.kernel_log)?, path(self.status)?);
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|&word| word.to_owned()));
         add(&["-no-user-config", "-nodefaults", "-display", "none"]);
@@ -101,7 +106,15 @@ impl<P: AsRef<Path>> Machine<'_, P> {
             add(&["-no-reboot"]);
         }
         add(&["-run-with", "exit-with-parent=on"]);
-        add(self.accelerator.arguments());
+        if self.variant.nests {
+            // Whatever the machine's own processor has. Much code is translated twice over.
+            add(&["-accel", "tcg,thread=multi,tb-size=1024", "-cpu", "max"]);
+        } else {
+            add(self.accelerator.arguments());
+        }
+        if let Some(resets) = self.resets {
+            add(&["-d", "cpu_reset", "-D", text(resets)?]);
+        }
         add(&["-chardev", &format!("socket,id=monitor,fd={MONITOR_FD}")]);
         add(&["-qmp", "chardev:monitor"]);
         if let Some(socket) = self.qmp {
@@ -144,7 +157,10 @@ fn text(path: &Path) -> anyhow::Result<&str> {
 
 /// Has what the guest writes copied through a pipe: QEMU wants a descriptor that is only written
 /// to, which a terminal's is not.
-fn redirect(
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn redirect(
     child_fd: i32,
     to: impl Write + Send + 'static,
     mappings: &mut Vec<FdMapping>,
@@ -201,16 +217,22 @@ impl Running {
     /// When it cannot be told to, or what the guest said could not be passed on.
     pub async fn end(self) -> anyhow::Result<()> {
         process::end(self.child).await?;
-        for copy in self.copies {
-            let result = copy.join().map_err(|_| anyhow!("a thread that copies panicked"))?;
-            // Whoever reads no more has what it wanted.
-            if let Err(error) = result
-                && error.kind() != io::ErrorKind::BrokenPipe
-            {
-                return Err(error).context("cannot pass on what the guest says");
-            }
+        self.copies.into_iter().try_for_each(finish)
+    }
+}
+
+/// Waits until everything was passed on.
+///
+/// # Errors
+/// When it could not be.
+pub fn finish(copy: JoinHandle<io::Result<()>>) -> anyhow::Result<()> {
+    let result = copy.join().map_err(|_| anyhow!("a thread that copies panicked"))?;
+    match result {
+        // Whoever reads no more has what it wanted.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot pass on what the guest says")
         }
-        Ok(())
+        _ => Ok(()),
     }
 }
 

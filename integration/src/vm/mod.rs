@@ -3,6 +3,7 @@
 mod accelerator;
 pub mod attachment;
 mod cache;
+mod cloud_hypervisor;
 mod debian;
 mod environment;
 mod initramfs;
@@ -10,13 +11,16 @@ mod kernel;
 pub mod keyboard;
 mod machine;
 mod monitor;
+mod nested;
 mod progress;
 mod qemu;
 mod trace;
 pub mod variant;
+mod vmm;
 
 pub use accelerator::Accelerator;
 pub use environment::Sources;
+pub use vmm::Vmm;
 
 use crate::daemon::{self, Daemon};
 use crate::process::{Signals, block_on};
@@ -36,6 +40,10 @@ use variant::Variant;
 /// A VM, and what is done in it.
 #[derive(Debug)]
 pub struct Options {
+    /// What runs it.
+    pub vmm: Vmm,
+    /// Whether that runs in a VM of QEMU's that emulates a machine with KVM.
+    pub nested: bool,
     /// Its shape.
     pub variant: &'static Variant,
     /// What executes it.
@@ -76,6 +84,14 @@ pub enum Outcome {
 /// # Errors
 /// When it cannot be set up or started, or does not come to the task's end.
 pub fn run(options: &Options) -> anyhow::Result<Outcome> {
+    match (options.vmm, options.nested) {
+        (Vmm::Qemu, _) => run_in_qemu(options),
+        (Vmm::CloudHypervisor, false) => cloud_hypervisor::run(options),
+        (Vmm::CloudHypervisor, true) => nested::run(options),
+    }
+}
+
+fn run_in_qemu(options: &Options) -> anyhow::Result<Outcome> {
     let environment = Environment::prepare(&options.sources, options.variant.kernel)?;
     let accelerator = options.accelerator.first(&environment.kvm_fails);
     match attempt(options, &environment, accelerator)? {
@@ -142,6 +158,7 @@ fn attempt(
         status: &folder.path().join("status"),
         trace: options.trace.as_deref(),
         qmp: options.qmp.as_deref(),
+        resets: None,
     };
     let attempt = block_on(async {
         let mut signals = Signals::new()?;

@@ -21,6 +21,10 @@ pub struct Variant {
     pub root_ports: bool,
     /// Whether the VM has an IOMMU: then the guest uses VFIO and MSI-X, else UIO and INTx.
     pub iommu: bool,
+    /// Whether the guest's kernel may make huge pages: Linux makes none in VMs below 512 MiB.
+    pub huge_pages: bool,
+    /// Whether its guest can run VMs itself, on an emulated processor.
+    pub nests: bool,
     /// How many GPUs.
     pub devices: usize,
 }
@@ -43,7 +47,28 @@ const PLAIN: Variant = Variant {
     memory_slots: 0,
     root_ports: false,
     iommu: false,
+    huge_pages: true,
+    nests: false,
     devices: 1,
+};
+
+/// The VM that cloud-hypervisor runs.
+pub const CLOUD_HYPERVISOR: Variant = Variant {
+    name: "cloud-hypervisor",
+    description: "one processor, everything shared in guest memory, no interrupts",
+    processors: 1,
+    memory_mib: 1024,
+    ..PLAIN
+};
+
+/// A VM that stands for a machine with KVM.
+pub const HOST: Variant = Variant {
+    name: "host",
+    description: "runs another VM, and has no GPU itself",
+    memory_mib: 2560,
+    nests: true,
+    devices: 0,
+    ..PLAIN
 };
 
 /// All of them; the first is the default.
@@ -57,8 +82,9 @@ pub const VARIANTS: [Variant; 9] = [
     },
     Variant {
         name: "one-processor",
-        description: "whoever polls keeps everybody else from running",
+        description: "whoever polls keeps everybody else from running; no huge pages",
         processors: 1,
+        huge_pages: false,
         ..PLAIN
     },
     Variant {
