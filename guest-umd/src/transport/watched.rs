@@ -59,7 +59,16 @@ impl Watched {
         (Self { transport, gone: gone.clone() }, gone)
     }
 
-    fn noting<T>(&self, result: Result<T, TransportError>) -> Result<T, TransportError> {
+    /// Asks the device for something, unless it is gone: what is there in its place must not hear of
+    /// what this one had.
+    fn ask<T>(
+        &self,
+        ask: impl FnOnce(&dyn Transport) -> Result<T, TransportError>,
+    ) -> Result<T, TransportError> {
+        if let Some(gone) = self.gone.error() {
+            return Err(gone);
+        }
+        let result = ask(&*self.transport);
         if let Err(error) = &result {
             self.gone.note(error);
         }
@@ -85,15 +94,15 @@ impl Transport for Watched {
     }
 
     fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {
-        self.noting(self.transport.request(request, reply))
+        self.ask(|device| device.request(request, reply))
     }
 
     fn post(&self, request: &[u8]) -> Result<(), TransportError> {
-        self.noting(self.transport.post(request))
+        self.ask(|device| device.post(request))
     }
 
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
-        self.noting(self.transport.next_event(timeout))
+        self.ask(|device| device.next_event(timeout))
     }
 
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
@@ -101,6 +110,6 @@ impl Transport for Watched {
     }
 
     fn check(&self) -> Result<(), TransportError> {
-        self.noting(self.transport.check())
+        self.ask(|device| device.check())
     }
 }
