@@ -7,7 +7,7 @@
 mod support;
 
 use bellhop_guest::Guest;
-use bellhop_guest::conformance::{self, Outcome};
+use bellhop_guest::conformance::{self, Outcome, Selection};
 use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
 use bellhop_guest_umd::transport::{
@@ -167,7 +167,8 @@ fn outcome(daemon: &Daemon, behaviour: &str, fault: Fault) -> Outcome {
     let guest = support::guest(daemon, 0);
     let broken = Arc::new(Broken { guest: Arc::clone(&guest), fault });
     let policy = PlacementPolicy::Fixed(Placements::BAR);
-    let report = conformance::run(broken, policy, Some(behaviour), false).unwrap();
+    let selection = Selection { filter: Some(behaviour), skip: &[] };
+    let report = conformance::run(broken, policy, selection, false).unwrap();
     let [check] = &report.checks[..] else { panic!("{behaviour} is not the name of one") };
     eprintln!("{behaviour}: {:?}: {}", check.outcome, check.detail);
     guest.kill();
