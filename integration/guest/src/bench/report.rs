@@ -121,6 +121,11 @@ fn is_ratio(name: &str) -> bool {
     name.contains("_over_") || name == "neighbour_share_beside_hostile_guest"
 }
 
+/// Whether it is a part of a processor's time.
+fn is_fraction(name: &str) -> bool {
+    name.contains("fraction")
+}
+
 /// A value with the unit that its name ends in, and as many digits as say something.
 fn shown(name: &str, value: f64) -> String {
     match name {
@@ -128,7 +133,7 @@ fn shown(name: &str, value: f64) -> String {
         _ if name.contains("_ns_p") || name.ends_with("_ns") => time(value),
         _ if name.ends_with("bytes_per_second") => byte_rate(value),
         _ if name.contains("per_second") => rate(value),
-        _ if name.contains("fraction") => format!("{:.2} %", 100.0 * value),
+        _ if is_fraction(name) => format!("{:.2} %", 100.0 * value),
         _ => number(value),
     }
 }
@@ -336,8 +341,13 @@ mod tests {
     fn no_line_is_wider_than_a_terminal() {
         let mut measured = Measured::default();
         for repetition in [1.0, 1e3] {
+            // No process takes more than all of this many processors.
+            let value = |name: &str, value: f64| match is_fraction(name) {
+                true => 256.0,
+                false => value * repetition,
+            };
             for Headline { name, .. } in HEADLINES {
-                measured.figure(name, 12.345_678 * repetition);
+                measured.figure(name, value(name, 12.345_678));
             }
             for name in [
                 "neighbour_beside_hostile_guest_blocked_waits_submissions_per_second",
@@ -346,7 +356,7 @@ mod tests {
                 "copy_scattered_bytes_per_second",
                 "daemon_cpu_fraction_gap_16700_us",
             ] {
-                measured.figure(name, 87_654_321.0 * repetition);
+                measured.figure(name, value(name, 87_654_321.0));
             }
         }
         measured.absent("io_uring_sqpoll_nop_ns_p50", "word ".repeat(30));
