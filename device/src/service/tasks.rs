@@ -10,6 +10,7 @@ use crate::gpu::{CrossAdapterMemory, Gpu};
 use crate::log::LogSource;
 use crate::vhost::backend::Host;
 use crate::vhost::calls::Calls;
+use crate::vhost::lost_memory;
 use anyhow::Context;
 use bellhop_host_kmd::actor::{self, KernelHandle};
 use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel};
@@ -41,6 +42,8 @@ impl Tasks {
             "cannot signal guests: the kernel gives no asynchronous requests; raise fs.aio-max-nr, or allow io_setup",
         )?;
         let calls = Arc::new(calls);
+        // Before the first guest comes, so that no guest leaves a descriptor behind that is the daemon's.
+        lost_memory::event().context("cannot watch for memory that guests lose")?;
         let (kernel, mailbox) = actor::channel();
         let (mut hosts, mut kernels, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
         for ((name, adapter), ordinal) in config.adapters().zip(0..) {
