@@ -10,6 +10,7 @@ use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::context::{
     CreateContext, DestroyContext, ResumeContext, SetContextSchedulingPriority, SuspendContext,
 };
+use bellhop_protocol::control::hw_queue::HwQueueFlags;
 use bellhop_protocol::doorbell::DoorbellPrivateData;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ struct Inner {
 
 impl Context {
     pub(crate) fn create(device: Device, node: u32) -> Result<Self, Error> {
-        let request = CreateContext { device: device.handle(), node, reserved: 0 };
+        let request = CreateContext { device: device.handle(), node, engine_affinity: 0 };
         let handle = device.session().call(&request)?;
         Ok(Self(Arc::new(Inner { device, handle, node })))
     }
@@ -68,7 +69,23 @@ impl Context {
         ring_kind: AllocationKind,
         ring_size: u64,
     ) -> Result<UserModeQueue, Error> {
-        UserModeQueue::create(self.clone(), ring_kind, ring_size, DoorbellPrivateData::default())
+        let (private_data, more) = (DoorbellPrivateData::default(), HwQueueFlags::empty());
+        UserModeQueue::create(self.clone(), ring_kind, ring_size, private_data, more)
+    }
+
+    /// The same that may execute for as long as it likes without making progress (`DisableGpuTimeout`). It
+    /// has its share of the engine, is pre-empted as others are, and ends when it is destroyed.
+    ///
+    /// # Errors
+    /// As [`Self::create_user_mode_queue`], and when the host does not let the guest have such queues.
+    pub fn create_user_mode_queue_without_timeout(
+        &self,
+        ring_size: u64,
+    ) -> Result<UserModeQueue, Error> {
+        let kind = self.device().session().link.placements.rings;
+        let (private_data, more) =
+            (DoorbellPrivateData::default(), HwQueueFlags::DISABLE_GPU_TIMEOUT);
+        UserModeQueue::create(self.clone(), kind, ring_size, private_data, more)
     }
 
     /// The same with private data for the host's kernel-mode driver.
@@ -81,7 +98,8 @@ impl Context {
         private_data: DoorbellPrivateData,
     ) -> Result<UserModeQueue, Error> {
         let kind = self.device().session().link.placements.rings;
-        UserModeQueue::create(self.clone(), kind, ring_size, private_data)
+        let more = HwQueueFlags::empty();
+        UserModeQueue::create(self.clone(), kind, ring_size, private_data, more)
     }
 
     /// Creates a HW queue for user-mode submission where there is such a thing, which goes on in
@@ -126,7 +144,16 @@ impl Context {
     /// # Errors
     /// When the device refuses.
     pub fn create_kernel_mode_queue(&self) -> Result<KernelModeQueue, Error> {
-        KernelModeQueue::create(self.clone())
+        KernelModeQueue::create(self.clone(), HwQueueFlags::empty())
+    }
+
+    /// The same that may execute for as long as it likes without making progress: see
+    /// [`Self::create_user_mode_queue_without_timeout`].
+    ///
+    /// # Errors
+    /// When the device refuses, or the host does not let the guest have such queues.
+    pub fn create_kernel_mode_queue_without_timeout(&self) -> Result<KernelModeQueue, Error> {
+        KernelModeQueue::create(self.clone(), HwQueueFlags::DISABLE_GPU_TIMEOUT)
     }
 
     /// The same with a monitored fence as its progress fence, which packets of other queues cannot wait

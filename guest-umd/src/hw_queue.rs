@@ -7,6 +7,7 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::hw_queue::{
     CreateHwQueue, CreateHwQueueReply, DestroyHwQueue, HwQueueFlags,
 };
+use bellhop_protocol::features::Features;
 
 /// Where a HW queue's logs are, for packets to read
 /// ([`fence_log`](bellhop_protocol::fence_log)).
@@ -18,6 +19,15 @@ pub struct FenceLogs {
     pub signals: u64,
     /// How many entries each has room for.
     pub entries: u32,
+}
+
+/// Refuses flags for which the host must have said that the guest may have such queues.
+pub(crate) fn check_flags(context: &Context, flags: HwQueueFlags) -> Result<(), Error> {
+    let is_on = context.device().session().link.features.contains(Features::DISABLE_GPU_TIMEOUT);
+    match flags.contains(HwQueueFlags::DISABLE_GPU_TIMEOUT) && !is_on {
+        true => Err(Error::NotAvailable("a queue whose GPU time-out is off")),
+        false => Ok(()),
+    }
 }
 
 /// A HW queue on the device. Destroyed when dropped.

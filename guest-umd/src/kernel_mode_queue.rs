@@ -4,7 +4,7 @@ use crate::command_buffer::CommandBuffer;
 use crate::context::Context;
 use crate::error::Error;
 use crate::fence::{self, Fence};
-use crate::hw_queue::HwQueue;
+use crate::hw_queue::{self, HwQueue};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
 use bellhop_protocol::features::Features;
@@ -15,14 +15,15 @@ pub struct KernelModeQueue {
 }
 
 impl KernelModeQueue {
-    pub(crate) fn create(context: Context) -> Result<Self, Error> {
+    pub(crate) fn create(context: Context, more: HwQueueFlags) -> Result<Self, Error> {
+        hw_queue::check_flags(&context, more)?;
         let features = context.device().session().link.features;
         // "On supported systems, OS will update the HWQueueProgressFence to a native fence."
         let flags = match features.contains(Features::NATIVE_FENCES) {
             true => HwQueueFlags::NATIVE_PROGRESS_FENCE,
             false => HwQueueFlags::empty(),
         };
-        Ok(Self { queue: HwQueue::create(context, flags)? })
+        Ok(Self { queue: HwQueue::create(context, flags | more)? })
     }
 
     pub(crate) fn create_with_monitored_progress(context: Context) -> Result<Self, Error> {

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::doorbell::{Doorbell, DoorbellCounters};
 use crate::error::Error;
 use crate::fence::Fence;
-use crate::hw_queue::{FenceLogs, HwQueue};
+use crate::hw_queue::{self, FenceLogs, HwQueue};
 use crate::ring::Ring;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::AllocationKind;
@@ -46,14 +46,16 @@ impl UserModeQueue {
         ring_kind: AllocationKind,
         ring_size: u64,
         private_data: DoorbellPrivateData,
+        more: HwQueueFlags,
     ) -> Result<Self, Error> {
         if !context.device().session().link.features.contains(Features::USER_MODE_SUBMISSION) {
             return Err(Error::NotAvailable("user-mode submission"));
         }
+        hw_queue::check_flags(&context, more)?;
         // The residency of both is the driver's to see to, before there is a doorbell.
         let ring = Ring::create(context.device(), ring_kind, ring_size)?;
         let flags = HwQueueFlags::USER_MODE_SUBMISSION | HwQueueFlags::NATIVE_PROGRESS_FENCE;
-        let mut queue = HwQueue::create(context.clone(), flags)?;
+        let mut queue = HwQueue::create(context.clone(), flags | more)?;
         let doorbell = Doorbell::create(context, queue.handle, &ring, private_data)?;
         queue.progress.watch_status(doorbell.status_word());
         Ok(Self { doorbell, queue, ring, not_rung: None })

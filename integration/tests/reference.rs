@@ -67,7 +67,7 @@ impl Process {
         this.ok(&OpenAdapter { version: Version::CURRENT, reserved: 0, features });
         this.process = this.ok(&CreateProcess { reserved: 0 }).process;
         this.device = this.ok(&CreateDevice { reserved: 0 });
-        this.context = this.ok(&CreateContext { device: this.device, node: 0, reserved: 0 });
+        this.context = this.ok(&CreateContext { device: this.device, node: 0, engine_affinity: 0 });
         this
     }
 

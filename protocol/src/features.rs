@@ -57,6 +57,9 @@ bitflags! {
         /// where a CPU waits. Without it there is no user-mode submission either: "user-mode queues can't
         /// support monitored fences".
         const NATIVE_FENCES = 1 << 4;
+        /// HW queues may be created that are never taken for a hang for making no progress:
+        /// [`HwQueueFlags`](crate::control::hw_queue::HwQueueFlags).
+        const DISABLE_GPU_TIMEOUT = 1 << 5;
     }
 }
 

@@ -475,6 +475,7 @@ impl Engine {
             entry.queue.partition.counters().add(self.core.index, tally);
         }
         if turn == Ok(Turn::Runnable)
+            && entry.queue.has_timeout()
             && let Some(time) = time
             && let time = time.min(self.times.hang / STOPS_IN_A_HANG)
             && let Some(fault) = entry.execution.charge(&entry.queue, time, self.times.hang)

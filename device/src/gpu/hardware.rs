@@ -315,16 +315,15 @@ impl Hardware for Gpu {
     }
 
     fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId {
-        let HwQueueDescription {
-            guest, context, address_space, process, node, progress_fence, ..
-        } = description;
+        let HwQueueDescription { guest, context, address_space, process, node, .. } = description;
+        let HwQueueDescription { progress_fence, disable_gpu_timeout, .. } = description;
         let mut registry = self.registry();
         let id = HwQueueId(registry.new_id());
         let partition = registry.guests.get(&guest).cloned();
         let space = registry.spaces.get(&address_space).map(|(_, space)| Arc::clone(space));
         match (partition, space) {
             (Some(partition), Some(space)) if (node as usize) < self.nodes.len() => {
-                let role = Role::Guest { context, process, progress_fence };
+                let role = Role::Guest { context, process, progress_fence, disable_gpu_timeout };
                 let queue = HwQueue::new(id, node, partition, space, role);
                 registry.queues.insert(id, Arc::new(queue));
             }

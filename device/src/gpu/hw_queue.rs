@@ -35,6 +35,8 @@ pub enum Role {
         process: AddressSpaceId,
         /// Slot of its progress fence.
         progress_fence: u32,
+        /// It may make no progress for as long as it likes.
+        disable_gpu_timeout: bool,
     },
     /// The host's own, in the guest's system context.
     System,
@@ -129,6 +131,12 @@ impl HwQueue {
             Role::Guest { process, .. } => process,
             Role::System => self.space.id(),
         }
+    }
+
+    /// Whether it hangs when it makes no progress for too long.
+    #[inline]
+    pub fn has_timeout(&self) -> bool {
+        !matches!(self.role, Role::Guest { disable_gpu_timeout: true, .. })
     }
 
     /// Control plane: whether the queue must be put among the engine's kicks; false when it is

@@ -26,6 +26,7 @@ fn basic_queue(guest: &mut Guest, system: &System, node: u32) -> (HwQueueId, u32
         node,
         progress_fence,
         native_progress_fence: true,
+        disable_gpu_timeout: false,
     });
     (queue, progress_fence)
 }
@@ -157,6 +158,7 @@ fn no_process_reaches_dma_buffers_or_physical_addresses() {
             node: COPY,
             progress_fence,
             native_progress_fence: true,
+            disable_gpu_timeout: false,
         };
         let queue = gpu.create_hw_queue(description);
         let submission = KernelSubmission {

@@ -178,6 +178,7 @@ fn calls_that_name_nothing_are_ignored() {
         node: 0,
         progress_fence: 0,
         native_progress_fence: true,
+        disable_gpu_timeout: false,
     };
     gpu.write_dma_buffer(guest, 0, &[0]);
     assert_eq!(gpu.current_fence(queue), 0);

@@ -71,6 +71,35 @@ fn a_queue_that_makes_no_progress_is_told_of_again_and_again_and_can_be_preempte
     guest.wait(queue.progress, 1);
 }
 
+/// `DisableGpuTimeout`. It has half of the engine, so another queue that hangs says how long that has been.
+#[test]
+fn a_queue_whose_timeout_is_off_is_no_hang_and_can_be_preempted() {
+    let gpu = start_with_kernels();
+    let mut guest = Guest::attach(&gpu);
+    let mut endless = guest.queue_without_timeout(COMPUTE);
+    let (mut busy, mut innocent) = (guest.queue(COMPUTE), guest.queue(COMPUTE));
+    guest.submit_with_progress(&mut endless, Packets::new().then(spin(LOCAL)));
+    guest.submit_with_progress(&mut busy, Packets::new().then(spin(LOCAL)));
+    for _ in 0..4 {
+        let hung = await_interrupt(&gpu, |interrupt| match interrupt {
+            Interrupt::GpuEngineStateChange {
+                new_state: EngineState::Hung { queue, .. }, ..
+            } => Some(queue),
+            _ => None,
+        });
+        assert_eq!(hung, busy.id);
+        guest.run(&mut innocent, Packets::new());
+    }
+    gpu.preempt_hw_queue(endless.id, 5);
+    await_interrupt(&gpu, |interrupt| {
+        matches!(interrupt, Interrupt::DmaPreempted { preemption_fence: 5, .. }).then_some(())
+    });
+    gpu.resume_hw_queues(&[endless.id]);
+    guest.write(LOCAL, &1u64.to_le_bytes());
+    guest.wait(endless.progress, 1);
+    guest.wait(busy.progress, 1);
+}
+
 #[test]
 fn a_long_command_that_shows_progress_is_no_hang() {
     // Long enough that no step comes near it on a busy machine.

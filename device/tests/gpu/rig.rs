@@ -242,7 +242,11 @@ impl Guest {
 
     /// A queue without a ring that signals a fence which there is already.
     pub fn queue_with_progress(&self, node: u32, progress_fence: u32) -> HwQueueId {
-        self.gpu.create_hw_queue(HwQueueDescription {
+        self.gpu.create_hw_queue(self.description(node, progress_fence))
+    }
+
+    fn description(&self, node: u32, progress_fence: u32) -> HwQueueDescription {
+        HwQueueDescription {
             guest: self.id,
             context: HwContextId(progress_fence.into()),
             address_space: self.space,
@@ -250,12 +254,29 @@ impl Guest {
             node,
             progress_fence,
             native_progress_fence: true,
-        })
+            disable_gpu_timeout: false,
+        }
     }
 
     /// A queue whose doorbell is not connected.
     pub fn disconnected_queue(&mut self, node: u32) -> Queue {
         let (id, progress) = self.kernel_mode_queue(node);
+        self.with_ring(id, progress)
+    }
+
+    /// A queue that does not hang for making no progress.
+    pub fn queue_without_timeout(&mut self, node: u32) -> Queue {
+        let progress = self.fence(0);
+        let description = self.description(node, progress);
+        let id = self
+            .gpu
+            .create_hw_queue(HwQueueDescription { disable_gpu_timeout: true, ..description });
+        let queue = self.with_ring(id, progress);
+        self.connect(&queue);
+        queue
+    }
+
+    fn with_ring(&mut self, id: HwQueueId, progress: u32) -> Queue {
         let ring_va = self.allocate(PAGE_SIZE);
         let control_va = self.allocate(PAGE_SIZE);
         let slot = self.doorbells;

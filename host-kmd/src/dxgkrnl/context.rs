@@ -17,6 +17,9 @@ use bellhop_protocol::control::context::{
 use bitflags::bitflags;
 use std::collections::BTreeSet;
 
+/// The engines of a node, a bit each: every node has one.
+const ENGINES: u32 = 1;
+
 bitflags! {
     /// Who keeps a context off the run list.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,8 +124,11 @@ pub(super) struct Context {
 impl Scope<'_> {
     /// `D3DKMTCreateContextVirtual`.
     pub(super) fn create_context(&mut self, request: CreateContext) -> Handled<Handle> {
-        zero("reserved", request.reserved)?;
-        Ok(Answer::Done(self.insert_context(request.device, request.node)?))
+        let CreateContext { device, node, engine_affinity } = request;
+        if engine_affinity & !ENGINES != 0 {
+            return Err(RequestError::parameter("engine_affinity", engine_affinity.into()));
+        }
+        Ok(Answer::Done(self.insert_context(device, node)?))
     }
 
     /// Makes a context on a device that is not in error, for HW queues.

@@ -19,6 +19,7 @@ use bellhop_protocol::control::fence::{FenceFlags, NativeFenceType};
 use bellhop_protocol::control::hw_queue::{
     CreateHwQueue, CreateHwQueueReply, DestroyHwQueue, HwQueueFlags, SubmitCommand,
 };
+use bellhop_protocol::features::Features;
 use bellhop_protocol::trace::What;
 
 /// A HW queue.
@@ -69,6 +70,8 @@ pub(super) struct QueueOwner {
     pub(super) node: u32,
     /// The slot of its progress fence.
     pub(super) progress_fence: u32,
+    /// It may make no progress for as long as it likes.
+    pub(super) disable_gpu_timeout: bool,
 }
 
 impl QueueOwner {
@@ -104,6 +107,10 @@ impl Scope<'_> {
         if native_progress_fence {
             self.check_native_fences()?;
         }
+        let disable_gpu_timeout = flags.contains(HwQueueFlags::DISABLE_GPU_TIMEOUT);
+        if disable_gpu_timeout && !self.guest.features.contains(Features::DISABLE_GPU_TIMEOUT) {
+            return Err(RequestError::NotSupported("queues whose GPU time-out is off"));
+        }
         if user_mode_submission && self.node(node)?.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED == 0
         {
             return Err(RequestError::NotSupported("user-mode submission"));
@@ -128,6 +135,7 @@ impl Scope<'_> {
     ) -> Result<CreateHwQueueReply, RequestError> {
         let user_mode_submission = flags.contains(HwQueueFlags::USER_MODE_SUBMISSION);
         let native_progress_fence = flags.contains(HwQueueFlags::NATIVE_PROGRESS_FENCE);
+        let disable_gpu_timeout = flags.contains(HwQueueFlags::DISABLE_GPU_TIMEOUT);
         let context = self.get::<Context>(context_handle)?;
         let (device, node, state) = (context.device, context.node, context.state);
         let priority = context.priority;
@@ -156,6 +164,7 @@ impl Scope<'_> {
             node,
             progress_fence: opened.slot,
             native_progress_fence,
+            disable_gpu_timeout,
         });
         let queue = self.insert(HwQueue {
             context: context_handle,
@@ -182,7 +191,9 @@ impl Scope<'_> {
         self.create_logs(id, opened.slot);
         let (guest, process) = (self.guest_id, self.process_id);
         let progress_fence = opened.slot;
-        let owner = QueueOwner { guest, process, handle: hw_queue, node, progress_fence };
+        let handle = hw_queue;
+        let owner =
+            QueueOwner { guest, process, handle, node, progress_fence, disable_gpu_timeout };
         owner.note(id, self.recorder);
         self.queues.insert(id, owner);
         if priority != SchedulingPriority::default() {

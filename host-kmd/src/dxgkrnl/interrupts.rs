@@ -99,7 +99,7 @@ impl Kernel {
                     }
                     EngineState::TransitionToF1 => self.power_down_engine(node, effects),
                     EngineState::Hung { queue, fault } => {
-                        self.begin_recovery(node, queue, fault);
+                        self.makes_no_progress(node, queue, fault);
                     }
                 },
                 // What waits for paging goes on after every input.

@@ -2,7 +2,7 @@
 //!
 //! Two things are hangs. A queue that an engine executes for longer than the time-out while neither its
 //! read pointer nor its progress fence moves: the engine counts that, tells by interrupt, and goes on
-//! with it in turn. And a turn that does not end: nobody tells, so engines are looked at while one is
+//! with it in turn; a queue that was created with its time-out off may do that. And a turn that does not end: nobody tells, so engines are looked at while one is
 //! awake. Waiting for a fence is neither.
 //!
 //! An engine that is seen to do nothing for as long goes to F1, and once all are there nobody looks.
@@ -291,8 +291,16 @@ impl Kernel {
         self.power.is_in_f0(node)
     }
 
+    /// An engine executed a queue for longer than the time-out without its making progress: a hang, unless
+    /// it is the queue's right (`DisableGpuTimeout`).
+    pub(super) fn makes_no_progress(&mut self, node: u32, queue: HwQueueId, fault: Fault) {
+        if self.queues.get(&queue).is_none_or(|owner| !owner.disable_gpu_timeout) {
+            self.begin_recovery(node, queue, fault);
+        }
+    }
+
     /// An engine hung in a queue: pre-empts that. Of several the first goes first; the others hang on.
-    pub(super) fn begin_recovery(&mut self, node: u32, queue: HwQueueId, fault: Fault) {
+    fn begin_recovery(&mut self, node: u32, queue: HwQueueId, fault: Fault) {
         let Some(engine) = self.tdr.engines.get_mut(node as usize) else { return };
         if engine.recovery.is_some() || self.tdr.adapter.is_some() {
             return;

@@ -119,6 +119,8 @@ pub struct HwQueueDescription {
     pub progress_fence: u32,
     /// `NativeProgressFence`: that is a native fence, and not a monitored one.
     pub native_progress_fence: bool,
+    /// `DisableGpuTimeout`: that it makes no progress is no hang, and is not told.
+    pub disable_gpu_timeout: bool,
 }
 
 /// How much memory a guest has beside its CPU-visible local memory, in bytes: whole pages.

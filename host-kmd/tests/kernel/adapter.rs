@@ -90,7 +90,7 @@ fn without_the_feature_there_is_only_kernel_mode_submission() {
 
     let process = bench.process(guest);
     let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
-    let request = CreateContext { device, node: 0, reserved: 0 };
+    let request = CreateContext { device, node: 0, engine_affinity: 0 };
     let context = bench.ask(guest, process, &request).unwrap();
     let flags = USER_MODE.bits();
     let mut queue = CreateHwQueue { context, flags, reserved: 0 };

@@ -129,7 +129,7 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             if step.kind == 4 && b < 64 {
                 bytes(process, &DestroyDevice { device })
             } else {
-                bytes(process, &CreateContext { device, node: (d % 3) as u32, reserved: 0 })
+                bytes(process, &CreateContext { device, node: (d % 3) as u32, engine_affinity: 0 })
             }
         }
         7..=9 => {

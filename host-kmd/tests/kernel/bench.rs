@@ -33,8 +33,10 @@ use zerocopy::{FromBytes, IntoBytes};
 pub const BAR: BarLayout =
     BarLayout { doorbell_count: 6, fence_count: 32 * 64, local_memory: 64 * 4096 };
 
-pub const FEATURES: Features =
-    Features::USER_MODE_SUBMISSION.union(Features::POWER_CONTROL).union(Features::NATIVE_FENCES);
+pub const FEATURES: Features = Features::USER_MODE_SUBMISSION
+    .union(Features::POWER_CONTROL)
+    .union(Features::NATIVE_FENCES)
+    .union(Features::DISABLE_GPU_TIMEOUT);
 
 pub const SEGMENTS: SegmentSizes =
     SegmentSizes { private: 32 * 4096, backing: 256 * 4096, aperture: 64 * 4096 };
@@ -345,7 +347,7 @@ impl Bench {
     pub fn client_with(&mut self, guest: GuestId, flags: HwQueueFlags) -> Client {
         let process = self.process(guest);
         let device = self.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
-        let request = CreateContext { device, node: 0, reserved: 0 };
+        let request = CreateContext { device, node: 0, engine_affinity: 0 };
         let context = self.ask(guest, process, &request).unwrap();
         self.queue_of(guest, process, device, context, flags)
     }

@@ -100,12 +100,12 @@ fn a_device_or_a_context_that_is_in_error_takes_nothing_more() {
     let queue = CreateHwQueue { context: client.context, flags: 0, reserved: 0 };
     let lost = (Status::DEVICE_REMOVED, client.context.0);
     assert_eq!(bench.call(client, &queue).unwrap_err(), lost);
-    let context = CreateContext { device: client.device, node: 0, reserved: 0 };
+    let context = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
     let lost = (Status::DEVICE_REMOVED, client.device.0);
     assert_eq!(bench.call(client, &context).unwrap_err(), lost);
     // Another device of the same process is as good as ever.
     let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
-    bench.call(client, &CreateContext { device, node: 0, reserved: 0 }).unwrap();
+    bench.call(client, &CreateContext { device, node: 0, engine_affinity: 0 }).unwrap();
 }
 
 #[test]

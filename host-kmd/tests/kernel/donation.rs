@@ -82,7 +82,7 @@ fn user_mode_queues_need_doorbells_that_the_guest_reaches() {
     let guest = guest_without_bar(&mut bench);
     let process = bench.process(guest);
     let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
-    let context = bench.ask(guest, process, &CreateContext { device, node: 0, reserved: 0 });
+    let context = bench.ask(guest, process, &CreateContext { device, node: 0, engine_affinity: 0 });
     let flags = USER_MODE.bits();
     let queue = CreateHwQueue { context: context.unwrap(), flags, reserved: 0 };
     assert_eq!(bench.ask(guest, process, &queue).unwrap_err().0, Status::NOT_SUPPORTED);

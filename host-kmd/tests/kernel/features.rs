@@ -180,7 +180,7 @@ fn a_guest_is_told_what_there_is() {
 fn process(bench: &mut Bench, guest: GuestId) -> (u32, Handle, Handle) {
     let process = bench.process(guest);
     let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
-    let request = CreateContext { device, node: 0, reserved: 0 };
+    let request = CreateContext { device, node: 0, engine_affinity: 0 };
     (process, device, bench.ask(guest, process, &request).unwrap())
 }
 

@@ -145,7 +145,7 @@ fn a_guest_with_many_queues_has_only_some_read_each_time_and_all_in_turn() {
     let guest = bench.guest(1);
     let client = bench.client(guest);
     let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
-    let request = CreateContext { device, node: 0, reserved: 0 };
+    let request = CreateContext { device, node: 0, engine_affinity: 0 };
     let context = bench.call(client, &request).unwrap();
     for _ in 0..40 {
         let request = CreateHwQueue { context, flags: 0, reserved: 0 };

@@ -45,7 +45,7 @@ fn a_context_is_shown_with_who_suspends_it() {
     let guest = bench.guest(1);
     let process = bench.process(guest);
     let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
-    let request = CreateContext { device, node: 1, reserved: 0 };
+    let request = CreateContext { device, node: 1, engine_affinity: 0 };
     let context = bench.ask(guest, process, &request).unwrap();
     let list = |bench: &Bench| {
         let wanted = wanted(ObjectList::CONTEXTS, guest, process, device);

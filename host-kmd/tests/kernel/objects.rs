@@ -29,7 +29,7 @@ fn an_object_is_named_by_its_own_process_only() {
     let mut bench = Bench::new(2);
     let (one, two) = (bench.guest(1), bench.guest(2));
     let owner = bench.client(one);
-    let request = CreateContext { device: owner.device, node: 0, reserved: 0 };
+    let request = CreateContext { device: owner.device, node: 0, engine_affinity: 0 };
     let refused = (Status::INVALID_HANDLE, owner.device.0);
     for stranger in [bench.client(one), bench.client(two)] {
         assert_ne!(stranger.device, owner.device);
@@ -52,8 +52,25 @@ fn a_context_is_for_a_node_that_exists() {
     let mut bench = Bench::new(2);
     let guest = bench.guest(1);
     let client = bench.client(guest);
-    let request = CreateContext { device: client.device, node: 7, reserved: 0 };
+    let request = CreateContext { device: client.device, node: 7, engine_affinity: 0 };
     assert_eq!(bench.call(client, &request).unwrap_err(), (Status::INVALID_PARAMETER, 7));
+}
+
+/// `EngineAffinity` is a mask of the node's engines, and each node has one.
+#[test]
+fn a_context_is_for_the_one_engine_that_its_node_has() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let request = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
+    for engine_affinity in [0, 1] {
+        bench.call(client, &CreateContext { engine_affinity, ..request }).unwrap();
+    }
+    for engine_affinity in [2, 3, 1 << 31] {
+        let refused = (Status::INVALID_PARAMETER, engine_affinity.into());
+        let request = CreateContext { engine_affinity, ..request };
+        assert_eq!(bench.call(client, &request).unwrap_err(), refused);
+    }
 }
 
 #[test]
@@ -61,8 +78,8 @@ fn a_queue_refuses_flags_that_nobody_knows() {
     let mut bench = Bench::new(2);
     let guest = bench.guest(1);
     let client = bench.client(guest);
-    let request = CreateHwQueue { context: client.context, flags: 6, reserved: 0 };
-    assert_eq!(bench.call(client, &request).unwrap_err(), (Status::INVALID_PARAMETER, 6));
+    let request = CreateHwQueue { context: client.context, flags: 10, reserved: 0 };
+    assert_eq!(bench.call(client, &request).unwrap_err(), (Status::INVALID_PARAMETER, 10));
 }
 
 /// Whether each of the client's objects still has its handle, by asking to destroy it as what it
@@ -180,7 +197,7 @@ fn quotas_are_the_guests_and_come_back() {
 
     let create = CreateDevice { reserved: 0 };
     let device = bench.ask(one, process, &create).unwrap();
-    let context = CreateContext { device, node: 0, reserved: 0 };
+    let context = CreateContext { device, node: 0, engine_affinity: 0 };
     let context = bench.ask(one, process, &context).unwrap();
     // A queue needs two handles, one for its progress fence; nothing of the first stays.
     let queue = CreateHwQueue { context, flags: 0, reserved: 0 };

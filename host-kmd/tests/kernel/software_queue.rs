@@ -337,7 +337,7 @@ fn what_the_hardware_has_no_room_for_stays_held_in_its_place() {
 fn a_queue_that_waits_for_a_fence_that_its_process_closes_is_lost_and_another_is_not() {
     let (mut bench, client) = new();
     let fence = monitored(&mut bench, client, 0);
-    let context = CreateContext { device: client.device, node: 0, reserved: 0 };
+    let context = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
     let context = bench.call(client, &context).unwrap();
     let other = bench.queue(Client { context, ..client }, KERNEL_MODE);
     wait(&mut bench, client, &fence, 1);
@@ -444,7 +444,7 @@ fn what_is_released_brings_back_the_power_that_it_needs() {
 /// Two queues, each of which waits for what only the other would signal.
 fn deadlock(bench: &mut Bench, client: Client) -> [Client; 2] {
     let context = |bench: &mut Bench| {
-        let request = CreateContext { device: client.device, node: 0, reserved: 0 };
+        let request = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
         let context = bench.call(client, &request).unwrap();
         bench.queue(Client { context, ..client }, KERNEL_MODE)
     };
@@ -604,7 +604,7 @@ fn a_progress_fence_is_native_where_that_is_asked_for_and_a_user_mode_queue_must
     bench.open_with(guest, FEATURES - Features::NATIVE_FENCES).unwrap();
     let process = bench.process(guest);
     let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
-    let request = CreateContext { device, node: 0, reserved: 0 };
+    let request = CreateContext { device, node: 0, engine_affinity: 0 };
     let context = bench.ask(guest, process, &request).unwrap();
     let mut create = |flags: HwQueueFlags| {
         bench.ask(guest, process, &CreateHwQueue { context, flags: flags.bits(), reserved: 0 })

@@ -148,7 +148,7 @@ fn what_a_lost_or_destroyed_queue_had_submitted_counts_no_more() {
         preemption_fence: 1,
         last_completed_fence: 0,
     });
-    let context = CreateContext { device: client.device, node: 0, reserved: 0 };
+    let context = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
     let context = bench.call(client, &context).unwrap();
     let client = bench.queue(Client { context, ..client }, HwQueueFlags::empty());
     let request = SubmitCommand { hw_queue: client.queue, ..request };

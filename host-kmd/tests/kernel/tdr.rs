@@ -1,6 +1,6 @@
 //! Hangs: how they are found, how engines are brought back, and who pays.
 
-use crate::bench::{Bench, Client, DEVICE_IDLE, TIMEOUT};
+use crate::bench::{Bench, Client, DEVICE_IDLE, FEATURES, TIMEOUT, USER_MODE};
 use crate::model::{Call, Work};
 use bellhop_host_kmd::dxgkrnl::TdrPolicy;
 use bellhop_host_kmd::hardware::{EngineProgress, EngineState, Fault, Interrupt, SlotValue};
@@ -11,11 +11,12 @@ use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocation, Ex
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 use bellhop_protocol::control::fence::CreateNativeFence;
-use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags, SubmitCommand};
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::control::process::CreateProcess;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::{EventKind, FaultReason};
+use bellhop_protocol::features::Features;
 use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::status::Status;
 use std::time::Duration;
@@ -110,8 +111,37 @@ fn a_hang_is_preempted_and_then_its_context_is_lost_and_no_other() {
     assert_eq!(status(&bench, innocent), ConnectionStatus::CONNECTED);
     assert!(!bench.model.state().suspended.contains(&innocent.id));
     // Another context can take the lost one's place, on the same device.
-    let context = CreateContext { device: guilty.device, node: 0, reserved: 0 };
+    let context = CreateContext { device: guilty.device, node: 0, engine_affinity: 0 };
     bench.call(guilty, &context).unwrap();
+}
+
+/// `DisableGpuTimeout`: that it makes no progress is nothing, and its neighbour's hang is the neighbour's.
+#[test]
+fn a_queue_whose_timeout_is_off_does_not_hang_for_making_no_progress() {
+    let mut bench = Bench::new(4);
+    let guest = bench.guest(1);
+    let flags = USER_MODE | HwQueueFlags::DISABLE_GPU_TIMEOUT;
+    let endless = bench.client_with(guest, flags);
+    let neighbour = bench.client_with(guest, USER_MODE);
+    let disabled = |queue| bench.model.state().queues[&queue].disable_gpu_timeout;
+    assert_eq!([endless.id, neighbour.id].map(disabled), [true, false]);
+    assert_eq!(hang(&mut bench, endless), None);
+    assert_eq!(told(&mut bench), []);
+    hang_and_preempt(&mut bench, neighbour);
+    assert_eq!(told(&mut bench), [(neighbour.queue.0, FaultReason::ENGINE_TIMEOUT)]);
+}
+
+#[test]
+fn without_the_feature_no_queue_has_its_timeout_off() {
+    let mut bench = Bench::new(4);
+    let guest = bench.attach(1);
+    bench.open_with(guest, FEATURES - Features::DISABLE_GPU_TIMEOUT).unwrap();
+    let client = bench.client(guest);
+    for flags in [USER_MODE, HwQueueFlags::empty()] {
+        let flags = (flags | HwQueueFlags::DISABLE_GPU_TIMEOUT).bits();
+        let request = CreateHwQueue { context: client.context, flags, reserved: 0 };
+        assert_eq!(bench.call(client, &request).unwrap_err(), (Status::NOT_SUPPORTED, 0));
+    }
 }
 
 #[test]
@@ -172,7 +202,7 @@ fn what_withstands_that_costs_everybody_their_devices_and_the_kernel_lives() {
     );
     for client in [guilty, innocent] {
         assert_eq!(status(&bench, client), ABORT);
-        let context = CreateContext { device: client.device, node: 0, reserved: 0 };
+        let context = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
         let removed = (Status::DEVICE_REMOVED, client.device.0);
         assert_eq!(bench.call(client, &context).unwrap_err(), removed);
     }
@@ -187,33 +217,38 @@ fn what_withstands_that_costs_everybody_their_devices_and_the_kernel_lives() {
     assert_eq!(told(&mut bench), [(next.queue.0, FaultReason::ENGINE_TIMEOUT)]);
 }
 
+/// With the time-out off too: its engine executes nothing else meanwhile.
 #[test]
 fn a_turn_that_does_not_end_is_found_by_looking_while_an_engine_is_awake() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
-    let look = |bench: &mut Bench, turns, executing| {
-        let progress = EngineProgress { is_asleep: false, turns, executing };
-        bench.model.state().progress.insert(0, progress);
-        bench.model.take_log();
-        bench.later(TIMEOUT / 2);
-        let mut log = bench.model.take_log();
-        log.retain(|call| matches!(call, Call::Preempt(..)));
-        log
-    };
-    let executing = Some(client.id);
-    // Turns that end, and the time between turns, are no hang.
-    for turns in 1..10 {
-        assert_eq!(look(&mut bench, turns, executing), []);
+    for flags in [USER_MODE, USER_MODE | HwQueueFlags::DISABLE_GPU_TIMEOUT] {
+        let mut bench = Bench::new(4);
+        let guest = bench.guest(1);
+        let client = bench.client_with(guest, flags);
+        bench.doorbell(client);
+        bench.connect(client).unwrap();
+        let look = |bench: &mut Bench, turns, executing| {
+            let progress = EngineProgress { is_asleep: false, turns, executing };
+            bench.model.state().progress.insert(0, progress);
+            bench.model.take_log();
+            bench.later(TIMEOUT / 2);
+            let mut log = bench.model.take_log();
+            log.retain(|call| matches!(call, Call::Preempt(..)));
+            log
+        };
+        let executing = Some(client.id);
+        // Turns that end, and the time between turns, are no hang.
+        for turns in 1..10 {
+            assert_eq!(look(&mut bench, turns, executing), []);
+        }
+        for _ in 0..10 {
+            assert_eq!(look(&mut bench, 10, None), []);
+        }
+        assert_eq!(look(&mut bench, 11, executing), []);
+        assert_eq!(look(&mut bench, 11, executing), []);
+        assert_eq!(look(&mut bench, 11, executing), [Call::Preempt(client.id, 1)]);
+        preempted(&mut bench, 1);
+        assert_eq!(told(&mut bench), [(client.queue.0, FaultReason::ENGINE_TIMEOUT)]);
     }
-    for _ in 0..10 {
-        assert_eq!(look(&mut bench, 10, None), []);
-    }
-    assert_eq!(look(&mut bench, 11, executing), []);
-    assert_eq!(look(&mut bench, 11, executing), []);
-    assert_eq!(look(&mut bench, 11, executing), [Call::Preempt(client.id, 1)]);
-    preempted(&mut bench, 1);
-    assert_eq!(told(&mut bench), [(client.queue.0, FaultReason::ENGINE_TIMEOUT)]);
 }
 
 /// Has a guest's paging hang in what makes an allocation resident. Returns the request's token, and the
@@ -402,7 +437,7 @@ fn a_guest_that_hangs_too_often_gets_nothing_executed_until_it_is_reset() {
         bench.later(Duration::from_secs(1));
     }
     let refused = (Status::GRAPHICS_GPU_EXCEPTION_ON_DEVICE, limit.into());
-    let context = CreateContext { device, node: 0, reserved: 0 };
+    let context = CreateContext { device, node: 0, engine_affinity: 0 };
     assert_eq!(bench.ask(guest, process, &context).unwrap_err(), refused);
     let create = CreateDevice { reserved: 0 };
     assert_eq!(bench.ask(guest, process, &create).unwrap_err(), refused);

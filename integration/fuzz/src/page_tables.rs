@@ -341,6 +341,7 @@ impl Bench {
             node: COMPUTE,
             progress_fence: self.progress_fence,
             native_progress_fence: true,
+            disable_gpu_timeout: false,
         })
     }
 

@@ -69,11 +69,17 @@ pub fn quick_configuration(adapter: &str, guest: &str) -> NamedTempFile {
 }
 
 /// Behaviours that the device does not offer with [`quick`] and no more said.
-pub const NOT_OFFERED: &[&str] = &["um.node.not-supported", "fence.cross.policy"];
+pub const NOT_OFFERED: &[&str] =
+    &["um.node.not-supported", "fence.cross.policy", "tdr.disabled.runs-on", "tdr.disabled.ends"];
 
 /// The same where nothing is said of the configuration at all.
-pub const DEFAULT_NOT_OFFERED: &[&str] =
-    &["um.node.not-supported", "fence.cross.policy", "tdr.reset.engine"];
+pub const DEFAULT_NOT_OFFERED: &[&str] = &[
+    "um.node.not-supported",
+    "fence.cross.policy",
+    "tdr.reset.engine",
+    "tdr.disabled.runs-on",
+    "tdr.disabled.ends",
+];
 
 /// What it does not offer with a global doorbell.
 pub const GLOBAL_NOT_OFFERED: &[&str] = &[
@@ -83,6 +89,8 @@ pub const GLOBAL_NOT_OFFERED: &[&str] = &[
     "context.suspend.victim",
     "process.termination.victim",
     "fence.cross.policy",
+    "tdr.disabled.runs-on",
+    "tdr.disabled.ends",
 ];
 
 /// Asserts that a conformance report has every behaviour, all of them seen but those that are not

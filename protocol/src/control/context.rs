@@ -11,10 +11,11 @@ pub struct CreateContext {
     pub device: Handle,
     /// The node's ordinal.
     pub node: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// `EngineAffinity`: which of the node's engines may execute the context, a bit each. A node here has
+    /// one engine, so this is 1, or 0 for any.
+    pub engine_affinity: u32,
 }
-crate::assert_layout!(CreateContext, 16, device at 0, node at 8, reserved at 12);
+crate::assert_layout!(CreateContext, 16, device at 0, node at 8, engine_affinity at 12);
 request!(CreateContext, CREATE_CONTEXT -> Handle);
 
 /// `D3DKMTDestroyContext`: destroys its HW queues too, each as [`DestroyHwQueue`] says.

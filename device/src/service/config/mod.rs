@@ -166,6 +166,8 @@ pub struct GuestConfig {
     pub physical_doorbells_reserved: u32,
     /// Whether a guest may change the adapter's power states. They concern every guest.
     pub power_control: bool,
+    /// Whether a guest may have hardware queues that are no hang for making no progress.
+    pub gpu_timeout_may_be_disabled: bool,
 }
 
 /// Tools on this host.
@@ -304,6 +306,7 @@ impl Default for GuestConfig {
             weight: DEFAULT_WEIGHT,
             physical_doorbells_reserved: 0,
             power_control: false,
+            gpu_timeout_may_be_disabled: false,
         }
     }
 }
@@ -388,6 +391,7 @@ impl Config {
     pub fn features(&self, adapter: &AdapterConfig) -> Features {
         let mut features = Features::all();
         features.set(Features::POWER_CONTROL, self.guest.power_control);
+        features.set(Features::DISABLE_GPU_TIMEOUT, self.guest.gpu_timeout_may_be_disabled);
         features.set(Features::PAGE_MIGRATION, adapter.page_migration);
         let native_fences = adapter.native_fences;
         features.set(Features::NATIVE_FENCES | Features::USER_MODE_SUBMISSION, native_fences);

@@ -145,9 +145,10 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
             let fields = vec![
                 handle("device", device),
                 if_so("node", 4, |node| node < 2),
-                zero("reserved", 4),
+                // A node has one engine, and 0 is any.
+                if_so("engine_affinity", 4, |engines| engines < 2),
             ];
-            vec![row(process, &CreateContext { device, node: 0, reserved: 0 }, fields)]
+            vec![row(process, &CreateContext { device, node: 0, engine_affinity: 0 }, fields)]
         }
         RequestCode::DESTROY_CONTEXT => {
             let context = world.nodes[0].context;
@@ -176,7 +177,7 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
             let fields = vec![
                 handle("context", client.context),
                 // A queue for user-mode submission has a native progress fence.
-                if_so("flags", 4, |flags| matches!(flags, 0 | 2 | 3)),
+                if_so("flags", 4, |flags| matches!(flags, 0 | 2 | 3 | 4 | 6 | 7)),
                 zero("reserved", 4),
             ];
             vec![row(process, &request, fields)]

@@ -200,7 +200,7 @@ fn a_context_that_cannot_have_what_its_model_needs_leaves_nothing() {
 #[test]
 fn a_context_of_a_device_in_error_or_without_a_device_is_refused() {
     let (mut bench, client) = new();
-    let context = CreateContext { device: client.device, node: 0, reserved: 0 };
+    let context = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
     bench.call(client, &context).unwrap();
     for device in [Handle(0), client.context] {
         for model in MODELS {

@@ -372,7 +372,7 @@ fn ring_lifetime(scene: &Scene) -> Result<(), Mismatch> {
         Ok::<_, Mismatch>(process.call(&request)?.allocation)
     };
     let create = |ring_buffer, ring_control| {
-        let context = process.call(&CreateContext { device, node: 0, reserved: 0 })?;
+        let context = process.call(&CreateContext { device, node: 0, engine_affinity: 0 })?;
         let flags = HwQueueFlags::USER_MODE_SUBMISSION | HwQueueFlags::NATIVE_PROGRESS_FENCE;
         let flags = flags.bits();
         let hw_queue = process.call(&CreateHwQueue { context, flags, reserved: 0 })?.hw_queue;

@@ -86,7 +86,7 @@ fn made_up(scene: &Scene) -> Result<(), Mismatch> {
     let process = Process::begin(scene.transport())?;
     let device = process.device()?;
     for value in [0, 1, u64::MAX, device.0 ^ 1 << 63, device.0 + 1, device.0.swap_bytes()] {
-        let request = CreateContext { device: Handle(value), node: 0, reserved: 0 };
+        let request = CreateContext { device: Handle(value), node: 0, engine_affinity: 0 };
         process.expect_status(&request, Status::INVALID_HANDLE)?;
     }
     Ok(())
@@ -107,7 +107,7 @@ fn process_unknown(scene: &Scene) -> Result<(), Mismatch> {
 fn cascade(scene: &Scene) -> Result<(), Mismatch> {
     let process = Process::begin(scene.transport())?;
     let device = process.device()?;
-    let context = process.call(&CreateContext { device, node: 0, reserved: 0 })?;
+    let context = process.call(&CreateContext { device, node: 0, engine_affinity: 0 })?;
     let request = CreateHwQueue { context, flags: 0, reserved: 0 };
     let queue = process.call(&request)?.hw_queue;
     process.call(&DestroyDevice { device })?;

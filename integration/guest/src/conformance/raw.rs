@@ -150,7 +150,7 @@ impl<'a> Process<'a> {
 
     /// A context against `node`, on a device of its own.
     pub(super) fn context(&self, node: u32) -> Result<Handle, Mismatch> {
-        self.call(&CreateContext { device: self.device()?, node, reserved: 0 })
+        self.call(&CreateContext { device: self.device()?, node, engine_affinity: 0 })
     }
 }
 

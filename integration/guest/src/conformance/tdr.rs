@@ -2,12 +2,18 @@
 //!
 //! A host takes a guest out that hangs often, so there are few of these.
 
+use super::raw::{self, Process};
 use super::scene::{Bench, MEMORY, Scene, TIMEOUT};
 use super::{Behaviour, Mismatch, require, source};
 use bellhop_guest_umd::{CommandBuffer, Error, Fence};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, HwQueueFlags};
 use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::features::Features;
 use bellhop_protocol::packet::dispatch::Kernel;
 use bellhop_protocol::packet::fence::SignalFence;
+use bellhop_protocol::status::Status;
+use std::thread;
+use std::time::Instant;
 use zerocopy::IntoBytes;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
@@ -28,6 +34,24 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         shows: "nor does it when the engine must be reset to end the hang",
         section: source::KMD_TDR,
         check: reset_engine,
+    },
+    Behaviour {
+        id: "tdr.disabled.refused",
+        shows: "a queue cannot have its time-out off where the host does not let the guest have such",
+        section: source::FENCE_PROGRESS,
+        check: disabled_refused,
+    },
+    Behaviour {
+        id: "tdr.disabled.runs-on",
+        shows: "a queue that has its time-out off is no hang where others are, who have their turns beside it",
+        section: source::FENCE_PROGRESS,
+        check: disabled_runs_on,
+    },
+    Behaviour {
+        id: "tdr.disabled.ends",
+        shows: "it ends when it is destroyed, and nothing of it is executed from then on",
+        section: source::FENCE_PROGRESS,
+        check: disabled_ends,
     },
 ];
 
@@ -124,4 +148,84 @@ fn innocent(scene: &Scene) -> Result<(), Mismatch> {
 
 fn reset_engine(scene: &Scene) -> Result<(), Mismatch> {
     beside(scene, Kernel::HANG_UNTIL_ENGINE_RESET)
+}
+
+fn disabled_refused(scene: &Scene) -> Result<(), Mismatch> {
+    if scene.adapter().features().contains(Features::DISABLE_GPU_TIMEOUT) {
+        return Err(Mismatch::NotOffered("the host lets this guest have such queues".into()));
+    }
+    let process = Process::begin(scene.transport())?;
+    let context = process.context(0)?;
+    let flags = HwQueueFlags::DISABLE_GPU_TIMEOUT.bits();
+    let refused = process.status(&CreateHwQueue { context, flags, reserved: 0 })?;
+    require!(refused == (Status::NOT_SUPPORTED, 0), "it ended with {refused:?}");
+    process.call(&CreateHwQueue { context, flags: 0, reserved: 0 }).map(drop)
+}
+
+/// Commands that execute until the first word of the bench's memory is not 0. They say in the second that
+/// they have begun, and in the fourth that they have ended.
+fn endless(bench: &Bench) -> Result<CommandBuffer, Mismatch> {
+    bench.write(0, &[0; 32])?;
+    let mut commands = CommandBuffer::new(&bench.device, 256)?;
+    commands.write_data(bench.va(8), &[1; 8])?;
+    commands.dispatch(Kernel::SPIN_UNTIL, bench.va(0), bench.va(16), 8, 1)?;
+    commands.write_data(bench.va(24), &[1; 8])?;
+    Ok(commands)
+}
+
+fn await_begin(bench: &Bench) -> Result<(), Mismatch> {
+    let start = Instant::now();
+    while bench.word(8)? == 0 {
+        require!(start.elapsed() < TIMEOUT, "the commands never begin");
+        thread::yield_now();
+    }
+    Ok(())
+}
+
+fn disabled_runs_on(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs(Features::DISABLE_GPU_TIMEOUT)?;
+    let mut bench = scene.bench()?;
+    let own = bench.device.create_context(bench.context.node())?;
+    let mut queue = own.create_user_mode_queue_without_timeout(4096)?;
+    let mut commands = endless(&bench)?;
+    let value = queue.submit(&mut commands)?;
+    await_begin(&bench)?;
+    // Each executes for half of the time, so that it has had two time-outs when two others have had one each.
+    for _ in 0..2 {
+        let other = bench.device.create_context(bench.context.node())?;
+        let mut guilty = other.create_user_mode_queue(4096)?;
+        let mut hang = CommandBuffer::new(&bench.device, 256)?;
+        hang.dispatch(Kernel::SPIN_UNTIL, bench.va(0), bench.va(16), 8, 1)?;
+        let hung = guilty.submit(&mut hang);
+        expect_hang(guilty.progress_fence(), hung)?;
+        bench.commands.nop()?;
+        bench.run()?;
+    }
+    let reached = queue.progress_fence().current_value()?;
+    require!(reached < value, "its progress fence is at {reached}");
+    bench.write(0, &1u64.to_le_bytes())?;
+    queue.progress_fence().poll(value, TIMEOUT)?;
+    require!(bench.word(24)? != 0, "what came after was not executed");
+    // It is as good as before.
+    let value = queue.submit(CommandBuffer::new(&bench.device, 64)?.nop()?)?;
+    Ok(queue.progress_fence().poll(value, TIMEOUT)?)
+}
+
+fn disabled_ends(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs(Features::DISABLE_GPU_TIMEOUT)?;
+    let mut bench = scene.bench()?;
+    let own = bench.device.create_context(bench.context.node())?;
+    let mut queue = own.create_kernel_mode_queue_without_timeout()?;
+    let mut commands = endless(&bench)?;
+    queue.submit(&mut commands)?;
+    await_begin(&bench)?;
+    let hw_queue = queue.handle();
+    let (status, _) =
+        raw::status(scene.transport(), bench.process.process(), &DestroyHwQueue { hw_queue })?;
+    require!(status.is_success(), "destroying it ended with {status}");
+    bench.write(0, &1u64.to_le_bytes())?;
+    bench.commands.nop()?;
+    bench.run()?;
+    require!(bench.word(24)? == 0, "it was executed after it was destroyed");
+    Ok(())
 }
