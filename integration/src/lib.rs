@@ -11,6 +11,7 @@ pub mod guest_binary;
 pub mod harness;
 pub mod hosted;
 pub mod inspect;
+pub mod manual;
 pub mod process;
 pub mod trace;
 pub mod vm;

@@ -1,9 +1,10 @@
 //! Shell completions.
 
-use crate::{folder, subcommands};
+use crate::folder;
 use anyhow::Context;
+use bellhop_integration::manual;
 use clap::Command;
-use clap_complete::{Shell, generate};
+use clap_complete::Shell;
 use std::path::Path;
 
 /// Where a shell looks for the completions of a program that a package brings.
@@ -48,27 +49,9 @@ pub fn write(command: &Command, tree: &Path) -> anyhow::Result<()> {
     let name = command.get_name();
     for place in PLACES {
         folder(tree, place.folder)?;
-        let mut script = Vec::new();
-        generate(place.shell, &mut visible(command), name, &mut script);
         let path = tree.join(place.path(name));
-        std::fs::write(&path, script)
+        std::fs::write(&path, manual::completions(command, place.shell))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
-}
-
-/// The command as its help shows it: shells would offer what is hidden, too.
-fn visible(command: &Command) -> Command {
-    let copy = Command::new(command.get_name().to_owned())
-        .args(command.get_arguments().filter(|argument| !argument.is_hide_set()))
-        .subcommands(subcommands(command).map(visible))
-        .disable_help_flag(command.is_disable_help_flag_set());
-    let copy = match command.get_version() {
-        Some(version) => copy.version(version.to_owned()),
-        None => copy,
-    };
-    match command.get_about() {
-        Some(about) => copy.about(about.clone()),
-        None => copy,
-    }
 }

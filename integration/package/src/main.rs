@@ -6,7 +6,8 @@ mod files;
 mod man;
 
 use anyhow::Context;
-use clap::{Command, Parser};
+use bellhop_integration::manual::Program;
+use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -19,21 +20,6 @@ struct Arguments {
     /// Where the built programs are
     #[arg(long, value_name = "FOLDER")]
     programs: PathBuf,
-}
-
-/// A program of the package.
-struct Program {
-    command: Command,
-    /// The section of the manual that it belongs to.
-    section: &'static str,
-}
-
-fn programs() -> [Program; 3] {
-    [
-        Program { command: bellhop_device::service::cli::command(), section: "8" },
-        Program { command: bellhop_integration::cli::command(), section: "1" },
-        Program { command: bellhop_guest::cli::command(), section: "1" },
-    ]
 }
 
 fn main() -> ExitCode {
@@ -54,9 +40,9 @@ fn write(Arguments { tree, programs }: &Arguments) -> anyhow::Result<()> {
 
 /// Writes the man pages and completions.
 fn write_pages(tree: &Path) -> anyhow::Result<()> {
-    for program in programs() {
-        man::write(&program, tree)?;
-        completions::write(&program.command, tree)?;
+    for program in Program::ALL {
+        man::write(program, tree)?;
+        completions::write(&program.command(), tree)?;
     }
     Ok(())
 }
@@ -70,14 +56,10 @@ fn folder(tree: &Path, path: &str) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// A command's visible subcommands.
-fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
-    command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bellhop_integration::manual::subcommands;
 
     #[test]
     fn every_program_and_subcommand_has_a_man_page() {
@@ -87,7 +69,8 @@ mod tests {
             let path = format!("usr/share/man/man{section}/{name}.{section}");
             std::fs::read_to_string(tree.path().join(&path)).expect(&path)
         };
-        for Program { command, section } in programs() {
+        for program in Program::ALL {
+            let (command, section) = (program.command(), program.section());
             let name = command.get_name();
             let text = page(name, section);
             for subcommand in subcommands(&command) {
@@ -102,7 +85,7 @@ mod tests {
     fn every_shell_completes_every_subcommand_and_option() {
         let tree = tempfile::tempdir().unwrap();
         write_pages(tree.path()).unwrap();
-        for Program { command, .. } in programs() {
+        for command in Program::ALL.map(Program::command) {
             let name = command.get_name();
             for path in completions::PLACES.map(|place| place.path(name)) {
                 let text = std::fs::read_to_string(tree.path().join(&path)).expect(&path);

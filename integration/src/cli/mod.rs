@@ -9,11 +9,13 @@ mod vm;
 
 use crate::bench;
 use crate::hosted::{self, Outcome};
+use crate::manual::{self, Program};
 use crate::process;
 use bellhop_guest::output;
 use bellhop_guest::processors::{self, Apart};
 use cdi::CdiArguments;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use container::ContainerArguments;
 use harness::HarnessArguments;
 use inspect::InspectArguments;
@@ -115,6 +117,24 @@ enum Command {
     Trace(TraceArguments),
     /// Name devices for container engines: podman run --device bellhop.local/gpu=0
     Cdi(CdiArguments),
+    /// Print what a shell reads to complete command lines
+    #[command(after_help = "\
+Examples:
+  bellhop completions bash > ~/.local/share/bash-completion/completions/bellhop
+  bellhop completions zsh --program bellhopd")]
+    Completions {
+        /// The shell
+        shell: Shell,
+        /// Whose command lines
+        #[arg(long, value_enum, default_value_t = Program::Bellhop)]
+        program: Program,
+    },
+    /// Print a page of the manual: bellhop man vm | man -l -
+    Man {
+        /// The command, such as cdi generate; bellhop itself by default
+        #[arg(value_name = "COMMAND")]
+        words: Vec<String>,
+    },
     /// bellhopd, as part of this executable
     #[command(hide = true, disable_help_flag = true)]
     Daemon {
@@ -244,6 +264,8 @@ pub fn main() -> ExitCode {
         Command::Inspect(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Trace(arguments) => arguments.run(),
         Command::Cdi(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
+        Command::Completions { shell, program } => completions(shell, program),
+        Command::Man { words } => man(&words),
         Command::Daemon { arguments } => {
             return match process::end_with_parent() {
                 Ok(()) => bellhop_device::service::cli::main(
@@ -262,6 +284,17 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => fail(&error),
     }
+}
+
+fn completions(shell: Shell, program: Program) -> anyhow::Result<ExitCode> {
+    let script = String::from_utf8(manual::completions(&program.command(), shell))?;
+    output::put(script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn man(words: &[String]) -> anyhow::Result<ExitCode> {
+    output::put(manual::page(words)?.text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {

@@ -1,12 +1,16 @@
 //! What any VM's QEMU needs for the device, and the same for libvirt.
 
-use super::qemu::PROGRAM;
+use super::qemu::{FIRST, PROGRAM};
 use super::variant::Variant;
 use anyhow::Context;
+use bellhop_device::service::config::Config;
+use bellhop_guest::units::bytes;
 use bellhop_protocol::config::{ConfigSpace, QUEUE_COUNT, VIRTIO_DEVICE_ID};
 use std::fmt::Write;
 use std::path::Path;
 
+/// QEMU's device.
+const DEVICE: &str = "vhost-user-test-device-pci";
 /// The most descriptors that the guest's driver puts into a queue.
 const QUEUE_SIZE: u16 = 64;
 
@@ -60,7 +64,7 @@ impl Arguments {
         self.add(
             "-device",
             format!(
-                "vhost-user-test-device-pci,chardev=gpu{number},virtio-id={VIRTIO_DEVICE_ID},\
+                "{DEVICE},chardev=gpu{number},virtio-id={VIRTIO_DEVICE_ID},\
                  num_vqs={QUEUE_COUNT},vq_size={QUEUE_SIZE},config_size={config_size}{bus}"
             ),
         );
@@ -118,9 +122,15 @@ pub fn description() -> anyhow::Result<String> {
 /// # Errors
 /// When a path is no text.
 pub fn libvirt<P: AsRef<Path>>(variant: &Variant, sockets: &[P]) -> anyhow::Result<String> {
-    let mut xml = String::from(
+    let bar = bytes(Config::default().bar().bar_size());
+    let mut xml = format!(
         "\
 <domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
+  <!-- <emulator> must be QEMU {FIRST} or newer: older ones lack {DEVICE}, and map nothing
+       into its BAR. libvirt has no element for the device, so it is passed as arguments. -->
+  <!-- bellhopd fills each GPU's BAR, {bar} of 64-bit prefetchable memory unless its
+       configuration says otherwise, with doorbells, fences and local memory; the firmware
+       needs room for it. -->
   <memoryBacking>
     <source type='memfd'/>
     <access mode='shared'/>
@@ -199,6 +209,19 @@ mod tests {
             assert!(gpu.contains(&format!("chardev=gpu{number},")), "{gpu}");
             assert!(gpu.ends_with(&format!("bus=port{number}")), "{gpu}");
         }
+    }
+
+    #[test]
+    fn libvirt_is_told_which_qemu_and_how_large_a_bar() {
+        let xml = libvirt(find("plain").unwrap(), &["a.sock"]).unwrap();
+        assert!(xml.contains("<emulator> must be QEMU 11 or newer"), "{xml}");
+        let size = Config::default().bar().bar_size();
+        assert!(size.is_power_of_two() && size > 64 << 20, "{size}");
+        assert!(xml.contains(&format!("BAR, {} of 64-bit", bytes(size))), "{xml}");
+        // A comment must not contain two dashes.
+        let comments: Vec<_> =
+            xml.split("<!--").skip(1).map(|rest| rest.split_once("-->")).collect();
+        assert!(comments.iter().all(|c| !c.unwrap().0.contains("--")), "{xml}");
     }
 
     #[test]

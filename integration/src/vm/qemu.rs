@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 pub const PROGRAM: &str = "qemu-system-x86_64";
 /// The first major version with `vhost-user-test-device-pci` and with memory that a back end maps
 /// into a BAR.
-const FIRST: u32 = 11;
+pub(super) const FIRST: u32 = 11;
 /// Where Debian's packages for this processor have their libraries.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
