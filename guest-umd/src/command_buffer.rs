@@ -30,6 +30,8 @@ const CACHE_LINE: usize = 64;
 pub struct CommandBuffer {
     memory: Memory,
     used: usize,
+    /// Where the packets are that have fences logged.
+    logs: Vec<usize>,
 }
 
 /// Where the packets are.
@@ -98,7 +100,7 @@ impl CommandBuffer {
                 offset: index * size,
                 size: size as u64,
             };
-            Self { memory, used: 0 }
+            Self { memory, used: 0, logs: Vec::new() }
         };
         Ok((0..count).map(buffer).collect())
     }
@@ -122,17 +124,18 @@ impl CommandBuffer {
         }
         let mapping = Arc::new(allocation.map(Protection::empty())?);
         let size = mapping.size();
-        Ok(Self { memory: Memory::Own { mapping, offset: 0, size }, used: 0 })
+        Ok(Self { memory: Memory::Own { mapping, offset: 0, size }, used: 0, logs: Vec::new() })
     }
 
     /// The buffer that the host supplied to a context.
     pub(crate) fn supplied(place: Place, gpu_va: u64, size: u64) -> Self {
-        Self { memory: Memory::Supplied { place, gpu_va, size }, used: 0 }
+        Self { memory: Memory::Supplied { place, gpu_va, size }, used: 0, logs: Vec::new() }
     }
 
     /// Forgets all packets.
     pub fn reset(&mut self) {
         self.used = 0;
+        self.logs.clear();
     }
 
     /// GPU virtual address of the first packet.
@@ -259,7 +262,10 @@ impl CommandBuffer {
     /// # Errors
     /// When there is no room.
     pub fn signal_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
-        self.packet(&LoggedSignal::new(fence.slot(), value))
+        let log = self.used + std::mem::offset_of!(LoggedSignal, log);
+        self.packet(&LoggedSignal::new(fence.slot(), value))?;
+        self.logs.push(log);
+        Ok(self)
     }
 
     /// Holds the queue until a fence reaches a value, and has that logged.
@@ -267,7 +273,10 @@ impl CommandBuffer {
     /// # Errors
     /// When there is no room.
     pub fn wait_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
-        self.packet(&LoggedWait::new(fence.slot(), value))
+        let log = self.used + std::mem::offset_of!(LoggedWait, log);
+        self.packet(&LoggedWait::new(fence.slot(), value))?;
+        self.logs.push(log);
+        Ok(self)
     }
 
     /// Interrupts the host if it waits for a value that the fence has passed.
@@ -316,6 +325,10 @@ impl CommandBuffer {
         value: u64,
         queued_timestamp: u64,
     ) -> Result<IndirectBuffer, Error> {
+        for log in &self.logs {
+            let at = log + std::mem::offset_of!(LogFence, queued_timestamp);
+            self.memory.write(at, queued_timestamp.as_bytes())?;
+        }
         let signal = LoggedSignal::new(progress, value);
         let log = LogFence { queued_timestamp, ..signal.log };
         self.finish_with(LoggedSignal { log, ..signal }.as_bytes())

@@ -127,7 +127,10 @@ pub struct CommandError(pub(crate) String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceAction {
     /// To record from now on.
-    Begin,
+    Begin {
+        /// Room of each engine's trace log.
+        entries: u32,
+    },
     /// What was recorded since.
     Fetch,
     /// The same, and to record no more.
@@ -152,6 +155,9 @@ pub enum TraceError {
     /// There is none with that number.
     #[error("there is no such adapter")]
     NoAdapter,
+    /// No trace log can be made.
+    #[error("the host has no {0} for engines' trace logs; ask for less with --buffer")]
+    Full(&'static str),
     /// The control plane has ended.
     #[error("the kernel has stopped")]
     Stopped,

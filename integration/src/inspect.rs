@@ -145,7 +145,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("control.sock");
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        let request = TraceRequest { version: 1, adapter: 0, trace: true };
+        let request = TraceRequest { version: 1, adapter: 0, trace: true, buffer_mib: 0 };
         let answer = r#"{"records":{"records":[],"more":false}}"#;
         for (answers, expected) in [(1, "has ended; start it again"), (0, "not a guest's socket")] {
             let daemon = listener.try_clone().unwrap();

@@ -173,6 +173,10 @@ fn its_log_is_json_when_that_is_wanted_and_says_the_socket_of_each_guest() {
                 "json" => {
                     let line: serde_json::Value = serde_json::from_str(line).unwrap();
                     assert!(line["timestamp"].is_string() && line["message"].is_string(), "{line}");
+                    if line["message"] == "guest attached" {
+                        assert_eq!(line["pid"], std::process::id());
+                        assert!(line["command"].is_string(), "{line}");
+                    }
                     (line["guest"].is_u64(), line["socket"] == path.to_str().unwrap())
                 }
                 _ => (line.contains("guest="), line.contains(path.to_str().unwrap())),

@@ -6,15 +6,19 @@ use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest::inspect::{self, Source};
 use bellhop_guest_umd::{Adapter, CommandBuffer};
 use bellhop_integration::inspect::ControlClient;
+use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::escape::ObjectList;
+use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::packet::dispatch::Kernel;
 use bellhop_protocol::snapshot::{
     Guest, ListRequest, MAX_LIST_REQUEST, Name, SNAPSHOT_VERSION, Snapshot,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{Daemon, bellhop, guest, succeed, text};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -62,6 +66,12 @@ fn objects_of_two_guests_appear_in_their_places_and_go() {
     assert_eq!(seen.nodes[1].run_list[0].completed, value);
     let [first, second] = seen.guests.as_slice() else { panic!("{:?}", seen.guests) };
     assert!(first.statistics.packets > 0 && second.statistics.packets == 0);
+    let sockets = [first, second].map(|guest| PathBuf::from(guest.socket.as_ref().unwrap()));
+    assert_eq!(sockets, [daemon.socket(0), daemon.socket(1)]);
+    // This process is the front end.
+    let name = std::fs::read_to_string("/proc/self/comm").unwrap();
+    let came = (first.pid, first.command.as_deref());
+    assert_eq!(came, (Some(std::process::id()), Some(name.trim_end())));
     assert!(second.processes.iter().all(|process| process.devices.is_empty()));
     let found = &first.processes[0].devices[0];
     assert_eq!(found.contexts[0].node, 1);
@@ -82,6 +92,8 @@ fn objects_of_two_guests_appear_in_their_places_and_go() {
     let own = inspect::snapshot(&mut &adapters[0]).unwrap();
     assert_eq!(own.guests.len(), 1);
     assert_eq!(own.guests[0].processes, first.processes);
+    let of_the_host = (&own.guests[0].socket, own.guests[0].pid, &own.guests[0].command);
+    assert_eq!(of_the_host, (&None, None, &None));
     assert_eq!(own.adapter.physical_doorbells_used, None);
 
     context.suspend().unwrap();
@@ -130,10 +142,16 @@ fn the_command_prints_a_tree_or_json_that_is_what_was_sent() {
     assert!(tree.contains("└─ device  0x") && !tree.contains('\x1b'), "{tree}");
     let json = succeed(inspect(&["--json"]));
     let read: Snapshot = serde_json::from_str(&json).unwrap();
-    assert_eq!(read, snapshot(&daemon));
+    // Its clock goes on.
+    let still = |mut seen: Snapshot| {
+        seen.adapter.time = 0;
+        seen
+    };
+    assert_eq!(still(read.clone()), still(snapshot(&daemon)));
     assert_eq!(serde_json::to_string(&read).unwrap() + "\n", json);
     let id = read.guests[0].id.to_string();
-    assert_eq!(succeed(inspect(&["--json", "--guest", &id])), json);
+    let of_one = succeed(inspect(&["--json", "--guest", &id]));
+    assert_eq!(still(serde_json::from_str(&of_one).unwrap()), still(read));
     let refused = inspect(&["--guest", "999"]);
     assert!(!refused.status.success() && text(&refused.stderr).contains("no guest 999"));
     drop(device);
@@ -158,7 +176,7 @@ fn it_is_printed_again_while_it_is_watched() {
 #[test]
 fn a_socket_that_is_a_guests_or_nobodys_is_an_error_that_says_so() {
     let mut daemon = Daemon::start(1);
-    let inspect = |socket: std::path::PathBuf| {
+    let inspect = |socket: PathBuf| {
         let output = bellhop().arg("inspect").arg("--socket").arg(socket).output().unwrap();
         assert!(!output.status.success());
         text(&output.stderr)
@@ -214,6 +232,114 @@ fn garbage_half_requests_and_requests_for_nothing_are_answered_and_disturb_nobod
     assert!(version.contains("use the bellhop that came with it"), "{version}");
     work(&adapter);
     daemon.await_resources(before);
+}
+
+/// Executes until it is told to end.
+const SPINS: &str = "[adapter]\nengine_idle_ms = 0\ntest_kernels = true\ntimeout_ms = 3600000\n";
+
+fn node_busy(snapshot: &Snapshot) -> u64 {
+    snapshot.nodes.iter().map(|node| node.busy_time.unwrap()).sum()
+}
+
+/// Looks until this long has passed on the adapter's clock since `begin`.
+fn look_after(daemon: &Daemon, begin: &Snapshot, while_: Duration) -> Snapshot {
+    loop {
+        let seen = snapshot(daemon);
+        if u128::from(seen.adapter.time - begin.adapter.time) >= while_.as_nanos() {
+            return seen;
+        }
+    }
+}
+
+#[test]
+fn what_executes_all_the_time_is_busy_all_the_time_and_what_waits_is_not() {
+    let daemon = Daemon::start_with(1, SPINS);
+    let guest = guest(&daemon, 0);
+    let adapter = adapter(&guest);
+    let device = adapter.create_device().unwrap();
+    let context = device.create_context(0).unwrap();
+    let (mut spins, mut waits) = (
+        context.create_user_mode_queue(4096).unwrap(),
+        context.create_user_mode_queue(4096).unwrap(),
+    );
+    let memory = device.create_allocation(AllocationKind::SYSTEM, 4096).unwrap();
+    let mapping = memory.map(Protection::WRITE).unwrap();
+    let at = mapping.gpu_va();
+    let gate = device.create_fence(0).unwrap();
+    let mut waiting = CommandBuffer::new(&device, 256).unwrap();
+    waiting.wait_fence(&gate, 1).unwrap();
+    let blocked = waits.submit(&mut waiting).unwrap();
+    let mut commands = CommandBuffer::new(&device, 256).unwrap();
+    commands.dispatch(Kernel::SPIN_UNTIL, at, at + 8, 8, 1).unwrap();
+    let value = spins.submit(&mut commands).unwrap();
+    let busy = |seen: &Snapshot| {
+        let queues = &seen.guests[0].processes[0].devices[0].contexts[0].hw_queues;
+        [queues[0].busy_time, queues[1].busy_time]
+    };
+    let start = Instant::now();
+    while busy(&snapshot(&daemon))[0] == 0 {
+        assert!(start.elapsed() < TIMEOUT);
+    }
+
+    // Each look takes a while, so that what it sees is of some time before the next one's.
+    let (before, begun) = (snapshot(&daemon), snapshot(&daemon));
+    let after = look_after(&daemon, &begun, Duration::from_millis(200));
+    let ended = snapshot(&daemon);
+    let at_most = ended.adapter.time - before.adapter.time;
+    let at_least = (after.adapter.time - begun.adapter.time) / 2;
+    let node = after.nodes[0].busy_time.unwrap() - before.nodes[0].busy_time.unwrap();
+    let queue = busy(&after)[0] - busy(&before)[0];
+    for time in [node, queue] {
+        assert!((at_least..=at_most).contains(&time), "{time} of {at_least} to {at_most} ns");
+    }
+    assert_eq!(busy(&after)[1], busy(&before)[1], "a queue that waits is not busy");
+    let listed = after.nodes[0].run_list.iter().map(|queue| queue.busy_time);
+    assert_eq!(listed.collect::<Vec<_>>(), busy(&after));
+    let engine_time = |seen: &Snapshot| seen.guests[0].statistics.engine_time;
+    let had = engine_time(&after) - engine_time(&before);
+    assert!((at_least / 2..=at_most).contains(&had), "{had} of {at_most} ns");
+    // A guest sees its own queues' time, and not the engines', which others share.
+    let own = inspect::snapshot(&mut &adapter).unwrap();
+    assert!(own.nodes[0].busy_time.is_none() && busy(&own)[0] > busy(&before)[0]);
+
+    memory.write(0, &1u64.to_ne_bytes()).unwrap();
+    spins.progress_fence().poll(value, TIMEOUT).unwrap();
+    gate.signal(1).unwrap();
+    waits.progress_fence().poll(blocked, TIMEOUT).unwrap();
+    // The last turn ends after the fence is signaled.
+    let mut idle = snapshot(&daemon);
+    let start = Instant::now();
+    loop {
+        assert!(start.elapsed() < TIMEOUT, "an engine without work is busy");
+        let next = look_after(&daemon, &idle, Duration::from_millis(20));
+        if node_busy(&std::mem::replace(&mut idle, next)) == node_busy(&idle) {
+            break;
+        }
+    }
+    // Nobody else had any of it. A turn in which the engine had no processor counts less for the guest.
+    assert!((1..=node_busy(&idle)).contains(&engine_time(&idle)));
+}
+
+#[test]
+fn submissions_that_come_one_by_one_keep_an_engine_busy_too() {
+    let daemon = Daemon::start(1);
+    let guest = guest(&daemon, 0);
+    let adapter = adapter(&guest);
+    let device = adapter.create_device().unwrap();
+    let mut queue = device.create_context(1).unwrap().create_user_mode_queue(4096).unwrap();
+    let mut commands = CommandBuffer::new(&device, 64).unwrap();
+    commands.nop().unwrap();
+    let time = || adapter.statistics().unwrap().engine_time;
+    for _ in 0..100 {
+        let before = time();
+        let value = queue.submit(&mut commands).unwrap();
+        queue.progress_fence().poll(value, TIMEOUT).unwrap();
+        // The turn ends after the fence is signaled.
+        let start = Instant::now();
+        while time() == before {
+            assert!(start.elapsed() < TIMEOUT, "a submission took no engine any time");
+        }
+    }
 }
 
 #[test]

@@ -54,6 +54,10 @@ pub struct Adapter {
     pub power: String,
     /// How often it has gone to D3.
     pub power_transitions: u64,
+    /// Its clock: nanoseconds. What is busy is at most as long as this goes on.
+    pub time: u64,
+    /// Whether a tool traces it, so that everything is logged. No guest is told who.
+    pub traced: bool,
 }
 
 /// A node and its engine.
@@ -72,6 +76,8 @@ pub struct Node {
     pub power: String,
     /// How often it has gone to F1.
     pub power_transitions: u64,
+    /// Nanoseconds that its engine executed queues. All guests share it, so no guest is told.
+    pub busy_time: Option<u64>,
     /// The HW queues that it may execute, in the order of their guests, processes and handles.
     pub run_list: Vec<Listed>,
 }
@@ -92,6 +98,8 @@ pub struct Listed {
     pub queued: u64,
     /// [`HwQueue::completed`]
     pub completed: u64,
+    /// [`HwQueue::busy_time`]
+    pub busy_time: u64,
 }
 
 /// A guest that is attached.
@@ -100,6 +108,13 @@ pub struct Listed {
 pub struct Guest {
     /// Its id.
     pub id: u64,
+    /// The path of the socket that it came by, if there is one. No guest is told.
+    pub socket: Option<String>,
+    /// The process that connected to it, its front end, unless that is of another PID namespace. No guest is
+    /// told.
+    pub pid: Option<u32>,
+    /// That process's name, which it has chosen, where the daemon may read it. No guest is told.
+    pub command: Option<String>,
     /// `attached`, `open` once it has opened the adapter, or `leaving`.
     pub state: String,
     /// Whether its BAR is mapped.
@@ -136,7 +151,7 @@ pub struct Counts {
     pub notifies: u64,
     /// Doorbells that lost their physical one to another.
     pub victims: u64,
-    /// Nanoseconds of engines' time, as `QUERY_STATISTICS` counts them.
+    /// Nanoseconds that engines executed its queues, as `QUERY_STATISTICS` counts them.
     pub engine_time: u64,
 }
 
@@ -252,6 +267,8 @@ pub struct HwQueue {
     pub logged: u64,
     /// Entries that were overwritten before they were read.
     pub log_entries_lost: u64,
+    /// Nanoseconds that its engine executed it.
+    pub busy_time: u64,
     /// Its doorbell, if it has one.
     pub doorbell: Option<Doorbell>,
 }

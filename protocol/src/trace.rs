@@ -19,7 +19,16 @@ pub struct TraceRequest {
     pub adapter: u32,
     /// Whether to go on recording; false ends the trace.
     pub trace: bool,
+    /// MiB that each engine's trace log has, for the first request of a connection; 0 for
+    /// [`DEFAULT_TRACE_BUFFER_MIB`].
+    #[serde(default)]
+    pub buffer_mib: u32,
 }
+
+/// What an engine's trace log has if nothing else is wanted: about 350,000 entries.
+pub const DEFAULT_TRACE_BUFFER_MIB: u32 = 16;
+/// Most that it can have.
+pub const MAX_TRACE_BUFFER_MIB: u32 = 4096;
 
 /// A line that a control socket answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,9 +46,9 @@ pub enum TraceReply {
 }
 
 /// Most records in a reply.
-pub const MAX_TRACE_RECORDS: usize = 1024;
+pub const MAX_TRACE_RECORDS: usize = 4096;
 /// Most bytes in a reply's line.
-pub const MAX_TRACE_REPLY: usize = 512 << 10;
+pub const MAX_TRACE_REPLY: usize = 2 << 20;
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,8 +86,11 @@ pub enum What {
         fence: u32,
         /// The value.
         value: u64,
-        /// When the driver queued it, on the same clock; 0 when it did not say. What the guest says.
+        /// `FENCE_SIGNAL_QUEUED`: when the driver queued it, on the same clock; 0 when it did not say. What
+        /// the guest says.
         queued: u64,
+        /// Which of the adapter's fences it is, whatever processes call it; 0 when that is not known.
+        object: u64,
     },
     /// A wait of a queue's was over.
     Wait {
@@ -88,13 +100,73 @@ pub enum What {
         fence: u32,
         /// The value.
         value: u64,
+        /// `FENCE_WAIT_QUEUED`: when the driver queued it, on the same clock; 0 when it did not say. What
+        /// the guest says.
+        queued: u64,
         /// Since when the queue was held, on the same clock; 0 when it was not.
         held: u64,
+        /// As in [`What::Signal`].
+        object: u64,
     },
-    /// Entries of a queue's logs were overwritten before they were recorded.
-    Lost {
+    /// A CPU signaled a fence.
+    CpuSignal {
+        /// Its guest.
+        guest: u64,
+        /// Its process.
+        process: u32,
+        /// The fence, by its handle there.
+        fence: Name,
+        /// The value.
+        value: u64,
+        /// As in [`What::Signal`].
+        object: u64,
+    },
+    /// A CPU's wait was over.
+    CpuWait {
+        /// Its guest.
+        guest: u64,
+        /// Its process.
+        process: u32,
+        /// The fence that ended it, by its handle there.
+        fence: Name,
+        /// The value that it needed.
+        value: u64,
+        /// When it began, on the same clock.
+        since: u64,
+        /// As in [`What::Signal`].
+        object: u64,
+    },
+    /// An engine executed a queue until now, in turns that came upon each other.
+    Executed {
+        /// The node.
+        node: u32,
         /// The queue.
         queue: u64,
+        /// Since when.
+        since: u64,
+        /// How many turns.
+        turns: u64,
+    },
+    /// How long an engine was busy so far.
+    Busy {
+        /// The node.
+        node: u32,
+        /// [`Node::busy_time`](crate::snapshot::Node::busy_time)
+        busy_time: u64,
+    },
+    /// The host's clocks, in nanoseconds, at this time on the adapter's.
+    Clock {
+        /// `CLOCK_MONOTONIC`
+        monotonic: u64,
+        /// `CLOCK_BOOTTIME`
+        boottime: u64,
+        /// `CLOCK_REALTIME`
+        realtime: u64,
+    },
+    /// Entries of an engine's trace log were overwritten before they were recorded.
+    Lost {
+        /// The node.
+        node: u32,
         /// How many.
         entries: u64,
     },

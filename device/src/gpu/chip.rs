@@ -1,17 +1,20 @@
 //! What the engines and the control plane share of the whole GPU.
 
 use super::GpuConfig;
+use super::busy::Busy;
 use super::fence_table::Fence;
 use super::hw_queue::HwQueue;
 use super::interrupt::Interrupts;
 use super::page_table::NodePool;
 use super::partition::Partition;
 use super::statistics::Tally;
+use super::trace_log::TraceLog;
 use super::uses::Connects;
 use super::wake::Wake;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bellhop_host_kmd::hardware::{EngineState, HwQueueId, Interrupt, Ticket};
 use bellhop_protocol::doorbell::LoggingLevel;
+use bellhop_protocol::fence_log::FenceLogEntry;
 use bellhop_protocol::handoff::attention::Attention;
 use bellhop_protocol::handoff::fence::{FenceWords, SignalRule, Signaled};
 use bellhop_protocol::handoff::power::PowerSwitch;
@@ -112,6 +115,8 @@ pub struct EnginePort {
     pub reset: AtomicU64,
     /// Where the engine is, which only it writes.
     pub turns: CachePadded<Turns>,
+    /// Where it notes what it does, while somebody traces.
+    trace_log: ArcSwapOption<TraceLog>,
 }
 
 /// Turns that an engine gives.
@@ -120,21 +125,33 @@ pub struct Turns {
     begun: AtomicU64,
     /// Id of the queue whose turn it is; 0, which is no queue's, between turns.
     executing: AtomicU64,
+    /// How long turns took.
+    busy: Busy,
 }
 
 impl Turns {
-    /// Engine: a queue's turn begins. Relaxed, as all here: who reads this looks for what stands still.
+    /// Engine: a queue's turn begins, now on the adapter's clock. Relaxed, as all here: who reads this
+    /// looks for what stands still.
     #[inline]
-    pub fn begin(&self, queue: HwQueueId) {
-        self.executing.store(queue.0, Ordering::Relaxed);
+    pub fn begin(&self, queue: &HwQueue, now: u64) {
+        self.busy.begin(now);
+        queue.busy.begin(now);
+        self.executing.store(queue.id.0, Ordering::Relaxed);
         // One writer, so that no read-modify-write is needed.
         self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Engine: the turn is over.
+    /// Engine: the queue's turn is over.
     #[inline]
-    pub fn end(&self) {
+    pub fn end(&self, queue: &HwQueue, now: u64) {
         self.executing.store(0, Ordering::Relaxed);
+        queue.busy.end(now);
+        self.busy.end(now);
+    }
+
+    /// Nanoseconds that all turns took, until now on the adapter's clock.
+    pub fn busy_time(&self, now: impl FnOnce() -> u64) -> u64 {
+        self.busy.read(now)
     }
 
     /// How many have begun, and whose it is now.
@@ -159,7 +176,31 @@ impl EnginePort {
             yields: AtomicU64::new(0),
             reset: AtomicU64::new(0),
             turns: CachePadded::default(),
+            trace_log: ArcSwapOption::empty(),
         })
+    }
+
+    /// Engine: notes something for a tool that traces, if there is one. It alone writes.
+    #[inline(never)]
+    pub fn trace(&self, entry: FenceLogEntry) {
+        if let Some(log) = self.trace_log.load().as_deref().and_then(TraceLog::get) {
+            // Turns are told later than what happened within them.
+            log.write(zerocopy::transmute!(entry));
+        }
+    }
+
+    /// Control plane: what the engine notes.
+    pub fn trace_log(&self) -> Option<Arc<TraceLog>> {
+        self.trace_log.load_full()
+    }
+
+    /// Control plane: gives it a trace log, or takes it away.
+    pub fn set_trace_log(&self, log: Option<TraceLog>) {
+        let before = self.trace_log.swap(log.map(Arc::new));
+        // The engine may be writing an entry: it is not to be the one that gives the memory back.
+        while before.as_ref().is_some_and(|log| Arc::strong_count(log) > 1) {
+            std::thread::yield_now();
+        }
     }
 
     /// Asks for a [`reset`].
@@ -276,6 +317,20 @@ impl Chip {
     #[inline]
     pub fn now(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Engine: whether a tool traces.
+    #[inline]
+    pub fn is_traced(&self) -> bool {
+        self.logging_level() == LoggingLevel::VERBOSE
+    }
+
+    /// Control plane: gives engines trace logs of so many entries; false when there is no memory for them.
+    pub fn begin_trace(&self, entries: u32) -> bool {
+        let logs: Option<Vec<_>> = self.engines.iter().map(|_| TraceLog::new(entries)).collect();
+        let Some(logs) = logs else { return false };
+        self.engines.iter().zip(logs).for_each(|(port, log)| port.set_trace_log(Some(log)));
+        true
     }
 
     /// Control plane: what is logged from now on.

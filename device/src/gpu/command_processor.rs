@@ -124,8 +124,6 @@ pub struct Execution {
     mark: Mark,
     /// For how long it has been executed since, in turns that it could have gone on after.
     stalled: Duration,
-    /// Bytes that its last turn moved.
-    moved: usize,
     /// Where the buffers are that its ring names.
     buffers: Stride,
 }
@@ -156,15 +154,8 @@ impl Execution {
             submissions: 0,
             mark: Mark::default(),
             stalled: Duration::ZERO,
-            moved: 0,
             buffers: Stride::default(),
         }
-    }
-
-    /// Bytes that its last turn moved.
-    #[inline]
-    pub fn moved(&self) -> usize {
-        self.moved
     }
 
     /// Whether there is something to do. What waits in `queue.submissions` is not counted.
@@ -284,17 +275,17 @@ impl Execution {
         windows: &mut Windows,
     ) -> Result<Turn, Violation> {
         let mut packets = 0;
-        self.moved = 0;
+        let mut moved = 0;
         loop {
             if let Some(operation) = &mut self.operation {
-                if self.moved >= TURN_BYTES {
+                if moved >= TURN_BYTES {
                     return Ok(Turn::Runnable);
                 }
-                let limit = (TURN_BYTES - self.moved).next_multiple_of(UNIT);
+                let limit = (TURN_BYTES - moved).next_multiple_of(UNIT);
                 match operation.step(context, limit)? {
-                    Progress::Moved(moved) => {
-                        self.moved += moved;
-                        context.tally.bytes += moved as u64;
+                    Progress::Moved(bytes) => {
+                        moved += bytes;
+                        context.tally.bytes += bytes as u64;
                     }
                     Progress::Finished => {
                         self.operation = None;
@@ -311,7 +302,7 @@ impl Execution {
                     context.before = Before::Held(wait);
                 }
             }
-            if packets == TURN_PACKETS || self.moved >= TURN_BYTES {
+            if packets == TURN_PACKETS || moved >= TURN_BYTES {
                 return Ok(Turn::Runnable);
             }
             packets += 1;

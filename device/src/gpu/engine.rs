@@ -18,6 +18,7 @@ use super::run_list::{Entry, RunList};
 use super::scans::{Scan, Scans};
 use super::schedule::Pick;
 use super::statistics::Tally;
+use super::trace_log::Executed;
 use super::uses::Rings;
 use super::violation::Violation;
 use super::wake::{Kicking, Woken};
@@ -63,12 +64,14 @@ pub struct Engine {
     looks: u64,
     /// `Chip::memory_changes` when it last quiesced.
     memory_changes: u64,
-    /// When the last turn ended, if that was looked at and the engine has done nothing else since.
-    turn_ended: Option<Instant>,
+    /// When the last turn ended, on the adapter's clock, if the engine has done nothing else since.
+    turn_ended: Option<u64>,
     /// Whether it shares its processor with those who ring.
     yields: Yields,
     /// It has executed nothing since it woke.
     has_woken: bool,
+    /// Turns that a tool that traces was not told of yet.
+    executed: Executed,
 }
 
 /// How long an engine does what.
@@ -228,6 +231,7 @@ impl Engine {
             turn_ended: None,
             yields: Yields::new(),
             has_woken: false,
+            executed: Executed::default(),
         }
     }
 
@@ -255,7 +259,12 @@ impl Engine {
             self.turn_ended = None;
             match idleness.another_round(self.times.spin, &self.yields) {
                 Round::Fresh => {}
-                Round::Idle => std::hint::spin_loop(),
+                Round::Idle => {
+                    if self.core.chip.is_traced() {
+                        self.tell_executed(port);
+                    }
+                    std::hint::spin_loop();
+                }
                 Round::EndOfSpell => self.end_spell(port),
                 Round::Last => {
                     self.sleep(port);
@@ -434,8 +443,8 @@ impl Engine {
     /// Gives the queue whose turn it is a turn, and says which doorbells to look at then. None when no queue
     /// wants a turn.
     ///
-    /// Turns are timed from one to the next, with one look at the clock for each, while several queues
-    /// have work, or one has more than a turn's. A queue that is alone and done within its turn has none.
+    /// Turns are timed from one to the next, with one look at the clock for each while there is work. What a
+    /// queue that is alone did within one turn, after the engine had none, is not charged to its guest.
     #[inline]
     fn give_a_turn(&mut self, port: &EnginePort) -> Option<Scan> {
         if !self.has_power {
@@ -456,24 +465,26 @@ impl Engine {
                 entry.queue.partition.counters().woke(self.core.index);
             }
         }
-        let is_timed = contested || entry.execution.is_in_packet();
-        let began = self.turn_ended.take().or_else(|| is_timed.then(Instant::now));
-        port.turns.begin(entry.queue.id);
+        let follows_work = contested || entry.execution.is_in_packet() || self.turn_ended.is_some();
+        let began = self.turn_ended.unwrap_or_else(|| self.core.chip.now());
+        port.turns.begin(&entry.queue, began);
         let turn = self.core.with(entry, |execution, queue, context, windows| {
             execution.turn(queue, context, windows)
         });
-        port.turns.end();
-        if began.is_some() || turn == Ok(Turn::Runnable) {
-            self.turn_ended = Some(Instant::now());
+        let ended = self.core.chip.now();
+        port.turns.end(&entry.queue, ended);
+        self.turn_ended = Some(ended);
+        let time = Duration::from_nanos(ended.saturating_sub(began)).min(LONGEST_TURN);
+        let engine_time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let tally = Tally { engine_time, ..Tally::default() };
+        entry.queue.partition.counters().add(self.core.index, tally);
+        if self.core.chip.is_traced()
+            && let Some(entry) = self.executed.add(entry.queue.id.0, (began, ended))
+        {
+            port.trace(entry);
         }
-        let time = began
-            .zip(self.turn_ended)
-            .map(|(began, ended)| ended.duration_since(began).min(LONGEST_TURN));
-        if let Some(time) = time {
-            let engine_time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-            let tally = Tally { engine_time, ..Tally::default() };
-            entry.queue.partition.counters().add(self.core.index, tally);
-        }
+        let is_charged = follows_work || turn == Ok(Turn::Runnable);
+        let time = is_charged.then_some(time);
         if turn == Ok(Turn::Runnable)
             && entry.queue.has_timeout()
             && let Some(time) = time
@@ -482,14 +493,21 @@ impl Engine {
         {
             self.core.chip.interrupts.raise_hung(entry.queue.id, fault);
         }
-        let moved = entry.execution.moved();
         let next = turn.unwrap_or_else(|violation| {
             self.core.fault(entry, violation);
             // A system queue goes on with its next submission.
             if entry.queue.is_system() { Turn::Runnable } else { Turn::Idle }
         });
         self.run_list.end_turn(index, next, time);
-        Some(self.scans.after_turn(self.turn_ended, moved, self.watches.len()))
+        Some(self.scans.after_turn(ended, self.watches.len()))
+    }
+
+    /// Tells a tool that traces what was executed, now that there is nothing more.
+    #[cold]
+    fn tell_executed(&mut self, port: &EnginePort) {
+        if let Some(entry) = self.executed.take() {
+            port.trace(entry);
+        }
     }
 
     /// Is between two turns, and past whatever was changed before the latest ticket: each turn begins with
@@ -507,6 +525,9 @@ impl Engine {
     /// Sleeps until attention is raised, unless there is something to do after all.
     fn sleep(&mut self, port: &EnginePort) {
         self.has_woken = false;
+        if self.core.chip.is_traced() {
+            self.tell_executed(port);
+        }
         for words in self.armable() {
             words.arm();
         }

@@ -33,7 +33,7 @@ macro_rules! no_such {
 }
 
 impl Gpu {
-    fn guest(&self, guest: GuestId) -> Option<Arc<Partition>> {
+    pub(super) fn guest(&self, guest: GuestId) -> Option<Arc<Partition>> {
         let partition = self.registry().guests.get(&guest).cloned();
         if partition.is_none() {
             no_such!("{guest:?}");
@@ -41,7 +41,7 @@ impl Gpu {
         partition
     }
 
-    fn queue(&self, queue: HwQueueId) -> Option<Arc<HwQueue>> {
+    pub(super) fn queue(&self, queue: HwQueueId) -> Option<Arc<HwQueue>> {
         let found = self.registry().queues.get(&queue).cloned();
         if found.is_none() {
             no_such!("{queue:?}");
@@ -351,10 +351,6 @@ impl Hardware for Gpu {
     fn flush_fence_logs(&self, _queues: &[HwQueueId]) {
         // One barrier is all queues'.
         FenceLog::<0>::flush();
-    }
-
-    fn gpu_clock(&self) -> u64 {
-        self.chip.now()
     }
 
     fn set_logging_level(&self, level: LoggingLevel) {

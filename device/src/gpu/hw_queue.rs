@@ -2,6 +2,7 @@
 //!
 //! What the engine knows about executing it is the engine's alone: see `run_list`.
 
+use super::busy::Busy;
 use super::fence_logs::FenceLogs;
 use super::page_table::AddressSpace;
 use super::partition::Partition;
@@ -65,6 +66,8 @@ pub struct HwQueue {
     pub membership: Membership,
     /// How the control plane learns that the engine has left it.
     pub preemption: Preemption,
+    /// How long its turns took.
+    pub busy: Busy,
     kicked: AtomicBool,
     settling: AtomicBool,
     fault: OnceLock<Fault>,
@@ -104,6 +107,7 @@ impl HwQueue {
             completion_pending: AtomicBool::new(false),
             logged: AtomicBool::new(false),
             preemption: Preemption::new(),
+            busy: Busy::default(),
             priority: AtomicI8::new(SchedulingPriority::default().number()),
             run_list_index: AtomicU32::new(NOT_LISTED),
             last_use: AtomicU64::new(0),

@@ -10,6 +10,7 @@
 
 mod address_map;
 mod bar;
+mod busy;
 mod chip;
 mod command_processor;
 mod compression;
@@ -27,6 +28,7 @@ mod interrupt;
 mod isr;
 mod line;
 mod mmu;
+mod observe;
 mod packets;
 mod page_table;
 mod paging;
@@ -39,6 +41,7 @@ mod scans;
 mod schedule;
 mod statistics;
 mod tlb;
+mod trace_log;
 mod uses;
 mod violation;
 mod wake;

@@ -15,7 +15,7 @@ use super::statistics::Counters;
 use super::windows::Windows;
 use arc_swap::ArcSwap;
 use bellhop_host_kmd::hardware::{
-    FenceLogBuffer, FenceStorage, GuestId, PhysicalAddress, Segment, SegmentSizes,
+    FenceLogBuffer, FenceStorage, FrontEnd, GuestId, PhysicalAddress, Segment, SegmentSizes,
 };
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::handoff::tlb::Flushes;
@@ -44,6 +44,8 @@ pub struct Partition {
     fences: FenceTable,
     page_tables: Arc<Charge>,
     counters: Counters,
+    /// Who brought it.
+    pub front_end: OnceLock<FrontEnd>,
     weight: AtomicU32,
     /// Physical doorbells that are its share; 0 is an equal part.
     doorbell_share: AtomicU32,
@@ -85,6 +87,7 @@ impl Partition {
             fences,
             page_tables: Arc::default(),
             counters: Counters::new(engines),
+            front_end: OnceLock::new(),
             weight: AtomicU32::new(DEFAULT_WEIGHT),
             doorbell_share: AtomicU32::new(0),
             kick: OnceLock::new(),

@@ -4,8 +4,6 @@
 //! then it looks at all: that is a matter of time, not of turns, or many short ones would make it look at
 //! hundreds of doorbells for each few packets.
 
-use std::time::{Duration, Instant};
-
 /// How many of its doorbells an engine looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scan {
@@ -15,38 +13,28 @@ pub enum Scan {
     Full,
 }
 
-/// From one full scan to the next: about what the longest turn takes.
-const PERIOD: Duration = Duration::from_micros(100);
+/// Nanoseconds from one full scan to the next: about what the longest turn takes.
+const PERIOD: u64 = 100_000;
 /// The same for each doorbell, where they are many. A look takes a tenth of it.
-const PERIOD_OF_A_DOORBELL: Duration = Duration::from_nanos(50);
-/// Bytes that turns move in about [`PERIOD`], where no clock tells.
-const BYTES_IN_A_PERIOD: usize = 256 << 10;
+const PERIOD_OF_A_DOORBELL: u64 = 50;
 
-/// What an engine has done since its last full scan.
+/// The last full scan of an engine that executes.
 #[derive(Debug, Default)]
 pub struct Scans {
-    /// When it was, if that is known.
-    last: Option<Instant>,
-    moved: usize,
+    /// When it was, on the adapter's clock.
+    last: u64,
 }
 
 impl Scans {
-    /// After a turn that ended at `now`, if the clock was looked at, and moved so many bytes.
+    /// After a turn that ended at `now` on the adapter's clock, of an engine that watches so many doorbells.
     #[inline]
-    pub fn after_turn(&mut self, now: Option<Instant>, moved: usize, doorbells: usize) -> Scan {
-        self.moved = self.moved.saturating_add(moved);
-        let has_passed = now.is_some_and(|now| self.has_passed(now, doorbells));
-        if !has_passed && self.moved < BYTES_IN_A_PERIOD {
+    pub fn after_turn(&mut self, now: u64, doorbells: usize) -> Scan {
+        let period = PERIOD.max(PERIOD_OF_A_DOORBELL.saturating_mul(doorbells as u64));
+        if now.saturating_sub(self.last) < period {
             return Scan::Partial;
         }
-        *self = Self { last: now, moved: 0 };
+        self.last = now;
         Scan::Full
-    }
-
-    fn has_passed(&mut self, now: Instant, doorbells: usize) -> bool {
-        let count = u32::try_from(doorbells).unwrap_or(u32::MAX);
-        let period = PERIOD.max(PERIOD_OF_A_DOORBELL.saturating_mul(count));
-        now.saturating_duration_since(*self.last.get_or_insert(now)) >= period
     }
 }
 
@@ -54,30 +42,22 @@ impl Scans {
 mod tests {
     use super::*;
 
-    /// Full scans among turns of this length.
-    fn full(turns: u32, turn: Duration, moved: usize, doorbells: usize, has_clock: bool) -> usize {
-        let (mut scans, start) = (Scans::default(), Instant::now());
-        let turns = (1..=turns).map(|turn_number| start + turn * turn_number);
-        let ends = turns.map(|end| scans.after_turn(has_clock.then_some(end), moved, doorbells));
+    /// Full scans among turns of so many nanoseconds.
+    fn full(turns: u64, turn: u64, doorbells: usize) -> usize {
+        let mut scans = Scans::default();
+        let ends = (1..=turns).map(|turn_number| scans.after_turn(turn * turn_number, doorbells));
         ends.filter(|scan| *scan == Scan::Full).count()
     }
 
     #[test]
     fn many_short_turns_are_one_full_scan_in_a_while() {
         // 256 packets that do nothing.
-        assert!((9..=10).contains(&full(500, Duration::from_micros(2), 0, 64, true)));
-        assert!((1..=2).contains(&full(2000, Duration::from_micros(1), 0, 16_384, true)));
+        assert_eq!(full(500, 2_000, 64), 10);
+        assert_eq!(full(2000, 1_000, 16_384), 2);
     }
 
     #[test]
     fn each_long_turn_is_followed_by_a_full_scan() {
-        assert!(full(100, Duration::from_millis(1), 0, 64, true) >= 99);
-        assert_eq!(full(100, Duration::ZERO, 512 << 10, 64, false), 100);
-    }
-
-    #[test]
-    fn turns_that_no_clock_sees_are_counted_by_what_they_move() {
-        assert_eq!(full(1000, Duration::ZERO, 0, 64, false), 0);
-        assert_eq!(full(64, Duration::ZERO, 16 << 10, 64, false), 4);
+        assert_eq!(full(100, 1_000_000, 64), 100);
     }
 }

@@ -10,10 +10,13 @@ use anyhow::Context;
 use bellhop_host_kmd::actor::KernelHandle;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{AdapterId, ListObjects, TraceAction, TracePage};
+use bellhop_protocol::fence_log::FenceLogEntry;
 use bellhop_protocol::snapshot::{
     ListReply, ListRequest, MAX_LIST_REPLY, MAX_LIST_REQUEST, Name, SNAPSHOT_VERSION,
 };
-use bellhop_protocol::trace::{TraceReply, TraceRequest};
+use bellhop_protocol::trace::{
+    DEFAULT_TRACE_BUFFER_MIB, MAX_TRACE_BUFFER_MIB, TraceReply, TraceRequest,
+};
 use serde::Serialize;
 use std::io;
 use std::path::Path;
@@ -132,8 +135,13 @@ async fn trace(
     if request.version != SNAPSHOT_VERSION {
         return error(other_version(request.version));
     }
+    if request.buffer_mib > MAX_TRACE_BUFFER_MIB {
+        let wanted = request.buffer_mib;
+        return error(format!("buffer_mib is {wanted}; it must be 0 to {MAX_TRACE_BUFFER_MIB}"));
+    }
+    let begin = TraceAction::Begin { entries: trace_entries(request.buffer_mib) };
     let (action, kernel) = match (&*tracing, request.trace) {
-        (None, true) => (TraceAction::Begin, kernel.of(AdapterId(request.adapter))),
+        (None, true) => (begin, kernel.of(AdapterId(request.adapter))),
         (Some(tracing), true) => (TraceAction::Fetch, tracing.kernel.clone()),
         (Some(tracing), false) => (TraceAction::End, tracing.kernel.clone()),
         (None, false) => return error("nothing is traced by this connection".into()),
@@ -141,7 +149,7 @@ async fn trace(
     match kernel.trace(action).await {
         Ok(TracePage { records, more }) => {
             match action {
-                TraceAction::Begin => *tracing = Some(Tracing { kernel }),
+                TraceAction::Begin { .. } => *tracing = Some(Tracing { kernel }),
                 TraceAction::Fetch => {}
                 // It has ended, and dropping this is not to end another's.
                 TraceAction::End => std::mem::forget(tracing.take()),
@@ -150,6 +158,13 @@ async fn trace(
         }
         Err(refused) => error(refused.to_string()),
     }
+}
+
+/// How many entries have room in a trace log of so many MiB.
+fn trace_entries(mib: u32) -> u32 {
+    let mib = if mib == 0 { DEFAULT_TRACE_BUFFER_MIB } else { mib };
+    let entries = (u64::from(mib) << 20) / size_of::<FenceLogEntry>() as u64;
+    u32::try_from(entries).unwrap_or(u32::MAX)
 }
 
 fn other_version(version: u32) -> String {

@@ -8,6 +8,7 @@ mod control;
 mod daemon;
 mod in_process;
 pub mod manager;
+mod peer;
 mod readable;
 mod server;
 mod socket;

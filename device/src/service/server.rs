@@ -1,5 +1,6 @@
 //! Serving one socket: one guest after another.
 
+use super::peer;
 use super::readable::Readable;
 use super::socket::{Endpoint, Source};
 use crate::gpu::GuestPlace;
@@ -127,7 +128,8 @@ impl Server {
 
     /// Serves a guest until it goes, or is to go.
     async fn serve(&mut self, stream: UnixStream) -> io::Result<()> {
-        let connection = Arc::new(Connection::new(self.host.clone(), stream)?);
+        let front_end = peer::look(&stream, self.host.log.name())?;
+        let connection = Arc::new(Connection::new(self.host.clone(), stream, front_end)?);
         self.served.set(Some(&connection));
         let current = Arc::clone(&connection);
         let mut serving = pin!(on_its_own_thread(move || current.serve()));

@@ -9,7 +9,7 @@ use super::takeover::Takeover;
 use crate::gpu::Gpu;
 use crate::log::LogSource;
 use bellhop_host_kmd::actor::KernelHandle;
-use bellhop_host_kmd::hardware::{GuestId, Hardware, SegmentSizes};
+use bellhop_host_kmd::hardware::{FrontEnd, GuestId, Hardware, SegmentSizes};
 use bellhop_host_kmd::port::{GuestResources, SharingGroups};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::config::{
@@ -89,6 +89,7 @@ pub struct GuestBackend {
 
 struct Shared {
     host: Host,
+    front_end: FrontEnd,
     memory: Memory,
     rings: [Arc<Ring>; QUEUE_COUNT as usize],
     state: Mutex<State>,
@@ -121,15 +122,15 @@ enum Session {
 }
 
 impl GuestBackend {
-    /// A back end without a front end yet.
+    /// The back end of this front end, which has said nothing yet.
     ///
     /// # Errors
     /// None: see [`Ring::new`].
-    pub fn new(host: Host) -> Result<Self, virtio_queue::Error> {
+    pub fn new(host: Host, front_end: FrontEnd) -> Result<Self, virtio_queue::Error> {
         let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
         let ring = || Ring::new(memory.clone(), Arc::clone(&host.calls)).map(Arc::new);
         let rings = [ring()?, ring()?];
-        let shared = Shared { host, memory, rings, state: Mutex::default() };
+        let shared = Shared { host, front_end, memory, rings, state: Mutex::default() };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -352,7 +353,10 @@ impl Shared {
         port: Arc<QueuePort>,
         bar_mapped: bool,
     ) {
-        info!(guest = guest.0, bar_mapped, "guest attached");
+        let front_end = self.front_end.clone();
+        let FrontEnd { socket, pid, command } = &front_end;
+        info!(guest = guest.0, socket, pid, command, bar_mapped, "guest attached");
+        self.host.gpu.set_front_end(guest, front_end);
         let resources = GuestResources {
             bar: self.host.bar,
             segments: self.host.segments,

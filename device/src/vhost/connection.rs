@@ -10,7 +10,7 @@ use super::event::FrontEndEvent;
 use super::lost_memory;
 use super::messages::Messages;
 use crate::log::LogSource;
-use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::hardware::{FrontEnd, GuestId};
 use bellhop_protocol::config::QUEUE_COUNT;
 use rustix::event::{Timespec, epoll};
 use rustix::io::{Errno, ioctl_fionread, retry_on_intr};
@@ -108,14 +108,14 @@ enum Next {
 }
 
 impl Connection {
-    /// One that was accepted just now.
+    /// One that was accepted just now, of this front end.
     ///
     /// # Errors
     /// When there are no descriptors left.
-    pub fn new(host: Host, socket: UnixStream) -> io::Result<Self> {
+    pub fn new(host: Host, socket: UnixStream, front_end: FrontEnd) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
         let (log, memory_limit) = (Arc::clone(&host.log), host.memory_limit);
-        let backend = GuestBackend::new(host).map_err(io::Error::other)?;
+        let backend = GuestBackend::new(host, front_end).map_err(io::Error::other)?;
         Ok(Self { socket: Arc::new(socket), backend, log, memory_limit })
     }
 

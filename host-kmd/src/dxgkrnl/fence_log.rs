@@ -178,14 +178,6 @@ impl Scope<'_> {
         self.guest.logs.queues.insert(queue, QueueLogs::default());
     }
 
-    /// A queue is about to go: what is new in its logs is recorded yet, if anybody traces.
-    pub(super) fn record_logs(&mut self, queue: HwQueueId) {
-        if self.recorder.is_recording() {
-            // Who waits is told by the interrupts, of queues that are gone too.
-            self.read_logs(&[queue], |_, _| {});
-        }
-    }
-
     /// A queue is gone, which engines may not know yet.
     pub(super) fn remove_logs(&mut self, queue: HwQueueId, slot: u32) {
         if self.guest.logs.queues.remove(&queue).is_some() {
@@ -226,8 +218,6 @@ impl Scope<'_> {
         mut each: impl FnMut(QueueLog, FenceLogEntry),
     ) -> u64 {
         let mut overwritten = 0;
-        let recorder = self.recorder;
-        let is_recording = recorder.is_recording();
         let mut found = Vec::new();
         for queue in queues.iter().copied() {
             let Some(logs) = self.guest.logs.queues.get(&queue) else { continue };
@@ -257,14 +247,8 @@ impl Scope<'_> {
             self.hardware.with_fence_log(log, &mut |content| {
                 let gone = reader.read_entries(&content, until, |entry| {
                     *read += 1;
-                    if is_recording {
-                        recorder.entry(log.queue, log.log_type, entry);
-                    }
                     each(log, entry);
                 });
-                if gone > 0 {
-                    recorder.lost(log.queue, gone);
-                }
                 *lost += gone;
                 overwritten += gone;
             });

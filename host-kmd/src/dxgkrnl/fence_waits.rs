@@ -5,6 +5,7 @@
 
 use super::error::RequestError;
 use super::fence_storage::FenceKind;
+use super::hw_queue::HwQueue;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
 use super::waits::{Needed, Owner, Wait, WaitId};
@@ -48,6 +49,7 @@ impl Scope<'_> {
             }
         }
         self.guest.quotas.waits.charge(wait.fences.len() as u64)?;
+        wait.since = self.recorder.now();
         let fences = wait.fences.clone();
         let id = self.guest.fences.waits.add(wait);
         for (fence, Needed { value, .. }) in &fences {
@@ -79,6 +81,7 @@ impl Scope<'_> {
         check_count(request.count)?;
         zero("reserved", request.reserved)?;
         let mut values = BTreeMap::new();
+        let mut signals = Vec::with_capacity(list.len());
         for FenceValue { fence: handle, value } in list {
             let slot = self.cpu_fence(handle)?;
             let fence = self.global_mut(slot)?;
@@ -95,6 +98,10 @@ impl Scope<'_> {
                 return Err(RequestError::parameter("value", value));
             }
             values.insert(slot, value);
+            signals.push((slot, Needed { handle, value }));
+        }
+        for (slot, signal) in signals {
+            self.recorder.cpu_signal(self.guest_id, self.process_id, slot, signal);
         }
         self.update_current_values(values, CurrentValuesFlags::default())?;
         Ok(Answer::Done(()))
@@ -274,6 +281,9 @@ impl Scope<'_> {
                     let waits = &mut self.guest.fences.waits;
                     let handle = waits.get(id).and_then(|wait| wait.fences.get(&slot)).copied();
                     let Some(wait) = waits.reach(id, slot) else { continue };
+                    if let Some(needed) = handle {
+                        self.record_wait(&wait, slot, needed);
+                    }
                     if own == Some(id) {
                         own_is_satisfied = true;
                     } else if let Some(Needed { handle, .. }) = handle {
@@ -309,6 +319,23 @@ impl Scope<'_> {
             self.miniport.update_monitored_values(self.guest_id, &updates);
         }
         updates.into_iter().map(|update| update.slot).collect()
+    }
+
+    /// For a tool that traced when the wait began.
+    fn record_wait(&self, wait: &Wait, slot: u32, needed: Needed) {
+        let Wait { process, since, .. } = *wait;
+        match wait.owner {
+            _ if since == 0 => {}
+            Owner::Cpu(_) => {
+                self.recorder.cpu_wait((self.guest_id, process), slot, needed, since);
+            }
+            Owner::Queue(queue) => {
+                if let Ok(queue) = self.guest.handles.get::<HwQueue>(process, queue) {
+                    let fence = (self.guest_id, slot);
+                    self.recorder.software_wait(queue.id, fence, needed.value, since);
+                }
+            }
+        }
     }
 
     /// The event that ends a wait.

@@ -240,7 +240,6 @@ impl Scope<'_> {
             self.remove_doorbell(doorbell)?;
         }
         let slot = self.global_of(queue.progress_fence)?;
-        self.record_logs(queue.id);
         self.miniport.destroy_hw_queue(queue.id);
         self.remove_logs(queue.id, slot);
         self.queues.remove(&queue.id);

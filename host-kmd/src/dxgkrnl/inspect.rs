@@ -20,8 +20,11 @@ use super::power::Power;
 use super::process::Process;
 use super::request::{Answer, Handled, zero};
 use super::scope::Scope;
+use super::trace::Recorder;
 use crate::ddi::Miniport;
-use crate::hardware::{DoorbellModel, GuestId, Hardware, Segment, fence_segment_size};
+use crate::hardware::{
+    BusyOf, DoorbellModel, FrontEnd, GuestId, Hardware, Segment, fence_segment_size,
+};
 use crate::port::{ListError, ListObjects, ObjectPage};
 use crate::vidmm::segment::LocalSegment;
 use bellhop_protocol::control::Handle;
@@ -39,6 +42,7 @@ struct View<'a> {
     hardware: &'a dyn Hardware,
     callbacks: &'a Callbacks,
     power: &'a Power,
+    recorder: &'a Recorder,
     /// Which adapter it is on its host. A guest, which has one, is not told; nor may it see other guests'
     /// objects.
     identity: Option<&'a Identity>,
@@ -55,6 +59,7 @@ impl Kernel {
             hardware: self.hardware.as_ref(),
             callbacks: &self.callbacks,
             power: &self.power,
+            recorder: &self.recorder,
             identity: Some(&self.identity),
         };
         let ListObjects { guest, list, process, parent, after } = wanted;
@@ -85,6 +90,7 @@ impl Scope<'_> {
             hardware: self.hardware,
             callbacks: self.callbacks,
             power: self.power,
+            recorder: self.recorder,
             identity: None,
         };
         check_list(request.list, request.process, request.parent)?;
@@ -192,6 +198,8 @@ impl View<'_> {
                 .map(|_| self.miniport.physical_doorbells_in_use()),
             power: power.into(),
             power_transitions,
+            time: self.hardware.gpu_clock(),
+            traced: self.recorder.is_recording(),
         }
     }
 
@@ -206,6 +214,7 @@ impl View<'_> {
             user_mode_submission: metadata.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED != 0,
             power: power.to_string(),
             power_transitions,
+            busy_time: self.identity.map(|_| self.hardware.busy_time(BusyOf::Engine(ordinal))),
             run_list: Vec::new(),
         })
     }
@@ -222,8 +231,16 @@ impl View<'_> {
             victims: self.callbacks.victims(id),
             ..self.hardware.statistics(id)
         };
+        // No guest is told of itself what only the host knows.
+        let front_end = self.identity.and_then(|_| self.hardware.front_end(id));
+        let (socket, pid, command) = front_end
+            .map(|FrontEnd { socket, pid, command }| (Some(socket), pid, command))
+            .unwrap_or_default();
         snapshot::Guest {
             id: id.0,
+            socket,
+            pid,
+            command,
             state: state.into(),
             bar_mapped: guest.resources.bar_mapped,
             features: guest.features.to_string(),
@@ -275,6 +292,7 @@ impl View<'_> {
             completed,
             logged: guest.logs.of(queue.id).map_or(0, |logs| logs.read),
             log_entries_lost: guest.logs.of(queue.id).map_or(0, |logs| logs.lost),
+            busy_time: self.hardware.busy_time(BusyOf::Queue(queue.id)),
             doorbell,
         }
     }
@@ -500,6 +518,8 @@ mod tests {
                 physical_doorbells_used: Some(u32::MAX),
                 power: long(),
                 power_transitions: words,
+                time: words,
+                traced: false,
             }),
             serde_json::to_vec(&snapshot::HwQueue {
                 handle: name,
@@ -510,6 +530,7 @@ mod tests {
                 completed: words,
                 logged: words,
                 log_entries_lost: words,
+                busy_time: words,
                 doorbell: Some(snapshot::Doorbell {
                     handle: name,
                     state: long(),
@@ -529,6 +550,10 @@ mod tests {
             }),
             serde_json::to_vec(&snapshot::Guest {
                 id: words,
+                // A guest is not told, and who runs the host has more room.
+                socket: None,
+                pid: None,
+                command: None,
                 state: long(),
                 bar_mapped: false,
                 weight: 10_000,

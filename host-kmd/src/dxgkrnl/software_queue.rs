@@ -142,6 +142,8 @@ pub(super) struct HeldSignal {
     slot: u32,
     serial: u64,
     value: u64,
+    /// When it was given, on the adapter's clock; 0 when nobody traced then.
+    queued: u64,
 }
 
 /// A queue whose software queue is to be looked at.
@@ -320,7 +322,8 @@ impl Scope<'_> {
             if fence.is_progress {
                 return Err(RequestError::NotSupported("signaling a progress fence"));
             }
-            signals.push(HeldSignal { slot, serial: fence.serial, value });
+            let serial = fence.serial;
+            signals.push(HeldSignal { slot, serial, value, queued: self.recorder.now() });
         }
         Ok(signals)
     }
@@ -361,7 +364,8 @@ impl Scope<'_> {
         signals: Vec<HeldSignal>,
     ) -> Result<(), RequestError> {
         let mut values = BTreeMap::new();
-        for HeldSignal { slot, serial, value } in signals {
+        let queue = self.get::<HwQueue>(handle)?.id;
+        for HeldSignal { slot, serial, value, queued } in signals {
             let Some(fence) = self.guest.fences.globals.get(&slot) else { continue };
             if fence.serial != serial || fence.always_signaled {
                 continue;
@@ -379,6 +383,7 @@ impl Scope<'_> {
                 return self.lose_queue_s_context(handle, fault);
             }
             values.insert(slot, value);
+            self.recorder.software_signal(queue, (self.guest_id, slot), value, queued);
         }
         self.update_current_values(values, CurrentValuesFlags::default())
     }

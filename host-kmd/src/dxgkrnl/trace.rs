@@ -1,15 +1,24 @@
-//! What is recorded for a tool that traces: fences from the logs, power and doorbells as they change.
+//! What is recorded for a tool that traces: what engines note in their trace logs; power, doorbells and what
+//! CPUs do with fences as it happens.
 //!
-//! Nothing is recorded, and no log is read for it, while nobody traces. One tool does at a time.
+//! "When tracing is enabled, OS will first increase the size of the log buffer to prevent overruns": a queue's
+//! two logs are pages that the driver knows, so that each engine gets a trace log beside them, of the size that
+//! the tool wants. It holds what the logs of all its queues get.
+//!
+//! Nothing is recorded, and there are no trace logs, while nobody traces. One tool does at a time.
+//!
+//! Source: native GPU fence object, "Log buffer overrun is permitted".
 
 use super::doorbell::DoorbellState;
 use super::inspect::state_name;
 use super::kernel::Kernel;
-use crate::hardware::{Hardware, HwQueueId};
+use super::waits::Needed;
+use crate::hardware::{BusyOf, EXECUTED, GuestId, Hardware, HostClocks, HwQueueId};
 use crate::port::{CommandToken, Effect, TraceAction, TraceError, TracePage};
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::LoggingLevel;
-use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogType};
+use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogOperation};
+use bellhop_protocol::handoff::fence_log::LogReader;
 use bellhop_protocol::trace::{MAX_TRACE_RECORDS, Record, What};
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,6 +32,8 @@ const KEPT: usize = 1 << 16;
 struct Recording {
     records: VecDeque<Record>,
     dropped: u64,
+    /// How far each engine's trace log was read.
+    readers: Vec<LogReader>,
 }
 
 /// Where the parts of the control plane note what they change. All of it is one thread.
@@ -86,41 +97,60 @@ impl Recorder {
         self.note(|| What::Device { state: state.into() });
     }
 
-    /// An entry of a queue's log.
-    pub(super) fn entry(&self, queue: HwQueueId, log_type: FenceLogType, entry: FenceLogEntry) {
-        let FenceLogEntry { fence, fence_value: value, end_timestamp, .. } = entry;
-        let queue = queue.0;
-        let what = match log_type {
-            FenceLogType::SIGNALS => {
-                What::Signal { queue, fence, value, queued: entry.queued_timestamp }
-            }
-            _ => What::Wait { queue, fence, value, held: entry.observed_timestamp },
-        };
-        self.note_at(end_timestamp, what);
+    /// A CPU's signal of a fence.
+    pub(super) fn cpu_signal(&self, guest: GuestId, process: u32, slot: u32, signal: Needed) {
+        let Needed { handle, value } = signal;
+        let (fence, object) = (handle.into(), object(guest, slot));
+        self.note(|| What::CpuSignal { guest: guest.0, process, fence, value, object });
     }
 
-    /// Entries of a queue's log were overwritten.
-    pub(super) fn lost(&self, queue: HwQueueId, entries: u64) {
-        self.note(|| What::Lost { queue: queue.0, entries });
+    /// A fence ended a CPU's wait.
+    pub(super) fn cpu_wait(
+        &self,
+        (guest, process): (GuestId, u32),
+        slot: u32,
+        needed: Needed,
+        since: u64,
+    ) {
+        let Needed { handle, value } = needed;
+        let (fence, object) = (handle.into(), object(guest, slot));
+        self.note(|| What::CpuWait { guest: guest.0, process, fence, value, since, object });
     }
 
-    /// The oldest records, as many as fit into a reply.
-    fn take(&self) -> TracePage {
-        let now = self.hardware.gpu_clock();
-        self.with(|recording| {
-            let Some(Recording { records, dropped }) = recording else {
-                return TracePage::default();
-            };
-            let count = records.len().min(MAX_TRACE_RECORDS - 1);
-            let mut taken: Vec<_> = records.drain(..count).collect();
-            let more = !records.is_empty();
-            if !more && *dropped > 0 {
-                let what = What::Dropped { records: std::mem::take(dropped) };
-                taken.push(Record { time: now, what });
-            }
-            TracePage { records: taken, more }
-        })
+    /// A signal in a software queue.
+    pub(super) fn software_signal(
+        &self,
+        queue: HwQueueId,
+        (guest, slot): (GuestId, u32),
+        value: u64,
+        queued: u64,
+    ) {
+        let (queue, object) = (queue.0, object(guest, slot));
+        self.note(|| What::Signal { queue, fence: slot, value, queued, object });
     }
+
+    /// A wait in a software queue is over.
+    pub(super) fn software_wait(
+        &self,
+        queue: HwQueueId,
+        (guest, slot): (GuestId, u32),
+        value: u64,
+        since: u64,
+    ) {
+        let (queue, object) = (queue.0, object(guest, slot));
+        let (queued, held) = (since, since);
+        self.note(|| What::Wait { queue, fence: slot, value, queued, held, object });
+    }
+
+    /// The time, if somebody traces.
+    pub(super) fn now(&self) -> u64 {
+        if self.is_recording() { self.hardware.gpu_clock() } else { 0 }
+    }
+}
+
+/// Which fence a guest's global fence is among all, in a trace. Never 0.
+fn object(guest: GuestId, slot: u32) -> u64 {
+    guest.0 << 32 | (u64::from(slot) + 1)
 }
 
 impl Kernel {
@@ -131,32 +161,138 @@ impl Kernel {
         action: TraceAction,
         effects: &mut Vec<Effect>,
     ) {
-        if action == TraceAction::Begin {
-            if self.recorder.is_recording() {
-                effects.push(Effect::Traced { token, result: Err(TraceError::Busy) });
-                return;
-            }
-            let recording = Recording { records: VecDeque::new(), dropped: 0 };
-            self.recorder.with(|place| *place = Some(recording));
-            self.note_what_there_is();
-            self.set_logging_level(LoggingLevel::VERBOSE, effects);
+        if let TraceAction::Begin { entries } = action
+            && let Err(refused) = self.begin_trace(entries, effects)
+        {
+            effects.push(Effect::Traced { token, result: Err(refused) });
+            return;
         }
-        self.drain_logs(effects);
-        let mut page = self.recorder.take();
+        let mut page = self.take_records();
         if action == TraceAction::End {
-            let left = self.recorder.with(Option::take).map_or(0, |left| left.records.len());
+            let left = self.recorder.with(Option::take).map_or(0, |left| self.count(left));
             if left > 0 {
-                let what = What::Dropped { records: left as u64 };
+                let what = What::Dropped { records: left };
                 page.records.push(Record { time: self.hardware.gpu_clock(), what });
-                page.more = false;
             }
+            page.more = false;
+            self.hardware.end_trace();
             self.set_logging_level(LoggingLevel::DEFAULT, effects);
         }
         effects.push(Effect::Traced { token, result: Ok(page) });
     }
 
+    /// How much there is that was not fetched.
+    fn count(&self, recording: Recording) -> u64 {
+        let mut left = recording.records.len() as u64 + recording.dropped;
+        for (mut reader, node) in recording.readers.into_iter().zip(0..) {
+            self.hardware.with_trace_log(node, &mut |log| {
+                let position = log.position();
+                let mut read = 0;
+                left += reader.read_entries(&log, position, |_| read += 1);
+                left += read;
+            });
+        }
+        left
+    }
+
+    fn begin_trace(&mut self, entries: u32, effects: &mut Vec<Effect>) -> Result<(), TraceError> {
+        if self.recorder.is_recording() {
+            return Err(TraceError::Busy);
+        }
+        self.hardware.begin_trace(entries).map_err(|full| TraceError::Full(full.0))?;
+        let readers = vec![LogReader::default(); self.miniport.node_count() as usize];
+        let recording = Recording { records: VecDeque::new(), dropped: 0, readers };
+        self.recorder.with(|place| *place = Some(recording));
+        self.note_what_there_is();
+        self.set_logging_level(LoggingLevel::VERBOSE, effects);
+        Ok(())
+    }
+
+    /// How busy engines are, and the oldest records, as many as fit into a reply: first what was noted here, which names the queues
+    /// that entries of trace logs are of.
+    fn take_records(&self) -> TracePage {
+        let now = self.hardware.gpu_clock();
+        self.recorder.with(|recording| {
+            let Some(recording) = recording else { return TracePage::default() };
+            // For what is lost, what is dropped, and how busy each engine is.
+            let room = MAX_TRACE_RECORDS - 2 * recording.readers.len() - 1;
+            let count = recording.records.len().min(room);
+            let mut records: Vec<_> = recording.records.drain(..count).collect();
+            let dropped = std::mem::take(&mut recording.dropped);
+            if dropped > 0 {
+                records.push(Record { time: now, what: What::Dropped { records: dropped } });
+            }
+            let mut more = !recording.records.is_empty();
+            for (reader, node) in recording.readers.iter_mut().zip(0..) {
+                if !more {
+                    more = self.read_trace_log(node, reader, room, now, &mut records);
+                }
+                let busy_time = self.hardware.busy_time(BusyOf::Engine(node));
+                let time = self.hardware.gpu_clock();
+                records.push(Record { time, what: What::Busy { node, busy_time } });
+            }
+            TracePage { records, more }
+        })
+    }
+
+    /// Reads what is new in an engine's trace log, until there are `room` records. True when there is more.
+    /// The order is protocol::handoff::fence_log's, as for the logs of queues.
+    fn read_trace_log(
+        &self,
+        node: u32,
+        reader: &mut LogReader,
+        room: usize,
+        now: u64,
+        records: &mut Vec<Record>,
+    ) -> bool {
+        let mut more = false;
+        self.hardware.with_trace_log(node, &mut |log| {
+            let position = log.position();
+            if !reader.is_behind(position) {
+                return;
+            }
+            self.hardware.flush_fence_logs(&[]);
+            let most = room.saturating_sub(records.len()) as u64;
+            let until = reader.at_most(&log, position, most);
+            let entries = reader.read_entries(&log, until, |entry| {
+                records.push(self.record(node, entry));
+            });
+            if entries > 0 {
+                records.push(Record { time: now, what: What::Lost { node, entries } });
+            }
+            more = reader.is_behind(position);
+        });
+        more
+    }
+
+    /// What an entry of a trace log says.
+    fn record(&self, node: u32, entry: FenceLogEntry) -> Record {
+        let FenceLogEntry { fence, fence_value: value, observed_timestamp: since, .. } = entry;
+        let FenceLogEntry { queued_timestamp: queued, reserved: queue, .. } = entry;
+        let object = || {
+            let owner = self.queues.get(&HwQueueId(queue))?;
+            let slot = self.guests.get(&owner.guest)?.fences.named_by(fence)?;
+            Some(object(owner.guest, slot))
+        };
+        let what = match FenceLogOperation(entry.operation) {
+            FenceLogOperation(EXECUTED) => What::Executed { node, queue, since, turns: value },
+            FenceLogOperation::SIGNAL_EXECUTED => {
+                What::Signal { queue, fence, value, queued, object: object().unwrap_or(0) }
+            }
+            _ => {
+                let object = object().unwrap_or(0);
+                What::Wait { queue, fence, value, queued, held: since, object }
+            }
+        };
+        Record { time: entry.end_timestamp, what }
+    }
+
     /// Notes the states that nothing has changed yet.
     fn note_what_there_is(&self) {
+        self.recorder.note(|| {
+            let HostClocks { monotonic, boottime, realtime } = self.hardware.host_clocks();
+            What::Clock { monotonic, boottime, realtime }
+        });
         let (device, _) = self.power.describe_device();
         self.recorder.device(device);
         for node in 0..self.miniport.node_count() {
@@ -169,17 +305,6 @@ impl Kernel {
             if let Some(state) = self.callbacks.state(*id) {
                 self.recorder.doorbell(*id, state);
             }
-        }
-    }
-
-    /// Reads what is new in the logs of all queues. Whom that shows to be satisfied is told where interrupts
-    /// rely on it.
-    fn drain_logs(&mut self, effects: &mut Vec<Effect>) {
-        if !self.recorder.is_recording() {
-            return;
-        }
-        for node in 0..self.miniport.node_count() {
-            self.fences_logged(node, None, effects);
         }
     }
 }

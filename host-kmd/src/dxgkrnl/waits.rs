@@ -46,6 +46,8 @@ pub(super) struct Wait {
     pub(super) owner: Owner,
     /// Whether one fence is enough.
     any: bool,
+    /// When it began, on the adapter's clock; 0 when nobody traced then.
+    pub(super) since: u64,
     /// The global fences that it needs and that were not there yet, by slot.
     pub(super) fences: BTreeMap<u32, Needed>,
 }
@@ -53,7 +55,7 @@ pub(super) struct Wait {
 impl Wait {
     /// A wait for nothing yet: for any of what is added, or for all of it.
     pub(super) fn new(process: u32, owner: Owner, any: bool) -> Self {
-        Self { process, owner, any, fences: BTreeMap::new() }
+        Self { process, owner, any, since: 0, fences: BTreeMap::new() }
     }
 
     /// Adds a fence, which may have been added before.

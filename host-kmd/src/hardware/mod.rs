@@ -6,6 +6,7 @@
 //! interrupt.
 
 mod fence;
+mod observe;
 mod priority;
 mod pte;
 
@@ -13,6 +14,7 @@ pub use fence::{
     FENCE_LOGS_SIZE, FENCES_PER_PAGE, FenceLogBuffer, FenceStorage, GlobalFence, QueueLog,
     SlotValue, fence_log_address, fence_segment_size, fence_storage_size,
 };
+pub use observe::{BusyOf, EXECUTED, FrontEnd, HostClocks, Observe};
 pub use priority::SchedulingPriority;
 pub use pte::{ACCESSED, DriverProtection, PhysicalAddress, PhysicalPage, Pte, Segment};
 
@@ -345,7 +347,7 @@ pub struct HardwareFull(pub &'static str);
 /// and that were not destroyed: anything else is a bug of the caller, which implementations
 /// ignore with a log line and do not panic over. Slots, offsets and addresses were checked by the
 /// caller against what the guest was given.
-pub trait Hardware: Send + Sync {
+pub trait Hardware: Observe + Send + Sync {
     /// The nodes, by ordinal.
     fn nodes(&self) -> &[NodeDescription];
 
@@ -504,9 +506,6 @@ pub trait Hardware: Send + Sync {
 
     /// What engines have logged of these queues, before positions that were loaded, is there to be read.
     fn flush_fence_logs(&self, queues: &[HwQueueId]);
-
-    /// The adapter's clock, which entries of logs have: nanoseconds that never go back.
-    fn gpu_clock(&self) -> u64;
 
     /// What is logged from now on. Each status that is published tells it.
     fn set_logging_level(&self, level: LoggingLevel);

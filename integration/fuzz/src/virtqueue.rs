@@ -5,6 +5,7 @@ use crate::host::HOST;
 use crate::rig::eventually;
 use arbitrary::Arbitrary;
 use bellhop_device::vhost::backend::GuestBackend;
+use bellhop_host_kmd::hardware::FrontEnd;
 use bellhop_protocol::config::{CONTROL_QUEUE, EVENT_QUEUE, MAX_QUEUE_SIZE};
 use bellhop_protocol::control::adapter::{GetNodeMetadata, OpenAdapter, QueryStatistics};
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
@@ -160,7 +161,7 @@ fn requests() -> [Vec<u8>; REQUEST_KINDS] {
 
 impl Guest {
     fn new() -> Self {
-        let backend = GuestBackend::new(HOST.clone()).unwrap();
+        let backend = GuestBackend::new(HOST.clone(), FrontEnd::default()).unwrap();
         backend.take_features(backend.features());
         let memory = memory(&[LOW, HIGH]);
         let mut guest = Self { backend, memory, offered: [0; 2], writable: None };

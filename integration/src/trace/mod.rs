@@ -1,60 +1,90 @@
 //! `bellhop trace`: what engines and queues of a running `bellhopd` do, as a file for Perfetto.
 
 mod perfetto;
+mod timeline;
 
 use crate::daemon::{self, Daemon};
 use crate::hosted::{self, Outcome, start_guest};
 use crate::inspect::ControlClient;
 use crate::process::{Signals, block_on, end};
 use anyhow::{Context, bail};
+use bellhop_guest::files::NewFile;
 use bellhop_guest::inspect::Source;
 use bellhop_protocol::control::escape::ObjectList;
-use bellhop_protocol::snapshot::{ListRequest, Name, Node, SNAPSHOT_VERSION};
-use bellhop_protocol::trace::{Record, TraceReply, TraceRequest};
+use bellhop_protocol::snapshot::{ListRequest, Name, SNAPSHOT_VERSION};
+use bellhop_protocol::trace::{TraceReply, TraceRequest};
+use serde::Serialize;
 use std::ffi::OsString;
+use std::io::{BufWriter, IntoInnerError, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use timeline::Timeline;
 
-/// How often records are fetched: a log of 84 entries is to be read before it is full.
+/// How often records are fetched.
 const INTERVAL: Duration = Duration::from_millis(2);
 /// How long a daemon that was just started may take to serve its control socket.
 const START: Duration = Duration::from_secs(10);
 
-/// A trace that is being recorded. The daemon records no more once this is dropped.
-pub struct Trace {
-    client: ControlClient,
-    adapter: u32,
-    nodes: Vec<Node>,
-    records: Vec<Record>,
+/// What is recorded.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct What {
+    /// The adapter, by its number.
+    pub adapter: u32,
+    /// MiB of each engine's trace log; 0 for the daemon's default.
+    pub buffer_mib: u32,
 }
 
-impl Trace {
-    /// Begins to record an adapter of the daemon that has this control socket.
+/// What came of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Summary {
+    /// Events that were recorded.
+    pub events: u64,
+    /// Events that were not, which the file says too, where they are missing.
+    pub lost: u64,
+    /// How long was recorded.
+    pub seconds: f64,
+}
+
+/// A trace that is being recorded. The daemon records no more once this is dropped.
+pub struct Trace<W> {
+    client: ControlClient,
+    what: What,
+    begun: Instant,
+    timeline: Timeline<W>,
+}
+
+impl<W: Write> Trace<W> {
+    /// Begins to record an adapter of the daemon that has this control socket. What is recorded is written as
+    /// it is fetched.
     ///
     /// # Errors
-    /// When nobody serves it, somebody else traces, or there is no such adapter.
-    pub fn begin(socket: &Path, adapter: u32) -> anyhow::Result<Self> {
+    /// When nobody serves it, somebody else traces, there is no such adapter, or nothing can be written.
+    pub fn begin(socket: &Path, what: What, output: W) -> anyhow::Result<Self> {
         let mut client = ControlClient::connect(socket)?;
         let request = ListRequest {
             version: SNAPSHOT_VERSION,
             list: ObjectList::NODES.0,
-            adapter,
+            adapter: what.adapter,
             guest: 0,
             process: 0,
             parent: Name(0),
             after: Name(0),
         };
         let (_, nodes) = client.list(&request)?.context("there is no such adapter")?;
-        let mut trace = Self { client, adapter, nodes, records: Vec::new() };
+        let timeline = Timeline::begin(&nodes, output).context(CANNOT_WRITE)?;
+        let mut trace = Self { client, what, begun: Instant::now(), timeline };
         trace.fetch()?;
         Ok(trace)
     }
 
     fn ask(&mut self, trace: bool) -> anyhow::Result<bool> {
-        let request = TraceRequest { version: SNAPSHOT_VERSION, adapter: self.adapter, trace };
+        let What { adapter, buffer_mib } = self.what;
+        let request = TraceRequest { version: SNAPSHOT_VERSION, adapter, trace, buffer_mib };
         match self.client.trace(&request)? {
             TraceReply::Records { records, more } => {
-                self.records.extend(records);
+                for record in records {
+                    self.timeline.add(record).context(CANNOT_WRITE)?;
+                }
                 Ok(more)
             }
             TraceReply::Error(why) => bail!("the daemon refuses: {why}"),
@@ -64,23 +94,26 @@ impl Trace {
     /// Fetches what was recorded since.
     ///
     /// # Errors
-    /// When the daemon does not answer.
+    /// When the daemon does not answer, or nothing can be written.
     pub fn fetch(&mut self) -> anyhow::Result<()> {
         while self.ask(true)? {}
         Ok(())
     }
 
-    /// Fetches the rest and ends the recording. Returns it for Perfetto.
+    /// Fetches the rest and ends the recording. Returns what came of it, and where it was written.
     ///
     /// # Errors
-    /// When the daemon does not answer.
-    pub fn end(mut self) -> anyhow::Result<Vec<u8>> {
+    /// As [`Self::fetch`].
+    pub fn end(mut self) -> anyhow::Result<(Summary, W)> {
         self.fetch()?;
         self.ask(false)?;
-        Ok(perfetto::encode(&self.nodes, self.records))
+        let Timeline { events, lost, .. } = self.timeline;
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let output = self.timeline.end().context(CANNOT_WRITE)?;
+        Ok((Summary { events, lost, seconds }, output))
     }
 
-    /// Fetches again and again; returns only when the daemon does not answer.
+    /// Fetches again and again; returns only when that fails.
     async fn follow(&mut self) -> anyhow::Error {
         loop {
             tokio::time::sleep(INTERVAL).await;
@@ -91,67 +124,99 @@ impl Trace {
     }
 }
 
-/// Records a daemon until somebody presses Ctrl-C or the time is over, and writes the file.
+const CANNOT_WRITE: &str = "cannot write the trace; name a file with room for it with --output";
+
+/// Begins the file before anything runs. Others see it when the trace is whole.
+fn create(path: &Path) -> anyhow::Result<BufWriter<NewFile>> {
+    NewFile::create(path).map(BufWriter::new)
+}
+
+/// Ends a trace that is recorded into a file.
+fn end_file(trace: Trace<BufWriter<NewFile>>) -> anyhow::Result<Summary> {
+    let (summary, file) = trace.end()?;
+    finish(file)?;
+    Ok(summary)
+}
+
+fn finish(file: BufWriter<NewFile>) -> anyhow::Result<()> {
+    let file = file.into_inner().map_err(IntoInnerError::into_error).context(CANNOT_WRITE)?;
+    file.finish()
+}
+
+/// Why recording ended early. The file has what a daemon did until it was gone, unless it was the file that
+/// could not be written.
+fn broken_off(trace: Trace<BufWriter<NewFile>>, error: anyhow::Error) -> anyhow::Error {
+    if error.downcast_ref() == Some(&CANNOT_WRITE) {
+        return error;
+    }
+    let kept = trace.timeline.end().context(CANNOT_WRITE).and_then(finish);
+    match kept {
+        Ok(()) => {
+            error.context("the trace ends early; what was recorded until then is in its file")
+        }
+        Err(also) => error.context(also),
+    }
+}
+
+/// Records a daemon until somebody presses Ctrl-C or the time is over, into a file.
 ///
 /// # Errors
 /// When the daemon cannot be traced or ends, or the file cannot be written.
 pub fn record(
     socket: &Path,
-    adapter: u32,
+    what: What,
     limit: Option<Duration>,
     output: &Path,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Summary> {
     block_on(async {
         let mut signals = Signals::new()?;
-        let mut trace = Trace::begin(socket, adapter)?;
+        let mut trace = Trace::begin(socket, what, create(output)?)?;
         tokio::select! {
-            error = trace.follow() => return Err(error),
+            error = trace.follow() => return Err(broken_off(trace, error)),
             () = signals.received() => {}
             () = tokio::time::sleep(limit.unwrap_or(Duration::MAX)) => {}
         }
-        write(output, &trace.end()?)
+        end_file(trace)
     })
 }
 
-/// Records what a guest does that is started with a daemon for it, and writes the file.
+/// Records what a guest does that is started with a daemon for it, into a file.
 ///
 /// # Errors
 /// When one of them cannot be started, the daemon ends before the guest, or the file cannot be written.
-pub fn record_run(work: &[OsString], output: &Path) -> anyhow::Result<Outcome> {
+pub fn record_run(
+    work: &[OsString],
+    what: What,
+    output: &Path,
+) -> anyhow::Result<(Outcome, Summary)> {
     let folder = daemon::folder()?;
     let (path, control) = (folder.path().join("gpu.sock"), folder.path().join("control.sock"));
     block_on(async {
         let mut signals = Signals::new()?;
+        let file = create(output)?;
         let daemon = Daemon::start_with_control(&[&path], None, Some(&control))?;
-        let mut trace = begin_soon(&control).await?;
+        let mut trace = begin_soon(&control, what, file).await?;
         let mut guest = start_guest(&path, work)?;
         let outcome = tokio::select! {
             status = guest.wait() => hosted::outcome(status?),
-            error = trace.follow() => return Err(error),
+            error = trace.follow() => return Err(broken_off(trace, error)),
             () = signals.received() => Outcome::Interrupted,
         };
         end(guest).await?;
-        let bytes = trace.end()?;
+        let summary = end_file(trace)?;
         daemon.end().await?;
-        write(output, &bytes)?;
-        Ok(outcome)
+        Ok((outcome, summary))
     })
 }
 
 /// Begins when a daemon that was just started serves its control socket.
-async fn begin_soon(control: &Path) -> anyhow::Result<Trace> {
+async fn begin_soon<W: Write>(control: &Path, what: What, output: W) -> anyhow::Result<Trace<W>> {
     let begun = async {
         // The daemon makes the file when it listens.
         while !control.exists() {
             tokio::time::sleep(INTERVAL).await;
         }
-        Trace::begin(control, 0)
+        Trace::begin(control, what, output)
     };
     tokio::time::timeout(START, begun).await.context("bellhopd does not start")?
-}
-
-fn write(output: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    std::fs::write(output, bytes).with_context(|| {
-        format!("cannot write {}; name another file with --output", output.display())
-    })
 }

@@ -201,8 +201,7 @@ pub struct Statistics {
     pub engine_wakeups: u64,
     /// Zero.
     pub reserved: u64,
-    /// Nanoseconds that engines executed this guest's queues. Not counted is work that
-    /// is done within one turn (256 packets, 512 KiB) while no other queue of its engine has any.
+    /// Nanoseconds that engines executed this guest's queues: turns that are over.
     pub engine_time: u64,
 }
 crate::assert_layout!(

@@ -169,6 +169,21 @@ impl LogReader {
         self.next != position
     }
 
+    /// The position to read until so that no more than `most` entries are read, of a log that has come to
+    /// `position`. What was overwritten is passed over and is not counted.
+    #[must_use]
+    pub fn at_most<const WORDS: usize>(
+        &self,
+        log: &FenceLog<'_, WORDS>,
+        position: LogPosition,
+        most: u64,
+    ) -> LogPosition {
+        let entries = log.number_of_entries();
+        let behind = position.since(self.next, entries);
+        let gone = behind.saturating_sub(u64::from(entries) - 1);
+        if behind - gone <= most { position } else { self.next.plus(gone + most, entries) }
+    }
+
     /// The same as [`Self::read`], of whole entries.
     pub fn read_entries(
         &mut self,
@@ -308,6 +323,27 @@ mod tests {
                 }
                 prop_assert_eq!(next, written);
             }
+        }
+
+        #[test]
+        fn what_is_read_in_parts_is_what_is_read_at_once(
+            entries in 2usize..9, written in 0u64..40, most in 1u64..9,
+        ) {
+            let words = words(entries);
+            let log = FenceLog::<ENTRY_WORDS>::new(&words).unwrap();
+            log.reset(FenceLogType::SIGNALS);
+            (0..written).for_each(|value| log.write_entry(entry(value, 0)));
+            let position = log.position();
+            let (mut whole, mut parts) = (LogReader::default(), LogReader::default());
+            let (mut at_once, mut in_parts, mut lost) = (Vec::new(), Vec::new(), 0);
+            let all_lost = whole.read(&log, position, |words| at_once.push(words[0]));
+            while parts.is_behind(position) {
+                let before = in_parts.len();
+                let until = parts.at_most(&log, position, most);
+                lost += parts.read(&log, until, |words| in_parts.push(words[0]));
+                prop_assert!(in_parts.len() - before <= most as usize);
+            }
+            prop_assert_eq!((at_once, all_lost), (in_parts, lost));
         }
 
         #[test]

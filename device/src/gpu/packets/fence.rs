@@ -103,7 +103,7 @@ fn log(
     let Some(log) = context.queue.logs.get(operation.log().ok_or(bad)?) else {
         return Ok(Before::Other);
     };
-    log.write_entry(FenceLogEntry {
+    let entry = FenceLogEntry {
         fence_value: packet.value,
         fence: packet.slot(),
         operation: operation.0,
@@ -111,7 +111,13 @@ fn log(
         observed_timestamp,
         reserved: 0,
         end_timestamp: context.chip.now(),
-    });
+    };
+    log.write_entry(entry);
+    if context.chip.is_traced()
+        && let Some(port) = context.chip.engines.get(context.engine as usize)
+    {
+        port.trace(FenceLogEntry { reserved: context.queue.id.0, ..entry });
+    }
     Ok(match operation {
         FenceLogOperation::SIGNAL_EXECUTED => Before::Logged(packet.slot()),
         _ => Before::Other,

@@ -5,10 +5,10 @@ use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DoorbellModel, EngineProgress, FenceLogBuffer, FenceStorage, GuestId, Hardware,
-    HardwareFull, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription,
-    PageTableRange, PhysicalDoorbell, Pte, QueueLog, RingBinding, RotationProgress,
-    SchedulingPriority, Segment, SlotValue, SystemContext, Ticket,
+    AddressSpaceId, BusyOf, DoorbellModel, EngineProgress, FenceLogBuffer, FenceStorage, FrontEnd,
+    GuestId, Hardware, HardwareFull, HostClocks, HwQueueDescription, HwQueueId, Interrupt,
+    KernelSubmission, NodeDescription, Observe, PageTableRange, PhysicalDoorbell, Pte, QueueLog,
+    RingBinding, RotationProgress, SchedulingPriority, Segment, SlotValue, SystemContext, Ticket,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -344,12 +344,6 @@ impl Hardware for Model {
         self.state().log.push(Call::FlushLogs(queues.to_vec()));
     }
 
-    fn gpu_clock(&self) -> u64 {
-        let mut state = self.state();
-        state.clock += 1;
-        state.clock
-    }
-
     fn set_logging_level(&self, level: LoggingLevel) {
         self.state().log.push(Call::LoggingLevel(level));
     }
@@ -600,5 +594,44 @@ impl Hardware for Model {
 
     fn statistics(&self, _: GuestId) -> Statistics {
         Statistics { packets: 7, ..Statistics::default() }
+    }
+}
+
+impl Observe for Model {
+    fn gpu_clock(&self) -> u64 {
+        let mut state = self.state();
+        state.clock += 1;
+        state.clock
+    }
+
+    fn host_clocks(&self) -> HostClocks {
+        HostClocks { monotonic: 10, boottime: 20, realtime: 30 }
+    }
+
+    fn begin_trace(&self, entries: u32) -> Result<(), HardwareFull> {
+        let words = 5 + 6 * entries as usize;
+        self.state().trace_log = Some((0..words).map(|_| AtomicU64::new(0)).collect());
+        Ok(())
+    }
+
+    fn with_trace_log(&self, node: u32, act: &mut dyn FnMut(FenceLog<'_>)) {
+        // All queues are on the first node's.
+        let log = self.state().trace_log.clone().filter(|_| node == 0);
+        log.iter().for_each(|words| act(FenceLog::new(words).unwrap()));
+    }
+
+    fn end_trace(&self) {
+        self.state().trace_log = None;
+    }
+
+    fn front_end(&self, guest: GuestId) -> Option<FrontEnd> {
+        Some(FrontEnd { socket: format!("/run/{}.sock", guest.0), ..FrontEnd::default() })
+    }
+
+    fn busy_time(&self, of: BusyOf) -> u64 {
+        match of {
+            BusyOf::Engine(node) => 100 + u64::from(node),
+            BusyOf::Queue(queue) => queue.0,
+        }
     }
 }

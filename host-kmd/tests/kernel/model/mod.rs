@@ -139,6 +139,8 @@ pub struct State {
     pub opened: BTreeMap<(GuestId, u32), (u32, AddressSpaceId)>,
     /// Logs of queues, and where they are.
     pub fence_logs: BTreeMap<(HwQueueId, FenceLogType), Log>,
+    /// The first engine's trace log.
+    pub trace_log: Option<Arc<[AtomicU64]>>,
     /// The adapter's clock.
     pub clock: u64,
     pub local_words: HashMap<(GuestId, u64), u64>,
@@ -389,12 +391,21 @@ impl Model {
     /// An engine logs an operation of a queue's.
     pub fn log(&self, queue: HwQueueId, operation: FenceLogOperation, slot: u32, value: u64) {
         let (words, _) = self.state().fence_logs[&(queue, operation.log().unwrap())].clone();
-        FenceLog::new(&words).unwrap().write_entry(FenceLogEntry {
+        let entry = FenceLogEntry {
             fence_value: value,
             fence: slot,
             operation: operation.0,
             ..FenceLogEntry::default()
-        });
+        };
+        FenceLog::new(&words).unwrap().write_entry(entry);
+        self.trace(FenceLogEntry { reserved: queue.0, ..entry });
+    }
+
+    /// An engine writes its trace log, if it has one.
+    pub fn trace(&self, entry: FenceLogEntry) {
+        if let Some(words) = self.state().trace_log.clone() {
+            FenceLog::new(&words).unwrap().write_entry(entry);
+        }
     }
 
     /// Whether nothing is left of any guest's processes.

@@ -210,6 +210,7 @@ fn fill_run_lists(snapshot: &mut Snapshot) {
                     hw_queue: queue.handle,
                     queued: queue.queued,
                     completed: queue.completed,
+                    busy_time: queue.busy_time,
                 }));
             }
         }

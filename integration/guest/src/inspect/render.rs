@@ -134,6 +134,7 @@ fn guest(guest: &Guest, nodes: &[Node]) -> Branch {
     let weight = format!("weight {}", guest.weight);
     let head = vec![guest.id.to_string().into(), state(&guest.state), bar.into(), weight.into()];
     Branch::new("guest", head)
+        .with(front_end(guest))
         .with(
             (!guest.features.is_empty())
                 .then(|| Branch::new("features", vec![guest.features.as_str().into()])),
@@ -142,6 +143,17 @@ fn guest(guest: &Guest, nodes: &[Node]) -> Branch {
         .with([Branch::new("memory", Vec::new()).with(guest.memory.iter().map(segment))])
         .with([Branch::new("quotas", Vec::new()).with(guest.quotas.iter().map(quota))])
         .with(guest.processes.iter().map(|process| self::process(process, nodes)))
+}
+
+/// Who brought it, where that is told.
+fn front_end(guest: &Guest) -> Option<Branch> {
+    let socket = guest.socket.as_ref().map(|socket| format!("socket {socket}"));
+    let process = guest.pid.map(|pid| match &guest.command {
+        Some(command) => format!("{command} (PID {pid})"),
+        None => format!("PID {pid}"),
+    });
+    let cells: Vec<_> = process.into_iter().chain(socket).map(Cell::from).collect();
+    (!cells.is_empty()).then(|| Branch::new("front end", cells))
 }
 
 fn counts(counts: &Counts) -> Branch {
@@ -313,6 +325,7 @@ mod tests {
             completed: handle % 2 * 12,
             logged: handle % 2 * 1200,
             log_entries_lost: 0,
+            busy_time: 0,
             doorbell,
         };
         let doorbell = |handle, state: &str, physical| Doorbell {
@@ -374,6 +387,7 @@ mod tests {
                 physical_doorbells_used: Some(1),
                 power: "D0".into(),
                 power_transitions: 2,
+                ..Adapter::default()
             },
             nodes: vec![Node {
                 engine_type: "THREE_D".into(),
@@ -387,11 +401,15 @@ mod tests {
                     hw_queue: Name(0x31),
                     queued: 12,
                     completed: 12,
+                    ..Listed::default()
                 }],
                 ..Node::default()
             }],
             guests: vec![Guest {
                 id: 1,
+                socket: Some("/run/vm0.sock".into()),
+                pid: Some(4711),
+                command: Some("qemu-system-x86".into()),
                 state: "open".into(),
                 bar_mapped: true,
                 features: "USER_MODE_SUBMISSION".into(),
@@ -423,6 +441,7 @@ run list  of node 0 (3D)
 └─ hw queue  0x31  guest 1  process 1  context 0x100000002  idle at 12
 
 guest  1  open  BAR mapped  weight 100
+├─ front end  qemu-system-x86 (PID 4711)  socket /run/vm0.sock
 ├─ features  USER_MODE_SUBMISSION
 ├─ counted  1,234,567 packets  0 bytes  0 rings  0 interrupts  0 requests
 │       0 notifies  0 victims  0 ms of engines

@@ -1,0 +1,49 @@
+//! The process at the other end of a guest's connection, for those who look for a guest's VMM.
+
+use bellhop_host_kmd::hardware::FrontEnd;
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+
+/// Who connected `stream`, which came by a socket of this path. The kernel tells the process, so none can say
+/// that it is another; its name is the process's own choice. Within the runtime.
+///
+/// # Errors
+/// When there are no descriptors left.
+pub(super) fn look(stream: &UnixStream, path: &str) -> io::Result<FrontEnd> {
+    // Not rustix: its process numbers are never 0, which is what the kernel says of one of another PID namespace.
+    let stream = stream.try_clone()?;
+    stream.set_nonblocking(true)?;
+    let peer = tokio::net::UnixStream::from_std(stream)?.peer_cred()?;
+    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid != 0);
+    // It may be hidden (hidepid=, ProtectProc=), or gone.
+    let command = pid.and_then(|pid| fs::read(format!("/proc/{pid}/comm")).ok());
+    let command = command.map(|name| printable(&name));
+    Ok(FrontEnd { socket: path.to_owned(), pid, command })
+}
+
+/// A name that cannot break a line or steer a terminal.
+fn printable(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name.trim_ascii_end());
+    name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_process_that_connected_is_known_with_its_name() {
+        let (socket, _other) = UnixStream::pair().unwrap();
+        let seen = look(&socket, "/run/vm0.sock").unwrap();
+        assert_eq!((seen.socket.as_str(), seen.pid), ("/run/vm0.sock", Some(std::process::id())));
+        let own = fs::read_to_string("/proc/self/comm").unwrap();
+        assert_eq!(seen.command.as_deref(), Some(own.trim_end()));
+    }
+
+    #[test]
+    fn a_name_is_one_line_that_steers_nothing() {
+        assert_eq!(printable(b"qemu\n"), "qemu");
+        assert_eq!(printable(b"a\nb\x1b[2J\xff\n"), "a\u{fffd}b\u{fffd}[2J\u{fffd}");
+    }
+}

@@ -1,0 +1,393 @@
+//! What was recorded, as tracks of a timeline.
+
+use super::perfetto::{
+    Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, Kind, TracePacket, TrackDescriptor,
+    TrackEvent, Writer, clock,
+};
+use bellhop_protocol::snapshot::Node;
+use bellhop_protocol::trace::{Record, What};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+/// Tracks, by their uuids.
+const DEVICE: u64 = 1;
+const ENGINES: u64 = 1 << 16;
+const POWERS: u64 = 2 << 16;
+const EXECUTED: u64 = 3 << 16;
+const BUSY: u64 = 4 << 16;
+const QUEUES: u64 = 1 << 40;
+const PROCESSES: u64 = 1 << 62;
+/// Tracks that a queue or a process has at most.
+const PARTS: u64 = 1 << 10;
+/// Most lanes for what overlaps; what has no lane goes on the last.
+const LANES: u64 = 200;
+
+/// What the tracks of a queue or a process are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+enum Part {
+    Doorbell = 1,
+    Signals = 2,
+    Execution = 3,
+    /// As many as there are lanes.
+    Waits = 256,
+    /// As many as there are lanes.
+    Submissions = 512,
+}
+
+impl Part {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Doorbell => "doorbell",
+            Self::Signals => "signals",
+            Self::Execution => "execution",
+            Self::Waits => "waits",
+            Self::Submissions => "submissions",
+        }
+    }
+}
+
+fn queue_track(queue: u64) -> u64 {
+    QUEUES + queue * PARTS
+}
+
+/// A time from and to, on the adapter's clock.
+type Span = (u64, u64);
+
+/// What is known of a queue.
+#[derive(Debug, Default)]
+struct Queue {
+    name: String,
+    progress_fence: Option<u32>,
+    /// When its last submission was done.
+    done: u64,
+}
+
+/// How busy an engine was when that was told last.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    time: u64,
+    busy_time: u64,
+}
+
+/// A timeline that is written as records come.
+#[derive(Debug)]
+pub(super) struct Timeline<W> {
+    writer: Writer<W>,
+    known: BTreeSet<u64>,
+    /// The tracks that are in a state.
+    states: BTreeSet<u64>,
+    /// When the last slice of each lane ends, by the first lane's track.
+    lanes: BTreeMap<u64, Vec<u64>>,
+    queues: BTreeMap<u64, Queue>,
+    samples: BTreeMap<u32, Sample>,
+    /// When the recording began, on the adapter's clock.
+    start: Option<u64>,
+    /// From the adapter's clock to `CLOCK_BOOTTIME`.
+    offset: u64,
+    last: u64,
+    /// Events that were recorded.
+    pub(super) events: u64,
+    /// Events that were not.
+    pub(super) lost: u64,
+}
+
+impl<W: Write> Timeline<W> {
+    /// A timeline of these nodes.
+    pub(super) fn begin(nodes: &[Node], output: W) -> io::Result<Self> {
+        let mut timeline = Self {
+            writer: Writer::new(output),
+            known: BTreeSet::new(),
+            states: BTreeSet::new(),
+            lanes: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            samples: BTreeMap::new(),
+            start: None,
+            offset: 0,
+            last: 0,
+            events: 0,
+            lost: 0,
+        };
+        timeline.track(DEVICE, "device", None)?;
+        for node in nodes {
+            let ordinal = u64::from(node.ordinal);
+            let name = format!("node {} ({})", node.ordinal, node.name);
+            let engine = Some(timeline.track(ENGINES + ordinal, name, None)?);
+            timeline.track(POWERS + ordinal, "power", engine)?;
+            timeline.track(EXECUTED + ordinal, "executes", engine)?;
+            timeline.describe(TrackDescriptor {
+                uuid: Some(BUSY + ordinal),
+                name: Some("busy".into()),
+                parent_uuid: engine,
+                counter: Some(CounterDescriptor { unit_name: Some("%".into()) }),
+            })?;
+        }
+        Ok(timeline)
+    }
+
+    /// Writes what is still going on and returns the output.
+    pub(super) fn end(mut self) -> io::Result<W> {
+        for track in std::mem::take(&mut self.states) {
+            self.event(self.last, track, Kind::SliceEnd, TrackEvent::default())?;
+        }
+        self.writer.end()
+    }
+
+    fn describe(&mut self, track: TrackDescriptor) -> io::Result<()> {
+        self.writer.write(TracePacket { track_descriptor: Some(track), ..TracePacket::default() })
+    }
+
+    fn track(
+        &mut self,
+        uuid: u64,
+        name: impl Into<String>,
+        parent_uuid: Option<u64>,
+    ) -> io::Result<u64> {
+        if self.known.insert(uuid) {
+            let (uuid, name) = (Some(uuid), Some(name.into()));
+            self.describe(TrackDescriptor { uuid, name, parent_uuid, counter: None })?;
+        }
+        Ok(uuid)
+    }
+
+    fn part(&mut self, parent: u64, part: Part) -> io::Result<u64> {
+        self.track(parent + part as u64, part.name(), Some(parent))
+    }
+
+    /// A lane for what may overlap, that is free from `from` on, taken until `to`.
+    fn lane(&mut self, parent: u64, part: Part, (from, to): Span) -> io::Result<u64> {
+        let first = parent + part as u64;
+        let lanes = self.lanes.entry(first).or_default();
+        let free = lanes.iter().position(|end| *end <= from);
+        let lane = match free {
+            Some(lane) => lane,
+            None if lanes.len() as u64 == LANES => lanes.len() - 1,
+            None => {
+                lanes.push(0);
+                lanes.len() - 1
+            }
+        };
+        if let Some(end) = lanes.get_mut(lane) {
+            *end = to;
+        }
+        self.track(first + lane as u64, part.name(), Some(parent))
+    }
+
+    fn event(&mut self, time: u64, track: u64, kind: Kind, event: TrackEvent) -> io::Result<()> {
+        let (r#type, track_uuid) = (Some(kind as i32), Some(track));
+        self.writer.write(TracePacket {
+            timestamp: Some(time.saturating_add(self.offset)),
+            track_event: Some(TrackEvent { r#type, track_uuid, ..event }),
+            ..TracePacket::default()
+        })
+    }
+
+    fn instant(&mut self, time: u64, track: u64, event: TrackEvent) -> io::Result<()> {
+        self.event(time, track, Kind::Instant, event)
+    }
+
+    fn slice(&mut self, (from, to): Span, track: u64, event: TrackEvent) -> io::Result<()> {
+        self.event(from, track, Kind::SliceBegin, event)?;
+        self.event(to, track, Kind::SliceEnd, TrackEvent::default())
+    }
+
+    /// A track's state from now on.
+    fn state(&mut self, time: u64, track: u64, state: String) -> io::Result<()> {
+        if !self.states.insert(track) {
+            self.event(time, track, Kind::SliceEnd, TrackEvent::default())?;
+        }
+        self.event(time, track, Kind::SliceBegin, named(state, None, []))
+    }
+
+    /// The part of a time that was recorded.
+    fn span(&self, since: u64, until: u64) -> Span {
+        (since.max(self.start.unwrap_or(0)).min(until), until)
+    }
+
+    /// Writes a record.
+    pub(super) fn add(&mut self, Record { time, what }: Record) -> io::Result<()> {
+        let start = *self.start.get_or_insert(time);
+        self.last = self.last.max(time);
+        match what {
+            What::Clock { monotonic, boottime, realtime } => {
+                return self.clocks(time, [monotonic, boottime, realtime]);
+            }
+            What::Queue { queue, node, guest, process, handle, progress_fence } => {
+                let name = format!("queue {handle} of process {process}, guest {guest}");
+                let engine = Some(ENGINES + u64::from(node));
+                let track = self.track(queue_track(queue), name.clone(), engine)?;
+                for part in [Part::Doorbell, Part::Waits, Part::Signals] {
+                    self.part(track, part)?;
+                }
+                let progress_fence = Some(progress_fence);
+                self.queues.insert(queue, Queue { name, progress_fence, done: 0 });
+                return Ok(());
+            }
+            What::Busy { node, busy_time } => return self.busy(node, Sample { time, busy_time }),
+            What::Lost { node, entries } => {
+                self.lost += entries;
+                let name = format!("{entries} events lost: the trace log was overwritten");
+                let event = named(name, Some(entries), []);
+                return self.instant(time, EXECUTED + u64::from(node), event);
+            }
+            What::Dropped { records } => {
+                self.lost += records;
+                let name = format!("{records} events lost: they were not fetched in time");
+                return self.instant(time, DEVICE, named(name, Some(records), []));
+            }
+            // Turns of before that the engine had not told.
+            What::Executed { .. } if time < start => return Ok(()),
+            _ => self.events += 1,
+        }
+        match what {
+            What::Signal { queue, fence, value, queued, object } => {
+                self.signal(time, queue, (fence, value), queued, object)
+            }
+            What::Wait { queue, fence, value, queued, held, object } => {
+                let name = format!("fence {fence} >= {value}");
+                let mut event = named(name, Some(value), flow(object, value));
+                event.debug_annotations.extend((queued != 0).then(|| annotation("queued", queued)));
+                self.wait(queue_track(queue), time, held, event)
+            }
+            What::CpuSignal { guest, process, fence, value, object } => {
+                let track = self.process(guest, process)?;
+                let signals = self.part(track, Part::Signals)?;
+                let name = format!("fence {fence} = {value}");
+                self.instant(time, signals, named(name, Some(value), flow(object, value)))
+            }
+            What::CpuWait { guest, process, fence, value, since, object } => {
+                let track = self.process(guest, process)?;
+                let name = format!("fence {fence} >= {value}");
+                self.wait(track, time, since, named(name, Some(value), flow(object, value)))
+            }
+            What::Executed { node, queue, since, turns } => {
+                let name = self.queues.get(&queue).map_or("paging".into(), |q| q.name.clone());
+                let event = TrackEvent {
+                    debug_annotations: vec![annotation("turns", turns)],
+                    name: Some(name),
+                    ..TrackEvent::default()
+                };
+                self.slice(self.span(since, time), EXECUTED + u64::from(node), event)
+            }
+            What::Engine { node, state } => self.state(time, POWERS + u64::from(node), state),
+            What::Device { state } => self.state(time, DEVICE, state),
+            What::Doorbell { queue, state } => {
+                let track = self.part(queue_track(queue), Part::Doorbell)?;
+                self.state(time, track, state)
+            }
+            // Done above.
+            _ => Ok(()),
+        }
+    }
+
+    /// The clocks of other traces, so that this one can be put beside them.
+    fn clocks(&mut self, time: u64, [monotonic, boottime, realtime]: [u64; 3]) -> io::Result<()> {
+        self.offset = boottime.saturating_sub(time);
+        let clocks = [
+            (clock::BOOTTIME, boottime),
+            (clock::MONOTONIC, monotonic),
+            (clock::REALTIME, realtime),
+            (clock::ADAPTER, time),
+        ];
+        let clock = |(id, time)| Clock { clock_id: Some(id), timestamp: Some(time) };
+        self.writer.write(TracePacket {
+            clock_snapshot: Some(ClockSnapshot {
+                clocks: clocks.map(clock).into(),
+                primary_trace_clock: Some(clock::BOOTTIME),
+            }),
+            timestamp: Some(boottime),
+            ..TracePacket::default()
+        })
+    }
+
+    /// How much of the time since it was told last an engine was busy.
+    fn busy(&mut self, node: u32, now: Sample) -> io::Result<()> {
+        let Some(before) = self.samples.insert(node, now) else { return Ok(()) };
+        let [busy, time] = [(now.busy_time, before.busy_time), (now.time, before.time)]
+            .map(|(now, before)| now.saturating_sub(before) as f64);
+        if time == 0.0 {
+            return Ok(());
+        }
+        // The two are not looked at in the same moment.
+        let percent = (100.0 * busy / time).min(100.0);
+        let event = TrackEvent { double_counter_value: Some(percent), ..TrackEvent::default() };
+        self.event(now.time, BUSY + u64::from(node), Kind::Counter, event)
+    }
+
+    fn process(&mut self, guest: u64, process: u32) -> io::Result<u64> {
+        let track = PROCESSES + (guest << 42) + u64::from(process) * PARTS;
+        self.track(track, format!("CPUs of process {process}, guest {guest}"), None)
+    }
+
+    /// A wait that was over at a time; `since` is 0 where it held nobody.
+    fn wait(&mut self, parent: u64, time: u64, since: u64, event: TrackEvent) -> io::Result<()> {
+        if since == 0 {
+            let track = self.part(parent, Part::Waits)?;
+            return self.instant(time, track, event);
+        }
+        let span = self.span(since, time);
+        let track = self.lane(parent, Part::Waits, span)?;
+        self.slice(span, track, event)
+    }
+
+    /// A queue's signal. That of its progress fence ends a submission: from when it was queued until it was
+    /// done, and within that from when nothing before it was left to do.
+    fn signal(
+        &mut self,
+        time: u64,
+        queue: u64,
+        (fence, value): (u32, u64),
+        queued: u64,
+        object: u64,
+    ) -> io::Result<()> {
+        let parent = queue_track(queue);
+        let known = self.queues.entry(queue).or_default();
+        let is_progress = known.progress_fence == Some(fence);
+        // When it was queued is the guest's word.
+        let is_span = is_progress && (1..=time).contains(&queued);
+        if !is_span {
+            let what = if is_progress { "progress".into() } else { format!("fence {fence}") };
+            let track = self.part(parent, Part::Signals)?;
+            let name = format!("{what} = {value}");
+            let mut event = named(name, Some(value), flow(object, value));
+            event.debug_annotations.extend((queued != 0).then(|| annotation("queued", queued)));
+            return self.instant(time, track, event);
+        }
+        let done = std::mem::replace(&mut known.done, time);
+        let submitted = self.span(queued, time);
+        let name = || format!("submission {value}");
+        let to_execution = flow(parent, value);
+        let lane = self.lane(parent, Part::Submissions, submitted)?;
+        self.slice(submitted, lane, named(name(), Some(value), to_execution))?;
+        let executed = self.span(queued.max(done), time);
+        let track = self.part(parent, Part::Execution)?;
+        let flows = to_execution.into_iter().chain(flow(object, value));
+        self.slice(executed, track, named(name(), Some(value), flows))
+    }
+}
+
+fn annotation(name: &str, value: u64) -> DebugAnnotation {
+    DebugAnnotation { uint_value: Some(value), name: Some(name.into()) }
+}
+
+fn named(name: String, value: Option<u64>, flows: impl IntoIterator<Item = u64>) -> TrackEvent {
+    TrackEvent {
+        debug_annotations: value.map(|value| annotation("value", value)).into_iter().collect(),
+        name: Some(name),
+        flow_ids: flows.into_iter().collect(),
+        ..TrackEvent::default()
+    }
+}
+
+/// The arrow between events about a value of a fence, or of a queue's submissions; none where it is not known
+/// which fence it is. Who signals and who waits need not be recorded in order, so that it is made of what both
+/// say.
+fn flow(object: u64, value: u64) -> Option<u64> {
+    // SplitMix64, so that arrows of two fences are seldom one.
+    let mix = |x: u64| {
+        let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    };
+    (object != 0).then(|| mix(mix(object).wrapping_add(value)))
+}
