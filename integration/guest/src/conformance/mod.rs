@@ -26,6 +26,7 @@ mod process;
 mod raw;
 mod scene;
 mod sched;
+mod taken_away;
 mod tdr;
 mod um;
 mod virtqueue;
@@ -156,6 +157,7 @@ fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         memory::BEHAVIOURS,
         memory_sharing::BEHAVIOURS,
         paging::BEHAVIOURS,
+        taken_away::BEHAVIOURS,
         packet::BEHAVIOURS,
         um::BEHAVIOURS,
         doorbell::BEHAVIOURS,

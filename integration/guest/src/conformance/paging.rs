@@ -93,13 +93,6 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         check: migration_by_use,
     },
     Behaviour {
-        id: "paging.taken-away.comes-back",
-        shows: "what was taken from a process over its budget comes back when there is room, and its \
-                work goes on",
-        section: source::KMD_PAGING,
-        check: taken_away,
-    },
-    Behaviour {
         id: "paging.compressed.plain",
         shows: "a compressed allocation, larger than the paging process's addresses, is plain to the \
                 CPU after its eviction",
@@ -123,7 +116,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
 ];
 
 /// Bytes of local memory.
-fn local(bench: &Bench) -> Result<u64, Mismatch> {
+pub(super) fn local(bench: &Bench) -> Result<u64, Mismatch> {
     Ok(bench.device.video_memory_info(SegmentSet::LOCAL)?.size)
 }
 
@@ -133,12 +126,12 @@ fn usage(bench: &Bench) -> Result<u64, Mismatch> {
 }
 
 /// A part of local memory in whole pages.
-fn part(bytes: u64, of: u64) -> u64 {
+pub(super) fn part(bytes: u64, of: u64) -> u64 {
     let part = bytes / of;
     part - part % PAGE_SIZE
 }
 
-fn refused<T>(result: Result<T, Error>) -> Option<Status> {
+pub(super) fn refused<T>(result: Result<T, Error>) -> Option<Status> {
     match result {
         Err(Error::Refused { status, .. }) => Some(status),
         _ => None,
@@ -488,53 +481,6 @@ fn migration_by_use(scene: &Scene) -> Result<(), Mismatch> {
         bench.run()?;
         let (before, after) = (bench.word(pattern as usize)?, bench.word(pattern as usize + 8)?);
         require!(before == after, "{pattern:#x} is not what it was");
-    }
-    Ok(())
-}
-
-fn taken_away(scene: &Scene) -> Result<(), Mismatch> {
-    let mut greedy = scene.bench()?;
-    let size = part(local(&greedy)?, 16);
-    let mut placed = Vec::new();
-    // As much as there is.
-    loop {
-        let allocation = greedy.device.allocation(size).segments(SegmentSet::LOCAL).create()?;
-        if let Err(error) = allocation.make_resident() {
-            let status = refused(Err::<(), _>(error));
-            let expected = [Status::INSUFFICIENT_RESOURCES, Status::GRAPHICS_NO_VIDEO_MEMORY];
-            require!(status.is_some_and(|status| expected.contains(&status)), "{status:?}");
-            break;
-        }
-        let mapping = allocation.map(Protection::WRITE)?;
-        greedy.commands.fill(mapping.gpu_va(), size, placed.len() as u32 + 1)?;
-        greedy.run()?;
-        placed.push((allocation, mapping));
-    }
-    let mut modest = scene.bench()?;
-    let budget = modest.device.video_memory_info(SegmentSet::LOCAL)?.budget;
-    let share = modest.device.allocation(part(budget, 2)).segments(SegmentSet::LOCAL).create()?;
-    share.make_resident()?;
-    let wanted = greedy.device.wait_for_trim(TIMEOUT)?;
-    require!(wanted.is_some(), "it was not asked to trim");
-    // What it submits now executes when all that it wants is resident again.
-    let last = placed.len() as u64 - 1;
-    for (index, (_, mapping)) in placed.iter().enumerate() {
-        greedy.commands.copy(mapping.gpu_va() + size - 4, greedy.va(index as u64 * 8), 4)?;
-    }
-    let value = greedy.queue.submit(&mut greedy.commands)?;
-    // Contexts of one priority take turns: by the end of the other's second submission it would have had
-    // its own.
-    for _ in 0..2 {
-        modest.commands.nop()?;
-        modest.run()?;
-    }
-    let early = greedy.queue.progress_fence().current_value()?;
-    require!(early < value, "it executed without its memory");
-    share.evict()?;
-    greedy.queue.progress_fence().poll(value, TIMEOUT)?;
-    for index in 0..=last {
-        let seen = greedy.word(index as usize * 8)? as u32;
-        require!(u64::from(seen) == index + 1, "allocation {index} holds {seen}");
     }
     Ok(())
 }
