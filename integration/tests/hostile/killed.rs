@@ -46,11 +46,11 @@ const LIVES: &[&str] = &[
 fn everything(daemon: &Daemon) -> Snapshot {
     let mut client = ControlClient::connect(&daemon.control_socket()).unwrap();
     let mut snapshot = inspect::snapshot(&mut client).unwrap();
-    snapshot.adapter.power_transitions = 0;
+    (snapshot.adapter.power_transitions, snapshot.adapter.time) = (0, 0);
     for node in &mut snapshot.nodes {
-        node.power_transitions = 0;
+        (node.power_transitions, node.busy_time) = (0, None);
         for entry in &mut node.run_list {
-            (entry.queued, entry.completed) = (0, 0);
+            (entry.queued, entry.completed, entry.busy_time) = (0, 0, 0);
         }
     }
     for guest in &mut snapshot.guests {
@@ -60,6 +60,7 @@ fn everything(daemon: &Daemon) -> Snapshot {
             device.fences.iter_mut().for_each(|fence| fence.value = 0);
             for queue in device.contexts.iter_mut().flat_map(|context| &mut context.hw_queues) {
                 (queue.queued, queue.completed, queue.logged) = (0, 0, 0);
+                queue.busy_time = 0;
                 queue.log_entries_lost = 0;
                 if let Some(doorbell) = &mut queue.doorbell {
                     // It may be asleep, and its physical doorbell another's in between.
