@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The virtual GPU and its vhost-user service.
 //!
-//! [`gpu`] is the hardware: engines that watch doorbells and execute packets. [`vhost`] attaches
-//! a guest to it and to the control plane of `bellhop-host-kmd`. [`service`] is `bellhopd`, which
+//! [`gpu`] is the hardware: engines that watch doorbells and execute packets. [`control_plane`] is the task that
+//! runs the kernels of `bellhop-host-kmd`. [`vhost`] attaches a guest to both. [`service`] is `bellhopd`, which
 //! serves any number of guests. [`log`] bounds what each of them can have logged.
 
+pub mod control_plane;
 pub mod gpu;
 pub mod log;
 pub mod service;

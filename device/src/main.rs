@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `bellhopd`: serves virtual GPUs over vhost-user.
 
 use std::process::ExitCode;

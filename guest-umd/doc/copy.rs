@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{Adapter, CommandBuffer, Error};
 use bellhop_protocol::control::allocation::AllocationKind;

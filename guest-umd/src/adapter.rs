@@ -1,12 +1,13 @@
-//! The adapter: one process's view of the GPU.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use crate::areas::{Areas, read_header};
-use crate::device::Device;
-use crate::donation::{donate, to_donate};
+//! The adapter: a process on the GPU, and what it may ask about the GPU.
+
 use crate::error::Error;
-use crate::events::EventPump;
-use crate::placement::{Costs, PlacementPolicy, Placements};
-use crate::session::{self, Link, Session};
+use crate::link::areas::{Areas, read_header};
+use crate::link::donation::{donate, to_donate};
+use crate::link::events::EventPump;
+use crate::link::placement::{Costs, PlacementPolicy, Placements};
+use crate::link::session::{self, Link, Session};
 use crate::transport::{BarMapping, Transport, Watched};
 use bellhop_protocol::bar::{AreaKind, BarHeader};
 use bellhop_protocol::config::CONFIG_MAGIC;
@@ -25,16 +26,17 @@ use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
 
-/// A part of a list, from [`Adapter::escape`].
+/// One page of a list: the answer to [`Adapter::escape`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EscapedObjects {
-    /// [`Escape::after`] for the next part, or 0 when that was all.
+    /// [`Escape::after`] for the next page, or 0 after the last.
     pub next: u64,
     /// The objects, of types of [`bellhop_protocol::snapshot`]: an array in JSON.
     pub objects: Vec<u8>,
 }
 
-/// An open adapter. What it creates keeps the process alive; the process ends with the last of it.
+/// An open adapter: one process on the GPU. The process ends when the adapter and everything created on
+/// it are dropped.
 pub struct Adapter {
     session: Arc<Session>,
     info: AdapterInfo,
@@ -43,19 +45,21 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Opens the adapter (`D3DKMTOpenAdapter`) and begins a process on it. What driver and device
-    /// share is where accesses to it are fast.
+    /// Opens the adapter (`D3DKMTOpenAdapter`) and begins a process on it. The driver measures where
+    /// shared memory is fast, and places rings, doorbells and fences there.
     ///
     /// # Errors
-    /// When the device is not a Bellhop GPU, speaks another version, or cannot be reached.
+    /// [`Error::NotBellhop`] for another device, [`Error::Version`] for another protocol,
+    /// [`Error::BadBar`] for a BAR that breaks the protocol.
     pub fn open(transport: Arc<dyn Transport>) -> Result<Self, Error> {
         Self::open_with(transport, PlacementPolicy::Measured)
     }
 
-    /// The same with a say in where things are.
+    /// Opens the adapter with shared memory placed as `policy` says.
     ///
     /// # Errors
-    /// Also when there is not enough guest memory to give to the device.
+    /// As [`Self::open`], and [`Error::NotAvailable`] when the policy needs donated memory and the device
+    /// takes none.
     pub fn open_with(
         transport: Arc<dyn Transport>,
         policy: PlacementPolicy,
@@ -86,18 +90,22 @@ impl Adapter {
         Ok(Self { session, info, local_memory, costs })
     }
 
-    /// Begins another process on the same device. Processes on one transport must come from one
-    /// [`Self::open`]: they share its event queue.
+    /// Begins another process. All processes on one transport must come from one [`Self::open`]: they
+    /// share its event queue.
     ///
     /// # Errors
-    /// When the device has no room for another.
+    /// [`Error::Refused`] when the guest has as many processes as it may.
     pub fn open_process(&self) -> Result<Self, Error> {
         let session = Session::begin(Arc::clone(&self.session.link))?;
         let Self { info, local_memory, costs, .. } = *self;
         Ok(Self { session, info, local_memory, costs })
     }
 
-    /// The process's number, as events and requests name it.
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The process's number: requests and events name the process by it.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.session.process()
@@ -115,48 +123,48 @@ impl Adapter {
         self.local_memory
     }
 
-    /// Where what driver and device share is.
+    /// Where shared memory was placed.
     #[must_use]
     pub fn placements(&self) -> Placements {
         self.session.link.placements
     }
 
-    /// What accesses cost, where that was measured.
+    /// What accesses cost, if they were measured.
     #[must_use]
     pub fn costs(&self) -> Option<Costs> {
         self.costs
     }
 
-    /// What each node is, by ordinal (`DxgkDdiGetNodeMetadata`).
+    /// Describes each node, by ordinal (`DxgkDdiGetNodeMetadata`).
     ///
     /// # Errors
-    /// When the device cannot be reached.
+    /// None of its own.
     pub fn nodes(&self) -> Result<Vec<NodeMetadata>, Error> {
         let metadata = |node| self.adapter_call(&GetNodeMetadata { node, reserved: 0 });
         (0..self.info.node_count).map(metadata).collect()
     }
 
-    /// `DXGKQAITYPE_USERMODESUBMISSION_CAPS`.
+    /// Whether there is user-mode submission, and with which doorbells
+    /// (`DXGKQAITYPE_USERMODESUBMISSION_CAPS`).
     ///
     /// # Errors
-    /// When the device cannot be reached.
+    /// None of its own.
     pub fn user_mode_submission_caps(&self) -> Result<UserModeSubmissionCaps, Error> {
         self.adapter_call(&QueryUserModeSubmissionCaps { reserved: 0 })
     }
 
-    /// Whether there are native fences, and what they are like (`KMTQAITYPE_WDDM_3_1_CAPS`).
+    /// Whether there are native fences, and of which types (`KMTQAITYPE_WDDM_3_1_CAPS`).
     ///
     /// # Errors
-    /// When the device cannot be reached.
+    /// None of its own.
     pub fn native_fence_caps(&self) -> Result<NativeFenceCaps, Error> {
         self.adapter_call(&QueryNativeFenceCaps { reserved: 0 })
     }
 
-    /// `D3DKMTEscape`: some of this guest's objects.
+    /// Lists objects of this guest, a page at a time (`D3DKMTEscape`).
     ///
     /// # Errors
-    /// When there is no such list or nothing whose objects it could be, or the device cannot be
-    /// reached.
+    /// [`Error::Refused`] when there is no such list, or its owner does not exist.
     pub fn escape(&self, escape: &Escape) -> Result<EscapedObjects, Error> {
         let reply = self.adapter_call(escape)?;
         let objects = usize::try_from(reply.length).ok().and_then(|end| reply.data.get(..end));
@@ -164,62 +172,57 @@ impl Adapter {
         Ok(EscapedObjects { next: reply.next, objects })
     }
 
-    /// What the device counted.
+    /// The device's counters.
     ///
     /// # Errors
-    /// When the device cannot be reached.
+    /// None of its own.
     pub fn statistics(&self) -> Result<Statistics, Error> {
         self.adapter_call(&QueryStatistics { reserved: 0 })
     }
 
-    /// What state the device and a node's engine are in.
+    /// The power states of the device and of a node's engine.
     ///
     /// # Errors
-    /// When there is no such node, or the device cannot be reached.
+    /// [`Error::Refused`] when there is no such node.
     pub fn power(&self, node: u32) -> Result<PowerInfo, Error> {
         self.adapter_call(&QueryPower { node, reserved: 0 })
     }
 
-    /// Changes the device's power state, for every guest. Returns when it has changed.
+    /// Changes the device's power state (D-state), for every guest. Returns when it has changed.
     ///
     /// # Errors
-    /// When the host does not let this guest, or somebody needed the device before it was in D3.
+    /// [`Error::NotAvailable`] when the host does not let this guest; [`Error::Refused`] when a guest
+    /// needed the device before it was in D3.
     pub fn set_device_power(&self, state: DevicePowerState) -> Result<(), Error> {
         self.check_power_control()?;
         self.adapter_call(&SetDevicePower { state, reserved: 0 })
     }
 
-    /// Changes an engine's power state, for every guest. An engine that has work stays in F0.
+    /// Changes an engine's power state (F-state), for every guest. An engine that has work stays in F0.
     ///
     /// # Errors
-    /// When the host does not let this guest.
+    /// [`Error::NotAvailable`] when the host does not let this guest.
     pub fn set_engine_power(&self, node: u32, state: EnginePowerState) -> Result<(), Error> {
         self.check_power_control()?;
         self.adapter_call(&SetEnginePower { node, state })
     }
 
     fn check_power_control(&self) -> Result<(), Error> {
-        match self.features().contains(Features::POWER_CONTROL) {
-            true => Ok(()),
-            false => Err(Error::NotAvailable("power control")),
+        if !self.features().contains(Features::POWER_CONTROL) {
+            return Err(Error::NotAvailable("power control"));
         }
+        Ok(())
     }
 
-    /// Ends the process as the operating system does when a program dies: nothing of what its queues
-    /// were given executes when this returns, and all that it had is gone.
+    /// Ends the process as the operating system ends the process of a program that died. When this
+    /// returns, none of its submissions executes, and its objects are gone.
+    ///
+    /// Source: user-mode work submission, "Normal and abnormal process termination".
     ///
     /// # Errors
-    /// When the device cannot be reached.
+    /// None of its own.
     pub fn terminate_abnormally(&self) -> Result<(), Error> {
         self.session.call(&DestroyProcess { flags: TERMINATED_ABNORMALLY })
-    }
-
-    /// `D3DKMTCreateDevice`.
-    ///
-    /// # Errors
-    /// When the device refuses.
-    pub fn create_device(&self) -> Result<Device, Error> {
-        Device::create(Arc::clone(&self.session))
     }
 
     fn adapter_call<T: bellhop_protocol::control::Request>(
@@ -230,14 +233,14 @@ impl Adapter {
     }
 }
 
-/// What came of deciding where things are.
+/// Where shared memory is, once that is decided.
 struct Placed {
     areas: Option<Areas>,
     placements: Placements,
     costs: Option<Costs>,
 }
 
-/// Decides where things are and gives the device the memory that it needs for that.
+/// Decides where shared memory is, and donates what the device needs for that.
 fn place(
     transport: &dyn Transport,
     info: &AdapterInfo,
@@ -269,15 +272,15 @@ fn place(
     Ok(Placed { areas: Some(areas), placements, costs })
 }
 
-/// Whether all queues ring one doorbell.
+/// Whether all queues ring one doorbell word.
 fn has_global_doorbell(transport: &dyn Transport) -> Result<bool, Error> {
     let query = QueryUserModeSubmissionCaps { reserved: 0 };
     let caps = session::call(transport, 0, &query, &[])?;
     Ok(caps.flags & CAPS_GLOBAL_DOORBELL != 0)
 }
 
-/// Opens the adapter with all features that were negotiated or, where the device has switched off
-/// some since, for want of a BAR, with those that it names.
+/// Opens the adapter with all negotiated features. A device without a BAR has since switched some
+/// off, and names the rest in its refusal; the adapter is opened with those then.
 fn open(transport: &dyn Transport, features: Features) -> Result<AdapterInfo, Error> {
     let version = Version::CURRENT;
     let request =

@@ -1,4 +1,6 @@
-//! What can go wrong, and what to do about it.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What may go wrong, and what a program does about it.
 
 use crate::transport::TransportError;
 use bellhop_protocol::control::{Handle, RequestCode};
@@ -7,16 +9,16 @@ use bellhop_protocol::features::Version;
 use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::status::Status;
 
-/// What a HW queue did wrong, as the device told it.
+/// Why the device took a HW queue away: what the queue did wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueFault {
-    /// What it is.
+    /// The kind of fault.
     pub reason: FaultReason,
-    /// The packet that was being executed.
+    /// The packet that the engine was executing.
     pub opcode: Opcode,
-    /// What [`FaultReason`] says it is.
+    /// The fault's address or value; [`FaultReason`] says which.
     pub address: u64,
-    /// Where in the ring, in bytes since its creation.
+    /// Position of the packet in the ring, in bytes since the ring's creation.
     pub read_pointer: u64,
 }
 
@@ -38,16 +40,16 @@ impl std::fmt::Display for QueueFault {
     }
 }
 
-/// Why the driver could not do something.
+/// Why the driver failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The device cannot be reached.
     #[error(transparent)]
     Transport(#[from] TransportError),
     /// The device is not a Bellhop GPU.
-    #[error("this is no Bellhop device: its configuration begins with {magic:#018x}")]
+    #[error("the device is not a Bellhop GPU: its configuration begins with {magic:#018x}")]
     NotBellhop {
-        /// What it begins with.
+        /// The first eight bytes of the device's configuration.
         magic: u64,
     },
     /// Driver and device speak different versions of the protocol.
@@ -55,9 +57,9 @@ pub enum Error {
         "the device speaks protocol {device}, this driver {driver}; update the older of the two"
     )]
     Version {
-        /// The device's.
+        /// The device's version.
         device: Version,
-        /// This driver's.
+        /// This driver's version.
         driver: Version,
     },
     /// The device did not offer what the driver needs.
@@ -66,17 +68,17 @@ pub enum Error {
     /// The device refused a request.
     #[error("{request} was refused: {status}, about {detail:#x}")]
     Refused {
-        /// What was asked for.
+        /// The request.
         request: RequestCode,
-        /// How it ended.
+        /// The reply's status.
         status: Status,
-        /// What the status is about.
+        /// What the status is about: a field's value, a limit, a handle.
         detail: u64,
     },
-    /// The device answered what the protocol does not allow.
-    #[error("the device's answer to {0} is not one that the protocol allows")]
+    /// The device's reply breaks the protocol.
+    #[error("the device's reply to {0} breaks the protocol")]
     BadReply(RequestCode),
-    /// The BAR is not what the protocol says it is.
+    /// The BAR's header, or an offset that the device gave, breaks the protocol.
     #[error("the BAR is malformed: {0}")]
     BadBar(&'static str),
     /// The HW queue executes nothing more.
@@ -84,13 +86,13 @@ pub enum Error {
     QueueLost {
         /// The queue.
         queue: Handle,
-        /// Why, when the device has told by now.
+        /// Why, if the device has said so by now.
         fault: Option<QueueFault>,
     },
-    /// A submission was accepted, and the doorbell could not be rung for it.
+    /// A submission is in the ring, and ringing the doorbell for it failed.
     #[error(
-        "submission {value} is in the ring, and runs when the doorbell is rung, which failed: \
-         {reason}; ring again, or destroy the queue, and do not count it as not submitted"
+        "submission {value} is in the ring, but ringing the doorbell failed: {reason}; ring again or \
+         destroy the queue, and do not submit it elsewhere: it may still run"
     )]
     NotRung {
         /// The value that the progress fence gets when it is done.
@@ -98,50 +100,50 @@ pub enum Error {
         /// Why the doorbell could not be rung.
         reason: Box<Error>,
     },
-    /// The device does not read its ring.
+    /// The ring is full, and the device does not read it.
     #[error(
-        "the ring is full and the device read nothing of it for {waited:?}; is the queue waiting for a fence?"
+        "the ring is full, and the device read none of it for {waited:?}; does the queue wait for a fence?"
     )]
     RingFull {
-        /// How long.
+        /// How long the driver waited.
         waited: std::time::Duration,
     },
     /// A command buffer has no room for a packet.
     #[error(
-        "a packet of {needed} bytes does not fit into the {free} that the command buffer has left; submit and reset it, or make it larger"
+        "a packet of {needed} bytes does not fit: the command buffer has {free} left; submit and reset it, or create a larger one"
     )]
     CommandBufferFull {
-        /// What the packet takes.
+        /// Bytes that the packet takes.
         needed: usize,
-        /// What is left.
+        /// Bytes that are left.
         free: usize,
     },
-    /// A packet that no packet can be.
+    /// A packet, a ring or a buffer of a size or with contents that the protocol does not allow.
     #[error("{0}")]
     BadPacket(&'static str),
     /// An access outside an allocation.
-    #[error("bytes {offset} to {end} are outside an allocation of {size}")]
+    #[error("bytes {offset} to {end} are outside an allocation of {size} bytes")]
     OutOfRange {
-        /// Where it begins.
+        /// First byte of the access.
         offset: usize,
-        /// Where it ends.
+        /// First byte behind the access.
         end: usize,
-        /// How large the allocation is.
+        /// Bytes of the allocation.
         size: usize,
     },
     /// The time was over before the fence reached its value.
-    #[error("the fence did not reach {value} in time; it is at {current}")]
+    #[error("the fence did not reach {value} in time: its value is {current}")]
     Timeout {
-        /// What was waited for.
+        /// The value that was waited for.
         value: u64,
-        /// Where it is.
+        /// The fence's value.
         current: u64,
     },
 }
 
 impl Error {
-    /// Whether the device itself is gone, or another is in its place: everything that the program had
-    /// of it is lost, and opening it and its adapter again is all that helps.
+    /// Whether the device is gone, or another took its place. Everything that the program created is lost
+    /// then, and it must open its transport and its adapter again.
     #[must_use]
     pub fn is_device_gone(&self) -> bool {
         match self {

@@ -1,57 +1,103 @@
-//! The user-mode driver of a Bellhop GPU.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The user-mode driver of a Bellhop GPU: a program submits work with plain memory stores, and learns
+//! from memory that the work is done.
 //!
-//! A program opens an [`Adapter`] over a [`Transport`](transport::Transport), creates a
-//! [`Device`], a [`Context`] against a node and a [`UserModeQueue`], and then submits
-//! [`CommandBuffer`]s with plain memory stores: no system call, no lock and no allocation stands
-//! between [`UserModeQueue::submit`] and the fence that tells it is done.
+//! ```text
+//!  program            memory that both sides reach              engine
+//!  -------            ----------------------------              ------
+//!  CommandBuffer ---> packets <-------------------------------- fetches
+//!  submit()      ---> ring: [ buffer | buffer | fence = 7 ] <-- reads, and moves the read pointer
+//!                ---> write pointer <-------------------------- compares
+//!                ---> doorbell <------------------------------- watches; its status says whether
+//!                                                               the engine is awake
+//!  poll(7)       ---> progress fence: 6, then 7 <-------------- stores when the work is done
+//! ```
+//!
+//! No system call, no lock and no allocation stands between [`UserModeQueue::submit`] and
+//! [`Fence::poll`]. The control queue, on which each request is a round trip, creates things, connects
+//! doorbells, and wakes an engine that sleeps or a thread that waits blocked ([`Fence::wait`]).
+//!
+//! # Objects
+//!
+//! | object | what it is | created by |
+//! |---|---|---|
+//! | [`Adapter`] | a process on the GPU: handles and GPU virtual addresses are its own | [`Adapter::open`], over a [`Transport`](transport::Transport) |
+//! | [`Device`] | what memory, fences and contexts belong to | [`Adapter::create_device`] |
+//! | [`Allocation`] | memory that the GPU reaches | [`Device::create_allocation`], [`Device::allocation`] |
+//! | [`Fence`] | a 64-bit value that engines and CPUs signal and wait for | [`Device::create_fence`], [`Device::fence`] |
+//! | [`CommandBuffer`] | packets for an engine | [`CommandBuffer::new`] |
+//! | [`Context`] | work for one node, scheduled as one | [`Device::create_context`] |
+//! | [`UserModeQueue`] | a ring and its doorbell | [`Context::create_user_mode_queue`], [`Context::user_mode_queue`] |
+//! | [`KernelModeQueue`] | submission by request, where there is no shared memory | [`Context::create_kernel_mode_queue`], [`Context::kernel_mode_queue`] |
+//! | [`FallbackQueue`] | the first as long as it works, then the second | [`Context::create_fallback_queue`] |
+//!
+//! `create_x` makes an x as most programs want it; `x` describes one, and `create` makes it. An object
+//! is destroyed when it is dropped, and keeps alive what it was created on. Older models of submission
+//! have contexts of their own: [`BasicContext`], [`BasicPlusPlusContext`], [`VirtualContext`].
+//!
+//! Sizes and offsets are in bytes. GPU virtual addresses are 64-bit numbers that mean something to one
+//! process. Layouts of packets, rings and requests are those of [`bellhop_protocol`].
+//!
+//! # Errors
+//!
+//! Every function fails with [`Error`]. [`Error::Refused`] carries the device's status for one request;
+//! [`Error::QueueLost`] ends a queue and nothing else; after an error for which
+//! [`Error::is_device_gone`] holds, the program must open its transport and adapter again. Any function
+//! that asks the device may fail with [`Error::Transport`] or [`Error::BadReply`], so `# Errors`
+//! sections name only what else may happen.
+//!
+//! # Example
 //!
 //! ```
 #![doc = include_str!("../doc/copy.rs")]
 //! ```
+//!
+//! # Raw access
+//!
+//! Programs that test a device enable the feature `raw`, which adds a module of that name with ways
+//! past the driver's rules. Without the feature, a program cannot misuse a ring:
+#![cfg_attr(not(feature = "raw"), doc = "```compile_fail,E0599")]
+#![cfg_attr(feature = "raw", doc = "```ignore")]
+//! # fn f(queue: &mut bellhop_guest_umd::UserModeQueue) {
+//! queue.queue_raw(&[0; 8]);
+//! # }
+//! ```
+//!
+//! Source: user-mode work submission; native GPU fence object.
 
 mod adapter;
-mod allocation;
-mod areas;
-mod basic_context;
-mod basic_plus_plus_context;
-mod command_buffer;
+mod commands;
 mod context;
 mod device;
-mod donation;
-mod doorbell;
 mod error;
-mod events;
-mod fallback_queue;
 mod fence;
-mod hw_queue;
-mod kernel_mode_queue;
-mod node_context;
-mod paged;
-mod placement;
-mod render_buffer;
-mod reservation;
-mod ring;
-mod session;
+mod link;
+mod memory;
+mod queue;
+#[cfg(feature = "raw")]
+pub mod raw;
 pub mod transport;
-mod user_mode_queue;
-mod virtual_context;
 
 pub use adapter::{Adapter, EscapedObjects};
-pub use allocation::{Allocation, GpuMapping};
-pub use basic_context::BasicContext;
-pub use basic_plus_plus_context::BasicPlusPlusContext;
-pub use command_buffer::CommandBuffer;
-pub use context::Context;
+pub use commands::command_buffer::CommandBuffer;
+pub use commands::render_buffer::{Place, RenderBuffer};
+pub use context::basic::BasicContext;
+pub use context::basic_plus_plus::BasicPlusPlusContext;
+pub use context::hardware::Context;
+pub use context::virtual_addressing::VirtualContext;
 pub use device::Device;
-pub use doorbell::DoorbellCounters;
 pub use error::{Error, QueueFault};
-pub use fallback_queue::{FallbackQueue, Submission};
-pub use fence::Fence;
-pub use hw_queue::FenceLogs;
-pub use kernel_mode_queue::KernelModeQueue;
-pub use paged::{AllocationBuilder, LockedBytes};
-pub use placement::{AccessCost, Costs, Placement, PlacementPolicy, Placements};
-pub use render_buffer::{Place, RenderBuffer};
-pub use reservation::Reservation;
-pub use user_mode_queue::UserModeQueue;
-pub use virtual_context::VirtualContext;
+pub use fence::builder::{FenceBuilder, kind as fence_kind};
+pub use fence::object::Fence;
+pub use link::placement::{AccessCost, Costs, Placement, PlacementPolicy, Placements};
+pub use memory::allocation::Allocation;
+pub use memory::lock::LockedBytes;
+pub use memory::mapping::GpuMapping;
+pub use memory::paged::AllocationBuilder;
+pub use memory::reservation::Reservation;
+pub use queue::doorbell::DoorbellCounters;
+pub use queue::fallback::{FallbackQueue, Submission};
+pub use queue::hw_queue::FenceLogs;
+pub use queue::kernel_mode::{KernelModeQueue, KernelModeQueueBuilder};
+pub use queue::user_mode::{UserModeQueue, UserModeQueueBuilder};

@@ -1,13 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The host's half of the control plane: the graphics kernel and the kernel-mode driver.
 //!
 //! Two floors, as in the references. [`dxgkrnl`] is the OS graphics kernel: objects, handles,
 //! memory, fence waits. [`miniport`] is the driver of our GPU, which dxgkrnl reaches through the
 //! DDIs in [`ddi`] only. Both stand on [`hardware`], the registers so to speak. [`port`] is what
-//! goes in and out, and [`actor`] the one task that owns it all.
+//! goes in and out. The crate does no I/O and starts no task: its owner feeds it inputs and carries out effects.
 #![forbid(unsafe_code)]
 
-pub mod actor;
-mod clock;
 pub mod ddi;
 pub mod dxgkrnl;
 pub mod hardware;

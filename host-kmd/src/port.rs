@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What goes in and out of the kernel: the transport's side of the control plane.
 
 use crate::hardware::{GuestId, SegmentSizes};
@@ -77,10 +79,10 @@ pub trait GuestPort: Send {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandToken(pub u64);
 
-/// What whoever runs the host can ask for.
+/// What the host's operator can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// Changes the device's power state. Done when it is in that state; fails when somebody needs
+    /// Changes the device's power state. Done when it is in that state; fails when a guest needs
     /// the device before it is in D3.
     SetDevicePower(DevicePowerState),
     /// Changes an engine's power state. An engine that has work stays in F0.
@@ -121,7 +123,10 @@ impl Command {
 /// Why a command was not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct CommandError(pub(crate) String);
+pub struct CommandError(
+    /// What is wrong.
+    pub String,
+);
 
 /// What a tool that traces wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +138,7 @@ pub enum TraceAction {
     },
     /// What was recorded since.
     Fetch,
-    /// The same, and to record no more.
+    /// What was recorded since, and to record no more.
     End,
 }
 
@@ -163,12 +168,12 @@ pub enum TraceError {
     Stopped,
 }
 
-/// Objects that whoever runs the host wants listed.
+/// Objects that a tool of the host wants listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListObjects {
     /// Which.
     pub list: ObjectList,
-    /// The guest whose objects they are; 0 for lists of the adapter.
+    /// The guest that has the objects; 0 for lists of the adapter.
     pub guest: GuestId,
     /// The process; 0 for lists above processes.
     pub process: u32,
@@ -191,7 +196,7 @@ pub struct ObjectPage {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct ListError {
-    /// Whose objects they were is not there, or not any more.
+    /// The guest, process or object that would have them does not exist, or not any more.
     pub gone: bool,
     /// What is wrong.
     pub why: String,
@@ -202,7 +207,7 @@ pub struct ListError {
 pub enum Input {
     /// A guest came.
     Attach {
-        /// Who. Not attached before.
+        /// The guest. Not attached before.
         guest: GuestId,
         /// What it gets.
         resources: GuestResources,
@@ -210,12 +215,12 @@ pub enum Input {
     /// A guest went, or was reset. [`Effect::Detached`] follows when nothing of it is left;
     /// requests that are not answered by then are not answered at all.
     Detach {
-        /// Who.
+        /// The guest.
         guest: GuestId,
     },
     /// A guest asks for something.
     Request {
-        /// Who.
+        /// The guest.
         guest: GuestId,
         /// Names the request.
         token: RequestToken,
@@ -226,7 +231,7 @@ pub enum Input {
     },
     /// The hardware has interrupts.
     Interrupt,
-    /// Whoever runs the host asks for something.
+    /// The host's operator asks for something.
     Command {
         /// Names the command.
         token: CommandToken,
@@ -235,7 +240,7 @@ pub enum Input {
     },
     /// Another guest's view of a fence was signaled, of which this one has a view too.
     CrossAdapterSignal {
-        /// Who has the view.
+        /// The guest that has the view.
         guest: GuestId,
         /// The fence.
         fence: CrossFenceId,
@@ -288,7 +293,7 @@ pub enum Effect {
     },
     /// Nothing of the guest is left: no engine touches its memory any more.
     Detached {
-        /// Who.
+        /// The guest.
         guest: GuestId,
     },
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* What the device asks of a front end: to map parts of its BAR. transport.md, "Over vhost-user". */
 #include "failure.h"
 #include "transcript.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* Requests and replies: protocol.md, 6. One is on its way at a time. */
 #ifndef CONTROL_H
 #define CONTROL_H

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* Bytes go from guest memory into local memory and back: protocol.md, 5, COPY. */
 #include "failure.h"
 #include "words.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* A process on the device, and what it creates there. */
 #ifndef DRIVER_H
 #define DRIVER_H

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* The one way that this program fails: it says what it saw, and ends. */
 #ifndef FAILURE_H
 #define FAILURE_H

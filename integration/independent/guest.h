@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* What a driver has of the machine it runs in. Two things are one: a front end that stands for a VMM
  * (vhost_user.c), and a virtual machine whose device is on its PCI bus (pci.c). */
 #ifndef GUEST_H

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* A driver of the device that knows docs/protocol.md and nothing else. */
 #include "failure.h"
 #include "transcript.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* Requests that are wrong in one thing. Each is refused with the status and detail that protocol.md, 6
  * and 8, promise, and the device serves on. */
 #include "failure.h"

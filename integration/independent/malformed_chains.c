@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* Descriptor chains that carry no request, or cannot take its reply: protocol.md, 6. */
 #include "failure.h"
 #include "work.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* A device on the PCI bus of a virtual machine, through sysfs: transport.md, "On a PCI bus".
  * Source of its structures: VIRTIO 1.3, 4.1. Interrupts are not needed: this driver looks. */
 #include "failure.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* What the device is: protocol.md, 1 and 6. */
 #include "failure.h"
 #include "words.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* The numbers of docs/protocol.md, by its sections. */
 #ifndef PROTOCOL_H
 #define PROTOCOL_H

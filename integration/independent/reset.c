@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* A reset with work done before and after it: transport.md, "Reset". */
 #include "failure.h"
 #include "work.h"

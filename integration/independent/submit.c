@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* The smallest work there is: a NOP and a fence. More submissions than the ring has room for at once. */
 #include "work.h"
 

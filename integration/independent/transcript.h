@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* Every byte that crosses the boundary, for people: docs/worked-example.md is made of it. */
 #ifndef TRANSCRIPT_H
 #define TRANSCRIPT_H

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* A front end: stands for the VMM, and for the part of a kernel that knows guest-physical addresses. */
 #include "vhost_user.h"
 

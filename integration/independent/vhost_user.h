@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* The messages of vhost-user: transport.md, "Over vhost-user". */
 #ifndef VHOST_USER_H
 #define VHOST_USER_H

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* More queues than there are physical doorbells: some are disconnected, and connect again. protocol.md, 3. */
 #include "failure.h"
 #include "work.h"

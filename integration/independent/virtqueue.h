@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* Split virtqueues. Source: VIRTIO 1.3, 2.7. */
 #ifndef VIRTQUEUE_H
 #define VIRTQUEUE_H

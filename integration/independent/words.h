@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* Memory that driver and device share: single aligned accesses (protocol.md, 2, last paragraph). */
 #ifndef WORDS_H
 #define WORDS_H

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* What this program does with a device. Each prints a line, or ends the program. */
 #ifndef WORK_H
 #define WORK_H

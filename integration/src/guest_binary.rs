@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Where the static `bellhop-guest` comes from that is put into VMs and containers.
 
 use anyhow::{Context, bail, ensure};

@@ -1,11 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Daemon and guest as processes of their own, started and ended together.
 
-use crate::daemon::{self, Daemon};
-use crate::process::{self, Signals, block_on, end};
 use anyhow::{Context, bail};
 use bellhop_guest::processors::{self, Apart};
+use bellhop_processes::daemon::{self, Daemon};
+use bellhop_processes::process::{self, Signals, block_on, end};
 use std::ffi::OsString;
 use std::path::Path;
+use std::process::ExitCode;
 use tokio::process::Child;
 
 /// How the guest's work ended.
@@ -15,8 +18,23 @@ pub enum Outcome {
     Succeeded,
     /// The guest said that it failed.
     Failed,
-    /// Somebody pressed Ctrl-C, or sent SIGTERM.
+    /// Ctrl-C or SIGTERM ended it.
     Interrupted,
+}
+
+/// As a shell reports a program that Ctrl-C ended.
+pub const INTERRUPTED: u8 = 130;
+
+impl Outcome {
+    /// What `bellhop` exits with.
+    #[must_use]
+    pub fn exit_code(self) -> ExitCode {
+        match self {
+            Self::Succeeded => ExitCode::SUCCESS,
+            Self::Failed => ExitCode::FAILURE,
+            Self::Interrupted => INTERRUPTED.into(),
+        }
+    }
 }
 
 /// Starts a daemon and a guest that does `work`, on processors of their own if `apart` says which, and

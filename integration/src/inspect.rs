@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A daemon's control socket, from the side that asks.
 
 use anyhow::{Context, bail};
@@ -32,7 +34,7 @@ impl ControlClient {
     /// Connects.
     ///
     /// # Errors
-    /// When nobody serves the path, or not this user; says what to do.
+    /// When no daemon serves the path, or it refuses this user; says what to do.
     pub fn connect(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let stream = match UnixStream::connect(path) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `bellhop`: the main job, the conformance suite, and what else people do with a Bellhop GPU.
 
 use std::process::ExitCode;

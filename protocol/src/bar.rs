@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The BAR: one shared-memory region that holds everything the fast path touches.
 //!
 //! A [`BarHeader`] page at offset 0 names the areas. The areas are *meant* for one direction each,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The virtio configuration space: what a driver reads before anything is set up.
 
 use crate::features::Version;

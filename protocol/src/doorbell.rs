@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Doorbell status storage.
 //!
 //! Source: user-mode work submission, "Work submission pseudocode in UMD"; `D3DDDI_DOORBELLSTATUS`.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Events: what the host tells a guest without being asked, one in each event-queue buffer.
 
 use crate::packet::Opcode;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Logs of native fences: what a HW queue's engine notes of the queue's signals and waits.
 //!
 //! A HW queue has two of them, a page each. How they are written and read is

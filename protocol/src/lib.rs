@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What a Bellhop guest and a Bellhop host agree on.
 //!
 //! Everything that crosses the boundary is defined here once: the virtio configuration space and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Enumerations that stay sound when the other side sends a value nobody knows.
 
 /// Declares a transparent integer newtype with named constants.

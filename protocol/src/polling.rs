@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! When to give the processor away while looking for something in shared memory.
 //!
 //! Driver and engine look at each other's words and make no system call. That takes a processor each.

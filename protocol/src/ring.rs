@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Ring buffers and ring buffer controls.
 //!
 //! A ring buffer is a power of two of bytes that holds [packets](crate::packet) one after another.

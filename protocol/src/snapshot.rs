@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What tools are told of the objects that there are.
 //!
 //! The kernel makes each of these from what it knows at one time and sends it as JSON: within a

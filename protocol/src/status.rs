@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Result codes of requests: NTSTATUS values, by the names a driver writer knows.
 
 open_enum! {

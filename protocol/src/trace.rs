@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Records of a trace: what whoever runs the host is told of engines and queues as it happens.
 //!
 //! They cross a control socket in lines of JSON: a [`TraceRequest`], then a [`TraceReply`], as often as the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `docs/protocol.md` and the code say the same numbers.
 #![cfg(not(loom))]
 

@@ -1,146 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The virtual GPU.
 //!
-//! *A submission* goes from a doorbell through `engine` to `command_processor`, `fetch`,
-//! `packets` (which reach memory through `mmu`) and ends in a fence of `fence_table`. All of
-//! that is the data plane: one thread for each engine.
+//! An arrow points to the rooms that a room may name:
 //!
-//! The control plane comes in through `hardware`, keeps its books in `registry`, and meets the
-//! engines in `chip` (attention, kicks, the watch list, tickets), `hw_queue`, `partition` (a
-//! guest) and `interrupt`.
+//! ```text
+//! control  ->  engine  ->  shared  ->  memory
+//! ```
+//!
+//! * `memory`: bytes, segments, page tables and translation; the BAR.
+//! * `shared`: what engines and the control plane both reach: the chip with its engines' ports, guests,
+//!   queues, fences, interrupts.
+//! * `engine`: the data plane, one thread for each engine.
+//! * `control`: the control plane's side: the GPU as a whole, the kernel's calls, the interrupts that the
+//!   kernel takes.
+//!
+//! *A submission* is seen by `engine::main_loop`, which gives its queue a turn; `engine::command_processor`
+//! fetches the packets and `engine::packets` executes them, through `memory::mmu`, until a fence of
+//! `shared::fence_table` is signaled. *A connect* comes in through `control::kernel_calls`, is entered into
+//! `control::registry`, and reaches the engine as a watch list and a kick in `shared::chip`.
 
-mod address_map;
-mod bar;
-mod busy;
-mod chip;
-mod command_processor;
-mod compression;
-mod cross_memory;
+mod control;
 mod engine;
-mod event;
-mod fence_logs;
-mod fence_table;
-mod fetch;
-mod hardware;
-mod hints;
-mod host_memory;
-mod hw_queue;
-mod interrupt;
-mod isr;
-mod line;
-mod mmu;
-mod observe;
-mod packets;
-mod page_table;
-mod paging;
-mod partition;
-mod prefetch;
-mod registry;
-mod rotation;
-mod run_list;
-mod scans;
-mod schedule;
-mod statistics;
-mod tlb;
-mod trace_log;
-mod uses;
-mod violation;
-mod wake;
-mod watches;
-mod windows;
-mod words;
+mod memory;
+mod shared;
 
-pub use bar::Page;
 use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
-use chip::{Chip, EnginePort, attention, reset};
-pub use cross_memory::CrossAdapterMemory;
-use engine::{Engine, Times};
-use interrupt::Interrupts;
-use page_table::NodePool;
-pub use partition::DEFAULT_WEIGHT;
-use partition::Partition;
-use registry::Registry;
-pub use rotation::{Move, Moved, Rotation, SETTLING};
+use control::registry::Registry;
+use engine::main_loop::{Engine, Times};
+pub use memory::bar::Page;
+pub use memory::cross_memory::CrossAdapterMemory;
+use memory::page_table::NodePool;
+use shared::chip::{Chip, EnginePort};
+pub use shared::config::GpuConfig;
+use shared::interrupt::Interrupts;
+pub use shared::partition::DEFAULT_WEIGHT;
+use shared::partition::Partition;
+pub use shared::rotation::{Move, Moved, Rotation, SETTLING};
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
 use vm_memory::GuestMemoryMmap;
 
-/// Names of the copy engines, of which there can be so many.
+/// Names of the copy engines: their number is the most that a GPU can have.
 const COPY_ENGINES: [&str; 8] =
     ["SDMA0", "SDMA1", "SDMA2", "SDMA3", "SDMA4", "SDMA5", "SDMA6", "SDMA7"];
 
-/// Interrupts that wait to be taken before a scan of everything is asked for instead.
+/// Capacity of the interrupt queue. Once it is full, the control plane is asked to scan instead.
 const INTERRUPTS: usize = 1024;
 
-/// Ids of guests: those of all GPUs of this process, so that a host's guests are told apart whatever
-/// adapter they are attached to.
+/// The next guest id. All GPUs of this process draw from it, so that an id names one guest of the host.
 static GUESTS: AtomicU64 = AtomicU64::new(1);
 
-/// A guest can have one page-table page in so many.
+/// A guest can have one in this many page-table pages.
 const PAGE_TABLE_SHARE: u32 = 4;
-
-/// What a GPU is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GpuConfig {
-    /// Copy engines beside the 3D/compute engine: at most 8.
-    pub copy_engines: u32,
-    /// Physical doorbells, which all guests share.
-    pub physical_doorbells: u32,
-    /// Whether queues have doorbells of their own, or a guest's share one and none of the above.
-    pub doorbell_model: DoorbellModel,
-    /// Whether doorbells' pages are moved, for guests whose VMM does that: see
-    /// [`Gpu::rotate_doorbells`].
-    pub remaps_doorbells: bool,
-    /// How many of the copy engines take kernel-mode submissions only: the last so many.
-    pub kernel_mode_copy_engines: u32,
-    /// How long an engine without work looks at its doorbells before it sleeps.
-    pub spin: Duration,
-    /// How long an engine sleeps without work before it asks for F1. `None` is for ever.
-    pub idle: Option<Duration>,
-    /// How long an engine executes a queue that makes no progress before that is a hang.
-    pub hang: Duration,
-    /// How long a context keeps its engine while others of its guest and its priority wait.
-    pub quantum: Duration,
-    /// Whether the kernels that hang until a reset exist. They are for tests: whoever may dispatch them
-    /// can have the adapter reset.
-    pub test_kernels: bool,
-    /// Whether interrupts for signals that are logged name the HW queue instead of the fences.
-    pub optimized_fence_interrupt: bool,
-    /// Page-table pages of 4 KiB, which all guests share. One guest can have a quarter of them.
-    pub page_table_pages: u32,
-}
-
-impl Default for GpuConfig {
-    fn default() -> Self {
-        Self {
-            copy_engines: 2,
-            kernel_mode_copy_engines: 0,
-            physical_doorbells: 64,
-            doorbell_model: DoorbellModel::Dedicated,
-            remaps_doorbells: false,
-            spin: Duration::from_micros(50),
-            idle: Some(Duration::from_secs(1)),
-            hang: Duration::from_secs(2),
-            quantum: Duration::from_micros(200),
-            test_kernels: false,
-            optimized_fence_interrupt: false,
-            page_table_pages: 1 << 15,
-        }
-    }
-}
 
 /// What an engine did with its processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineHabits {
     /// Times that it woke from its sleep.
     pub wakeups: u64,
-    /// Times that it gave its processor away while it looked for work.
+    /// Times that it yielded its processor while it looked for work.
     pub yields: u64,
 }
 
@@ -181,7 +106,7 @@ impl Gpu {
         Self::start_beside(config, Arc::new(CrossAdapterMemory::new(0)?))
     }
 
-    /// The same for one of several GPUs that have this memory together.
+    /// Starts one of several GPUs that share this memory.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -244,7 +169,7 @@ impl Gpu {
         segments: SegmentSizes,
         memory: Arc<GuestMemoryMmap>,
     ) -> io::Result<GuestId> {
-        // Relaxed: a number that nobody has is all that is wanted.
+        // Relaxed: only the uniqueness of the number matters.
         let guest = GuestId(GUESTS.fetch_add(1, Ordering::Relaxed));
         let pages = if self.remaps_doorbells { self.physical_doorbells } else { 0 };
         let engines = self.chip.engines.len();
@@ -261,8 +186,8 @@ impl Gpu {
         registry.guests.get(&guest).map(|partition| Arc::clone(partition.bar().file()))
     }
 
-    /// A guest's doorbells all show its dummy page now, and whoever calls this will move them as
-    /// [`Rotation::next`] says. None when there is no such guest, or pages are not moved here.
+    /// Begins the rotation of a guest's doorbells, which all show the dummy page now. The caller moves pages as
+    /// [`Rotation::next`] says. None when there is no such guest, or this GPU moves no pages.
     pub fn rotate_doorbells(&self, guest: GuestId) -> Option<Arc<Rotation>> {
         let partition = self.registry().guests.get(&guest).cloned()?;
         self.remaps_doorbells.then(|| partition.rotate(&self.chip.interrupts))
@@ -274,15 +199,15 @@ impl Gpu {
         partition.bar().doorbell_page(page)
     }
 
-    /// A guest's doorbells are moved no more; its VMM may be about to drop all mappings.
+    /// Ends the rotation of a guest's doorbells: its VMM may be about to drop all mappings.
     pub fn stop_rotation(&self, guest: GuestId) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.stop_rotation();
         }
     }
 
-    /// The guest's own memory has changed. Engines use what they found of the old until they have
-    /// quiesced, which this asks for; it stays mapped for so long.
+    /// Replaces the guest's own memory and asks the engines to quiesce. Until they have, they use the old
+    /// memory, which stays mapped.
     pub fn update_guest_memory(&self, guest: GuestId, memory: Arc<GuestMemoryMmap>) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.update_memory(&memory);
@@ -291,53 +216,52 @@ impl Gpu {
         self.chip.quiesce();
     }
 
-    /// Sets a guest's weight, by which engines share their time among guests, [`DEFAULT_WEIGHT`]
-    /// before that; not 0.
+    /// Sets a guest's weight, by which guests share engines' time; not 0. The default is [`DEFAULT_WEIGHT`].
     pub fn set_guest_weight(&self, guest: GuestId, weight: u32) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_weight(weight);
         }
     }
 
-    /// Sets how many physical doorbells are a guest's share, which no other guest takes from it; 0, as before
-    /// that, is an equal part of all.
+    /// Sets a guest's share of the physical doorbells, which no other guest takes from it. The default, 0, is
+    /// an equal part.
     pub fn set_doorbell_share(&self, guest: GuestId, share: u32) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_doorbell_share(share);
         }
     }
 
-    /// One more guest may come while this is kept: equal parts are made for all that may.
+    /// Reserves room for one more guest while the returned place exists: equal parts count it.
     #[must_use]
     pub fn add_place(self: &Arc<Self>) -> GuestPlace {
         self.places.fetch_add(1, Ordering::Relaxed);
         GuestPlace(Arc::clone(self))
     }
 
-    /// The part of the physical doorbells that each guest has for which none is set: at least one.
+    /// The share of the physical doorbells of a guest without a configured share: at least one.
     fn equal_doorbell_share(&self) -> u32 {
         let attached = u32::try_from(self.registry().guests.len()).unwrap_or(u32::MAX);
         let guests = self.places.load(Ordering::Relaxed).max(attached);
         (self.physical_doorbells / guests.max(1)).max(1)
     }
 
-    /// A guest's kicks of its control queue wake engines that watch its doorbells, once. The descriptor is
-    /// the one that becomes readable.
+    /// Has a guest's kicks of its control queue wake the engines that watch its doorbells; set once. The
+    /// descriptor becomes readable with each kick.
     pub fn set_guest_kick(&self, guest: GuestId, kick: OwnedFd) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_kick(kick);
         }
     }
 
-    /// Forgets a guest that the kernel has detached. Whatever it left behind goes with it, as
-    /// soon as the engines have quiesced.
+    /// Forgets a guest that the kernel has detached, and frees all that it left once the engines have
+    /// quiesced.
     pub fn detach_guest(&self, guest: GuestId) {
         self.registry().remove_guest(&self.chip, guest);
         self.chip.quiesce();
     }
 
-    /// How each engine sleeps and shares its processor, by node, since the GPU started. It is for whoever
-    /// runs the GPU: it tells of all guests together.
+    /// How each engine has slept and shared its processor since the GPU started, by node. It is for the
+    /// operator: the figures are those of all guests together.
     pub fn engine_habits(&self) -> Vec<EngineHabits> {
         let habits = |port: &EnginePort| EngineHabits {
             wakeups: port.wakeups.load(Ordering::Relaxed),
@@ -346,7 +270,7 @@ impl Gpu {
         self.chip.engines.iter().map(habits).collect()
     }
 
-    /// Readable when [`take_interrupts`](bellhop_host_kmd::hardware::Hardware::take_interrupts)
+    /// Readable when [`take_interrupts`](bellhop_host_kmd::hardware::Interrupts::take_interrupts)
     /// has something to give.
     pub fn interrupt_fd(&self) -> BorrowedFd<'_> {
         self.chip.interrupts.fd()
@@ -366,8 +290,7 @@ impl Gpu {
 impl Drop for Gpu {
     fn drop(&mut self) {
         for engine in &self.chip.engines {
-            engine.reset.store(reset::STOP, Ordering::Release);
-            engine.raise(attention::STOP);
+            engine.stop();
         }
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {

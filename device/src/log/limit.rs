@@ -1,111 +1,157 @@
-//! Leaving out what is too much.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::format::Concern;
-use super::source::Account;
-use std::sync::atomic::Ordering;
+//! Leaves out lines beyond a source's share.
+//!
+//! Each socket's span holds a [`Share`] of the log. A line that concerns a guest of the socket is charged to
+//! it. Lines that concern no guest are charged to two more shares, one of this program and one of libraries,
+//! so that no source can fill a disk.
+
+use super::share::Share;
+use super::span::{self, Concern, GuestSpans};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::sleep;
+use tracing::span::{Attributes, Id};
 use tracing::{Event, Subscriber, warn};
 use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::registry::LookupSpan;
 
-/// From the first line that is left out to the line that says how many were.
+/// Time from the first line left out to the line that says how many were.
 const SUMMARY: Duration = Duration::from_secs(1);
-/// Which lines are never left out.
+/// The target of the lines that say how many were left out. They are never left out themselves.
 const SUMMARIES: &str = concat!(module_path!(), "::summary");
-/// What lines of libraries have that do not use `tracing`.
+/// The target of lines of libraries that do not use `tracing`.
 const LIBRARIES: &str = "log";
 
-/// A layer that leaves out what a source logs beyond its share, and counts it. Lines that are nobody's have
-/// shares too, this program's one and the libraries' another, so that nothing can fill a disk.
+/// A layer that leaves out the lines beyond a share, and counts them.
 #[derive(Debug)]
 pub struct LineLimit {
-    interval: Duration,
+    pub(super) interval: Duration,
     burst: u32,
     start: Instant,
-    nobody: Arc<Account>,
-    libraries: Arc<Account>,
+    program: Arc<Share>,
+    libraries: Arc<Share>,
+    pub(super) guests: Arc<GuestSpans>,
+    suppressed: Suppressed,
 }
 
 impl LineLimit {
-    /// So many lines a second for each in the long run, and so many at once.
+    /// For each share, this many lines a second in the long run, and this many at once.
     #[must_use]
     pub fn new(lines_per_second: u32, burst: u32) -> Self {
         Self {
             interval: Duration::from_secs(1) / lines_per_second.max(1),
             burst,
             start: Instant::now(),
-            nobody: Arc::new(Account::new("no guest".into())),
-            libraries: Arc::new(Account::new("no guest, by libraries".into())),
+            program: Arc::new(Share::new("no guest".into())),
+            libraries: Arc::new(Share::new("no guest, by libraries".into())),
+            guests: Arc::default(),
+            suppressed: Suppressed::default(),
         }
+    }
+
+    /// The counts of lines left out, to be reported.
+    #[must_use]
+    pub fn suppressed(&self) -> Suppressed {
+        self.suppressed.clone()
+    }
+
+    /// The share that a line is charged to.
+    fn share<S>(&self, event: &Event<'_>, context: &Context<'_, S>) -> Arc<Share>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        let named = self.guests.named(event, |id| context.span(id));
+        let span = named.or_else(|| context.event_span(event));
+        let of_socket = span.and_then(|span| {
+            span.scope().find_map(|span| span.extensions().get::<Arc<Share>>().cloned())
+        });
+        let is_library = event.metadata().target() == LIBRARIES;
+        let others = if is_library { &self.libraries } else { &self.program };
+        of_socket.unwrap_or_else(|| Arc::clone(others))
     }
 }
 
-impl<S: Subscriber> Layer<S> for LineLimit {
-    /// Asked for lines that the filter lets through.
-    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
-        let target = event.metadata().target();
-        if target == SUMMARIES {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LineLimit {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        if attributes.metadata().target() != span::TARGET {
+            return;
+        }
+        let concern = Concern::of_span(attributes);
+        if let (Some(socket), Some(span)) = (concern.socket, context.span(id)) {
+            span.extensions_mut().insert(Arc::new(Share::new(socket)));
+        }
+        if let Some(guest) = concern.guest {
+            self.guests.add(guest, id.clone());
+        }
+    }
+
+    fn on_close(&self, id: Id, _: Context<'_, S>) {
+        self.guests.remove(&id);
+    }
+
+    /// Called for lines that the filter lets through.
+    fn event_enabled(&self, event: &Event<'_>, context: Context<'_, S>) -> bool {
+        if event.metadata().target() == SUMMARIES {
             return true;
         }
-        let account = Account::of(Concern::of(event).guest).unwrap_or_else(|| {
-            Arc::clone(if target == LIBRARIES { &self.libraries } else { &self.nobody })
-        });
-        let taken = account.take(self.start.elapsed(), self.interval, self.burst);
-        // Relaxed: the count is all that is passed on here; the list has a lock.
-        if !taken && account.suppressed.fetch_add(1, Ordering::Relaxed) == 0 {
-            OWED.add(account);
+        let share = self.share(event, &context);
+        let taken = share.take(self.start.elapsed(), self.interval, self.burst);
+        if !taken && share.leave_out() {
+            self.suppressed.add(share);
         }
         taken
     }
 }
 
-/// Who is owed a summary.
+/// The shares of which lines were left out since the last summary.
+#[derive(Debug, Clone, Default)]
+pub struct Suppressed(Arc<Owed>);
+
+#[derive(Debug, Default)]
 struct Owed {
-    accounts: Mutex<Vec<Arc<Account>>>,
+    shares: Mutex<Vec<Arc<Share>>>,
     added: Notify,
 }
 
-static OWED: Owed = Owed { accounts: Mutex::new(Vec::new()), added: Notify::const_new() };
-
-impl Owed {
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Account>>> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+impl Suppressed {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Share>>> {
+        self.0.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, account: Arc<Account>) {
-        self.lock().push(account);
-        self.added.notify_one();
+    fn add(&self, share: Arc<Share>) {
+        self.lock().push(share);
+        self.0.added.notify_one();
     }
 
-    fn report(&self) {
-        // Taken first: who has a line left out from here on adds itself again, or is counted here.
-        let accounts = std::mem::take(&mut *self.lock());
-        for account in accounts {
-            let lines = account.suppressed.swap(0, Ordering::Relaxed);
+    fn report_once(&self) {
+        // Taken first: a line left out from here on adds its share again, or is counted here.
+        let shares = std::mem::take(&mut *self.lock());
+        for share in shares {
+            let lines = share.take_left_out();
             if lines > 0 {
-                warn!(target: SUMMARIES, lines, source = account.name, "log lines were left out");
+                warn!(target: SUMMARIES, lines, source = share.name, "log lines were left out");
             }
         }
     }
-}
 
-/// Says from time to time what was left out, for as long as there is something, and once more when it is
-/// dropped.
-pub async fn report_suppressed() {
-    struct Last;
+    /// Logs how many lines were left out, at most once a second while there are some, and once more when
+    /// dropped.
+    pub async fn report(self) {
+        struct Last(Suppressed);
 
-    impl Drop for Last {
-        fn drop(&mut self) {
-            OWED.report();
+        impl Drop for Last {
+            fn drop(&mut self) {
+                self.0.report_once();
+            }
         }
-    }
 
-    let _last = Last;
-    loop {
-        OWED.added.notified().await;
-        sleep(SUMMARY).await;
-        OWED.report();
+        let last = Last(self);
+        loop {
+            last.0.0.added.notified().await;
+            sleep(SUMMARY).await;
+            last.0.report_once();
+        }
     }
 }

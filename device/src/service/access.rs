@@ -1,10 +1,12 @@
-//! Who may connect to a socket's file.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Who may connect to a socket: the group and mode of its file.
 
 use anyhow::{Context, bail};
 use rustix::fs::{Gid, Mode};
 use std::path::Path;
 
-/// Who may connect to the sockets that this process makes for guests.
+/// Who may connect to the sockets that the daemon creates for guests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SocketAccess {
     /// The files' group.
@@ -14,13 +16,13 @@ pub(super) struct SocketAccess {
 }
 
 impl SocketAccess {
-    /// Whether files are made as the umask has it.
+    /// Whether the umask alone decides.
     pub(super) const fn is_usual(self) -> bool {
         self.group.is_none() && self.mode.is_none()
     }
 
-    /// Gives a file its group and then its mode, so that the mode never lets in another group. Before, the
-    /// file is for its owner alone.
+    /// Gives a file its group and then its mode, so that the mode never admits another group. Until then only
+    /// the owner can use the file.
     pub(super) fn give(self, path: &Path) -> anyhow::Result<()> {
         if self.is_usual() {
             return Ok(());
@@ -34,7 +36,7 @@ impl SocketAccess {
     }
 }
 
-/// Reads a group's name or number.
+/// Parses a group's name or number.
 pub(super) fn group(text: &str) -> anyhow::Result<Gid> {
     if let Ok(number) = text.parse() {
         return Ok(Gid::from_raw(number));
@@ -44,7 +46,7 @@ pub(super) fn group(text: &str) -> anyhow::Result<Gid> {
     Ok(Gid::from_raw(group.gid.as_raw()))
 }
 
-/// Reads a mode in octal.
+/// Parses a mode in octal.
 pub(super) fn mode(text: &str) -> anyhow::Result<Mode> {
     let bits = u32::from_str_radix(text, 8).context("it is not octal, as 660 is")?;
     let most = (Mode::RWXU | Mode::RWXG | Mode::RWXO).bits();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The command line of `bellhopd`.
 
 use super::access::{self, SocketAccess};
@@ -13,17 +15,22 @@ use rustix::fs::{Gid, Mode};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// The version, with the commit if the build was given one.
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    option_env!("BELLHOP_COMMIT").map_or(version.into(), |commit| format!("{version} ({commit})"))
+}
+
 /// Serves virtual GPUs to VMs and containers over vhost-user.
 ///
-/// Each socket serves one guest at a time and the next one when that has gone; name several for
-/// several guests at once. The daemon stays in the foreground, logs to standard error and ends at
-/// SIGTERM, SIGINT or SIGHUP. From a systemd socket unit it takes the sockets over (LISTEN_FDS), and it
-/// tells systemd when it is ready (NOTIFY_SOCKET). It exits with 78 when the configuration cannot
-/// be used.
+/// Each socket serves one guest at a time, and the next one when that guest has gone; name several sockets to
+/// serve several guests at once. The daemon stays in the foreground, logs to standard error and ends at
+/// SIGTERM, SIGINT or SIGHUP. It takes over the sockets of a systemd socket unit (LISTEN_FDS) and tells
+/// systemd when it is ready (NOTIFY_SOCKET). It exits with 78 when the configuration cannot be used.
 #[derive(Debug, Parser)]
 #[command(
     name = "bellhopd",
-    version,
+    version = version(),
     after_help = "\
 Examples:
   bellhopd --socket-path /run/bellhop/vm0.sock
@@ -39,40 +46,39 @@ Configuration (TOML, every key optional):
   bellhopd --print-config > bellhop.toml         all keys with their defaults
   bellhopd --check-config --config bellhop.toml  says what is wrong with it, and where
 
-BELLHOP_LOG in the environment is a log filter that comes before the configuration's: info, or
+BELLHOP_LOG in the environment is a log filter that takes precedence over the configuration's: info, or
 info,bellhop_device=debug."
 )]
 pub struct Arguments {
     /// Listen on a Unix socket at this path; may be given several times
     #[arg(long, value_name = "PATH")]
     socket_path: Vec<PathBuf>,
-    /// Use an inherited socket, one that listens or one that is connected already; may be given
-    /// several times
+    /// Use an inherited socket, listening or connected; may be given several times
     #[arg(long, value_name = "FDNUM", value_parser = clap::value_parser!(RawFd).range(3..))]
     fd: Vec<RawFd>,
-    /// Let `bellhop inspect` connect at this path: this user alone, or root
+    /// Let `bellhop inspect` connect at this path, for this user and root
     #[arg(long, value_name = "PATH")]
     control_socket: Option<PathBuf>,
     /// Read the configuration from this file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print the whole configuration as TOML, with what this command line and the environment change
-    /// in it, and exit
+    /// Print the whole configuration as TOML, with the changes of this command line and the environment, and
+    /// exit
     #[arg(long, conflicts_with = "check_config")]
     print_config: bool,
-    /// Check the configuration and exit: with 0 when it can be used, else with 78. Names of sockets in
-    /// it are compared with --socket-path, if that is given
+    /// Check the configuration and exit: with 0 if it can be used, else with 78. If --socket-path is given,
+    /// check that every socket in the configuration is named there
     #[arg(long)]
     check_config: bool,
-    /// Give the sockets of --socket-path to this group, by name or number, which may then connect
+    /// Give the sockets of --socket-path to this group, by name or number, so that its members may connect
     #[arg(long, value_name = "GROUP", value_parser = access::group)]
     socket_group: Option<Gid>,
     /// Give the sockets of --socket-path this mode, in octal [default: 660 with --socket-group,
     /// otherwise what the umask leaves]
     #[arg(long, value_name = "MODE", value_parser = access::mode)]
     socket_mode: Option<Mode>,
-    /// How lines of the log look on standard error [default: text, or the journal's own fields where
-    /// systemd has connected it]
+    /// Format of the log on standard error [default: text, or the journal's fields where systemd connected
+    /// the journal]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
     /// Print what this back end can do as JSON, and exit
@@ -81,7 +87,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The configuration file, with what comes before it.
+    /// The configuration of the file, with the changes of the command line and the environment.
     fn configuration(&self) -> anyhow::Result<ConfigFile> {
         let mut file = match &self.config {
             Some(path) => ConfigFile::read(path)?,
@@ -105,8 +111,8 @@ impl Arguments {
     }
 }
 
-/// The exit status for a configuration that cannot be used (`EX_CONFIG` of `sysexits.h`), so that
-/// a service manager knows that it need not try again.
+/// The exit status for a configuration that cannot be used (`EX_CONFIG` of `sysexits.h`). It tells a service
+/// manager not to start the daemon again.
 const CONFIGURATION_FAULT: u8 = 78;
 
 /// The command line, for man pages and completions.
@@ -115,14 +121,13 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Runs `bellhopd` with these arguments, the program's name first. Errors go to standard error,
-/// a line each.
+/// Runs `bellhopd` with these arguments, the program's name first. Each error is a line on standard error.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are no errors, and go to standard output.
+            // Help and version are no errors and go to standard output.
             let _ = error.print();
             return ExitCode::from(error.exit_code() as u8);
         }
@@ -131,9 +136,10 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bellhopd: {error:#}");
-            match error.is::<ConfigError>() {
-                true => ExitCode::from(CONFIGURATION_FAULT),
-                false => ExitCode::FAILURE,
+            if error.is::<ConfigError>() {
+                ExitCode::from(CONFIGURATION_FAULT)
+            } else {
+                ExitCode::FAILURE
             }
         }
     }
@@ -158,7 +164,9 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         return Ok(());
     }
     let config = &file.config;
-    log::start(&config.log.filter, arguments.log_format, config.line_limit())?;
+    let limit = config.line_limit();
+    let suppressed = limit.suppressed();
+    log::start(&config.log.filter, arguments.log_format, limit)?;
     let control = config.control.socket().map(ControlSocket::listen).transpose()?;
     let mut inherited = manager::sockets()?;
     let named = arguments.fd.iter().map(|&fd| Inherited { fd, origin: "--fd".into() });
@@ -172,7 +180,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     let sockets: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address.as_deref()).collect();
     config.check_sockets(&sockets).map_err(|fault| file.error(fault))?;
-    daemon::run(config, endpoints, control)
+    daemon::run(config, endpoints, control, suppressed)
 }
 
 #[cfg(test)]

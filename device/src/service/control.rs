@@ -1,13 +1,14 @@
-//! The control socket: where tools on this host ask what there is.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The control socket, on which tools of this host inspect and trace the daemon.
 //!
-//! A connection carries lines of JSON: a [`ListRequest`], then a [`ListReply`], as often as the
-//! client likes. Clients are bounded in number, patience and size, and one page is the most that
-//! any of them makes the daemon hold: so none of them, however it behaves, keeps the daemon from
-//! its guests. Who may connect is whom the file's mode lets: the daemon's own user.
+//! A connection carries lines of JSON: a [`ListRequest`], then a [`ListReply`], any number of times. The
+//! number of clients, their requests and their time are bounded, and the daemon holds at most one page for
+//! each. So no client can keep the daemon from its guests. The file's mode admits only the daemon's own user.
 
 use super::socket::{self, ControlListener};
+use crate::control_plane::KernelHandle;
 use anyhow::Context;
-use bellhop_host_kmd::actor::KernelHandle;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{AdapterId, ListObjects, TraceAction, TracePage};
 use bellhop_protocol::fence_log::FenceLogEntry;
@@ -28,21 +29,21 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-/// Clients at once.
+/// Most clients at once.
 const MAX_CLIENTS: usize = 8;
-/// How long a client may take to ask, and to take an answer.
+/// Longest time for a client to send a request, and to receive a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long no client is accepted after one could not be.
+/// Pause after a client could not be accepted.
 const RECOVERY: Duration = Duration::from_millis(100);
 
-/// A control socket that listens.
+/// A listening control socket.
 pub struct ControlSocket(ControlListener);
 
 impl ControlSocket {
     /// Listens at a path, for this process's user alone.
     ///
     /// # Errors
-    /// When the path cannot be had; says what to do.
+    /// When the socket cannot be created at the path; the error says what to do.
     pub fn listen(path: &Path) -> anyhow::Result<Self> {
         socket::listen_for_control(path).map(Self)
     }
@@ -53,7 +54,7 @@ impl ControlSocket {
         kernel: KernelHandle,
         mut stopped: watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
-        // Within the runtime, which `listen` need not be.
+        // Here, since `listen` may run outside the runtime.
         let listener = self.0.listener.try_clone().and_then(UnixListener::from_std);
         let listener = listener.context("cannot watch the control socket")?;
         let mut clients = JoinSet::new();
@@ -70,7 +71,7 @@ impl ControlSocket {
                     }
                     Ok((stream, _)) => {
                         let full = format!("{MAX_CLIENTS} clients are served already; try again");
-                        // It is empty, so that this fits, or the client has gone.
+                        // The socket's buffer is empty, so the line fits, unless the client has gone.
                         let _ = stream.try_write(&line(&ListReply::<()>::Error(full)));
                     }
                     Err(error) => {
@@ -85,7 +86,7 @@ impl ControlSocket {
     }
 }
 
-/// Answers a client until it goes, or does not go on.
+/// Answers a client until it disconnects or stays silent for too long.
 async fn converse(stream: UnixStream, kernel: &KernelHandle) -> io::Result<()> {
     let mut stream = BufReader::with_capacity(MAX_LIST_REQUEST, stream);
     let mut request = Vec::new();
@@ -97,25 +98,26 @@ async fn converse(stream: UnixStream, kernel: &KernelHandle) -> io::Result<()> {
             return Ok(());
         }
         let is_whole = request.last() == Some(&b'\n');
-        let reply = match is_whole {
-            true => match serde_json::from_slice(&request) {
+        let reply = if is_whole {
+            match serde_json::from_slice(&request) {
                 Ok(request) => trace(request, kernel, &mut tracing).await,
-                // Requests of the two kinds have other fields that they must have.
+                // The two kinds of requests have different required fields.
                 Err(_) => answer(&request, kernel).await,
-            },
-            false => line(&ListReply::<()>::Error(format!(
+            }
+        } else {
+            line(&ListReply::<()>::Error(format!(
                 "a request is one line of at most {MAX_LIST_REQUEST} bytes"
-            ))),
+            )))
         };
         timeout(PATIENCE, stream.write_all(&reply)).await??;
         if !is_whole {
-            // Nobody knows where the next request begins.
+            // The start of the next request is unknown.
             return Ok(());
         }
     }
 }
 
-/// A client traces an adapter, until it says that it does not any more, or goes.
+/// A client's trace of an adapter. Ends when the client says so or disconnects.
 struct Tracing {
     kernel: KernelHandle,
 }
@@ -151,7 +153,7 @@ async fn trace(
             match action {
                 TraceAction::Begin { .. } => *tracing = Some(Tracing { kernel }),
                 TraceAction::Fetch => {}
-                // It has ended, and dropping this is not to end another's.
+                // The trace has ended; dropping this must not end another client's trace.
                 TraceAction::End => std::mem::forget(tracing.take()),
             }
             to_line(&TraceReply::Records { records, more })
@@ -160,7 +162,7 @@ async fn trace(
     }
 }
 
-/// How many entries have room in a trace log of so many MiB.
+/// Number of entries in a trace log of this many MiB.
 fn trace_entries(mib: u32) -> u32 {
     let mib = if mib == 0 { DEFAULT_TRACE_BUFFER_MIB } else { mib };
     let entries = (u64::from(mib) << 20) / size_of::<FenceLogEntry>() as u64;

@@ -1,11 +1,13 @@
-//! The daemon's life: what it serves, and what ends it.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Runs the daemon: starts its parts, serves its sockets, ends at a signal.
 
 use super::config::Config;
 use super::control::ControlSocket;
 use super::manager;
 use super::socket::Endpoint;
 use super::tasks::Tasks;
-use crate::log::report_suppressed;
+use crate::log::Suppressed;
 use anyhow::Context;
 use std::thread::Builder;
 use std::time::Duration;
@@ -13,10 +15,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 use tracing::{error, info};
 
-/// How long the end of the daemon may take. What is not done then is left to the kernel.
+/// Longest time from a signal to the end of the process. The operating system cleans up what is left then.
 const LAST_MOMENT: Duration = Duration::from_millis(1500);
 
-/// Serves the endpoints until SIGTERM, SIGINT or SIGHUP, or until every guest that could come has gone.
+/// Serves the endpoints until SIGTERM, SIGINT or SIGHUP, or until no endpoint can bring another guest.
 ///
 /// # Errors
 /// When the engines cannot be started or a socket cannot be watched.
@@ -24,16 +26,17 @@ pub fn run(
     config: &Config,
     endpoints: Vec<Endpoint>,
     control: Option<ControlSocket>,
+    suppressed: Suppressed,
 ) -> anyhow::Result<()> {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     let control_plane = runtime().context("cannot start the control plane")?;
     let last_resort = runtime().context("cannot watch for signals")?;
-    // Not on the control plane's own thread: whatever that waits for, a signal ends the daemon.
+    // On a thread of its own: a signal ends the daemon even if the control plane's thread is stuck.
     Builder::new()
         .name("last-resort".into())
         .spawn(move || last_resort.block_on(end_in_time()))
         .context("cannot watch for signals")?;
-    control_plane.block_on(serve(config, endpoints, control))
+    control_plane.block_on(serve(config, endpoints, control, suppressed))
 }
 
 /// The signals that end the daemon.
@@ -59,7 +62,7 @@ impl Ends {
     }
 }
 
-/// Ends the process if it has not ended by itself in time after it was told to.
+/// Ends the process if it is still there some time after a signal.
 async fn end_in_time() {
     match Ends::watch() {
         Ok(mut ends) => ends.received().await,
@@ -77,12 +80,13 @@ async fn serve(
     config: &Config,
     endpoints: Vec<Endpoint>,
     control: Option<ControlSocket>,
+    suppressed: Suppressed,
 ) -> anyhow::Result<()> {
     let mut ends = Ends::watch()?;
-    // A file that may not be so large is an error then, and does not end the daemon.
+    // With a handler, exceeding the limit on file sizes is an error and does not end the daemon.
     let _too_large = signal(SignalKind::from_raw(libc::SIGXFSZ));
     let mut tasks = Tasks::start(config)?;
-    tokio::spawn(report_suppressed());
+    tokio::spawn(suppressed.report());
     for endpoint in endpoints {
         tasks.serve(endpoint)?;
     }

@@ -1,11 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The service inside another program.
 
 use super::config::Config;
 use super::server::Served;
 use super::socket::Endpoint;
 use super::tasks::Tasks;
+use crate::control_plane::KernelHandle;
 use anyhow::Context;
-use bellhop_host_kmd::actor::KernelHandle;
 use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -14,20 +16,20 @@ use tracing::warn;
 /// Engines, control plane and sockets of `bellhopd` in this process, without its command line,
 /// signals and log. Dropping it ends them all.
 pub struct Service {
-    /// Its end ends the service's thread.
+    /// Dropping it ends the service's thread.
     orders: Option<UnboundedSender<Order>>,
     kernel: KernelHandle,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A socket to serve, and where to say what came of it.
+/// A socket to serve, and where to send the result.
 struct Order {
     endpoint: Endpoint,
     answer: mpsc::SyncSender<anyhow::Result<Served>>,
 }
 
 impl Service {
-    /// Starts it. It serves nobody yet.
+    /// Starts the service, without a socket.
     ///
     /// # Errors
     /// When engines or threads cannot be started.
@@ -43,13 +45,13 @@ impl Service {
         Ok(Self { orders: Some(orders), kernel, thread: Some(thread) })
     }
 
-    /// The kernel, for whoever controls the host.
+    /// The kernel, for commands of the host.
     #[must_use]
     pub fn kernel(&self) -> &KernelHandle {
         &self.kernel
     }
 
-    /// Serves a socket from now on.
+    /// Starts to serve a socket.
     ///
     /// # Errors
     /// When the socket cannot be watched.
@@ -65,7 +67,7 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A panic was reported when it happened; there is nobody here to tell.
+            // A panic was reported when it happened.
             let _ = thread.join();
         }
     }
@@ -77,7 +79,7 @@ fn run(
     started: &mpsc::SyncSender<anyhow::Result<KernelHandle>>,
 ) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    // Whoever starts the service waits for both of these, and whoever orders for an answer.
+    // The receivers exist: `start` waits for this result, and `serve` for each answer.
     let runtime = match runtime.context("cannot start the control plane") {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -1,4 +1,6 @@
-//! What a service manager passes on and is told: systemd's socket activation and notifications.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! systemd's protocols for services: socket activation and notifications.
 
 use super::socket::Inherited;
 use anyhow::Context;
@@ -8,10 +10,10 @@ use tracing::warn;
 const ADVICE: &str = "cannot take over the sockets that LISTEN_FDS announces; \
     start bellhopd from a socket unit, or unset LISTEN_PID";
 
-/// The sockets that a socket unit opened for this process; none without one.
+/// The sockets that a socket unit opened for this process; none without a socket unit.
 pub(super) fn sockets() -> anyhow::Result<Vec<Inherited>> {
-    // A process that was given sockets may pass the variables on, but they are not for this one:
-    // then there are none to be named.
+    // A process may pass on the variables that it got with its sockets. They do not concern this process,
+    // which has no sockets to name.
     let names = match sd_notify::listen_fds().context(ADVICE)?.len() {
         0 => return Ok(Vec::new()),
         _ => sd_notify::listen_fds_with_names().context(ADVICE)?,
@@ -21,20 +23,20 @@ pub(super) fn sockets() -> anyhow::Result<Vec<Inherited>> {
         .collect())
 }
 
-/// Guests that connect from now on are served.
+/// Tells the service manager that the daemon serves guests.
 pub(super) fn ready(sockets: usize) {
     notify(&[NotifyState::Ready, NotifyState::Status(&format!("Serving, sockets: {sockets}"))]);
 }
 
-/// Guests are being sent away.
+/// Tells the service manager that the daemon is ending.
 pub(super) fn stopping() {
     notify(&[NotifyState::Stopping, NotifyState::Status("Disconnecting guests")]);
 }
 
-/// Does nothing when nobody wants to know.
+/// Sends a notification, if the service manager wants any.
 fn notify(state: &[NotifyState]) {
     if let Err(error) = sd_notify::notify(state) {
-        // Guests are served all the same.
+        // Guests are served in any case.
         warn!(%error, "cannot notify the service manager; check NOTIFY_SOCKET");
     }
 }

@@ -1,4 +1,6 @@
-//! The service around the device: `bellhopd`, and [`Service`], the same in another program.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The service around the device: `bellhopd`, and [`Service`], which runs it inside another program.
 
 mod access;
 pub mod capabilities;
@@ -14,7 +16,7 @@ mod server;
 mod socket;
 mod tasks;
 
-pub use bellhop_host_kmd::actor::KernelHandle;
+pub use crate::control_plane::KernelHandle;
 pub use bellhop_host_kmd::hardware::GuestId;
 pub use bellhop_host_kmd::port::{Command, CommandError};
 pub use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};

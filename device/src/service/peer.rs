@@ -1,28 +1,31 @@
-//! The process at the other end of a guest's connection, for those who look for a guest's VMM.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The process at the other end of a guest's connection, by which administrators find a guest's VMM.
 
 use bellhop_host_kmd::hardware::FrontEnd;
 use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
 
-/// Who connected `stream`, which came by a socket of this path. The kernel tells the process, so none can say
-/// that it is another; its name is the process's own choice. Within the runtime.
+/// The process that connected `stream` by the socket of this path. The PID comes from the operating system
+/// and cannot be forged; the name is the process's own choice. Called within the runtime.
 ///
 /// # Errors
 /// When there are no descriptors left.
 pub(super) fn look(stream: &UnixStream, path: &str) -> io::Result<FrontEnd> {
-    // Not rustix: its process numbers are never 0, which is what the kernel says of one of another PID namespace.
+    // Not with rustix, whose PIDs are never 0: the operating system says 0 for a process of another PID
+    // namespace.
     let stream = stream.try_clone()?;
     stream.set_nonblocking(true)?;
     let peer = tokio::net::UnixStream::from_std(stream)?.peer_cred()?;
     let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid != 0);
-    // It may be hidden (hidepid=, ProtectProc=), or gone.
+    // The process may be hidden (hidepid=, ProtectProc=) or gone.
     let command = pid.and_then(|pid| fs::read(format!("/proc/{pid}/comm")).ok());
     let command = command.map(|name| printable(&name));
     Ok(FrontEnd { socket: path.to_owned(), pid, command })
 }
 
-/// A name that cannot break a line or steer a terminal.
+/// The name without characters that break a line or control a terminal.
 fn printable(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name.trim_ascii_end());
     name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()

@@ -1,4 +1,6 @@
-//! Waiting until a descriptor is readable.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Waits until a descriptor is readable.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -14,23 +16,22 @@ impl Readable {
     /// Watches a duplicate of `descriptor`.
     pub(super) fn watch(descriptor: impl AsFd) -> io::Result<Self> {
         let duplicate = descriptor.as_fd().try_clone_to_owned()?;
-        // SAFETY: an `OwnedFd` is open and names the same description until it is dropped, its
-        // `as_raw_fd` always returns that descriptor, and the `AsyncFd` owns it and never gives
-        // it out.
+        // SAFETY: an `OwnedFd` is open and names one description until it is dropped, its `as_raw_fd` always
+        // returns that descriptor, and the `AsyncFd` owns it and never hands it out.
         #[expect(unsafe_code, reason = "the one safe way was deprecated; OwnedFd upholds the rest")]
         let registered = unsafe { AsyncFd::register_with_interest(duplicate, Interest::READABLE) };
         registered.map(Self).map_err(|error| error.into_parts().1)
     }
 
-    /// Waits until it is readable; returns at once for as long as it stays so.
+    /// Waits until the descriptor is readable; returns at once while it stays readable.
     pub(super) async fn readable(&self) -> io::Result<()> {
         loop {
-            // The runtime only tells of changes: one may be left over that another wait has taken.
+            // The runtime reports changes only, and a report may be left over from an earlier wait.
             let mut now = [PollFd::new(self.0.get_ref(), PollFlags::IN)];
             match poll(&mut now, Some(&Timespec::default())) {
                 Ok(0) => self.0.readable().await?.clear_ready(),
                 Ok(_) => return Ok(()),
-                // A signal came, as SIGTERM does when the daemon is to end: look again.
+                // A signal arrived, as SIGTERM does to end the daemon: look again.
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -60,11 +61,11 @@ mod tests {
         let waiter = thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                // The handler of a signal that would end the process without.
+                // A handler for a signal that would otherwise end the process.
                 let _handler = signal(SignalKind::from_raw(SIGRTMIN())).unwrap();
                 let silent = Readable::watch(eventfd(0, EventfdFlags::empty()).unwrap()).unwrap();
                 ready.send(()).unwrap();
-                // Nearly all of this is the system call that a signal can interrupt.
+                // Most of this time is the system call that a signal can interrupt.
                 let mut context = Context::from_waker(Waker::noop());
                 while !is_done.load(Ordering::Relaxed) {
                     if let Poll::Ready(ended) = pin!(silent.readable()).poll(&mut context) {
@@ -76,7 +77,7 @@ mod tests {
         });
         is_ready.recv().unwrap();
         for _ in 0..100_000 {
-            // An error means that the thread has ended, which is told below.
+            // An error means that the thread has ended; the result below shows why.
             if waiter.kill(SIGRTMIN()).is_err() {
                 break;
             }

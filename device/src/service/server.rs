@@ -1,10 +1,12 @@
-//! Serving one socket: one guest after another.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Serves one socket: one guest after another.
 
 use super::peer;
 use super::readable::Readable;
 use super::socket::{Endpoint, Source};
 use crate::gpu::GuestPlace;
-use crate::log::LogSource;
+use crate::log::socket_name;
 use crate::vhost::backend::Host;
 use crate::vhost::connection::{Connection, ConnectionError};
 use bellhop_host_kmd::hardware::GuestId;
@@ -18,20 +20,20 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 use tracing::{debug, error, info, warn};
 
-/// How long no guest is accepted after one could not be: at first, and at most.
+/// Pause after a guest could not be accepted: the first, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
-/// How long a front end waits for another's end before that is said.
+/// How long a front end waits for a busy socket before the log says so.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// A socket that is served, as others in the process see it.
+/// A socket that is served, as the rest of the process sees it.
 #[derive(Clone, Default)]
 pub struct Served {
     connection: Arc<Mutex<Option<Arc<Connection>>>>,
 }
 
 impl Served {
-    /// The guest that runs behind the socket now: there from the first request of its driver
-    /// until the device is reset or the connection ends. A guest that comes again is another.
+    /// The guest that runs behind the socket now: from the first request of its driver until the device is
+    /// reset or the connection ends. After a reset it is another guest.
     #[must_use]
     pub fn guest(&self) -> Option<GuestId> {
         self.lock().as_ref()?.guest()
@@ -51,16 +53,16 @@ impl Served {
 pub(super) struct Server {
     host: Host,
     endpoint: Endpoint,
-    /// Tells of arrivals, where there may be some.
+    /// Becomes readable when a front end connects; none for a socket that is connected already.
     arrivals: Option<Readable>,
     served: Served,
     stopped: watch::Receiver<bool>,
-    /// Kept while a guest may come.
+    /// The guest's part of the doorbells, kept while a guest may come.
     _place: GuestPlace,
 }
 
 impl Server {
-    /// Serves until `stopped` says so.
+    /// A server that runs until `stopped` is true.
     pub(super) fn new(
         host: Host,
         endpoint: Endpoint,
@@ -78,13 +80,13 @@ impl Server {
         self.served.clone()
     }
 
-    /// Whatever becomes of a guest, it is no reason to end but where there is no other.
+    /// Serves guests until it is stopped. No fault of a guest ends it, unless the socket can bring no other
+    /// guest.
     pub(super) async fn run(mut self) {
         let mut pause = Duration::ZERO;
         while let Some(stream) = self.accept(&mut pause).await {
             if let Err(error) = self.serve(stream).await {
-                let socket = self.host.log.name();
-                self.host.log.during(|| error!(socket, %error, "a front end is sent away"));
+                error!(%error, "a front end is sent away");
             }
             if *self.stopped.borrow() || self.arrivals.is_none() {
                 break;
@@ -92,28 +94,25 @@ impl Server {
         }
     }
 
-    /// The next guest; none when no more are served. It waits in the listener's backlog while it cannot be
-    /// accepted, which is tried again later and later. `pause` is how long it was waited last.
+    /// The next guest; none when the server is stopped. A guest that cannot be accepted waits in the
+    /// listener's backlog and is tried again after growing pauses. `pause` is the last one.
     async fn accept(&mut self, pause: &mut Duration) -> Option<UnixStream> {
         loop {
             let accepted = tokio::select! {
                 accepted = accept(&self.endpoint.source, self.arrivals.as_ref()) => accepted,
                 _ = self.stopped.changed() => return None,
             };
-            let (socket, log) = (self.host.log.name(), &self.host.log);
             match accepted {
                 Ok(stream) => {
                     if !std::mem::take(pause).is_zero() {
-                        log.during(|| info!(socket, "front ends are accepted again"));
+                        info!("front ends are accepted again");
                     }
                     return Some(stream);
                 }
                 Err(error) if is_nobody(&error) => {}
                 Err(error) => {
                     if pause.is_zero() {
-                        log.during(|| {
-                            error!(socket, %error, "a front end cannot be accepted; it waits");
-                        });
+                        error!(%error, "a front end cannot be accepted; it waits");
                     }
                     let [first, last] = PAUSES;
                     *pause = (2 * *pause).clamp(first, last);
@@ -126,14 +125,14 @@ impl Server {
         }
     }
 
-    /// Serves a guest until it goes, or is to go.
+    /// Serves a guest until it disconnects or the server is stopped.
     async fn serve(&mut self, stream: UnixStream) -> io::Result<()> {
-        let front_end = peer::look(&stream, self.host.log.name())?;
+        let front_end = peer::look(&stream, &socket_name(self.endpoint.address.as_deref()))?;
         let connection = Arc::new(Connection::new(self.host.clone(), stream, front_end)?);
         self.served.set(Some(&connection));
         let current = Arc::clone(&connection);
         let mut serving = pin!(on_its_own_thread(move || current.serve()));
-        let busy = tell_of_who_waits(self.arrivals.as_ref(), &self.host.log);
+        let busy = tell_of_who_waits(self.arrivals.as_ref());
         let ended = tokio::select! {
             ended = &mut serving => ended,
             never = busy => match never {},
@@ -142,7 +141,7 @@ impl Server {
                 serving.await
             }
         };
-        // Nothing of the guest is left when this is said.
+        // Logged when everything of the guest is freed.
         self.served.set(None);
         drop(connection);
         self.tell(ended?);
@@ -150,17 +149,16 @@ impl Server {
     }
 
     fn tell(&self, ended: Option<Result<(), ConnectionError>>) {
-        let socket = self.host.log.name();
-        self.host.log.during(|| match ended {
-            _ if *self.stopped.borrow() => debug!(socket, ?ended, "connection shut down"),
-            Some(Ok(())) => info!(socket, "front end gone"),
-            Some(Err(error)) => warn!(socket, %error, "connection ended"),
-            None => error!(socket, "the thread of a guest panicked"),
-        });
+        match ended {
+            _ if *self.stopped.borrow() => debug!(?ended, "connection shut down"),
+            Some(Ok(())) => info!("front end gone"),
+            Some(Err(error)) => warn!(%error, "connection ended"),
+            None => error!("the thread of a guest panicked"),
+        }
     }
 }
 
-/// The next guest of a socket, as soon as there is one.
+/// Waits for the next guest of a socket.
 async fn accept(source: &Source, arrivals: Option<&Readable>) -> io::Result<UnixStream> {
     match (source, arrivals) {
         (Source::Listener(listener), Some(arrivals)) => {
@@ -172,46 +170,37 @@ async fn accept(source: &Source, arrivals: Option<&Readable>) -> io::Result<Unix
     }
 }
 
-/// Whether there is nobody to accept after all.
+/// Whether no front end is there after all.
 fn is_nobody(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
     matches!(error.kind(), ConnectionAborted | Interrupted | WouldBlock)
 }
 
-/// Says once when somebody has waited for a while for a socket that is busy.
-async fn tell_of_who_waits(
-    arrivals: Option<&Readable>,
-    log: &LogSource,
-) -> std::convert::Infallible {
+/// Logs once that a front end has been waiting for a busy socket.
+async fn tell_of_who_waits(arrivals: Option<&Readable>) -> std::convert::Infallible {
     if let Some(arrivals) = arrivals
         && arrivals.readable().await.is_ok()
     {
         sleep(BUSY).await;
-        let socket = log.name();
-        log.during(|| {
-            warn!(
-                socket,
-                "another front end waits: a socket serves one guest at a time; give each its own"
-            );
-        });
+        warn!("another front end waits: a socket serves one guest at a time; give each its own");
     }
     std::future::pending().await
 }
 
-/// Does something that blocks; the thread is gone when this is done. None when it panicked.
+/// Runs blocking work on a thread of its own, which has ended when this returns. None when the work panicked.
 async fn on_its_own_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Option<T>> {
     let (done, finished) = oneshot::channel();
     let spawned = thread::Builder::new().name("guest".into()).spawn(move || {
-        // The receiver waits below for as long as this takes.
+        // The receiver below exists until the work ends.
         let _ = done.send(work());
     });
     let thread = spawned.map_err(|error| {
         io::Error::new(error.kind(), format!("there is no thread for it: {error}"))
     })?;
     let result = finished.await;
-    // It has nothing left to do but end; a panic shows in the result.
+    // The thread only has to end; a panic shows in the result.
     let _ = thread.join();
     Ok(result.ok())
 }

@@ -1,4 +1,6 @@
-//! Where guests connect.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The sockets where guests and tools connect.
 
 use super::access::SocketAccess;
 use anyhow::{Context, bail};
@@ -13,51 +15,51 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// How many wait until they are accepted.
+/// Most connections that wait to be accepted.
 const BACKLOG: i32 = 16;
 
-/// Where guests come from.
+/// A socket that brings guests.
 pub struct Endpoint {
     pub(super) source: Source,
     _file: Option<SocketFile>,
-    /// The path that guests connect to, if there is one.
+    /// The socket's path, if it has one.
     pub(super) address: Option<PathBuf>,
 }
 
-/// How guests come.
+/// How guests arrive.
 pub(super) enum Source {
-    /// One after another. It does not block.
+    /// One after another, on a non-blocking listener.
     Listener(UnixListener),
-    /// One is connected already, and there will be no other.
+    /// One guest, which is connected already.
     Connected(UnixStream),
 }
 
-/// A socket's file, removed when dropped.
+/// A socket's file. Removed when dropped.
 struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody may have removed it already, which is as well.
+        // The file may be gone already.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// A socket that listens for tools.
+/// A listening socket for tools.
 pub(super) struct ControlListener {
-    /// Does not block.
+    /// Non-blocking.
     pub(super) listener: UnixListener,
     _file: SocketFile,
 }
 
-/// A descriptor that this process was started with.
+/// A descriptor that the process inherited.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Inherited {
     pub(super) fd: RawFd,
-    /// Who says so, for error messages.
+    /// Where its number came from, for error messages.
     pub(super) origin: String,
 }
 
-/// Takes inherited sockets over, each once however often it was named.
+/// Takes over inherited sockets, each once, even if it was named several times.
 pub(super) fn inherit(sockets: Vec<Inherited>) -> anyhow::Result<Vec<Endpoint>> {
     let mut taken = HashSet::new();
     sockets
@@ -71,11 +73,10 @@ pub(super) fn inherit(sockets: Vec<Inherited>) -> anyhow::Result<Vec<Endpoint>> 
         .collect()
 }
 
-/// Listens at `path`, taking the place of a socket that nobody serves any more.
+/// Listens at `path`, replacing a socket that no process serves any more.
 pub(super) fn listen(path: &Path, access: SocketAccess) -> anyhow::Result<Endpoint> {
-    let bind = |path: &Path| match access.is_usual() {
-        true => UnixListener::bind(path),
-        false => bind_privately(path),
+    let bind = |path: &Path| {
+        if access.is_usual() { UnixListener::bind(path) } else { bind_privately(path) }
     };
     let listener = take_place(path, "--socket-path", bind)?;
     let file = Some(SocketFile(path.to_owned()));
@@ -83,15 +84,15 @@ pub(super) fn listen(path: &Path, access: SocketAccess) -> anyhow::Result<Endpoi
     Ok(Endpoint { _file: file, ..Endpoint::listening(listener)? })
 }
 
-/// Listens for tools at `path`, taking the place of a socket that nobody serves any more. Only this
-/// process's user can connect.
+/// Listens for tools at `path`, replacing a socket that no process serves any more. Only the daemon's user
+/// can connect.
 pub(super) fn listen_for_control(path: &Path) -> anyhow::Result<ControlListener> {
     let listener = take_place(path, "--control-socket", bind_privately)?;
     listener.set_nonblocking(true).context("cannot watch the control socket")?;
     Ok(ControlListener { listener, _file: SocketFile(path.to_owned()) })
 }
 
-/// The file never has another mode: it gets the socket's, less the umask.
+/// The file is created with the socket's mode, less the umask, and so never has a wider one.
 fn bind_privately(path: &Path) -> std::io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -142,29 +143,29 @@ fn remove_stale(path: &Path, option: &str) -> anyhow::Result<()> {
 }
 
 impl Endpoint {
-    /// Serves whoever comes to a socket that listens.
+    /// An endpoint for the guests that connect to a listening socket.
     ///
     /// # Errors
-    /// When it is no socket that can be looked at without waiting.
+    /// When the socket cannot be made non-blocking.
     pub fn listening(listener: UnixListener) -> std::io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?.as_pathname().map(Path::to_owned);
         Ok(Self { source: Source::Listener(listener), _file: None, address })
     }
 
-    /// Serves the one guest that is connected already.
+    /// An endpoint for one guest that is connected already.
     ///
     /// # Errors
-    /// When it is no Unix socket.
+    /// When the descriptor is no Unix socket.
     pub fn connected(stream: UnixStream) -> std::io::Result<Self> {
         let address = stream.local_addr()?.as_pathname().map(Path::to_owned);
         Ok(Self { source: Source::Connected(stream), _file: None, address })
     }
 
-    /// Takes one over that nobody else has.
+    /// Takes over an inherited descriptor.
     fn inherit(fd: RawFd) -> anyhow::Result<Self> {
-        // SAFETY: the borrow ends within this function, and only asks the kernel about the
-        // number: a descriptor that is not open, or no socket, is an error.
+        // SAFETY: the borrow ends within this function and is only used for system calls: they fail for a
+        // descriptor that is closed or no socket.
         #[expect(unsafe_code, reason = "an inherited descriptor is just a number")]
         let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
         let advice = "pass a Unix stream socket, listening or connected";
@@ -175,10 +176,10 @@ impl Endpoint {
         }
         let listening =
             sockopt::socket_acceptconn(borrowed).context("cannot tell whether it listens")?;
-        // SAFETY: the descriptor is open, as was just checked, was inherited for this process to
-        // use by whoever named it, and nothing else here knows its number: the caller takes each
-        // once, all descriptors that this process opens are close-on-exec, and it has none from
-        // before `main` but the standard three, which cannot be named.
+        // SAFETY: the descriptor is open, as was just checked, and the caller of this process named it for
+        // use here. Nothing else uses its number: the caller takes each number once, all descriptors that
+        // this process opens are close-on-exec, and it opens none before `main` but the standard three, which
+        // cannot be named.
         #[expect(unsafe_code, reason = "an inherited descriptor is just a number")]
         let owned = unsafe { OwnedFd::from_raw_fd(fd) };
         if listening {

@@ -1,27 +1,29 @@
-//! What a service consists of, as tasks of one runtime: control plane, interrupts of each adapter, and a
-//! server for each socket. The engines have threads of their own.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The service's tasks, in one runtime: the control plane, the interrupts of each adapter, and a server for
+//! each socket. Engines have threads of their own.
 
 use super::config::Config;
 use super::control::ControlSocket;
 use super::readable::Readable;
 use super::server::{Served, Server};
 use super::socket::Endpoint;
+use crate::control_plane::{self, KernelHandle};
 use crate::gpu::{CrossAdapterMemory, Gpu};
-use crate::log::LogSource;
+use crate::log::socket_span;
 use crate::vhost::backend::Host;
 use crate::vhost::calls::Calls;
 use crate::vhost::lost_memory;
 use anyhow::Context;
-use bellhop_host_kmd::actor::{self, KernelHandle};
 use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel};
 use bellhop_host_kmd::port::{AdapterId, SharingGroups};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use tracing::error;
+use tracing::{Instrument, Span, error};
 
 pub(super) struct Tasks {
-    /// One for each adapter.
+    /// What the guests of each adapter are attached to.
     hosts: Vec<Host>,
     kernel: KernelHandle,
     config: Config,
@@ -33,7 +35,7 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Starts engines and control plane. Within a runtime.
+    /// Starts the engines and the control plane. Called within a runtime.
     pub(super) fn start(config: &Config) -> anyhow::Result<Self> {
         let cross_adapter_fences = config.cross_adapter_fences();
         let memory = CrossAdapterMemory::new(cross_adapter_fences);
@@ -42,18 +44,19 @@ impl Tasks {
             "cannot signal guests: the kernel gives no asynchronous requests; raise fs.aio-max-nr, or allow io_setup",
         )?;
         let calls = Arc::new(calls);
-        // Before the first guest comes, so that no guest leaves a descriptor behind that is the daemon's.
+        // Before the first guest, so that this descriptor of the daemon is not counted as one that a guest
+        // leaves behind.
         lost_memory::event().context("cannot watch for memory that guests lose")?;
-        let (kernel, mailbox) = actor::channel();
+        let (kernel, mailbox) = control_plane::channel();
         let (mut hosts, mut kernels, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
         for ((name, adapter), ordinal) in config.adapters().zip(0..) {
-            let gpu = Gpu::start_beside(adapter.gpu(), Arc::clone(&memory));
+            let gpu = Gpu::start_beside(config.gpu(adapter), Arc::clone(&memory));
             let gpu = gpu.context("cannot start the engines")?;
             let state = Kernel::new(gpu.clone(), adapter.os_features(), config.limits())
                 .context("cannot initialise the adapter")?
                 .with_name(name)
                 .with_power_policy(adapter.power())
-                .with_timeout(adapter.timeout())
+                .with_timeout(adapter.timeout.get())
                 .with_tdr_policy(adapter.tdr());
             kernels.push(state);
             let raised = Readable::watch(gpu.interrupt_fd());
@@ -68,9 +71,9 @@ impl Tasks {
                 segments: config.segments(),
                 features: config.features(adapter),
                 sharing: SharingGroups::NONE,
-                weight: config.guest.weight,
-                doorbell_share: config.guest.physical_doorbells_reserved,
-                log: Arc::new(LogSource::of(None)),
+                weight: config.guest.weight.get(),
+                doorbell_share: config.guest.physical_doorbells_reserved.get(),
+                span: Span::none(),
                 calls: Arc::clone(&calls),
                 memory_limit: config.memory_limit(),
                 maps_bar: config.guest.bar,
@@ -78,34 +81,34 @@ impl Tasks {
             });
         }
         let adapters = Adapters::new(kernels).with_cross_adapter_fences(cross_adapter_fences);
-        let control_plane = tokio::spawn(actor::run(adapters, mailbox));
+        let control_plane = tokio::spawn(control_plane::run(adapters, mailbox));
         let (stop, _) = watch::channel(false);
         let (servers, tools) = (JoinSet::new(), JoinSet::new());
         let config = config.clone();
         Ok(Self { hosts, kernel, config, control_plane, interrupts, stop, servers, tools })
     }
 
-    /// The kernel of the first adapter, from which one gets the others'.
+    /// A handle to the kernel of the first adapter, which leads to the others.
     pub(super) fn kernel(&self) -> &KernelHandle {
         &self.kernel
     }
 
-    /// Serves a socket from now on.
+    /// Starts to serve a socket.
     pub(super) fn serve(&mut self, endpoint: Endpoint) -> anyhow::Result<Served> {
         let address = endpoint.address.as_deref();
         let host = self.hosts.get(self.config.adapter_of(address));
         let host = host.context("there is no adapter for the socket")?;
         let (weight, sharing) = (self.config.weight(address), self.config.sharing(address));
-        let log = Arc::new(LogSource::of(address));
-        let host = Host { weight, sharing, log, ..host.clone() };
+        let span = socket_span(address);
+        let host = Host { weight, sharing, span: span.clone(), ..host.clone() };
         let server = Server::new(host, endpoint, self.stop.subscribe());
         let server = server.context("cannot watch a socket")?;
         let served = server.served();
-        self.servers.spawn(server.run());
+        self.servers.spawn(server.run().instrument(span));
         Ok(served)
     }
 
-    /// Serves tools of this host from now on. Guests do not depend on it.
+    /// Starts to serve tools of this host. Guests do not depend on this.
     pub(super) fn serve_tools(&mut self, control: ControlSocket) {
         let serving = control.serve(self.kernel.clone(), self.stop.subscribe());
         self.tools.spawn(async move {
@@ -115,23 +118,23 @@ impl Tasks {
         });
     }
 
-    /// How many sockets are served.
+    /// Number of sockets that are served.
     pub(super) fn servers(&self) -> usize {
         self.servers.len()
     }
 
-    /// Waits until a server has ended; none when all have.
+    /// Waits until a server ends; none when all have ended.
     pub(super) async fn server_ended(&mut self) -> Option<anyhow::Result<()>> {
         let ended = self.servers.join_next().await?;
         Some(ended.context("a server ended"))
     }
 
-    /// Ends all connections, then everything else.
+    /// Ends all connections, then all other tasks.
     pub(super) async fn stop(mut self) {
         // An error means that all servers have ended already.
         let _ = self.stop.send(true);
         while self.servers.join_next().await.is_some() {}
-        // Their sockets' files go with them.
+        // Ending them removes their sockets' files.
         while self.tools.join_next().await.is_some() {}
         for forwarding in &self.interrupts {
             forwarding.abort();
@@ -140,14 +143,15 @@ impl Tasks {
     }
 }
 
-/// Tells the kernel when the hardware has interrupts.
+/// Forwards the hardware's interrupts to the kernel.
 async fn forward_interrupts(raised: Readable, gpu: Arc<Gpu>, kernel: KernelHandle) {
     loop {
         if let Err(error) = raised.readable().await {
             error!(%error, "interrupts cannot be watched for any more; restart the daemon");
             return;
         }
-        // Acknowledge before taking, so that what comes in between is announced again.
+        // Acknowledged before the kernel takes the interrupts, so that one raised in between is announced
+        // again.
         gpu.acknowledge_interrupt();
         kernel.interrupt();
     }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The vhost-user back end of one guest.
 
 use super::calls::Calls;
@@ -6,10 +8,10 @@ use super::pages::BarPages;
 use super::port::{KernelPort, QueuePort};
 use super::ring::{Memory, Ring};
 use super::takeover::Takeover;
+use crate::control_plane::KernelHandle;
 use crate::gpu::Gpu;
-use crate::log::LogSource;
-use bellhop_host_kmd::actor::KernelHandle;
-use bellhop_host_kmd::hardware::{FrontEnd, GuestId, Hardware, SegmentSizes};
+use crate::log::guest_span;
+use bellhop_host_kmd::hardware::{Adapter as _, FrontEnd, GuestId, SegmentSizes};
 use bellhop_host_kmd::port::{GuestResources, SharingGroups};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::config::{
@@ -20,7 +22,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use tracing::{debug, info, warn};
+use tracing::{Span, debug, info, warn};
 use vhost::vhost_user::message::{
     VHOST_USER_CONFIG_SIZE, VhostUserProtocolFeatures, VhostUserShMemConfig,
     VhostUserVirtioFeatures,
@@ -29,55 +31,55 @@ use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
 use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
 use zerocopy::IntoBytes;
 
-/// What a guest is attached to.
+/// What every guest of a socket is attached to, and what it is offered.
 #[derive(Clone)]
 pub struct Host {
     /// The GPU that executes its work.
     pub gpu: Arc<Gpu>,
     /// The kernel that answers its requests.
     pub kernel: KernelHandle,
-    /// What every guest's BAR looks like.
+    /// The layout of every guest's BAR.
     pub bar: BarLayout,
-    /// The segments that every guest has beside it.
+    /// The segments that every guest has beside the BAR.
     pub segments: SegmentSizes,
-    /// What every guest is offered.
+    /// The features that every guest is offered.
     pub features: Features,
-    /// With whom the guest that comes may have fences.
+    /// The groups of guests with which the guest may share fences.
     pub sharing: SharingGroups,
-    /// The weight of the guest that comes.
+    /// The guest's weight.
     pub weight: u32,
-    /// Physical doorbells that are its share; 0 is an equal part.
+    /// Physical doorbells reserved for the guest; 0 is an equal part.
     pub doorbell_share: u32,
-    /// Whose doing the lines are that it has logged.
-    pub log: Arc<LogSource>,
-    /// How guests are told that something was given back to them.
+    /// The span of the socket.
+    pub span: Span,
+    /// Signals calls to guests.
     pub calls: Arc<Calls>,
-    /// Bytes of memory that a front end may announce.
+    /// Most bytes of memory that a front end may announce.
     pub memory_limit: u64,
-    /// Whether VMMs are asked to map it.
+    /// Whether VMMs are asked to map the BAR.
     pub maps_bar: bool,
-    /// Whether they are asked to map it in pieces, and doorbells' pages are moved after.
+    /// Whether VMMs map the BAR in pieces, so that doorbells' pages can be moved.
     pub remaps_doorbells: bool,
 }
 
-/// Why a guest gets no service, which ends its connection.
+/// Why a guest cannot be served. Ends its connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// There is nothing to serve it with.
+    /// The front end announced no memory.
     #[error("a queue is started before there is a memory table")]
     NoMemory,
-    /// Its driver is older than the device.
+    /// The driver is older than the device.
     #[error("the driver has not taken VIRTIO_F_VERSION_1, without which the device cannot be used")]
     Legacy,
-    /// The operating system gives no memory, or the like.
+    /// The operating system gives no memory for the BAR.
     #[error("cannot make the guest's BAR: {0}")]
     Bar(#[source] io::Error),
-    /// Or no thread.
+    /// The operating system gives no thread.
     #[error("cannot start the thread that maps the guest's BAR: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// One guest's back end. It serves one connection.
+/// One guest's back end, for one connection.
 ///
 /// A guest is *started* by its first request and *stopped* when the front end stops the control
 /// queue. Between the two, and only then, the BAR is mapped: QEMU does not survive a `SHMEM_MAP`
@@ -97,13 +99,13 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Virtio features that were taken.
+    /// Virtio features that the driver accepted.
     features: u64,
     has_memory: bool,
     channel: Option<Arc<Channel>>,
     session: Session,
     takeover: Takeover,
-    /// Counts stops, so that a mapping that ends after one is recognised as stale.
+    /// Counts stops, by which a mapping that completes after a stop is recognised as stale.
     stops: u64,
 }
 
@@ -111,21 +113,22 @@ struct State {
 enum Session {
     #[default]
     Stopped,
-    /// The front end is asked to map the BAR.
+    /// The front end is mapping the BAR.
     Mapping(GuestId),
     Running {
         guest: GuestId,
         port: Arc<QueuePort>,
+        span: Span,
     },
     /// The connection has ended.
     Closed,
 }
 
 impl GuestBackend {
-    /// The back end of this front end, which has said nothing yet.
+    /// A back end for a new connection of this front end.
     ///
     /// # Errors
-    /// None: see [`Ring::new`].
+    /// Never: see [`Ring::new`].
     pub fn new(host: Host, front_end: FrontEnd) -> Result<Self, virtio_queue::Error> {
         let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
         let ring = || Ring::new(memory.clone(), Arc::clone(&host.calls)).map(Arc::new);
@@ -143,35 +146,35 @@ impl GuestBackend {
         }
     }
 
-    /// The connection has ended: stops the guest, if it runs, gives back everything it had, and
-    /// starts it no more. Returns when no engine can reach its memory any more.
+    /// Called when the connection ends. Stops the guest if it runs, frees all of its resources, and prevents
+    /// another start. Returns when no engine can reach the guest's memory.
     pub fn close(&self) {
         let channel = self.shared.lock().channel.take();
         if let Some(channel) = channel {
-            // A thread may wait for an answer that never comes.
+            // A thread may be waiting for an answer that never comes.
             channel.shut_down();
         }
         self.shared.stop(Session::Closed);
     }
 
-    /// Its queues.
+    /// The guest's queues.
     #[must_use]
     pub fn rings(&self) -> &[Arc<Ring>; QUEUE_COUNT as usize] {
         &self.shared.rings
     }
 
-    /// The virtio features that it offers.
+    /// The virtio features that the device offers.
     #[must_use]
     pub fn features(&self) -> u64 {
         1 << VIRTIO_F_VERSION_1 | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
     }
 
-    /// The driver takes these of them.
+    /// Records the virtio features that the driver accepts.
     pub fn take_features(&self, taken: u64) {
         self.shared.lock().features = taken;
     }
 
-    /// The features of vhost-user that it offers.
+    /// The vhost-user features that the device offers.
     #[must_use]
     pub fn protocol_features(&self) -> VhostUserProtocolFeatures {
         let mut features = VhostUserProtocolFeatures::MQ
@@ -183,8 +186,8 @@ impl GuestBackend {
         features
     }
 
-    /// A part of the configuration space. Reads beyond it give zeroes: a VMM may read as much as PCI allows, and some
-    /// do not survive a refusal. Empty for what no VMM reads.
+    /// A part of the configuration space. Reads beyond the end give zeroes: a VMM may read as much as PCI
+    /// allows, and some VMMs do not survive a refusal. Empty for a range that no VMM reads.
     #[must_use]
     pub fn config(&self, offset: u32, size: u32) -> Vec<u8> {
         let mut config = self.shared.config().as_bytes().to_vec();
@@ -199,13 +202,13 @@ impl GuestBackend {
         config
     }
 
-    /// The shared memory that it has: the BAR.
+    /// The device's shared memory: the BAR.
     #[must_use]
     pub fn shared_memory(&self) -> VhostUserShMemConfig {
         VhostUserShMemConfig::new(1, &[self.shared.host.bar.bar_size()])
     }
 
-    /// The guest has this memory now, and none that it had before.
+    /// Replaces the guest's memory.
     pub fn update_memory(&self, memory: GuestMemoryMmap) {
         let mut state = self.shared.lock();
         let replaced = self.shared.memory.lock();
@@ -217,34 +220,34 @@ impl GuestBackend {
         }
     }
 
-    /// The front end is asked on this channel from now on; returns the one before.
+    /// Sets the channel for requests to the front end; returns the previous one.
     pub(super) fn set_channel(&self, channel: Arc<Channel>) -> Option<Arc<Channel>> {
         self.shared.lock().channel.replace(channel)
     }
 
-    /// Whether the front end says something on its channel that it was not asked.
+    /// Whether the front end sends bytes on its channel that no request asked for.
     pub(super) fn is_channel_abused(&self) -> bool {
         self.shared.lock().channel.as_ref().is_some_and(|channel| channel.is_abused())
     }
 
-    /// A queue was stopped.
+    /// Called when a queue is stopped.
     pub fn ring_stopped(&self, queue: u32) {
         if queue == u32::from(CONTROL_QUEUE) {
             self.shared.stop(Session::Stopped);
         }
     }
 
-    /// A queue was kicked, or began to run.
+    /// Called when a queue is kicked or starts.
     ///
     /// # Errors
-    /// When the guest cannot be served at all; not for anything that it did.
+    /// When the guest cannot be served at all. Nothing that the guest does is such an error.
     pub fn kicked(&self, queue: u16) -> Result<(), ServiceError> {
         let mut state = self.shared.lock();
         if state.takeover != Takeover::Settled {
             self.shared.take_over(&mut state);
         }
         match (&state.session, queue) {
-            (Session::Running { guest, port }, CONTROL_QUEUE) => {
+            (Session::Running { guest, port, .. }, CONTROL_QUEUE) => {
                 port.take_requests(*guest, &self.shared.host.kernel);
             }
             (Session::Running { port, .. }, EVENT_QUEUE) => port.deliver_events(),
@@ -254,7 +257,7 @@ impl GuestBackend {
                     self.shared.start(&mut state)?;
                 }
             }
-            // A request that comes while the BAR is being mapped is taken after that.
+            // A request that arrives while the BAR is being mapped is taken afterwards.
             (Session::Mapping(_) | Session::Stopped | Session::Closed, _)
             | (Session::Running { .. }, _) => {
                 debug!(queue, "nothing to do yet");
@@ -283,8 +286,8 @@ impl Shared {
         }
     }
 
-    /// The first request is there: attaches the guest, mapping its BAR first where the front end
-    /// can.
+    /// Called for the first request: attaches the guest. If the front end can map the BAR, that happens
+    /// first.
     fn start(self: &Arc<Self>, state: &mut State) -> Result<(), ServiceError> {
         if !state.has_memory {
             return Err(ServiceError::NoMemory);
@@ -296,14 +299,14 @@ impl Shared {
         let Host { gpu, bar, segments, .. } = &self.host;
         let memory = self.memory.memory().into_inner();
         let guest = gpu.attach_guest(*bar, *segments, memory).map_err(ServiceError::Bar)?;
-        self.host.log.set_guest(guest);
+        let span = guest_span(&self.host.span, guest);
+        let _span = span.enter();
         self.host.gpu.set_guest_weight(guest, self.host.weight);
         self.host.gpu.set_doorbell_share(guest, self.host.doorbell_share);
         if let Some(kick) = kick(control) {
             self.host.gpu.set_guest_kick(guest, kick);
         }
-        let log = Arc::clone(&self.host.log);
-        let port = Arc::new(QueuePort::new(Arc::clone(control), Arc::clone(events), log));
+        let port = Arc::new(QueuePort::new(Arc::clone(control), Arc::clone(events)));
         state.session = Session::Mapping(guest);
         let front_end = state.channel.clone().filter(|_| self.host.maps_bar);
         match (front_end, self.host.gpu.bar_file(guest)) {
@@ -311,16 +314,17 @@ impl Shared {
                 let (shared, stops) = (Arc::clone(self), state.stops);
                 let (gpu, layout) = (Arc::clone(&self.host.gpu), self.host.bar);
                 let has_refused = false.into();
+                let span = span.clone();
                 let pages = BarPages { gpu, guest, layout, file, front_end, has_refused };
                 let spawned = thread::Builder::new().name("bar-mapper".into()).spawn(move || {
-                    shared.host.log.take_thread();
+                    let _span = span.entered();
                     if !shared.host.remaps_doorbells {
                         let mapped = pages.map_whole();
                         shared.run(guest, port, mapped, stops);
                         return;
                     }
                     let mapped = pages.map_pieces(|| shared.lock().stops == stops);
-                    // Before the guest runs: from its first doorbell on, pages are moved.
+                    // Set up before the guest runs, since its first doorbell already moves pages.
                     let rotation = mapped.then(|| pages.gpu.rotate_doorbells(guest)).flatten();
                     shared.run(guest, port, mapped, stops);
                     drop(shared);
@@ -346,6 +350,7 @@ impl Shared {
         }
     }
 
+    /// Attaches the guest. Called in the guest's span.
     fn run_locked(
         &self,
         state: &mut State,
@@ -354,8 +359,8 @@ impl Shared {
         bar_mapped: bool,
     ) {
         let front_end = self.front_end.clone();
-        let FrontEnd { socket, pid, command } = &front_end;
-        info!(guest = guest.0, socket, pid, command, bar_mapped, "guest attached");
+        let FrontEnd { pid, command, .. } = &front_end;
+        info!(pid, command, bar_mapped, "guest attached");
         self.host.gpu.set_front_end(guest, front_end);
         let resources = GuestResources {
             bar: self.host.bar,
@@ -366,11 +371,11 @@ impl Shared {
         };
         self.host.kernel.attach(guest, resources, Box::new(KernelPort(Arc::clone(&port))));
         port.take_requests(guest, &self.host.kernel);
-        state.session = Session::Running { guest, port };
+        state.session = Session::Running { guest, port, span: Span::current() };
     }
 
-    /// Looks who has started the queues, the first time that there is a sign of life, and tells a
-    /// driver that believes that it goes on with a device of which this one knows nothing.
+    /// Finds out at the first sign of life which driver started the queues, and tells a driver that believes
+    /// it still drives an earlier device.
     fn take_over(&self, state: &mut State) {
         let [control, events] = &self.rings;
         if state.takeover == Takeover::Unknown {
@@ -391,21 +396,22 @@ impl Shared {
         match std::mem::replace(&mut state.session, next) {
             Session::Stopped | Session::Closed => {}
             Session::Mapping(guest) => self.host.gpu.detach_guest(guest),
-            Session::Running { guest, .. } => {
-                // The front end is about to drop its mappings, and QEMU does not survive being
-                // asked for one after. It waits for this to return, so nothing on its way to it
-                // can be waited for here.
+            Session::Running { guest, span, .. } => {
+                let _span = span.entered();
+                // The front end is about to drop its mappings, and QEMU does not survive a request for one
+                // afterwards. The front end waits until this returns, so nothing here may wait for the front
+                // end.
                 self.host.gpu.stop_rotation(guest);
                 self.host.kernel.detach_blocking(guest);
                 self.host.gpu.detach_guest(guest);
                 super::heap::trim();
-                info!(guest = guest.0, "guest detached");
+                info!("guest detached");
             }
         }
     }
 }
 
-/// What becomes readable when the driver kicks the queue, for others to wait for too.
+/// A second descriptor of the queue's kick, for engines to wait on.
 fn kick(ring: &Ring) -> Option<OwnedFd> {
     let kick = ring.kick()?;
     kick.as_fd()

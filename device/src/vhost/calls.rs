@@ -1,9 +1,12 @@
-//! Signaling the eventfds that VMMs gave for calls, without ever waiting.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Signals the eventfds that VMMs provide for calls, without ever waiting.
 //!
-//! Writing to an eventfd waits while its counter is full, and a VMM can keep it full. Neither `O_NONBLOCK`, which
-//! the VMM has in its hands too, nor a look before the write keeps the writer from that. The kernel itself does
-//! not wait: it signals an eventfd when an asynchronous request is done (`IOCB_FLAG_RESFD`, `eventfd_signal`), and
-//! what does not fit into the counter changes nothing. So a call is the completion of a read of no bytes.
+//! A write to an eventfd waits while its counter is full, and a VMM can keep the counter full. `O_NONBLOCK`
+//! does not help, since the VMM can clear it, and neither does a check before the write. The kernel itself
+//! does not wait: when an asynchronous request completes, the kernel signals an eventfd (`IOCB_FLAG_RESFD`,
+//! `eventfd_signal`), and a full counter stays as it is. A call is therefore the completion of a read of no
+//! bytes.
 
 use libc::{c_long, iocb};
 use rustix::fs::MemfdFlags;
@@ -11,11 +14,11 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
-/// Requests that are done and that the kernel remembers until they are fetched.
+/// Completed requests that the kernel keeps until they are fetched.
 const REMEMBERED: c_long = 1024;
-/// Of these, how many are fetched at once.
+/// Completed requests fetched at once.
 const FETCHED: usize = 256;
-/// How often it is tried to find room for a request: others may take what is made.
+/// Attempts to find room for a request: other threads may take the room that one attempt makes.
 const TRIES: usize = 64;
 /// `IOCB_CMD_PREAD` of `linux/aio_abi.h`.
 const READ: u16 = 0;
@@ -31,25 +34,25 @@ struct Done {
     results: [i64; 2],
 }
 
-/// What calls are made by: one for all guests.
+/// Makes the calls of all guests.
 #[derive(Debug)]
 pub struct Calls {
     /// The kernel's name for the context, `aio_context_t`.
     context: c_long,
-    /// An empty file, of which nothing is read.
+    /// An empty file: the target of reads of no bytes.
     nothing: OwnedFd,
 }
 
 impl Calls {
-    /// Makes it.
+    /// Sets up the asynchronous requests.
     ///
     /// # Errors
-    /// When the kernel has no asynchronous requests, or no more than others use (`fs.aio-max-nr`).
+    /// When the kernel has no asynchronous requests, or other processes use all of them (`fs.aio-max-nr`).
     pub fn new() -> io::Result<Self> {
         let nothing = rustix::fs::memfd_create("bellhop-calls", MemfdFlags::CLOEXEC)?;
         let mut context: c_long = 0;
-        // SAFETY: The kernel writes one `aio_context_t`, which is as long as a `c_long`, to the place that it is
-        // given, which is this function's own.
+        // SAFETY: The kernel writes one `aio_context_t`, which has the size of a `c_long`, to a local
+        // variable of this function.
         #[expect(unsafe_code, reason = "no crate wraps io_setup")]
         let made = unsafe { libc::syscall(libc::SYS_io_setup, REMEMBERED, &raw mut context) };
         if made != 0 {
@@ -58,12 +61,12 @@ impl Calls {
         Ok(Self { context, nothing })
     }
 
-    /// Adds one to an eventfd's counter, unless it is full. Never waits.
+    /// Adds one to an eventfd's counter, unless the counter is full. Never waits.
     ///
     /// # Errors
-    /// When it is no eventfd, or the kernel has no memory.
+    /// When the descriptor is no eventfd, or the kernel has no memory.
     pub fn signal(&self, event: BorrowedFd<'_>) -> io::Result<()> {
-        // SAFETY: All of its fields are integers, of which 0 is one.
+        // SAFETY: All fields are integers, for which 0 is valid.
         #[expect(unsafe_code, reason = "libc has no constructor for it")]
         let mut request: iocb = unsafe { std::mem::zeroed() };
         request.aio_lio_opcode = READ;
@@ -72,9 +75,9 @@ impl Calls {
         request.aio_resfd = descriptor(event.as_raw_fd());
         for _ in 0..TRIES {
             let mut requests = [&raw mut request];
-            // SAFETY: The context is one that `io_setup` made and that is destroyed when this is dropped. The
-            // kernel reads one pointer and one request, which both outlive the call, and nothing of them later; no
-            // byte is read, so that no buffer is needed.
+            // SAFETY: `io_setup` made the context, and it is destroyed when `self` is dropped. The kernel
+            // reads one pointer and one request during the call only; both outlive the call. The request
+            // reads no byte and needs no buffer.
             #[expect(unsafe_code, reason = "no crate wraps io_submit")]
             let taken = unsafe {
                 libc::syscall(libc::SYS_io_submit, self.context, 1 as c_long, requests.as_mut_ptr())
@@ -84,7 +87,7 @@ impl Calls {
             }
             let error = io::Error::last_os_error();
             match error.kind() {
-                // All that it remembers are done.
+                // All requests that the kernel keeps are complete.
                 io::ErrorKind::WouldBlock => self.forget()?,
                 io::ErrorKind::Interrupted => {}
                 _ => return Err(error),
@@ -93,12 +96,12 @@ impl Calls {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// Has the kernel forget requests that are done.
+    /// Fetches completed requests, so that the kernel has room for others.
     fn forget(&self) -> io::Result<()> {
         let mut done = [Done::default(); FETCHED];
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: The context is as above. The kernel writes at most as many events as there is room for, and reads
-        // a time; both are this function's own.
+        // SAFETY: The context is valid as above. The kernel writes at most as many events as the local array
+        // holds, and reads a local time.
         #[expect(unsafe_code, reason = "no crate wraps io_getevents")]
         let fetched = unsafe {
             libc::syscall(
@@ -119,7 +122,7 @@ impl Calls {
 
 impl Drop for Calls {
     fn drop(&mut self) {
-        // SAFETY: The context is one that `io_setup` made, and this is its last use.
+        // SAFETY: `io_setup` made the context, and this is its last use.
         #[expect(unsafe_code, reason = "no crate wraps io_destroy")]
         unsafe {
             libc::syscall(libc::SYS_io_destroy, self.context);
@@ -127,7 +130,7 @@ impl Drop for Calls {
     }
 }
 
-/// A descriptor as the kernel has it in structures; those that are open are not negative.
+/// A descriptor as the kernel's structures hold it; an open descriptor is not negative.
 fn descriptor(number: i32) -> u32 {
     number.unsigned_abs()
 }
@@ -140,7 +143,7 @@ mod tests {
     use std::sync::Arc;
     use std::thread;
 
-    /// The sum of what was signaled, which is 0 from then on.
+    /// Takes the counter's value and sets it to 0.
     fn count(event: &OwnedFd) -> u64 {
         let mut count = [0; 8];
         rustix::io::read(event, &mut count).unwrap();

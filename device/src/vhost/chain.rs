@@ -1,7 +1,9 @@
-//! Reading a request out of a descriptor chain, and writing its reply back.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Reads a request from a descriptor chain and writes its reply back.
 //!
-//! The guest owns the descriptors and may change them at any time: each is read once, what it
-//! names is copied out, and nothing is looked at again.
+//! The guest owns the descriptors and may change them at any time. The device reads each descriptor once,
+//! copies the bytes that it names, and looks at neither again.
 
 use bellhop_protocol::control::{MAX_REPLY_SIZE, MAX_REQUEST_SIZE, ReplyHeader};
 use bellhop_protocol::status::Status;
@@ -10,7 +12,7 @@ use virtio_queue::DescriptorChain;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 use zerocopy::IntoBytes;
 
-/// Most descriptors in a chain that carries a request or takes an event.
+/// Most descriptors in the chain of a request or of an event buffer.
 const MAX_DESCRIPTORS: usize = 256;
 
 /// Why a descriptor chain carries no request.
@@ -42,17 +44,17 @@ impl ChainError {
     }
 }
 
-/// The writable part of a chain, with the head that gives it back to the guest.
+/// The writable part of a chain, with the head by which the chain is returned to the guest.
 #[derive(Debug, Default)]
 pub(super) struct WritablePart {
     pub(super) head: u16,
-    /// Bytes that it can take: of a long part, as many as a reply can have.
+    /// Bytes that fit, at most the length of the longest reply.
     pub(super) room: usize,
     buffers: Vec<(GuestAddress, usize)>,
 }
 
 impl WritablePart {
-    /// Writes as much of `bytes` as there is room for; returns how much the guest can read.
+    /// Writes as many of `bytes` as fit; returns how many the guest can read.
     pub(super) fn write(&self, memory: &GuestMemoryMmap, bytes: &[u8]) -> u32 {
         let mut rest = bytes;
         for &(address, length) in &self.buffers {
@@ -66,9 +68,9 @@ impl WritablePart {
     }
 }
 
-/// Takes a chain apart: its writable part, as far as it is in the guest's memory, and the bytes of its
-/// readable part or why there are none. What names memory that the guest does not have is no request: its
-/// reply could not be written when it had been carried out.
+/// Splits a chain into its writable part, as far as that is in guest memory, and the bytes of its readable
+/// part. A chain that names memory outside the guest's is refused before it is carried out, since its reply
+/// could not be written afterwards.
 pub(super) fn read<M>(
     memory: &GuestMemoryMmap,
     mut chain: DescriptorChain<M>,
@@ -87,7 +89,7 @@ where
         let length = descriptor.len() as usize;
         if descriptor.is_write_only() {
             is_behind = true;
-            // Nothing is written behind a gap, nor behind what a reply can fill.
+            // The device writes nothing behind a gap, and nothing beyond the longest reply.
             if !has_gap && writable.room < MAX_REPLY_SIZE && length > 0 {
                 let address = descriptor.addr();
                 if memory.check_range(address, length) {
@@ -128,7 +130,7 @@ fn append(
         .map_err(|_| ChainError::NoMemory { address: address.0 })
 }
 
-/// A reply that is a header and nothing more.
+/// A reply that is only a header.
 pub(super) fn bare_reply(status: Status, detail: u64) -> Vec<u8> {
     let header = ReplyHeader { status, length: size_of::<ReplyHeader>() as u32, detail };
     header.as_bytes().to_vec()

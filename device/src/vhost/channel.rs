@@ -1,4 +1,6 @@
-//! The channel on which the device asks the front end.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The channel on which the device sends requests to the front end.
 
 use rustix::cmsg_space;
 use rustix::io::{ioctl_fionread, retry_on_intr};
@@ -11,30 +13,29 @@ use std::mem::MaybeUninit;
 use std::net::Shutdown as Ends;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use vhost::vhost_user::Backend;
 use vhost::vhost_user::message::{FrontendReq, VhostUserHeaderFlag, VhostUserProtocolFeatures};
 
-/// Why a descriptor is no channel.
+/// Why a descriptor cannot be the channel.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    /// There is none, or more than one.
+    /// There is no descriptor, or more than one.
     #[error("it comes with {0} descriptors, and one is wanted")]
     Descriptors(usize),
-    /// It is something else.
+    /// The descriptor is something else.
     #[error("the descriptor is no connected Unix stream socket")]
     NoSocket,
-    /// It leads to a listening socket, such as this daemon's.
+    /// The descriptor is connected to a listening socket, such as this daemon's.
     #[error(
         "the descriptor is connected to a socket with a name, as this connection's own end is; make a pair of \
          sockets without names"
     )]
     Named,
-    /// The protocol feature was not taken.
+    /// The front end did not accept the protocol feature.
     #[error("VHOST_USER_PROTOCOL_F_BACKEND_REQ was not taken")]
     NotTaken,
-    /// The operating system refuses.
+    /// The operating system refuses a call.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -44,14 +45,15 @@ pub enum ChannelError {
 pub struct Channel {
     backend: Backend,
     socket: UnixStream,
-    /// Odd while an answer is waited for.
-    asked: AtomicU64,
+    /// Held by the thread that waits for an answer. There may be two: a front end that resets the device
+    /// while its BAR is being mapped has it mapped again.
+    asking: Mutex<()>,
     /// The connection, which ends with the channel's abuse.
     connection: Arc<UnixStream>,
 }
 
 impl Channel {
-    /// Takes a descriptor over.
+    /// Takes ownership of a descriptor.
     fn new(
         descriptor: OwnedFd,
         features: VhostUserProtocolFeatures,
@@ -61,7 +63,7 @@ impl Channel {
             return Err(ChannelError::NoSocket);
         }
         let socket = UnixStream::from(descriptor);
-        // It fails for a socket of another family too, and for one that is not connected.
+        // Fails too for a socket of another family and for one that is not connected.
         let peer = socket.peer_addr().map_err(|_| ChannelError::NoSocket)?;
         if !peer.is_unnamed() {
             return Err(ChannelError::Named);
@@ -70,36 +72,36 @@ impl Channel {
         let backend = Backend::from_stream(socket.try_clone()?);
         backend.set_reply_ack_flag(features.contains(VhostUserProtocolFeatures::REPLY_ACK));
         backend.set_shmem_flag(features.contains(VhostUserProtocolFeatures::SHMEM));
-        Ok(Self { backend, socket, asked: AtomicU64::new(0), connection })
+        Ok(Self { backend, socket, asking: Mutex::default(), connection })
     }
 
-    /// Asks the front end, and waits for the answer. One thread asks.
+    /// Asks the front end, and waits for the answer. One thread asks at a time.
     pub fn ask<T>(&self, question: impl FnOnce(&Backend) -> T) -> T {
-        // Relaxed: the kernel orders what is sent after this, and what comes back before the other.
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = question(&self.backend);
         if self.has_unread() {
             let _ = self.connection.shutdown(Ends::Both);
         }
-        self.asked.fetch_add(1, Ordering::Relaxed);
         answer
     }
 
-    /// Whether there is something that nobody asked for.
+    /// Whether the front end says something that it was not asked. While a thread asks this is not known, and
+    /// that thread looks when it has its answer.
     pub fn is_abused(&self) -> bool {
-        let before = self.asked.load(Ordering::Relaxed);
-        before.is_multiple_of(2)
-            && self.has_unread()
-            && before == self.asked.load(Ordering::Relaxed)
+        match self.asking.try_lock() {
+            Ok(_nothing_is_asked) => self.has_unread(),
+            Err(TryLockError::Poisoned(_)) => self.has_unread(),
+            Err(TryLockError::WouldBlock) => false,
+        }
     }
 
     fn has_unread(&self) -> bool {
         ioctl_fionread(&self.socket).is_ok_and(|bytes| bytes > 0)
     }
 
-    /// Ends it, and whatever waits for an answer.
+    /// Ends the channel, and with it the wait for an answer.
     pub fn shut_down(&self) {
-        // It fails when the front end has ended it already.
+        // Fails when the front end ended the connection first.
         let _ = shutdown(&self.socket, Shutdown::Both);
     }
 }
@@ -110,13 +112,13 @@ impl AsFd for Channel {
     }
 }
 
-/// Most descriptors of a message: a memory table's.
+/// Most descriptors of one message: those of a memory table.
 const MOST_DESCRIPTORS: usize = 32;
-/// The version of the protocol that headers name.
+/// The protocol version in each header.
 const VERSION: u32 = 1;
 
-/// Receives `SET_BACKEND_REQ_FD`, all of which is there, and acknowledges it. `vhost` does that too, but gives nobody
-/// the descriptor.
+/// Receives a whole `SET_BACKEND_REQ_FD` and acknowledges it. `vhost` handles the message too, but does not
+/// hand out the descriptor.
 ///
 /// # Errors
 /// See [`ChannelError`].
@@ -154,9 +156,76 @@ pub fn receive(
     if wants_reply && features.contains(VhostUserProtocolFeatures::REPLY_ACK) {
         let code = u32::from(FrontendReq::SET_BACKEND_REQ_FD);
         let flags = VERSION | VhostUserHeaderFlag::REPLY.bits();
-        // The header, and a word that is 0 for success.
+        // The header, and a word: 0 for success.
         let reply = [code, flags, size_of::<u64>() as u32, 0, 0].map(u32::to_ne_bytes).concat();
         (&**connection).write_all(&reply)?;
     }
     Ok(channel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    /// A channel, the front end's end of it, and the front end's end of the connection.
+    fn channel() -> (Channel, UnixStream, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (connection, front_end) = UnixStream::pair().unwrap();
+        let features = VhostUserProtocolFeatures::BACKEND_REQ;
+        let channel = Channel::new(ours.into(), features, Arc::new(connection)).unwrap();
+        (channel, theirs, front_end)
+    }
+
+    fn exchange(channel: &Channel, inside: &AtomicBool) {
+        channel.ask(|_| {
+            assert!(!inside.swap(true, Ordering::Relaxed), "two questions at once");
+            (&channel.socket).write_all(&[1]).unwrap();
+            (&channel.socket).read_exact(&mut [0]).unwrap();
+            inside.store(false, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn answers_to_threads_that_ask_at_once_are_no_abuse() {
+        let (channel, mut front_end, mut connection) = channel();
+        let (inside, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                let mut question = [0];
+                while front_end.read_exact(&mut question).is_ok() {
+                    front_end.write_all(&question).unwrap();
+                }
+            });
+            let looks = threads.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    assert!(!channel.is_abused());
+                }
+            });
+            let ask = || (0..1000).for_each(|_| exchange(&channel, &inside));
+            let asking = [threads.spawn(ask), threads.spawn(ask)];
+            for asking in asking {
+                asking.join().unwrap();
+            }
+            over.store(true, Ordering::Relaxed);
+            looks.join().unwrap();
+            channel.shut_down();
+        });
+        connection.set_nonblocking(true).unwrap();
+        let open = connection.read(&mut [0]).unwrap_err();
+        assert_eq!(open.kind(), io::ErrorKind::WouldBlock, "the connection goes on");
+    }
+
+    #[test]
+    fn what_comes_without_a_question_is_abuse() {
+        let (channel, mut front_end, mut connection) = channel();
+        assert!(!channel.is_abused());
+        front_end.write_all(&[1]).unwrap();
+        assert!(channel.is_abused());
+        // An answer too many is seen by the thread that asks.
+        channel.ask(|_| ());
+        assert_eq!(connection.read(&mut [0]).unwrap(), 0, "the connection has ended");
+    }
 }

@@ -1,7 +1,9 @@
-//! One connection of a front end, from its beginning to its end: the thread that hears what it says and takes the
-//! guest's kicks.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! One connection of a front end: the thread that receives its messages and the guest's kicks, from the first
+//! to the last.
 //!
-//! The thread waits for nobody but its own front end, and for that not long: a message that has begun comes whole,
+//! The thread waits only for its own front end, and not for long: a message that has begun arrives in full,
 //! or the connection ends.
 
 use super::backend::{GuestBackend, Host, ServiceError};
@@ -9,7 +11,6 @@ use super::channel::{self, Channel, ChannelError};
 use super::event::FrontEndEvent;
 use super::lost_memory;
 use super::messages::Messages;
-use crate::log::LogSource;
 use bellhop_host_kmd::hardware::{FrontEnd, GuestId};
 use bellhop_protocol::config::QUEUE_COUNT;
 use rustix::event::{Timespec, epoll};
@@ -22,29 +23,29 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tracing::{debug, info};
+use tracing::{Span, debug, info};
 use vhost::vhost_user::message::{FrontendReq, MAX_MSG_SIZE};
 use vhost::vhost_user::{BackendReqHandler, Error as MessageError};
 
-/// How much less urgent the taking of kicks is: a third of an engine's share while both want a processor.
+/// Niceness of this thread: a third of an engine's share while both want a processor.
 const NICENESS: i32 = 5;
-/// How long a message may take from its first byte to its last.
+/// Longest time from the first byte of a message to its last.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of a message's header; the last four tell how many follow.
+/// Length of a message's header. Its last four bytes hold the length of the body.
 const HEADER: usize = 12;
-/// What is taken from the kernel at once.
+/// Events taken from the kernel at once.
 const READY: usize = 8;
 
-/// What events are known by. Behind these are the queues, whose kicks they are.
+/// Names of epoll events. From `KICKS` on, each is the kick of a queue.
 const MESSAGES: u64 = 0;
 const LOSSES: u64 = 1;
 const CHANNEL: u64 = 2;
 const KICKS: u64 = 3;
 
-/// Why a connection is ended by the device.
+/// Why the device ends a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// What the front end said is refused.
+    /// A message is refused.
     #[error("{message}: {reason}")]
     Message {
         /// The message's name.
@@ -52,22 +53,22 @@ pub enum ConnectionError {
         /// Why.
         reason: String,
     },
-    /// The rest of a message does not come.
+    /// The rest of a message does not arrive.
     #[error("a message began and has not ended within {} s", PATIENCE.as_secs())]
     HalfMessage,
-    /// The request channel is not used for answers.
+    /// The front end uses its request channel for more than answers.
     #[error("the front end says something on its request channel that it was not asked")]
     UnaskedAnswer,
     /// The guest cannot be served.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// The guest's memory is gone.
+    /// A part of the guest's memory disappeared.
     #[error(
         "memory of the guest's is gone while it is in use: its file was shortened, or there is no page for it; \
          seal it (memory-backend-memfd does), or give it room"
     )]
     MemoryLost,
-    /// The operating system refuses.
+    /// The operating system refuses a call.
     #[error("cannot wait for the front end: {0}")]
     Io(#[from] io::Error),
 }
@@ -82,11 +83,11 @@ impl From<Errno> for ConnectionError {
 pub struct Connection {
     socket: Arc<UnixStream>,
     backend: GuestBackend,
-    log: Arc<LogSource>,
+    span: Span,
     memory_limit: u64,
 }
 
-/// Ends it when it is dropped, which a panic does too: nothing of one guest's stays with the others.
+/// Ends the connection when dropped, after a panic too, so that one guest leaves nothing behind for others.
 struct End<'c>(&'c Connection);
 
 impl Drop for End<'_> {
@@ -96,27 +97,27 @@ impl Drop for End<'_> {
     }
 }
 
-/// What there is of the next message.
+/// How much of the next message has arrived.
 enum Next {
-    /// All of it: its number and its length.
+    /// All of the message: its number and its length.
     Message(u32, usize),
-    /// A part.
+    /// A part of the message.
     Half,
     Nothing,
-    /// There will be none.
+    /// The connection ended.
     End,
 }
 
 impl Connection {
-    /// One that was accepted just now, of this front end.
+    /// A connection that was just accepted from this front end.
     ///
     /// # Errors
     /// When there are no descriptors left.
     pub fn new(host: Host, socket: UnixStream, front_end: FrontEnd) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
-        let (log, memory_limit) = (Arc::clone(&host.log), host.memory_limit);
+        let (span, memory_limit) = (host.span.clone(), host.memory_limit);
         let backend = GuestBackend::new(host, front_end).map_err(io::Error::other)?;
-        Ok(Self { socket: Arc::new(socket), backend, log, memory_limit })
+        Ok(Self { socket: Arc::new(socket), backend, span, memory_limit })
     }
 
     /// The guest, while it runs.
@@ -125,15 +126,15 @@ impl Connection {
         self.backend.guest()
     }
 
-    /// Serves it until it ends. Nothing of the guest is left then.
+    /// Serves the connection until it ends. Frees everything of the guest.
     ///
     /// # Errors
-    /// When it was the device that ended it.
+    /// When the device ended the connection.
     pub fn serve(&self) -> Result<(), ConnectionError> {
-        self.log.take_thread();
-        info!(socket = self.log.name(), "front end connected");
-        // A kick wakes the guest's engine too, and where there is one processor for both it is the engine that has
-        // what somebody waits for.
+        let _span = self.span.enter();
+        info!("front end connected");
+        // A kick wakes the guest's engine too. Where both share one processor, the engine does the work that
+        // the guest waits for.
         if let Err(error) = rustix::process::nice(NICENESS) {
             debug!(%error, "kicks are taken as urgently as anything else");
         }
@@ -141,9 +142,9 @@ impl Connection {
         self.converse()
     }
 
-    /// Ends it.
+    /// Ends the connection.
     pub fn shut_down(&self) {
-        // It fails when it has ended.
+        // Fails when the connection has ended already.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
@@ -152,7 +153,8 @@ impl Connection {
         let handler =
             BackendReqHandler::from_stream(self.socket.try_clone()?, Arc::clone(&messages));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        // By their edges: a message may be there in part for a while, and losses are never taken back.
+        // Edge-triggered: a part of a message may be there for a while, and the event of losses stays
+        // readable.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         epoll::add(&epoll, &self.socket, epoll::EventData::new_u64(MESSAGES), flags)?;
         epoll::add(&epoll, lost_memory::event()?, epoll::EventData::new_u64(LOSSES), flags)?;
@@ -160,7 +162,7 @@ impl Connection {
         Conversation { connection: self, messages, handler, epoll, kicks, has_hung_up }.run()
     }
 
-    /// Looks for the next message without taking anything of it.
+    /// Peeks at the next message without taking a byte of it.
     fn next(&self) -> io::Result<Next> {
         let mut header = [0; HEADER];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
@@ -172,7 +174,7 @@ impl Connection {
         };
         let [a, b, c, d, .., e, f, g, h] = header;
         let body = u32::from_ne_bytes([e, f, g, h]) as usize;
-        // What is longer than any message is refused by its header.
+        // A header with a longer body than any message has is refused as it is.
         let whole = HEADER + if body > MAX_MSG_SIZE { 0 } else { body };
         Ok(match length {
             0 => Next::End,
@@ -190,7 +192,7 @@ struct Conversation<'c> {
     messages: Arc<Mutex<Messages>>,
     handler: BackendReqHandler<Mutex<Messages>>,
     epoll: OwnedFd,
-    /// The kicks that are waited for.
+    /// The kicks that epoll watches.
     kicks: [Option<Arc<FrontEndEvent>>; QUEUE_COUNT as usize],
     has_hung_up: bool,
 }
@@ -233,7 +235,8 @@ impl Conversation<'_> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for so long, and does what is to be done but for messages; whether there is one, or a part of it.
+    /// Waits at most this long and handles kicks, losses and the channel; returns whether bytes of a message
+    /// are there.
     fn wait(&mut self, time: Option<Duration>) -> Result<bool, ConnectionError> {
         let time = time.and_then(|time| Timespec::try_from(time).ok());
         let mut space = [const { MaybeUninit::uninit() }; READY];
@@ -267,13 +270,13 @@ impl Conversation<'_> {
 
     fn take_kick(&self, queue: u64) -> Result<(), ConnectionError> {
         let kick = self.kicks.get(queue as usize).and_then(Option::as_ref);
-        // It may have gone by what came with the same look.
+        // An event in the same batch may have removed the kick.
         let Some(kick) = kick else { return Ok(()) };
         kick.take()?;
         Ok(self.connection.backend.kicked(queue as u16)?)
     }
 
-    /// Hears a message that is there; false when there will be no more.
+    /// Handles a message that has arrived in full; false when the connection ended.
     fn hear(&mut self, number: u32, length: usize) -> Result<bool, ConnectionError> {
         let known = FrontendReq::try_from(number);
         let refused = |reason: String| {
@@ -289,7 +292,7 @@ impl Conversation<'_> {
         }
         match self.handler.handle_request() {
             Ok(()) => Ok(true),
-            // How a front end that ends, or is killed, goes.
+            // What a front end leaves that ends or is killed.
             Err(
                 MessageError::Disconnected
                 | MessageError::PartialMessage
@@ -300,7 +303,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Has a channel take the place of the one before.
+    /// Replaces the channel.
     fn open(&self, channel: &Arc<Channel>) -> Result<(), ChannelError> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         if let Some(before) = self.connection.backend.set_channel(Arc::clone(channel)) {
@@ -310,8 +313,8 @@ impl Conversation<'_> {
         Ok(epoll::add(&self.epoll, channel.as_fd(), data, flags).map_err(io::Error::from)?)
     }
 
-    /// Waits for the kicks of queues that run, and for no others. Each is looked at once when it begins to run: what
-    /// was kicked before is in it.
+    /// Watches the kicks of queues that run, and no others. A queue that starts is looked at once, since
+    /// kicks from before its start left their work in it.
     fn watch_kicks(&mut self) -> Result<(), ConnectionError> {
         let rings = self.connection.backend.rings();
         for ((ring, before), queue) in rings.iter().zip(&mut self.kicks).zip(0..) {
@@ -323,7 +326,7 @@ impl Conversation<'_> {
             if is_same {
                 continue;
             }
-            // The front end has the same open file, so that closing this descriptor would not be enough.
+            // The front end has the same open file, so closing this descriptor would not stop epoll.
             if let Some(before) = before.take() {
                 epoll::delete(&self.epoll, &*before)?;
             }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The eventfds of a front end: kicks, calls and errors.
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -7,30 +9,30 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// What the kernel calls an eventfd.
 const NAME: &[u8] = b"anon_inode:[eventfd]";
-/// An offset of `preadv2` that says that there is none.
+/// The offset for `preadv2` on a file without offsets.
 const NO_OFFSET: u64 = u64::MAX;
 
-/// A descriptor of a front end's that is an eventfd for certain. Anything else could wait when it is written, or
-/// keep a connection open that it is an end of.
+/// A front end's descriptor that is certainly an eventfd. A write to any other descriptor could wait, and a
+/// socket could keep its own connection open.
 #[derive(Debug)]
 pub struct FrontEndEvent(OwnedFd);
 
-/// A descriptor is not what the protocol has there.
+/// A descriptor that is not an eventfd.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAnEvent {
-    /// It is something else.
+    /// The descriptor is something else.
     #[error("the descriptor is {0}, and only an eventfd is taken here")]
     SomethingElse(String),
-    /// It cannot be told what it is.
+    /// The kernel does not tell what the descriptor is.
     #[error("cannot look into /proc/self/fd to see what the descriptor is: {0}")]
     Unknown(#[source] io::Error),
 }
 
 impl FrontEndEvent {
-    /// Takes it over.
+    /// Takes ownership of a descriptor.
     ///
     /// # Errors
-    /// See [`NotAnEvent`]; it is closed then.
+    /// See [`NotAnEvent`]; the descriptor is closed then.
     pub fn new(file: File) -> Result<Self, NotAnEvent> {
         let place = format!("/proc/self/fd/{}", file.as_raw_fd());
         let name = std::fs::read_link(place).map_err(NotAnEvent::Unknown)?;
@@ -40,8 +42,8 @@ impl FrontEndEvent {
         Ok(Self(file.into()))
     }
 
-    /// Sets its counter to 0, or takes one off where the front end made it a semaphore. Never waits, though the
-    /// front end may have been quicker.
+    /// Sets the counter to 0, or subtracts one if the front end made the eventfd a semaphore. Never waits,
+    /// even if the front end read the counter first.
     ///
     /// # Errors
     /// When the kernel cannot read an eventfd without waiting, as before version 5.8.

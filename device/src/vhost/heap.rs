@@ -1,11 +1,13 @@
-//! What the allocator keeps of a guest's memory.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-/// Gives memory that is free in the heap back to the system. A guest may have had a hundred times more
-/// objects than the next, and glibc on its own keeps most of what they took.
+//! Returns a detached guest's memory from the allocator to the system.
+
+/// Returns free heap memory to the system. One guest may have a hundred times more objects than the next, and
+/// glibc by itself keeps most of their memory.
 pub fn trim() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "no crate wraps malloc_trim")]
-    // SAFETY: It takes the allocator's own locks, and touches nothing that is in use.
+    // SAFETY: `malloc_trim` takes the allocator's locks and touches no memory in use.
     unsafe {
         libc::malloc_trim(0);
     }

@@ -1,11 +1,13 @@
-//! Memory of a guest's that goes while it is in use.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Guest memory that disappears while it is in use.
 //!
-//! A front end can shorten the file behind a guest's memory, and a file system can be full when a page is first
-//! touched. The access is SIGBUS then, on whichever thread it happens: an engine's, the control plane's. The handler
-//! here puts zeroes where the memory was, so that the access goes on, and says so; the connection of the guest sees
-//! that and ends. What the guest computed meanwhile is its own loss.
+//! A front end can shorten the file behind a guest's memory, and a file system can be full when a page is
+//! first touched. The access then raises SIGBUS on the accessing thread: an engine's or the control plane's.
+//! The handler maps zeroes where the memory was, so that the access completes, and signals an event; the
+//! guest's connection sees the event and ends. Only that guest loses its work.
 //!
-//! A SIGBUS anywhere else is what it was without this.
+//! Any other SIGBUS keeps its previous effect.
 
 use libc::{c_int, c_void, siginfo_t};
 use rustix::event::{EventfdFlags, eventfd};
@@ -16,28 +18,29 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use vm_memory::MmapRegion;
 
-/// Regions at once, of all guests.
+/// Most regions at once, of all guests.
 const PLACES: usize = 1 << 14;
-/// Bytes that are replaced at once: the handler takes little time, and the process has not many mappings more.
+/// Bytes replaced by one call of the handler: small enough to be quick, large enough to add few mappings.
 const PIECE: usize = 64 << 20;
-/// The unit of addresses here, which every page size is a multiple of.
+/// The unit of addresses, which divides every page size.
 const UNIT: usize = 4096;
-/// Bits of [`Place::range`] that are the number of units.
+/// Bits of [`Place::range`] that hold the number of units.
 const LENGTH_BITS: u32 = 29;
-/// `BUS_ADRERR` and what follows: the access itself was wrong. Below are those that somebody sent.
+/// `BUS_ADRERR`: from this code on the access itself failed. Lower codes are signals that a process sent.
 const FAULTS: std::ops::RangeInclusive<c_int> = 1..=5;
 
 /// Where a region is.
 ///
-/// The handler reads a place only for a region that its own thread is accessing. That thread has the region from
-/// the one that watched it, so the place was filled before that, and stays until nobody has the region any more.
-/// All other places may change under it. A range is one word, so it is never half of one and half of another.
+/// The handler uses a place only for a region that its own thread is accessing. That thread received the
+/// region from the thread that watched it, so the place was filled before, and it stays filled until the last
+/// owner drops the region. Other places may change while the handler reads them. A range is one word, so the
+/// handler never sees half of one range and half of another.
 struct Place {
-    /// The first unit and, in the lower bits, the number of units; 0 is nowhere.
+    /// The first unit and, in the lower bits, the number of units; 0 is a free place.
     range: AtomicU64,
-    /// Bytes of a page of the file, of which only whole ones can be replaced.
+    /// Page size of the file. Only whole pages can be replaced.
     page: AtomicU64,
-    /// Whether some of it is gone.
+    /// Whether a part of the memory disappeared.
     is_lost: AtomicBool,
 }
 
@@ -45,10 +48,10 @@ static PLACES_OF_REGIONS: [Place; PLACES] = [const {
     Place { range: AtomicU64::new(0), page: AtomicU64::new(0), is_lost: AtomicBool::new(false) }
 }; PLACES];
 
-/// The event that tells of losses, for the handler; it is never closed.
+/// The event that the handler signals at a loss; never closed.
 static EVENT: AtomicI32 = AtomicI32::new(-1);
 
-/// Whose the places are. Those whose region nobody has any more are free.
+/// The region of each place. A place is free when its region was dropped.
 static OWNERS: Mutex<Vec<Weak<MmapRegion>>> = Mutex::new(Vec::new());
 
 /// No code panics while it holds the lock, so what is in it is whole.
@@ -59,18 +62,18 @@ fn owners() -> MutexGuard<'static, Vec<Weak<MmapRegion>>> {
 /// Why a region cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// There are too many.
+    /// Too many regions are watched already.
     #[error("the guests of this process have {PLACES} regions of memory; announce fewer")]
     Full,
-    /// It is too large, or mapped where no process of this kind has memory.
+    /// The region is too large, or mapped outside user space.
     #[error("a region of {0:#x} bytes is more than one can have")]
     Size(usize),
-    /// The operating system refuses.
+    /// The operating system refuses a call.
     #[error("cannot watch for memory that goes: {0}")]
     Handler(#[from] io::Error),
 }
 
-/// A region that is watched for as long as anybody has it.
+/// A region that is watched until it is dropped.
 #[derive(Debug)]
 pub struct Watched {
     region: Weak<MmapRegion>,
@@ -78,7 +81,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Watches a region that nobody uses yet. `page` is the page size of its file.
+    /// Watches a region that no thread uses yet. `page` is the page size of its file.
     ///
     /// # Errors
     /// See [`WatchError`].
@@ -92,7 +95,7 @@ impl Watched {
             return Err(WatchError::Size(region.size()));
         }
         let mut owners = owners();
-        // Where these were, others may be mapped now: this one, for instance.
+        // Other regions may be mapped now where dropped ones were: this region, for instance.
         for (place, owner) in PLACES_OF_REGIONS.iter().zip(&*owners) {
             if owner.strong_count() == 0 {
                 place.range.store(0, Ordering::Relaxed);
@@ -105,34 +108,34 @@ impl Watched {
             Some(owner) => *owner = Arc::downgrade(region),
             None => owners.push(Arc::downgrade(region)),
         }
-        // Relaxed: who accesses the region, and so runs the handler on its own thread, was given it after this, by
-        // what passes memory on.
+        // Relaxed: a thread that accesses the region runs the handler itself, and received the region after
+        // this store by whatever hands memory between threads.
         place.page.store(page, Ordering::Relaxed);
         place.is_lost.store(false, Ordering::Relaxed);
         place.range.store(range, Ordering::Relaxed);
         Ok(Self { region: Arc::downgrade(region), place: index })
     }
 
-    /// Whether anybody has it.
+    /// Whether the region still has an owner.
     pub fn is_in_use(&self) -> bool {
         self.region.strong_count() > 0
     }
 
-    /// Its length in bytes; 0 when nobody has it any more.
+    /// The region's length in bytes; 0 when it was dropped.
     pub fn length(&self) -> u64 {
         self.region.upgrade().map_or(0, |region| region.size() as u64)
     }
 
-    /// Whether some of it is gone.
+    /// Whether a part of the memory disappeared.
     pub fn is_lost(&self) -> bool {
-        // Otherwise the place is somebody else's.
+        // Without an owner the place may hold another region.
         self.is_in_use()
-            // Relaxed: the event was written after it was set, and the kernel orders that.
+            // Relaxed: the handler writes the event after this flag, and the kernel orders both.
             && PLACES_OF_REGIONS.get(self.place).is_some_and(|place| place.is_lost.load(Ordering::Relaxed))
     }
 }
 
-/// Becomes readable at each loss of any guest's, and stays so: wait for its edge.
+/// Becomes readable at each loss of any guest and stays readable: wait for its edge.
 ///
 /// # Errors
 /// When there are no descriptors left.
@@ -140,7 +143,7 @@ pub fn event() -> io::Result<BorrowedFd<'static>> {
     install().map(AsFd::as_fd)
 }
 
-/// What there was for SIGBUS before. Rust's own handler, as a rule.
+/// The previous action for SIGBUS: as a rule, the handler of Rust's standard library.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Installs the handler, once.
@@ -158,11 +161,11 @@ fn install() -> io::Result<&'static OwnedFd> {
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = handle;
     action.sa_sigaction = handler as libc::sighandler_t;
-    // On the stack for signals, which each thread of Rust's has: its own may be what is wrong.
+    // On the signal stack, which each Rust thread has: the fault may concern the thread's own stack.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     let mut before = MaybeUninit::zeroed();
-    // SAFETY: `action` is whole, and `before` has room for another. The handler does nothing but what a handler may:
-    // it reads and writes atomics, and makes system calls that are async-signal-safe.
+    // SAFETY: `action` is initialised, and `before` has room for another. The handler only reads and writes
+    // atomics and makes async-signal-safe system calls.
     #[expect(unsafe_code, reason = "a handler runs between any two instructions")]
     let before = unsafe {
         if libc::sigaction(libc::SIGBUS, &raw const action, before.as_mut_ptr()) != 0 {
@@ -170,12 +173,12 @@ fn install() -> io::Result<&'static OwnedFd> {
         }
         before.assume_init()
     };
-    // It is the first, since only one thread comes here, once.
+    // The only call: one thread gets here, once.
     let _ = BEFORE.set(before);
     Ok(LOSSES.get_or_init(|| event))
 }
 
-/// SIGBUS.
+/// Handles SIGBUS.
 extern "C" fn handle(_signal: c_int, info: *mut siginfo_t, _context: *mut c_void) {
     // SAFETY: The kernel passes a `siginfo_t` to a handler that was installed with `SA_SIGINFO`; for the codes of
     // faults its address is the one that could not be accessed.
@@ -187,11 +190,11 @@ extern "C" fn handle(_signal: c_int, info: *mut siginfo_t, _context: *mut c_void
     restore(code);
 }
 
-/// Puts zeroes where memory of a guest's was; whether there was some.
+/// Maps zeroes where guest memory was; whether the address was in guest memory.
 fn replace(address: usize) -> bool {
     let unit = (address / UNIT) as u64;
     for place in &PLACES_OF_REGIONS {
-        // Relaxed, as the place says.
+        // Relaxed: see [`Place`].
         let range = place.range.load(Ordering::Relaxed);
         let (first, units) = (range >> LENGTH_BITS, range & ((1 << LENGTH_BITS) - 1));
         if !(first..first + units).contains(&unit) {
@@ -211,15 +214,15 @@ fn replace(address: usize) -> bool {
     false
 }
 
-/// Maps zeroes over a part of a region. What it changes of `errno` it puts back: it runs between any two
-/// instructions of its thread.
+/// Maps zeroes over a part of a region. Restores `errno`: the handler may run between any two instructions of
+/// its thread.
 fn map_zeroes(from: usize, length: usize) -> bool {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: The range is a part of a region that is mapped, because the thread that runs this was accessing it. It
-    // is shared memory that others change at any time, which is accessed as such; the mapping stays as long, as
-    // readable and as writable as it was, and is unmapped by its owner with the rest. `__errno_location` is valid on
-    // every thread.
+    // SAFETY: The range is part of a mapped region, because the thread that runs this was accessing the
+    // region. The memory is shared, and all accesses allow for changes by others at any time. The new mapping
+    // has the length and the protection of the old one, and its owner unmaps it with the rest.
+    // `__errno_location` is valid on every thread.
     #[expect(unsafe_code, reason = "a mapping is replaced under those who use it")]
     unsafe {
         let errno = *libc::__errno_location();
@@ -230,11 +233,11 @@ fn map_zeroes(from: usize, length: usize) -> bool {
     }
 }
 
-/// Wakes those who wait for losses.
+/// Signals the event of losses.
 fn tell() {
     let one = 1u64.to_ne_bytes();
-    // SAFETY: The event is open for as long as the process is and does not block. `write` reads eight bytes that are
-    // this function's own. `__errno_location` is valid on every thread.
+    // SAFETY: The event stays open until the process ends, and does not block. `write` reads eight bytes of a
+    // local variable. `__errno_location` is valid on every thread.
     #[expect(unsafe_code, reason = "nothing that is safe may be called in a handler")]
     unsafe {
         let errno = *libc::__errno_location();
@@ -243,15 +246,15 @@ fn tell() {
     }
 }
 
-/// Has SIGBUS be what it was, for this access, which is done again, or for the one who sent it.
+/// Restores the previous action for SIGBUS: the access is repeated under it, or the signal is sent again.
 fn restore(code: c_int) {
     let Some(before) = BEFORE.get() else { return };
-    // SAFETY: `before` is what `sigaction` gave. Both functions are async-signal-safe.
+    // SAFETY: `before` was filled by `sigaction`. Both functions are async-signal-safe.
     #[expect(unsafe_code, reason = "there is no safe way to install a handler")]
     unsafe {
         libc::sigaction(libc::SIGBUS, before, std::ptr::null_mut());
         if !FAULTS.contains(&code) {
-            // It comes when this handler has returned.
+            // The signal arrives when this handler has returned.
             libc::raise(libc::SIGBUS);
         }
     }
@@ -328,7 +331,7 @@ mod tests {
             assert!(!watched.is_in_use() && watched.length() == 0);
             watched.place
         };
-        // Other tests take places too.
+        // Other tests occupy places too.
         let regions: Vec<_> = (0..8)
             .map(|_| {
                 let (_, region) = region();

@@ -1,4 +1,6 @@
-//! The memory of a guest, as its front end announces it. Nothing that it says is taken on trust.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A guest's memory, as its front end announces it. Nothing that the front end says is trusted.
 
 use super::lost_memory::{WatchError, Watched};
 use rustix::fs::{FileType, fstat, fstatfs};
@@ -12,29 +14,29 @@ use vm_memory::{
     FileOffset, GuestAddress, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap, MmapRegion,
 };
 
-/// `TMPFS_MAGIC` of `linux/magic.h`: memfds, `/dev/shm`, and what else is mounted so.
+/// `TMPFS_MAGIC` of `linux/magic.h`: memfds, `/dev/shm` and other tmpfs mounts.
 const TMPFS: i64 = 0x0102_1994;
 /// `HUGETLBFS_MAGIC` of `linux/magic.h`.
 const HUGETLBFS: i64 = 0x9584_58F6;
-/// Bytes of addresses that guests leave to the daemon.
+/// Bytes of address space that guests leave to the daemon.
 const SPARE: usize = 64 << 20;
 
 /// Why memory is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// The file is shorter.
+    /// The file is shorter than the region.
     #[error(
         "the region at {physical:#x} ends at {end:#x} in its file, which has {length:#x} bytes"
     )]
     BeyondFile {
         /// Guest-physical address of the region.
         physical: u64,
-        /// Where it ends in its file.
+        /// Where the region ends in its file.
         end: u64,
-        /// Bytes of the file.
+        /// Length of the file in bytes.
         length: u64,
     },
-    /// Its addresses do not exist.
+    /// The region's addresses do not exist.
     #[error("the region at {physical:#x} has {size:#x} bytes, and an end that is no address")]
     NoAddress {
         /// Guest-physical address of the region.
@@ -42,7 +44,7 @@ pub enum MemoryError {
         /// Bytes.
         size: u64,
     },
-    /// It cannot be mapped without taking a risk for other guests.
+    /// Mapping the file would put other guests at risk.
     #[error(
         "the region at {physical:#x} is not in a memfd, nor in a file of tmpfs or hugetlbfs; have the VMM take \
          memory of these kinds"
@@ -51,59 +53,58 @@ pub enum MemoryError {
         /// Guest-physical address of the region.
         physical: u64,
     },
-    /// The guest may not have so much.
+    /// The guest may not have this much memory.
     #[error(
-        "{size:#x} bytes of memory are announced, and guest.announced_memory_mib allows {limit:#x}"
+        "{size:#x} bytes of memory are announced, and guest.announced_memory allows {limit:#x}"
     )]
     TooMuch {
         /// Bytes.
         size: u64,
-        /// How many there may be.
+        /// Bytes that the guest may have.
         limit: u64,
     },
-    /// Engines still have what was announced before.
+    /// Engines still use the memory announced before.
     #[error("memory is announced again before engines have given up what was announced before")]
     TooOften,
-    /// The operating system refuses.
+    /// The operating system refuses to map the file.
     #[error("the region at {physical:#x} cannot be mapped: {source}")]
     Map {
         /// Guest-physical address of the region.
         physical: u64,
-        /// What it says.
+        /// What the operating system says.
         #[source]
         source: io::Error,
     },
-    /// Nothing would be left for the daemon.
+    /// No address space would be left for the daemon.
     #[error("the daemon has no addresses left ({0}); raise its limit, or give it fewer guests")]
     NoAddressesLeft(#[source] io::Error),
-    /// Regions are in each other's place.
+    /// Regions overlap.
     #[error("the regions are no memory: {0}")]
     Table(#[source] vm_memory::GuestRegionCollectionError),
-    /// It cannot be watched.
+    /// The region cannot be watched.
     #[error(transparent)]
     Watch(#[from] WatchError),
 }
 
-/// What a front end has announced.
+/// The memory that a front end announced.
 #[derive(Debug)]
 pub struct AnnouncedMemory {
-    /// Bytes that there may be.
+    /// Most bytes that the guest may have.
     limit: u64,
-    /// Where the front end has each region, and the guest.
+    /// Each region's address in the front end and in the guest.
     places: Vec<(Range<u64>, u64)>,
-    /// What is mapped, what was announced before included for as long as an engine has it.
+    /// What is mapped, including earlier tables that an engine still uses.
     watched: Vec<Watched>,
 }
 
 impl AnnouncedMemory {
-    /// None yet.
+    /// No memory yet.
     #[must_use]
     pub fn new(limit: u64) -> Self {
         Self { limit, places: Vec::new(), watched: Vec::new() }
     }
 
-    /// Maps all of a memory table, of which the guest has what is here and nothing else from now on. When it is
-    /// refused nothing changes.
+    /// Maps a whole memory table, which replaces the guest's memory. A refused table changes nothing.
     ///
     /// # Errors
     /// See [`MemoryError`].
@@ -126,7 +127,7 @@ impl AnnouncedMemory {
         let (mut regions, mut places) = (Vec::new(), Vec::new());
         for (region, file) in sorted {
             let (mapped, watched) = map(region, file)?;
-            // So that it counts while the rest is refused.
+            // Recorded first, so that it counts even if a later region is refused.
             self.watched.push(watched);
             places.push((
                 region.user_addr..region.user_addr + region.memory_size,
@@ -140,21 +141,21 @@ impl AnnouncedMemory {
         Ok(memory)
     }
 
-    /// The guest-physical address of what the front end has at an address.
+    /// The guest-physical address of an address of the front end.
     #[must_use]
     pub fn physical(&self, address: u64) -> Option<u64> {
         let (place, physical) = self.places.iter().find(|(place, _)| place.contains(&address))?;
         Some(physical + (address - place.start))
     }
 
-    /// Whether some of it is gone.
+    /// Whether a part of the memory disappeared.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.watched.iter().any(Watched::is_lost)
     }
 }
 
-/// Maps a region that is all there.
+/// Maps a region, after checking that its file holds all of it.
 fn map(
     region: &VhostUserMemoryRegion,
     file: File,
@@ -169,7 +170,7 @@ fn map(
     let refused = |source| MemoryError::Map { physical, source };
     let status = fstat(&file).map_err(|error| refused(error.into()))?;
     let kind = fstatfs(&file).map_err(|error| refused(error.into()))?.f_type;
-    // Any other file system may let an access wait for as long as it likes, and with it an engine.
+    // On any other file system an access, and with it an engine, may wait without bound.
     if !FileType::from_raw_mode(status.st_mode).is_file() || ![TMPFS, HUGETLBFS].contains(&kind) {
         return Err(MemoryError::NoMemory { physical });
     }
@@ -189,10 +190,10 @@ fn map(
     Ok((mapped, watched))
 }
 
-/// Sees that there are addresses left for what the daemon itself needs.
+/// Checks that enough address space is left for the daemon.
 fn spare() -> Result<(), MemoryError> {
     let none = |error: rustix::io::Errno| MemoryError::NoAddressesLeft(error.into());
-    // SAFETY: A mapping at a place that the kernel chooses is nobody else's. Nothing has its address when it is
+    // SAFETY: The kernel chooses a free place for the mapping, and no pointer to it exists when it is
     // unmapped.
     #[expect(unsafe_code, reason = "there is no safe way to ask whether there is room")]
     unsafe {

@@ -1,4 +1,6 @@
-//! What a front end says, message by message.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Handles a front end's messages, one by one.
 
 use super::backend::GuestBackend;
 use super::event::{FrontEndEvent, NotAnEvent};
@@ -20,39 +22,39 @@ use vhost::vhost_user::{Backend, Error, GpuBackend, Result, VhostUserBackendReqH
 /// Why a message is refused, which ends the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
-    /// It has another owner.
+    /// The connection has an owner already.
     #[error("the device has an owner already")]
     Owned,
-    /// It takes what was not offered.
+    /// The front end accepts features that were not offered.
     #[error("features {taken:#x} are taken, and {offered:#x} are offered")]
     Features {
-        /// What is taken.
+        /// The features accepted.
         taken: u64,
-        /// What is offered.
+        /// The features offered.
         offered: u64,
     },
-    /// There is no such queue.
+    /// The queue does not exist.
     #[error("there is no queue {0}; the device has {QUEUE_COUNT}")]
     Queue(u32),
-    /// It is no size.
+    /// The number is no valid queue size.
     #[error("a queue cannot have {0} entries; a power of two up to {MAX_QUEUE_SIZE} is wanted")]
     Size(u32),
-    /// The front end has nothing there.
+    /// The front end has no memory at the address.
     #[error("the front end has announced no memory at {0:#x}")]
     Address(u64),
-    /// A queue cannot be there.
+    /// A queue cannot be placed at the address.
     #[error("a queue cannot be there: {0}")]
     Place(#[source] virtio_queue::Error),
-    /// A descriptor is not what it should be.
+    /// A descriptor is of the wrong kind.
     #[error(transparent)]
     Event(#[from] NotAnEvent),
-    /// Memory is not what it should be.
+    /// The memory cannot be used.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// Features that go without saying were not taken.
+    /// The front end did not accept features that the device requires.
     #[error("VHOST_USER_F_PROTOCOL_FEATURES was not taken")]
     NoProtocolFeatures,
-    /// The device does not offer that.
+    /// The device does not offer the message.
     #[error("the device does not offer this")]
     NotOffered,
 }
@@ -73,19 +75,19 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Nothing was said yet. `limit` is how many bytes of memory there may be.
+    /// The state before the first message. `limit` is how many bytes of memory the guest may have.
     pub(super) fn new(backend: GuestBackend, limit: u64) -> Self {
         let protocol = VhostUserProtocolFeatures::empty();
         let memory = AnnouncedMemory::new(limit);
         Self { backend, memory, is_owned: false, features: 0, protocol }
     }
 
-    /// The protocol features that were taken.
+    /// The protocol features that the front end accepted.
     pub(super) fn protocol_features_taken(&self) -> VhostUserProtocolFeatures {
         self.protocol
     }
 
-    /// Whether some of the memory that was announced is gone.
+    /// Whether a part of the announced memory disappeared.
     pub(super) fn has_lost_memory(&self) -> bool {
         self.memory.is_lost()
     }
@@ -104,7 +106,7 @@ impl Messages {
     }
 }
 
-/// What is not offered is refused.
+/// Messages that the device does not offer are refused.
 fn not_offered<T>() -> Result<T> {
     Err(MessageError::NotOffered.into())
 }
@@ -138,7 +140,7 @@ impl VhostUserBackendReqHandlerMut for Messages {
         }
         self.features = taken;
         self.backend.take_features(taken);
-        // Without this feature there is no message that enables queues.
+        // Without this feature no message enables queues.
         if taken & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0 {
             self.backend.rings().iter().for_each(|ring| ring.set_enabled(true));
         }
@@ -203,7 +205,7 @@ impl VhostUserBackendReqHandlerMut for Messages {
         Ok(())
     }
 
-    /// Errors are told by replies: what is there is looked at and closed.
+    /// The device reports errors by replies, so it checks the descriptor and closes it.
     fn set_vring_err(&mut self, index: u8, file: Option<File>) -> Result<()> {
         Self::event(file)?;
         self.ring(index.into()).map(drop)
@@ -242,7 +244,7 @@ impl VhostUserBackendReqHandlerMut for Messages {
         Ok(self.backend.config(offset, size))
     }
 
-    /// Writes change nothing. Refusing one would end the VM under some VMMs.
+    /// Writes have no effect. A refusal would end the VM under some VMMs.
     fn set_config(
         &mut self,
         _offset: u32,
@@ -252,7 +254,7 @@ impl VhostUserBackendReqHandlerMut for Messages {
         Ok(())
     }
 
-    /// `channel` receives this message instead.
+    /// `channel` receives this message.
     fn set_backend_req_fd(&mut self, _channel: Backend) {}
 
     fn get_shmem_config(&mut self) -> Result<VhostUserShMemConfig> {

@@ -1,14 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The transport: one guest's vhost-user connection.
 //!
-//! [`connection`] is the connection's thread: it hears the front end's [`messages`] and takes the guest's kicks.
-//! What comes with messages is not trusted: [`memory`] maps what is all there, [`lost_memory`] bears what goes
-//! later, [`event`] takes eventfds only, [`calls`] signals them without waiting, and [`channel`] is asked and never
-//! listened to otherwise.
+//! [`connection`] is the connection's thread: it receives the front end's [`messages`] and the guest's kicks.
+//! Messages are not trusted: [`memory`] maps only memory that exists in full, [`lost_memory`] survives memory
+//! that disappears later, [`event`] accepts only eventfds, [`calls`] signals them without waiting, and
+//! [`channel`] carries the device's requests and nothing else.
 //!
-//! [`backend::GuestBackend`] follows the front end's life: it attaches the guest to the GPU and to
-//! the kernel when the driver sends its first request, and detaches it when the rings stop. The
-//! queues, [`ring`], only carry bytes: requests go to the kernel, replies and events come back through
-//! `port::QueuePort`.
+//! [`backend::GuestBackend`] attaches the guest to the GPU and to the kernel when the driver sends its first
+//! request, and detaches it when the rings stop. The queues ([`ring`]) only carry bytes: requests go to the
+//! kernel, and replies and events come back through `port::QueuePort`.
 
 pub mod backend;
 pub mod calls;

@@ -1,10 +1,14 @@
-//! Mapping a guest's BAR through the front end: whole, or in pieces of which some are moved later.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Maps a guest's BAR through the front end: whole, or in pieces, some of which are moved later.
 //!
-//! Every call here waits for the VMM, a millisecond or until the connection ends. So all are made by a thread of the
-//! guest's own, with no lock held. QEMU's rules, which `fake_guest` keeps too: never from within a vhost
-//! callback, never before the driver's first request or once the control queue was stopped, and a
-//! piece is unmapped exactly as it was mapped. Its acknowledgement is no barrier: see
-//! `gpu::rotation`.
+//!
+//! Every call here waits for the VMM: a millisecond, or until the connection ends. So a thread of the guest's
+//! own makes all of them, without holding a lock.
+//!
+//! QEMU has rules, which `fake_guest` keeps too: no call from within a vhost callback, none before the
+//! driver's first request or after the control queue was stopped, and a piece must be unmapped exactly as it
+//! was mapped. QEMU's acknowledgement is no barrier: see `gpu::shared::rotation`.
 
 use super::channel::Channel;
 use crate::gpu::{Gpu, Move, Moved, Page, Rotation};
@@ -20,7 +24,7 @@ use tracing::{debug, warn};
 use vhost::vhost_user::VhostUserFrontendReqHandler;
 use vhost::vhost_user::message::{VhostUserMMap, VhostUserMMapFlags};
 
-/// A part of the BAR, and what of the file is mapped there.
+/// A part of the BAR, and the part of the file that is mapped there.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     offset: u64,
@@ -35,12 +39,12 @@ pub(super) struct BarPages {
     pub(super) layout: BarLayout,
     pub(super) file: Arc<File>,
     pub(super) front_end: Arc<Channel>,
-    /// Whether that was told.
+    /// Whether a refusal of the front end was logged.
     pub(super) has_refused: AtomicBool,
 }
 
 impl BarPages {
-    /// Asks for the whole BAR at once, and tells whether it is there.
+    /// Maps the whole BAR at once; returns whether it is mapped.
     pub(super) fn map_whole(&self) -> bool {
         let whole = Piece { offset: 0, length: self.layout.bar_size(), of_file: 0 };
         let mapped = self.map(whole);
@@ -50,8 +54,8 @@ impl BarPages {
         mapped.is_ok()
     }
 
-    /// Asks for the BAR piece by piece: what is before the doorbells, a dummy page for each of
-    /// them, and what is behind. Tells whether all of it is there; if not, nothing is.
+    /// Maps the BAR piece by piece: the part before the doorbells, a dummy page for each doorbell, and the
+    /// part behind. Returns whether all pieces are mapped; if not, none is.
     pub(super) fn map_pieces(&self, is_wanted: impl Fn() -> bool) -> bool {
         let Some(dummy) = self.gpu.doorbell_page(self.guest, Page::Dummy) else { return false };
         let [doorbells, rest, ..] = self.layout.areas();
@@ -85,7 +89,7 @@ impl BarPages {
         true
     }
 
-    /// Moves doorbells' pages until that is stopped.
+    /// Moves doorbells' pages until the rotation is stopped.
     pub(super) fn rotate(&self, rotation: &Rotation) {
         while let Some(next) = rotation.next() {
             let moved = self.move_page(next, rotation);
@@ -94,12 +98,12 @@ impl BarPages {
     }
 
     fn move_page(&self, Move { slot, is_mapped, to, .. }: Move, rotation: &Rotation) -> Moved {
-        // What is unmapped is named by its place alone.
+        // To unmap a piece, only its place in the BAR matters.
         if is_mapped && let Err(error) = self.unmap(self.doorbell(slot, 0)) {
             self.complain(&error, slot, "unmap");
             return Moved::StillMapped;
         }
-        // The guest may have been reset while the VMM took its time.
+        // The guest may have been reset meanwhile.
         let page = self.gpu.doorbell_page(self.guest, to).filter(|_| !rotation.is_stopped());
         let mapped = page.map(|of_file| self.map(self.doorbell(slot, of_file)));
         match mapped {
@@ -112,13 +116,13 @@ impl BarPages {
         }
     }
 
-    /// Says what the front end refused: once aloud, since a guest can have it asked again and again.
+    /// Logs what the front end refused: as a warning once, since a guest can cause any number of such
+    /// requests.
     fn complain(&self, error: &io::Error, slot: u32, what: &str) {
-        let guest = self.guest.0;
         if self.has_refused.swap(true, Ordering::Relaxed) {
-            debug!(guest, slot, %error, "the front end did not {what} a doorbell's page");
+            debug!(slot, %error, "the front end did not {what} a doorbell's page");
         } else {
-            warn!(guest, slot, %error, "the front end did not {what} a doorbell's page");
+            warn!(slot, %error, "the front end did not {what} a doorbell's page");
         }
     }
 

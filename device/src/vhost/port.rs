@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The two virtqueues of one guest, as the kernel and the backend use them.
 
 use super::chain::{self, WritablePart};
 use super::ring::Ring;
-use crate::log::LogSource;
-use bellhop_host_kmd::actor::KernelHandle;
+use crate::control_plane::KernelHandle;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{GuestPort, RequestToken};
 use bellhop_protocol::event::Event;
@@ -13,18 +14,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{debug, warn};
 use zerocopy::IntoBytes;
 
-/// Most events that wait for a guest to offer buffers: 2 MiB. A driver that follows the protocol
-/// never has more on their way than it has waits and HW queues; one that waits for events and takes
-/// none must not fill the host's memory.
+/// Most events that wait until the guest offers buffers: 2 MiB. A driver that follows the protocol never has
+/// more pending events than waits and HW queues. A driver that never takes its events must not fill the
+/// host's memory.
 const MAX_UNDELIVERED: usize = 32 << 10;
 
-/// Requests on their way and events that wait for a buffer, of one guest.
+/// One guest's pending requests, and its events that wait for a buffer.
 pub(super) struct QueuePort {
     control: Arc<Ring>,
     events: Arc<Ring>,
     pending: Mutex<Pending>,
     undelivered: Mutex<VecDeque<Event>>,
-    log: Arc<LogSource>,
 }
 
 #[derive(Default)]
@@ -39,9 +39,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl QueuePort {
-    pub(super) fn new(control: Arc<Ring>, events: Arc<Ring>, log: Arc<LogSource>) -> Self {
+    pub(super) fn new(control: Arc<Ring>, events: Arc<Ring>) -> Self {
         let (pending, undelivered) = Default::default();
-        Self { control, events, pending, undelivered, log }
+        Self { control, events, pending, undelivered }
     }
 
     /// Hands every request that waits in the control queue to the kernel.
@@ -60,7 +60,7 @@ impl QueuePort {
             let mut pending = lock(&self.pending);
             if pending.replies.len() >= usize::from(limit) {
                 drop(pending);
-                // Only a driver that offers a descriptor twice gets here.
+                // Only a driver that offers a descriptor twice exceeds the limit.
                 let reply =
                     chain::bare_reply(Status::INSUFFICIENT_RESOURCES, u64::from(writable.head));
                 self.control.give_back(&writable, &reply);
@@ -75,7 +75,7 @@ impl QueuePort {
         }
     }
 
-    /// Moves events into the buffers that the guest has offered.
+    /// Writes waiting events into the buffers that the guest offered.
     pub(super) fn deliver_events(&self) {
         let mut undelivered = lock(&self.undelivered);
         for _ in 0..self.events.size() {
@@ -110,16 +110,16 @@ impl QueuePort {
     }
 }
 
-/// The kernel keeps the port, so that it goes when the guest is detached and not before.
+/// The kernel's reference to the port, which keeps it until the guest is detached.
 pub(super) struct KernelPort(pub(super) Arc<QueuePort>);
 
 impl GuestPort for KernelPort {
     fn reply(&self, token: RequestToken, reply: &[u8]) {
-        self.0.log.during(|| self.0.reply(token, reply));
+        self.0.reply(token, reply);
     }
 
     fn event(&self, event: Event) {
-        self.0.log.during(|| self.0.event(event));
+        self.0.event(event);
     }
 }
 
@@ -127,7 +127,7 @@ impl GuestPort for KernelPort {
 mod tests {
     use super::super::calls::Calls;
     use super::*;
-    use bellhop_host_kmd::actor;
+    use crate::control_plane;
     use bellhop_protocol::config::MAX_QUEUE_SIZE;
     use std::sync::{Arc, mpsc};
     use std::thread;
@@ -135,16 +135,16 @@ mod tests {
     use vm_memory::{Bytes, GuestAddress, GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
     use zerocopy::FromZeros;
 
-    /// Only something that never ends takes so long.
+    /// Only a loop without end takes this long.
     const HANG: Duration = Duration::from_secs(30);
     const TABLE: u64 = 0;
-    /// Of both the available and the used ring, whose indices are in the same place then.
+    /// Address of both the available and the used ring, so that they share their index.
     const RINGS: u64 = 0x1000;
     const INDEX: u64 = RINGS + 2;
     const FLAG_WRITE: u16 = 2;
 
-    /// Both queues in one place, where each chain that is given back offers another: the used index is
-    /// five ahead of the next chain, for good.
+    /// Both queues in one place, where each returned chain offers another: the used index stays five ahead of
+    /// the next chain.
     fn endless_port() -> (Arc<QueuePort>, GuestMemoryAtomic<GuestMemoryMmap>) {
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x4000)]).unwrap();
         memory.write_obj(FLAG_WRITE, GuestAddress(TABLE + 12)).unwrap();
@@ -159,8 +159,7 @@ mod tests {
             ring.set_enabled(true);
             Arc::new(ring)
         });
-        let log = Arc::new(LogSource::of(None));
-        (Arc::new(QueuePort::new(control, events, log)), memory)
+        (Arc::new(QueuePort::new(control, events)), memory)
     }
 
     fn ends(work: impl FnOnce() + Send + 'static) {
@@ -179,8 +178,8 @@ mod tests {
     #[test]
     fn requests_that_offer_themselves_again_are_taken_once_around_the_queue() {
         let (port, memory) = endless_port();
-        let (kernel, _mailbox) = actor::channel();
-        // Whatever is in the chain, it is answered at once when there is no room for more.
+        let (kernel, _mailbox) = control_plane::channel();
+        // When there is no room, every chain is answered at once.
         for token in 0..u64::from(MAX_QUEUE_SIZE) {
             let writable = WritablePart::default();
             lock(&port.pending).replies.insert(RequestToken(u64::MAX - token), writable);

@@ -1,4 +1,6 @@
-//! A virtqueue as the front end has set it up.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A virtqueue as the front end set it up.
 
 use super::calls::Calls;
 use super::chain::{self, ChainError, WritablePart};
@@ -10,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use virtio_queue::{Error as QueueError, Queue, QueueOwnedT, QueueT};
 use vm_memory::{GuestAddress, GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
 
-/// Guest memory as it is at any time.
+/// Guest memory, which the front end may replace.
 pub type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
 
-/// A virtqueue. Several threads use it: the guest's own and the control plane.
+/// A virtqueue. The guest's connection thread and the control plane use it.
 pub struct Ring {
     memory: Memory,
     calls: Arc<Calls>,
@@ -21,7 +23,7 @@ pub struct Ring {
 }
 
 struct RingState {
-    /// Ready from the first kick that is set on until it is stopped.
+    /// Set with the first kick, cleared when the queue is stopped.
     queue: Queue,
     is_enabled: bool,
     kick: Option<Arc<FrontEndEvent>>,
@@ -29,10 +31,10 @@ struct RingState {
 }
 
 impl Ring {
-    /// A queue that no front end has set up yet.
+    /// A queue before the front end sets it up.
     ///
     /// # Errors
-    /// None, since [`MAX_QUEUE_SIZE`] is a size.
+    /// Never, since [`MAX_QUEUE_SIZE`] is a valid size.
     pub fn new(memory: Memory, calls: Arc<Calls>) -> Result<Self, QueueError> {
         let queue = Queue::new(MAX_QUEUE_SIZE)?;
         let state = RingState { queue, is_enabled: false, kick: None, call: None };
@@ -44,7 +46,7 @@ impl Ring {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets its number of entries. False when that is no power of two, or more than there may be.
+    /// Sets the number of entries. False when the number is no power of two or exceeds the maximum.
     pub fn set_size(&self, size: u32) -> bool {
         let mut state = self.lock();
         let fits = size.is_power_of_two() && size <= u32::from(state.queue.max_size());
@@ -54,17 +56,17 @@ impl Ring {
         fits
     }
 
-    /// Sets where it is: the guest-physical addresses of its three parts.
+    /// Sets the guest-physical addresses of the queue's three parts.
     ///
     /// # Errors
-    /// When one is misaligned, or not in memory.
+    /// When an address is misaligned or outside guest memory.
     pub fn set_addresses(&self, table: u64, available: u64, used: u64) -> Result<(), QueueError> {
         let mut state = self.lock();
         state.queue.try_set_desc_table_address(GuestAddress(table))?;
         state.queue.try_set_avail_ring_address(GuestAddress(available))?;
         state.queue.try_set_used_ring_address(GuestAddress(used))?;
-        // The front end says only what is next to be taken. What is next to be given back stands in the ring, where
-        // the driver, or the device before, left it.
+        // The front end names only the next entry to take. The next entry to return stands in the ring, where
+        // the driver or the previous device left it.
         let next = state.queue.used_idx(&*self.memory.memory(), Ordering::Relaxed)?;
         state.queue.set_next_used(next.0);
         Ok(())
@@ -80,63 +82,63 @@ impl Ring {
         self.lock().queue.next_avail()
     }
 
-    /// Which entry is given back next.
+    /// Which entry is returned next.
     pub fn next_used(&self) -> u16 {
         self.lock().queue.next_used()
     }
 
-    /// Sets which entry is given back next, for those who know better than the ring.
+    /// Sets which entry is returned next, where the ring itself has an older value.
     pub fn set_next_used(&self, index: u16) {
         self.lock().queue.set_next_used(index);
     }
 
-    /// Sets what becomes readable when the driver kicks it. It is started then, if it is not yet.
+    /// Sets the descriptor that becomes readable when the driver kicks. Starts the queue if it is stopped.
     pub fn set_kick(&self, kick: Option<FrontEndEvent>) {
         let mut state = self.lock();
         state.kick = kick.map(Arc::new);
         state.start();
     }
 
-    /// Sets what to signal when something was given back.
+    /// Sets the eventfd to signal when an entry is returned.
     pub fn set_call(&self, call: Option<FrontEndEvent>) {
         let mut state = self.lock();
         state.call = call;
         state.start();
     }
 
-    /// Starts it without a kick.
+    /// Starts the queue without a kick.
     pub fn set_ready(&self) {
         self.lock().queue.set_ready(true);
     }
 
-    /// Whether entries may be taken and given back, while it is started.
+    /// Sets whether entries may be taken and returned while the queue is started.
     pub fn set_enabled(&self, is_enabled: bool) {
         self.lock().is_enabled = is_enabled;
     }
 
-    /// Stops it: nothing is taken and given back from now on.
+    /// Stops the queue: no entry is taken or returned from now on.
     pub fn stop(&self) {
         self.lock().queue.set_ready(false);
     }
 
-    /// Forgets kick and call of one that is stopped.
+    /// Drops the kick and call of a stopped queue.
     pub fn forget(&self) {
         let mut state = self.lock();
         (state.kick, state.call) = (None, None);
     }
 
-    /// What becomes readable when the driver kicks it, while it is started and enabled.
+    /// The kick to watch: none unless the queue is started and enabled.
     pub fn watched_kick(&self) -> Option<Arc<FrontEndEvent>> {
         let state = self.lock();
         state.kick.clone().filter(|_| state.is_enabled && state.queue.ready())
     }
 
-    /// What becomes readable when the driver kicks it.
+    /// The descriptor that becomes readable when the driver kicks.
     pub fn kick(&self) -> Option<Arc<FrontEndEvent>> {
         self.lock().kick.clone()
     }
 
-    /// Whether it is started and the driver has put something into it.
+    /// Whether the queue is started and holds a chain.
     pub fn has_work(&self) -> bool {
         let state = self.lock();
         state.queue.ready()
@@ -146,14 +148,14 @@ impl Ring {
                 .is_ok_and(|available| available.0 != state.queue.next_avail())
     }
 
-    /// Most chains that it can hold: all that were offered before somebody looks. What is offered after that comes
-    /// with a kick of its own, so whoever looks takes no more. A guest could go on offering for ever, and one whose
-    /// rings overlap need not even do that: each chain that is given back is another that is offered.
+    /// Most chains that the queue can hold, and so the most that one kick is good for: chains offered later
+    /// come with a kick of their own. Without this bound a guest could keep a thread busy for ever. With
+    /// overlapping rings it would not even have to offer: each returned chain becomes an offered one.
     pub fn size(&self) -> u16 {
         self.lock().queue.size()
     }
 
-    /// Takes the next chain off it, if it is started and enabled and holds one.
+    /// Takes the next chain, if the queue is started, enabled and not empty.
     pub(super) fn take(&self) -> Option<(WritablePart, Result<Vec<u8>, ChainError>)> {
         let memory = self.memory.memory();
         let mut state = self.lock();
@@ -165,17 +167,17 @@ impl Ring {
         Some(chain::read(&memory, taken))
     }
 
-    /// Gives a chain back with `bytes` in it, and tells the driver; returns how many fitted.
+    /// Returns a chain to the driver with `bytes` in it and signals the call; returns how many bytes fitted.
     pub(super) fn give_back(&self, writable: &WritablePart, bytes: &[u8]) -> u32 {
         let memory = self.memory.memory();
         let written = writable.write(&memory, bytes);
         let mut state = self.lock();
-        // It may have been stopped since the chain was taken; it is the next driver's then.
+        // If the queue was stopped since the chain was taken, it belongs to the next driver.
         if !state.queue.ready() {
             return written;
         }
         if let Err(error) = state.queue.add_used(&*memory, writable.head, written) {
-            // A guest can set its rings up so that they cannot be written.
+            // A guest can place its rings where the device cannot write.
             tracing::debug!(%error, "cannot give a descriptor back to the guest");
             return written;
         }

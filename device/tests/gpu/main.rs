@@ -1,24 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The GPU, driven as its kernel and its guests drive it: through the registers, and through
 //! memory that both sides map.
 
-mod compression;
-mod cross_adapter;
-mod dma_buffers;
-mod faults;
-mod fence_logs;
-mod fence_types;
-mod fences;
-mod global_doorbell;
-mod hostile;
-mod interrupts;
-mod isolation;
-mod optimized_interrupt;
-mod packets;
-mod page_tables;
-mod paging;
-mod processors;
-mod recovery;
-mod rig;
-mod rotation;
-mod scheduling;
-mod system;
+/// Guests that do wrong, and engines that hang.
+mod errors {
+    mod faults;
+    mod hostile;
+    mod recovery;
+    mod unknown_ids;
+}
+/// Fences: signals, waits, logs and their interrupts.
+mod fences {
+    mod cross_adapter;
+    mod interrupts;
+    mod logs;
+    mod optimized_interrupt;
+    mod signals;
+    mod types;
+}
+/// What engines reach, and what they must not.
+mod memory {
+    mod compression;
+    mod isolation;
+    mod page_tables;
+    mod paging;
+}
+/// From a doorbell to the packets, and which queue is next.
+mod submission {
+    mod dma_buffers;
+    mod global_doorbell;
+    mod packets;
+    mod processors;
+    mod rotation;
+    mod scheduling;
+}
+/// What the tests share.
+mod support {
+    pub mod data;
+    pub mod log_buffers;
+    pub mod one_processor;
+    pub mod rig;
+    pub mod system;
+}

@@ -1,7 +1,9 @@
-//! The control queue: requests of several threads on their way at once.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The control queue: requests of several threads, on their way at once.
 //!
-//! Of the threads that wait for replies one, the leader, blocks until the device says something;
-//! it then hands out what came back, and another takes its place when it has its own.
+//! Of the threads that wait for replies, the leader blocks until the device notifies it, and hands out
+//! what came back. When the leader has its own reply, another thread takes its place.
 
 use super::event_queue::{EventQueue, LOOK};
 use super::virtqueue::{DESCRIPTOR_NEXT, DESCRIPTOR_WRITE, Descriptor, QueueAddresses, Virtqueue};
@@ -10,23 +12,24 @@ use bellhop_protocol::control::{MAX_REPLY_SIZE, MAX_REQUEST_SIZE};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use vm_memory::Bytes;
 
-/// Requests on their way at most.
+/// Most requests on their way.
 const SLOTS: u16 = 8;
-/// Of these, those at most whose replies nobody waits for: who waits for one sees to the rest.
+/// Most of them without a thread that waits for the reply. The others' threads take those replies too.
 const POSTED: usize = SLOTS as usize / 2;
-/// Room for a request: more than the device takes, so that its refusal can be seen.
+/// Room for a request: more than the device takes, so that a program can see it refuse.
 const REQUEST: usize = 2 * MAX_REQUEST_SIZE;
-/// Index of the first descriptor of [`ControlQueue::offer_raw`]: the first that no slot uses.
-pub const RAW_INDEX: u16 = 2 * SLOTS;
+/// Index of the first descriptor that no slot uses: a chain of a tester's own begins there.
+pub(crate) const RAW_INDEX: u16 = 2 * SLOTS;
 /// Descriptors in the queue.
 const QUEUE_SIZE: u16 = 64;
 
 /// The control queue of a device.
 pub struct ControlQueue<N> {
     notifications: N,
-    /// By slot.
+    /// Buffers by slot.
     buffers: Box<[Buffers]>,
-    /// Where a device tells that it is another, which answers nothing that was asked before.
+    /// The event queue, in which a device that took another's place says so. It does not answer requests to
+    /// the first.
     events: Option<Arc<EventQueue<N>>>,
     state: Mutex<State>,
     changed: Condvar,
@@ -43,16 +46,16 @@ struct State {
     slots: [Slot; SLOTS as usize],
     raw: Slot,
     has_leader: bool,
-    /// Why nothing comes back any more, until a reset.
+    /// Why nothing comes back until the next reset.
     end: Option<End>,
 }
 
-/// Why a queue is of no use.
+/// Why a queue does not work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// The device is gone, or broke the rules.
     Stopped,
-    /// The device is another.
+    /// Another device took its place.
     Replaced,
 }
 
@@ -77,15 +80,15 @@ enum Slot {
     Free,
     /// The device has it.
     Offered,
-    /// The same, and nobody waits for the reply.
+    /// The device has it, and no thread waits for the reply.
     Posted,
-    /// The device wrote that many bytes.
+    /// The device wrote this many bytes.
     Done(u32),
     /// The queue was reset.
     Lost,
 }
 
-/// Which slot.
+/// Names a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlotIndex {
     Request(u16),
@@ -104,7 +107,7 @@ impl State {
         (0..SLOTS).find(|slot| self.slots[usize::from(*slot)] == Slot::Free)
     }
 
-    /// Notes everything that the device has given back.
+    /// Takes everything that the device has given back.
     fn collect(&mut self) -> Result<(), TransportError> {
         while let Some(used) = self.queue.take_used()? {
             let index = match used.head {
@@ -129,11 +132,11 @@ impl<N: Notifications> ControlQueue<N> {
     /// How many descriptors the queue has.
     pub const SIZE: u16 = QUEUE_SIZE;
 
-    /// A queue in memory that `memory` gives out in pieces of so many bytes: each is a buffer of its
-    /// own, so that the guest needs no large one.
+    /// Creates a queue. `memory` allocates each buffer on its own, by its size in bytes, so that the guest
+    /// needs no large piece.
     ///
     /// # Errors
-    /// When it gives none.
+    /// When `memory` fails.
     pub fn new(
         memory: impl Fn(usize) -> Result<DmaMemory, TransportError>,
         notifications: N,
@@ -147,7 +150,7 @@ impl<N: Notifications> ControlQueue<N> {
         Ok(Self { notifications, buffers, events: None, state, changed })
     }
 
-    /// The same, whose waits end when the device tells in its event queue that it is another.
+    /// Has waits end when the event queue says that another device took this one's place.
     #[must_use]
     pub fn beside(self, events: &Arc<EventQueue<N>>) -> Self {
         Self { events: Some(Arc::clone(events)), ..self }
@@ -159,18 +162,18 @@ impl<N: Notifications> ControlQueue<N> {
         self.lock().queue.addresses()
     }
 
-    /// The notifications it uses.
+    /// The notifications that the queue uses.
     #[must_use]
     pub fn notifications(&self) -> &N {
         &self.notifications
     }
 
-    /// No code panics while it holds the lock, so a poisoned state is whole.
+    /// Locks the state. No code panics while it holds the lock, so a poisoned state is whole.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins anew; requests on their way are lost. The device must not use the queue.
+    /// Empties the queue; requests on their way are lost. The device must not use the queue.
     ///
     /// # Errors
     /// None for a queue that was created.
@@ -178,8 +181,8 @@ impl<N: Notifications> ControlQueue<N> {
         self.lose(None)?.queue.reset()
     }
 
-    /// Ends what is on its way, and whatever comes after until [`Self::reset`]: the device is
-    /// stopped. The device must not use the queue.
+    /// Fails requests on their way, and later ones until [`Self::reset`]. Called when the device is stopped;
+    /// the device must not use the queue.
     ///
     /// # Errors
     /// None for a queue that was created.
@@ -187,7 +190,7 @@ impl<N: Notifications> ControlQueue<N> {
         self.lose(Some(End::Stopped)).map(|_| ())
     }
 
-    /// Requests on their way are lost.
+    /// Drops requests on their way.
     fn lose(&self, end: Option<End>) -> Result<MutexGuard<'_, State>, TransportError> {
         let mut state = self.lock();
         let State { slots, raw, .. } = &mut *state;
@@ -210,7 +213,7 @@ impl<N: Notifications> ControlQueue<N> {
         self.buffers.get(usize::from(slot)).ok_or_else(missing)
     }
 
-    /// Sends a request and waits for its reply; returns the reply's length.
+    /// Sends a request and waits for its reply. Returns the reply's length in bytes.
     ///
     /// # Errors
     /// When the request is too long, or the device is gone or breaks the queue's rules.
@@ -235,14 +238,14 @@ impl<N: Notifications> ControlQueue<N> {
         let (state, written) = self.exchange(state, index, head)?;
         let length = (written as usize).min(MAX_REPLY_SIZE).min(reply.len());
         read(&self.buffers(slot)?.reply, &mut reply[..length])?;
-        // The buffer was the slot's until here.
+        // Another thread may use the buffer from here on.
         self.release(state, index);
         Ok(length)
     }
 
-    /// Sends a request whose reply nobody waits for. While too many such are on their way, waits.
+    /// Sends a request and does not wait for its reply, unless many such requests are on their way.
     ///
-    /// Kicks first: whoever sleeps on the device's side wakes while the request is written.
+    /// Kicks first, so that a sleeping engine wakes while the driver writes the request.
     ///
     /// # Errors
     /// As [`Self::request`].
@@ -255,7 +258,7 @@ impl<N: Notifications> ControlQueue<N> {
         let posted =
             |state: &State| state.slots.iter().filter(|slot| **slot == Slot::Posted).count();
         if posted(&state) == POSTED {
-            // Nobody else looks for their replies.
+            // No other thread may be there to take their replies.
             let collected = state.collect();
             self.changed.notify_all();
             if let Err(error) = collected {
@@ -276,7 +279,7 @@ impl<N: Notifications> ControlQueue<N> {
         Ok(())
     }
 
-    /// Writes a request and the descriptors of it and of its reply into a slot; returns the first's index.
+    /// Writes a request into a slot, with descriptors for request and reply. Returns the index of the first.
     fn write_chain(
         &self,
         state: &mut State,
@@ -303,13 +306,14 @@ impl<N: Notifications> ControlQueue<N> {
         Ok(head)
     }
 
-    /// Offers descriptors as they are, right or wrong, for conformance suites. They are written
-    /// from [`RAW_INDEX`] on, where the chain begins; `next` fields are indices of the
-    /// table. Returns how many bytes the device says it wrote.
+    /// Offers descriptors as they are, right or wrong. Writes them to the table from
+    /// [`RAW_INDEX`](crate::raw::RAW_INDEX) on, where the chain begins; `next` fields are indices of the
+    /// table. Returns how many bytes the device says that it wrote.
     ///
     /// # Errors
     /// When there are too many descriptors, another such chain is on its way, or the device is
     /// gone or breaks the queue's rules.
+    #[cfg(feature = "raw")]
     pub fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError> {
         let mut state = self.lock();
         if state.raw != Slot::Free || descriptors.len() > usize::from(QUEUE_SIZE - RAW_INDEX) {
@@ -372,11 +376,11 @@ impl<N: Notifications> ControlQueue<N> {
         }
     }
 
-    /// Waits until something may have come back, and looks whether anything is still to be expected.
+    /// Waits until something may have come back, and checks that the device is still there.
     fn wait(&self) -> Result<(), TransportError> {
         let has_come = || self.lock().queue.has_used();
         match &self.events {
-            // What has come comes first: the device may have answered before it went.
+            // Replies come first: the device may have answered before it went.
             Some(events) if !self.notifications.wait(Some(LOOK), &has_come)? => events.check(),
             Some(_) => Ok(()),
             None => self.notifications.wait(None, &has_come).map(drop),
@@ -404,7 +408,7 @@ mod tests {
     /// Where the device sees the queue.
     const BASE: u64 = 0x1000;
 
-    /// A device that answers, with as many bytes as the request's first says, whoever waits for it.
+    /// A device that answers every request, with as many bytes as the request's first byte says.
     struct Device {
         memory: DmaMemory,
         answered: AtomicU16,

@@ -1,10 +1,12 @@
-//! Guest memory whose guest-physical address is known.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Guest memory with a known guest-physical address.
 
 use super::TransportError;
 use std::sync::Arc;
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
-/// A contiguous piece of guest memory that the device can reach, as long as the device runs.
+/// A contiguous piece of guest memory that the device reaches as long as it runs.
 #[derive(Clone)]
 pub struct DmaMemory {
     region: Arc<MmapRegion>,
@@ -14,11 +16,11 @@ pub struct DmaMemory {
 }
 
 impl DmaMemory {
-    /// `length` bytes at `offset` of a mapping, which the device sees from guest-physical
+    /// `length` bytes from byte `offset` of a mapping on, which the device sees from guest-physical
     /// `address` on.
     ///
     /// # Errors
-    /// When they are not all in the mapping.
+    /// When they do not lie in the mapping.
     pub fn new(
         region: Arc<MmapRegion>,
         offset: usize,

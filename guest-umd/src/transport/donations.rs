@@ -1,22 +1,24 @@
-//! What a driver has given to the device until the next reset.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Memory that the driver donated to the device, until the next reset.
 
 use super::SystemMemory;
 use bellhop_protocol::bar::AreaKind;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The memory of donated areas. It belongs to the transport, because only a reset of the device
-/// ends a donation.
+/// The memory of donated areas. It belongs to the transport, because only a reset of the device ends a
+/// donation.
 #[derive(Default)]
 pub struct Donations(Mutex<BTreeMap<AreaKind, Arc<dyn SystemMemory>>>);
 
 impl Donations {
-    /// No code panics while it holds the lock, so what a poisoned one guards is whole.
+    /// Locks the map. No code panics while it holds the lock, so a poisoned map is whole.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<AreaKind, Arc<dyn SystemMemory>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The device was reset: the memory is the guest's again.
+    /// Frees all donated memory. Called when the device was reset.
     pub fn clear(&self) {
         self.lock().clear();
     }

@@ -1,4 +1,6 @@
-//! The event queue: buffers that the device fills.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The event queue: buffers that the device fills with events.
 
 use super::virtqueue::{DESCRIPTOR_WRITE, Descriptor, QueueAddresses, Used, Virtqueue};
 use super::{DmaMemory, Notifications, TransportError};
@@ -12,9 +14,9 @@ use zerocopy::{FromZeros, IntoBytes};
 /// Buffers on offer, and descriptors in the queue.
 const QUEUE_SIZE: u16 = 64;
 const EVENT: usize = size_of::<Event>();
-/// Most events that are kept for whoever takes them: a device that sends more waits.
+/// Most events that the driver keeps until a thread takes them. A device that sends more waits.
 const MAX_KEPT: usize = 4096;
-/// How often a driver that waits looks whether the device is still the one that it knows.
+/// How often a waiting driver checks that the device is still the one that it opened.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
 
 /// The event queue of a device.
@@ -26,11 +28,11 @@ pub struct EventQueue<N> {
 
 struct State {
     queue: Virtqueue,
-    /// What has come and was not taken.
+    /// Events that came and were not taken.
     kept: VecDeque<Event>,
-    /// The device has said that it is another: nothing else is to be expected of it until a reset.
+    /// Another device took this one's place, and sends nothing else until a reset.
     is_replaced: bool,
-    /// When the device was last told that there is a driver.
+    /// When the driver last kicked.
     told: Instant,
 }
 
@@ -42,7 +44,7 @@ impl<N: Notifications> EventQueue<N> {
     pub const MEMORY: usize = Self::QUEUE_MEMORY + QUEUE_SIZE as usize * EVENT;
     const QUEUE_MEMORY: usize = Virtqueue::memory_size(QUEUE_SIZE).next_multiple_of(4096);
 
-    /// A queue in memory of at least [`Self::MEMORY`] bytes.
+    /// Creates a queue in memory of at least [`Self::MEMORY`] bytes.
     ///
     /// # Errors
     /// When the memory is too small.
@@ -60,18 +62,18 @@ impl<N: Notifications> EventQueue<N> {
         self.lock().queue.addresses()
     }
 
-    /// The notifications it uses.
+    /// The notifications that the queue uses.
     #[must_use]
     pub fn notifications(&self) -> &N {
         &self.notifications
     }
 
-    /// No code panics while it holds the lock, so a poisoned queue is whole.
+    /// Locks the state. No code panics while it holds the lock, so a poisoned state is whole.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins anew, with no buffer on offer. The device must not use the queue.
+    /// Empties the queue and takes all buffers back. The device must not use the queue.
     ///
     /// # Errors
     /// None for a queue that was created.
@@ -82,8 +84,8 @@ impl<N: Notifications> EventQueue<N> {
         state.queue.reset()
     }
 
-    /// Offers all buffers, once the device runs. Some VMMs have a device begin behind what was on
-    /// offer when it was started.
+    /// Offers all buffers. Called once the device runs: some VMMs start a device behind the buffers that
+    /// were offered before.
     ///
     /// # Errors
     /// When the device is gone.
@@ -111,11 +113,11 @@ impl<N: Notifications> EventQueue<N> {
         queue.offer(index)
     }
 
-    /// Waits for the next event, blocked; `None` when the time is over. One thread at a time: of
-    /// two that wait only one would be told of two events.
+    /// Waits, blocked, for the next event; returns `None` when the time is over. For one thread at a time:
+    /// two events may come with one notification, which wakes one thread.
     ///
     /// # Errors
-    /// When the device is gone, is another, or breaks the queue's rules.
+    /// When the device is gone, another took its place, or it breaks the queue's rules.
     pub fn next(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let has_come = || {
@@ -136,12 +138,11 @@ impl<N: Notifications> EventQueue<N> {
         }
     }
 
-    /// Looks whether the device has said that it is another than the one that the driver began with
-    /// (`DEVICE_REPLACED`), and tells it from time to time that there is a driver: one that came back
-    /// learns of the queues that it has only from a kick.
+    /// Checks whether another device took this one's place (`DEVICE_REPLACED`). Kicks from time to time,
+    /// since a device that was started again learns only from a kick which queues it has.
     ///
     /// # Errors
-    /// When the device is another, or breaks the queue's rules.
+    /// When another device took its place, or it breaks the queue's rules.
     pub fn check(&self) -> Result<(), TransportError> {
         let mut state = self.lock();
         let mut notify = false;

@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! How a driver reaches its device: BAR, control queue, event queue, memory.
 //!
-//! The rest of the crate knows only this trait, so that it runs unchanged in a VM, in a container
-//! and in a fake guest.
+//! The rest of the crate uses only the trait [`Transport`], so that it runs unchanged in a VM
+//! ([`virtio_pci`]), in a container, and in a fake guest that stands for a VMM.
 
 pub mod control_queue;
 mod dma;
@@ -30,23 +32,23 @@ use vm_memory::MmapRegion;
 /// Why the device could not be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// The other side is gone: every queue is lost.
+    /// The device is gone, and every queue with it.
     #[error("the device is gone: {0}")]
     Disconnected(String),
-    /// Another device is in its place, as when its daemon was started again, and knows nothing of
-    /// what the driver had: processes, queues, fences and donated areas are gone.
+    /// Another device took its place, as when its daemon was started again. The processes, queues, fences
+    /// and donated areas of the first are gone.
     #[error(
-        "the device was replaced by one that knows nothing of what this program had; open it and \
-         its adapter again"
+        "another device took the place of this one, and what this program created is gone; open the \
+         device and its adapter again"
     )]
     Replaced,
     /// The device broke the rules of the transport.
     #[error("the device broke the transport's rules: {0}")]
     Protocol(String),
     /// The guest has no memory left that the device can reach.
-    #[error("no guest memory left for {0} bytes")]
+    #[error("the guest has no {0} bytes of memory left that the device can reach")]
     OutOfMemory(u64),
-    /// The guest's memory is in pieces that are too small for what must be in one.
+    /// The guest's memory is in pieces that are too small for a virtqueue's buffer.
     #[error(
         "the guest has no {0} bytes of memory in one piece, which a virtqueue's buffers need; write \
          madvise to /sys/kernel/mm/transparent_hugepage/enabled, or 1 to /proc/sys/vm/compact_memory, \
@@ -62,9 +64,9 @@ pub enum TransportError {
          /sys/bus/pci/drivers_probe"
     )]
     NotAttached {
-        /// The device.
+        /// The device's PCI address.
         address: String,
-        /// Whose it is.
+        /// The driver in the guest's kernel that has the device.
         driver: String,
     },
     /// The operating system refused something.
@@ -74,21 +76,21 @@ pub enum TransportError {
 
 /// How the processor treats accesses to a mapping.
 ///
-/// The guest's kernel asks for a type; a hypervisor may override it, so this is the weakest that
-/// it can be.
+/// The guest's kernel asks for a type, and a hypervisor may override it: this is the weakest type that the
+/// mapping may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryType {
     /// Ordinary memory.
     WriteBack,
-    /// Stores are gathered, and become visible in any order until a fence; loads are slow.
+    /// The processor combines stores, which become visible in any order until a fence. Loads are slow.
     WriteCombining,
-    /// Each access goes to the bus by itself and in order.
+    /// Each access goes to the bus on its own and in order.
     Uncached,
 }
 
 impl MemoryType {
-    /// Whether stores need a full fence, and not only release semantics, to become visible before
-    /// later ones.
+    /// Whether a store needs a full fence, beyond release semantics, to become visible before later
+    /// stores.
     #[must_use]
     pub const fn needs_store_fence(self) -> bool {
         matches!(self, Self::WriteCombining)
@@ -105,16 +107,16 @@ impl std::fmt::Display for MemoryType {
     }
 }
 
-/// The BAR as this process has it mapped.
+/// The BAR as this process has mapped it.
 #[derive(Clone)]
 pub struct BarMapping {
     /// The whole BAR, readable and writable.
     pub region: Arc<MmapRegion>,
-    /// How the processor treats it.
+    /// How the processor treats accesses to it.
     pub memory_type: MemoryType,
 }
 
-/// Guest memory that the device can reach, given back when dropped.
+/// Guest memory that the device can reach. Freed when dropped.
 pub trait SystemMemory: Send + Sync {
     /// The mapping that holds it.
     fn region(&self) -> &Arc<MmapRegion>;
@@ -130,18 +132,18 @@ pub trait SystemMemory: Send + Sync {
     }
 }
 
-/// How one virtqueue's two sides get each other's attention: eventfds, or PCI notifications and
+/// How driver and device of one virtqueue notify each other: by eventfds, or by PCI notifications and
 /// MSI-X.
 pub trait Notifications: Send + Sync {
-    /// Tells the device that something was offered.
+    /// Tells the device that the driver offered something.
     ///
     /// # Errors
     /// When the device is gone.
     fn kick(&self) -> Result<(), TransportError>;
 
-    /// Waits until the device says that it gave something back; false when the time is over. What
-    /// it said before the call counts. Blocked, where the device interrupts; elsewhere it looks
-    /// whether something `has_come`. It may return early.
+    /// Waits until the device says that it gave something back; returns false when the time is over. A
+    /// notification before the call counts. Blocks where the device interrupts, and polls `has_come`
+    /// elsewhere. May return early.
     ///
     /// # Errors
     /// When the device is gone.
@@ -151,14 +153,14 @@ pub trait Notifications: Send + Sync {
         has_come: &dyn Fn() -> bool,
     ) -> Result<bool, TransportError>;
 
-    /// Ends a wait as if the device had said something: for another thread of the driver.
+    /// Ends the wait of another thread as if the device had notified the driver.
     ///
     /// # Errors
     /// When the operating system refuses.
     fn wake(&self) -> Result<(), TransportError>;
 }
 
-/// A device as the guest reaches it.
+/// A device as a guest reaches it.
 pub trait Transport: Send + Sync {
     /// The configuration space.
     fn config(&self) -> ConfigSpace;
@@ -170,39 +172,38 @@ pub trait Transport: Send + Sync {
     /// `OPEN_ADAPTER`.
     fn bar(&self) -> Option<BarMapping>;
 
-    /// What the driver has given to the device since the last reset.
+    /// The memory that the driver donated since the last reset.
     fn donations(&self) -> &Donations;
 
-    /// Sends a request (header and all) and waits for its reply; returns the reply's length.
-    /// Callable from several threads at once.
+    /// Sends a request with its header and waits for the reply. Returns the reply's length in bytes.
+    /// Several threads may call it at once.
     ///
     /// # Errors
     /// When the device is gone or breaks the rules of its queues.
     fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError>;
 
-    /// Sends a request (header and all) whose reply nobody waits for.
+    /// Sends a request with its header and does not wait for the reply.
     ///
     /// # Errors
     /// When the device is gone or breaks the rules of its queues.
     fn post(&self, request: &[u8]) -> Result<(), TransportError>;
 
-    /// Waits for the next event, at most for `timeout`, blocked and not polling. `None` when the
-    /// time is over.
+    /// Waits, blocked, for the next event, at most for `timeout`; returns `None` when that is over.
     ///
     /// # Errors
     /// When the device is gone or breaks the rules of its queues.
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError>;
 
-    /// Gives out `size` bytes of memory that the device can reach, zeroed, page aligned.
+    /// Allocates `size` bytes of memory that the device can reach: zeroed, and aligned to pages.
     ///
     /// # Errors
-    /// When there is not enough.
+    /// [`TransportError::OutOfMemory`] when there is not enough.
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError>;
 
-    /// Looks whether the device is still the one that the driver began with, where that can be seen
-    /// without asking it for anything.
+    /// Checks that the device is still the one that the driver opened, as far as that shows without a
+    /// request.
     ///
     /// # Errors
-    /// When it is gone, or another is in its place.
+    /// When the device is gone, or another took its place.
     fn check(&self) -> Result<(), TransportError>;
 }

@@ -1,18 +1,20 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Waiting for a device that does not interrupt.
 //!
-//! Whoever waits looks for what the device gave back: without pause for a moment, in which most
-//! requests are answered, and then the less often the longer it takes. So a wait takes at most an
-//! eighth longer than with an interrupt, and one that lasts costs the processor next to nothing.
+//! A waiting thread polls for what the device gave back: without pause for a moment, in which the device
+//! answers most requests, and then with pauses that grow with the wait. So a wait takes at most an eighth
+//! longer than with an interrupt, and a long wait costs the processor next to nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{sleep, yield_now};
 use std::time::{Duration, Instant};
 
-/// How long there is no pause between two looks.
+/// How long a thread polls without pauses.
 const SPIN: Duration = Duration::from_micros(50);
-/// The pause before the next look is this part of the time that was waited so far.
+/// A pause is this part of the time that the thread has waited.
 const SHARE: u32 = 8;
-/// No pause is longer.
+/// The longest pause.
 const LONGEST: Duration = Duration::from_millis(4);
 
 /// One virtqueue's waits.
@@ -27,7 +29,7 @@ impl Polling {
     pub fn wait(&self, timeout: Option<Duration>, has_come: impl Fn() -> bool) -> bool {
         let start = Instant::now();
         loop {
-            // Relaxed: whoever woke this wait tells why by other means.
+            // Relaxed: the thread that woke this one says why by other means.
             if self.woken.swap(false, Ordering::Relaxed) || has_come() {
                 return true;
             }
@@ -49,7 +51,7 @@ impl Polling {
     }
 }
 
-/// How long to do nothing after so long a wait in vain.
+/// The pause after a wait this long.
 fn pause(waited: Duration) -> Duration {
     if waited < SPIN { Duration::ZERO } else { (waited / SHARE).min(LONGEST) }
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What the tests of several files use.
 
 use super::DmaMemory;

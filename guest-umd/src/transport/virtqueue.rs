@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The driver's side of a split virtqueue.
 //!
 //! Source: VIRTIO 1.3, "Split Virtqueues".
@@ -12,15 +14,15 @@ const DESCRIPTOR: usize = 16;
 const USED_ELEMENT: usize = 8;
 /// Bytes of flags and index before the elements of either ring.
 const RING_HEADER: usize = 4;
-/// `VIRTQ_USED_F_NO_NOTIFY`: the device looks by itself.
+/// `VIRTQ_USED_F_NO_NOTIFY`: the device polls the queue.
 const NO_NOTIFY: u16 = 1;
 
-/// The descriptor goes on in another (`VIRTQ_DESC_F_NEXT`).
+/// Another descriptor of the chain follows (`VIRTQ_DESC_F_NEXT`).
 pub const DESCRIPTOR_NEXT: u16 = 1;
 /// The device writes the buffer (`VIRTQ_DESC_F_WRITE`).
 pub const DESCRIPTOR_WRITE: u16 = 2;
 
-/// A descriptor, as it stands in the table.
+/// A descriptor of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptor {
     /// Guest-physical address of the buffer.
@@ -44,7 +46,7 @@ pub struct QueueAddresses {
     pub used: u64,
 }
 
-/// What the device gave back.
+/// A chain that the device gave back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Used {
     /// Head of the chain.
@@ -59,7 +61,7 @@ pub struct Virtqueue {
     size: u16,
     available: u16,
     used: u16,
-    /// Which heads the device has: what it gives back must be one of them.
+    /// The heads that the device has, and may give back.
     offered: Vec<bool>,
 }
 
@@ -78,7 +80,7 @@ impl Virtqueue {
         used_offset(size) + RING_HEADER + USED_ELEMENT * size as usize + 2
     }
 
-    /// An empty queue of `size` descriptors, a power of two, in memory that is large enough and
+    /// Creates an empty queue of `size` descriptors, a power of two, in memory that is large enough and
     /// aligned to 16 bytes.
     ///
     /// # Errors
@@ -93,7 +95,7 @@ impl Virtqueue {
         Ok(queue)
     }
 
-    /// Begins anew, with nothing on its way. The device must not use the queue.
+    /// Empties the queue. The device must not use the queue.
     ///
     /// # Errors
     /// None for a queue that was created.
@@ -141,7 +143,7 @@ impl Virtqueue {
         self.bytes()?.write_slice(&bytes, usize::from(index) * DESCRIPTOR).map_err(outside)
     }
 
-    /// Offers the chain from `head` to the device; true when the device wants to be notified.
+    /// Offers the chain from `head` on to the device. Returns whether the device wants a notification.
     ///
     /// # Errors
     /// None for a queue that was created.
@@ -155,8 +157,8 @@ impl Virtqueue {
         let available = self.available.wrapping_add(1);
         // Publishes the descriptors and the buffers to the device, which acquires the index.
         bytes.store(available.to_le(), ring + 2, Ordering::Release).map_err(outside)?;
-        // Pairs with the device's: it asks for notifications and then looks at the index; this
-        // wrote the index and then looks whether it asks.
+        // Pairs with the device's fence: the device asks for notifications and then loads the index; the
+        // driver stored the index and then loads whether the device asks.
         fence(Ordering::SeqCst);
         let flags: u16 = bytes.load(used_offset(self.size), Ordering::Relaxed).map_err(outside)?;
         self.available = available;
@@ -166,24 +168,24 @@ impl Virtqueue {
         Ok(u16::from_le(flags) & NO_NOTIFY == 0)
     }
 
-    /// Whether the device has given something back that was not taken.
+    /// Whether the device has given back a chain that was not taken.
     #[must_use]
     pub fn has_used(&self) -> bool {
-        // Relaxed: whoever takes it acquires it.
+        // Relaxed: `take_used` acquires.
         let index = |bytes: VolatileSlice<'_>| {
             bytes.load::<u16>(used_offset(self.size) + 2, Ordering::Relaxed).ok()
         };
         self.bytes().ok().and_then(index).is_some_and(|index| u16::from_le(index) != self.used)
     }
 
-    /// Takes what the device has given back next, if it has.
+    /// Takes the next chain that the device has given back.
     ///
     /// # Errors
-    /// When the device gives back what it cannot have.
+    /// When the device gives back a chain that it does not have.
     pub fn take_used(&mut self) -> Result<Option<Used>, TransportError> {
         let bytes = self.bytes()?;
         let ring = used_offset(self.size);
-        // Acquires what the device wrote into the buffers.
+        // Acquires the bytes that the device wrote into the buffers.
         let index: u16 = bytes.load(ring + 2, Ordering::Acquire).map_err(outside)?;
         let given_back = u16::from_le(index).wrapping_sub(self.used);
         if given_back == 0 {

@@ -1,4 +1,6 @@
-//! Remembering that the device is gone.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A transport that remembers that its device is gone.
 
 use super::{BarMapping, Donations, SystemMemory, Transport, TransportError};
 use bellhop_protocol::config::ConfigSpace;
@@ -7,14 +9,14 @@ use bellhop_protocol::features::Features;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Whether a device is gone: for good, as far as those are concerned who reached it.
+/// Whether a device is gone, for good.
 ///
-/// Doorbells, statuses and fences of a device that is gone stay as they are in memory, so that nothing there
-/// tells a driver that nobody looks at its rings any more. This does.
+/// The doorbells, statuses and fences of a device that is gone stay in memory as they were, so that nothing
+/// there tells a driver that its rings are no longer read. This does.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gone(Arc<OnceLock<Reason>>);
 
-/// How a device went.
+/// Why a device is gone.
 #[derive(Debug)]
 enum Reason {
     Disconnected(String),
@@ -22,13 +24,13 @@ enum Reason {
 }
 
 impl Gone {
-    /// Whether it is known to be gone.
+    /// Whether the device is known to be gone.
     #[inline]
     pub(crate) fn is_known(&self) -> bool {
         self.0.get().is_some()
     }
 
-    /// Why whatever is asked of it fails, once it is known to be gone.
+    /// The error of every request, once the device is known to be gone.
     pub(crate) fn error(&self) -> Option<TransportError> {
         self.0.get().map(|reason| match reason {
             Reason::Disconnected(why) => TransportError::Disconnected(why.clone()),
@@ -42,12 +44,12 @@ impl Gone {
             TransportError::Replaced => Reason::Replaced,
             _ => return,
         };
-        // What was noted first stays.
+        // The first reason stays.
         let _ = self.0.set(reason);
     }
 }
 
-/// A transport that remembers when it said that the device is gone.
+/// A transport that fails every request once one has found the device gone.
 pub(crate) struct Watched {
     transport: Arc<dyn Transport>,
     gone: Gone,
@@ -59,8 +61,7 @@ impl Watched {
         (Self { transport, gone: gone.clone() }, gone)
     }
 
-    /// Asks the device for something, unless it is gone: what is there in its place must not hear of
-    /// what this one had.
+    /// Asks the device, unless it is gone: a device that took its place must not get its requests.
     fn ask<T>(
         &self,
         ask: impl FnOnce(&dyn Transport) -> Result<T, TransportError>,

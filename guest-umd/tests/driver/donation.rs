@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Areas of the BAR in memory of the driver's own.
 
 use crate::device::{Answer, LAYOUT, ScriptedDevice, Shape, reply, success};
@@ -36,7 +38,7 @@ fn open_with(device: &Arc<ScriptedDevice>, policy: PlacementPolicy) -> Result<Ad
     Adapter::open_with(Arc::clone(device) as _, policy)
 }
 
-/// The areas that were donated, once each donation is found to be as long as its area.
+/// The donated areas, after checking that each donation is as long as its area.
 fn donated(device: &ScriptedDevice) -> Vec<AreaKind> {
     let is_donation = |code| code == RequestCode::DONATE_AREA;
     let sent = device.take_sent().into_iter().filter(|sent| is_donation(sent.code));

@@ -1,4 +1,6 @@
-//! A queue that goes on in kernel mode.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A queue that falls back to kernel mode.
 //!
 //! Source: user-mode work submission, "Work submission pseudocode in UMD" (`cleanup_fallback`).
 
@@ -11,7 +13,7 @@ use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::status::Status;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The second doorbell of a rig, whose own has the first.
+/// The second doorbell of a rig; the rig's own queue has the first.
 const SLOT: u32 = 1;
 
 /// A fallback queue, with nothing submitted.
@@ -61,7 +63,7 @@ fn what_the_engine_may_have_executed_is_not_submitted_again() {
                 let status = ConnectionStatus::CONNECTED;
                 return Answer::Reply(success(&ConnectDoorbellReply { status, reserved: 0 }));
             }
-            // The last look at the physical doorbell found the ring.
+            // The engine's last look at the physical doorbell found the ring.
             device.execute(SLOT, usize::MAX);
             if is_lost {
                 device.set_status(SLOT, ConnectionStatus::DISCONNECTED_ABORT);
@@ -71,7 +73,7 @@ fn what_the_engine_may_have_executed_is_not_submitted_again() {
         let submission = queue.submit(&mut commands).unwrap();
         assert!(submission.user_mode);
         assert_eq!(rig.device.executed().len(), 1);
-        // The next one comes by the other way, and what was executed is known to be.
+        // The next submission is in kernel mode, and the one that was executed counts as done.
         let next = queue.submit(&mut commands).unwrap();
         assert!(!next.user_mode);
         assert_eq!(kernel_mode_submissions(&rig.device), 1, "it was submitted again");
@@ -103,7 +105,7 @@ fn a_fence_that_is_always_signaled_does_not_make_what_was_lost_done() {
     assert!(matches!(error_of(queue.wait(lost, HANG)), Error::QueueLost { .. }));
 }
 
-/// What the program did wrong is no reason to give user-mode submission up.
+/// A mistake of the program is no reason to fall back.
 #[test]
 fn a_mistake_of_the_program_and_a_device_that_is_gone_are_no_reasons_to_fall_back() {
     let rig = Rig::new();

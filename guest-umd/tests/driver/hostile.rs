@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A device that lies: the driver gets an error and nothing else happens.
 
 use crate::device::{Answer, LAYOUT, ScriptedDevice};
@@ -34,7 +36,7 @@ fn lying(code: RequestCode, offset: usize, word: u64) -> (Arc<ScriptedDevice>, A
     (device, adapter, gpu)
 }
 
-/// Everything that has a reply, once.
+/// Sends every request that has a reply, once.
 fn conversation(device: &Arc<ScriptedDevice>) -> Result<(), Error> {
     let adapter = Adapter::open(Arc::clone(device) as _)?;
     adapter.nodes()?;
@@ -62,7 +64,7 @@ fn codes() -> Vec<RequestCode> {
     device.take_codes()
 }
 
-/// Has a conversation with a device that answers request `index` otherwise.
+/// Has a conversation with a device that answers request `index` in another way.
 fn converse(
     index: usize,
     answer: impl Fn() -> Answer + Send + Sync + 'static,
@@ -76,7 +78,7 @@ fn converse(
     conversation(&device)
 }
 
-/// Whether nobody looks at the answer to a request: there is nothing to be done about it.
+/// Whether the driver ignores the reply to a request, since nothing can be done about it.
 fn is_last_word(code: RequestCode) -> bool {
     code == RequestCode::FREE_GPU_VIRTUAL_ADDRESS
         || code.name().is_some_and(|name| name.starts_with("DESTROY"))
@@ -192,14 +194,14 @@ fn a_fence_whose_value_is_not_in_the_bar_is_an_error_to_look_at() {
         let field = offset_of!(OpenedFence, mapping) + CURRENT_VALUE_OFFSET;
         let (_device, _adapter, gpu) = lying(RequestCode::CREATE_NATIVE_FENCE, field, offset);
         let fence = gpu.create_fence(0).unwrap();
-        // All ones say that no CPU is to look.
+        // All ones mean that no CPU reaches the value.
         let expected = |error: &Error| match offset {
             u64::MAX => matches!(error, Error::NotAvailable(_)),
             _ => matches!(error, Error::BadBar(_)),
         };
         assert!(fence.current_value().is_err_and(|error| expected(&error)), "{offset:#x}");
         assert!(fence.poll(0, Duration::ZERO).is_err_and(|error| expected(&error)));
-        // The device itself still knows.
+        // The device can still tell.
         fence.wait(0, Duration::ZERO).unwrap();
     }
 }

@@ -1,4 +1,6 @@
-//! The life of objects: each is destroyed once, after what was created on it.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Lifetimes of objects: each is destroyed once, after what was created on it.
 
 use crate::device::{Answer, ScriptedDevice};
 use crate::rig::{RING, error_of, open};
@@ -18,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use zerocopy::FromZeros;
 
-/// Something that a driver holds. What is in it is only ever dropped.
+/// An object that a driver holds. The tests only drop it.
 #[expect(dead_code, reason = "held for the sake of its end")]
 enum Held {
     Adapter(Adapter),
@@ -34,7 +36,7 @@ enum Held {
     Reservation(Reservation),
 }
 
-/// One of everything, and of some two.
+/// One object of every kind, and two of some.
 fn everything(device: &Arc<ScriptedDevice>) -> Result<Vec<Held>, Error> {
     let adapter = Adapter::open(Arc::clone(device) as _)?;
     let gpu = adapter.create_device()?;
@@ -80,13 +82,13 @@ fn requests_for_everything() -> usize {
     count
 }
 
-/// Whether a request takes something away.
+/// Whether a request destroys something.
 fn destroys(code: RequestCode) -> bool {
     matches!(code, RequestCode::FREE_GPU_VIRTUAL_ADDRESS | RequestCode::UNLOCK)
         || code.name().is_some_and(|name| name.starts_with("DESTROY"))
 }
 
-/// Creates everything with request `failing` answered otherwise; the error.
+/// Creates everything while the device fails request `failing`; returns the error.
 fn create_failing(
     device: &Arc<ScriptedDevice>,
     failing: usize,
@@ -142,7 +144,7 @@ fn a_device_that_goes_away_while_things_are_created_is_an_error() {
         let device = ScriptedDevice::new();
         let error = create_failing(&device, failing, || Answer::Disconnect);
         assert!(matches!(error, Some(Error::Transport(_))), "request {failing}: {error:?}");
-        // What is there in its place hears nothing of what it had.
+        // The device that took its place gets no request about its objects.
         assert_eq!(device.take_sent().len(), failing);
         assert_eq!(device.system_memory_in_use(), 0);
     }
@@ -154,7 +156,7 @@ fn a_device_that_is_gone_lets_everything_be_dropped() {
     let held = everything(&device).unwrap();
     device.script(|_, _| Answer::Disconnect);
     drop(held);
-    // Nobody can reach the memory any more.
+    // The memory cannot be reached now.
     assert_eq!(device.system_memory_in_use(), 0);
 }
 

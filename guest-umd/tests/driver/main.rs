@@ -1,5 +1,7 @@
-//! The driver against a device that does what a test says: the submission path, waiting, opening,
-//! the life of objects, and devices that lie.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The driver against a device that follows a test's script: the submission path, waiting, opening,
+//! lifetimes of objects, and devices that lie.
 
 mod device;
 mod donation;
@@ -9,6 +11,8 @@ mod lifetime;
 mod node_contexts;
 mod opening;
 mod paged;
+#[cfg(feature = "raw")]
+mod raw;
 mod retrying;
 mod rig;
 mod ring;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Contexts that submit to their node.
 
 use crate::device::ScriptedDevice;
@@ -101,13 +103,13 @@ fn what_a_submission_lists_is_kept_until_it_is_done() {
     commands.reset();
     drop(memory);
     device.take_sent();
-    // The next submission finds that it is not done, and then that it is.
+    // The next submission finds it not done, and then done.
     context.submit(commands.nop().unwrap()).unwrap();
     assert_eq!(device.take_codes(), [RequestCode::RENDER]);
     device.signal(context.progress_fence().handle(), 1);
     context.submit(&commands).unwrap();
     assert_eq!(device.take_codes(), [RequestCode::RENDER, RequestCode::DESTROY_ALLOCATION]);
-    // A context takes what is left with it, and first itself.
+    // Dropping the context drops what it kept, after the context itself.
     let memory = allocation(&gpu);
     commands.fill((&memory, 0), 8, 1).unwrap();
     context.submit(&commands).unwrap();
@@ -182,7 +184,7 @@ fn the_supplied_buffer_is_submitted_in_parts_and_begun_anew_when_all_is_done() {
     let copy = Packet::Copy(Copy::new(1, 2, 3));
     let bytes = device.read_gpu(start + 8, 40);
     assert_eq!(packets(&bytes), [copy, Packet::Nop]);
-    // Not before the last is done.
+    // It waits until the last one is done.
     let early = context.restart(Duration::ZERO);
     assert!(matches!(early, Err(Error::Timeout { value: 2, .. })));
     device.signal(context.progress_fence().handle(), 2);
@@ -191,7 +193,7 @@ fn the_supplied_buffer_is_submitted_in_parts_and_begun_anew_when_all_is_done() {
     context.commands().nop().unwrap();
     context.submit().unwrap();
     assert_eq!(request(&device).gpu_va, start);
-    // It never goes behind its end.
+    // The buffer never grows past its end.
     let free = VIRTUAL_COMMAND_BUFFER_SIZE as usize;
     assert!(context.commands().raw(&vec![0; free]).is_err());
 }

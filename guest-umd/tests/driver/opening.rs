@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Opening an adapter: what the driver asks of a device before it trusts it with anything.
 
 use crate::device::{Answer, FEATURES, LAYOUT, ScriptedDevice, Shape};
@@ -19,7 +21,7 @@ const OTHER_MAJOR: Version = Version { major: Version::CURRENT.major + 1, minor:
 const LATER_MINOR: Version =
     Version { major: Version::CURRENT.major, minor: Version::CURRENT.minor + 1 };
 
-/// Opens a device that is not the usual one; tells what was sent as well.
+/// Opens an unusual device; returns what was sent as well.
 fn open_changed(change: impl FnOnce(&mut Shape)) -> (Result<Adapter, Error>, Arc<ScriptedDevice>) {
     let mut shape = Shape::default();
     change(&mut shape);

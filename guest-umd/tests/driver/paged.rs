@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Allocations that the device places: residency, locks, reserved addresses and budgets.
 
 use crate::device::{Answer, HANG, LAYOUT, ScriptedDevice};
@@ -106,7 +108,7 @@ fn its_own_pages_are_described_and_come_back_when_it_is_destroyed_and_not_before
     assert_eq!(device.system_memory_in_use() as u64, 2 * PAGE_SIZE);
     drop(allocation);
     assert_eq!(device.system_memory_in_use(), 0);
-    // What is not described takes none, and what the device keeps is nobody's.
+    // An allocation without these properties takes none, and the device's own addresses stay reserved.
     refuse_nth(&device, RequestCode::CREATE_ALLOCATION, 0, Status::QUOTA_EXCEEDED);
     assert_eq!(status_of(builder().create()), Status::QUOTA_EXCEEDED);
     assert_eq!(device.system_memory_in_use(), 0);
@@ -138,7 +140,7 @@ fn residency_travels_in_lists_that_the_device_takes() {
     assert!(device.take_sent().is_empty());
 }
 
-/// All or none, whatever number of requests that takes.
+/// All or none, however many requests that takes.
 #[test]
 fn of_a_list_that_does_not_fit_nothing_stays_resident() {
     let (device, _adapter, gpu) = new();
@@ -314,7 +316,7 @@ fn reserved_addresses_are_mapped_part_by_part_and_freed_once() {
     let unmapped =
         UpdateGpuVirtualAddress { allocation: Handle(0), offset: 0, protection: 0, ..mapped };
     assert_eq!(updates, [mapped, unmapped]);
-    // The device is asked, whatever the address: it never wraps to one that is somebody's.
+    // The driver asks the device for any address: it never wraps around to another one.
     refuse_nth(&device, RequestCode::UPDATE_GPU_VIRTUAL_ADDRESS, 0, Status::CONFLICTING_ADDRESSES);
     let refused = reserved.unmap(u64::MAX, PAGE_SIZE);
     assert_eq!(status_of(refused), Status::CONFLICTING_ADDRESSES);
@@ -356,7 +358,7 @@ fn a_request_to_trim_is_its_processes_and_returned_once() {
     for (process, bytes) in [(other.process(), 1), (adapter.process(), 2), (adapter.process(), 3)] {
         device.post(trim(process, bytes));
     }
-    // What somebody else has to know is kept for them; and the last word counts.
+    // Events for another process are kept for it, and the last one counts.
     assert_eq!(gpu.wait_for_trim(HANG).unwrap(), Some(2));
     assert_eq!(gpu.wait_for_trim(HANG).unwrap(), Some(3));
     assert_eq!(theirs.wait_for_trim(HANG).unwrap(), Some(1));
@@ -381,12 +383,12 @@ fn a_device_that_goes_in_the_middle_is_an_error_and_everything_can_be_dropped() 
         0 => Answer::AsUsual,
         _ => Answer::Disconnect,
     });
-    // In the middle of a list of two.
+    // The refusal is in the middle of a list of two.
     assert!(matches!(error_of(gpu.make_resident(&references(&allocations))), Error::Transport(_)));
     assert!(matches!(error_of(own.lock_bytes()), Error::Transport(_)));
     assert!(matches!(error_of(reserved.unmap(0, PAGE_SIZE)), Error::Transport(_)));
     assert!(matches!(error_of(gpu.video_memory_info(SegmentSet::LOCAL)), Error::Transport(_)));
-    // Bytes that the program has are its own, and last.
+    // Locked bytes stay readable, and last.
     locked.write(0, &[1]).unwrap();
     drop((allocations, own, reserved, gpu));
     assert_eq!(device.system_memory_in_use() as u64, PAGE_SIZE);

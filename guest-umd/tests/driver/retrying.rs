@@ -1,4 +1,6 @@
-//! Submissions that the device has no room for now.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Submissions for which the device has no room at the moment.
 
 use crate::device::{Answer, HANG, ScriptedDevice};
 use crate::rig::{error_of, open};
@@ -12,10 +14,10 @@ use std::thread::scope;
 use std::time::Duration;
 use zerocopy::FromZeros;
 
-/// The time of a wait that is meant to be in vain.
+/// The time of a wait that should be in vain.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// A context with so many submissions that are not done.
+/// A context with this many submissions that are not done.
 fn new(submitted: u64) -> (Arc<ScriptedDevice>, Device, BasicContext, RenderBuffer) {
     let device = ScriptedDevice::new();
     let gpu = open(&device).create_device().unwrap();
@@ -29,7 +31,7 @@ fn new(submitted: u64) -> (Arc<ScriptedDevice>, Device, BasicContext, RenderBuff
     (device, gpu, context, commands)
 }
 
-/// Has no room for the next so many submissions.
+/// Has the device refuse this many submissions for lack of room.
 fn be_full(device: &ScriptedDevice, times: usize, status: Status) {
     let seen = AtomicUsize::new(0);
     device.script(move |_, sent| {
@@ -73,7 +75,7 @@ fn what_is_done_already_is_not_waited_for() {
     assert_eq!(device.registered_waits(), 0, "a wait was left");
 }
 
-/// What nobody lists any more is nobody's once engines have forgotten it.
+/// An allocation that is no longer listed is freed once engines have forgotten it.
 #[test]
 fn with_nothing_of_its_own_to_wait_for_engines_are_passed_once() {
     let passing = [
@@ -121,7 +123,7 @@ fn a_context_that_is_lost_while_it_waits_is_told() {
     device.post_late(event);
     let lost = error_of(context.submit_within(&commands, HANG));
     assert!(matches!(lost, Error::QueueLost { fault: Some(_), .. }), "{lost}");
-    // And so is a device that goes.
+    // A device that goes is such an error, too.
     let (device, _gpu, mut context, commands) = new(1);
     be_full(&device, usize::MAX, Status::INSUFFICIENT_RESOURCES);
     scope(|scope| {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A driver with a queue whose doorbell is connected.
 
 use crate::device::ScriptedDevice;
@@ -22,14 +24,14 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Nothing has been submitted, and what was sent until now is forgotten.
+    /// Creates a rig with nothing submitted, and forgets what was sent.
     pub fn new() -> Self {
         let rig = Self::disconnected();
         rig.device.set_status(0, ConnectionStatus::CONNECTED);
         rig
     }
 
-    /// The doorbell is as the device creates it.
+    /// Creates a rig whose doorbell is not connected yet.
     pub fn disconnected() -> Self {
         let device = ScriptedDevice::new();
         let adapter = open(&device);
@@ -58,7 +60,7 @@ pub fn open(device: &Arc<ScriptedDevice>) -> Adapter {
     Adapter::open(Arc::clone(device) as _).unwrap()
 }
 
-/// The error, of results whose value cannot be printed.
+/// The error of a result with a value that cannot be printed.
 pub fn error_of<T>(result: Result<T, Error>) -> Error {
     result.err().expect("it should have failed")
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! From the command buffer to the doorbell.
 //!
 //! Source: user-mode work submission, "HW queue progress fence changes" and "Work submission
@@ -35,7 +37,7 @@ fn changed(before: u64, given_up: &AtomicBool, word: impl Fn() -> u64) -> Option
     }
 }
 
-/// Tells the other thread when this one panics or is done.
+/// Tells the other thread that this one is done or has panicked.
 struct GiveUp<'a>(&'a AtomicBool);
 
 impl Drop for GiveUp<'_> {
@@ -44,7 +46,7 @@ impl Drop for GiveUp<'_> {
     }
 }
 
-/// What the device posts when the queue makes an error.
+/// The event that the device posts for a queue's fault.
 fn fault(rig: &Rig) -> (Event, QueueFault) {
     let mut event = Event::new_zeroed();
     event.kind = EventKind::HW_QUEUE_ERROR;
@@ -120,7 +122,7 @@ fn whoever_sees_the_ring_hold_work_sees_the_last_queued_value_told() {
         let _give_up = GiveUp(given_up);
         for value in 1..=ROUNDS {
             assert_eq!(rig.queue.queue(&mut rig.commands).unwrap(), value);
-            // The other thread looks at the ring and not at the doorbell.
+            // The other thread polls the ring and not the doorbell.
             rig.queue.progress_fence().poll(value, HANG).unwrap();
         }
     });
@@ -137,8 +139,8 @@ fn a_connected_doorbell_takes_one_store_and_no_request() {
     assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 10, notifies: 0, connects: 0 });
 }
 
-/// Answers the first connect, and takes the physical doorbell away before the driver rings; `again`
-/// says what becomes of the connects after that.
+/// Answers the first connect, and takes the physical doorbell away before the driver rings. `again` answers
+/// later connects.
 fn victimise_once(rig: &Rig, again: impl Fn(&ScriptedDevice) -> Answer + Send + Sync + 'static) {
     let is_first = AtomicBool::new(true);
     rig.device.script(move |device, sent| {
@@ -153,7 +155,7 @@ fn victimise_once(rig: &Rig, again: impl Fn(&ScriptedDevice) -> Answer + Send + 
     });
 }
 
-/// The reference connects before it makes the work visible: what it cannot connect was not submitted.
+/// The reference connects before it makes the work visible: after a failed connect, nothing was submitted.
 #[test]
 fn what_is_refused_was_not_submitted_and_runs_once_when_it_is_tried_again() {
     let mut rig = Rig::disconnected();
@@ -183,14 +185,14 @@ fn what_could_not_be_rung_for_is_told_to_be_accepted_and_a_retry_does_not_submit
         assert!(matches!(*reason, Error::Refused { .. }), "{reason}");
         assert_eq!(rig.device.ring(0).pointers().written(), SUBMISSION);
     }
-    // Another buffer is another submission, which is refused before it is one.
+    // Another buffer is another submission, which the driver refuses.
     let mut other = CommandBuffer::new(&rig.gpu, 64).unwrap();
     assert!(matches!(error_of(rig.queue.submit(&mut other)), Error::Refused { .. }));
     rig.device.script(|_, _| Answer::AsUsual);
     assert_eq!(rig.submit().unwrap(), 1);
     rig.device.execute(0, usize::MAX);
     assert_eq!(rig.device.executed().len(), 1);
-    // Now that it was rung for, the same buffer is a submission of its own.
+    // After the ring, the buffer is a new submission.
     assert_eq!(rig.submit().unwrap(), 2);
     rig.device.execute(0, usize::MAX);
     assert_eq!(rig.device.executed().len(), 2);
@@ -224,7 +226,7 @@ fn a_ring_that_nobody_watched_for_is_made_again_once_connected() {
     assert_eq!(rig.device.rung(0), SUBMISSION);
     assert_eq!(rig.device.take_codes(), [RequestCode::CONNECT_DOORBELL; 2]);
     assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 2, notifies: 0, connects: 2 });
-    // What the ring holds was not put into it again.
+    // The driver did not put the packet into the ring again.
     assert_eq!(rig.device.ring(0).pointers().written(), SUBMISSION);
 }
 
@@ -318,7 +320,7 @@ fn a_device_that_falls_asleep_while_it_connects_is_notified() {
 fn a_lost_queue_tells_the_fault_of_its_event() {
     let mut rig = Rig::new();
     let (event, fault) = fault(&rig);
-    // Another queue's and another process's faults are not this one's.
+    // Faults of another queue or another process do not concern this queue.
     let other = FaultReason::UNKNOWN_PACKET;
     rig.device.post(Event { object: event.object + 1, reason: other, ..event });
     rig.device.post(Event { process: event.process + 1, reason: other, ..event });
@@ -384,6 +386,41 @@ fn the_logging_level_in_the_upper_half_is_not_part_of_the_status() {
     }
 }
 
+/// Has the device tell a logging level with each connect.
+fn connect_with(rig: &Rig, level: LoggingLevel) {
+    rig.device.script(move |device, sent| {
+        if sent.code == RequestCode::CONNECT_DOORBELL {
+            let connected = DoorbellStatus::new(ConnectionStatus::CONNECTED);
+            device.set_status(0, connected.with_logging_level(level));
+            let status = ConnectionStatus::CONNECTED;
+            return Answer::Reply(success(&ConnectDoorbellReply { status, reserved: 0 }));
+        }
+        Answer::AsUsual
+    });
+}
+
+/// `FENCE_SIGNAL_QUEUED` and `FENCE_WAIT_QUEUED` of a program's own fences.
+#[test]
+fn each_signal_and_wait_that_is_logged_says_when_it_was_queued() {
+    let mut rig = Rig::new();
+    let fence = rig.gpu.create_fence(0).unwrap();
+    rig.commands.wait_fence(&fence, 1).unwrap().signal_fence(&fence, 2).unwrap();
+    connect_with(&rig, LoggingLevel::VERBOSE);
+    rig.device.set_status(0, ConnectionStatus::DISCONNECTED_RETRY);
+    rig.submit().unwrap();
+    rig.device.execute(0, 1);
+    let buffer = *rig.device.executed().last().unwrap();
+    let content = rig.device.read_gpu(buffer.gpu_va, buffer.size() as usize);
+    let times = packets(&content).into_iter().filter_map(|packet| match packet {
+        Packet::LogFence(log) => Some(log.queued_timestamp),
+        _ => None,
+    });
+    let times: Vec<_> = times.collect();
+    // The wait's, the signal's and the progress fence's, on the clock that the device reported.
+    assert!(times.len() == 3 && times[0] >= 5000, "{times:?}");
+    assert!(times.iter().all(|time| *time == times[0]), "{times:?}");
+}
+
 #[test]
 fn what_is_logged_follows_the_level_that_a_connect_tells_and_no_other() {
     let mut rig = Rig::new();
@@ -402,7 +439,7 @@ fn what_is_logged_follows_the_level_that_a_connect_tells_and_no_other() {
                 let logged = LoggedSignal::new(slot, value);
                 assert_eq!(write, Packet::WriteFence(logged.write));
                 let Packet::LogFence(log) = log else { panic!("{log:?}") };
-                // On the clock that the device told, from when it told it.
+                // On the clock that the device reported, from when it did.
                 assert!((5000..5000 + HANG.as_nanos() as u64).contains(&log.queued_timestamp));
                 assert_eq!(LogFence { queued_timestamp: 0, ..log }, logged.log);
                 assert_eq!(interrupt, Packet::ConditionalInterrupt(logged.interrupt));
@@ -412,15 +449,7 @@ fn what_is_logged_follows_the_level_that_a_connect_tells_and_no_other() {
         }
     };
     let mut submit = |level: LoggingLevel, retry: bool| {
-        rig.device.script(move |device, sent| {
-            if sent.code == RequestCode::CONNECT_DOORBELL {
-                let connected = DoorbellStatus::new(ConnectionStatus::CONNECTED);
-                device.set_status(0, connected.with_logging_level(level));
-                let status = ConnectionStatus::CONNECTED;
-                return Answer::Reply(success(&ConnectDoorbellReply { status, reserved: 0 }));
-            }
-            Answer::AsUsual
-        });
+        connect_with(&rig, level);
         if retry {
             rig.device.set_status(0, ConnectionStatus::DISCONNECTED_RETRY);
         }
@@ -433,7 +462,7 @@ fn what_is_logged_follows_the_level_that_a_connect_tells_and_no_other() {
     assert_eq!(submit(verbose, false), verbose);
     assert_eq!(submit(default, true), default);
     assert_eq!(submit(default, false), default);
-    // A level that nobody knows is no reason to log.
+    // An unknown level does not turn logging on.
     assert_eq!(submit(LoggingLevel(7), true), default);
     assert_eq!(submit(default, false), default);
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Polling and waiting for fences.
 
 use crate::device::{Answer, HANG, ScriptedDevice, success};
@@ -15,7 +17,7 @@ use std::thread::{ScopedJoinHandle, scope, yield_now};
 use std::time::{Duration, Instant};
 use zerocopy::FromZeros;
 
-/// The time of a wait that is meant to be in vain.
+/// The time of a wait that should be in vain.
 const SHORT: Duration = Duration::from_millis(20);
 /// The time of a wait that only the device ends.
 const FOREVER: Duration = Duration::from_secs(3600);
@@ -132,7 +134,7 @@ fn a_wait_in_vain_is_cancelled_and_tells_the_value() {
     let (wait, cancel): (WaitForFences, CancelWait) = (wait.read(), cancel.read());
     assert_eq!(wait.cookie, cancel.cookie);
     assert_eq!(rig.device.registered_waits(), 0);
-    // The next one is another wait: an event that comes late is not taken for its own.
+    // The next wait is another one: it does not take the late event for its own.
     fence.wait(9, SHORT).unwrap_err();
     assert_ne!(rig.device.take_sent()[0].read::<WaitForFences>().cookie, wait.cookie);
 }
@@ -203,7 +205,7 @@ proptest! {
                 .map(|(index, fence)| {
                     let timeout = if index == in_vain { SHORT } else { FOREVER };
                     let waiting = scope.spawn(move || fence.wait(1, timeout));
-                    // One after another: who begins first reads the events for the others.
+                    // The threads start one after another: the first reads the events for the others.
                     if index == 0 {
                         rig.device.wait_for_reads(1);
                     }
@@ -223,7 +225,7 @@ proptest! {
             for index in order {
                 if let Some(waiting) = woken.remove(&index) {
                     rig.device.signal(fences[index].handle(), 1);
-                    // While the others go on to wait.
+                    // Meanwhile, the others still wait.
                     join(&rig.device, waiting).unwrap();
                 }
             }
@@ -319,7 +321,7 @@ fn a_queue_that_is_lost_ends_the_waits_for_its_own_fence_and_no_others() {
         let kept = scope.spawn(|| other.progress_fence().wait(1, FOREVER));
         let own = scope.spawn(|| fence.wait(1, FOREVER));
         rig.device.wait_for_waits(3);
-        // A queue of the same name in another process is another queue.
+        // A queue with this handle in another process is another queue.
         rig.device.post(queue_error(process + 1, other.handle()));
         rig.device.post(queue_error(process, rig.queue.handle()));
         let error = error_of(join(&rig.device, lost));
@@ -372,7 +374,7 @@ fn several_fences_are_waited_for_at_once() {
     });
     let codes = rig.device.take_codes();
     assert_eq!(codes, [RequestCode::WAIT_FOR_FENCES; 2]);
-    // What is there takes no request.
+    // The device that took its place takes no request.
     let fences = [(&one, 9), (&two, 1)];
     rig.gpu.wait_for_fences(&fences, WaitFlags::WAIT_ANY, Duration::ZERO).unwrap();
     assert!(rig.device.take_sent().is_empty());

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! DMA buffers of the basic model: what dxgkrnl asks a driver to make of a command buffer
 //! (`DxgkDdiRender`) and to put addresses into (`DxgkDdiPatch`).
 //!

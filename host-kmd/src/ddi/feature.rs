@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Negotiation at the start of a driver: which features the OS has enabled and what it can do for
 //! them, and what the driver then advertises.
 //!
@@ -89,7 +91,8 @@ pub struct NativeFenceCaps {
     /// The local segments that values may be in, `PreferredSegment`: [`SegmentSet::PRIVATE`], or none.
     /// Values that would be in local memory are in system memory then.
     pub preferred_segments: SegmentSet,
-    /// The context management processor has to find both values in the GPU's system (paging) process.
+    /// `MapToGpuSystemProcess`: the context management processor finds both values in the GPU's system (paging)
+    /// process, at the addresses that processes know, to read and to write.
     pub map_to_gpu_system_process: bool,
     /// First GPU virtual address that values may be mapped at, in any process and in the system process.
     pub minimum_address: u64,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The DDIs: what dxgkrnl calls a driver for ([`Miniport`]) and what a driver calls dxgkrnl for
 //! ([`DxgkCallbacks`]).
 //!
@@ -8,10 +10,11 @@ pub mod dma_buffer;
 pub mod feature;
 pub mod paging;
 
+pub use crate::hardware::VirtualAddressingModel;
 use crate::hardware::{
     AddressSpaceId, DriverProtection, EngineProgress, FenceLogBuffer, FenceStorage, GlobalFence,
-    GuestId, HardwareFull, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission,
-    PhysicalDoorbell, Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext,
+    GuestId, HardwareError, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission,
+    PhysicalDoorbell, Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext, UnknownId,
 };
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
 use bellhop_protocol::control::power::EnginePowerState;
@@ -44,29 +47,6 @@ impl From<ConnectedStatus> for ConnectionStatus {
 #[error("the GPU has no physical doorbell")]
 pub struct NoPhysicalDoorbell;
 
-/// How GPU virtual addresses become addresses of memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum VirtualAddressingModel {
-    /// Through the GPU's own page tables, past any IOMMU.
-    GpuMmu,
-    /// Through an IOMMU, with one domain for each process (`GpuVaIoMmu`).
-    GpuVaIoMmu,
-    /// Through the GPU's page tables and then an IOMMU, with one domain for all processes of a guest
-    /// (`GpuVaIoMmuGlobal`). Ours: page-table entries hold guest-physical addresses, and the guest's
-    /// memory table stands between them and memory.
-    #[default]
-    GpuVaIoMmuGlobal,
-}
-
-impl VirtualAddressingModel {
-    /// Whether system memory is mapped to an IOMMU as long as the GPU may reach it. "The notification is
-    /// sent only when the device supports GpuVaIoMmu or GpuVaIoMmuGlobal virtual addressing models."
-    #[must_use]
-    pub const fn has_io_mmu(self) -> bool {
-        matches!(self, Self::GpuVaIoMmu | Self::GpuVaIoMmuGlobal)
-    }
-}
-
 /// What the driver wants to be notified of for an allocation (`DXGK_ALLOCATIONINFOFLAGS2`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllocationInfoFlags2 {
@@ -83,11 +63,11 @@ pub struct CurrentValuesFlags {
     /// `AlwaysSignaled`: the value is `u64::MAX`, and the fences ignore signals from now on.
     pub always_signaled: bool,
     /// `NotificationOnly`: no CurrentValue is written; another adapter's engines, or another guest, did
-    /// that, or with `always_signaled` nobody.
+    /// that, or with `always_signaled` no one writes it.
     pub notification_only: bool,
 }
 
-/// Where a fence's values are in the GPU's system process, which packets of no guest reach. Whatever runs
+/// Where a fence's values are in the GPU's system process, which packets of no guest reach. Code that runs
 /// there may read and write both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SystemProcessGpuVas {
@@ -115,6 +95,17 @@ pub struct CreateNativeFence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the private driver data cannot hold {0:#x}")]
 pub struct BadPrivateData(pub u32);
+
+/// Why a doorbell was not created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CreateDoorbellError {
+    /// The private data is not what the driver takes.
+    #[error(transparent)]
+    PrivateData(#[from] BadPrivateData),
+    /// The hardware does not have the queue or the doorbell slot.
+    #[error(transparent)]
+    Unknown(#[from] UnknownId),
+}
 
 /// What dxgkrnl refuses of a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -157,7 +148,7 @@ pub trait Miniport: Send {
     ///
     /// # Errors
     /// When there is no page-table memory left.
-    fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareFull>;
+    fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareError>;
 
     /// `DxgkDdiDestroyProcess`. No engine uses the address space any more.
     fn destroy_process(&mut self, space: AddressSpaceId);
@@ -167,7 +158,7 @@ pub trait Miniport: Send {
     ///
     /// # Errors
     /// When there is no page-table memory left.
-    fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareFull>;
+    fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareError>;
 
     /// `DxgkDdiSubmitCommand` of a paging buffer: executes it in the guest's system context, after
     /// what was submitted there before. `fence` is greater than any before. The engine of the system
@@ -180,7 +171,7 @@ pub trait Miniport: Send {
         guest: GuestId,
         buffer: &PagingBuffer,
         fence: u64,
-    ) -> Result<(), HardwareFull>;
+    ) -> Result<(), HardwareError>;
 
     /// Gives up the paging buffer of this fence where the guest's system context has begun it, as one that
     /// failed, and puts that context, which was pre-empted, back on the run list. Windows resets the
@@ -188,7 +179,10 @@ pub trait Miniport: Send {
     fn abandon_paging(&mut self, guest: GuestId, fence: u64);
 
     /// `DxgkDdiCreateHwQueue`: makes a queue and puts it on the run list.
-    fn create_hw_queue(&mut self, description: HwQueueDescription) -> HwQueueId;
+    ///
+    /// # Errors
+    /// When the hardware does not have what the description names.
+    fn create_hw_queue(&mut self, description: HwQueueDescription) -> Result<HwQueueId, UnknownId>;
 
     /// `DxgkDdiDestroyHwQueue`: takes a queue off the run list for good.
     fn destroy_hw_queue(&mut self, queue: HwQueueId);
@@ -236,7 +230,7 @@ pub trait Miniport: Send {
         &mut self,
         queue: HwQueueId,
         submission: KernelSubmission,
-    ) -> Result<(), HardwareFull>;
+    ) -> Result<(), HardwareError>;
 
     /// `DxgkDdiRender`: checks a command buffer of the basic model and copies it into a DMA buffer.
     ///
@@ -257,11 +251,11 @@ pub trait Miniport: Send {
         &mut self,
         queue: HwQueueId,
         submission: KernelSubmission,
-    ) -> Result<(), HardwareFull>;
+    ) -> Result<(), HardwareError>;
 
     /// `DxgkDdiQueryCurrentFence`: [`KernelSubmission::submission_fence`] of the queue's last command buffer
     /// that is done, whether an interrupt has told of it yet or not; 0 when none is. Of one queue and
-    /// not of its node, whose queues are executed in turns.
+    /// not of its node, which executes its queues in turns.
     fn query_current_fence(&self, queue: HwQueueId) -> u64;
 
     /// `DxgkDdiCreateDoorbell`: gives the queue its ring, and takes the user-mode driver's private
@@ -274,14 +268,14 @@ pub trait Miniport: Send {
         queue: HwQueueId,
         ring: RingBinding,
         private_data: DoorbellPrivateData,
-    ) -> Result<(), BadPrivateData>;
+    ) -> Result<(), CreateDoorbellError>;
 
     /// `DxgkDdiConnectDoorbell`: makes a physical doorbell watch the queue's. When none is free
     /// the driver takes another queue's, after [`DxgkCallbacks::disconnect_doorbell`] for it
     /// returned. The queue's doorbell is not connected.
     ///
     /// # Errors
-    /// When there is no physical doorbell to take from anybody.
+    /// When there is no physical doorbell to take from any queue.
     fn connect_doorbell(
         &mut self,
         queue: HwQueueId,
@@ -299,7 +293,7 @@ pub trait Miniport: Send {
     /// look.
     fn notify_work_submission(&mut self, queue: HwQueueId);
 
-    /// `DxgkDdiCreateNativeFence`: a fence that nobody has open yet.
+    /// `DxgkDdiCreateNativeFence`: a fence that no process has open yet.
     fn create_native_fence(&mut self, fence: CreateNativeFence);
 
     /// `DxgkDdiOpenNativeFence`: packets of `owner` name the fence by `slot`, which is the fence's own for the
@@ -309,10 +303,10 @@ pub trait Miniport: Send {
     /// `DxgkDdiCloseNativeFence`: packets that name `slot` fault.
     fn close_native_fence(&mut self, fence: GlobalFence, slot: u32);
 
-    /// `DxgkDdiDestroyNativeFence`: nobody has the fence open any more.
+    /// `DxgkDdiDestroyNativeFence`: no process has the fence open any more.
     fn destroy_native_fence(&mut self, fence: GlobalFence);
 
-    /// Makes a monitored fence that nobody has open yet, each of whose signals interrupts:
+    /// Makes a monitored fence that no process has open yet; each of its signals interrupts:
     /// [`Interrupt::MonitoredFenceSignaled`]. WDDM has no DDI for these; packets know them by their
     /// addresses there, and ours by slots. Without an initial value it is as with a native one.
     fn create_monitored_fence(
@@ -394,7 +388,7 @@ pub trait Miniport: Send {
         gpu_va: u64,
         page_size: PageSize,
         entries: &[Pte],
-    ) -> Result<(), HardwareFull>;
+    ) -> Result<(), HardwareError>;
 
     /// Which physical doorbell watches the queue's, if one does: a tool asks.
     fn physical_doorbell(&self, _queue: HwQueueId) -> Option<PhysicalDoorbell> {

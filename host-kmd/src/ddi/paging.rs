@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Paging: what dxgkrnl asks a driver to do to memory (`DxgkDdiBuildPagingBuffer`).
 //!
 //! Dxgkrnl decides what moves where and when; only the driver knows the GPU's commands for it. So
@@ -12,7 +14,7 @@
 //!   ([`map_to_gpu_system_process`]);
 //! - from [`LOCAL_START`] and [`PRIVATE_START`] the two local segments, whole: a physical address of
 //!   theirs is their offset there;
-//! - from [`APERTURE_START`] the aperture segment, whose pages show system memory as long as they are
+//! - from [`APERTURE_START`] the aperture segment: its pages show system memory as long as they are
 //!   mapped to it.
 //!
 //! A *physical* operation names addresses of the segments, a *virtual* one of the first.
@@ -24,7 +26,8 @@
 //!
 //! Source: "BuildPagingBuffer" of the Windows KMD overview; "Allocation notification".
 
-use crate::hardware::{AddressSpaceId, HardwareFull, PhysicalPage, Pte};
+pub use crate::hardware::PageSize;
+use crate::hardware::{AddressSpaceId, HardwareError, PhysicalPage, Pte};
 use bellhop_protocol::control::allocation::Extent;
 
 /// Where the paging process's GPU VA space begins in the system context's address space.
@@ -37,26 +40,6 @@ pub const LOCAL_START: u64 = 1 << 44;
 pub const PRIVATE_START: u64 = 2 << 44;
 /// Where the aperture segment begins there.
 pub const APERTURE_START: u64 = 3 << 44;
-
-/// Bytes that a page-table entry maps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PageSize {
-    /// 4 KiB.
-    Small,
-    /// 64 KiB: address and GPU virtual address are multiples of that.
-    Large,
-}
-
-impl PageSize {
-    /// Its bytes.
-    #[must_use]
-    pub const fn bytes(self) -> u64 {
-        match self {
-            Self::Small => 4 << 10,
-            Self::Large => 64 << 10,
-        }
-    }
-}
 
 /// What the driver knows an allocation by (`hAllocation` of `DxgkDdiCreateAllocation`). Ids are not
 /// used again.
@@ -207,9 +190,9 @@ pub enum BuildPagingBufferError {
     /// Submit the buffer and build into an empty one.
     #[error(transparent)]
     InsufficientDmaBuffer(#[from] InsufficientDmaBuffer),
-    /// There is no page-table memory left for what is to be mapped.
+    /// There is no page-table memory left for what is to be mapped, or no such address space.
     #[error(transparent)]
-    HardwareFull(#[from] HardwareFull),
+    Hardware(#[from] HardwareError),
 }
 
 impl PagingBuffer {

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The adapters of one host: who is attached to which.
 //!
 //! [`Kernel`] is the control plane of one adapter, and knows of no other. This is what is above them.
 
-use super::cross_fences::{CrossFences, CrossSignal};
-use super::kernel::Kernel;
+use crate::dxgkrnl::fence::cross::{CrossFences, CrossSignal};
+use crate::dxgkrnl::kernel::Kernel;
 use crate::hardware::GuestId;
 use crate::port::{
     AdapterId, CommandError, Effect, Input, ListError, ListObjects, ObjectPage, TraceError,
@@ -33,13 +35,13 @@ impl Adapters {
     #[must_use]
     pub fn new(mut kernels: Vec<Kernel>) -> Self {
         for (kernel, ordinal) in kernels.iter_mut().zip(0..) {
-            kernel.identity.ordinal = ordinal;
+            kernel.set_ordinal(ordinal);
         }
         Self { kernels, cross_fences: CrossFences::default(), homes: BTreeMap::new() }
     }
 
     /// How many fences there can be that several guests have, instead of none. The adapters' hardware has
-    /// a page of [`Segment::CrossAdapter`](crate::hardware::Segment::CrossAdapter) for each, the same one.
+    /// one common page of [`Segment::CrossAdapter`](crate::hardware::Segment::CrossAdapter) for each.
     #[must_use]
     pub fn with_cross_adapter_fences(mut self, count: u32) -> Self {
         self.cross_fences = CrossFences::new(count);
@@ -162,9 +164,9 @@ fn give(
     input: Input,
     effects: &mut Vec<Effect>,
 ) {
-    std::mem::swap(&mut kernel.cross_fences, cross_fences);
+    kernel.swap_cross_fences(cross_fences);
     kernel.handle(input, effects);
-    std::mem::swap(&mut kernel.cross_fences, cross_fences);
+    kernel.swap_cross_fences(cross_fences);
 }
 
 fn no_adapter(adapter: AdapterId) -> String {

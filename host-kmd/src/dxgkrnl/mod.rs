@@ -1,59 +1,34 @@
-//! The OS graphics kernel: all objects of all guests, one file an object.
-//!
-//! [`Kernel`] is a state machine without I/O: inputs go in, effects come out. It is one adapter's;
-//! [`Adapters`] is a host's. A request is parsed
-//! in `request`, finds its objects through a `Scope`, and whatever it takes away from an engine
-//! goes through `retire`.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-mod adapter;
+//! The OS graphics kernel: all objects of all guests.
+//!
+//! [`Kernel`] is a state machine without I/O: inputs go in, effects come out. It controls one adapter;
+//! [`Adapters`] holds the kernels of a host.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | `kernel` | handlers of requests, and the rules that span subsystems. It alone sees every subsystem |
+//! | `recovery` | hangs, terminations, and retirement by tickets |
+//! | `queue`, `doorbell` | contexts and HW queues; logical doorbells |
+//! | `fence`, `memory`, `power` | fences and waits; allocations and paging; D-states and F-states |
+//! | `object` | handles, quotas, names, errors |
+//!
+//! A room uses only rooms below it. A subsystem's fields are private: its methods take ids and narrow borrows, and
+//! return outcomes. What one subsystem wants of another goes through the kernel's work list.
+
 mod adapters;
-mod allocation;
-mod callbacks;
-mod command;
-mod context;
-mod cross_fences;
-mod device;
-mod donation;
 mod doorbell;
-mod error;
-mod features;
-mod fence_log;
-mod fence_pages;
-mod fence_storage;
-mod fence_waits;
-mod gpu_va;
-mod guest;
-mod handles;
-mod hw_queue;
-mod inspect;
-mod interrupts;
+mod fence;
 mod kernel;
-mod limits;
-mod migration;
-mod native_fence;
-mod node_context;
-mod paging;
-mod pool;
+mod memory;
+mod object;
 mod power;
-mod process;
-mod render;
-mod request;
-mod residency;
-mod retire;
-mod rotation;
-mod scope;
-mod sharing;
-mod software_queue;
-mod submission;
-mod submissions;
-mod tdr;
-mod termination;
-mod trace;
-mod waits;
+mod queue;
+mod recovery;
 
 pub use adapters::Adapters;
-pub use features::{AdapterError, OsFeatures};
+pub use fence::features::{AdapterError, OsFeatures};
 pub use kernel::Kernel;
-pub use limits::Limits;
-pub use power::PowerPolicy;
-pub use tdr::TdrPolicy;
+pub use object::limits::Limits;
+pub use power::state::PowerPolicy;
+pub use recovery::tdr::TdrPolicy;

@@ -1,62 +1,26 @@
-//! Native fences as the GPU knows them.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::{GuestId, HwQueueId, PhysicalAddress, Segment};
+//! Fences as the GPU knows them: global fences, and the slots by which packets name them.
+
+use super::{AddressSpaceId, GuestId, PhysicalAddress, UnknownId};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::FENCE_STRIDE;
-use bellhop_protocol::fence_log::{FENCE_LOG_SIZE, FenceLogType};
 use bellhop_protocol::handoff::fence::SignalRule;
 
-/// Slots of fences whose values share a page, in the BAR as in [`Segment::Fence`].
+/// Fences that share a page of values, by their slots, in the BAR as in [`Segment::Fence`](super::Segment::Fence).
 pub const FENCES_PER_PAGE: u32 = (PAGE_SIZE / FENCE_STRIDE) as u32;
 
-/// Bytes of [`Segment::Fence`] for the values of so many slots: as many pages of CurrentValues as the slots
-/// fill, and as many of MonitoredValues behind them.
+/// Bytes of [`Segment::Fence`](super::Segment::Fence) for the values of `slots` slots: as many pages of CurrentValues
+/// as the slots fill, and as many of MonitoredValues behind them.
 #[must_use]
 pub const fn fence_storage_size(slots: u32) -> u64 {
     2 * slots.div_ceil(FENCES_PER_PAGE) as u64 * PAGE_SIZE
 }
 
-/// Bytes of both logs of a HW queue.
-pub const FENCE_LOGS_SIZE: u64 = 2 * FENCE_LOG_SIZE;
-
-/// Bytes of [`Segment::Fence`] for so many slots: their values, and behind these the logs of the HW queues
-/// whose progress fences they are.
-#[must_use]
-pub const fn fence_segment_size(slots: u32) -> u64 {
-    fence_storage_size(slots) + slots as u64 * FENCE_LOGS_SIZE
-}
-
-/// Where a log is of the HW queue whose progress fence is in a slot; the guest has so many slots. The log
-/// of waits comes first.
-#[must_use]
-pub fn fence_log_address(slots: u32, slot: u32, log_type: FenceLogType) -> PhysicalAddress {
-    let logs = fence_storage_size(slots) + u64::from(slot) * FENCE_LOGS_SIZE;
-    let offset = if log_type == FenceLogType::WAITS { 0 } else { FENCE_LOG_SIZE };
-    PhysicalAddress { segment: Segment::Fence, address: logs + offset }
-}
-
-/// A log of a HW queue's (`DXGKARG_SETNATIVEFENCELOGBUFFER`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FenceLogBuffer {
-    /// What it is of.
-    pub log_type: FenceLogType,
-    /// Where it is: a page of the host's memory.
-    pub storage: PhysicalAddress,
-}
-
-/// One of a HW queue's logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueueLog {
-    /// The queue.
-    pub queue: HwQueueId,
-    /// Which of its two.
-    pub log_type: FenceLogType,
-}
-
 /// A fence (`hGlobalNativeFence`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GlobalFence {
-    /// Whose.
+    /// The guest that has it.
     pub guest: GuestId,
     /// Where it is among that guest's.
     pub slot: u32,
@@ -85,4 +49,83 @@ pub struct FenceStorage {
     pub native: bool,
     /// Which values it may be given.
     pub rule: SignalRule,
+}
+
+/// Fences.
+pub trait Fences {
+    /// Puts a global fence with CurrentValue `initial` into an empty slot, and publishes that if the fence
+    /// is published. No CPU wait monitors it yet, unless it is a monitored fence. Without an initial value
+    /// CurrentValue stays what it is: others have the fence already.
+    ///
+    /// # Errors
+    /// For a guest that does not exist, or a slot or storage that it does not have.
+    fn create_fence(
+        &self,
+        guest: GuestId,
+        slot: u32,
+        storage: FenceStorage,
+        initial: Option<u64>,
+    ) -> Result<(), UnknownId>;
+
+    /// Makes a slot the name by which packets of `owner` know the global fence in the slot `global`, which
+    /// may be that slot itself.
+    ///
+    /// # Errors
+    /// For a guest that does not exist.
+    fn open_fence(
+        &self,
+        guest: GuestId,
+        slot: u32,
+        global: u32,
+        owner: AddressSpaceId,
+    ) -> Result<(), UnknownId>;
+
+    /// Packets that name a slot fault from now on.
+    ///
+    /// # Errors
+    /// For a guest that does not exist.
+    fn close_fence(&self, guest: GuestId, slot: u32) -> Result<(), UnknownId>;
+
+    /// CurrentValue of a fence.
+    ///
+    /// # Errors
+    /// For a guest that does not exist, or a slot that it does not have.
+    fn fence_value(&self, guest: GuestId, slot: u32) -> Result<u64, UnknownId>;
+
+    /// Stores MonitoredValues; a full fence stands between that and whatever the caller loads next, so
+    /// that it sees each CurrentValue that no interrupt tells of.
+    ///
+    /// # Errors
+    /// For a guest that does not exist, or a slot that it does not have; the other fences have theirs.
+    fn update_monitored_values(
+        &self,
+        guest: GuestId,
+        values: &[SlotValue],
+    ) -> Result<(), UnknownId>;
+
+    /// Makes values CurrentValues, each unless an engine got further, publishes them and releases the
+    /// queues that wait for them. With `always`, signals of these fences do nothing from now on, and
+    /// the values are `u64::MAX`.
+    ///
+    /// # Errors
+    /// For a guest that does not exist, or a slot that it does not have; the other fences have theirs.
+    fn update_current_values(
+        &self,
+        guest: GuestId,
+        values: &[SlotValue],
+        always: bool,
+    ) -> Result<(), UnknownId>;
+
+    /// CurrentValues may have been changed by another guest's engines, or for it: publishes them and
+    /// releases the queues that wait for them. With `always` the fences are signaled for good, to this guest
+    /// alone: `u64::MAX` is published, signals do nothing, and CurrentValues stay.
+    ///
+    /// # Errors
+    /// For a guest that does not exist, or a slot that it does not have; the other fences are published.
+    fn notify_current_values(
+        &self,
+        guest: GuestId,
+        slots: &[u32],
+        always: bool,
+    ) -> Result<(), UnknownId>;
 }

@@ -1,6 +1,9 @@
-//! What the hardware tells of itself to those who look on: times, and what engines do.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::{GuestId, HardwareFull, HwQueueId};
+//! What the hardware tells tools: times, and what engines do.
+
+use super::{GuestId, HardwareFull, HwQueueId, UnknownId};
+use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::handoff::fence_log::FenceLog;
 
 /// The operation of an entry of a trace log that says what an engine executed: `reserved` is the queue,
@@ -18,7 +21,7 @@ pub struct HostClocks {
     pub realtime: u64,
 }
 
-/// Who brought a guest.
+/// The front end that brought a guest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FrontEnd {
     /// The path of the socket that it came by.
@@ -38,7 +41,7 @@ pub enum BusyOf {
     Queue(HwQueueId),
 }
 
-/// The hardware as seen by those who look on.
+/// The hardware as tools see it.
 pub trait Observe {
     /// The adapter's clock, which entries of logs have: nanoseconds that never go back.
     fn gpu_clock(&self) -> u64;
@@ -46,7 +49,7 @@ pub trait Observe {
     /// The host's clocks, now.
     fn host_clocks(&self) -> HostClocks;
 
-    /// Has each engine write a trace log of so many entries while everything is logged, beside the logs of
+    /// Has each engine write a trace log of `entries` entries while everything is logged, beside the logs of
     /// its queues. An entry is as in those, with the queue's id where they have zero; or it is an
     /// [`EXECUTED`] one.
     ///
@@ -55,16 +58,32 @@ pub trait Observe {
     fn begin_trace(&self, entries: u32) -> Result<(), HardwareFull>;
 
     /// Does something with the trace log of an engine, if it has one. Entries are read behind
-    /// [`Hardware::flush_fence_logs`](super::Hardware::flush_fence_logs).
+    /// [`FenceLogs::flush_fence_logs`](super::FenceLogs::flush_fence_logs).
     fn with_trace_log(&self, node: u32, act: &mut dyn FnMut(FenceLog<'_>));
 
     /// Takes the trace logs away.
     fn end_trace(&self);
 
-    /// Who brought a guest, if that is known.
+    /// The front end that brought a guest, if it is known.
     fn front_end(&self, guest: GuestId) -> Option<FrontEnd>;
 
     /// Nanoseconds on the adapter's clock that an engine or a queue was busy: that an engine executed it,
     /// until now.
-    fn busy_time(&self, of: BusyOf) -> u64;
+    ///
+    /// # Errors
+    /// For a node or a queue that does not exist.
+    fn busy_time(&self, of: BusyOf) -> Result<u64, UnknownId>;
+
+    /// The weight by which engines share their time with this guest, for tools.
+    ///
+    /// # Errors
+    /// For a guest that does not exist.
+    fn guest_weight(&self, guest: GuestId) -> Result<u32, UnknownId>;
+
+    /// The hardware's part of a guest's statistics: packets, bytes, doorbells, interrupts, wake-ups and
+    /// engines' time. The rest is zero.
+    ///
+    /// # Errors
+    /// For a guest that does not exist.
+    fn statistics(&self, guest: GuestId) -> Result<Statistics, UnknownId>;
 }

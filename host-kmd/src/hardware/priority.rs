@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Priorities of contexts.
 
 /// How urgent a context's work is beside that of its guest's other contexts: -7 to 7, as of

@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Page-table entries in the GPU's own format.
 
 use bellhop_protocol::PAGE_SIZE;
+use bitfield_struct::bitfield;
 
 /// Which memory a page is in (`DXGK_PTE::Segment`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,6 +24,32 @@ pub enum Segment {
     /// Memory of the host's that all its adapters share, where CurrentValues are that several guests have:
     /// each alone in its page; addresses are offsets from its start.
     CrossAdapter,
+}
+
+impl Segment {
+    /// The number in a page-table entry.
+    const fn number(self) -> u8 {
+        match self {
+            Self::System => 0,
+            Self::Local => 1,
+            Self::Private => 2,
+            Self::Backing => 3,
+            Self::Fence => 4,
+            Self::CrossAdapter => 5,
+        }
+    }
+
+    const fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            0 => Self::System,
+            1 => Self::Local,
+            2 => Self::Private,
+            3 => Self::Backing,
+            4 => Self::Fence,
+            5 => Self::CrossAdapter,
+            _ => return None,
+        })
+    }
 }
 
 /// A page of physical memory.
@@ -44,93 +73,89 @@ pub struct PhysicalAddress {
 /// What a driver makes of a page-table entry beside what dxgkrnl does (`DriverProtection`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct DriverProtection {
-    /// Engines keep the page compressed: whoever reads it another way may see encoded bytes.
+    /// Engines keep the page compressed: any other reader may see encoded bytes.
     pub compressed: bool,
 }
 
-/// A leaf page-table entry. Bit 0 valid, bit 3 read-only, bits 5 to 9 segment (0 system, 1
-/// local, 2 private, 3 backing, 4 fence, 5 cross-adapter), bit 11 compressed, bits 12 to 51 page number, bit 52
-/// accessed; all others zero. The bits have the places that `DXGK_PTE` gives them, but for bits 11 and 52, which are
+/// A leaf page-table entry. `DXGK_PTE` gives the fields their places, but for `compressed` and `accessed`, which are
 /// this GPU's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(transparent)]
-pub struct Pte(u64);
+#[bitfield(u64, new = false)]
+#[derive(PartialEq, Eq)]
+pub struct Pte {
+    /// The page is mapped.
+    pub valid: bool,
+    #[bits(2)]
+    __: u8,
+    /// Packets may not write the page.
+    pub read_only: bool,
+    #[bits(1)]
+    __: u8,
+    /// The number of the page's [`Segment`], by the order of their declaration.
+    #[bits(5)]
+    pub segment: u8,
+    #[bits(1)]
+    __: u8,
+    /// Engines keep the page compressed.
+    pub compressed: bool,
+    /// The page's address in its segment, in pages of 4 KiB.
+    #[bits(40)]
+    pub page_number: u64,
+    /// Engines set it when they walk page tables and are about to remember the entry.
+    pub accessed: bool,
+    #[bits(11)]
+    __: u16,
+}
 
-const VALID: u64 = 1 << 0;
-const READ_ONLY: u64 = 1 << 3;
-const SEGMENT_SHIFT: u32 = 5;
-const SEGMENT_MASK: u64 = 0x1F << SEGMENT_SHIFT;
-const COMPRESSED: u64 = 1 << 11;
-/// Set by engines when they walk page tables and are about to remember the entry.
-pub const ACCESSED: u64 = 1 << 52;
-const ADDRESS_MASK: u64 = (1 << 52) - PAGE_SIZE;
+/// The bit that engines set in an entry when they walk page tables and are about to remember it.
+pub const ACCESSED: u64 = Pte::INVALID.with_accessed(true).into_bits();
+
+/// Page numbers that an entry has bits for.
+const PAGE_NUMBERS: u64 = 1 << 40;
 
 impl Pte {
     /// The entry of a page that is not mapped.
-    pub const INVALID: Self = Self(0);
+    pub const INVALID: Self = Self::from_bits(0);
 
     /// The entry of a mapped page. Address bits from 52 on, and those below the page size, are
     /// cut off.
     #[must_use]
     pub const fn new(page: PhysicalPage, writable: bool) -> Self {
-        let segment = match page.segment {
-            Segment::System => 0,
-            Segment::Local => 1 << SEGMENT_SHIFT,
-            Segment::Private => 2 << SEGMENT_SHIFT,
-            Segment::Backing => 3 << SEGMENT_SHIFT,
-            Segment::Fence => 4 << SEGMENT_SHIFT,
-            Segment::CrossAdapter => 5 << SEGMENT_SHIFT,
-        };
-        let protection = if writable { 0 } else { READ_ONLY };
-        Self(VALID | protection | segment | page.address & ADDRESS_MASK)
+        Self::INVALID
+            .with_valid(true)
+            .with_read_only(!writable)
+            .with_segment(page.segment.number())
+            .with_page_number(page.address / PAGE_SIZE % PAGE_NUMBERS)
     }
 
-    /// The same with what the driver adds.
+    /// The entry with what the driver adds.
     #[must_use]
     pub const fn protected(self, protection: DriverProtection) -> Self {
-        Self(if protection.compressed { self.0 | COMPRESSED } else { self.0 })
-    }
-
-    /// Whether engines keep the page compressed.
-    #[must_use]
-    pub const fn is_compressed(self) -> bool {
-        self.0 & COMPRESSED != 0
-    }
-
-    /// The entry with these bits.
-    #[must_use]
-    pub const fn from_bits(bits: u64) -> Self {
-        Self(bits)
+        self.with_compressed(self.compressed() || protection.compressed)
     }
 
     /// The entry's bits.
     #[must_use]
     pub const fn bits(self) -> u64 {
-        self.0
+        self.into_bits()
     }
 
     /// The page, or `None` when the entry is not valid or names a segment that does not exist.
     #[must_use]
     pub const fn page(self) -> Option<PhysicalPage> {
-        if self.0 & VALID == 0 {
+        if !self.valid() {
             return None;
         }
-        let segment = match (self.0 & SEGMENT_MASK) >> SEGMENT_SHIFT {
-            0 => Segment::System,
-            1 => Segment::Local,
-            2 => Segment::Private,
-            3 => Segment::Backing,
-            4 => Segment::Fence,
-            5 => Segment::CrossAdapter,
-            _ => return None,
-        };
-        Some(PhysicalPage { segment, address: self.0 & ADDRESS_MASK })
+        let address = self.page_number() * PAGE_SIZE;
+        match Segment::from_number(self.segment()) {
+            Some(segment) => Some(PhysicalPage { segment, address }),
+            None => None,
+        }
     }
 
     /// Whether packets may write the page.
     #[must_use]
     pub const fn is_writable(self) -> bool {
-        self.0 & READ_ONLY == 0
+        !self.read_only()
     }
 }
 
@@ -154,15 +179,25 @@ mod tests {
                 let entry = Pte::new(page, writable);
                 assert_eq!(entry.page(), Some(page));
                 assert_eq!(entry.is_writable(), writable);
-                assert!(!entry.is_compressed());
+                assert!(!entry.compressed());
                 assert_eq!(entry.protected(DriverProtection::default()), entry);
                 let compressed = entry.protected(DriverProtection { compressed: true });
-                assert!(compressed.is_compressed());
+                assert!(compressed.compressed());
                 assert_eq!(compressed.page(), Some(page));
                 assert_eq!(compressed.is_writable(), writable);
             }
         }
         assert_eq!(Pte::INVALID.page(), None);
-        assert_eq!(Pte::from_bits(VALID | 7 << SEGMENT_SHIFT).page(), None);
+        assert_eq!(Pte::INVALID.with_valid(true).with_segment(7).page(), None);
+    }
+
+    #[test]
+    fn fields_are_where_page_tables_have_them() {
+        let page = PhysicalPage { segment: Segment::CrossAdapter, address: 0x9_8765_4321_0FFF };
+        let entry = Pte::new(page, false).protected(DriverProtection { compressed: true });
+        assert_eq!(entry.bits(), 1 | 1 << 3 | 5 << 5 | 1 << 11 | 0x9_8765_4321_0000);
+        assert_eq!(ACCESSED, 1 << 52);
+        // Bits that no field has stay.
+        assert_eq!(Pte::from_bits(u64::MAX).bits(), u64::MAX);
     }
 }

@@ -1,12 +1,15 @@
-//! Dedicated doorbells: which queue has which of the few physical ones, and whose turn it is to
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Dedicated doorbells: which queue has which of the few physical ones, and which queue is next to
 //! lose one.
 //!
-//! Each guest has a share that nobody takes from it: who needs another doorbell gives up one of its own, once
+//! Each guest has a share that no other guest takes from it: a guest that needs another doorbell gives up one of its
+//! own, once
 //! it has its share, and takes one from a guest that has more than its share before that. Which of a guest's
 //! doorbells goes is for its own use of them to say: the one that was connected or rung least recently.
 //!
 //! Source: user-mode work submission, "Dedicated doorbells" and "Victimizing doorbell pseudocode
-//! in KMD". State only: whoever asks does to the hardware what the answer says.
+//! in KMD". State only: the caller does to the hardware what the answer says.
 
 use crate::hardware::{GuestId, HwQueueId, PhysicalDoorbell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -98,7 +101,7 @@ impl PhysicalDoorbells {
 
     /// The queue to take a doorbell from for a queue of `guest`: of the guest itself where it has its share,
     /// or else of those that have more than theirs. Where shares are more together than there are
-    /// doorbells, of itself again, or of anybody.
+    /// doorbells, of itself again, or of any guest.
     pub fn victim(&mut self, guest: GuestId, uses: &impl Uses) -> Option<HwQueueId> {
         let own = self.count(guest);
         let has_more = |(id, queues): (&GuestId, &ByLastUse)| {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The driver of our GPU.
 
 mod doorbells;
@@ -10,13 +12,14 @@ use crate::ddi::feature::{
 };
 use crate::ddi::paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
 use crate::ddi::{
-    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, CreateNativeFence, CurrentValuesFlags,
-    DxgkCallbacks, Miniport, NoPhysicalDoorbell, VirtualAddressingModel,
+    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, CreateDoorbellError, CreateNativeFence,
+    CurrentValuesFlags, DxgkCallbacks, Miniport, NoPhysicalDoorbell, VirtualAddressingModel,
 };
 use crate::hardware::{
     AddressSpaceId, DoorbellModel, DriverProtection, EngineProgress, FenceLogBuffer, FenceStorage,
-    GlobalFence, GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission,
-    PhysicalDoorbell, Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext,
+    GlobalFence, GuestId, Hardware, HardwareError, HwQueueDescription, HwQueueId, KernelSubmission,
+    PhysicalDoorbell, Pte, Reported as _, RingBinding, SchedulingPriority, SlotValue,
+    SystemContext, UnknownId,
 };
 use bellhop_protocol::bar::FENCE_STRIDE;
 use bellhop_protocol::control::adapter::{
@@ -35,18 +38,18 @@ use std::sync::Arc;
 const DOORBELL_SIZE: u32 = size_of::<u64>() as u32;
 
 /// The driver: the GPU does nearly everything by itself, so that what is left to decide here is
-/// who has a physical doorbell.
+/// which queue has a physical doorbell.
 pub struct BellhopMiniport {
     hardware: Arc<dyn Hardware>,
     doorbells: PhysicalDoorbells,
-    /// Whose queue is whose.
+    /// The guest that has each queue.
     owners: HashMap<HwQueueId, GuestId>,
-    /// In the global model: whose rings are looked for. There, nobody has a physical doorbell to
-    /// lose; "This mechanism isn't required if a GPU uses global doorbells."
+    /// In the global model: the queues that engines look for rings of. There, no queue has a physical doorbell
+    /// to lose; "This mechanism isn't required if a GPU uses global doorbells."
     globally_connected: HashSet<HwQueueId>,
     /// The address spaces of guests' system contexts, for the aperture.
     systems: HashMap<GuestId, AddressSpaceId>,
-    /// Queues whose user-mode driver wants each submission notified.
+    /// Queues of user-mode drivers that want each submission notified.
     notify_each: HashSet<HwQueueId>,
     /// What the OS does for native fences, where it has enabled them.
     native_fences: Option<NativeFenceOsCaps>,
@@ -57,11 +60,11 @@ struct OfHardware<'a>(&'a dyn Hardware);
 
 impl Uses for OfHardware<'_> {
     fn last_use(&self, queue: HwQueueId) -> u64 {
-        self.0.last_use(queue)
+        self.0.last_use(queue).reported()
     }
 
     fn share(&self, guest: GuestId) -> u32 {
-        self.0.doorbell_share(guest)
+        self.0.doorbell_share(guest).reported()
     }
 }
 
@@ -103,10 +106,11 @@ impl BellhopMiniport {
 
     /// What a queue's doorbell reads when it is connected.
     fn connected_status(&self, queue: HwQueueId) -> ConnectedStatus {
-        match self.notify_each.contains(&queue) {
-            true => ConnectedStatus::ConnectedNotify,
+        if self.notify_each.contains(&queue) {
+            ConnectedStatus::ConnectedNotify
+        } else {
             // The engine turns this into CONNECTED_NOTIFY by itself before it sleeps.
-            false => ConnectedStatus::Connected,
+            ConnectedStatus::Connected
         }
     }
 
@@ -121,7 +125,7 @@ impl BellhopMiniport {
         let victim = self.doorbells.victim(guest, &uses).ok_or(NoPhysicalDoorbell)?;
         let reason = ConnectionStatus::DISCONNECTED_RETRY;
         if let Err(error) = callbacks.disconnect_doorbell(victim, reason) {
-            // Nobody can ring a doorbell that dxgkrnl does not know, so it is free all the same.
+            // No guest can ring a doorbell that dxgkrnl does not know, so it is free.
             tracing::error!(?victim, %error, "the victim's doorbell is unknown");
         }
         self.disconnect_doorbell(victim);
@@ -148,6 +152,10 @@ impl Miniport for BellhopMiniport {
         NativeFenceCaps {
             monitored_value_stride: FENCE_STRIDE as u32,
             preferred_segments: SegmentSet::PRIVATE,
+            // An engine is its own context management processor and reaches a fence by its slot, so no packet of the
+            // product uses these mappings. They exist because the reference's table of fence types gives that
+            // processor an address of both values ("CMPVA", read and write); tests execute packets on them.
+            // Source: native GPU fence object, 9.2 and "GPU VA mappings in paging process address space for CMP use".
             map_to_gpu_system_process: true,
             minimum_address: 0,
             maximum_address: u64::MAX,
@@ -191,16 +199,16 @@ impl Miniport for BellhopMiniport {
         })
     }
 
-    fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareFull> {
+    fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareError> {
         self.hardware.create_address_space(guest)
     }
 
     fn destroy_process(&mut self, space: AddressSpaceId) {
         self.systems.retain(|_, system| *system != space);
-        self.hardware.destroy_address_space(space);
+        self.hardware.destroy_address_space(space).reported();
     }
 
-    fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareFull> {
+    fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareError> {
         let system = self.hardware.create_system_context(guest)?;
         self.systems.insert(guest, system.address_space);
         Ok(system)
@@ -211,43 +219,43 @@ impl Miniport for BellhopMiniport {
         guest: GuestId,
         buffer: &PagingBuffer,
         fence: u64,
-    ) -> Result<(), HardwareFull> {
+    ) -> Result<(), HardwareError> {
         self.hardware.submit_paging(guest, buffer.packets(), fence)
     }
 
-    fn create_hw_queue(&mut self, description: HwQueueDescription) -> HwQueueId {
-        let queue = self.hardware.create_hw_queue(description);
+    fn create_hw_queue(&mut self, description: HwQueueDescription) -> Result<HwQueueId, UnknownId> {
+        let queue = self.hardware.create_hw_queue(description)?;
         self.owners.insert(queue, description.guest);
-        queue
+        Ok(queue)
     }
 
     fn destroy_hw_queue(&mut self, queue: HwQueueId) {
         self.owners.remove(&queue);
-        self.hardware.destroy_hw_queue(queue);
+        self.hardware.destroy_hw_queue(queue).reported();
     }
 
     fn suspend_context(&mut self, queues: &[HwQueueId]) {
-        self.hardware.suspend_hw_queues(queues);
+        self.hardware.suspend_hw_queues(queues).reported();
     }
 
     fn resume_context(&mut self, queues: &[HwQueueId]) {
-        self.hardware.resume_hw_queues(queues);
+        self.hardware.resume_hw_queues(queues).reported();
     }
 
     fn abandon_paging(&mut self, guest: GuestId, fence: u64) {
-        self.hardware.abandon_paging(guest, fence);
+        self.hardware.abandon_paging(guest, fence).reported();
     }
 
     fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64) {
-        self.hardware.preempt_hw_queue(queue, preemption_fence);
+        self.hardware.preempt_hw_queue(queue, preemption_fence).reported();
     }
 
     fn query_engine_status(&self, node: u32) -> EngineProgress {
-        self.hardware.engine_progress(node)
+        self.hardware.engine_progress(node).reported()
     }
 
     fn reset_engine(&mut self, node: u32) {
-        self.hardware.reset_engine(node);
+        self.hardware.reset_engine(node).reported();
     }
 
     fn reset_from_timeout(&mut self) {
@@ -259,21 +267,20 @@ impl Miniport for BellhopMiniport {
         queues: &[HwQueueId],
         priority: SchedulingPriority,
     ) {
-        self.hardware.set_scheduling_priority(queues, priority);
+        self.hardware.set_scheduling_priority(queues, priority).reported();
     }
 
     fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState, transition: u64) {
-        self.hardware.set_engine_power(node, state, transition);
+        self.hardware.set_engine_power(node, state, transition).reported();
     }
 
     fn submit_command_to_hw_queue(
         &mut self,
         queue: HwQueueId,
         submission: KernelSubmission,
-    ) -> Result<(), HardwareFull> {
+    ) -> Result<(), HardwareError> {
         self.hardware.submit_kernel_mode(queue, submission)?;
-        self.hardware.kick(queue);
-        Ok(())
+        Ok(self.hardware.kick(queue)?)
     }
 
     fn render(&self, arguments: &RenderArguments<'_>) -> Result<DmaBuffer, RenderError> {
@@ -292,13 +299,13 @@ impl Miniport for BellhopMiniport {
         &mut self,
         queue: HwQueueId,
         submission: KernelSubmission,
-    ) -> Result<(), HardwareFull> {
+    ) -> Result<(), HardwareError> {
         // The GPU has one queue for either kind of context, and all addresses are virtual to it.
         self.submit_command_to_hw_queue(queue, submission)
     }
 
     fn query_current_fence(&self, queue: HwQueueId) -> u64 {
-        self.hardware.current_fence(queue)
+        self.hardware.current_fence(queue).reported()
     }
 
     fn create_doorbell(
@@ -306,19 +313,19 @@ impl Miniport for BellhopMiniport {
         queue: HwQueueId,
         ring: RingBinding,
         private_data: DoorbellPrivateData,
-    ) -> Result<(), BadPrivateData> {
+    ) -> Result<(), CreateDoorbellError> {
         let DoorbellPrivateData { flags, reserved } = private_data;
         if flags & !NOTIFY_EACH_SUBMISSION != 0 {
-            return Err(BadPrivateData(flags));
+            return Err(BadPrivateData(flags).into());
         }
         if let Some(value) = reserved.into_iter().find(|value| *value != 0) {
-            return Err(BadPrivateData(value));
+            return Err(BadPrivateData(value).into());
         }
         let notify_each = flags & NOTIFY_EACH_SUBMISSION != 0;
+        self.hardware.bind_ring(queue, RingBinding { notify_each, ..ring })?;
         if notify_each {
             self.notify_each.insert(queue);
         }
-        self.hardware.bind_ring(queue, RingBinding { notify_each, ..ring });
         Ok(())
     }
 
@@ -329,7 +336,7 @@ impl Miniport for BellhopMiniport {
     ) -> Result<ConnectedStatus, NoPhysicalDoorbell> {
         if self.is_global() {
             self.globally_connected.insert(queue);
-            self.hardware.watch_global(queue);
+            self.hardware.watch_global(queue).reported();
             return Ok(self.connected_status(queue));
         }
         let guest = *self.owners.get(&queue).ok_or(NoPhysicalDoorbell)?;
@@ -340,50 +347,50 @@ impl Miniport for BellhopMiniport {
                 self.doorbells.assign(guest, queue).ok_or(NoPhysicalDoorbell)?
             }
         };
-        self.hardware.watch(doorbell, queue);
+        self.hardware.watch(doorbell, queue).reported();
         Ok(self.connected_status(queue))
     }
 
     fn disconnect_doorbell(&mut self, queue: HwQueueId) {
         if self.globally_connected.remove(&queue) {
             // As below.
-            self.hardware.unwatch_global(queue);
-            self.hardware.kick(queue);
+            self.hardware.unwatch_global(queue).reported();
+            self.hardware.kick(queue).reported();
             return;
         }
         let Some(doorbell) = self.doorbells.release(queue) else { return };
         // Second half of protocol::handoff::doorbell's disconnect: the status and its full fence
         // came before. A guest that still read a connected status has rung by now, and this last
         // look finds what it wrote; one that rings later reads the disconnected status.
-        self.hardware.unwatch(doorbell);
-        self.hardware.kick(queue);
+        self.hardware.unwatch(doorbell).reported();
+        self.hardware.kick(queue).reported();
     }
 
     fn destroy_doorbell(&mut self, queue: HwQueueId) {
         self.notify_each.remove(&queue);
-        self.hardware.unbind_ring(queue);
+        self.hardware.unbind_ring(queue).reported();
     }
 
     fn notify_work_submission(&mut self, queue: HwQueueId) {
         // The engine's look is a use of the doorbell, if it finds anything.
-        self.hardware.kick(queue);
+        self.hardware.kick(queue).reported();
     }
 
     fn create_native_fence(&mut self, arguments: CreateNativeFence) {
         let CreateNativeFence { fence, storage, initial_value, .. } = arguments;
-        self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value);
+        self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value).reported();
     }
 
     fn open_native_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId) {
-        self.hardware.open_fence(fence.guest, slot, fence.slot, owner);
+        self.hardware.open_fence(fence.guest, slot, fence.slot, owner).reported();
     }
 
     fn close_native_fence(&mut self, fence: GlobalFence, slot: u32) {
-        self.hardware.close_fence(fence.guest, slot);
+        self.hardware.close_fence(fence.guest, slot).reported();
     }
 
     fn destroy_native_fence(&mut self, _fence: GlobalFence) {
-        // The GPU keeps nothing of a fence that nobody has open.
+        // The GPU keeps nothing of a fence that no process has open.
     }
 
     fn create_monitored_fence(
@@ -392,19 +399,19 @@ impl Miniport for BellhopMiniport {
         storage: FenceStorage,
         initial_value: Option<u64>,
     ) {
-        self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value);
+        self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value).reported();
     }
 
     fn open_monitored_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId) {
-        self.hardware.open_fence(fence.guest, slot, fence.slot, owner);
+        self.hardware.open_fence(fence.guest, slot, fence.slot, owner).reported();
     }
 
     fn close_monitored_fence(&mut self, fence: GlobalFence, slot: u32) {
-        self.hardware.close_fence(fence.guest, slot);
+        self.hardware.close_fence(fence.guest, slot).reported();
     }
 
     fn update_monitored_values(&mut self, guest: GuestId, values: &[SlotValue]) {
-        self.hardware.update_monitored_values(guest, values);
+        self.hardware.update_monitored_values(guest, values).reported();
     }
 
     fn update_current_values_from_cpu(
@@ -416,13 +423,13 @@ impl Miniport for BellhopMiniport {
         let CurrentValuesFlags { always_signaled, notification_only } = flags;
         if notification_only {
             let slots: Vec<_> = values.iter().map(|value| value.slot).collect();
-            return self.hardware.notify_current_values(guest, &slots, always_signaled);
+            return self.hardware.notify_current_values(guest, &slots, always_signaled).reported();
         }
-        self.hardware.update_current_values(guest, values, always_signaled);
+        self.hardware.update_current_values(guest, values, always_signaled).reported();
     }
 
     fn set_native_fence_log_buffer(&mut self, queue: HwQueueId, log: FenceLogBuffer) {
-        self.hardware.set_fence_log(queue, log);
+        self.hardware.set_fence_log(queue, log).reported();
     }
 
     fn update_native_fence_logs(&mut self, queues: &[HwQueueId]) {
@@ -439,7 +446,7 @@ impl Miniport for BellhopMiniport {
         gpu_va: u64,
         page_size: PageSize,
         entries: &[Pte],
-    ) -> Result<(), HardwareFull> {
+    ) -> Result<(), HardwareError> {
         self.hardware.update_page_table(space, gpu_va, page_size, entries)
     }
 
@@ -468,7 +475,8 @@ impl Miniport for BellhopMiniport {
         operation: &PagingOperation<'_>,
         buffer: &mut PagingBuffer,
     ) -> Result<(), BuildPagingBufferError> {
-        let system = self.systems.get(&guest).ok_or(HardwareFull("system context"))?;
+        let system =
+            self.systems.get(&guest).ok_or(HardwareError::from(UnknownId::SystemContext(guest)))?;
         let packets = paging::build(self.hardware.as_ref(), *system, operation)?;
         Ok(buffer.append(&packets)?)
     }

@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `DxgkDdiBuildPagingBuffer`: operations become packets.
 //!
 //! The copy engine moves bytes, writes page-table entries when their turn comes, and flushes TLBs.
 //! The control plane only makes sure that the tables are there.
 
 use crate::ddi::paging::{APERTURE_START, AllocationNotification, PageSize, PagingOperation};
-use crate::hardware::{AddressSpaceId, Hardware, HardwareFull, Pte};
+use crate::hardware::{AddressSpaceId, Hardware, HardwareError, Pte, Reported as _};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::packet::paging::{
@@ -22,10 +24,10 @@ pub(super) fn build(
     hardware: &dyn Hardware,
     system: AddressSpaceId,
     operation: &PagingOperation<'_>,
-) -> Result<Vec<u8>, HardwareFull> {
+) -> Result<Vec<u8>, HardwareError> {
     let mut packets = Packets::default();
     match *operation {
-        // What lies where in the address space is the same to the engine.
+        // The engine does not care which segment an address lies in.
         PagingOperation::Fill { destination, length, pattern }
         | PagingOperation::VirtualFill { destination, length, pattern } => {
             for (at, length) in chunks(length) {
@@ -106,7 +108,7 @@ impl Packets {
 
     /// Holds what follows until no engine remembers what it knew of an address space.
     fn flush(&mut self, hardware: &dyn Hardware, space: AddressSpaceId) {
-        let root = hardware.page_table_root(space).unwrap_or(ALL_ADDRESS_SPACES);
+        let root = hardware.page_table_root(space).reported_or(ALL_ADDRESS_SPACES);
         self.push(&FlushTlb::new(root));
     }
 
@@ -118,7 +120,7 @@ impl Packets {
         gpu_va: u64,
         page_size: PageSize,
         entries: &[Pte],
-    ) -> Result<(), HardwareFull> {
+    ) -> Result<(), HardwareError> {
         // A table that there is not has no entry to take away.
         let create = entries.iter().any(|entry| entry.page().is_some());
         let pages = entries.len() as u64;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `DxgkDdiRender` and `DxgkDdiPatch`: command buffers with physical addresses.
 //!
 //! A command buffer is trusted with nothing. Each of its packets is decoded, and the only addresses

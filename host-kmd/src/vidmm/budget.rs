@@ -1,20 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Budgets: how much of each local segment a process may count on.
 //!
-//! All processes of a guest have equal shares. One may have more as long as nobody else wants it; it
-//! is then asked to trim, and is the one that has to make room.
+//! All processes of a guest have equal shares. A process may use more while no other process wants it. VidMm then
+//! asks it to trim, and it is the one that has to make room.
 
 use super::VidMm;
 use super::segment::LocalSegment;
 use super::step::Notice;
 
-/// What a process is told of a local segment (`D3DKMT_QUERYVIDEOMEMORYINFO`), in bytes.
+/// What a process learns of a local segment (`D3DKMT_QUERYVIDEOMEMORYINFO`), in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SegmentInfo {
-    /// All of it.
+    /// Size of the segment.
     pub(crate) size: u64,
-    /// What the process may count on.
+    /// Budget of the process.
     pub(crate) budget: u64,
-    /// What the process has resident or locked.
+    /// Bytes that the process has resident or locked.
     pub(crate) usage: u64,
 }
 
@@ -29,25 +31,25 @@ impl VidMm {
         SegmentInfo { size, budget: size / processes, usage }
     }
 
-    /// Bytes of a local segment that are given out.
+    /// Used bytes of a local segment.
     pub(crate) fn used(&self, segment: LocalSegment) -> u64 {
         let pool = self.local.get(segment.index()).map(|local| &local.pool);
         pool.map_or(0, |pool| pool.length() - pool.free())
     }
 
-    /// Bytes of backing memory that are kept for allocations.
+    /// Bytes of backing memory that are reserved for allocations.
     pub(crate) fn used_backing(&self) -> u64 {
         self.backing.length() - self.backing.free()
     }
 
-    /// The host memory that is kept for allocations which are at home there.
+    /// What a process learns of the host memory that is reserved for allocations.
     pub(crate) fn backing_info(&self, process: u32) -> SegmentInfo {
         let usage = self.processes.get(&process).map_or(0, |process| process.backing);
         let size = self.backing.length();
         SegmentInfo { size, budget: size / self.processes.len().max(1) as u64, usage }
     }
 
-    /// Whether a process would be within its budget with so many bytes more.
+    /// Whether a process would be within its budget with `more` bytes in addition.
     pub(super) fn is_within_budget(&self, process: u32, segment: LocalSegment, more: u64) -> bool {
         let info = self.info(process, segment);
         info.usage.saturating_add(more) <= info.budget

@@ -1,18 +1,20 @@
-//! Eviction: who makes room for whom.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Eviction: which allocations make room for which.
 //!
-//! In this order, and within each by priority and then by least recent use:
+//! They make room in this order, and within each group by priority and then by least recent use:
 //!
-//! 1. what nobody wants resident;
-//! 2. what may go on to live elsewhere: the process's own that is no more important, and, for a
-//!    process within its budget, that of processes over theirs;
+//! 1. what no process wants resident;
+//! 2. what may be resident elsewhere: allocations of the process that are no more important, and, for a process
+//!    within its budget, allocations of processes over theirs;
 //!
-//! and when the allocation may be nowhere else:
+//! and when the allocation may be resident nowhere else:
 //!
-//! 3. the process's own that may live elsewhere, however important;
-//! 4. for a process within its budget: what may not live elsewhere of processes over theirs, which
-//!    are suspended until they have it again;
-//! 5. for a process within its budget, which fits but for how memory is split: what may live
-//!    elsewhere of any process.
+//! 3. allocations of the process that may be resident elsewhere, however important;
+//! 4. for a process within its budget: allocations of processes over theirs that may not be resident elsewhere.
+//!    Those processes are suspended until they have them again;
+//! 5. for a process within its budget, if only fragmentation stands in the way: allocations of any process that may
+//!    be resident elsewhere.
 
 use super::pool::PageRange;
 use super::segment::{EvictionOrder, Group, LocalSegment, Place};
@@ -20,16 +22,16 @@ use super::{VidMm, VidMmError};
 use crate::ddi::paging::AllocationId;
 use std::ops::Bound::{Excluded, Unbounded};
 
-/// How much an allocation needs room in a local segment.
+/// How urgently an allocation needs room in a local segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
-    /// It may be elsewhere.
+    /// It may be resident elsewhere.
     Should,
-    /// It may be nowhere else.
+    /// It may be resident nowhere else.
     Must,
 }
 
-/// Who makes room, in this order.
+/// The groups that make room, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Round {
     Unwanted,
@@ -42,22 +44,22 @@ enum Round {
 const ROUNDS: [Round; 5] =
     [Round::Unwanted, Round::LessImportant, Round::Own, Round::TakenAway, Round::Demoted];
 
-/// Most allocations that are moved for one that may be elsewhere.
+/// Most allocations that move for one that may be resident elsewhere.
 const MOST_MOVED: u32 = 1024;
 
-/// For what room is made.
+/// The allocation that needs room.
 #[derive(Debug, Clone, Copy)]
 struct Newcomer {
     process: u32,
     size: u64,
     priority: u32,
-    /// What was used since makes no room.
+    /// Allocations that were used since this count make no room.
     begin: u64,
 }
 
 impl VidMm {
-    /// Takes room for an allocation in a local segment, and makes it first if need be. It counts against
-    /// this process.
+    /// Takes room for an allocation in a local segment, and makes room first if it must. The room counts against this
+    /// process.
     pub(super) fn take_room(
         &mut self,
         process: u32,
@@ -115,8 +117,8 @@ impl VidMm {
         Ok(None)
     }
 
-    /// Whether there is as much room as a newcomer needs, or may be. Nothing is evicted in vain, save
-    /// where memory is split by what stays.
+    /// Whether there is enough room, or can be. VidMm evicts nothing in vain, except where allocations that stay
+    /// fragment the memory.
     fn may_find_room(&self, newcomer: Newcomer, segment: LocalSegment, rounds: &[Round]) -> bool {
         let local = &self.local[segment.index()];
         let missing = newcomer.size.saturating_sub(local.pool.free());
@@ -133,7 +135,7 @@ impl VidMm {
         if at_most < missing || rounds.len() == ROUNDS.len() {
             return at_most >= missing;
         }
-        // Those that are too important, or were used too lately, count only with the groups.
+        // Allocations that are too important or were used too recently count only with the groups.
         let mut found = 0;
         let mut moved = 0;
         for round in rounds {
@@ -194,7 +196,7 @@ impl VidMm {
         makes_room.then_some(u32::MAX)
     }
 
-    /// An allocation leaves a local segment: to another that it may be evicted to and that has room,
+    /// Evicts an allocation from a local segment: to another segment that it supports for eviction and that has room,
     /// or home.
     fn make_way(&mut self, id: AllocationId, from: LocalSegment) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
@@ -219,7 +221,7 @@ impl VidMm {
         self.go_home(id)
     }
 
-    /// There may be room: gives back what was taken away, as far as there is.
+    /// Gives processes back what was taken away from them, as far as there is room.
     pub(super) fn restore(&mut self) {
         let lacking = self.processes.iter().filter(|(_, process)| !process.missing.is_empty());
         let lacking: Vec<_> = lacking.map(|(id, _)| *id).collect();
@@ -239,7 +241,7 @@ impl VidMm {
         process.missing.range((Excluded(last), Unbounded)).next().copied()
     }
 
-    /// Takes room in the BAR that stays where it is, for what rings and old drivers need.
+    /// Takes room in the BAR that does not move, for rings and for drivers of fixed allocations.
     pub(crate) fn take_pinned(
         &mut self,
         process: u32,
@@ -257,7 +259,7 @@ impl VidMm {
         Ok(range)
     }
 
-    /// Takes back what [`Self::take_pinned`] gave. The process may have ended.
+    /// Takes back what [`Self::take_pinned`] gave. The process may be gone.
     pub(crate) fn give_back_pinned(&mut self, process: u32, range: PageRange) {
         let local = &mut self.local[LocalSegment::Visible.index()];
         local.pinned -= range.length;

@@ -1,11 +1,12 @@
-//! Page migration: what engines use goes back to where it should be, and nobody asks for it.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Page migration: allocations that engines use move back to their preferred memory, without a request.
 //!
-//! Engines note in page tables what they access. All mappings are looked at in turn, a part at a time;
-//! a *pass* is over when each was. What was used in a pass counts as used now, so that whoever makes
-//! room is who was not used for longest. And what lives at home although it should be local goes back
-//! when it was used in two passes running, if there is room or if something there that is no more
-//! important was used in neither. So nothing goes back and forth with each pass; and a pass moves a
-//! bounded number of bytes.
+//! Engines note in page tables what they access. VidMm looks at all mappings in turn, a part at a time; a *pass*
+//! ends when it has seen each. An allocation that was used in a pass counts as used now, so the least recently used
+//! ones make room. An allocation at home that should be local moves back when it was used in two passes in a row, if
+//! there is room, or if a no more important allocation there was used in neither. So no allocation moves back and
+//! forth with each pass, and a pass moves a bounded number of bytes.
 //!
 //! Source: "Page Migration" of the Windows KMD overview.
 
@@ -19,30 +20,30 @@ use bellhop_protocol::control::allocation::SegmentSet;
 use std::cmp::Reverse;
 use std::ops::Bound::{Excluded, Unbounded};
 
-/// Most page-table entries that one look is about; an allocation and a mapping count as [`OVERHEAD`].
+/// Most page-table entries in one look. An allocation and a mapping count as [`OVERHEAD`].
 const MOST_ENTRIES: u64 = 1 << 16;
 const OVERHEAD: u64 = 16;
-/// Most bytes of a mapping that are looked at together.
+/// Most bytes of a mapping in one query.
 const CHUNK: u64 = 16 << 20;
-/// Most bytes that a pass brings back, save that it always may bring back one allocation.
+/// Most bytes that a pass brings back. One allocation may always come back.
 const MOST_MOVED: u64 = 32 << 20;
 /// Most allocations that a pass remembers to bring back.
 const MOST_FOUND: usize = 256;
 
-/// How far looking has come.
+/// How far the pass has come.
 #[derive(Debug)]
 pub(super) struct Looks {
-    /// The allocation that is looked at, and the mapping of it, by key, with an offset.
+    /// The current allocation, and its current mapping by key, with an offset.
     allocation: AllocationId,
     mapping: (u64, u64),
     offset: u64,
-    /// Whether it was used, as far as it was looked at.
+    /// Whether the part that the pass has seen was used.
     used: bool,
     /// The count of uses when this pass began.
     begin: u64,
-    /// The same of the pass before; none was before the first.
+    /// The count of uses when the pass before began, if there was one.
     before: u64,
-    /// What was used in both and should be elsewhere.
+    /// Allocations that were used in both passes and should be elsewhere.
     found: Vec<AllocationId>,
 }
 
@@ -67,9 +68,8 @@ impl Allocation {
 }
 
 impl VidMm {
-    /// Looks at the next mappings: `was_used` tells whether engines have accessed a part of one since
-    /// it was last asked. Returns whether there was anything to look at. What is to be brought back is
-    /// in the next plan.
+    /// Looks at the next mappings. `was_used` tells whether engines have accessed a part of a mapping since the last
+    /// query. Returns whether there were mappings. The next plan brings allocations back.
     pub(crate) fn look(
         &mut self,
         mut was_used: impl FnMut(&Mapping) -> bool,
@@ -80,7 +80,7 @@ impl VidMm {
             let found = self.allocations.get(&allocation).filter(|allocation| allocation.present);
             let found = found.and_then(|found| found.mappings.range(mapping..).next());
             if let Some((key, found)) = found {
-                // The one that it had come to may have gone.
+                // The current allocation may be gone.
                 let offset = if *key == mapping { offset } else { 0 };
                 let length = found.length.saturating_sub(offset).min(CHUNK);
                 let gpu_va = found.gpu_va + offset;
@@ -114,7 +114,7 @@ impl VidMm {
 
     /// Engines have used an allocation in this pass.
     fn was_used(&mut self, id: AllocationId) -> Result<(), VidMmError> {
-        // It may have gone while it was looked at.
+        // It may be gone by now.
         let Ok(allocation) = self.get(id) else { return Ok(()) };
         let again = allocation.used >= self.looks.before;
         if again && allocation.is_away() && self.looks.found.len() < MOST_FOUND {
@@ -123,13 +123,13 @@ impl VidMm {
         self.touch(id)
     }
 
-    /// A pass is over.
+    /// Ends a pass.
     fn bring_back(&mut self) -> Result<(), VidMmError> {
         let mut found = std::mem::take(&mut self.looks.found);
         found.sort_by_key(|id| {
             Reverse(self.get(*id).map_or(0, |allocation| allocation.description.priority))
         });
-        // Who was used since makes no room.
+        // Allocations that were used since make no room.
         let before = self.looks.before;
         let mut moved = 0;
         for id in found {

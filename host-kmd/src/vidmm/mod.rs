@@ -1,19 +1,20 @@
-//! VidMm: which allocation is where, and who has to make room.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! VidMm: where each allocation is, and which allocations have to make room.
 //!
-//! A state machine without I/O, one for each guest. What is decided is state at once, and comes out as
-//! a [`Plan`] of steps, which are carried out in their order by the guest's system context: so nothing
-//! here waits for anything, and a request is answered when its last step is done.
+//! A state machine without I/O, one for each guest. A decision changes the state at once, and comes out as a
+//! [`Plan`] of steps that the guest's system context carries out in their order. So VidMm never waits, and a request
+//! is answered when its last step is done.
 //!
-//! - An allocation is described when it is created; it takes memory when it is first made resident or
-//!   locked.
-//! - It is in one place: in a local segment, or at *home* in the implicit system memory segment. Home
-//!   is the guest's own pages when the allocation was made of some, and host memory (the hardware's
-//!   backing segment) otherwise, which is kept for it as long as it lives: so an eviction never fails.
-//! - A resident allocation that may live at home is *demoted* there and goes on to be reached. One
-//!   that may not is *taken away*, and only from a process that is over its budget for one that is
-//!   not: its contexts are suspended until all is resident again.
-//! - What the owner has evicted stays where it is until somebody needs the room, unmapped.
-//! - Several processes may have an allocation. See `sharing`.
+//! - An allocation is described when it is created. It takes memory when it is first made resident or locked.
+//! - It is in one place: in a local segment, or at *home* in the implicit system memory segment. Home is the guest's
+//!   own pages when the allocation was made of some, and otherwise host memory (the hardware's backing segment) that
+//!   VidMm reserves for its life. So an eviction never fails.
+//! - A resident allocation that may be resident at home is *demoted* there, and engines still reach it. One that may
+//!   not is *taken away*, and only from a process over its budget for a process within its own. The contexts of the
+//!   process are suspended until all is resident again.
+//! - An allocation that its owner has evicted stays in place, unmapped, until another needs the room.
+//! - Several processes may share an allocation. See `sharing`.
 //!
 //! Source: "Memory Manager" of the Windows KMD overview; "Allocation notification".
 
@@ -43,7 +44,7 @@ use step::{Mapping, Notice, Plan, Step};
 /// Why something cannot be resident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum VidMmError {
-    /// It can never be, whoever makes room.
+    /// It can never be resident, whatever makes room.
     #[error("{0} bytes can never be resident together")]
     NeverFits(u64),
     /// Others within their budgets have the memory, or it is locked.
@@ -335,8 +336,8 @@ impl VidMm {
         Ok(())
     }
 
-    /// Tells the driver that nobody needs what a local range holds: "evict an allocation from local memory
-    /// (without transfer to a backing store)". Whoever has the range next is behind that in the plan.
+    /// Tells the driver that the content of a local range is not needed: "evict an allocation from local memory
+    /// (without transfer to a backing store)". The next use of the range comes after that in the plan.
     fn discard(&mut self, segment: LocalSegment, range: PageRange) {
         let address = segment.physical_address(range);
         self.plan.steps.push(Step::Discard { address, length: range.length });
@@ -427,7 +428,7 @@ impl VidMm {
         self.let_go(id)
     }
 
-    /// Nobody wants an allocation resident any more, if so.
+    /// Notes that no process wants an allocation resident any more, if so.
     fn let_go(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         if allocation.is_wanted() {

@@ -1,11 +1,11 @@
-//! Paging operations: what the driver is asked for so that a plan's steps happen.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Paging operations: the requests to the driver that carry out a plan's steps.
 //!
-//! Bytes are moved through the paging process's GPU VA space, the *window*: a part of what is to be
-//! filled, copied or looked at is mapped there, the operation follows, and it is unmapped again. What
-//! is larger than the window takes several turns.
+//! Bytes move through the paging process's GPU VA space, the *window*: VidMm maps a part of the memory there, the
+//! operation fills, copies or reads it, and VidMm unmaps it again. Memory larger than the window takes several turns.
 //!
-//! Addresses of the window are used one after the other, and translations are flushed when they begin
-//! anew. Source: "Allocation notification".
+//! VidMm uses the addresses of the window one after the other, and flushes translations when it begins anew. Source: "Allocation notification".
 
 use super::segment::Memory;
 use super::step::{Mapping, Step};
@@ -20,19 +20,19 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Most entries written at once.
 const MAX_ENTRIES: u64 = 512;
-/// Most bytes filled, copied or mapped at once: bounds what is made ready, and leaves others a turn.
+/// Most bytes filled, copied or mapped at once. Bounds the work of one turn, so that other guests get theirs.
 const MAX_CHUNK: u64 = 8 << 20;
 
-/// What comes next.
+/// One operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// [`PagingOperation::UpdatePageTable`]
     UpdatePageTable {
-        /// Whose.
+        /// The address space.
         space: AddressSpaceId,
         /// The first page's address.
         gpu_va: u64,
-        /// What each entry maps.
+        /// The size of the pages.
         page_size: PageSize,
         /// The entries.
         entries: Vec<Pte>,
@@ -64,16 +64,16 @@ pub(crate) enum Operation {
     },
     /// [`PagingOperation::NotifyResidency`]
     NotifyResidency {
-        /// Which.
+        /// The allocation.
         allocation: AllocationId,
         /// Its physical address; `None` when it is not resident.
         address: Option<u64>,
     },
     /// [`PagingOperation::NotifyAlloc`]
     NotifyAlloc {
-        /// Which.
+        /// The allocation.
         allocation: AllocationId,
-        /// Why.
+        /// The reason.
         notification: AllocationNotification,
         /// First byte.
         offset: u64,
@@ -81,15 +81,15 @@ pub(crate) enum Operation {
         length: u64,
         /// Where it is mapped.
         gpu_va: u64,
-        /// What is unmapped from the IOMMU.
+        /// The memory that is unmapped from the IOMMU.
         pages: Vec<Extent>,
     },
-    /// What was asked for so far is waited for.
+    /// Waits for all operations before.
     Wait,
 }
 
 impl Operation {
-    /// What the driver is asked for; `None` when it is asked for nothing.
+    /// The operation as the DDI has it. `None` for a wait.
     pub(crate) fn as_ddi(&self) -> Option<PagingOperation<'_>> {
         Some(match *self {
             Self::UpdatePageTable { space, gpu_va, page_size, ref entries } => {
@@ -127,18 +127,18 @@ pub(crate) struct Window {
     /// The system context's address space.
     space: AddressSpaceId,
     size: u64,
-    /// Bytes that were used since the last flush.
+    /// Bytes used since the last flush.
     used: u64,
 }
 
 impl Window {
-    /// An unused one of so many bytes, at least two pages.
+    /// An unused window of `size` bytes, at least two pages.
     pub(crate) fn new(space: AddressSpaceId, size: u64) -> Self {
         let size = (size - size % PAGE_SIZE).max(2 * PAGE_SIZE);
         Self { space, size, used: 0 }
     }
 
-    /// Addresses that no engine remembers, `length` bytes of at most the window.
+    /// Takes `length` bytes of addresses that no engine remembers, at most the whole window.
     fn take(&mut self, length: u64, operations: &mut VecDeque<Operation>) -> u64 {
         if length > self.size - self.used {
             operations.push_back(Operation::FlushTlb(self.space));
@@ -150,20 +150,20 @@ impl Window {
     }
 
     fn mapping(&self, gpu_va: u64, offset: u64, length: u64) -> Mapping {
-        // Bytes are moved as they are.
+        // The copy moves bytes as they are.
         let driver = DriverProtection::default();
         Mapping { space: self.space, gpu_va, length, offset, writable: true, driver }
     }
 }
 
-/// Turns one step after the other into operations, a part of it at a time.
+/// Turns steps into operations, a part of a step at a time.
 #[derive(Debug)]
 pub(crate) struct Operations {
     window: Window,
     step: Option<Step>,
-    /// Bytes of the step, or of its mapping, that are done.
+    /// Finished bytes of the step, or of its mapping.
     done: u64,
-    /// Mappings of the step that are done.
+    /// Finished mappings of the step.
     mappings: usize,
     ready: VecDeque<Operation>,
 }
@@ -174,12 +174,12 @@ impl Operations {
         Self { window, step: None, done: 0, mappings: 0, ready: VecDeque::new() }
     }
 
-    /// Begins a step. The one before has no more operations.
+    /// Begins a step. The step before must have no operations left.
     pub(crate) fn begin(&mut self, step: Step) {
         (self.step, self.done, self.mappings) = (Some(step), 0, 0);
     }
 
-    /// The next operation of the step, left where it is; `None` when the step has no more.
+    /// The next operation of the step, without taking it. `None` when the step has no more.
     pub(crate) fn peek(&mut self) -> Option<&Operation> {
         while self.ready.is_empty() {
             let step = self.step.take()?;
@@ -190,12 +190,12 @@ impl Operations {
         self.ready.front()
     }
 
-    /// The operation that was peeked at was asked for.
+    /// Takes the operation that [`Self::peek`] returned.
     pub(crate) fn pop(&mut self) -> Option<Operation> {
         self.ready.pop_front()
     }
 
-    /// Makes a part of a step ready; whether there is more of it.
+    /// Prepares a part of a step. Whether the step had more.
     fn advance(&mut self, step: &Step) -> bool {
         match step {
             Step::Unmap { memory, mappings } => self.each_mapping(memory, mappings, false),
@@ -208,11 +208,11 @@ impl Operations {
                 self.did(chunk, *length)
             }
             Step::Copy { from, to, length } => {
-                // Two parts have to be there together.
+                // Source and destination have to be mapped together.
                 let half = self.window.size / 2;
                 let chunk = self.chunk(*length, (half - half % PAGE_SIZE).min(MAX_CHUNK));
                 if 2 * chunk > self.window.size - self.window.used {
-                    // One flush for both: the first must not be forgotten for the second.
+                    // One flush for both: a flush for the second must not take the first away.
                     self.ready.push_back(Operation::FlushTlb(self.window.space));
                     self.window.used = 0;
                 }

@@ -1,4 +1,6 @@
-//! Placement: where an allocation goes, and how it gets there.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Placement: the memory that an allocation gets, and the steps that move it there.
 
 use super::eviction::Need;
 use super::segment::{LocalSegment, Place};
@@ -18,7 +20,7 @@ impl LocalSegment {
 }
 
 impl VidMm {
-    /// Makes an allocation that is wanted present. Nothing that was used since `begin` makes room.
+    /// Makes a wanted allocation present. Allocations that were used since `begin` make no room.
     pub(super) fn make_present(&mut self, id: AllocationId, begin: u64) -> Result<(), VidMmError> {
         self.touch(id)?;
         let allocation = self.get(id)?;
@@ -26,7 +28,7 @@ impl VidMm {
             return Ok(());
         }
         if allocation.description.notify_eviction && allocation.is_locked() {
-            // The driver may not change its bytes now.
+            // The driver must not change its bytes now.
             return Err(VidMmError::InUse);
         }
         self.keep_backing(id)?;
@@ -50,8 +52,7 @@ impl VidMm {
         self.notify_residency(id)
     }
 
-    /// Host memory for an allocation that has no pages of the guest's, so that it can always be
-    /// evicted.
+    /// Reserves host memory for an allocation without pages of the guest, so that it can always be evicted.
     fn keep_backing(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         if allocation.backing.is_some() || allocation.description.system.is_some() {
@@ -68,7 +69,7 @@ impl VidMm {
         Ok(())
     }
 
-    /// Where an allocation should be that is about to be present; `None` when it is there.
+    /// The place for an allocation that is about to be present. `None` when it is there.
     fn better_place(&mut self, id: AllocationId, begin: u64) -> Result<Option<Place>, VidMmError> {
         let allocation = self.get(id)?;
         let description = &allocation.description;
@@ -103,8 +104,8 @@ impl VidMm {
         Ok(home)
     }
 
-    /// The local segments that an allocation supports: the preferred one first, and otherwise first
-    /// the one whose kind it is.
+    /// The local segments that an allocation supports, the preferred one first. Without a preference, the segment of its
+    /// kind comes first.
     pub(super) fn local_order(&self, id: AllocationId) -> Result<Vec<LocalSegment>, VidMmError> {
         let description = &self.get(id)?.description;
         let mut locals: Vec<_> = LocalSegment::ALL
@@ -126,7 +127,7 @@ impl VidMm {
     fn why_not(&self, id: AllocationId) -> VidMmError {
         let Ok(allocation) = self.get(id) else { return VidMmError::Unknown };
         let (process, supported) = (allocation.payer(), allocation.description.supported);
-        // What of the process's has to be in the same segments.
+        // Allocations of the process that must be in these segments, too.
         let demand = self.processes.get(&process).map(|process| &process.demand);
         let wanted = demand
             .into_iter()
@@ -163,7 +164,7 @@ impl VidMm {
                 .push(Step::Unmap { memory: memory.clone(), mappings: mappings.clone() });
         }
         match (from, before) {
-            // What it holds is there already: "without transfer to a backing store".
+            // The bytes are there already: "without transfer to a backing store".
             (Place::Local(segment, range), _) if to == Place::Home && copied => {
                 self.discard(segment, range);
             }
@@ -173,7 +174,7 @@ impl VidMm {
             (_, None) => self.plan.steps.push(Step::Zero { memory: after.clone(), length }),
         }
         if self.get(id)?.present {
-            // Behind the copy, which is encoded as the pages were.
+            // After the copy, which the driver encodes as the pages were.
             self.notify_io_mmu_unmap(id)?;
         }
         if mapped {
@@ -183,34 +184,33 @@ impl VidMm {
         self.change(id, |allocation| {
             let Description { keeps_copy, notify_io_mmu_unmap, ref system, .. } =
                 allocation.description;
-            // Engines have forgotten what they made of the guest's own pages.
+            // Engines have forgotten the guest's own pages.
             let forgotten = allocation.present && notify_io_mmu_unmap && system.is_some();
             let kept = keeps_copy && !forgotten && !allocation.is_writable();
             allocation.copied = kept && (from == Place::Home || copied);
         })?;
         match self.get(id)?.present {
             true => self.notify_residency(id),
-            // The driver is told when it is resident again.
+            // The driver learns of its place when it is resident again.
             false => Ok(()),
         }
     }
 
-    /// The next plan is about an allocation: it is of all processes that have it.
+    /// The next plan concerns an allocation, and so all processes that have it.
     fn concern_all(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.allocations.get(&id).ok_or(VidMmError::Unknown)?;
         self.plan.concerned.extend(&allocation.opened);
         Ok(())
     }
 
-    /// Nothing of the processes that have an allocation may be executed while the next plan is carried
-    /// out.
+    /// Suspends the processes that have an allocation while the next plan is carried out.
     pub(super) fn hold_all(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.allocations.get(&id).ok_or(VidMmError::Unknown)?;
         self.plan.held.extend(&allocation.opened);
         Ok(())
     }
 
-    /// An allocation is somewhere else now: where it was, others may be.
+    /// Notes the new place of an allocation, and frees the old one.
     pub(super) fn leave(&mut self, id: AllocationId, to: Place) -> Result<(), VidMmError> {
         let from = self.get(id)?.place;
         self.change(id, |allocation| allocation.place = to)?;
@@ -220,7 +220,7 @@ impl VidMm {
         Ok(())
     }
 
-    /// Page tables do not lead to an allocation any more.
+    /// Takes the page-table entries of an allocation away.
     pub(super) fn unmap_all(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         if !allocation.present {
@@ -235,7 +235,7 @@ impl VidMm {
         self.notify_residency(id)
     }
 
-    /// Tells the driver where an allocation is now that is accessed physically: "notification that
+    /// Tells the driver the place of an allocation that is accessed physically: "notification that
     /// residency has changed (AccessedPhysically allocations only) after fill/transfer".
     fn notify_residency(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
@@ -260,7 +260,7 @@ impl VidMm {
         self.notify_io_mmu_unmap(id)
     }
 
-    /// The same for one that leaves the guest's own pages: they are out of device access from then on.
+    /// The steps for an allocation that leaves the guest's own pages: devices do not access them from then on.
     pub(super) fn notify_io_mmu_unmap(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         let is_own = allocation.place == Place::Home && allocation.description.system.is_some();
@@ -272,8 +272,8 @@ impl VidMm {
         Ok(())
     }
 
-    /// Locks an allocation for a process where a CPU reaches it: in the BAR, or in the guest's own pages
-    /// if it is made of some. It stays there until it is unlocked as often.
+    /// Locks an allocation for a process where a CPU reaches it: in the BAR, or in the guest's own pages if it has some.
+    /// It stays there until each lock is undone.
     pub(crate) fn lock(&mut self, process: u32, id: AllocationId) -> Result<Place, VidMmError> {
         self.touch(id)?;
         let allocation = self.get(id)?;
@@ -284,12 +284,12 @@ impl VidMm {
             return Err(VidMmError::NotLockable);
         }
         if description.notify_eviction && allocation.present {
-            // Under device access its bytes are the driver's own business.
+            // Under device access the driver may encode its bytes.
             return Err(VidMmError::InUse);
         }
         let is_local = matches!(allocation.place, Place::Local(..));
         if description.notify_eviction && !allocation.is_locked() && is_local {
-            // Its bytes may be as the driver left them.
+            // The driver may have encoded its bytes.
             self.go_home(id)?;
         }
         let is_there = match self.get(id)?.place {
@@ -342,13 +342,13 @@ impl VidMm {
         Ok(())
     }
 
-    /// Moves an allocation home, as what is evicted there.
+    /// Evicts an allocation to its home.
     pub(super) fn go_home(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         self.move_to(id, Place::Home)?;
         match self.get(id)?.present {
             true => Ok(()),
             // It passes through the implicit system memory segment out of device access, and its
-            // bytes are what the driver made them: it is that segment's eviction.
+            // bytes are as the driver encoded them: the eviction is that segment's.
             false => self.notify_eviction(id),
         }
     }

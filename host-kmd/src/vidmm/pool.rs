@@ -1,8 +1,9 @@
-//! Pages to give out and to take back.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A pool of pages.
 //!
-//! The free runs are kept by where they are and by how long they are, so that no request takes longer
-//! than the logarithm of how many ranges there are, however a guest splits them. The shortest run that
-//! is long enough is taken, and of equals the first.
+//! The pool indexes free runs by address and by length, so every operation is logarithmic in the number of runs,
+//! however a guest fragments them. A request gets the shortest run that is long enough, and of equal runs the first.
 
 use crate::ddi::paging::PageSize;
 use bellhop_protocol::PAGE_SIZE;
@@ -13,17 +14,17 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct PageRange {
     /// The first byte.
     pub(crate) start: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub(crate) length: u64,
 }
 
 impl PageRange {
-    /// The byte behind it.
+    /// End of the range, exclusive.
     fn end(self) -> u64 {
         self.start + self.length
     }
 
-    /// What is left of it from the first address on that a large page can have.
+    /// The part of it from the first address that a large page can have.
     fn aligned(self) -> Option<Self> {
         let start = self.start.checked_next_multiple_of(PageSize::Large.bytes())?;
         let length = self.end().checked_sub(start).filter(|length| *length > 0)?;
@@ -49,7 +50,7 @@ impl ByLength {
         self.0.remove(&(range.length, range.start));
     }
 
-    /// The shortest of at least so many bytes.
+    /// The shortest range of at least `length` bytes.
     fn at_least(&self, length: u64) -> Option<PageRange> {
         let (length, start) = *self.0.range((length, 0)..).next()?;
         Some(PageRange { start, length })
@@ -63,9 +64,9 @@ pub(crate) struct PagePool {
     taken: BTreeMap<u64, u64>,
     /// Lengths of the runs between them, by their start.
     runs: BTreeMap<u64, u64>,
-    /// The same runs.
+    /// Those runs by length.
     by_length: ByLength,
-    /// What of them is left for large pages.
+    /// The parts of those runs that large pages can have.
     for_large_pages: ByLength,
     length: u64,
     free: u64,
@@ -86,30 +87,30 @@ impl PagePool {
         pool
     }
 
-    /// Bytes of all of it.
+    /// Size of the pool.
     pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Bytes that nobody has.
+    /// Free bytes.
     pub(crate) fn free(&self) -> u64 {
         self.free
     }
 
-    /// How many free bytes there would be in a row if this range, which is given out, came back.
+    /// Length of the free run that would result if this range were given back.
     pub(crate) fn hole_around(&self, range: PageRange) -> u64 {
         let before = self.run_before(range.start).map_or(0, |run| run.length);
         let after = self.runs.get(&range.end()).copied().unwrap_or(0);
         before + range.length + after
     }
 
-    /// The shortest free run that has `length` bytes, from its first.
+    /// Takes `length` bytes from the start of the shortest free run that has them.
     pub(crate) fn take(&mut self, length: u64) -> Option<PageRange> {
         let run = self.by_length.at_least(length).filter(|_| is_whole_pages(length))?;
         Some(self.take_of(run, PageRange { start: run.start, length }))
     }
 
-    /// The same, at a multiple of what large pages need if it is that long and there is one.
+    /// Takes `length` bytes, aligned for large pages if the range is long enough and the pool has such a run.
     pub(crate) fn take_for_large_pages(&mut self, length: u64) -> Option<PageRange> {
         let large = length >= PageSize::Large.bytes() && is_whole_pages(length);
         let found = large.then(|| self.for_large_pages.at_least(length)).flatten();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Segments: the kinds of memory that an allocation can be in.
 
 use super::pool::{PagePool, PageRange};
@@ -14,15 +16,15 @@ use std::sync::Arc;
 pub(crate) enum LocalSegment {
     /// CPU-visible, in the BAR.
     Visible,
-    /// No CPU sees it.
+    /// Invisible to CPUs.
     Private,
 }
 
 impl LocalSegment {
-    /// Both.
+    /// Both local segments.
     pub(crate) const ALL: [Self; 2] = [Self::Visible, Self::Private];
 
-    /// Its place in an array of one entry a segment.
+    /// Its index in an array with an entry for each segment.
     pub(super) const fn index(self) -> usize {
         match self {
             Self::Visible => 0,
@@ -42,21 +44,21 @@ impl LocalSegment {
 /// Where an allocation's bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Nowhere yet: they are zero, and no memory is taken.
+    /// Nowhere yet: the bytes are zero, and take no memory.
     Nowhere,
     /// In a local segment.
     Local(LocalSegment, PageRange),
     /// In the implicit system memory segment: in the guest's own pages when the allocation was made
-    /// of some, and otherwise in host memory that is kept for it.
+    /// of some, and otherwise in host memory that VidMm reserves for it.
     Home,
 }
 
-/// Memory that a step is about: pages in one segment of the page tables, in order.
+/// Memory of a step: pages in one segment of the page tables, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// Which segment.
+    /// The segment.
     pub(crate) segment: Segment,
-    /// Where in it.
+    /// Its runs of bytes there.
     pub(crate) extents: Arc<[Extent]>,
 }
 
@@ -93,33 +95,32 @@ impl Memory {
     }
 }
 
-/// How soon an allocation has to go among its like: the least important first, then what was used
-/// longest ago.
+/// The order in which allocations of a group make room: the least important first, then the least recently used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EvictionOrder {
-    /// Its priority.
+    /// Priority of the allocation.
     pub(super) priority: u32,
     /// When it was used last.
     pub(super) used: u64,
-    /// Which.
+    /// The allocation.
     pub(super) allocation: AllocationId,
 }
 
 /// Allocations that make room for others under the same conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
-    /// Nobody wants them resident.
+    /// No process wants them resident.
     Unwanted,
     /// A process wants them resident.
     Wanted {
-        /// Which process.
+        /// The process.
         process: u32,
         /// Whether they may be resident in system memory.
         demotable: bool,
     },
 }
 
-/// The allocations of a group that may be moved, those first that go first.
+/// The allocations of a group that may move, in the order in which they make room.
 #[derive(Debug, Default)]
 pub(super) struct Movable {
     order: BTreeSet<EvictionOrder>,
@@ -127,7 +128,7 @@ pub(super) struct Movable {
 }
 
 impl Movable {
-    /// Bytes of all of them.
+    /// Their bytes together.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -138,7 +139,7 @@ impl Movable {
         self.order.iter().copied()
     }
 
-    /// The first behind one, or of all, whose priority is at most `most` and that was not used since
+    /// The first after one, or of all, with a priority of at most `most` and not used since
     /// `begin`.
     pub(super) fn next(
         &self,
@@ -164,34 +165,34 @@ impl Movable {
     }
 }
 
-/// A local segment's memory and who may have to leave it.
+/// The memory of a local segment, and the allocations that may have to leave it.
 #[derive(Debug)]
 pub(super) struct LocalMemory {
     /// Its pages.
     pub(super) pool: PagePool,
-    /// Allocations in it that may be moved. Groups so that whoever needs room is not slower for all
-    /// those who make none; none of them is empty.
+    /// Allocations in it that may move. In groups, so that a search for room skips allocations that make none. No group
+    /// is empty.
     pub(super) movable: BTreeMap<Group, Movable>,
-    /// Bytes in it that may not be moved.
+    /// Bytes in it that may not move.
     pub(super) pinned: u64,
-    /// Where its bytes are in the guest's own memory, if that was donated.
+    /// Where its bytes are in memory that the guest donated, if it did.
     pub(super) donated: Option<Memory>,
 }
 
 impl LocalMemory {
-    /// Nothing in it.
+    /// An empty segment.
     pub(super) fn new(length: u64) -> Self {
         Self { pool: PagePool::new(0, length), movable: BTreeMap::new(), pinned: 0, donated: None }
     }
 
-    /// An allocation of so many bytes may be moved from now on.
+    /// An allocation of `size` bytes may move from now on.
     pub(super) fn insert(&mut self, group: Group, order: EvictionOrder, size: u64) {
         let movable = self.movable.entry(group).or_default();
         movable.order.insert(order);
         movable.bytes += size;
     }
 
-    /// An allocation may be moved no more.
+    /// An allocation may not move any more.
     pub(super) fn remove(&mut self, group: Group, order: EvictionOrder, size: u64) {
         let Some(movable) = self.movable.get_mut(&group) else { return };
         if movable.order.remove(&order) {

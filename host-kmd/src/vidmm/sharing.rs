@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Sharing: allocations that several processes have.
 //!
-//! It is one allocation in one place: resident as long as one of them wants it, in place as long as one
-//! of them has it locked, and gone with the last. It counts once, against its *payer*: of those that want
-//! it or have it locked the process that opened it first. Host memory that is kept for it counts against
-//! the first that has it. When it is taken away for want of room, all who want it are suspended.
+//! Such an allocation has one place. It is resident while a process wants it, does not move while a process has it
+//! locked, and goes with the last process. It counts once, against its *payer*: the process that opened it first,
+//! of those that want it or have it locked. Host memory that VidMm reserves for it counts against the first process
+//! that has it. When it is taken away for want of room, all processes that want it are suspended.
 
 use super::{Allocation, VidMm, VidMmError};
 use crate::ddi::paging::AllocationId;
@@ -25,13 +27,13 @@ impl Allocation {
     pub(super) fn payer(&self) -> u32 {
         let demands =
             |process: &&u32| self.locks.contains_key(process) || self.is_wanted_by(**process);
-        // There is always one that has it.
+        // At least one process has it.
         self.opened.iter().find(demands).or(self.opened.first()).copied().unwrap_or_default()
     }
 }
 
 impl VidMm {
-    /// Another process has an allocation from now on.
+    /// Another process opens an allocation.
     pub(crate) fn open(&mut self, process: u32, id: AllocationId) -> Result<(), VidMmError> {
         self.change(id, |allocation| {
             if !allocation.opened.contains(&process) {
@@ -40,8 +42,7 @@ impl VidMm {
         })
     }
 
-    /// A process has an allocation no more that others have, whatever it wanted of it. Its mappings
-    /// were undone before.
+    /// A process closes an allocation that others have, with its wants and locks. Its mappings were undone before.
     pub(crate) fn leave_to_others(
         &mut self,
         process: u32,

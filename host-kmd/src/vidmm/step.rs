@@ -1,4 +1,6 @@
-//! What VidMm decides to do, in order. Page-table entries and bytes follow from it; see `operations`.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The decisions of VidMm, in order. Page-table entries and bytes follow from them; see `operations`.
 
 use super::pool::PageRange;
 use super::segment::Memory;
@@ -9,9 +11,9 @@ use std::collections::BTreeSet;
 /// A range of GPU virtual addresses that is mapped to a part of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mapping {
-    /// Whose addresses.
+    /// The address space.
     pub(crate) space: AddressSpaceId,
-    /// The first of them.
+    /// The first address.
     pub(crate) gpu_va: u64,
     /// Bytes.
     pub(crate) length: u64,
@@ -23,68 +25,66 @@ pub(crate) struct Mapping {
     pub(crate) driver: DriverProtection,
 }
 
-/// One step. Its lists are what they were when it was decided: steps are carried out in their order,
-/// however late.
+/// One step. Its lists keep what held at the decision: steps are carried out in their order, however late.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The mappings lead nowhere any more, and no engine knows better.
+    /// Makes mappings invalid, and engines forget them.
     Unmap {
-        /// Where they led.
+        /// The memory that they led to.
         memory: Memory,
-        /// Which.
+        /// The mappings.
         mappings: Vec<Mapping>,
     },
-    /// The mappings, which lead nowhere, lead to this memory.
+    /// Makes invalid mappings lead to this memory.
     Map {
         /// The allocation's memory.
         memory: Memory,
-        /// Which.
+        /// The mappings.
         mappings: Vec<Mapping>,
     },
-    /// Memory holds zeroes.
+    /// Fills memory with zeroes.
     Zero {
-        /// Which.
+        /// The memory.
         memory: Memory,
         /// Its bytes.
         length: u64,
     },
-    /// Memory holds what other memory does.
+    /// Copies memory.
     Copy {
-        /// From here.
+        /// The source.
         from: Memory,
-        /// To here.
+        /// The destination.
         to: Memory,
         /// Bytes.
         length: u64,
     },
-    /// What a range of local memory holds is not needed any more.
+    /// Discards what a range of local memory holds.
     Discard {
         /// Physical address of its first byte.
         address: u64,
         /// Its bytes.
         length: u64,
     },
-    /// The driver is told where an allocation is now that is accessed physically.
+    /// Tells the driver the place of an allocation that is accessed physically.
     NotifyResidency {
-        /// Which.
+        /// The allocation.
         allocation: AllocationId,
         /// Its physical address; `None` when it is not resident.
         address: Option<u64>,
     },
-    /// The driver is notified of an allocation's eviction, of a part that fits into the paging
-    /// process's GPU VA space at a time.
+    /// Notifies the driver of an allocation's eviction, a part that fits into the paging process's GPU VA space at a
+    /// time.
     NotifyEviction {
-        /// Which.
+        /// The allocation.
         allocation: AllocationId,
         /// Where it is.
         memory: Memory,
         /// Its bytes.
         length: u64,
     },
-    /// The driver is notified that an allocation leaves the guest's own pages, and all paging operations
-    /// have finished.
+    /// Notifies the driver that an allocation leaves the guest's own pages, after all paging operations.
     NotifyIoMmuUnmap {
-        /// Which.
+        /// The allocation.
         allocation: AllocationId,
         /// Its pages.
         memory: Memory,
@@ -93,36 +93,35 @@ pub(crate) enum Step {
     },
 }
 
-/// What VidMm wants done.
+/// Steps that VidMm wants carried out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// In this order, after those of earlier plans.
+    /// The steps in their order, after those of earlier plans.
     pub(crate) steps: Vec<Step>,
-    /// Processes none of whose contexts may be executed while the steps are carried out: what they
-    /// use is moved.
+    /// Processes that stay suspended while the steps are carried out, since their memory moves.
     pub(crate) held: BTreeSet<u32>,
-    /// Processes whose memory the steps are about.
+    /// Processes that own the memory of the steps.
     pub(crate) concerned: BTreeSet<u32>,
-    /// Host memory that nothing needs any more when they are done; see [`VidMm::give_back`].
+    /// Host memory that is free when they are done; see [`VidMm::give_back`].
     ///
     /// [`VidMm::give_back`]: super::VidMm::give_back
     pub(crate) freed: Vec<PageRange>,
-    /// What processes have to know.
+    /// Notices for processes.
     pub(crate) notices: Vec<Notice>,
 }
 
-/// What a process, or its contexts, have to know.
+/// A notice for a process or its contexts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// It has more in a local segment than its budget: it should evict that much.
+    /// The process exceeds its budget in a local segment, and should evict this much.
     Trim {
-        /// Which process.
+        /// The process.
         process: u32,
-        /// How many bytes.
+        /// Bytes.
         bytes: u64,
     },
-    /// Something that it wants resident was taken away: nothing of it may be executed.
+    /// The process is suspended: an allocation that it wants resident was taken away.
     Suspend(u32),
-    /// All is resident again.
+    /// The process resumes: all is resident again.
     Resume(u32),
 }

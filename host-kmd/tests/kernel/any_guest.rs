@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Guests that send anything at all: numbers choose what is asked for, and of what.
 
 use crate::bench::{Bench, TIMEOUT, bytes, bytes_with_list, fence_values};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Guests that ask the kernel for things.
 
 use crate::model::Model;

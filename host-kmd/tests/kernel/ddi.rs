@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The border between dxgkrnl and a driver, with a driver that is not ours.
 
 use crate::bench::Bench;
@@ -8,14 +10,16 @@ use bellhop_host_kmd::ddi::paging::{
     AllocationId, BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation,
 };
 use bellhop_host_kmd::ddi::{
-    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, CreateNativeFence, CurrentValuesFlags,
-    DxgkCallbacks, InvalidParameter, Miniport, NoPhysicalDoorbell, VirtualAddressingModel,
+    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, CreateDoorbellError, CreateNativeFence,
+    CurrentValuesFlags, DxgkCallbacks, InvalidParameter, Miniport, NoPhysicalDoorbell,
+    VirtualAddressingModel,
 };
 use bellhop_host_kmd::dxgkrnl::{AdapterError, Kernel, Limits, OsFeatures};
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DriverProtection, EngineProgress, FenceLogBuffer, FenceStorage, GlobalFence,
-    GuestId, Hardware, HardwareFull, HwQueueDescription, HwQueueId, KernelSubmission,
-    PhysicalDoorbell, PhysicalPage, Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext,
+    AddressSpaceId, Doorbells as _, DriverProtection, EngineProgress, FenceLogBuffer, FenceStorage,
+    GlobalFence, GuestId, HardwareError, HwQueueDescription, HwQueueId, KernelSubmission,
+    PhysicalDoorbell, PhysicalPage, Pte, Queues as _, RingBinding, SchedulingPriority, SlotValue,
+    SystemContext, UnknownId,
 };
 use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_host_kmd::port::Input;
@@ -130,15 +134,15 @@ impl Miniport for NotifyMiniport {
             }
         }
         self.connected.push(queue);
-        self.hardware.watch(PhysicalDoorbell(0), queue);
+        self.hardware.watch(PhysicalDoorbell(0), queue).unwrap();
         Ok(ConnectedStatus::ConnectedNotify)
     }
 
     fn disconnect_doorbell(&mut self, queue: HwQueueId) {
         if self.connected.contains(&queue) {
             self.connected.retain(|other| *other != queue);
-            self.hardware.unwatch(PhysicalDoorbell(0));
-            self.hardware.kick(queue);
+            self.hardware.unwatch(PhysicalDoorbell(0)).unwrap();
+            self.hardware.kick(queue).unwrap();
         }
     }
 
@@ -154,7 +158,7 @@ impl Miniport for NotifyMiniport {
         self.rest.get_node_metadata(node)
     }
 
-    fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareFull> {
+    fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareError> {
         self.rest.create_process(guest)
     }
 
@@ -162,7 +166,7 @@ impl Miniport for NotifyMiniport {
         self.rest.destroy_process(space);
     }
 
-    fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareFull> {
+    fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareError> {
         self.rest.create_system_context(guest)
     }
 
@@ -171,11 +175,11 @@ impl Miniport for NotifyMiniport {
         guest: GuestId,
         buffer: &PagingBuffer,
         fence: u64,
-    ) -> Result<(), HardwareFull> {
+    ) -> Result<(), HardwareError> {
         self.rest.submit_paging(guest, buffer, fence)
     }
 
-    fn create_hw_queue(&mut self, description: HwQueueDescription) -> HwQueueId {
+    fn create_hw_queue(&mut self, description: HwQueueDescription) -> Result<HwQueueId, UnknownId> {
         self.rest.create_hw_queue(description)
     }
 
@@ -187,7 +191,7 @@ impl Miniport for NotifyMiniport {
         &mut self,
         queue: HwQueueId,
         submission: KernelSubmission,
-    ) -> Result<(), HardwareFull> {
+    ) -> Result<(), HardwareError> {
         self.rest.submit_command_to_hw_queue(queue, submission)
     }
 
@@ -203,7 +207,7 @@ impl Miniport for NotifyMiniport {
         &mut self,
         queue: HwQueueId,
         submission: KernelSubmission,
-    ) -> Result<(), HardwareFull> {
+    ) -> Result<(), HardwareError> {
         self.rest.submit_command(queue, submission)
     }
 
@@ -256,7 +260,7 @@ impl Miniport for NotifyMiniport {
         queue: HwQueueId,
         ring: RingBinding,
         private_data: DoorbellPrivateData,
-    ) -> Result<(), BadPrivateData> {
+    ) -> Result<(), CreateDoorbellError> {
         self.rest.create_doorbell(queue, ring, private_data)
     }
 
@@ -351,7 +355,7 @@ impl Miniport for NotifyMiniport {
         gpu_va: u64,
         page_size: PageSize,
         entries: &[Pte],
-    ) -> Result<(), HardwareFull> {
+    ) -> Result<(), HardwareError> {
         self.rest.update_page_table(space, gpu_va, page_size, entries)
     }
 

@@ -1,42 +1,18 @@
-//! The kernel with the driver of our GPU, over a GPU of a few maps.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-mod accessed_physically;
-mod actor;
-mod adapter;
-mod adapters;
+//! The kernel with the driver of our GPU, over a GPU of a few maps. Tests are in a folder for each subsystem of the
+//! kernel; beside these folders are the GPU, and the guests and drivers that the tests use.
+
 mod any_guest;
 mod bench;
-mod contexts;
-mod cross_adapter;
-mod cross_adapter_tables;
 mod ddi;
-mod detach;
-mod donation;
-mod doorbells;
-mod edge_table;
-mod edges;
-mod endings;
-mod faults;
-mod features;
-mod fence_logs;
-mod fences;
-mod global_doorbell;
-mod inspect;
-mod malformed;
+mod doorbell;
+mod fence;
+mod kernel;
 mod memory;
-mod migration;
 mod model;
-mod node_contexts;
-mod node_paging;
-mod notification;
-mod objects;
-mod optimized_interrupt;
-mod paging;
+mod object;
+mod observe;
 mod power;
-mod rotation;
-mod software_queue;
-mod submit;
-mod tdr;
-mod termination;
-mod trace;
-mod vidmm;
+mod queue;
+mod recovery;

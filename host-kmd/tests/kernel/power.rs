@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! F-states of engines and D-states of the device, in the reference's order.
 
 use crate::bench::{Bench, Client, DEVICE_IDLE, TIMEOUT, fence_values};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #![no_main]
 //! See [`bellhop_fuzz::control_queue`].
 

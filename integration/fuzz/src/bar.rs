@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The BAR's contents, changing while the device reads them.
 
 use crate::neighbour::{COMPUTE_AND_COPY, Neighbour};
@@ -5,7 +7,8 @@ use crate::packets::Packet;
 use crate::rig::{Guest, LAYOUT, LOCAL, Queue, create_fence, monitor, quiesce, wait_until_asleep};
 use arbitrary::Arbitrary;
 use bellhop_host_kmd::hardware::{
-    FenceLogBuffer, Hardware, KernelSubmission, QueueLog, SchedulingPriority, SlotValue,
+    Doorbells as _, FenceLogBuffer, FenceLogs as _, Fences as _, Interrupts as _, KernelSubmission,
+    Memory as _, PageTables as _, QueueLog, Queues as _, SchedulingPriority, SlotValue,
     fence_log_address,
 };
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -152,13 +155,17 @@ pub fn bar(data: &[u8]) {
     });
     let gpu = guest.gpu.clone();
     for queue in &queues {
-        gpu.publish_disconnected(queue.id, ConnectionStatus::DISCONNECTED_ABORT);
-        gpu.unwatch(guest.physical_doorbell(queue));
-        gpu.destroy_hw_queue(queue.id);
+        gpu.publish_disconnected(queue.id, ConnectionStatus::DISCONNECTED_ABORT).unwrap();
+        gpu.unwatch(guest.physical_doorbell(queue)).unwrap();
+        gpu.destroy_hw_queue(queue.id).unwrap();
     }
     quiesce(&gpu);
-    assert_eq!(gpu.fence_value(guest.id, KEPT.0), KEPT.1, "a fence was signaled through the BAR");
-    gpu.destroy_address_space(other);
+    assert_eq!(
+        gpu.fence_value(guest.id, KEPT.0).unwrap(),
+        KEPT.1,
+        "a fence was signaled through the BAR"
+    );
+    gpu.destroy_address_space(other).unwrap();
     neighbour.works();
     wait_until_asleep(&gpu);
     guest.detach(&[]);
@@ -169,7 +176,7 @@ pub fn bar(data: &[u8]) {
 fn set_logs(guest: &Guest, queue: &Queue) {
     for log_type in LOGS {
         let storage = fence_log_address(LAYOUT.fence_count, queue.progress, log_type);
-        guest.gpu.set_fence_log(queue.id, FenceLogBuffer { log_type, storage });
+        guest.gpu.set_fence_log(queue.id, FenceLogBuffer { log_type, storage }).unwrap();
     }
 }
 
@@ -189,50 +196,51 @@ fn take(guest: &Guest, queues: &mut [Queue; QUEUES], step: &Step) {
         Step::Ring { queue } => {
             guest.ring(&queues[usize::from(*queue) % QUEUES]);
         }
-        Step::Kick { queue } => gpu.kick(queues[usize::from(*queue) % QUEUES].id),
+        Step::Kick { queue } => gpu.kick(queues[usize::from(*queue) % QUEUES].id).unwrap(),
         Step::Disconnect { queue, aborts } => {
             let queue = &queues[usize::from(*queue) % QUEUES];
             let reason = match aborts {
                 true => ConnectionStatus::DISCONNECTED_ABORT,
                 false => ConnectionStatus::DISCONNECTED_RETRY,
             };
-            gpu.publish_disconnected(queue.id, reason);
-            gpu.unwatch(guest.physical_doorbell(queue));
+            gpu.publish_disconnected(queue.id, reason).unwrap();
+            gpu.unwatch(guest.physical_doorbell(queue)).unwrap();
         }
         Step::Connect { queue, notifies } => {
             let queue = &queues[usize::from(*queue) % QUEUES];
-            gpu.watch(guest.physical_doorbell(queue), queue.id);
-            gpu.kick(queue.id);
+            gpu.watch(guest.physical_doorbell(queue), queue.id).unwrap();
+            gpu.kick(queue.id).unwrap();
             let status = match notifies {
                 true => ConnectionStatus::CONNECTED_NOTIFY,
                 false => ConnectionStatus::CONNECTED,
             };
-            gpu.publish_connected(queue.id, status);
+            gpu.publish_connected(queue.id, status).unwrap();
         }
         Step::Suspend { queue } => {
-            gpu.suspend_hw_queues(&[queues[usize::from(*queue) % QUEUES].id]);
+            gpu.suspend_hw_queues(&[queues[usize::from(*queue) % QUEUES].id]).unwrap();
         }
         Step::Resume { queue } => {
-            gpu.resume_hw_queues(&[queues[usize::from(*queue) % QUEUES].id]);
+            gpu.resume_hw_queues(&[queues[usize::from(*queue) % QUEUES].id]).unwrap();
         }
         Step::Preempt { queue } => {
-            gpu.preempt_hw_queue(queues[usize::from(*queue) % QUEUES].id, 1);
+            gpu.preempt_hw_queue(queues[usize::from(*queue) % QUEUES].id, 1).unwrap();
         }
         Step::Priority { queue, priority } => {
             let priority = SchedulingPriority::new((*priority).into()).unwrap_or_default();
-            gpu.set_scheduling_priority(&[queues[usize::from(*queue) % QUEUES].id], priority);
+            gpu.set_scheduling_priority(&[queues[usize::from(*queue) % QUEUES].id], priority)
+                .unwrap();
         }
         Step::Rebind { queue } => {
             let queue = &queues[usize::from(*queue) % QUEUES];
-            gpu.publish_disconnected(queue.id, ConnectionStatus::DISCONNECTED_RETRY);
-            gpu.unwatch(guest.physical_doorbell(queue));
-            gpu.unbind_ring(queue.id);
+            gpu.publish_disconnected(queue.id, ConnectionStatus::DISCONNECTED_RETRY).unwrap();
+            gpu.unwatch(guest.physical_doorbell(queue)).unwrap();
+            gpu.unbind_ring(queue.id).unwrap();
             quiesce(gpu);
-            gpu.bind_ring(queue.id, queue.binding);
+            gpu.bind_ring(queue.id, queue.binding).unwrap();
             guest.connect(queue);
         }
         Step::LastQueued { queue } => {
-            gpu.last_queued_value(queues[usize::from(*queue) % QUEUES].id);
+            gpu.last_queued_value(queues[usize::from(*queue) % QUEUES].id).unwrap();
         }
         Step::KernelMode { queue, size } => {
             let queue = &mut queues[usize::from(*queue) % QUEUES];
@@ -245,7 +253,7 @@ fn take(guest: &Guest, queues: &mut [Queue; QUEUES], step: &Step) {
             };
             // More than there is room for is refused.
             let _ = gpu.submit_kernel_mode(queue.id, submission);
-            gpu.kick(queue.id);
+            gpu.kick(queue.id).unwrap();
         }
         Step::Monitor { slot, value } => {
             monitor(gpu, guest.id, u32::from(*slot) % FENCES, (*value).into());
@@ -253,10 +261,10 @@ fn take(guest: &Guest, queues: &mut [Queue; QUEUES], step: &Step) {
         Step::Signal { slot, value, always } => {
             let value = if *always { u64::MAX } else { (*value).into() };
             let values = [SlotValue { slot: u32::from(*slot) % FENCES, value }];
-            gpu.update_current_values(guest.id, &values, *always);
+            gpu.update_current_values(guest.id, &values, *always).unwrap();
         }
         Step::ReadLocal { at } => {
-            gpu.read_local_word(guest.id, u64::from(*at) & !7);
+            gpu.read_local_word(guest.id, u64::from(*at) & !7).unwrap();
         }
         Step::ReadLogs { queue } => read_logs(guest, &queues[usize::from(*queue) % QUEUES]),
         Step::TakeInterrupts => {
@@ -271,10 +279,13 @@ fn take(guest: &Guest, queues: &mut [Queue; QUEUES], step: &Step) {
 /// Reads what a queue has logged, as the control plane does.
 fn read_logs(guest: &Guest, queue: &Queue) {
     for log_type in LOGS {
-        guest.gpu.with_fence_log(QueueLog { queue: queue.id, log_type }, &mut |log| {
-            let position = log.position();
-            guest.gpu.flush_fence_logs(&[queue.id]);
-            LogReader::default().read_entries(&log, position, |_| {});
-        });
+        guest
+            .gpu
+            .with_fence_log(QueueLog { queue: queue.id, log_type }, &mut |log| {
+                let position = log.position();
+                guest.gpu.flush_fence_logs(&[queue.id]);
+                LogReader::default().read_entries(&log, position, |_| {});
+            })
+            .unwrap();
     }
 }

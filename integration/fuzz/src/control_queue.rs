@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Requests in the control queue, as sequences.
 
 use crate::any_guest::{KINDS, Scene, Step};

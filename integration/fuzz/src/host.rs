@@ -1,12 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A kernel over a real GPU, as `bellhopd` has it, for one guest after another.
 
 use crate::rig::{LAYOUT, SEGMENTS};
+use bellhop_device::control_plane;
 use bellhop_device::gpu::{DEFAULT_WEIGHT, Gpu, GpuConfig};
-use bellhop_device::log::LogSource;
+use bellhop_device::log::socket_span;
 use bellhop_device::vhost::backend::Host;
 use bellhop_device::vhost::calls::Calls;
-use bellhop_host_kmd::actor;
-use bellhop_host_kmd::dxgkrnl::{Kernel, Limits, OsFeatures};
+use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel, Limits, OsFeatures};
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{Command, SharingGroups};
 use bellhop_protocol::features::Features;
@@ -20,11 +22,11 @@ use std::time::Duration;
 pub static HOST: LazyLock<Host> = LazyLock::new(|| {
     let config = GpuConfig { copy_engines: 1, spin: Duration::ZERO, ..GpuConfig::default() };
     let gpu = Gpu::start(config).unwrap();
-    let (kernel, mailbox) = actor::channel();
+    let (kernel, mailbox) = control_plane::channel();
     let state = Kernel::new(gpu.clone(), OsFeatures::default(), Limits::default()).unwrap();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        runtime.unwrap().block_on(actor::run(state.into(), mailbox));
+        runtime.unwrap().block_on(control_plane::run(Adapters::from(state), mailbox));
     });
     let (interrupting, interrupted) = (Arc::clone(&gpu), kernel.clone());
     thread::spawn(move || {
@@ -45,7 +47,7 @@ pub static HOST: LazyLock<Host> = LazyLock::new(|| {
         sharing: SharingGroups::NONE,
         weight: DEFAULT_WEIGHT,
         doorbell_share: 0,
-        log: Arc::new(LogSource::of(None)),
+        span: socket_span(None),
         calls: Arc::new(Calls::new().unwrap()),
         memory_limit: u64::MAX,
         maps_bar: false,

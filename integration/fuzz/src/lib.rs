@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Hostile guests as functions of bytes.
 //!
 //! Each target takes any bytes, reads them as a guest that does something, and panics when the guest
@@ -25,7 +27,7 @@ mod bench;
 #[path = "../../../host-kmd/tests/kernel/model/mod.rs"]
 #[allow(dead_code, reason = "each user takes a part")]
 mod model;
-#[path = "../../../device/tests/gpu/rig.rs"]
+#[path = "../../../device/tests/gpu/support/rig.rs"]
 #[allow(dead_code, reason = "each user takes a part")]
 mod rig;
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A GPU with a guest that behaves, beside which others may do what they like.
 
 use crate::rig::{COMPUTE, COPY, Guest, LOCAL, Packets, Queue, start_with};

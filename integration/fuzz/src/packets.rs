@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Packets as a hostile guest writes them: right in form, with arguments that may not be, or not even that.
 
 use crate::places::{Address, Length};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Page tables and GPU virtual addresses.
 
 use crate::rig::{
@@ -7,8 +9,8 @@ use arbitrary::Arbitrary;
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, Hardware, HwContextId, HwQueueDescription, HwQueueId, Interrupt,
-    KernelSubmission, PhysicalPage, Pte, Segment,
+    AddressSpaceId, HwContextId, HwQueueDescription, HwQueueId, Interrupt, Interrupts as _,
+    KernelSubmission, PageTables as _, PhysicalPage, Pte, Queues as _, Segment,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
@@ -269,7 +271,7 @@ pub fn page_tables(data: &[u8]) {
             }
             Action::TakeAccessed { space, va, pages } => {
                 let (space, length) = (spaces[usize::from(space)].id, u64::from(pages) * PAGE_SIZE);
-                bench.gpu.take_accessed(space, va.get() & !(PAGE_SIZE - 1), length);
+                bench.gpu.take_accessed(space, va.get() & !(PAGE_SIZE - 1), length).unwrap();
             }
             Action::ForgetTranslations => bench.gpu.forget_translations(),
             Action::Renew { space } => {
@@ -308,7 +310,7 @@ impl Bench {
             assert_eq!(set, Ok(()));
             made += u32::MAX - room;
         }
-        self.gpu.destroy_address_space(space);
+        self.gpu.destroy_address_space(space).unwrap();
         made
     }
 
@@ -325,24 +327,26 @@ impl Bench {
 
     /// Returns how many tables there are fewer.
     fn destroy(&mut self, space: &mut Space) -> u32 {
-        self.gpu.destroy_hw_queue(space.queue);
+        self.gpu.destroy_hw_queue(space.queue).unwrap();
         quiesce(&self.gpu);
-        self.gpu.destroy_address_space(space.id);
+        self.gpu.destroy_address_space(space.id).unwrap();
         1 + std::mem::take(&mut space.model).tables.len() as u32
     }
 
     fn queue(&self, space: AddressSpaceId) -> HwQueueId {
-        self.gpu.create_hw_queue(HwQueueDescription {
-            guest: self.guest.id,
-            context: HwContextId(0),
-            address_space: space,
-            // Whose the progress fence is.
-            process: self.guest.space,
-            node: COMPUTE,
-            progress_fence: self.progress_fence,
-            native_progress_fence: true,
-            disable_gpu_timeout: false,
-        })
+        self.gpu
+            .create_hw_queue(HwQueueDescription {
+                guest: self.guest.id,
+                context: HwContextId(0),
+                address_space: space,
+                // Whose the progress fence is.
+                process: self.guest.space,
+                node: COMPUTE,
+                progress_fence: self.progress_fence,
+                native_progress_fence: true,
+                disable_gpu_timeout: false,
+            })
+            .unwrap()
     }
 
     fn flush(&self, is_flushed: &mut bool) {
@@ -430,7 +434,7 @@ impl Bench {
             submission_fence: self.submitted,
         };
         self.gpu.submit_kernel_mode(space.queue, submission).unwrap();
-        self.gpu.kick(space.queue);
+        self.gpu.kick(space.queue).unwrap();
         loop {
             for interrupt in take_interrupts(&self.gpu) {
                 match interrupt {
@@ -441,7 +445,7 @@ impl Bench {
                     | Interrupt::HwQueueFault { queue, fault }
                         if queue == space.queue =>
                     {
-                        self.gpu.destroy_hw_queue(space.queue);
+                        self.gpu.destroy_hw_queue(space.queue).unwrap();
                         space.queue = self.queue(space.id);
                         return Some((fault.reason, fault.address));
                     }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Addresses and lengths as a hostile guest chooses them: mostly such that something happens.
 
 use crate::rig::{FREE, LOCAL, SIZE, SYSTEM};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Rings and packets, with indirect buffers.
 
 use crate::neighbour::{COMPUTE_AND_COPY, Neighbour};
@@ -7,7 +9,8 @@ use crate::rig::{Guest, LAYOUT, LOCAL, PHYSICAL, SYSTEM, quiesce};
 use arbitrary::Arbitrary;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    DriverProtection, Hardware, KernelSubmission, PhysicalPage, Pte, Segment,
+    Doorbells as _, DriverProtection, Interrupts as _, KernelSubmission, PageTables as _,
+    PhysicalPage, Pte, Queues as _, Segment,
 };
 use bellhop_protocol::PAGE_SIZE;
 use std::sync::atomic::Ordering;
@@ -83,16 +86,16 @@ pub fn ring(data: &[u8]) {
                 let queue = queues[usize::from(queue)].id;
                 // More than there is room for is refused.
                 let _ = guest.gpu.submit_kernel_mode(queue, submission);
-                guest.gpu.kick(queue);
+                guest.gpu.kick(queue).unwrap();
             }
-            Action::Kick { queue } => guest.gpu.kick(queues[usize::from(queue)].id),
+            Action::Kick { queue } => guest.gpu.kick(queues[usize::from(queue)].id).unwrap(),
         }
     }
     neighbour.works();
     let gpu = guest.gpu.clone();
     for queue in &queues {
-        gpu.unwatch(guest.physical_doorbell(queue));
-        gpu.destroy_hw_queue(queue.id);
+        gpu.unwatch(guest.physical_doorbell(queue)).unwrap();
+        gpu.destroy_hw_queue(queue.id).unwrap();
     }
     quiesce(&gpu);
     for memory in [LOCAL, SYSTEM] {

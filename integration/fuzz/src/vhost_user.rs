@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! vhost-user messages against the daemon's server, descriptors included.
 
 use crate::bench::bytes;
 use crate::rig::eventually;
 use arbitrary::Arbitrary;
-use bellhop_device::service::config::Config;
+use bellhop_device::service::config::{Config, at};
 use bellhop_device::service::{Endpoint, Served, Service};
 use bellhop_protocol::control::adapter::OpenAdapter;
 use bellhop_protocol::features::Version;
@@ -213,9 +215,9 @@ struct Daemon {
 impl Default for Daemon {
     fn default() -> Self {
         let mut config = Config::default();
-        config.adapter.copy_nodes = 1;
-        config.adapter.spin_us = 0;
-        config.guest.local_memory_mib = 1;
+        config.adapter.copy_nodes = at(1);
+        config.adapter.spin = at(0);
+        config.guest.local_memory = at(1);
         let service = Service::start(&config).unwrap();
         // In no folder.
         let name = format!("bellhop-fuzz-{}", std::process::id());

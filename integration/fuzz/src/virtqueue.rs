@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Descriptors and rings of the virtqueues.
 
 use crate::bench::bytes;

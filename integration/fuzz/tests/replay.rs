@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The fuzzers' targets without a fuzzer: their corpora, and what a random number generator makes of them.
 
 use bellhop_fuzz::{TARGETS, Target};

@@ -1,6 +1,8 @@
-//! Work without end: everything that a guest can have in use, in use.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Endless work with everything in use that a guest can have in use.
 //!
-//! For whoever wants to see what becomes of it when the guest is reset, rebooted or killed.
+//! Shows what becomes of all that when the guest is reset, rebooted or killed.
 
 use crate::guest::Guest;
 use anyhow::Context as _;
@@ -17,9 +19,9 @@ use std::time::Duration;
 const QUEUES: usize = 3;
 /// Bytes that each submission copies.
 const COPIED: u64 = 64 << 10;
-/// Submissions that a queue is given before its last is waited for.
+/// Submissions to a queue before the guest waits for the last of them.
 const DEPTH: u64 = 4;
-/// How long one may take before something is wrong.
+/// How long a submission may take before something is wrong.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A guest's work on one queue.
@@ -69,7 +71,7 @@ impl Churn {
         Ok(Self { lanes, _fences: fences, _adapter: adapter })
     }
 
-    /// Submits to every queue; waits for what was submitted the time before.
+    /// Submits to every queue, and waits for the submissions of the call before.
     ///
     /// # Errors
     /// When a queue is lost, or a submission does not end.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The command line of `bellhop-guest`.
 
 use crate::bench::{self, Configuration, Measured, Report, Suite};
@@ -9,7 +11,7 @@ use crate::guest::Guest;
 use crate::hotplug;
 use crate::inspect;
 use crate::jobs::{self, RunOptions};
-use crate::machine::Watch;
+use crate::machine::{self, Watch};
 use crate::output::{self, put, put_line};
 use crate::probe;
 use crate::processors;
@@ -28,7 +30,7 @@ use std::sync::Arc;
 #[derive(Debug, Parser)]
 #[command(
     name = "bellhop-guest",
-    version,
+    version = machine::version(),
     after_help = "\
 Examples:
   bellhop-guest run                                       the main job, in a VM
@@ -42,36 +44,36 @@ struct Cli {
     work: Work,
 }
 
-/// Where the device is. In a VM it is found by itself.
+/// Where the device is. In a VM, the program finds it.
 #[derive(Debug, Args)]
 struct DeviceArguments {
-    /// The socket of a bellhopd: stands for a VMM and a guest's kernel
+    /// The socket of a bellhopd; this program then stands for a VMM and its guest
     #[arg(long, value_name = "PATH", env = "BELLHOP_SOCKET")]
     socket_path: Option<PathBuf>,
     /// The VM's PCI device, such as 0000:01:00.0; the first Bellhop GPU by default
     #[arg(long, value_name = "ADDRESS", conflicts_with = "socket_path")]
     pci: Option<PciAddress>,
-    /// All Bellhop GPUs of the VM, started together and used one after another
+    /// Use all Bellhop GPUs of the VM: start them together, then work on one after another
     #[arg(long, conflicts_with_all = ["socket_path", "pci"])]
     all_devices: bool,
     #[command(flatten)]
     place: PlaceArguments,
-    /// End when the process that started this one does
+    /// End together with the process that started this one
     #[arg(long, hide = true)]
     end_with_parent: bool,
 }
 
-/// What kind of place the guest is.
+/// What kind of guest this is.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct PlaceArguments {
     /// Where doorbells, fences, rings and local memory are
     ///
-    /// "measured" puts them where accesses are fast. "around-slow-bar" keeps the bulk of local
-    /// memory in the BAR, and what is polled and rung in the guest's own memory.
+    /// "measured" puts them where accesses are fast. "around-slow-bar" puts doorbells, fences and rings
+    /// into the guest's own memory, and keeps local memory in the BAR.
     #[arg(long, value_enum, default_value_t = PlacementArgument::Measured)]
     placement: PlacementArgument,
-    /// The VMM that the socket's front end behaves as
+    /// Which VMM the front end at the socket behaves like
     #[arg(long, value_name = "VMM", default_value = QEMU.name,
           value_parser = PossibleValuesParser::new(VMMS.iter().chain(&MORE_VMMS).map(|vmm| vmm.name)))]
     vmm: String,
@@ -99,33 +101,33 @@ impl From<PlacementArgument> for PlacementPolicy {
 
 #[derive(Debug, Subcommand)]
 enum Work {
-    /// Say what the device offers, what accesses to it cost, and where things are placed and why
+    /// Show what the device offers, what accesses to it cost, and where shared memory is placed and why
     Probe(ProbeArguments),
-    /// Do real work through doorbells: stream a file through the GPU, verify it, report
+    /// Do real work through doorbells: stream a file through the GPU, verify the result, report
     Run(RunArguments),
-    /// Show what this guest has on the device: queues, doorbells, memory, and the engines' power
+    /// Show this guest's objects on the device: queues, doorbells, memory, and the engines' power
     Inspect(inspect::ViewArguments),
-    /// Measure what submitting costs, beside what it could cost at least
+    /// Measure what a submission costs, beside the least that it could cost
     Bench(BenchArguments),
-    /// Keep everything in use that a guest can have in use, until somebody ends it
+    /// Keep everything in use that a guest can have in use, until the program is ended
     ///
-    /// Prints "working" once it is. With --resets it instead resets the device that often in the
-    /// middle of work, each time with everything in use, and ends.
+    /// Prints "working" once everything is in use. With --resets, it instead resets the device that
+    /// often, each time in the middle of work with everything in use, and ends.
     Churn(ChurnArguments),
     /// Have the GPU work in memory that was plugged into the running VM
     ///
-    /// In pages of it that the guest's kernel gives to the driver; or, with --until-unplugged, in all of
-    /// it, which the kernel must not have put to use: prints "working", and ends when the memory is
-    /// unplugged and that is all that was lost.
+    /// Works in pages of it that the guest's kernel gives to the driver. With --until-unplugged, works
+    /// in all of it, which the kernel must not use: prints "working", and ends when the memory is
+    /// unplugged and nothing else was lost.
     Hotplug(HotplugArguments),
     /// Check what every guest may rely on
     ///
-    /// Tries one named behaviour after another over this guest's transport. Exits with 1 when one
+    /// Tries one named behaviour after another over this guest's transport. Exits with 1 if one
     /// fails.
     Selftest(SelftestArguments),
 }
 
-/// How the device is described.
+/// How `probe` describes the device.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct ProbeArguments {
@@ -134,17 +136,17 @@ pub struct ProbeArguments {
     json: bool,
 }
 
-/// What is measured.
+/// What `bench` measures.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct BenchArguments {
-    /// What is measured; by default everything that can be
+    /// What to measure; by default, everything that can be measured here
     #[arg(value_enum)]
     suites: Vec<Suite>,
-    /// How many submissions of each kind, in all repetitions together
+    /// Submissions of each kind, in all repetitions together
     #[arg(long, value_name = "COUNT", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     samples: u64,
-    /// How often everything is measured: the report has medians, and how far they are apart
+    /// Repetitions of every measurement; the report has the medians and their spread
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repetitions: u64,
     /// Print figures and ratios as one JSON object
@@ -152,11 +154,11 @@ pub struct BenchArguments {
     json: bool,
 }
 
-/// How everything is kept in use.
+/// How `churn` keeps everything in use.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 struct ChurnArguments {
-    /// Reset the device this often, and end
+    /// Reset the device this often, then end
     #[arg(long, value_name = "COUNT")]
     resets: Option<u32>,
 }
@@ -165,13 +167,13 @@ struct ChurnArguments {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 struct HotplugArguments {
-    /// Guest-physical address of its first byte
+    /// Guest-physical address of the memory's first byte
     #[arg(long)]
     address: u64,
-    /// How many bytes it has
+    /// Bytes of the memory
     #[arg(long)]
     size: u64,
-    /// Work in it until it is unplugged
+    /// Work in the memory until it is unplugged
     #[arg(long)]
     until_unplugged: bool,
 }
@@ -181,37 +183,37 @@ struct HotplugArguments {
 // Its name must not meet that of a command that flattens it.
 #[group(skip)]
 pub struct RunArguments {
-    /// The file to stream; this program's own executable by default
+    /// The file to stream; by default, this program's executable
     #[arg(long, value_name = "PATH")]
     input: Option<PathBuf>,
     /// Size of a chunk in KiB
     #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(4..=65_536))]
     chunk: u64,
-    /// How many small submissions to time through a doorbell
+    /// Small submissions to time through a doorbell
     #[arg(long, value_name = "COUNT", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     samples: u64,
-    /// In how many repetitions they are timed, each beside the control queue
+    /// Repetitions in which they are timed, each beside the control queue
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repetitions: u64,
     /// Print the report as one JSON object
     #[arg(long)]
     json: bool,
-    /// Which processors whoever started this program gave to it and to the daemon
+    /// The processors that this program and the daemon were given
     #[arg(long, hide = true, value_name = "TEXT")]
     pinning: Option<String>,
-    /// How many these are
+    /// The number of these processors
     #[arg(long, hide = true, value_name = "COUNT", requires = "pinning")]
     processors: Option<usize>,
 }
 
-/// Which behaviours are tried.
+/// Which behaviours `selftest` tries.
 #[derive(Debug, Clone, Args)]
 // Its name must not meet that of a command that flattens it.
 #[group(skip)]
 pub struct SelftestArguments {
-    /// Only behaviours whose name contains this
+    /// Try only behaviours with this in their names
     filter: Option<String>,
-    /// Leave out behaviours whose name contains this; may be given several times
+    /// Leave out behaviours with this in their names; may be given several times
     #[arg(long, value_name = "TEXT")]
     skip: Vec<String>,
     /// Also write the results to this file, as JUnit XML
@@ -220,7 +222,7 @@ pub struct SelftestArguments {
     /// Print the results as one JSON object
     #[arg(long)]
     json: bool,
-    /// Print the behaviours, and do not run them
+    /// Print the behaviours and do not run them
     #[arg(long)]
     list: bool,
 }
@@ -231,7 +233,7 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Runs `bellhop-guest`. Errors go to standard error, a line each.
+/// Runs `bellhop-guest`. Writes each error to standard error, in a line.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match work(Cli::parse_from(arguments)) {
@@ -248,7 +250,7 @@ fn work(cli: Cli) -> anyhow::Result<bool> {
     }
     let placement = cli.device.place.policy();
     let mut succeeded = true;
-    // All are started before the first is used.
+    // Starts all devices before it uses the first.
     for guest in cli.device.guests()? {
         succeeded &= work_on(guest, placement, &cli.work)?;
     }
@@ -260,17 +262,19 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
     match work {
         Work::Probe(ProbeArguments { json }) => {
             let description = probe::probe(guest, placement)?;
-            match json {
-                true => put_line(serde_json::to_string(&description)?)?,
-                false => put(description)?,
+            if *json {
+                put_line(serde_json::to_string(&description)?)?
+            } else {
+                put(description)?
             }
             Ok(true)
         }
         Work::Run(arguments) => {
             let report = jobs::run(guest, &arguments.options(placement)?)?;
-            match arguments.json {
-                true => put_line(serde_json::to_string(&report)?)?,
-                false => put(&report)?,
+            if arguments.json {
+                put_line(serde_json::to_string(&report)?)?
+            } else {
+                put(&report)?
             }
             Ok(report.verified)
         }
@@ -303,16 +307,13 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
         }
         Work::Hotplug(HotplugArguments { address, size, until_unplugged }) => {
             let memory = *address..address.saturating_add(*size);
-            match until_unplugged {
-                true => {
-                    let begun = || put_line("working");
-                    hotplug::work_until_unplugged(guest, placement, memory, begun)?;
-                    put_line("lost what was unplugged and nothing else")?;
-                }
-                false => {
-                    let bytes = hotplug::work_in_pages(guest, placement, memory)?;
-                    put_line(format_args!("reached {} KiB of it", bytes >> 10))?;
-                }
+            if *until_unplugged {
+                let begun = || put_line("working");
+                hotplug::work_until_unplugged(guest, placement, memory, begun)?;
+                put_line("lost what was unplugged and nothing else")?;
+            } else {
+                let bytes = hotplug::work_in_pages(guest, placement, memory)?;
+                put_line(format_args!("reached {} KiB of it", bytes >> 10))?;
             }
             Ok(true)
         }
@@ -320,7 +321,7 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
     }
 }
 
-/// How the guest reaches the device, and where it is while it measures.
+/// How the guest reaches the device, and on which processor it measures.
 fn bench_place(reached: &str) -> String {
     match processors::pair() {
         Some((first, _)) => format!("guest on processor {first}, {reached}"),
@@ -344,7 +345,7 @@ fn churn(
     let mut churn = begin()?;
     for _ in 0..resets.unwrap_or(0) {
         guest.reset()?;
-        // What it had is gone already; it is told so and does not mind.
+        // Its objects are gone already, and the errors that say so do not matter.
         drop(churn);
         churn = begin()?;
     }
@@ -397,7 +398,7 @@ fn over_pci(address: PciAddress) -> anyhow::Result<Arc<dyn Guest>> {
 }
 
 impl PlaceArguments {
-    /// A guest of a `bellhopd`'s, in this process.
+    /// A guest of a `bellhopd`, in this process.
     ///
     /// # Errors
     /// When the device cannot be reached.
@@ -405,13 +406,13 @@ impl PlaceArguments {
         over_socket(socket, &self.vmm)
     }
 
-    /// Where it places what it shares with the device.
+    /// Where it places memory that it shares with the device.
     #[must_use]
     pub fn policy(&self) -> PlacementPolicy {
         self.placement.into()
     }
 
-    /// The same as options of `bellhop-guest`.
+    /// These arguments as options of `bellhop-guest`.
     #[must_use]
     pub fn to_command_line(&self) -> Vec<OsString> {
         let placement = self.placement.to_possible_value();
@@ -421,7 +422,7 @@ impl PlaceArguments {
 }
 
 impl BenchArguments {
-    /// The same as a command line of `bellhop-guest`.
+    /// These arguments as a command line of `bellhop-guest`.
     #[must_use]
     pub fn to_command_line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec!["bench".into()];
@@ -433,13 +434,11 @@ impl BenchArguments {
         line
     }
 
-    /// What they ask for of a guest.
+    /// What they ask of a guest.
     #[must_use]
     pub fn options(&self, placement: PlacementPolicy) -> bench::Options {
-        let suites = match self.suites.is_empty() {
-            true => Suite::IN_ANY_GUEST.to_vec(),
-            false => self.suites.clone(),
-        };
+        let suites =
+            if self.suites.is_empty() { Suite::IN_ANY_GUEST.to_vec() } else { self.suites.clone() };
         let Self { samples, repetitions, .. } = *self;
         bench::Options { suites, samples, repetitions, placement, daemon: None }
     }
@@ -457,21 +456,22 @@ impl BenchArguments {
         self.suites.is_empty() || self.suites.contains(&suite)
     }
 
-    /// Prints what came of it.
+    /// Prints the report.
     ///
     /// # Errors
     /// None that a report can cause.
     pub fn print(&self, report: &Report) -> anyhow::Result<()> {
-        match self.json {
-            true => put_line(serde_json::to_string(report)?)?,
-            false => put(report)?,
+        if self.json {
+            put_line(serde_json::to_string(report)?)?
+        } else {
+            put(report)?
         }
         Ok(())
     }
 }
 
 impl ProbeArguments {
-    /// The same as a command line of `bellhop-guest`.
+    /// These arguments as a command line of `bellhop-guest`.
     #[must_use]
     pub fn to_command_line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec!["probe".into()];
@@ -494,7 +494,7 @@ impl RunArguments {
         Ok(RunOptions { input, chunk, samples, repetitions, pinning, processors, placement })
     }
 
-    /// The same as a command line of `bellhop-guest`.
+    /// These arguments as a command line of `bellhop-guest`.
     #[must_use]
     pub fn to_command_line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec!["run".into()];
@@ -517,7 +517,7 @@ impl RunArguments {
         line
     }
 
-    /// The same, told which processors it and the daemon were given.
+    /// These arguments, with the processors that the guest and the daemon were given.
     #[must_use]
     pub fn pinned(&self, pinning: impl Into<String>) -> Self {
         let processors = Some(processors::allowed().len());
@@ -526,7 +526,7 @@ impl RunArguments {
 }
 
 impl SelftestArguments {
-    /// The same as a command line of `bellhop-guest`.
+    /// These arguments as a command line of `bellhop-guest`.
     #[must_use]
     pub fn to_command_line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec!["selftest".into()];
@@ -551,13 +551,13 @@ impl SelftestArguments {
         Selection { filter: self.filter.as_deref(), skip: &self.skip }
     }
 
-    /// Whether the behaviours are only to be named: no device is needed then.
+    /// Whether the behaviours are only listed, which needs no device.
     #[must_use]
     pub fn is_list(&self) -> bool {
         self.list
     }
 
-    /// Prints the names.
+    /// Prints the list.
     ///
     /// # Errors
     /// When the filter selects none.

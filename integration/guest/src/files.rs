@@ -1,4 +1,6 @@
-//! Files that are there whole or not at all.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Files that appear complete or not at all.
 
 use anyhow::Context;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -7,7 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// A file that is being written. Others see it when it is finished; nothing is left of one that is not.
+/// A file that is being written. It appears at its path when it is finished; an unfinished one leaves
+/// nothing.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
@@ -16,14 +19,14 @@ pub struct NewFile {
 
 #[derive(Debug)]
 enum Place {
-    /// Beside where it will be.
+    /// A file beside the path, until it is finished.
     Aside(NamedTempFile),
-    /// What is there is a pipe, a terminal or a device: it is written to as it is.
+    /// The path is a pipe, a terminal or a device, which is written to directly.
     There(File),
 }
 
 impl NewFile {
-    /// Begins one, so that a path that cannot be written is known before there is something to write.
+    /// Begins a file, so that a path that cannot be written fails before there is anything to write.
     ///
     /// # Errors
     /// When its folder is not there, or may not be written.
@@ -47,7 +50,7 @@ impl NewFile {
         options.tempfile_in(folder).map(Place::Aside)
     }
 
-    /// It is whole.
+    /// Finishes the file.
     ///
     /// # Errors
     /// When there is no room for it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A guest as the conformance suite needs it.
 
 use anyhow::Context as _;
@@ -5,7 +7,7 @@ use bellhop_guest_umd::transport::virtio_pci::VirtioPci;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
 use bellhop_guest_umd::transport::{DmaMemory, Transport, TransportError};
 
-/// A transport that also does what no driver should.
+/// A transport that also does what a driver must not.
 pub trait Guest: Transport {
     /// Offers descriptors to the control queue as they are, right or wrong; see
     /// [`ControlQueue::offer_raw`](bellhop_guest_umd::transport::control_queue::ControlQueue::offer_raw).
@@ -14,13 +16,13 @@ pub trait Guest: Transport {
     /// When the device is gone or breaks the queue's rules.
     fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError>;
 
-    /// Some of the guest's memory, whose guest-physical address is known.
+    /// Allocates guest memory with a known guest-physical address.
     ///
     /// # Errors
     /// When there is not enough.
     fn memory(&self, length: u64) -> Result<DmaMemory, TransportError>;
 
-    /// Resets the device with whatever is in use, and starts it anew.
+    /// Resets the device, whatever is in use, and restarts it.
     ///
     /// # Errors
     /// When the device does not survive it.

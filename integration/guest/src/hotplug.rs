@@ -1,17 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Work in memory that was plugged into a running VM.
 //!
-//! Either the guest's kernel has put it to use, and then the driver's own memory is pages of it; or the
-//! kernel leaves it alone, and then the driver has all of it, until it is unplugged.
+//! Either the guest's kernel uses the memory, and the driver's own memory is pages of it; or the kernel
+//! leaves it alone, and the driver has all of it until it is unplugged.
 
+use crate::client::{Client, Shape};
 use crate::guest::Guest;
 use crate::output::Unwritable;
 use anyhow::{Context as _, bail, ensure};
 use bellhop_guest_umd::transport::{
     BarMapping, Donations, SystemMemory, Transport, TransportError,
 };
-use bellhop_guest_umd::{
-    Adapter, CommandBuffer, Context, Device, Error, GpuMapping, PlacementPolicy, UserModeQueue,
-};
+use bellhop_guest_umd::{Adapter, Error, GpuMapping, PlacementPolicy};
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::control::allocation::{AllocationKind, Extent};
 use bellhop_protocol::control::gpu_va::Protection;
@@ -23,11 +24,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use vm_memory::MmapRegion;
 
-/// How long a submission may take before something is wrong.
-const TIMEOUT: Duration = Duration::from_secs(30);
-/// Size of the allocations that pages of the memory are looked for in.
+/// Size of the allocations in which the program looks for pages of the memory.
 const PIECE: u64 = 4 << 20;
-/// How many of them are tried.
+/// How many such allocations it tries.
 const PIECES: usize = 256;
 
 /// A guest's transport that knows which memory was plugged in.
@@ -35,9 +34,9 @@ struct Plugged {
     guest: Arc<dyn Guest>,
     /// Guest-physical addresses of the memory.
     memory: Range<u64>,
-    /// How many bytes of it the driver was given by the kernel.
+    /// Bytes of it that the kernel gave to the driver.
     found: AtomicU64,
-    /// The next allocation is the memory itself.
+    /// Whether the next allocation is the memory itself.
     is_wanted: AtomicBool,
 }
 
@@ -48,8 +47,8 @@ impl Plugged {
     }
 }
 
-/// Memory at addresses that the guest's kernel has not put to use. The mapping is other memory: no
-/// processor reaches this.
+/// Memory at addresses that the guest's kernel does not use. The mapping is other memory: no processor
+/// reaches this one.
 struct Elsewhere {
     mapping: Box<dyn SystemMemory>,
     extents: [Extent; 1],
@@ -121,44 +120,28 @@ impl Transport for Plugged {
     }
 }
 
-/// A queue with what it needs.
-struct Worker {
-    queue: UserModeQueue,
-    commands: CommandBuffer,
-    local: GpuMapping,
-    context: Context,
-    device: Device,
-}
+/// What works on memory that was plugged in; its own memory stays.
+struct Worker(Client);
 
 impl Worker {
     fn new(adapter: &Adapter) -> Result<Self, Error> {
-        let device = adapter.open_process()?.create_device()?;
-        let context = device.create_context(0)?;
-        let queue = context.create_user_mode_queue(4096)?;
-        let commands = CommandBuffer::new(&device, 256)?;
-        let local = device.create_allocation(AllocationKind::LOCAL, 4096)?;
-        let local = local.map(Protection::WRITE)?;
-        Ok(Self { queue, commands, local, context, device })
+        let shape = Shape { kind: AllocationKind::LOCAL, ..Shape::default() };
+        Ok(Self(Client::new(adapter.open_process()?, shape)?))
     }
 
     fn system(&self, size: u64) -> Result<GpuMapping, Error> {
-        self.device.create_allocation(AllocationKind::SYSTEM, size)?.map(Protection::WRITE)
-    }
-
-    fn submit(&mut self) -> Result<(), Error> {
-        let value = self.queue.submit(&mut self.commands)?;
-        self.commands.reset();
-        self.queue.progress_fence().poll(value, TIMEOUT)
+        self.0.device.create_allocation(AllocationKind::SYSTEM, size)?.map(Protection::WRITE)
     }
 
     fn fill(&mut self, address: u64, length: u64, pattern: u32) -> Result<(), Error> {
-        self.commands.fill(address, length, pattern)?;
-        self.submit()
+        self.0.commands.reset();
+        self.0.commands.fill(address, length, pattern)?;
+        self.0.run()
     }
 
-    /// Works on local memory.
+    /// Has the queue work on local memory.
     fn work(&mut self) -> anyhow::Result<()> {
-        self.fill(self.local.gpu_va(), 4096, 5).context("work on what stays")
+        self.fill(self.0.va(0), 4096, 5).context("work on what stays")
     }
 }
 
@@ -170,8 +153,8 @@ fn verify(mapping: &GpuMapping, pattern: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has the GPU work on pages of the memory that the guest's kernel gives to the driver. Returns how many
-/// bytes those are.
+/// Has the GPU work on pages of the memory that the guest's kernel gives to the driver. Returns the bytes
+/// of those pages.
 ///
 /// # Errors
 /// When the kernel gives none, or the GPU does not reach them.
@@ -193,17 +176,17 @@ pub fn work_in_pages(
             verify(&piece, pattern)?;
             return Ok(found);
         }
-        // Or the kernel would give the same pages again.
+        // Kept, or the kernel would give these pages again.
         kept.push(piece);
     }
     bail!("none of {PIECES} allocations of {PIECE} bytes has a page in the memory")
 }
 
-/// Has the GPU work on memory that the guest's kernel has not put to use, until that is unplugged: tells
-/// `begun` once it works. Then the queue that works on it must be lost, and no other.
+/// Has the GPU work on memory that the guest's kernel does not use, until it is unplugged; calls `begun`
+/// once it works. Then the queue that works on it must be lost, and no other.
 ///
 /// # Errors
-/// When the GPU does not reach it, or when something else is lost or goes on.
+/// When the GPU does not reach the memory, another queue is lost, or this one is not.
 pub fn work_until_unplugged(
     guest: Arc<dyn Guest>,
     placement: PlacementPolicy,
@@ -215,12 +198,12 @@ pub fn work_until_unplugged(
     let (mut user, mut neighbour) = (Worker::new(&adapter)?, Worker::new(&adapter)?);
     transport.is_wanted.store(true, Ordering::Relaxed);
     let plugged = user.system(PIECE)?;
-    // Seen through other memory.
+    // The program checks the result through other memory.
     let copy = user.system(PIECE)?;
     let pattern = 0x1234_5678;
-    user.commands.fill(plugged.gpu_va(), PIECE, pattern)?;
-    user.commands.copy(plugged.gpu_va(), copy.gpu_va(), PIECE)?;
-    user.submit()?;
+    user.0.commands.fill(plugged.gpu_va(), PIECE, pattern)?;
+    user.0.commands.copy(plugged.gpu_va(), copy.gpu_va(), PIECE)?;
+    user.0.run()?;
     verify(&copy, pattern)?;
     begun()?;
     let lost = loop {
@@ -240,6 +223,6 @@ pub fn work_until_unplugged(
     transport.is_wanted.store(true, Ordering::Relaxed);
     ensure!(user.system(PIECE).is_err(), "the queue was lost while the memory is there: {fault}");
     neighbour.work()?;
-    user.queue = user.context.create_user_mode_queue(4096)?;
+    user.0.queue = user.0.context.create_user_mode_queue(4096)?;
     user.work()
 }

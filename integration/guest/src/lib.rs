@@ -1,14 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What runs in a guest of a Bellhop GPU.
 //!
-//! The same program runs in a VM, where it drives the device over virtio-pci, and in a container
-//! or beside the daemon, where [`fake_guest`] stands for the VMM and the guest's kernel: then the
-//! driver of `bellhop-guest-umd` reaches a `bellhopd` over its socket. [`jobs`] is work that a
-//! guest does; [`conformance`] is what every guest may rely on; [`hostile`] is a guest that nobody can
-//! rely on.
+//! This program drives a Bellhop GPU over virtio-pci in a VM. In a container or beside the daemon,
+//! [`fake_guest`] stands for the VMM and the guest's kernel, and the driver reaches a `bellhopd` over its
+//! socket. [`jobs`] is work that a guest does, [`conformance`] checks what every guest may rely on, and
+//! [`hostile`] is a guest that attacks its device.
 
 pub mod bench;
 mod churn;
 pub mod cli;
+pub mod client;
 pub mod conformance;
 pub mod fake_guest;
 pub mod files;

@@ -1,4 +1,6 @@
-//! What figures were measured on, and what disturbed them.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The machine on which figures were measured, and what disturbed them.
 
 use crate::processors;
 use serde::Serialize;
@@ -8,7 +10,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What figures were measured on. What cannot be found out is null, and [`Self::absent`] says why.
+/// The machine on which figures were measured. What cannot be found out is null, and [`Self::absent`] says
+/// why.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Machine {
     /// This program's version.
@@ -19,7 +22,7 @@ pub struct Machine {
     pub processor: Option<String>,
     /// Processors that this program may use.
     pub processors: usize,
-    /// What decides on the processors' frequency.
+    /// What sets the processors' frequency.
     pub governor: Option<String>,
     /// The kernel's version.
     pub kernel: Option<String>,
@@ -27,7 +30,7 @@ pub struct Machine {
     pub is_virtual: Option<bool>,
     /// Seconds since 1970 when this was found out.
     pub time: Option<u64>,
-    /// Of each that is null, why.
+    /// Why each null is null.
     pub absent: BTreeMap<&'static str, String>,
 }
 
@@ -36,7 +39,7 @@ const PROCESSORS: &str = "/proc/cpuinfo";
 const KERNEL: &str = "/proc/sys/kernel/osrelease";
 
 impl Machine {
-    /// This one.
+    /// This machine.
     #[must_use]
     pub fn find() -> Self {
         let mut absent = BTreeMap::new();
@@ -68,9 +71,19 @@ fn model(cpuinfo: &str) -> Result<String, String> {
     name.ok_or_else(|| format!("{PROCESSORS} has no model name"))
 }
 
-/// The commit that the build was told, or the one that the sources beside it are at.
+/// The version that `--version` prints: with the commit, if the build was given one.
+#[must_use]
+pub fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    BUILT_FROM.map_or(version.into(), |commit| format!("{version} ({commit})"))
+}
+
+/// The commit that the build was given.
+const BUILT_FROM: Option<&str> = option_env!("BELLHOP_COMMIT");
+
+/// The commit that the build was given, or that of the sources beside it.
 fn commit() -> Result<String, String> {
-    if let Some(commit) = option_env!("BELLHOP_COMMIT") {
+    if let Some(commit) = BUILT_FROM {
         return Ok(commit.to_owned());
     }
     let sources = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -114,16 +127,16 @@ impl Counters {
     }
 }
 
-/// What disturbed this thread while something was measured. Null is what this machine does not tell.
+/// What disturbed this thread during a measurement. Null is what this machine does not tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Disturbances {
     /// Processors that this program may use.
     pub processors: usize,
     /// Times that the thread lost its processor before it slept, its own yields to an engine included.
     pub involuntary_switches: Option<u64>,
-    /// Nanoseconds that it could have run and had no processor.
+    /// Nanoseconds in which it could have run and had no processor.
     pub waited_for_processor_ns: Option<u64>,
-    /// Nanoseconds that the hypervisor gave to others, of all processors.
+    /// Nanoseconds of all processors that the hypervisor gave to others.
     pub stolen_ns: Option<u64>,
     /// Threads that wanted a processor, of all programs: the average of the last minute.
     pub load: Option<f64>,
@@ -134,13 +147,13 @@ pub struct Disturbances {
 pub struct Watch(Counters);
 
 impl Watch {
-    /// From now on.
+    /// Begins to watch.
     #[must_use]
     pub fn begin() -> Self {
         Self(Counters::read())
     }
 
-    /// Until now.
+    /// The disturbances since then.
     #[must_use]
     pub fn end(self) -> Disturbances {
         let (before, after) = (self.0, Counters::read());

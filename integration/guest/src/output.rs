@@ -1,14 +1,16 @@
-//! Standard output and standard error, either of which may be closed or on a full disk.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Standard output and standard error, which may be closed or on a full disk.
 
 use anyhow::Error;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-/// As shells report a program that SIGPIPE ended.
+/// The exit status that shells report for a program that SIGPIPE ended.
 const NO_READER: u8 = 141;
 
-/// Standard output did not take what was written to it.
+/// Standard output could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output")]
 pub struct Unwritable(#[from] io::Error);
@@ -16,14 +18,14 @@ pub struct Unwritable(#[from] io::Error);
 /// Writes text to standard output.
 ///
 /// # Errors
-/// When no one reads it any more, or there is no room for it.
+/// When its reader is gone, or there is no room.
 pub fn put(text: impl Display) -> Result<(), Unwritable> {
     let mut out = io::stdout().lock();
     write!(out, "{text}")?;
     Ok(out.flush()?)
 }
 
-/// The same with the end of a line.
+/// Writes a line to standard output.
 ///
 /// # Errors
 /// As [`put`].
@@ -31,16 +33,16 @@ pub fn put_line(text: impl Display) -> Result<(), Unwritable> {
     put(format_args!("{text}\n"))
 }
 
-/// Writes a line to standard error, which is lost where that cannot be written.
+/// Writes a line to standard error, and ignores a failure.
 pub fn note(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Columns that a line may have.
+/// Most columns of a line.
 pub const WIDTH: usize = 80;
 
-/// Words in lines of at most [`WIDTH`] columns: the first begins with `first`, the others with as many
-/// spaces.
+/// Wraps words into lines of at most [`WIDTH`] columns. The first line begins with `first`, the others with
+/// as many spaces.
 #[must_use]
 pub fn wrapped(first: &str, text: &str) -> String {
     let indent = first.chars().count();
@@ -59,8 +61,8 @@ pub fn wrapped(first: &str, text: &str) -> String {
     lines + line.trim_end() + "\n"
 }
 
-/// Says why a program failed, and with which status it is to end. That no one reads its output is no
-/// news to whoever closed it.
+/// Reports why a program failed, and returns its exit status. Does not report that the reader of its output
+/// is gone.
 #[must_use]
 pub fn failure(program: &str, error: &Error) -> ExitCode {
     if let Some(Unwritable(reason)) = error.downcast_ref()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What a device offers to this guest, and what accesses to it cost.
 
 use crate::guest::Guest;
@@ -10,16 +12,16 @@ use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
 
-/// A device as this guest sees it.
+/// A device, as this guest sees it.
 #[derive(Debug, Serialize)]
 pub struct Description {
-    /// How the guest reaches it.
+    /// How the guest reaches the device.
     pub reached: String,
     /// Version of the protocol.
     pub version: String,
     /// The features that are on.
     pub features: String,
-    /// Its nodes.
+    /// The device's nodes.
     pub nodes: Vec<Node>,
     /// Doorbells that this guest can have.
     pub doorbells: u32,
@@ -35,14 +37,14 @@ pub struct Description {
     pub local_memory: u64,
     /// What accesses cost, in nanoseconds.
     pub costs: Option<AreaCosts>,
-    /// Where things are.
+    /// Where shared memory is.
     pub placement: Placement,
 }
 
 /// A node.
 #[derive(Debug, Serialize)]
 pub struct Node {
-    /// What its engines are made for.
+    /// The engine type.
     pub engine_type: String,
     /// Its name.
     pub name: String,
@@ -50,7 +52,7 @@ pub struct Node {
     pub user_mode_submission: bool,
 }
 
-/// Nanoseconds of an access.
+/// The cost of an access, in nanoseconds.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Cost {
     /// A load.
@@ -59,16 +61,16 @@ pub struct Cost {
     pub store: f64,
 }
 
-/// What accesses cost where.
+/// The costs of accesses, by place.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct AreaCosts {
-    /// To the BAR.
+    /// Accesses to the BAR.
     pub bar: Cost,
-    /// To the guest's own memory.
+    /// Accesses to the guest's own memory.
     pub guest_memory: Cost,
 }
 
-/// Where things are, and why.
+/// Where shared memory is, and why.
 #[derive(Debug, Serialize)]
 pub struct Placement {
     /// Doorbells and last-queued values.
@@ -79,14 +81,14 @@ pub struct Placement {
     pub local_memory: String,
     /// Rings and command buffers.
     pub rings: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 /// Asks the device.
 ///
 /// # Errors
-/// When it cannot be opened or asked.
+/// When the device cannot be opened or asked.
 pub fn probe(guest: Arc<dyn Guest>, policy: PlacementPolicy) -> anyhow::Result<Description> {
     let transport: Arc<dyn Transport> = Arc::clone(&guest) as _;
     let adapter = Adapter::open_with(transport, policy).context("cannot open the adapter")?;

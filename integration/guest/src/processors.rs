@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Which processors programs run on.
 
 use anyhow::Context as _;
@@ -7,7 +9,7 @@ use std::sync::OnceLock;
 /// The processors that this process could use when it first asked, by number.
 #[must_use]
 pub fn allowed() -> &'static [usize] {
-    // Once: threads that have been put on one processor since may use that alone.
+    // Asked once: a thread that was put on one processor since may use only that.
     static ALLOWED: OnceLock<Vec<usize>> = OnceLock::new();
     ALLOWED.get_or_init(|| {
         let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
@@ -15,7 +17,7 @@ pub fn allowed() -> &'static [usize] {
     })
 }
 
-/// Two of them: one for who submits, and one for who executes.
+/// Two processors: one for the submitter, and one for the engine.
 #[must_use]
 pub fn pair() -> Option<(usize, usize)> {
     match allowed() {
@@ -24,7 +26,7 @@ pub fn pair() -> Option<(usize, usize)> {
     }
 }
 
-/// Makes this thread, and threads and processes that it starts later, run on these processors.
+/// Puts this thread, and threads and processes that it starts later, on these processors.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -34,7 +36,7 @@ pub fn pin(processors: &[usize]) -> rustix::io::Result<()> {
     sched_setaffinity(None, &set)
 }
 
-/// Does something on some processors; threads and processes that it starts stay there.
+/// Calls `act` on some processors; threads and processes that it starts stay there.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -49,14 +51,14 @@ pub fn on<T>(processors: &[usize], act: impl FnOnce() -> T) -> anyhow::Result<T>
 /// A guest and its daemon on processors of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Apart {
-    /// The guest's.
+    /// The guest's processor.
     pub guest: &'static [usize],
-    /// The daemon's: all others.
+    /// The daemon's processors: all others.
     pub daemon: &'static [usize],
 }
 
 impl Apart {
-    /// None where this process may use one processor only.
+    /// `None` if this process may use only one processor.
     #[must_use]
     pub fn find() -> Option<Self> {
         let (guest, daemon) = allowed().split_at_checked(1)?;

@@ -1,4 +1,6 @@
-//! Times, as distributions.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Distributions of times.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -6,23 +8,23 @@ use std::time::Instant;
 
 /// Calls before the first that is timed.
 pub(crate) const WARM_UP: u64 = 200;
-/// The longest time that is told from longer ones, in nanoseconds.
+/// The longest time that is distinguished from longer ones, in nanoseconds.
 const LONGEST: u64 = 60_000_000_000;
 
 /// Percentiles of a time, in nanoseconds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Latency {
-    /// How many were timed.
+    /// The number of times.
     pub samples: u64,
-    /// Half took at most this.
+    /// The median.
     pub p50: u64,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90: u64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99: u64,
-    /// 999 of 1,000.
+    /// The 99.9th percentile.
     pub p99_9: u64,
-    /// All of them.
+    /// The maximum.
     pub max: u64,
 }
 
@@ -59,7 +61,7 @@ where
     time_all(count, call)
 }
 
-/// Times `count` calls from the first on.
+/// Times `count` calls without a warm-up.
 pub(crate) fn time_all<E>(
     count: u64,
     mut call: impl FnMut() -> Result<(), E>,

@@ -1,11 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Numbers for people.
 
-/// Three digits that say something, and what they are multiples of.
+/// Three significant digits, and the unit that they are multiples of.
 fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     let mut value = value;
     let mut units = units.iter();
     let mut unit = units.next().copied().unwrap_or_default();
-    // As it is printed, 999.6 is the next unit's already.
+    // Printed with three digits, 999.6 is 1000, and so takes the next unit.
     while value.abs() >= step - 0.5
         && let Some(next) = units.next()
     {
@@ -24,13 +26,14 @@ fn scaled(value: f64, step: f64, units: &[&str]) -> String {
 /// Nanoseconds in a unit that suits them.
 #[must_use]
 pub fn time(nanoseconds: f64) -> String {
-    match nanoseconds < 999.5 {
-        true => format!("{nanoseconds:.0} ns"),
-        false => scaled(nanoseconds / 1e3, 1e3, &["us", "ms", "s"]),
+    if nanoseconds < 999.5 {
+        format!("{nanoseconds:.0} ns")
+    } else {
+        scaled(nanoseconds / 1e3, 1e3, &["us", "ms", "s"])
     }
 }
 
-/// How many a second.
+/// A rate a second.
 #[must_use]
 pub fn rate(per_second: f64) -> String {
     scaled(per_second, 1e3, &["/s", "k/s", "M/s", "G/s"])
@@ -42,7 +45,7 @@ pub fn byte_rate(per_second: f64) -> String {
     scaled(per_second, 1e3, &["B/s", "kB/s", "MB/s", "GB/s"])
 }
 
-/// Bytes in the largest unit of which there is a whole one.
+/// Bytes in the largest unit of which there is at least one.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [(u64, &str); 4] =
@@ -72,7 +75,7 @@ pub fn grouped(number: u64) -> String {
     grouped
 }
 
-/// How many of something.
+/// A count of something, with the plural where it needs one.
 #[must_use]
 pub fn counted(count: u64, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };

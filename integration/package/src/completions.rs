@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Shell completions.
 
 use crate::folder;
@@ -48,7 +50,7 @@ impl Place {
 pub fn write(command: &Command, tree: &Path) -> anyhow::Result<()> {
     let name = command.get_name();
     for place in PLACES {
-        folder(tree, place.folder)?;
+        folder::make(tree, place.folder)?;
         let path = tree.join(place.path(name));
         std::fs::write(&path, manual::completions(command, place.shell))
             .with_context(|| format!("cannot write {}", path.display()))?;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Programs, and files that are in the repository.
 
 use crate::folder;
@@ -7,16 +9,24 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+/// The documentation.
+const DOCUMENTS: &str = "usr/share/doc/bellhop";
+
 /// Files of the repository, and the folders where a package has them.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 9] = [
     ("device/dist/bellhop.toml", "etc/bellhop"),
     ("device/dist/bellhopd.service", "usr/lib/systemd/system"),
     ("device/dist/bellhopd.socket", "usr/lib/systemd/system"),
     ("device/dist/sysusers.d/bellhop.conf", "usr/lib/sysusers.d"),
-    ("README.md", "usr/share/doc/bellhop"),
+    // Where Debian's policy looks for the licence.
+    ("integration/package/copyright", DOCUMENTS),
+    ("LICENSE-APACHE", DOCUMENTS),
+    ("LICENSE-MIT", DOCUMENTS),
+    ("CHANGELOG.md", DOCUMENTS),
+    ("README.md", DOCUMENTS),
 ];
 
-/// Copies what people read and what systemd does.
+/// Copies the documentation and systemd's files.
 pub fn write(tree: &Path) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for (source, place) in FILES {
@@ -50,7 +60,7 @@ pub fn write_programs(built: &Path, tree: &Path) -> anyhow::Result<()> {
 
 fn copy(source: &Path, tree: &Path, place: &str, mode: u32) -> anyhow::Result<()> {
     let name = source.file_name().ok_or_else(|| anyhow!("{} is no file", source.display()))?;
-    let target = folder(tree, place)?.join(name);
+    let target = folder::make(tree, place)?.join(name);
     fs::copy(source, &target)
         .and_then(|_| fs::set_permissions(&target, Permissions::from_mode(mode)))
         .with_context(|| format!("cannot copy {} to {}", source.display(), target.display()))
@@ -59,6 +69,24 @@ fn copy(source: &Path, tree: &Path, place: &str, mode: u32) -> anyhow::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn licences_are_where_distributions_look() {
+        let tree = tempfile::tempdir().unwrap();
+        write(tree.path()).unwrap();
+        let read = |name| fs::read_to_string(tree.path().join(DOCUMENTS).join(name)).unwrap();
+        let copyright = read("copyright");
+        let licence = format!("License: {}\n", env!("CARGO_PKG_LICENSE").replace("OR", "or"));
+        assert!(copyright.contains(&licence), "{copyright}");
+        // Debian's form indents a licence's text, and has a dot for an empty line.
+        let text = copyright.lines().map(|line| line.trim_start().trim_end_matches('.'));
+        let text: Vec<_> = text.filter(|line| !line.is_empty()).collect();
+        let mit = read("LICENSE-MIT");
+        for line in mit.lines().filter(|line| !line.is_empty()).skip(2) {
+            assert!(text.contains(&line.trim_end_matches('.')), "copyright lacks {line:?}");
+        }
+        assert!(read("LICENSE-APACHE").contains("Version 2.0"));
+    }
 
     #[test]
     fn the_service_finds_its_program_and_its_configuration() {

@@ -1,11 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Lays out what a package of Bellhop contains, as a tree that stands for the root of the file
 //! system. Man pages and shell completions are made from the command lines themselves.
 
 mod completions;
 mod files;
+mod folder;
 mod man;
 
-use anyhow::Context;
 use bellhop_integration::manual::Program;
 use clap::Parser;
 use std::path::{Path, PathBuf};
@@ -45,15 +47,6 @@ fn write_pages(tree: &Path) -> anyhow::Result<()> {
         completions::write(&program.command(), tree)?;
     }
     Ok(())
-}
-
-/// Makes a folder of the tree.
-fn folder(tree: &Path, path: &str) -> anyhow::Result<PathBuf> {
-    let folder = tree.join(path);
-    std::fs::create_dir_all(&folder).with_context(|| {
-        format!("cannot make {}; name a folder that you may write", folder.display())
-    })?;
-    Ok(folder)
 }
 
 #[cfg(test)]

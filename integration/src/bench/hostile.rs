@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What a guest's work costs beside another that does everything wrong, and beside one that only has as much
 //! work.
 
-use super::Setting;
 use super::oversubscription::{LOOK, Load, Wait};
+use super::setting::Setting;
 use anyhow::{Context, anyhow};
 use bellhop_guest::bench::{Measured, Suite};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
@@ -12,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Until who was begun is in full swing.
+/// How long the hostile guest takes to reach its full speed.
 const SETTLE: Duration = Duration::from_millis(200);
 
 pub(super) fn run(setting: &Setting, _: &[Suite], measured: &mut Measured) -> anyhow::Result<()> {

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What a daemon uses that has guests and nothing to do.
 
-use super::Setting;
+use super::setting::Setting;
 use bellhop_guest::bench::{Measured, Suite, Usage};
 use bellhop_guest_umd::{Adapter, CommandBuffer};
 use std::thread;

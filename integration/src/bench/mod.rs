@@ -1,26 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What submitting costs, measured from the host: daemons of its own, each set up for what is measured,
 //! with their guests in this process.
 
 mod hostile;
 mod idle;
 mod oversubscription;
+mod setting;
 
-use crate::daemon::{self, Daemon};
 use crate::hosted::Outcome;
-use crate::process::{Signals, block_on};
 use anyhow::{Context, bail};
 use bellhop_guest::bench::{self, Configuration, Measured, Suite};
 use bellhop_guest::cli::{BenchArguments, PlaceArguments};
 use bellhop_guest::machine::Watch;
-use bellhop_guest::{Guest, output, processors};
+use bellhop_guest::{output, processors};
+use bellhop_processes::daemon::{self, Daemon};
+use bellhop_processes::process::{Signals, block_on};
+use setting::Setting;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::thread;
 use tokio::sync::oneshot;
 
-/// Whether the daemon stays on a processor of its own, beside that of who submits.
+/// Whether the daemon stays on a processor of its own, beside the submitting thread's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Processors {
     /// It does: what is measured is one engine.
@@ -37,14 +39,6 @@ struct Stage {
     guests: usize,
     processors: Processors,
     measure: fn(&Setting, &[Suite], &mut Measured) -> anyhow::Result<()>,
-}
-
-/// A daemon, and who wants to know.
-struct Setting {
-    arguments: BenchArguments,
-    place: PlaceArguments,
-    sockets: Vec<PathBuf>,
-    daemon: u32,
 }
 
 const STAGES: [Stage; 7] = [
@@ -71,8 +65,8 @@ const STAGES: [Stage; 7] = [
     },
     Stage {
         suites: &[Suite::Queues],
-        config: "[adapter]\nphysical_doorbells = 64\npage_table_mib = 256\n\
-                 [guest]\ndoorbells = 10240\nlocal_memory_mib = 256\nobjects = 131072\n",
+        config: "[adapter]\nphysical_doorbells = 64\npage_table_memory = \"256MiB\"\n\
+                 [guest]\ndoorbells = 10240\nlocal_memory = \"256MiB\"\nobjects = 131072\n",
         guests: 1,
         processors: Processors::Apart,
         measure: in_guest_once,
@@ -99,18 +93,6 @@ const STAGES: [Stage; 7] = [
         measure: hostile::run,
     },
 ];
-
-impl Setting {
-    fn guest(&self, number: usize) -> anyhow::Result<Arc<dyn Guest>> {
-        let socket = self.sockets.get(number).context("there are fewer sockets than guests")?;
-        self.place.connect(socket)
-    }
-
-    fn options(&self, suites: &[Suite]) -> bench::Options {
-        let options = self.arguments.options(self.place.policy());
-        bench::Options { suites: suites.to_vec(), daemon: Some(self.daemon), ..options }
-    }
-}
 
 fn in_guest(setting: &Setting, suites: &[Suite], measured: &mut Measured) -> anyhow::Result<()> {
     bench::run(setting.guest(0)?, &setting.options(suites), measured)
@@ -195,7 +177,7 @@ async fn run_stage(
     let (done, ended) = oneshot::channel();
     thread::Builder::new().name("bench".into()).spawn(move || {
         let result = (stage.measure)(&setting, &suites, &mut measured).map(|()| measured);
-        // Nobody waits any more if somebody pressed Ctrl-C.
+        // The receiver is gone after Ctrl-C.
         let _ = done.send(result);
     })?;
     let measured = tokio::select! {

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! One engine that more and more guests share.
 
-use super::Setting;
+use super::setting::Setting;
 use anyhow::anyhow;
 use bellhop_guest::bench::{Measured, Suite};
 use bellhop_guest_umd::{Adapter, CommandBuffer, Error, Fence, UserModeQueue};
@@ -11,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Guests at the same time.
+/// Guests at once.
 const GUESTS: [usize; 4] = [1, 2, 4, MOST_GUESTS];
 pub(super) const MOST_GUESTS: usize = 16;
 /// How long each number of guests is looked at.

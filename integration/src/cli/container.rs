@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `bellhop container`.
 
 use crate::container::{self, Options};
@@ -64,6 +66,6 @@ impl ContainerArguments {
             true => container::make_image(&program)?,
             false => container::run(options, &program)?,
         };
-        Ok(super::exit_code(outcome))
+        Ok(outcome.exit_code())
     }
 }

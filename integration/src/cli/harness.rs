@@ -1,12 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `bellhop harness`.
 
 use crate::harness::{EXAMPLES, Options, Report, Scenario, ScenarioError, to_junit};
-use crate::process::Signals;
 use anyhow::{Context, bail};
 use bellhop_device::log::FILTER_VARIABLE;
 use bellhop_device::service::config::Config;
 use bellhop_guest::files::NewFile;
 use bellhop_guest::output::{note, put, put_line, wrapped};
+use bellhop_processes::process::Signals;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use std::path::{Path, PathBuf};
@@ -166,12 +168,12 @@ impl HarnessArguments {
     }
 }
 
-/// Becomes true when somebody presses Ctrl-C, or sends SIGTERM.
+/// Becomes true at Ctrl-C or SIGTERM.
 fn stop_at_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let watch = move || {
-        crate::process::block_on(async {
+        bellhop_processes::process::block_on(async {
             Signals::new()?.received().await;
             stopped.store(true, Ordering::Release);
             Ok(())

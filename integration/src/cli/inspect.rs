@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `bellhop inspect`.
 
 use crate::inspect::{CONTROL_SOCKET, ControlClient};

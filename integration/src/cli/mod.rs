@@ -1,32 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The command line of `bellhop`.
 
 mod cdi;
 mod container;
 mod harness;
 mod inspect;
+pub mod manual;
 mod trace;
 mod vm;
 
 use crate::bench;
 use crate::hosted::{self, Outcome};
-use crate::manual::{self, Program};
-use crate::process;
 use bellhop_guest::output;
 use bellhop_guest::processors::{self, Apart};
+use bellhop_processes::process;
 use cdi::CdiArguments;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use container::ContainerArguments;
 use harness::HarnessArguments;
 use inspect::InspectArguments;
+use manual::Program;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use trace::TraceArguments;
 use vm::VmArguments;
-
-/// As a shell reports a program that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
 
 /// A virtual GPU that guests submit to with plain memory stores.
 ///
@@ -34,7 +34,7 @@ const INTERRUPTED: u8 = 130;
 #[derive(Debug, Parser)]
 #[command(
     name = "bellhop",
-    version,
+    version = bellhop_guest::machine::version(),
     args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
@@ -97,7 +97,7 @@ enum Command {
     Container(ContainerArguments),
     /// Let guests act as a file says, on a real device, and check what comes of it
     ///
-    /// For who tests a driver, a scheduler policy or a power policy without a VM. A scenario
+    /// Tests a driver, a scheduler policy or a power policy without a VM. A scenario
     /// describes guests, their queues and what is submitted to them, what happens to them and
     /// when, and what must hold at the end; its guests prove by what the GPU wrote that each
     /// submission was executed once and in order.
@@ -189,7 +189,7 @@ struct RunArguments {
     host: HostArguments,
 }
 
-/// Who runs on which processors.
+/// Which thread runs on which processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Pin {
     /// The guest on the first, the bellhopd that is started on the others
@@ -212,7 +212,7 @@ impl BenchArguments {
         if host.socket_path.is_some() || host.config.is_some() {
             return hosted(host, None, bench.to_command_line());
         }
-        bench::run(bench, &host.place).map(exit_code)
+        bench::run(bench, &host.place).map(Outcome::exit_code)
     }
 }
 
@@ -311,15 +311,7 @@ fn hosted(
         Some(path) => hosted::run_guest(path, &guest)?,
         None => hosted::run(host.config.as_deref(), apart, &guest)?,
     };
-    Ok(exit_code(outcome))
-}
-
-fn exit_code(outcome: Outcome) -> ExitCode {
-    match outcome {
-        Outcome::Succeeded => ExitCode::SUCCESS,
-        Outcome::Failed => ExitCode::FAILURE,
-        Outcome::Interrupted => INTERRUPTED.into(),
-    }
+    Ok(outcome.exit_code())
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `bellhop trace`.
 
 use crate::hosted::Outcome;
@@ -62,7 +64,7 @@ impl TraceArguments {
             let (outcome, summary) = trace::record_run(&self.task, what, &self.output)?;
             let code = self.report(summary)?;
             let has_succeeded = matches!(outcome, Outcome::Succeeded);
-            return Ok(if has_succeeded { code.into() } else { super::exit_code(outcome) });
+            return Ok(if has_succeeded { code.into() } else { outcome.exit_code() });
         }
         let limit = self.seconds.map(|seconds| Duration::from_secs(seconds.into()));
         let summary = trace::record(&self.socket, what, limit, &self.output)?;

@@ -1,11 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `bellhop vm`.
 
 use crate::guest_binary;
-use crate::vm::keyboard::Keyboard;
-use crate::vm::variant::{CLOUD_HYPERVISOR, VARIANTS, Variant, find};
-use crate::vm::{self, Accelerator, Options, Outcome, Sources, Vmm, attachment};
+use crate::hosted::INTERRUPTED;
 use anyhow::{Context, ensure};
 use bellhop_guest::output::{put, put_line};
+use bellhop_vm::keyboard::Keyboard;
+use bellhop_vm::variant::{CLOUD_HYPERVISOR, VARIANTS, Variant, find};
+use bellhop_vm::{Accelerator, Options, Outcome, Sources, Vmm, attachment};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use std::ffi::OsString;
@@ -140,9 +143,9 @@ impl VmArguments {
             trace: self.trace_mmio,
             qmp: self.qmp,
         };
-        Ok(match vm::run(&options)? {
+        Ok(match bellhop_vm::run(&options)? {
             Outcome::Exited(status) => ExitCode::from(status),
-            Outcome::Interrupted => super::INTERRUPTED.into(),
+            Outcome::Interrupted => INTERRUPTED.into(),
         })
     }
 
@@ -166,7 +169,7 @@ impl VmArguments {
         Ok(())
     }
 
-    /// The sockets of a VM that somebody else starts.
+    /// The sockets of a VM that another program starts.
     fn sockets_of_others(&self, variant: &Variant) -> Vec<PathBuf> {
         match self.socket_path.is_empty() {
             true => {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Devices that container engines know by name (Container Device Interface).
 //!
 //! An engine that reads the specification gives a container the device with
@@ -14,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// The first version with all that is used here: older engines refuse newer ones.
 const VERSION: &str = "0.3.0";
-/// A name that cannot be registered, so it is nobody else's.
+/// A name that cannot be registered, so no other vendor has it.
 const KIND: &str = "bellhop.local/gpu";
 
 #[derive(Debug, Serialize)]

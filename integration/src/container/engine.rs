@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Podman, and what it must be told on this host.
 
 use anyhow::{Context, ensure};
@@ -219,6 +221,18 @@ pub(super) mod tests {
     #[test]
     fn an_ordinary_host_needs_no_option() {
         assert!(host().reasons().is_empty());
+    }
+
+    #[test]
+    fn what_is_chosen_is_told_on_every_host() {
+        let own = "podman 5.0.0 with runtime crun, images in your own storage";
+        assert_eq!(host().chosen(false), own);
+        let hybrid = Host { hybrid_cgroups: true, ..host() };
+        assert!(
+            hybrid
+                .chosen(true)
+                .ends_with("with runtime runc, images in a folder of this run (vfs)")
+        );
     }
 
     #[test]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A container with a guest in it.
 
 use super::engine::{self, Engine, Host};
@@ -82,7 +84,7 @@ impl Guest {
         }
         let mut mount = OsString::from("type=bind,source=");
         mount.push(&self.socket);
-        // Read-only: nobody can replace it, and connecting changes no file.
+        // Read-only: the guest cannot replace it, and connecting changes no file.
         mount.push(format!(",destination={SOCKET_IN_CONTAINER},ro"));
         arguments.extend(["--mount".into(), mount]);
         let variable = format!("{SOCKET_VARIABLE}={SOCKET_IN_CONTAINER}");

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The image: one static program.
 
 use super::engine::{self, Engine};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `bellhop container`: a guest in a container.
 //!
 //! The container has the device's socket and nothing else: no network, no capability, nothing
@@ -10,11 +12,11 @@ mod guest;
 mod image;
 mod socket;
 
-use crate::daemon::{self, Daemon};
 use crate::hosted::Outcome;
-use crate::process::{Signals, block_on};
 use anyhow::{Context, bail};
 use bellhop_guest::output::put_line;
+use bellhop_processes::daemon::{self, Daemon};
+use bellhop_processes::process::{Signals, block_on};
 use engine::Engine;
 use guest::{Container, Guest};
 use std::ffi::OsString;
@@ -137,7 +139,7 @@ fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
 }
 
-/// Waits for a container whose daemon is somebody else's.
+/// Waits for a container whose daemon was running before.
 async fn alone(mut container: Container<'_>, signals: &mut Signals) -> anyhow::Result<Outcome> {
     let outcome = tokio::select! {
         outcome = container.ended() => outcome,

@@ -1,11 +1,13 @@
-//! Who may connect to a device's socket.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Which users may connect to a device's socket.
 
 use anyhow::{Context, bail, ensure};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// How a container's user, who is nobody to the host, may connect.
+/// How a container's user, which has no rights on the host, may connect.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Access {
     /// As everybody may.

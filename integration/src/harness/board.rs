@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What all threads of a run know of each other.
 
-use super::layout::Layout;
-use super::scenario::{Scenario, Status};
+use crate::harness::scenario::layout::Layout;
+use crate::harness::scenario::{Scenario, Status};
 use bellhop_protocol::control::Handle;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -109,7 +111,7 @@ impl Board {
         }
     }
 
-    /// A queue has completed so many submissions, and submitted up to number `reached`.
+    /// A queue has completed this number of submissions, and submitted up to number `reached`.
     pub(super) fn post_progress(&self, lane: usize, completed: u64, reached: u64) {
         let Some(post) = self.posts.get(lane) else { return };
         post.completed.store(completed, Ordering::Release);
@@ -138,7 +140,7 @@ impl Board {
         self.meet(lane, |awaited| awaited == Awaited::Status(status));
     }
 
-    /// Whether somebody wants to know what a queue's doorbell reads.
+    /// Whether an event waits for what a queue's doorbell reads.
     pub(super) fn is_status_watched(&self, lane: usize) -> bool {
         let is_status = |watch: &Watch| {
             matches!(watch.awaited, Awaited::Status(_)) && !watch.is_met.load(Ordering::Relaxed)
@@ -151,7 +153,7 @@ impl Board {
         let Some(post) = self.posts.get(lane) else { return };
         post.has_ended.store(true, Ordering::Release);
         for waiter in lock(&post.bad_packets).drain(..) {
-            // An error means that nobody waits any more.
+            // An error means that the receiver is gone.
             let _ = waiter.send(Err("the queue had ended".into()));
         }
     }
@@ -209,7 +211,7 @@ impl Board {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Nobody goes on, whatever is left to do.
+    /// All threads stop, whatever is left to do.
     pub(super) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Release);
         self.end();

@@ -1,7 +1,9 @@
-//! What whoever runs the host does: the only place that knows the kernel's commands.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::board::Outcome;
-use super::scenario::{Action, DeviceState, EngineState};
+//! What the host's administrator does: the only place that knows the kernel's commands.
+
+use crate::harness::board::Outcome;
+use crate::harness::scenario::{Action, DeviceState, EngineState};
 use bellhop_device::service::{
     Command, DevicePowerState, EnginePowerState, GuestId, KernelHandle, Served,
 };
@@ -31,9 +33,9 @@ impl Control {
         let command = self.command(action, guest)?;
         let (answer, answered) = channel();
         let kernel = self.kernel.clone();
-        // A device that somebody needs may take its time to go to D3.
+        // A device that a guest needs may take its time to go to D3.
         let waiter = move || {
-            // An error means that nobody waits any more.
+            // An error means that the receiver is gone.
             let _ = answer.send(kernel.command_blocking(command));
         };
         thread::Builder::new()
@@ -71,7 +73,7 @@ impl Control {
         })
     }
 
-    /// Who a guest of the scenario is to the kernel. It is another after each reset.
+    /// The kernel's id of a guest of the scenario, which changes with each reset.
     fn guest(&self, guest: Option<usize>) -> Option<GuestId> {
         self.sockets.get(guest?)?.guest()
     }

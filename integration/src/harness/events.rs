@@ -1,19 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Making control events happen: one after the other, by one thread.
 
-use super::board::{Board, Outcome, Signal};
-use super::control::Control;
-use super::guest::Message;
-use super::layout::Layout;
-use super::plan::{Described, Plan, Planned, Target};
-use super::scenario::{Action, Scenario};
+use crate::harness::board::{Board, Outcome, Signal};
+use crate::harness::control::Control;
+use crate::harness::guest::Message;
+use crate::harness::scenario::layout::Layout;
+use crate::harness::scenario::plan::{Described, Plan, Planned, Target};
+use crate::harness::scenario::{Action, Scenario};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// The longest that one event may take before the next happens all the same.
+/// The longest that one event may delay the next.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often it is looked whether somebody asked for the end.
+/// How often the director checks whether the end was asked for.
 const TICK: Duration = Duration::from_millis(100);
 /// Most events that are kept one by one.
 const MAX_KEPT: usize = 100_000;
@@ -55,7 +57,7 @@ pub(super) struct Director<'a> {
     pub(super) signals: Receiver<Signal>,
     pub(super) guests: Vec<Sender<Message>>,
     pub(super) duration: Option<Duration>,
-    /// Somebody asks for the end.
+    /// The end was asked for.
     pub(super) stop: &'a AtomicBool,
     pub(super) start: Instant,
     pub(super) events: Events,
@@ -85,7 +87,7 @@ impl Director<'_> {
             if is_over || self.stop.load(Ordering::Acquire) {
                 self.board.end();
             }
-            // Those that follow an event come before time goes on.
+            // Events that follow another come before later ones.
             if let Some(event) = following.pop() {
                 if let Some(planned) = self.plan.on_condition(event) {
                     self.make_happen(&planned, &mut following);

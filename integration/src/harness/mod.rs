@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Scenarios: guests that act as a file says, on a real device, without a VM.
 //!
 //! A [`Scenario`] says which guests there are, which contexts and HW queues they have, what is
@@ -53,33 +55,17 @@
 mod board;
 mod control;
 mod events;
-mod expect;
 mod guest;
-mod junit;
-mod layout;
-mod measure;
-mod mischief;
-mod names;
-mod parse;
-mod plan;
-mod process;
-mod proof;
-mod queue;
 mod report;
-mod request;
 mod run;
 pub mod scenario;
-mod seed;
-mod shipped;
-mod tally;
-mod worker;
 
 pub use events::Happened;
-pub use expect::Check;
-pub use junit::to_junit;
-pub use measure::Waits;
-pub use parse::ScenarioError;
+pub use report::expect::Check;
+pub use report::junit::to_junit;
+pub use report::measure::Waits;
 pub use report::{QueueReport, Report};
 pub use run::{Options, RunError};
 pub use scenario::Scenario;
-pub use shipped::{EXAMPLES, Example};
+pub use scenario::parse::ScenarioError;
+pub use scenario::shipped::{EXAMPLES, Example};

@@ -1,19 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A run, from the first guest to the report.
 
-use super::board::Board;
-use super::control::Control;
-use super::events::{Director, Events};
-use super::expect::Outcomes;
-use super::guest::{self, Common, GuestThread};
-use super::layout::Layout;
-use super::parse::ScenarioError;
-use super::plan::Plan;
-use super::report::Report;
-use super::scenario::Scenario;
-use super::tally::Tally;
-use crate::daemon;
+use crate::harness::board::Board;
+use crate::harness::control::Control;
+use crate::harness::events::{Director, Events};
+use crate::harness::guest::tally::Tally;
+use crate::harness::guest::{self, Common, GuestThread};
+use crate::harness::report::Report;
+use crate::harness::report::expect::Outcomes;
+use crate::harness::scenario::Scenario;
+use crate::harness::scenario::layout::Layout;
+use crate::harness::scenario::parse::ScenarioError;
+use crate::harness::scenario::plan::Plan;
 use anyhow::{Context, bail};
 use bellhop_device::service::{Endpoint, Served, Service};
+use bellhop_processes::daemon;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -133,7 +135,7 @@ impl Run<'_> {
         common: &'env Common<'env>,
         service: Service,
         sockets: &'env [(PathBuf, Served)],
-        signals: mpsc::Receiver<super::board::Signal>,
+        signals: mpsc::Receiver<crate::harness::board::Signal>,
         start: Instant,
     ) -> anyhow::Result<(Vec<guest::Result>, Events)> {
         let (mut orders, mut threads) = (Vec::new(), Vec::new());
@@ -166,7 +168,7 @@ impl Run<'_> {
         };
         let events = director.run();
         has_ended.store(true, Ordering::Release);
-        // Whoever still waits for the device is told that it is gone.
+        // Threads that still wait for the device are told that it is gone.
         let service = match events.is_given_up {
             true => {
                 drop(service);

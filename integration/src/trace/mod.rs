@@ -1,15 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `bellhop trace`: what engines and queues of a running `bellhopd` do, as a file for Perfetto.
 
 mod perfetto;
 mod timeline;
 
-use crate::daemon::{self, Daemon};
 use crate::hosted::{self, Outcome, start_guest};
 use crate::inspect::ControlClient;
-use crate::process::{Signals, block_on, end};
 use anyhow::{Context, bail};
 use bellhop_guest::files::NewFile;
 use bellhop_guest::inspect::Source;
+use bellhop_processes::daemon::{self, Daemon};
+use bellhop_processes::process::{Signals, block_on, end};
 use bellhop_protocol::control::escape::ObjectList;
 use bellhop_protocol::snapshot::{ListRequest, Name, SNAPSHOT_VERSION};
 use bellhop_protocol::trace::{TraceReply, TraceRequest};
@@ -58,7 +60,7 @@ impl<W: Write> Trace<W> {
     /// it is fetched.
     ///
     /// # Errors
-    /// When nobody serves it, somebody else traces, there is no such adapter, or nothing can be written.
+    /// When no daemon serves the socket, another tool traces, there is no such adapter, or the file cannot be written.
     pub fn begin(socket: &Path, what: What, output: W) -> anyhow::Result<Self> {
         let mut client = ControlClient::connect(socket)?;
         let request = ListRequest {
@@ -158,7 +160,7 @@ fn broken_off(trace: Trace<BufWriter<NewFile>>, error: anyhow::Error) -> anyhow:
     }
 }
 
-/// Records a daemon until somebody presses Ctrl-C or the time is over, into a file.
+/// Records a daemon into a file, until Ctrl-C or the end of the time.
 ///
 /// # Errors
 /// When the daemon cannot be traced or ends, or the file cannot be written.

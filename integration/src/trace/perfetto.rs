@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Perfetto's format: the few messages of it that a timeline needs, written one after another.
 //!
 //! Source: `protos/perfetto/trace` of Perfetto: `trace_packet.proto`, `clock_snapshot.proto`,

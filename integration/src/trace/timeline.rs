@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What was recorded, as tracks of a timeline.
 
 use super::perfetto::{
@@ -19,7 +21,7 @@ const QUEUES: u64 = 1 << 40;
 const PROCESSES: u64 = 1 << 62;
 /// Tracks that a queue or a process has at most.
 const PARTS: u64 = 1 << 10;
-/// Most lanes for what overlaps; what has no lane goes on the last.
+/// Most lanes for what overlaps; the last lane takes the rest.
 const LANES: u64 = 200;
 
 /// What the tracks of a queue or a process are.
@@ -125,7 +127,7 @@ impl<W: Write> Timeline<W> {
         Ok(timeline)
     }
 
-    /// Writes what is still going on and returns the output.
+    /// Writes what has not ended and returns the output.
     pub(super) fn end(mut self) -> io::Result<W> {
         for track in std::mem::take(&mut self.states) {
             self.event(self.last, track, Kind::SliceEnd, TrackEvent::default())?;

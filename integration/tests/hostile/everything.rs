@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Everything wrong at once and at full speed.
 
 use crate::neighbour::{Neighbour, beside_a_neighbour};
@@ -17,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// What hangs is found out soon, and may hang again.
-const CONFIGURATION: &str = "[adapter]\nphysical_doorbells = 16\ntimeout_ms = 200\nhang_limit = 0\n\
-     [guest]\nlocal_memory_mib = 16\nobjects = 4096\nfences = 1024\n";
+const CONFIGURATION: &str = "[adapter]\nphysical_doorbells = 16\ntimeout = \"200ms\"\nhang_limit = 0\n\
+     [guest]\nlocal_memory = \"16MiB\"\nobjects = 4096\nfences = 1024\n";
 
 /// Guests that come, do a little of what is wrong, and are gone again.
 fn come_and_go(socket: &Path, seed: u64, over: &AtomicBool) -> u64 {
@@ -72,7 +74,7 @@ fn everything_wrong_at_once_changes_no_result_of_a_neighbours() {
         rounds
     });
     println!("the neighbour did {rounds} rounds beside {tried:?} and {came} visits");
-    // All three sockets serve whoever comes next.
+    // All three sockets serve their next guest.
     for socket in 0..3 {
         Neighbour::new(support::guest(&daemon, socket)).work();
     }

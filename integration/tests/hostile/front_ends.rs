@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! VMMs that say what is wrong and give away what is not theirs. It costs their own connection and nothing else.
 
 use crate::TIMEOUT;
@@ -13,8 +15,11 @@ use bellhop_protocol::control::gpu_va::Protection;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::Signal;
 use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,7 +35,7 @@ fn assert_refused(daemon: &Daemon, vmm: HostileVmm, what: &str) {
     serves(daemon, 0);
 }
 
-/// Asserts that a socket serves whoever comes next.
+/// Asserts that a socket serves its next guest.
 #[track_caller]
 fn serves(daemon: &Daemon, socket: usize) {
     let next = HostileVmm::connect(&daemon.socket(socket)).unwrap();
@@ -193,6 +198,53 @@ fn a_guest_whose_queues_are_taken_away_ends_alone() {
     file.set_len(0).unwrap();
     vmm.kick().unwrap();
     assert_refused(&daemon, vmm, "memory that went");
+    neighbour.work();
+    assert!(daemon.is_running());
+}
+
+/// A file of `size` bytes, none of which has memory yet, in a tmpfs that has no memory left. None where this user
+/// may not mount one.
+fn file_of_a_full_file_system(size: u64) -> Option<File> {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=4k none \"$0\" && echo mounted && read -r _";
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    command.args(["--mount", "sh", "-c", script]).arg(folder.path());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    // The mount is in the namespace of this process, and stays while a file of it is open.
+    let mut process = command.spawn().ok()?;
+    let mut said = String::new();
+    BufReader::new(process.stdout.take()?).read_line(&mut said).unwrap();
+    let open = |name: &str| {
+        let root = format!("/proc/{}/root", process.id());
+        let path = folder.path().strip_prefix("/").unwrap();
+        let path = Path::new(&root).join(path).join(name);
+        File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap()
+    };
+    let files = (said == "mounted\n").then(|| (open("memory"), open("filler")));
+    drop(process.stdin.take());
+    process.wait().unwrap();
+    let (memory, filler) = files?;
+    memory.set_len(size).unwrap();
+    rustix::io::write(&filler, &[1; 4096]).unwrap();
+    assert_eq!(rustix::io::write(&memory, &[1]), Err(rustix::io::Errno::NOSPC));
+    Some(memory)
+}
+
+#[test]
+fn a_guest_whose_memory_the_host_has_no_room_for_ends_alone() {
+    let Some(file) = file_of_a_full_file_system(QUEUES) else {
+        return support::skip("no tmpfs can be mounted", "a guest's memory is not in a full one");
+    };
+    let mut daemon = Daemon::start(2);
+    let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
+    let region = Region::of(QUEUES);
+    let vmm = connect(&daemon);
+    vmm.announce(&[(region, file.as_fd())]).unwrap();
+    use_end_of(&vmm, region);
+    assert_refused(&daemon, vmm, "memory that the host has no room for");
     neighbour.work();
     assert!(daemon.is_running());
 }

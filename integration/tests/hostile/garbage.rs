@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! One kind of garbage at a time, and what becomes of each piece of it.
 
 use crate::neighbour::beside_a_neighbour;
@@ -39,7 +41,7 @@ fn random_command_buffers_and_rings_lose_their_own_queue_at_most() {
                 commands.raw(&bytes).unwrap();
                 queue.submit(&mut commands)
             };
-            // It is done, or lost, or waits for a fence that nobody signals.
+            // The queue is done, or lost, or waits for a fence that is never signaled.
             let ended = submitted
                 .and_then(|value| queue.progress_fence().poll(value, Duration::from_millis(2)));
             let expected =

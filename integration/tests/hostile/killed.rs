@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Guests that are killed, a thousand times, whatever they were doing.
 
 use crate::neighbour::Neighbour;
@@ -84,7 +86,7 @@ fn selftest(daemon: &Daemon, filter: &str) -> Command {
 #[test]
 fn a_thousand_guests_that_are_killed_at_random_leave_nothing() {
     // Engines keep their power, so that the neighbour keeps its doorbell.
-    let configuration = "[adapter]\nengine_idle_ms = 0\ntest_kernels = true\n";
+    let configuration = "[adapter]\nengine_idle = \"0s\"\n[debug]\ntest_kernels = true\n";
     let daemon = Daemon::start_with(2, configuration);
     let mut noise = Noise::new(seed() << 20);
     let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
@@ -114,7 +116,7 @@ fn a_thousand_guests_that_are_killed_at_random_leave_nothing() {
     assert!(after.2 < before.2 + KEPT, "{} KiB before, {} KiB after", before.2, after.2);
 }
 
-/// What the daemon has when nobody is left but the neighbour.
+/// What the daemon uses when only the neighbour is left.
 fn settled(daemon: &Daemon, neighbour: &mut Neighbour) -> (support::Resources, Snapshot, u64) {
     let mut least = u64::MAX;
     for _ in 0..LOOKS {

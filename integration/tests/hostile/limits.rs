@@ -1,4 +1,6 @@
-//! A daemon that may have no more of something: who comes then is refused or waits, and nobody else notices.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A daemon at a limit of the system: new guests are refused or wait, and guests that it serves notice nothing.
 
 use crate::TIMEOUT;
 use crate::neighbour::Neighbour;
@@ -73,6 +75,50 @@ fn a_thread_that_cannot_be_had_costs_its_own_connection() {
     neighbour.work();
 }
 
+/// `ulimit -u`, which counts the threads of a user and does not bind root.
+#[test]
+fn a_user_that_may_have_no_more_threads_costs_who_comes_its_connection() {
+    if !rustix::process::geteuid().is_root() {
+        return support::skip("this is not root", "no daemon of another user is tested");
+    }
+    // A user that has nothing else.
+    const USER: u32 = 61_107;
+    const SOCKETS: usize = 4;
+    let count = |daemon: &Daemon| {
+        std::fs::read_dir(format!("/proc/{}/task", daemon.id())).unwrap().count() as u64
+    };
+    let with_one_guest = {
+        let daemon = Daemon::start_as(USER, None, SOCKETS);
+        let _guest = Neighbour::new(support::guest(&daemon, 0));
+        daemon.await_quiet();
+        count(&daemon)
+    };
+    // A guest that comes has a thread more for as long as its BAR is being mapped.
+    let mut daemon = Daemon::start_as(USER, Some(with_one_guest + 1), SOCKETS);
+    let mut neighbour = Neighbour::new(support::guest(&daemon, 0));
+    let mut served = Vec::new();
+    let refused = (1..SOCKETS).find(|&socket| {
+        let vmm = HostileVmm::connect(&daemon.socket(socket)).unwrap();
+        let line = daemon.await_log(&format!("gpu{socket}.sock"));
+        served.push(vmm);
+        line.contains("there is no thread")
+    });
+    let refused = refused.expect("a guest that is refused");
+    let vmm = served.pop().unwrap();
+    assert!(vmm.is_hung_up_within(TIMEOUT), "it was not hung up on");
+    neighbour.work();
+    assert!(daemon.is_running());
+    // Those who go leave their threads to who comes.
+    drop((neighbour, served, vmm));
+    let start = Instant::now();
+    while count(&daemon) >= with_one_guest {
+        assert!(start.elapsed() < TIMEOUT, "threads are left");
+        std::thread::yield_now();
+    }
+    is_served(&daemon, refused);
+    ends_in_time(daemon);
+}
+
 #[test]
 fn without_descriptors_who_comes_waits_and_is_served_when_there_are_some() {
     let mut daemon = Daemon::start(3);
@@ -92,7 +138,7 @@ fn without_descriptors_who_comes_waits_and_is_served_when_there_are_some() {
         vmm.features_within(TIMEOUT).expect("who waited is served");
     }
     is_served(&daemon, 0);
-    // Those who have one go, and one who has none still waits.
+    // The guests that have a descriptor go, and one that has none still waits.
     let limited = Limited::new(&daemon, Resource::Nofile, 3);
     let _waiting = HostileVmm::connect(&daemon.socket(0)).unwrap();
     daemon.await_log("cannot be accepted");
@@ -157,10 +203,7 @@ fn a_guest_cannot_take_all_addresses_of_the_daemons() {
     vmm.announce(&regions).unwrap();
     assert!(vmm.is_hung_up_within(TIMEOUT), "32 TiB of addresses are one guest's");
     let line = daemon.await_log("connection ended");
-    assert!(
-        line.contains("SET_MEM_TABLE") && line.contains("guest.announced_memory_mib"),
-        "{line}"
-    );
+    assert!(line.contains("SET_MEM_TABLE") && line.contains("guest.announced_memory"), "{line}");
     // As much as it may have, and a neighbour.
     let most = memory(256 << 30).unwrap();
     drop(vmm);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What guests have logged: each has its share, and none can take another's or fill a disk.
 
 use crate::support::{self, Daemon};
@@ -10,7 +12,7 @@ use zerocopy::IntoBytes;
 
 const WRONG: usize = 10_000;
 
-/// Sends so many requests that do not exist, each of which is a line of the log at level `debug`.
+/// Sends this number of requests that do not exist; each is a line of the log at level `debug`.
 fn be_wrong(guest: &dyn Transport, times: usize) {
     let length = size_of::<RequestHeader>() as u32;
     let header = RequestHeader { code: RequestCode(0), length, process: 0, reserved: 0 };

@@ -1,5 +1,7 @@
-//! Guests that do everything wrong, come and go in the middle of it, and die; and a neighbour whose results
-//! must stay right.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Guests that do everything wrong, come and go in the middle of it, and die, beside a neighbour that checks its
+//! own results.
 
 mod everything;
 mod front_ends;

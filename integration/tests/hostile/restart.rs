@@ -1,4 +1,6 @@
-//! A daemon that dies in the middle of everything, and guests that go on with another.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A daemon that is killed under load, and guests that continue with another.
 
 use crate::support::Daemon;
 use crate::{TIMEOUT, seed};
@@ -76,7 +78,7 @@ impl Work {
         Ok(())
     }
 
-    /// Submits as many as it may, and goes on looking at the fence until the queue is lost.
+    /// Submits as many as it may, then polls the fence until the queue is lost.
     fn run_until_lost(&mut self, progress: &AtomicU64) -> Result<(), Error> {
         self.run(1..=BEFORE, progress)?;
         self.queue.progress_fence().poll(BEFORE + 1, TIMEOUT)

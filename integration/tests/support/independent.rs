@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The driver in C that knows the documents and nothing of this project's code.
 
 use super::{is_here, succeed};

@@ -1,13 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A `bellhopd` as a process of its own.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod independent;
+pub mod intercepted;
 pub mod qmp;
 pub mod typed;
 
+use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
+use bellhop_guest_umd::Adapter;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
@@ -55,13 +61,13 @@ pub fn succeed(output: Output) -> String {
 /// else comes near that on a busy machine, and may hang as often as it likes. These lines are added to it.
 pub fn quick(adapter: &str, guest: &str) -> String {
     format!(
-        "[adapter]\n{adapter}\nengine_idle_ms = 100\ntimeout_ms = 1000\n\
-         hang_limit = 0\ntest_kernels = true\n\
-         [guest]\n{guest}\npower_control = true\n"
+        "[debug]\ntest_kernels = true\npower_control = true\n\
+         [adapter]\n{adapter}\nengine_idle = \"100ms\"\ntimeout = \"1s\"\nhang_limit = 0\n\
+         [guest]\n{guest}\n"
     )
 }
 
-/// The same as a file.
+/// [`quick`] as a file.
 pub fn quick_configuration(adapter: &str, guest: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(quick(adapter, guest).as_bytes()).unwrap();
@@ -72,7 +78,7 @@ pub fn quick_configuration(adapter: &str, guest: &str) -> NamedTempFile {
 pub const NOT_OFFERED: &[&str] =
     &["um.node.not-supported", "fence.cross.policy", "tdr.disabled.runs-on", "tdr.disabled.ends"];
 
-/// The same where nothing is said of the configuration at all.
+/// Behaviours that the device does not offer with its default configuration.
 pub const DEFAULT_NOT_OFFERED: &[&str] = &[
     "um.node.not-supported",
     "fence.cross.policy",
@@ -81,7 +87,7 @@ pub const DEFAULT_NOT_OFFERED: &[&str] = &[
     "tdr.disabled.ends",
 ];
 
-/// What it does not offer with a global doorbell.
+/// Behaviours that the device does not offer with [`quick`] and a global doorbell.
 pub const GLOBAL_NOT_OFFERED: &[&str] = &[
     "um.node.not-supported",
     "doorbell.victim",
@@ -133,6 +139,16 @@ pub fn guest(daemon: &Daemon, number: usize) -> Arc<FakeGuest> {
     FakeGuest::connect(&daemon.socket(number), GuestOptions::default()).unwrap()
 }
 
+/// A client in a process of this guest's.
+pub fn client_of(guest: &Arc<FakeGuest>, shape: Shape) -> Client {
+    Client::new(Adapter::open(Arc::clone(guest) as Arc<_>).unwrap(), shape).unwrap()
+}
+
+/// The client of a guest that has no other, in the shape that suits most.
+pub fn client(daemon: &Daemon, number: usize) -> Client {
+    client_of(&guest(daemon, number), Shape::default())
+}
+
 /// A running `bellhopd`, ended with SIGTERM when dropped.
 pub struct Daemon {
     child: Child,
@@ -146,13 +162,36 @@ impl Daemon {
         Self::start_with(sockets, "")
     }
 
-    /// The same with a configuration.
+    /// Starts one with a configuration.
     pub fn start_with(sockets: usize, configuration: &str) -> Self {
         Self::start_logging(sockets, configuration, "info")
     }
 
-    /// The same with a filter of its own for its log.
+    /// Starts one with a configuration and a filter for its log.
     pub fn start_logging(sockets: usize, configuration: &str, filter: &str) -> Self {
+        Self::launch(sockets, configuration, filter, |_, _| {})
+    }
+
+    /// One that runs as another user, which root can start, and which may have so many threads.
+    pub fn start_as(user: u32, threads: Option<u64>, sockets: usize) -> Self {
+        Self::launch(sockets, "", "info", |command, folder| {
+            std::os::unix::fs::chown(folder, Some(user), Some(user)).unwrap();
+            if let Some(threads) = threads {
+                let mut limited = Command::new("prlimit");
+                limited.arg(format!("--nproc={threads}")).arg(command.get_program());
+                limited.args(command.get_args());
+                *command = limited;
+            }
+            command.uid(user).gid(user);
+        })
+    }
+
+    fn launch(
+        sockets: usize,
+        configuration: &str,
+        filter: &str,
+        prepare: impl FnOnce(&mut Command, &Path),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("bellhopd.toml");
         std::fs::write(&config, with_all_lines(configuration)).unwrap();
@@ -161,6 +200,7 @@ impl Daemon {
         for number in 0..sockets {
             command.arg("--socket-path").arg(socket(folder.path(), number));
         }
+        prepare(&mut command, folder.path());
         let mut child = command
             .env("BELLHOP_LOG", filter)
             .stdin(Stdio::null())
@@ -173,7 +213,7 @@ impl Daemon {
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 eprintln!("bellhopd: {line}");
-                // Nobody may be interested any more.
+                // The test may have dropped its end.
                 let _ = sender.send(line);
             }
         });
@@ -253,7 +293,7 @@ impl Daemon {
         }
     }
 
-    /// What it has logged that nobody has looked at yet.
+    /// The lines that it has logged and no call has returned yet.
     pub fn logged(&self) -> Vec<String> {
         self.log.try_iter().collect()
     }
@@ -309,7 +349,7 @@ pub struct Resources {
     shared: usize,
 }
 
-/// The same configuration with every line logged, unless it says how many: tests wait for lines.
+/// The configuration, with every line logged unless it limits them: tests wait for lines.
 fn with_all_lines(configuration: &str) -> String {
     let mut configuration: toml::Table = configuration.parse().unwrap();
     let guest = configuration.entry("guest").or_insert_with(|| toml::Table::new().into());

@@ -1,4 +1,6 @@
-//! QEMU's monitor, as whoever runs a VM speaks with it.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A client of QEMU's monitor.
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;

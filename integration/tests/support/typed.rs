@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A VM whose shell a test types into.
 
 use super::vm;

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Running other programs.
 
-use crate::root;
+use crate::workspace::root;
 use std::process::Command;
 
 /// The cargo that runs this, at the workspace's root.
@@ -13,7 +15,7 @@ pub fn cargo(arguments: &[&str]) -> Command {
 /// Runs a program that must succeed.
 ///
 /// # Errors
-/// When it cannot be started, or fails; it has said why itself then.
+/// When it cannot be started, or fails; then it has printed why.
 pub fn run(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| not_started(command, &error))?;
     match status.success() {

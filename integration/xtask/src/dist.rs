@@ -1,11 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `cargo xtask dist`: what people install, in `target/dist`.
 //!
 //! `bellhop-package` lays out one tree of files. The archive and the Debian package are two
 //! wrappings of it; each is opened again and compared with it.
 
 use crate::command::{cargo, exists, output, run};
-use crate::root;
 use crate::tree::Tree;
+use crate::workspace::root;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,6 +15,9 @@ use std::process::Command;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The version of `cargo-deb`, which cargo installs below `target/tools`.
 const CARGO_DEB: &str = "3.8.0";
+
+/// What tells a build which commit it is of; `--version` prints it.
+const COMMIT: &str = "BELLHOP_COMMIT";
 
 /// Where everything is made.
 fn folder() -> PathBuf {
@@ -26,14 +31,18 @@ fn tree() -> PathBuf {
 /// Builds the programs of the host.
 pub fn programs() -> Result<(), String> {
     let packages = ["--package", "bellhop-device", "--package", "bellhop-integration"];
-    run(cargo(&["build", "--locked", "--release"]).args(packages))
+    let mut build = cargo(&["build", "--locked", "--release"]);
+    run(build.args(packages).env(COMMIT, commit()?))
 }
 
-/// Lays out the tree, and nothing of an earlier version is in it.
+/// Lays out the tree anew, without files of an earlier version.
 pub fn lay_out() -> Result<(), String> {
     empty(&folder())?;
     let package = ["run", "--locked", "--quiet", "--package", "bellhop-package", "--"];
-    run(cargo(&package).arg(tree()).arg("--programs").arg(root().join("target/release")))
+    let mut lay_out = cargo(&package);
+    lay_out.arg(tree()).arg("--programs").arg(root().join("target/release"));
+    // It builds the program for guests.
+    run(lay_out.env(COMMIT, commit()?))
 }
 
 /// Wraps the tree for any distribution.
@@ -106,7 +115,19 @@ fn check_debian_package(package: &Path) -> Result<(), String> {
     remove(&opened)
 }
 
-/// When the last change was made: the same source gives the same packages.
+/// The commit of the sources.
+fn commit() -> Result<String, String> {
+    if let Ok(commit) = std::env::var(COMMIT) {
+        return Ok(commit);
+    }
+    let mut git = Command::new("git");
+    git.args(["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
+    let commit = output(git.current_dir(root()))
+        .map_err(|error| format!("{error}; outside a checkout, set {COMMIT}"))?;
+    Ok(commit.trim().to_owned())
+}
+
+/// The time of the last commit, for files in packages: so one commit gives one package, byte for byte.
 fn date() -> Result<String, String> {
     if let Ok(date) = std::env::var("SOURCE_DATE_EPOCH") {
         return Ok(date);

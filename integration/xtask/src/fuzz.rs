@@ -1,32 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `cargo xtask fuzz`: the targets of `integration/fuzz` under libFuzzer.
 //!
 //! The compiler's part of it, coverage and the address sanitizer, is in the stable toolchain, behind
 //! options that it takes with `RUSTC_BOOTSTRAP` alone.
 
 use crate::command::{cargo, output, run};
-use crate::root;
+use crate::workspace::root;
+use clap::Args;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-const USAGE: &str = "\
-Run the fuzzing targets, each for a while
-
-Usage: cargo xtask fuzz [TARGET...] [OPTIONS]
-
-Options:
-  --minutes N  how long each target runs; 10 unless said
-  --minimize   instead of running them, put some of what each has found into integration/fuzz/corpus:
-               as few inputs as reach all of it, and of these a sample
-  --list       name the targets
-  --help       this text
-
-A target plays what a hostile guest does; docs/fuzzing.md says which is about what. What they find is
-kept in target/fuzz/corpus, and an input that a target does not survive in target/fuzz/artifacts: copy
-it to integration/fuzz/corpus/TARGET, where `cargo xtask test` runs it, too, and mend the cause.
-
-It builds cargo-fuzz into target/cargo-fuzz where that is not done yet, and needs a C++ compiler.";
 
 /// The version that is installed.
 const CARGO_FUZZ: &str = "0.13.2";
@@ -38,67 +23,61 @@ const HANG: u32 = 60;
 /// Most inputs of a corpus that `--minimize` keeps: some of each length.
 const KEPT: usize = 64;
 
-/// What is to be done.
-#[derive(Debug, PartialEq, Eq)]
-enum Request {
-    Help,
-    List,
-    Run { targets: Vec<String>, minutes: u32 },
-    Minimize { targets: Vec<String> },
+/// What `cargo xtask fuzz` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A target plays what a hostile guest does; docs/fuzzing.md describes each. What the targets find is kept in
+target/fuzz/corpus, and an input that a target does not survive in target/fuzz/artifacts: copy that input
+to integration/fuzz/corpus/TARGET, where `cargo xtask test` runs it too, and fix the cause.
+
+The first call builds cargo-fuzz into target/cargo-fuzz, which takes a C++ compiler.")]
+pub struct Arguments {
+    /// The targets to run [default: all]
+    #[arg(value_name = "TARGET", value_parser = known)]
+    targets: Vec<String>,
+    /// How long each target runs
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    minutes: u32,
+    /// Do not run the targets; replace integration/fuzz/corpus by a sample of the fewest inputs that
+    /// reach all that was found
+    #[arg(long, conflicts_with = "minutes")]
+    minimize: bool,
+    /// Name the targets
+    #[arg(long, exclusive = true)]
+    list: bool,
 }
 
-/// `cargo xtask fuzz` with these arguments.
+/// Runs `cargo xtask fuzz`.
 ///
 /// # Errors
-/// When an argument is wrong, something cannot be built, or a target does not survive.
-pub fn command(arguments: &[String]) -> Result<(), String> {
-    let known = targets()?;
-    match parse(arguments, &known)? {
-        Request::Help => println!("{USAGE}"),
-        Request::List => known.iter().for_each(|target| println!("{target}")),
-        Request::Run { targets, minutes } => {
-            let cargo_fuzz = installed()?;
-            for target in &targets {
-                fuzz(&cargo_fuzz, target, minutes)?;
-            }
-        }
-        Request::Minimize { targets } => {
-            let cargo_fuzz = installed()?;
-            for target in &targets {
-                minimize(&cargo_fuzz, target)?;
-            }
+/// When something cannot be built, or a target does not survive.
+pub fn command(arguments: &Arguments) -> Result<(), String> {
+    let all = targets()?;
+    if arguments.list {
+        all.iter().for_each(|target| println!("{target}"));
+        return Ok(());
+    }
+    let chosen = if arguments.targets.is_empty() { &all } else { &arguments.targets };
+    let cargo_fuzz = installed()?;
+    for target in chosen {
+        if arguments.minimize {
+            minimize(&cargo_fuzz, target)?;
+        } else {
+            fuzz(&cargo_fuzz, target, arguments.minutes)?;
         }
     }
     Ok(())
 }
 
-fn parse(arguments: &[String], known: &[String]) -> Result<Request, String> {
-    let (mut targets, mut minutes, mut minimizes) = (Vec::new(), 10, false);
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--help" | "-h" => return Ok(Request::Help),
-            "--list" => return Ok(Request::List),
-            "--minimize" => minimizes = true,
-            "--minutes" => {
-                let number = arguments.next().and_then(|number| number.parse().ok());
-                minutes = number
-                    .filter(|number| (1..=100_000).contains(number))
-                    .ok_or("--minutes takes a number from 1 to 100000")?;
-            }
-            target if known.iter().any(|name| name == target) => targets.push(target.to_owned()),
-            other => {
-                return Err(format!(
-                    "there is no target or option {other}; the targets are {}",
-                    known.join(", ")
-                ));
-            }
-        }
+/// A target's name as it was written.
+fn known(name: &str) -> Result<String, String> {
+    let targets = targets()?;
+    if targets.iter().any(|target| target == name) {
+        Ok(name.to_owned())
+    } else {
+        Err(format!("the targets are {}", targets.join(", ")))
     }
-    if targets.is_empty() {
-        targets = known.to_vec();
-    }
-    Ok(if minimizes { Request::Minimize { targets } } else { Request::Run { targets, minutes } })
 }
 
 /// The targets' names: those of their programs.
@@ -221,24 +200,27 @@ fn clear(folder: &Path) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Vec<String> {
-        text.split_whitespace().map(str::to_owned).collect()
+    fn parsed(line: &str) -> Result<Arguments, clap::Error> {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            arguments: Arguments,
+        }
+        let words = std::iter::once("fuzz").chain(line.split_whitespace());
+        <Line as clap::Parser>::try_parse_from(words).map(|line| line.arguments)
     }
 
     #[test]
     fn targets_and_minutes_are_taken_in_any_order_and_nothing_else_is() {
-        let known = words("ring virtqueue");
-        let parse = |text| parse(&words(text), &known);
-        let all = Request::Run { targets: known.clone(), minutes: 10 };
-        assert_eq!(parse(""), Ok(all));
-        let one = Request::Run { targets: words("ring"), minutes: 3 };
-        assert_eq!(parse("--minutes 3 ring"), Ok(one));
-        assert_eq!(parse("ring --minimize"), Ok(Request::Minimize { targets: words("ring") }));
-        assert_eq!(parse("ring --help"), Ok(Request::Help));
+        let all = parsed("").unwrap();
+        assert_eq!((all.targets.len(), all.minutes, all.minimize), (0, 10, false));
+        let one = parsed("--minutes 3 ring").unwrap();
+        assert_eq!((one.targets, one.minutes), (vec!["ring".to_owned()], 3));
+        assert!(parsed("ring --minimize").unwrap().minimize);
         for wrong in ["rings", "--minutes", "--minutes 0", "--minutes x", "--jobs 2"] {
-            assert!(parse(wrong).is_err(), "{wrong}");
+            assert!(parsed(wrong).is_err(), "{wrong}");
         }
-        assert!(parse("rings").unwrap_err().contains("ring, virtqueue"));
+        assert!(parsed("rings").unwrap_err().to_string().contains("ring, vhost_user"));
     }
 
     #[test]

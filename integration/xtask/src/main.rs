@@ -1,5 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Commands for people who work on Bellhop: `cargo xtask COMMAND`.
 
+mod check;
 mod command;
 mod dist;
 mod fuzz;
@@ -9,9 +12,9 @@ mod schema;
 mod steps;
 mod swaps;
 mod tree;
+mod workspace;
 
 use clap::{Parser, Subcommand};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Commands for people who work on Bellhop
@@ -30,26 +33,30 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Everything that must pass: unit, property and whole-system tests, the ordering models, and that
-    /// these notice every ordering that is weakened
+    /// Every test: unit, property and whole-system tests, the ordering models and their mutants
     Test,
     /// The ordering models alone
     Models {
-        /// Leave no interleaving out, where `test` does in one of the models
+        /// Try every interleaving; `test` leaves some out in one of the models
         #[arg(long)]
         deep: bool,
     },
-    /// Whether the models notice weaker orderings, with a table
+    /// Weaken each ordering in turn and print which model notices
     Mutants,
-    /// Formatting, lints and documentation, with warnings as errors
+    /// Formatting, lints, documentation, licences, rooms and orderings, with warnings as errors
     Check,
-    /// Hostile guests that a fuzzer makes up: `cargo xtask fuzz --help`
-    #[command(disable_help_flag = true)]
-    Fuzz {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
+    /// How the files of each crate depend on each other: circles, full folders, arrows that point up
+    Rooms {
+        /// Crates to describe in full, instead of a line for each crate
+        #[arg(value_name = "CRATE")]
+        names: Vec<String>,
+        /// Also print every arrow: which file names what of which other
+        #[arg(long, requires = "names")]
+        arrows: bool,
     },
-    /// What people install: an archive and a Debian package, in target/dist
+    /// Run hostile guests that a fuzzer makes up, each target for a while
+    Fuzz(fuzz::Arguments),
+    /// Make what people install: an archive and a Debian package, in target/dist
     Dist,
 }
 
@@ -60,7 +67,8 @@ fn main() -> ExitCode {
         Command::Models { deep: false } => steps::run(&steps::MODELS),
         Command::Mutants => mutants::run(),
         Command::Check => steps::run(&steps::CHECK),
-        Command::Fuzz { arguments } => fuzz::command(&arguments),
+        Command::Rooms { names, arrows } => check::rooms::print(&names, arrows),
+        Command::Fuzz(arguments) => fuzz::command(&arguments),
         Command::Dist => steps::run(&steps::DIST),
     };
     match done {
@@ -70,12 +78,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The workspace's root, wherever the command was called from.
-fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
 #[cfg(test)]
@@ -88,11 +90,9 @@ mod tests {
     fn asking_for_help_or_something_unknown_does_nothing_else() {
         Cli::command().debug_assert();
         let wrong = |line: &str| Cli::try_parse_from(line.split(' ')).unwrap_err().kind();
-        for command in ["test", "models", "mutants", "check", "dist"] {
+        for command in ["test", "models", "mutants", "check", "rooms", "fuzz", "dist"] {
             assert_eq!(wrong(&format!("xtask {command} --help")), ErrorKind::DisplayHelp);
             assert_eq!(wrong(&format!("xtask {command} --deeper")), ErrorKind::UnknownArgument);
         }
-        let fuzz = Cli::parse_from(["xtask", "fuzz", "--help"]).command;
-        assert!(matches!(fuzz, Command::Fuzz { arguments } if arguments == ["--help"]));
     }
 }

@@ -1,12 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `cargo xtask mutants`: whether the ordering models notice a weakened ordering.
 //!
 //! Each fence of the hand-offs is removed, each ordering weakened and each order swapped, one at a
 //! time, in a copy of the protocol crate. Each time one of the models must fail: then every ordering
 //! is needed, and the models would notice if it went missing.
 
-use crate::root;
 use crate::schema::{self, Site};
 use crate::swaps::{self, Swappable};
+use crate::workspace::root;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,12 +1,14 @@
-//! Debian packages that some tests and `dist` use. Without them less is tested, and they say so.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Debian packages that some tests and `dist` use. Tests that lack theirs say so and check less.
 
 use crate::command::{exists, output, run};
 use std::process::Command;
 
-/// A program, the package that has it, and who uses it.
+/// A program, the package that has it, and what uses it.
 struct Tool {
     program: &'static str,
-    /// What it must succeed with, where it is not enough that it is there.
+    /// Arguments that it must succeed with, where its presence is not enough.
     arguments: &'static [&'static str],
     package: &'static str,
     used: &'static str,
@@ -38,10 +40,10 @@ impl Tool {
     }
 }
 
-/// Installs what is missing, where that can be done without asking anybody.
+/// Installs what is missing, if this is root on Debian.
 ///
 /// # Errors
-/// When apt-get fails. That it is not there, or may not be used, is no error.
+/// When apt-get fails. Its absence is no error.
 pub fn install() -> Result<(), String> {
     let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !tool.is_here()).collect();
     if missing.is_empty() {

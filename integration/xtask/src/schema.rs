@@ -1,6 +1,7 @@
-//! A source text with all its mutants in it: which of them runs is chosen when it starts.
-//!
-//! So the models are compiled once, not once for each mutant.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A source text that contains all its mutants; an environment variable chooses the one that runs. So the
+//! models are compiled once, not once for each mutant.
 
 use crate::swaps::{Swap, Swappable};
 use std::ops::Range;
@@ -70,10 +71,10 @@ pub struct Site {
 }
 
 impl Site {
-    /// What is one step weaker than what is written, and no fence at all. What is weaker still
-    /// only allows more, so a model that fails at the first step fails there too.
+    /// The orderings one step weaker than the written one, and for a fence its removal. Still weaker
+    /// orderings only allow more, so a model that fails with these would fail with those.
     ///
-    /// Loads and stores may be given `AcqRel`: to loom each takes its part of it.
+    /// Loads and stores may be given `AcqRel`: loom takes the part of it that applies.
     pub fn weaker(&self) -> &'static [&'static str] {
         match (self.written.as_str(), self.fence) {
             ("SeqCst", true) => &["AcqRel", "removed"],

@@ -1,5 +1,8 @@
-//! The commands that are a row of steps.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
+//! The commands that consist of steps.
+
+use crate::check::{deny, orderings, rooms, spdx};
 use crate::command::{self, cargo};
 use crate::{dist, mutants, packages};
 use std::time::Instant;
@@ -43,7 +46,7 @@ const fn models(environment: &'static [(&'static str, &'static str)]) -> Step {
         what: "ordering models (loom)",
         action: Action::Cargo {
             // The models replace the atomics under `cfg(loom)`, which must not reach other crates'
-            // artefacts: hence the target folder of its own.
+            // artefacts: hence another target folder.
             arguments: &[
                 "test",
                 "--package",
@@ -61,11 +64,15 @@ const fn models(environment: &'static [(&'static str, &'static str)]) -> Step {
 }
 
 /// `cargo xtask check`.
-pub const CHECK: [Step; 3] = [
+pub const CHECK: [Step; 7] = [
     Step {
         what: "formatting",
         action: Action::Cargo { arguments: &["fmt", "--all", "--check"], environment: &[] },
     },
+    Step { what: "licence lines", action: Action::Call(spdx::check) },
+    Step { what: "licences and sources of crates", action: Action::Call(deny::check) },
+    Step { what: "rooms", action: Action::Call(rooms::check) },
+    Step { what: "orderings", action: Action::Call(orderings::check) },
     Step {
         what: "lints",
         action: Action::Cargo {

@@ -1,32 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Orders of the hand-offs that are swapped, one at a time.
 //!
-//! What a weaker ordering allows a processor to do, this does in the source: a model that notices the
-//! one should notice the other.
+//! A weaker ordering allows a processor to swap operations; here the source swaps them. A model that
+//! notices one should notice the other.
 
 use std::ops::Range;
 
-/// Statements, and the same in another order.
+/// Statements that are swapped.
 pub struct Swap {
     /// The hand-off's file.
     file: &'static str,
-    /// What becomes of the order, for people.
+    /// What the other order is, for the table.
     pub what: &'static str,
-    /// As they are written; once in the file.
+    /// The statements as written; they stand once in the file.
     written: &'static str,
     /// The other order.
     swapped: &'static str,
 }
 
-/// A place in a source text whose statements can be swapped.
+/// A place in a source text with statements that can be swapped.
 pub struct Swappable {
     /// The statements as they are written.
     pub place: Range<usize>,
-    /// What is done with them.
+    /// How they are swapped.
     pub swap: &'static Swap,
 }
 
 /// All orders that are swapped.
-const SWAPS: [Swap; 8] = [
+const SWAPS: [Swap; 11] = [
     Swap {
         file: "doorbell.rs",
         what: "ring: status before doorbell",
@@ -134,6 +136,42 @@ const SWAPS: [Swap; 8] = [
             word.store(value, Ordering::Relaxed);
         }",
     },
+    Swap {
+        file: "pending.rs",
+        what: "raise_for: line before cause",
+        written: "
+        self.causes.mark(causes);
+        self.raised.mark()",
+        swapped: "
+        let first = self.raised.mark();
+        self.causes.mark(causes);
+        first",
+    },
+    Swap {
+        file: "pending.rs",
+        what: "take: causes before the line",
+        written: "
+        self.raised.take();
+        self.causes.take()",
+        swapped: "
+        let causes = self.causes.take();
+        self.raised.take();
+        causes",
+    },
+    Swap {
+        file: "quiescence.rs",
+        what: "pass: look before the ticket",
+        written: "
+        publication::publish(&self.0, ticket);
+        fence(Ordering::SeqCst);
+        let passed = Self::on_all(all);
+        (passed >= ticket).then_some(passed)",
+        swapped: "
+        let passed = Self::on_all(all);
+        fence(Ordering::SeqCst);
+        publication::publish(&self.0, ticket);
+        (passed >= ticket).then_some(passed)",
+    },
 ];
 
 /// The places of a file's swaps, in order.
@@ -169,8 +207,18 @@ mod tests {
     #[test]
     fn a_swap_leaves_nothing_out() {
         let accesses = |text: &str| {
-            ["store(", "swap(", "fetch_or(", "fence(", "load("]
-                .map(|name| text.matches(name).count())
+            [
+                "store(",
+                "swap(",
+                "fetch_or(",
+                "fence(",
+                "load(",
+                "mark(",
+                "take(",
+                "publish(",
+                "on_all(",
+            ]
+            .map(|name| text.matches(name).count())
         };
         for swap in &SWAPS {
             assert_ne!(swap.written, swap.swapped);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What is in a folder, for comparing.
 
 use std::collections::BTreeMap;
@@ -50,10 +52,10 @@ impl Tree {
         Ok(())
     }
 
-    /// Everything of this one must be in what was read from a package.
+    /// Checks that a package's tree has everything of this one.
     ///
     /// # Errors
-    /// Names the first thing that is not there, or is different.
+    /// Names the first entry that is missing or different.
     pub fn must_be_in(&self, packed: &Self, package: &Path) -> Result<(), String> {
         if self.0.is_empty() {
             return Err(format!("there is nothing to put into {}", package.display()));
@@ -77,9 +79,9 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A folder of its own for each test, below cargo's for such things.
+    /// A separate folder for each test.
     fn folder(name: &str) -> PathBuf {
-        let folder = crate::root().join("target/tmp/xtask-tree").join(name);
+        let folder = crate::workspace::root().join("target/tmp/xtask-tree").join(name);
         // There may be one of an earlier run.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("usr/share")).unwrap();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Requests about doorbells.
 //!
 //! Source: user-mode work submission, "User-mode work submission APIs".

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Private requests of tools: what objects there are.
 //!
 //! Source: Windows kernel-mode display driver overview, "External Events Utility": its service

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Control-queue requests and replies.
 //!
 //! A request is one descriptor chain of the control queue. Its readable part is a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Requests about contexts that submit to their node: kernel-mode submission as it was before HW
 //! queues.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Requests about power.
 //!
 //! Source: user-mode work submission, "Engine F-state transitions" and "Engine D-state

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Requests about processes: each has handles and GPU virtual addresses of its own.
 
 use super::request;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Noting in a page-table entry that an engine accesses the page.
 //!
 //! An engine that walks page tables sets a bit of the entry that it is about to remember; whoever wants

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! How anybody gets the attention of an engine, asleep or not.
 //!
 //! One word holds what the engine must look at and whether it sleeps, so that falling asleep and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Ring and arm, ring and disconnect, ring and connect.
 //!
 //! The guest stores to the doorbell word and then loads the status word; the host stores to the

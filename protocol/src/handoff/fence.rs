@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Signal and wait.
 //!
 //! A signal stores CurrentValue and then loads who waits; a waiter stores that it waits and then

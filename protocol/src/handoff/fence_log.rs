@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Log write and log read.
 //!
 //! The engine that executes a HW queue writes the entries of the queue's logs, and overwrites the oldest

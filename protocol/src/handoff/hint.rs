@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A doorbell word that is a hint: the ring buffer control is the truth.
 //!
 //! Two kinds of doorbell are such. A *global* doorbell is one word for all HW queues of a guest: a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The hand-offs between threads and processes whose ordering must hold.
 //!
 //! Each is one type, in a file of its own, written over borrowed atomics: whoever maps the shared
@@ -10,8 +12,12 @@ pub mod doorbell;
 pub mod fence;
 pub mod fence_log;
 pub mod hint;
+pub mod owner;
+pub mod pending;
 pub mod power;
 pub mod preemption;
+pub mod publication;
+pub mod quiescence;
 pub mod run_list;
 pub mod tlb;
 pub mod words;
@@ -19,7 +25,7 @@ pub mod words;
 /// The atomics that the types above are written over: the real ones, or loom's under `cfg(loom)`.
 pub mod sync {
     #[cfg(not(loom))]
-    pub use core::sync::atomic::{AtomicU64, Ordering, fence};
+    pub use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
     #[cfg(loom)]
-    pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
+    pub use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! An engine is asked to go to F1 or to come back, and may refuse to go.
 //!
 //! A refusal travels slower than the next question: the control plane may have given the engine its

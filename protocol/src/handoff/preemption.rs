@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Pre-empt and stop.
 //!
 //! The control plane takes a queue off the run list ([`Membership::suspend`](super::run_list::Membership))

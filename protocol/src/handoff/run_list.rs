@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! On the run list and off it.
 //!
 //! The control plane takes a queue off its engine's run list and puts it back; the engine looks

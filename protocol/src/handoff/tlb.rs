@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Remembering translations and flushing them.
 //!
 //! An engine says that it uses an address space and then reads its entries, which it may remember;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Words that packets reach by their addresses.
 //!
 //! A fence's CurrentValue is such a word: engines signal it, and packets may store it and read it as any

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Packets that only the 3D/compute node executes.
 
-use super::{Opcode, PacketHeader};
+use super::header::{Opcode, PacketHeader};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 open_enum! {

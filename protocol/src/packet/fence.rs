@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Packets on native fences.
 //!
 //! A packet names a fence by its *slot*, which creating the fence returned. The fence must belong
 //! to the queue's process. Source: native GPU fence object, "Conditional interrupt notification"
 //! and "Synchronization issues".
 
-use super::{Opcode, PacketHeader};
+use super::header::{Opcode, PacketHeader};
 use crate::fence_log::FenceLogOperation;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Packets that steer the command processor.
 
-use super::{Opcode, PacketHeader};
+use super::header::{Opcode, PacketHeader};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// A packet of one unit that does nothing.

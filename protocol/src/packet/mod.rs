@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Command packets: what a ring buffer or an indirect buffer holds.
 //!
 //! A packet is a whole number of 8-byte units. It begins with a [`PacketHeader`]; the rest is
@@ -7,101 +9,20 @@
 pub mod dispatch;
 pub mod fence;
 pub mod flow;
+mod header;
 pub mod paging;
 pub mod transfer;
 
 use dispatch::Dispatch;
 use fence::{ConditionalInterrupt, LogFence, SignalFence, WaitFence, WriteFence};
 use flow::IndirectBuffer;
+pub use header::{Opcode, PacketHeader, UNIT};
 use paging::{ClearMetadata, Decompress, FlushTlb, WritePageTable};
 use transfer::{Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::FromBytes;
 
-/// Bytes in the unit in which packets, rings and buffers are measured.
-pub const UNIT: usize = 8;
 /// Largest packet in bytes. A packet that claims more is refused before it is fetched.
 pub const MAX_PACKET_SIZE: usize = 24 + WRITE_DATA_MAX;
-
-open_enum! {
-    /// What a packet does.
-    pub struct Opcode: u16 {
-        /// Nothing.
-        NOP = 0x00;
-        /// Executes the packets of another buffer.
-        INDIRECT_BUFFER = 0x01;
-        /// Repeats a 32-bit pattern.
-        FILL = 0x10;
-        /// Copies a range.
-        COPY = 0x11;
-        /// Writes bytes that the packet carries.
-        WRITE_DATA = 0x12;
-        /// Compares two ranges.
-        COMPARE = 0x13;
-        /// Hashes a range.
-        HASH = 0x14;
-        /// Writes the time.
-        TIMESTAMP = 0x15;
-        /// Sets a fence's CurrentValue and interrupts when the CPU waits for it.
-        SIGNAL_FENCE = 0x20;
-        /// Holds the queue until a fence reaches a value.
-        WAIT_FENCE = 0x21;
-        /// Interrupts when the CPU waits for a value that the fence has passed.
-        CONDITIONAL_INTERRUPT = 0x22;
-        /// Sets a fence's CurrentValue and tells nobody.
-        WRITE_FENCE = 0x23;
-        /// Notes an operation on a fence in a log of the queue's.
-        LOG_FENCE = 0x24;
-        /// Runs a kernel of the compute node.
-        DISPATCH = 0x30;
-        /// Writes page-table entries; privileged.
-        WRITE_PAGE_TABLE = 0x40;
-        /// Flushes an address space from the TLBs of all engines; privileged.
-        FLUSH_TLB = 0x41;
-        /// Makes compressed pages plain; privileged.
-        DECOMPRESS = 0x42;
-        /// Forgets that pages of the guest's own are compressed; privileged.
-        CLEAR_METADATA = 0x43;
-    }
-}
-
-impl Opcode {
-    /// Whether only a guest's system context executes the packet.
-    #[must_use]
-    #[inline]
-    pub const fn is_privileged(self) -> bool {
-        matches!(self.0, 0x40..=0x4F)
-    }
-}
-
-/// The first 8 bytes of every packet.
-#[derive(
-    Debug, Clone, ::core::marker::Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
-#[repr(C)]
-pub struct PacketHeader {
-    /// What the packet does.
-    pub opcode: Opcode,
-    /// The packet's length in 8-byte units, this header included; at least 1.
-    pub units: u16,
-    /// An argument whose meaning the opcode gives; 0 where it gives none.
-    pub argument: u32,
-}
-crate::assert_layout!(PacketHeader, 8, opcode at 0, units at 2, argument at 4);
-
-impl PacketHeader {
-    /// The header of a packet that is `bytes` long.
-    #[must_use]
-    pub const fn new(opcode: Opcode, bytes: usize, argument: u32) -> Self {
-        Self { opcode, units: (bytes / UNIT) as u16, argument }
-    }
-
-    /// The packet's length in bytes.
-    #[must_use]
-    #[inline]
-    pub const fn size(self) -> usize {
-        self.units as usize * UNIT
-    }
-}
 
 /// Why bytes are not a packet.
 #[derive(Debug, Clone, ::core::marker::Copy, PartialEq, Eq, thiserror::Error)]
@@ -229,6 +150,7 @@ fn fixed<T: FromBytes>(header: PacketHeader, bytes: &[u8]) -> Result<T, PacketEr
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use zerocopy::IntoBytes;
 
     #[test]
     fn every_fixed_packet_decodes_to_what_was_encoded() {

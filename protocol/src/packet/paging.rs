@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Privileged packets: a guest's system context executes them, and nothing else. Anybody else's are
 //! unknown packets; a guest's driver needs none of this.
 //!
 //! Source: "BuildPagingBuffer" of the Windows KMD overview.
 
-use super::{Opcode, PacketHeader};
+use super::header::{Opcode, PacketHeader};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Most entries that one [`WritePageTable`] writes: a page table's.

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Packets that move, make or look at bytes. Every node executes them.
 //!
 //! Addresses are GPU virtual addresses of the queue's process. Any alignment is allowed unless a
 //! field says otherwise. A length of 0 is allowed and does nothing but what a result field says.
 
-use super::{Opcode, PacketHeader};
+use super::header::{Opcode, PacketHeader};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `FILL`: repeats a 32-bit pattern over a range.
@@ -92,7 +94,7 @@ impl WriteData {
         if count == 0 || count > WRITE_DATA_MAX {
             return None;
         }
-        Some(size_of::<Self>() + count.next_multiple_of(super::UNIT))
+        Some(size_of::<Self>() + count.next_multiple_of(super::header::UNIT))
     }
 }
 

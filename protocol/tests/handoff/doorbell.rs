@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A ring, its status word, and who looks at it.
 
 use super::{Bytes, KICK, Queue, ring_dummy_page};

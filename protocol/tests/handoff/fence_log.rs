@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Logs: who writes and who reads. Entries of two words in logs of few, so that every order of them
 //! can be gone through.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! One doorbell for all queues of a guest.
 
 use super::{KICK, Queue, is_written};

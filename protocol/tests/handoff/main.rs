@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Models of the hand-offs: every interleaving and every reordering that the memory model allows,
 //! over the types that the product uses.
 //!
@@ -11,7 +13,11 @@ mod doorbell;
 mod fence;
 mod fence_log;
 mod global_doorbell;
+mod owner;
+mod pending;
 mod power;
+mod publication;
+mod quiescence;
 mod rotation;
 mod run_list;
 mod tlb;

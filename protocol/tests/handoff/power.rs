@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Engines that refuse to go to F1, and are asked again before that is known.
 
 use bellhop_protocol::handoff::attention::Attention;
+use bellhop_protocol::handoff::pending::PendingSet;
 use bellhop_protocol::handoff::power::{Asked, PowerSwitch};
-use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -17,7 +19,7 @@ struct Engine {
 }
 
 impl Engine {
-    fn attend(&mut self, attention: &Attention, switch: &PowerSwitch, told: &AtomicU64) {
+    fn attend(&mut self, attention: &Attention, switch: &PowerSwitch, told: &PendingSet) {
         if attention.take() & POWER == 0 {
             return;
         }
@@ -26,7 +28,7 @@ impl Engine {
         if !on && !self.has_refused {
             (self.has_power, self.has_refused) = (true, true);
             switch.refuse(transition);
-            told.fetch_add(1, Ordering::AcqRel);
+            told.mark(POWER);
         }
     }
 }
@@ -45,8 +47,8 @@ impl Recorded {
         let _ = attention.raise(POWER);
     }
 
-    fn read(&mut self, switch: &PowerSwitch, told: &AtomicU64) {
-        if told.swap(0, Ordering::AcqRel) != 0 && switch.take_refusal() == Some(self.transition) {
+    fn read(&mut self, switch: &PowerSwitch, told: &PendingSet) {
+        if told.take() != 0 && switch.take_refusal() == Some(self.transition) {
             self.on = true;
         }
     }
@@ -56,7 +58,7 @@ impl Recorded {
 fn what_is_recorded_of_an_engine_is_what_it_does_however_late_a_refusal_is_read() {
     for reads_between in [false, true] {
         loom::model(move || {
-            let shared = Arc::new((Attention::new(), PowerSwitch::new(), AtomicU64::new(0)));
+            let shared = Arc::new((Attention::new(), PowerSwitch::new(), PendingSet::new()));
             let engine = {
                 let shared = shared.clone();
                 thread::spawn(move || {

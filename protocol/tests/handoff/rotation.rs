@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Doorbells whose page is moved.
 
 use super::{Queue, is_written, ring_dummy_page};

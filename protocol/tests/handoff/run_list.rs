@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Queues that leave the run list and come back.
 
 use super::{Bytes, KICK};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Page-table entries that change.
 
 use bellhop_protocol::handoff::accessed;

@@ -1,11 +1,14 @@
-//! Reading a configuration, and saying in one line what is wrong with it and where.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Reads a configuration, and says in one line what is wrong with it and where.
 
 use super::Config;
-use super::place::{KeyPath, Position};
-use super::rules::{Fault, range, shown};
+use super::place::Position;
+use super::renamed::{self, Renamed};
+use super::rules::Fault;
 use std::path::{Path, PathBuf};
 
-/// Why a configuration cannot be used. One line, which says what to change.
+/// Why a configuration cannot be used: one line, which says what to change.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -17,7 +20,7 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    /// The file is not TOML, or has a key or a type that does not exist here.
+    /// The file is not TOML, or has a key that does not exist.
     #[error("configuration {path}, {position}: {message}")]
     Parse {
         /// The file.
@@ -27,7 +30,16 @@ pub enum ConfigError {
         /// What is wrong there.
         message: String,
     },
-    /// A value is not one that its key can have.
+    /// The file has a key of an older version.
+    #[error("configuration {path}, {}: {renamed}", .renamed.position)]
+    Renamed {
+        /// The file.
+        path: PathBuf,
+        /// The key, and what it is now.
+        #[source]
+        renamed: Box<Renamed>,
+    },
+    /// A key has a value that it cannot have.
     #[error("configuration{}: {fault}", shown_place(.path.as_deref(), *.position))]
     Value {
         /// The file, if there is one.
@@ -38,7 +50,7 @@ pub enum ConfigError {
         #[source]
         fault: Box<Fault>,
     },
-    /// It cannot be shown as TOML.
+    /// The configuration cannot be written as TOML.
     #[error("the configuration cannot be printed: {0}")]
     Print(#[from] toml::ser::Error),
 }
@@ -48,12 +60,12 @@ fn shown_place(path: Option<&Path>, position: Option<Position>) -> String {
     position.map_or(path.clone(), |position| format!("{path}, {position}"))
 }
 
-/// A configuration and the file that it is from.
+/// A configuration and the file that it was read from.
 #[derive(Debug, Default)]
 pub struct ConfigFile {
     path: Option<PathBuf>,
     text: String,
-    /// What it says. Others may have the last word on some of it, as a command line has.
+    /// The configuration. The caller may change it, as the command line does.
     pub config: Config,
 }
 
@@ -71,7 +83,7 @@ impl ConfigFile {
         Ok(file)
     }
 
-    /// A fault of it, with where it is.
+    /// An error for a fault of the configuration, with the fault's place in the file.
     #[must_use]
     pub fn error(&self, fault: Fault) -> ConfigError {
         let keys = [Some(&fault.key), fault.cause.as_ref()];
@@ -79,7 +91,7 @@ impl ConfigFile {
         ConfigError::Value { path: self.path.clone(), position, fault: Box::new(fault) }
     }
 
-    /// The whole configuration as TOML, which reads back to the same.
+    /// The whole configuration as TOML, which reads back to an equal one.
     ///
     /// # Errors
     /// When a path in it is not UTF-8.
@@ -89,15 +101,18 @@ impl ConfigFile {
 }
 
 fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
+    if let Some(renamed) = renamed::find(text) {
+        return Err(ConfigError::Renamed { path: path.to_owned(), renamed: Box::new(renamed) });
+    }
     toml::from_str(text).map_err(|error| {
-        let offset = error.span().map_or(0, |span| span.start);
-        let position = Position::at(text, offset);
-        let line = text.lines().nth(position.line - 1).unwrap_or_default().trim();
-        let mut message = format!("{}, in {line:?}", error.message().replace('\n', "; "));
-        let key = KeyPath::containing(text, offset);
-        if let Some((key, range)) = key.and_then(|key| range(&key).map(|range| (key, range))) {
-            message += &format!("; {key} must be {}", shown(&range));
+        let span = error.span().unwrap_or_default();
+        let position = Position::at(text, span.start);
+        if let Some(fault) = Fault::of_value(text, span, &[]) {
+            let (path, position) = (Some(path.to_owned()), Some(position));
+            return ConfigError::Value { path, position, fault: Box::new(fault) };
         }
+        let line = text.lines().nth(position.line - 1).unwrap_or_default().trim();
+        let message = format!("{}, in {line:?}", error.message().replace('\n', "; "));
         ConfigError::Parse { path: path.to_owned(), position, message }
     })
 }

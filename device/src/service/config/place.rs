@@ -1,9 +1,11 @@
-//! Where in a TOML file a key or a byte is.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Places of keys and bytes in a TOML file.
 
 use std::fmt;
 use toml::de::{DeTable, DeValue};
 
-/// A key, as the names of the tables that it is in, its own name, and the number of an array's element.
+/// A key: the names of its tables, its own name, and the number of an element if it holds an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPath(Vec<String>);
 
@@ -22,26 +24,26 @@ impl KeyPath {
         Self(names)
     }
 
-    /// Its names.
+    /// The names of the path.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         self.0.iter().map(String::as_str).collect()
     }
 
-    /// Where a text has it; none where it does not.
+    /// The key's place in a text; none if the text lacks the key.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<Position> {
         let (offset, depth) = walk(text, &self.0)?;
         (depth == self.0.len()).then(|| Position::at(text, offset))
     }
 
-    /// Where a text has it, or else the innermost of the tables that it would be in.
+    /// The key's place in a text, or else that of the innermost table which would hold the key.
     #[must_use]
     pub fn find_nearest(&self, text: &str) -> Option<Position> {
         walk(text, &self.0).map(|(offset, _)| Position::at(text, offset))
     }
 
-    /// The key of a text with the value, not a table, that contains this byte.
+    /// The key in a text whose value contains this byte. Tables are no values here.
     pub(super) fn containing(text: &str, offset: usize) -> Option<Self> {
         let table = DeTable::parse(text).ok()?;
         containing(table.get_ref(), offset, &Self(Vec::new()))
@@ -52,7 +54,7 @@ fn containing(table: &DeTable<'_>, offset: usize, path: &KeyPath) -> Option<KeyP
     table.iter().find_map(|(name, value)| {
         let path = path.child(name.get_ref());
         match value.get_ref() {
-            // Its own place is that of its header alone.
+            // A table's own span is that of its header.
             DeValue::Table(table) => containing(table, offset, &path),
             _ => value.span().contains(&offset).then_some(path),
         }
@@ -80,7 +82,8 @@ impl fmt::Display for KeyPath {
     }
 }
 
-/// Goes as deep as a text has these names. Returns where the last of them begins, and how many there are.
+/// Follows the names as far as a text has them. Returns where the last one found begins, and how many were
+/// found.
 fn walk(text: &str, names: &[String]) -> Option<(usize, usize)> {
     let table = DeTable::parse(text).ok()?;
     let (mut offset, mut depth) = (table.span().start, 0);
@@ -105,7 +108,7 @@ fn walk(text: &str, names: &[String]) -> Option<(usize, usize)> {
     Some((offset, depth))
 }
 
-/// A place in a text.
+/// A place in a text, as people count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The line, from 1.
@@ -115,7 +118,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Where a byte is.
+    /// The place of a byte.
     #[must_use]
     pub fn at(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
@@ -134,7 +137,7 @@ impl fmt::Display for Position {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "[adapters.copy]\nspin_us = 3\n[weights]\n  \"a.sock\" = 1\n\
+    const TEXT: &str = "[adapters.copy]\nspin = 3\n[weights]\n  \"a.sock\" = 1\n\
                         [fence_sharing]\nvideo = [\"ü\", \"b.sock\"]\n";
 
     fn at(names: &[&str]) -> Option<(usize, usize)> {
@@ -145,11 +148,11 @@ mod tests {
     #[test]
     fn a_key_is_found_where_it_is_written() {
         assert_eq!(at(&["adapters", "copy"]), Some((1, 11)));
-        assert_eq!(at(&["adapters", "copy", "spin_us"]), Some((2, 1)));
+        assert_eq!(at(&["adapters", "copy", "spin"]), Some((2, 1)));
         assert_eq!(at(&["weights", "a.sock"]), Some((4, 3)));
         assert_eq!(at(&["fence_sharing", "video", "1"]), Some((6, 15)));
-        assert_eq!(at(&["adapters", "copy", "timeout_ms"]), None);
-        let missing = KeyPath::new(["adapters", "copy", "timeout_ms"]);
+        assert_eq!(at(&["adapters", "copy", "timeout"]), None);
+        let missing = KeyPath::new(["adapters", "copy", "timeout"]);
         assert_eq!(missing.find_nearest(TEXT).unwrap().line, 1);
     }
 
@@ -164,7 +167,7 @@ mod tests {
     fn a_value_says_which_key_has_it() {
         let offset = TEXT.find('3').unwrap();
         let key = KeyPath::containing(TEXT, offset).unwrap();
-        assert_eq!(key, KeyPath::new(["adapters", "copy", "spin_us"]));
+        assert_eq!(key, KeyPath::new(["adapters", "copy", "spin"]));
         assert_eq!(KeyPath::containing("not TOML", 3), None);
     }
 }

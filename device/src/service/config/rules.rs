@@ -1,22 +1,24 @@
-//! What values may be, beyond what their types say.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
+//! Rules for values that the types of the keys cannot express.
+
+use super::declare::{Kind, Setting};
 use super::place::KeyPath;
 use super::{Config, DoorbellModel, Rotation};
-use serde_json::Value;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
-/// A value that its key cannot have. One line, which says what it may be.
+/// A value that its key cannot have: one line, which says what the key may have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key} is {value}; it must be {expected}")]
 pub struct Fault {
     /// The key.
     pub key: KeyPath,
-    /// The key that a file has when it leaves that one at its default.
+    /// Another key at fault, which the file may have when it leaves `key` at its default.
     pub cause: Option<KeyPath>,
     /// Its value.
     pub value: String,
-    /// What it may be.
+    /// What the key may have.
     pub expected: String,
 }
 
@@ -24,49 +26,21 @@ impl Fault {
     pub(crate) fn new(key: KeyPath, value: impl ToString, expected: impl Into<String>) -> Self {
         Self { key, cause: None, value: value.to_string(), expected: expected.into() }
     }
+
+    /// What is wrong with the value at `span` of a TOML file that cannot be read for it. The file has the
+    /// configuration in the table of these names. None when any value of the right type would do.
+    #[must_use]
+    pub fn of_value(text: &str, span: Range<usize>, table: &[&str]) -> Option<Self> {
+        let key = KeyPath::containing(text, span.start)?;
+        let names = key.names();
+        let Kind::Value { expected, .. } = Config::KIND.find(names.strip_prefix(table)?)? else {
+            return None;
+        };
+        let expected = Some(expected()).filter(|expected| !expected.is_empty())?;
+        let value = text.get(span)?.lines().next().unwrap_or_default().to_owned();
+        Some(Self::new(key, value, expected))
+    }
 }
-
-/// A table's numbers, and what they may be.
-type Ranges = [(&'static str, RangeInclusive<u64>)];
-
-/// Those of `[adapter]` and of each of `[adapters]`.
-const ADAPTER: &Ranges = &[
-    ("copy_nodes", 1..=8),
-    ("kernel_mode_copy_nodes", 0..=8),
-    ("physical_doorbells", 1..=65_536),
-    ("spin_us", 0..=1_000_000),
-    ("engine_idle_ms", 0..=3_600_000),
-    ("device_idle_ms", 0..=86_400_000),
-    ("timeout_ms", 10..=3_600_000),
-    ("recovery_ms", 10..=60_000),
-    ("hang_limit", 0..=1000),
-    ("hang_limit_s", 1..=3600),
-    ("quantum_us", 0..=100_000),
-    ("page_table_mib", 1..=4096),
-];
-
-/// Those of `[guest]`.
-const GUEST: &Ranges = &[
-    ("doorbells", 1..=16_384),
-    ("fences", 1..=65_536),
-    ("local_memory_mib", 1..=65_536),
-    ("private_memory_mib", 0..=65_536),
-    ("backing_memory_mib", 0..=1_048_576),
-    ("aperture_mib", 1..=65_536),
-    ("objects", 256..=1_048_575),
-    ("allocations", 1..=1_048_575),
-    ("hw_queues", 1..=65_536),
-    ("waits", 1..=1_048_575),
-    ("cross_adapter_fences", 0..=1024),
-    ("announced_memory_mib", 1..=1_048_576),
-    ("log_lines_per_second", 1..=1_000_000),
-    ("log_burst", 1..=1_000_000),
-    ("weight", 1..=10_000),
-    ("physical_doorbells_reserved", 0..=65_536),
-];
-
-/// A guest's weight in `[weights]`.
-const WEIGHT: RangeInclusive<u64> = 1..=10_000;
 
 /// Most adapters beside the first. Each has a thread for each of its engines.
 const MAX_ADAPTERS: usize = 7;
@@ -78,34 +52,12 @@ const MAX_GROUPS: usize = 64;
 /// VMM may have far fewer.
 const REMAPPED_DOORBELLS: RangeInclusive<u32> = 1..=64;
 
-/// What the number of this key may be.
-pub(super) fn range(key: &KeyPath) -> Option<RangeInclusive<u64>> {
-    let in_table = |ranges: &Ranges, name: &str| {
-        ranges.iter().find(|(key, _)| *key == name).map(|(_, range)| range.clone())
-    };
-    match *key.names() {
-        ["adapter", name] | ["adapters", _, name] => in_table(ADAPTER, name),
-        ["guest", name] => in_table(GUEST, name),
-        ["weights", _] => Some(WEIGHT),
-        _ => None,
-    }
-}
-
-/// A range as people write it.
-pub(super) fn shown(range: &RangeInclusive<u64>) -> String {
-    format!("{} to {}", range.start(), range.end())
-}
-
 impl Config {
-    /// Checks what is not checked by its type.
+    /// Checks what the types of the keys do not.
     ///
     /// # Errors
-    /// When a value is outside its range, or does not go with another.
+    /// When a value does not go with another, or the log's filter cannot be read.
     pub fn validate(&self) -> Result<(), Fault> {
-        let root = KeyPath::new([]);
-        let value = serde_json::to_value(self);
-        let value = value.map_err(|error| Fault::new(root.clone(), error, "UTF-8"))?;
-        check_ranges(&root, &value)?;
         self.check_counts()?;
         self.check_adapters()?;
         self.check_attachments()?;
@@ -115,11 +67,11 @@ impl Config {
         })
     }
 
-    /// Checks that each socket which it names is one of those that are served, and that there are doorbells
-    /// for the guests of all of them.
+    /// Checks that every socket that the configuration names is served, and that there are doorbells for the
+    /// guests of all served sockets.
     ///
     /// # Errors
-    /// For the first that is not.
+    /// For the first socket that is not served, or when doorbells do not suffice.
     pub fn check_sockets(&self, served: &[Option<&Path>]) -> Result<(), Fault> {
         let is_served =
             |name: &str| served.iter().any(|socket| super::names(*socket).any(|n| n == name));
@@ -150,12 +102,12 @@ impl Config {
         self.check_shares(served)
     }
 
-    /// What is each guest's own cannot be more than there is.
+    /// The doorbells reserved for all guests cannot exceed the adapter's.
     fn check_shares(&self, served: &[Option<&Path>]) -> Result<(), Fault> {
-        let reserved = self.guest.physical_doorbells_reserved;
+        let reserved = self.guest.physical_doorbells_reserved.get();
         for (place, (_, adapter)) in self.adapters().enumerate() {
             let guests = served.iter().filter(|socket| self.adapter_of(**socket) == place).count();
-            let all = adapter.physical_doorbells;
+            let all = adapter.physical_doorbells.get();
             let most = all.checked_div(u32::try_from(guests).unwrap_or(u32::MAX));
             if adapter.doorbell_model == DoorbellModel::Dedicated
                 && let Some(most) = most.filter(|most| reserved > *most)
@@ -170,12 +122,12 @@ impl Config {
     }
 
     fn check_counts(&self) -> Result<(), Fault> {
-        let at_most = |table: &str, count: usize, limit: usize| match count <= limit {
-            true => Ok(()),
-            false => {
-                let key = KeyPath::new([table]);
-                Err(Fault::new(key, format!("{count} entries"), format!("0 to {limit}")))
+        let at_most = |table: &str, count: usize, limit: usize| {
+            if count <= limit {
+                return Ok(());
             }
+            let key = KeyPath::new([table]);
+            Err(Fault::new(key, format!("{count} entries"), format!("0 to {limit}")))
         };
         at_most("adapters", self.adapters.len(), MAX_ADAPTERS)?;
         at_most("fence_sharing", self.fence_sharing.len(), MAX_GROUPS)
@@ -187,7 +139,7 @@ impl Config {
                 "" => KeyPath::new(["adapter"]),
                 name => KeyPath::new(["adapters", name]),
             };
-            let (nodes, all) = (adapter.kernel_mode_copy_nodes, adapter.copy_nodes);
+            let (nodes, all) = (adapter.kernel_mode_copy_nodes.get(), adapter.copy_nodes.get());
             if nodes > all {
                 let expected = format!("0 to {all}, as many as {}", table.child("copy_nodes"));
                 return Err(Fault::new(table.child("kernel_mode_copy_nodes"), nodes, expected));
@@ -202,7 +154,7 @@ impl Config {
                     format!("\"watch\" while {model} is \"global\", which never rotates");
                 return Err(Fault::new(rotation, "\"remap\"", expected));
             }
-            let doorbells = self.guest.doorbells;
+            let doorbells = self.guest.doorbells.get();
             if !REMAPPED_DOORBELLS.contains(&doorbells) {
                 let expected =
                     format!("1 to 64 while {rotation} is \"remap\", and 4 at most for QEMU");
@@ -227,49 +179,19 @@ impl Config {
     }
 }
 
-/// Checks all numbers in a table and in the tables in it.
-fn check_ranges(key: &KeyPath, value: &Value) -> Result<(), Fault> {
-    if let Value::Object(table) = value {
-        return table.iter().try_for_each(|(name, value)| check_ranges(&key.child(name), value));
-    }
-    match (range(key), value.as_u64()) {
-        (Some(range), Some(number)) if !range.contains(&number) => {
-            Err(Fault::new(key.clone(), number, shown(&range)))
-        }
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::at;
     use super::*;
-
-    /// Each number's key, and its range.
-    fn ranges() -> Vec<(KeyPath, RangeInclusive<u64>)> {
-        let Value::Object(tables) = serde_json::to_value(Config::default()).unwrap() else {
-            panic!("a configuration is a table")
-        };
-        let mut found = Vec::new();
-        for (table, value) in &tables {
-            for (name, value) in value.as_object().unwrap() {
-                if value.is_number() {
-                    let key = KeyPath::new([table, name]);
-                    let range = range(&key);
-                    found.push((key.clone(), range.unwrap_or_else(|| panic!("{key}"))));
-                }
-            }
-        }
-        found
-    }
 
     #[test]
     fn no_more_doorbells_are_reserved_than_each_sockets_part() {
         let mut config = Config::default();
-        config.adapter.physical_doorbells = 7;
+        config.adapter.physical_doorbells = at(7);
         let sockets = ["a.sock", "b.sock"].map(|name| Some(Path::new(name)));
-        config.guest.physical_doorbells_reserved = 3;
+        config.guest.physical_doorbells_reserved = at(3);
         config.check_sockets(&sockets).unwrap();
-        config.guest.physical_doorbells_reserved = 4;
+        config.guest.physical_doorbells_reserved = at(4);
         config.check_sockets(&sockets[..1]).unwrap();
         let fault = config.check_sockets(&sockets).unwrap_err().to_string();
         assert!(
@@ -278,17 +200,5 @@ mod tests {
         );
         config.adapter.doorbell_model = DoorbellModel::Global;
         config.check_sockets(&sockets).unwrap();
-    }
-
-    #[test]
-    fn every_number_has_a_range_and_the_reference_says_which() {
-        let reference = include_str!("../../../../docs/service.md");
-        let ranges = ranges();
-        assert_eq!(ranges.len(), ADAPTER.len() + GUEST.len());
-        for (key, range) in ranges {
-            let row = reference.lines().find(|line| line.starts_with(&format!("| `{key}` |")));
-            let row = row.unwrap_or_else(|| panic!("docs/service.md lacks {key}"));
-            assert!(row.contains(&format!("| {} |", shown(&range))), "{row}");
-        }
     }
 }

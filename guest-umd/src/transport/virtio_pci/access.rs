@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! How user space reaches a PCI device: through VFIO or through sysfs and UIO.
 
 use super::TransportError;
@@ -10,14 +12,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use vm_memory::MmapRegion;
 
-/// A device that this process has for itself.
+/// A device that only this process uses.
 pub(super) enum Access {
     Vfio(Vfio),
     Uio(Uio),
 }
 
 impl Access {
-    /// Takes the device from whoever in the kernel gives it.
+    /// Takes the device from the kernel's driver that has it.
     pub(super) fn open(address: PciAddress) -> Result<Self, TransportError> {
         match Attachment::of(address)? {
             Attachment::Vfio => Vfio::open(address).map(Self::Vfio),
@@ -57,7 +59,7 @@ impl Access {
         Ok(BarMapping { region: Arc::new(region), memory_type })
     }
 
-    /// Readable when the device interrupts; none where it cannot.
+    /// A descriptor that is readable when the device interrupts; `None` if it cannot interrupt.
     pub(super) fn interrupt(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Vfio(vfio) => Some(vfio.interrupt()),
@@ -65,8 +67,8 @@ impl Access {
         }
     }
 
-    /// Takes an interrupt, if there is one; `read_status` reads the interrupt status, which a
-    /// level-triggered interrupt needs before it is let in again.
+    /// Takes an interrupt, if there is one. `read_status` reads the interrupt status; a level-triggered
+    /// interrupt needs that before it is enabled again.
     pub(super) fn take_interrupt(
         &self,
         read_status: impl FnOnce() -> Result<(), TransportError>,

@@ -1,4 +1,6 @@
-//! Which devices there are, and who in the guest's kernel has them.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Which devices there are, and which driver of the guest's kernel has each.
 
 use super::TransportError;
 use bellhop_protocol::config::VIRTIO_DEVICE_ID;
@@ -60,7 +62,7 @@ impl FromStr for PciAddress {
     }
 }
 
-/// Who in the guest's kernel gives access to a device.
+/// The kernel's driver that gives access to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attachment {
     /// `vfio-pci`: interrupts by MSI-X.
@@ -79,7 +81,7 @@ impl fmt::Display for Attachment {
 }
 
 impl Attachment {
-    /// Whose the device at an address is.
+    /// The kernel's driver that has the device at an address.
     pub(super) fn of(address: PciAddress) -> Result<Self, TransportError> {
         let driver = fs::read_link(address.folder().join("driver"));
         let driver = driver.as_deref().ok().and_then(Path::file_name);
@@ -94,11 +96,11 @@ impl Attachment {
     }
 }
 
-/// The devices with a virtio id that a Bellhop GPU has, by address. Only opening one tells whether
-/// it is a Bellhop GPU.
+/// The devices with the virtio id of a Bellhop GPU, by address. Opening one tells whether it is a Bellhop
+/// GPU.
 ///
 /// # Errors
-/// When the guest's kernel does not say which devices there are.
+/// When the guest's kernel does not list its devices.
 pub fn discover() -> Result<Vec<PciAddress>, TransportError> {
     discover_in(Path::new(DEVICES))
 }

@@ -1,4 +1,6 @@
-//! Where a virtio-pci device has its structures: its vendor-specific PCI capabilities.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The vendor-specific PCI capabilities of a virtio-pci device, which say where its structures are.
 //!
 //! Source: VIRTIO 1.3, "Virtio Structure PCI Capabilities".
 
@@ -11,7 +13,7 @@ pub(super) const CONFIG_SIZE: usize = 256;
 const FIRST: usize = 0x34;
 /// Capabilities begin behind the header.
 const HEADER: usize = 0x40;
-/// More than fit.
+/// More capabilities than fit.
 const MAX_CAPABILITIES: usize = 48;
 /// A vendor-specific capability.
 const VENDOR_SPECIFIC: u8 = 0x09;
@@ -42,12 +44,12 @@ pub(super) struct SharedMemory {
     pub(super) window: Window,
 }
 
-/// What the driver needs of a device.
+/// The structures that the driver needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Capabilities {
     /// The common configuration.
     pub(super) common: Window,
-    /// Where the device is notified.
+    /// The notification structure.
     pub(super) notify: Window,
     /// Bytes between the places for two queues, by their notification offsets.
     pub(super) notify_multiplier: u32,
@@ -60,7 +62,7 @@ pub(super) struct Capabilities {
 }
 
 impl Capabilities {
-    /// Finds them in a PCI configuration space.
+    /// Finds the structures in a PCI configuration space.
     pub(super) fn parse(config: &[u8; CONFIG_SIZE]) -> Result<Self, TransportError> {
         let mut common = None;
         let mut notify = None;
@@ -113,7 +115,7 @@ struct Virtio {
 impl Virtio {
     fn read(capability: &[u8]) -> Option<Self> {
         let [VENDOR_SPECIFIC, _, _, kind, bar, id, ..] = *capability else { return None };
-        // Only six BARs exist; another number is reserved for future use and to be ignored.
+        // There are six BARs. Other numbers are reserved, and a driver ignores them.
         if bar > 5 {
             return None;
         }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The common configuration: features, status, queues.
 //!
 //! Source: VIRTIO 1.3, "Common configuration structure layout" and "Device Initialization".
@@ -52,7 +54,7 @@ impl CommonConfig {
         self.0.write(DEVICE_STATUS, status)
     }
 
-    /// Resets the device; it uses no queue any more when this returns.
+    /// Resets the device. It uses no queue when this returns.
     pub(super) fn reset(&self) -> Result<(), TransportError> {
         self.set_status(0)?;
         let start = Instant::now();
@@ -73,7 +75,7 @@ impl CommonConfig {
         Ok(half(0)? | half(1)? << 32)
     }
 
-    /// Takes the features that there must be, after a reset.
+    /// Accepts features, after a reset.
     pub(super) fn negotiate(&self) -> Result<(), TransportError> {
         self.set_status(ACKNOWLEDGE)?;
         self.set_status(ACKNOWLEDGE | DRIVER)?;
@@ -97,7 +99,7 @@ impl CommonConfig {
         self.set_status(ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK)
     }
 
-    /// The MSI-X vector for changes of the configuration, of which there are none.
+    /// Sets no MSI-X vector for changes of the configuration, which does not change.
     pub(super) fn set_config_vector(&self, vector: u16) -> Result<(), TransportError> {
         self.0.write(CONFIG_MSIX_VECTOR, vector)
     }
@@ -149,7 +151,7 @@ impl CommonConfig {
     ) -> Result<ConfigSpace, TransportError> {
         let generation = || self.0.read::<u8>(CONFIG_GENERATION);
         let mut config = ConfigSpace::new_zeroed();
-        // It changes only while a device is attached, which is over at some time.
+        // It changes only while the device is being attached.
         let start = Instant::now();
         loop {
             let before = generation()?;

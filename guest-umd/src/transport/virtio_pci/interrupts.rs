@@ -1,8 +1,10 @@
-//! One interrupt for all queues, and who waits for which.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! One interrupt for all queues, and the threads that wait for each.
 //!
-//! Whoever waits for a queue waits for the interrupt as well, and whoever takes the interrupt
-//! tells the waiters of every queue: it does not say which queue it is for. Where the device has no
-//! interrupt each waiter looks at its queue.
+//! A thread that waits for a queue also waits for the interrupt. The interrupt does not say which queue it
+//! is for, so the thread that takes it wakes the waiters of every queue. Where the device has no interrupt,
+//! each waiter polls its queue.
 
 use super::TransportError;
 use super::access::Access;
@@ -25,11 +27,11 @@ pub(super) struct Interrupts {
     queues: Box<[Waiters]>,
 }
 
-/// Those who wait for one queue.
+/// The waiters of one queue.
 struct Waiters {
-    /// Readable when something may have happened to it.
+    /// Readable when the device may have given something back.
     told: OwnedFd,
-    /// How they wait where the device has no interrupt.
+    /// How they wait if the device has no interrupt.
     polling: Polling,
 }
 
@@ -68,7 +70,7 @@ impl Interrupts {
     fn tell(&self, queue: &Waiters) -> Result<(), TransportError> {
         queue.polling.wake();
         match write(&queue.told, &1u64.to_ne_bytes()) {
-            // Full: it has been told often enough.
+            // The eventfd is full, so the waiters will wake.
             Ok(_) | Err(Errno::AGAIN) => Ok(()),
             Err(error) => Err(io(error)),
         }
@@ -76,7 +78,7 @@ impl Interrupts {
 
     fn distribute(&self) -> Result<(), TransportError> {
         let read_status = || self.status.read::<u8>(0).map(|_| ());
-        // Another waiter may have taken it meanwhile, and tells.
+        // Another waiter may have taken the interrupt meanwhile, and wakes this one.
         if self.access.take_interrupt(read_status)? {
             for queue in &self.queues {
                 self.tell(queue)?;
@@ -134,7 +136,7 @@ fn io(error: Errno) -> TransportError {
     TransportError::Io("waiting for an interrupt", error.into())
 }
 
-/// How one queue's two sides get each other's attention.
+/// The notifications of one queue.
 pub(super) struct QueueNotifications {
     interrupts: Arc<Interrupts>,
     notify: Arc<Registers>,
@@ -143,7 +145,7 @@ pub(super) struct QueueNotifications {
 }
 
 impl QueueNotifications {
-    /// For a queue whose place in the notification structure is at `offset`.
+    /// The notifications of the queue at `offset` of the notification structure.
     pub(super) fn new(
         interrupts: &Arc<Interrupts>,
         notify: &Arc<Registers>,

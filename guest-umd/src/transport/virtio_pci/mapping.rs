@@ -1,4 +1,6 @@
-//! Mapping BARs, whoever gives them.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Mapping BARs, from VFIO or from sysfs.
 
 use super::TransportError;
 use std::fs::File;

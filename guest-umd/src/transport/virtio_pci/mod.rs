@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The transport of a guest in a VM: a virtio-pci device, driven from user space.
 //!
-//! No driver in the guest's kernel knows the device. VFIO gives access to it where the VM has an
-//! IOMMU; elsewhere sysfs and `uio_pci_generic` do. Queues are in pinned memory whose
-//! guest-physical addresses the kernel tells (see `pinned`).
+//! No driver in the guest's kernel knows the device. VFIO gives access to it where the VM has an IOMMU,
+//! sysfs and `uio_pci_generic` elsewhere. Queues are in pinned memory; the kernel tells its guest-physical
+//! addresses (see `pinned`).
 //!
 //! Source: VIRTIO 1.3, "Virtio Over PCI Bus".
 
@@ -21,7 +23,7 @@ pub use address::{Attachment, PciAddress, discover};
 
 use super::control_queue::ControlQueue;
 use super::event_queue::EventQueue;
-use super::virtqueue::{Descriptor, QueueAddresses};
+use super::virtqueue::QueueAddresses;
 use super::{BarMapping, DmaMemory, Donations, SystemMemory, Transport, TransportError};
 use access::Access;
 use bellhop_protocol::config::{
@@ -59,7 +61,7 @@ pub struct VirtioPci {
     events: Arc<EventQueue<QueueNotifications>>,
     interrupts: Arc<Interrupts>,
     donations: Donations,
-    /// The lock is for resets only: two at once would set up the queues twice.
+    /// Locked for resets only: two at once would set up the queues twice.
     common: Mutex<CommonConfig>,
     memory: PinnedMemory,
     /// How the guest's kernel gives access to the device.
@@ -70,8 +72,8 @@ impl VirtioPci {
     /// Takes over the device at an address and starts it.
     ///
     /// # Errors
-    /// When it is not a Bellhop device, is in use, cannot be reached by this user, or does not
-    /// follow VIRTIO.
+    /// When it is not a Bellhop device, is in use, this user may not reach it, or it does not follow
+    /// VIRTIO.
     pub fn open(address: PciAddress, options: Options) -> Result<Arc<Self>, TransportError> {
         let access = Access::open(address)?;
         let attachment = access.attachment();
@@ -121,12 +123,12 @@ impl VirtioPci {
         Ok(Arc::new(device))
     }
 
-    /// No code panics while it holds the lock, so what a poisoned one guards is whole.
+    /// Locks the common configuration. No code panics while it holds the lock, so a poisoned one is whole.
     fn lock(&self) -> std::sync::MutexGuard<'_, CommonConfig> {
         self.common.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the queues up and lets the device run. It must have been reset and negotiated with.
+    /// Sets up the queues and starts the device, after a reset and negotiation.
     fn start(&self, common: &CommonConfig) -> Result<(), TransportError> {
         let vector = self.interrupts.vector();
         common.set_config_vector(NO_VECTOR)?;
@@ -139,8 +141,8 @@ impl VirtioPci {
         self.events.offer_buffers()
     }
 
-    /// Resets the device and starts it anew: everything that the driver created is gone, and so
-    /// are the BAR's mappings.
+    /// Resets and restarts the device. Everything that the driver created is gone, and so are the BAR's
+    /// mappings.
     ///
     /// # Errors
     /// When the device does not come back.
@@ -160,7 +162,7 @@ impl VirtioPci {
         self.attachment
     }
 
-    /// Whether the device interrupts; else whoever waits for it looks from time to time.
+    /// Whether the device interrupts; otherwise, waiting threads poll.
     #[must_use]
     pub fn has_interrupts(&self) -> bool {
         self.interrupts.come()
@@ -170,11 +172,15 @@ impl VirtioPci {
     ///
     /// # Errors
     /// When the device is gone or breaks the queue's rules.
-    pub fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError> {
+    #[cfg(feature = "raw")]
+    pub fn offer_raw(
+        &self,
+        descriptors: &[super::virtqueue::Descriptor],
+    ) -> Result<u32, TransportError> {
         self.control.offer_raw(descriptors)
     }
 
-    /// Contiguous memory whose guest-physical address is known. It goes with the device.
+    /// Allocates contiguous memory with a known guest-physical address. It is freed with the device.
     ///
     /// # Errors
     /// When there is no such run of free memory.
@@ -185,7 +191,7 @@ impl VirtioPci {
 
 impl Drop for VirtioPci {
     fn drop(&mut self) {
-        // Before the memory goes: the device must not write it when it is somebody else's. A
+        // Reset before the memory is freed: the device must not write memory that others then have. A
         // device that cannot be reset cannot be reached at all.
         let _ = self.lock().reset();
     }

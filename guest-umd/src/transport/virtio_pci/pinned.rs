@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Memory of this process that stays where it is in the guest's physical memory.
 //!
-//! The device reaches guest memory by guest-physical addresses, past any IOMMU of the VM's. Locked
-//! memory may still be moved by the kernel; a buffer that is registered with an io_uring may not.
-//! `/proc/self/pagemap` tells where it is, to whoever has `CAP_SYS_ADMIN`.
+//! The device reaches guest memory by guest-physical addresses, past any IOMMU of the VM. The kernel may
+//! still move locked memory; it does not move a buffer that is registered with an io_uring.
+//! `/proc/self/pagemap` tells a program with `CAP_SYS_ADMIN` where it is.
 
 use super::TransportError;
 use crate::transport::{DmaMemory, SystemMemory};
@@ -19,11 +21,11 @@ use vm_memory::MmapRegion;
 
 /// Blocks at a time.
 const SLOTS: u32 = 4096;
-/// Most bytes of a block: what a registered buffer can have.
+/// Most bytes of a block: the limit of a registered buffer.
 const MAX_SIZE: u64 = 1 << 30;
-/// What a huge page of the guest's has. Memory in huge pages has few extents.
+/// Bytes of a huge page. Memory in huge pages has few extents.
 const HUGE_PAGE: usize = 2 << 20;
-/// Most bytes of a guest's that are looked through for pages beside each other.
+/// Most bytes in which the driver looks for adjacent pages.
 const SEARCH: usize = 64 << 20;
 /// In an entry of the page map: the page is in memory.
 const PRESENT: u64 = 1 << 63;
@@ -33,11 +35,11 @@ const PAGE_FRAME: u64 = (1 << 55) - 1;
 /// Gives out pinned memory.
 pub(super) struct PinnedMemory {
     pins: Arc<Pins>,
-    /// What is given out for as long as the device is there.
+    /// Memory that is freed with the device.
     kept: Mutex<Vec<Kept>>,
 }
 
-/// Pinned memory in one piece, and how much of it was given out.
+/// Contiguous pinned memory, and how much of it is in use.
 struct Kept {
     block: Block,
     extent: Extent,
@@ -68,14 +70,13 @@ impl PinnedMemory {
         Ok(Self { pins, kept: Mutex::default() })
     }
 
-    /// Memory that is given back when dropped.
+    /// Allocates memory that is freed when dropped.
     pub(super) fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
         self.pin(size).map(|block| Box::new(block) as _)
     }
 
-    /// Memory in one piece that is given back with this object: for what a device uses from its
-    /// start to its end. Pieces are cut from a huge page if the kernel has one, else from pages that
-    /// happen to be beside each other.
+    /// Allocates contiguous memory that is freed with this object, for what a device uses from start to
+    /// end. Takes it from a huge page if the kernel has one, else from pages that happen to be adjacent.
     pub(super) fn contiguous(&self, length: usize) -> Result<DmaMemory, TransportError> {
         let out_of_memory = || TransportError::OutOfMemory(length as u64);
         let length =
@@ -96,14 +97,14 @@ impl PinnedMemory {
         memory
     }
 
-    /// Pins pages that are beside each other in the guest's physical memory. What is looked through
-    /// in vain is given back.
+    /// Pins pages that are adjacent in the guest's physical memory. Frees those that it looked through in
+    /// vain.
     fn search(&self, length: usize) -> Result<Block, TransportError> {
         let fragmented = || TransportError::Fragmented(length as u64);
         let region = Arc::new(MmapRegion::new(SEARCH).map_err(|_| fragmented())?);
         let mut looked_at = 0;
         while looked_at < SEARCH {
-            // Memory runs out before the search does in a small guest.
+            // In a small guest, memory runs out before the search ends.
             let step = Pages { region: Arc::clone(&region), offset: looked_at, size: HUGE_PAGE };
             step.populate().map_err(|_| fragmented())?;
             looked_at += HUGE_PAGE;
@@ -111,7 +112,7 @@ impl PinnedMemory {
             let extents = self.pins.extents(&all)?;
             let Some(offset) = run(&extents, length) else { continue };
             let pages = Pages { region: Arc::clone(&region), offset, size: length };
-            // Until they are pinned the kernel may move them.
+            // The kernel may move the pages until they are pinned.
             let block = self.pin_pages(pages)?;
             if block.extents.len() == 1 {
                 give_back(&region, 0..offset);
@@ -139,7 +140,7 @@ impl PinnedMemory {
         self.pin_pages(pages)
     }
 
-    /// Keeps pages where they are.
+    /// Pins pages, so that the kernel does not move them.
     fn pin_pages(&self, pages: Pages) -> Result<Block, TransportError> {
         let out_of_memory = || TransportError::OutOfMemory(pages.size as u64);
         let slot = self.pins.lock().free.pop().ok_or_else(out_of_memory)?;
@@ -152,7 +153,7 @@ impl PinnedMemory {
 }
 
 impl Kept {
-    /// The next part of its longest extent, which is its first.
+    /// The next part of the longest extent, which is the first.
     fn give_out(&mut self, length: usize) -> Result<DmaMemory, TransportError> {
         let Pages { region, offset, .. } = &self.block.pages;
         let start = run(&self.block.extents, self.extent.length as usize).unwrap_or(0);
@@ -164,13 +165,13 @@ impl Kept {
     }
 }
 
-/// The longest of some extents.
+/// The longest extent.
 fn longest(extents: &[Extent]) -> Extent {
     let longest = extents.iter().rev().max_by_key(|extent| extent.length).copied();
     longest.unwrap_or(Extent { address: 0, length: 0 })
 }
 
-/// Where the first extent of at least so many bytes begins, in bytes from the first extent's start.
+/// Where the first extent of at least `length` bytes begins, in bytes from the first extent's start.
 fn run(extents: &[Extent], length: usize) -> Option<usize> {
     let mut offset = 0;
     for extent in extents {
@@ -182,17 +183,17 @@ fn run(extents: &[Extent], length: usize) -> Option<usize> {
     None
 }
 
-/// Gives pages of a mapping back that nobody has used.
+/// Frees unused pages of a mapping.
 fn give_back(region: &MmapRegion, range: Range<usize>) {
     let start = region.as_ptr().wrapping_add(range.start);
-    // SAFETY: the range is a part of the mapping, which nobody has a view of but the caller, who
-    // does not read it: its bytes become zero.
+    // SAFETY: the range is a part of the mapping. Only the caller has a view of it, and does not read it:
+    // its bytes become zero.
     #[expect(unsafe_code, reason = "advice is given by address")]
     let _ = unsafe { madvise(start.cast(), range.len(), Advice::LinuxDontNeed) };
 }
 
 impl Pins {
-    /// No code panics while it holds the lock, so what a poisoned one guards is whole.
+    /// Locks the state. No code panics while it holds the lock, so a poisoned state is whole.
     fn lock(&self) -> MutexGuard<'_, Registered> {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -205,16 +206,15 @@ impl Pins {
     }
 
     fn update(&self, slot: u32, buffer: libc::iovec) -> io::Result<()> {
-        // SAFETY: the kernel only takes references to the pages of the buffer, which is a block's
-        // mapping or empty; nobody ever submits an operation to the ring, so nothing is read or
-        // written through it.
+        // SAFETY: the kernel only takes references to the pages of the buffer, which is a block's mapping
+        // or empty. No operation is ever submitted to the ring, so nothing is read or written through it.
         #[expect(unsafe_code, reason = "registered buffers are passed by address")]
         unsafe {
             self.lock().ring.submitter().register_buffers_update(slot, &[buffer], None)
         }
     }
 
-    /// Where pages are in the guest's physical memory.
+    /// The guest-physical addresses of pages.
     fn extents(&self, pages: &Pages) -> Result<Vec<Extent>, TransportError> {
         let failed = |error| TransportError::Io("cannot read /proc/self/pagemap", error);
         let first = pages.start() as u64 / PAGE_SIZE;
@@ -249,7 +249,7 @@ struct Pages {
     size: usize,
 }
 
-/// Some pinned memory.
+/// Pinned memory.
 struct Block {
     pins: Arc<Pins>,
     slot: u32,
@@ -262,19 +262,18 @@ impl Pages {
         self.region.as_ptr().wrapping_add(self.offset)
     }
 
-    /// Makes the pages, zeroed, in huge pages where there are any, and keeps them from being
-    /// copied when the process forks.
+    /// Allocates the pages, zeroed, as huge pages where there are any, and keeps a fork of the process from
+    /// copying them.
     fn populate(&self) -> Result<(), TransportError> {
         let advise = |advice| {
-            // SAFETY: the range is a part of a mapping that is this memory's own. None of the advices takes
-            // bytes away or changes them: untouched pages of a new mapping are zero before and
-            // after.
+            // SAFETY: the range is a part of a mapping that belongs to this memory. None of the advices
+            // removes or changes bytes: untouched pages of a new mapping are zero before and after.
             #[expect(unsafe_code, reason = "advice is given by address")]
             unsafe {
                 madvise(self.start().cast(), self.size, advice)
             }
         };
-        // A kernel without huge pages refuses; the memory then has more extents.
+        // A kernel without huge pages refuses, and the memory then has more extents.
         let _ = advise(Advice::LinuxHugepage);
         advise(Advice::LinuxDontFork)
             .and_then(|()| advise(Advice::LinuxPopulateWrite))
@@ -303,8 +302,8 @@ impl SystemMemory for Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        // The mapping goes when the pages are no longer pinned. The kernel does not refuse to
-        // unpin; if it did, the slot would not be free.
+        // The mapping is removed once its pages are not pinned. The kernel does not refuse to unpin; if it
+        // did, the slot would not be free.
         if self.pins.update(self.slot, nothing).is_ok() {
             self.pins.lock().free.push(self.slot);
         }

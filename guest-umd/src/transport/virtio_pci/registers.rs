@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Registers in a BAR.
 
 use super::TransportError;
@@ -16,7 +18,7 @@ pub(super) struct Registers {
 }
 
 impl Registers {
-    /// Maps what a capability names.
+    /// Maps the part that a capability names.
     pub(super) fn map(access: &Access, window: Window) -> Result<Self, TransportError> {
         let start = window.offset / PAGE * PAGE;
         let end = window

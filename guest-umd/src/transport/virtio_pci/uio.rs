@@ -1,4 +1,6 @@
-//! A device that `uio_pci_generic` has: BARs from sysfs, INTx from the UIO file if there is any.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A device that `uio_pci_generic` has: BARs come from sysfs, INTx from the UIO file.
 
 use super::TransportError;
 use super::address::PciAddress;
@@ -24,7 +26,7 @@ pub(super) struct Uio {
     folder: PathBuf,
     config: File,
     interrupts: File,
-    /// Whether the device has an interrupt: some VMMs give theirs no INTx.
+    /// Whether the device has an interrupt: some VMMs give it no INTx.
     interrupts_come: bool,
 }
 
@@ -40,7 +42,7 @@ impl Uio {
             .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
             .open(uio_file(&folder)?)
             .map_err(io("cannot open the device's UIO file"))?;
-        // UIO itself lets several programs in.
+        // UIO itself admits several programs.
         flock(&interrupts, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| TransportError::Io("another program has the device", error.into()))?;
         let config = OpenOptions::new()
@@ -83,7 +85,7 @@ impl Uio {
         map_file(file, window.offset, window.length)
     }
 
-    /// Write-combining where the BAR is prefetchable, which is when sysfs offers it.
+    /// Maps write-combining if the BAR is prefetchable: sysfs offers that file then.
     pub(super) fn map_shared_memory(
         &self,
         window: Window,
@@ -114,7 +116,7 @@ impl Uio {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(TransportError::Io("cannot read the UIO file", error)),
         }
-        // In this order: the line must be low when it is let in again, or it comes at once again.
+        // In this order: the line must be low when the interrupt is enabled again, or it fires at once.
         // An interrupt that the device raises in between keeps the line high, so it is not lost.
         read_status()?;
         self.enable()?;
@@ -122,8 +124,8 @@ impl Uio {
     }
 }
 
-/// Whether a device has an interrupt, of which its UIO file tells. Where the configuration space names
-/// no pin for INTx (offset 0x3d), as cloud-hypervisor's does, reading the file is an error.
+/// Whether a device has an interrupt, which its UIO file tells. Reading the file fails if the configuration
+/// space names no pin for INTx (offset 0x3d), as that of cloud-hypervisor.
 fn has_interrupt(mut interrupts: &File) -> Result<bool, TransportError> {
     match interrupts.read(&mut [0; 4]) {
         Ok(_) => Ok(true),

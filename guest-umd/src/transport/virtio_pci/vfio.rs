@@ -1,4 +1,6 @@
-//! A device that `vfio-pci` has: BARs and MSI-X from VFIO.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A device that `vfio-pci` has: BARs and MSI-X come from VFIO.
 
 use super::TransportError;
 use super::address::PciAddress;
@@ -84,8 +86,8 @@ fn duplicate(device: &VfioDevice) -> std::io::Result<OwnedFd> {
 }
 
 fn borrow<T: AsRawFd>(owner: &T) -> BorrowedFd<'_> {
-    // SAFETY: both types that this is called with own the descriptor that they show and keep it
-    // open for as long as they live, which the returned lifetime is bound to.
+    // SAFETY: both types that this is called with own the descriptor and keep it open as long as they
+    // live, to which the returned lifetime is bound.
     #[expect(unsafe_code, reason = "neither VfioDevice nor EventFd implements AsFd")]
     unsafe {
         BorrowedFd::borrow_raw(owner.as_raw_fd())

@@ -1,4 +1,6 @@
-//! What a device that keeps the rules answers.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The answers of a device that keeps the rules.
 
 use super::fences::{Wait, opened};
 use super::script::{Sent, reply, success};
@@ -156,7 +158,7 @@ impl ScriptedDevice {
                 let gpu_va = state.next_va;
                 state.next_va += request.size;
                 state.create(gpu_va, sent.code, &[process, request.allocation.0]);
-                // What a paged one shows depends on where it is.
+                // The offset of a paged allocation depends on where it is.
                 if let Some(mapping) = state.allocations.get(&request.allocation) {
                     state.mappings.insert(gpu_va, *mapping);
                 }
@@ -238,7 +240,7 @@ impl ScriptedDevice {
             }
             RequestCode::DESTROY_HW_QUEUE => {
                 let is_its = |doorbell: &&Doorbell| doorbell.hw_queue.0 == sent.named();
-                // Its doorbell goes with it.
+                // The queue's doorbell is destroyed with it.
                 if let Some(handle) = state.doorbells.iter().find(is_its).map(|found| found.handle)
                 {
                     state.live.remove(&handle.0);

@@ -1,4 +1,6 @@
-//! What the device says of fences, and who waits for them.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The device's fences, and the waits for them.
 
 use super::LAYOUT;
 use super::script::Sent;
@@ -28,7 +30,7 @@ impl Wait {
         Self { process: sent.process, cookie, any, fences: sent.fences() }
     }
 
-    /// Whether fences that are there, by slot and value, are enough.
+    /// Whether the fences that have their values, by slot and value, satisfy the wait.
     pub(super) fn is_satisfied(&self, fences: &BTreeMap<Handle, (u32, u64)>) -> bool {
         let mut reached = self.fences.iter().map(|needed| fences[&needed.fence].1 >= needed.value);
         if self.any { reached.any(|reached| reached) } else { reached.all(|reached| reached) }
@@ -47,7 +49,7 @@ impl Sent {
     }
 }
 
-/// What a driver is told of a fence.
+/// What a driver learns about a fence.
 pub(super) fn opened(fence: Handle, slot: u32) -> OpenedFence {
     let current_value_gpu_va = FENCE_VALUES + u64::from(slot) * 64;
     let mapping = NativeFenceMapping {

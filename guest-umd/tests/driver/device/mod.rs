@@ -1,4 +1,6 @@
-//! A device in the same process that keeps every rule until a test's script breaks one.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A device in the test's process that keeps every rule until the test's script breaks one.
 
 mod answers;
 mod fences;
@@ -33,20 +35,20 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 pub const LAYOUT: BarLayout =
     BarLayout { doorbell_count: 4, fence_count: 16, local_memory: 2 << 20 };
-/// What is negotiated before anything goes wrong.
+/// The features that are negotiated by default.
 pub const FEATURES: Features = Features::USER_MODE_SUBMISSION.union(Features::NATIVE_FENCES);
-/// Guest-physical address of the memory that the driver is given.
+/// Guest-physical address of the memory that the driver gets.
 const SYSTEM_BASE: u64 = 1 << 32;
 const SYSTEM_SIZE: usize = 8 << 20;
-/// How long something may take before a test calls it a hang.
+/// How long a thing may take before a test calls it a hang.
 pub const HANG: Duration = Duration::from_secs(30);
 
-/// What a device says of itself, before anything goes wrong.
+/// What a device reports about itself.
 pub struct Shape {
     pub config: ConfigSpace,
-    /// What was negotiated before the adapter is opened.
+    /// The features that were negotiated.
     pub features: Features,
-    /// What is left of that when it is.
+    /// The features that are left when the adapter is opened.
     pub opened: Features,
     /// `None`: no BAR is mapped.
     pub bar: Option<BarHeader>,
@@ -76,7 +78,7 @@ impl Default for Shape {
 }
 struct Object {
     creator: RequestCode,
-    /// What must not go before it.
+    /// The objects that must not be destroyed before it.
     parents: Vec<u64>,
 }
 
@@ -106,20 +108,20 @@ struct State {
     live: BTreeMap<u64, Object>,
     mistakes: Vec<String>,
     allocations: BTreeMap<Handle, (Place, u64)>,
-    /// Those that the device places.
+    /// The allocations that the device places.
     paged: BTreeMap<Handle, Paged>,
-    /// GPU virtual address of the first byte: place and size.
+    /// Places and sizes by GPU virtual address.
     mappings: BTreeMap<u64, (Place, u64)>,
     doorbells: Vec<Doorbell>,
-    /// Slot and CurrentValue.
+    /// Slots and CurrentValues.
     fences: BTreeMap<Handle, (u32, u64)>,
     /// The device has gone away.
     gone: bool,
     waits: Vec<Wait>,
     events: VecDeque<Event>,
-    /// What comes only once somebody waits for it.
+    /// Events that come only once a thread waits.
     late: Option<Event>,
-    /// How often somebody waited for an event.
+    /// How often a thread waited for an event.
     reads: usize,
     executed: Vec<IndirectBuffer>,
 }
@@ -182,16 +184,16 @@ impl ScriptedDevice {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A test that fails lets go of its objects, which must not fail over the lock again.
+        // A failing test drops its objects, which must not fail again over the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on every request goes to `script` first.
+    /// Gives every later request to `script` first.
     pub fn script(&self, script: impl Fn(&Self, &Sent) -> Answer + Send + Sync + 'static) {
         *self.script.lock().unwrap() = Arc::new(script);
     }
 
-    /// What was sent since this was called last.
+    /// The requests since the last call.
     pub fn take_sent(&self) -> Vec<Sent> {
         std::mem::take(&mut self.state().sent)
     }
@@ -212,7 +214,7 @@ impl ScriptedDevice {
         self.wait_until("a wait for a fence", |state| state.waits.len() == count);
     }
 
-    /// Waits until somebody has waited for an event `count` times.
+    /// Waits until threads have waited for an event `count` times.
     pub fn wait_for_reads(&self, count: usize) {
         self.wait_until("a wait for an event", |state| state.reads >= count);
     }
@@ -221,7 +223,7 @@ impl ScriptedDevice {
         self.state().waits.len()
     }
 
-    /// How often a device wants an allocation resident; `None` where it is not open.
+    /// How often a device made an allocation resident; `None` if it does not have it open.
     pub fn wanted(&self, device: Handle, allocation: Handle) -> Option<u32> {
         self.state().wanted(device, allocation)
     }
@@ -231,12 +233,12 @@ impl ScriptedDevice {
         self.state().paged[&allocation].bar_offset
     }
 
-    /// The process that a device is of.
+    /// The process of a device.
     pub fn process_of(&self, device: Handle) -> u32 {
         self.state().live[&device.0].parents[0] as u32
     }
 
-    /// Bytes that the driver has allocated and not given back.
+    /// Bytes that the driver has allocated and not freed.
     pub fn system_memory_in_use(&self) -> usize {
         self.system_in_use.load(Ordering::Relaxed)
     }
@@ -246,7 +248,7 @@ impl ScriptedDevice {
         self.state().live.len()
     }
 
-    /// Fails when an object is left, went twice, or went before what needs it.
+    /// Fails when an object is left, was destroyed twice, or was destroyed before what needs it.
     pub fn assert_all_destroyed(&self) {
         let state = self.state();
         assert_eq!(state.mistakes, Vec::<String>::new());
@@ -384,7 +386,7 @@ impl ScriptedDevice {
         self.changed.notify_all();
     }
 
-    /// Posts an event as soon as somebody waits for one.
+    /// Posts an event as soon as a thread waits for one.
     pub fn post_late(&self, event: Event) {
         self.state().late = Some(event);
     }

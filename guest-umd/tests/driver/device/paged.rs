@@ -1,5 +1,7 @@
-//! Allocations that the device places: residency and locks are counted, and what is out of balance is a
-//! mistake of the driver's.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Allocations that the device places. It counts residency and locks, and an imbalance is a mistake of the
+//! driver.
 
 use super::script::{Sent, reply, success};
 use super::{LAYOUT, State};
@@ -16,10 +18,10 @@ use bellhop_protocol::status::Status;
 use std::collections::BTreeMap;
 use zerocopy::FromBytes;
 
-/// One allocation.
+/// An allocation.
 pub(super) struct Paged {
     size: u64,
-    /// How often each device that it is open on wants it resident.
+    /// How often each device that has it open made it resident.
     wanted: BTreeMap<Handle, u32>,
     locks: u32,
     /// Where it is in the BAR; `NOT_IN_BAR` if it is in the guest's own pages.
@@ -51,18 +53,18 @@ impl State {
         }
     }
 
-    /// How often a device wants an allocation resident.
+    /// How often a device made an allocation resident.
     pub(super) fn wanted(&self, device: Handle, allocation: Handle) -> Option<u32> {
         self.paged.get(&allocation)?.wanted.get(&device).copied()
     }
 
-    /// Changes how often a device wants allocations resident, all or none.
+    /// Changes the residency counts of a device's allocations, all or none.
     fn count(&mut self, device: Handle, list: &[u8], by: i32) -> Vec<u8> {
         let list: Vec<_> =
             list.chunks_exact(8).map(|bytes| Handle::read_from_bytes(bytes).unwrap()).collect();
         let mut counts = BTreeMap::new();
         for allocation in list {
-            // What is not paged is not counted.
+            // Only paged allocations are counted.
             if !self.paged.contains_key(&allocation) {
                 continue;
             }
@@ -99,12 +101,11 @@ impl State {
                 let CloseAllocation { device, allocation } = sent.read();
                 let paged = self.paged.get_mut(&allocation).unwrap();
                 paged.wanted.remove(&device);
-                match paged.wanted.is_empty() {
-                    true => {
-                        self.forget_paged(allocation);
-                        self.destroy(allocation.0)
-                    }
-                    false => success(&()),
+                if paged.wanted.is_empty() {
+                    self.forget_paged(allocation);
+                    self.destroy(allocation.0)
+                } else {
+                    success(&())
                 }
             }
             RequestCode::SHARE_ALLOCATION => success(&NtHandle(sent.named() << 8)),
@@ -153,9 +154,10 @@ impl State {
                 let request = sent.read::<UpdateGpuVirtualAddress>();
                 let is_known =
                     request.allocation == Handle(0) || self.paged.contains_key(&request.allocation);
-                match is_known {
-                    true => success(&()),
-                    false => reply(Status::INVALID_HANDLE, request.allocation.0, &[]),
+                if is_known {
+                    success(&())
+                } else {
+                    reply(Status::INVALID_HANDLE, request.allocation.0, &[])
                 }
             }
             code => panic!("no request has code {code}"),

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A ring, from the device's side.
 
 use super::ScriptedDevice;

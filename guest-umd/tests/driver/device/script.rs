@@ -1,16 +1,18 @@
-//! What a script sees, and what it makes of it.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The requests that a script sees, and its answers.
 
 use super::ScriptedDevice;
 use bellhop_protocol::control::{ReplyHeader, Request, RequestCode, RequestHeader};
 use bellhop_protocol::status::Status;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// A request as it came.
+/// A request.
 #[derive(Debug, Clone)]
 pub struct Sent {
     pub code: RequestCode,
     pub process: u32,
-    /// Nobody waits for the reply.
+    /// Whether the driver posted it, and does not wait for the reply.
     pub is_posted: bool,
     pub(super) body: Vec<u8>,
 }
@@ -29,7 +31,7 @@ impl Sent {
         T::read_from_prefix(&self.body).unwrap().0
     }
 
-    /// What follows its fixed structure.
+    /// The bytes behind its fixed structure.
     pub fn following<T: Request>(&self) -> &[u8] {
         assert_eq!(self.code, T::CODE);
         &self.body[size_of::<T>()..]
@@ -41,16 +43,16 @@ impl Sent {
     }
 }
 
-/// What becomes of a reply, header and all.
+/// Changes a reply, header included.
 type Alteration = Box<dyn FnOnce(&mut Vec<u8>)>;
 
-/// What a script makes of a request.
+/// A script's answer to a request.
 pub enum Answer {
     AsUsual,
     Refuse(Status, u64),
-    /// Header and all.
+    /// This reply, header included.
     Reply(Vec<u8>),
-    /// As usual, but for what this makes of the reply.
+    /// The usual reply, changed by this.
     Alter(Alteration),
     /// A reply that claims a length of its own.
     Length(usize),
@@ -58,7 +60,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// As usual, but for a word of the reply's body.
+    /// The usual reply, but for a word of its body.
     pub fn with_word(offset: usize, word: u64) -> Self {
         let at = size_of::<ReplyHeader>() + offset;
         Self::Alter(Box::new(move |reply| reply[at..at + 8].copy_from_slice(&word.to_le_bytes())))

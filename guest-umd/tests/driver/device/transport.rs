@@ -1,4 +1,6 @@
-//! The device as the driver reaches it.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The scripted device as a transport.
 
 use super::script::{Answer, Sent, reply};
 use super::{SYSTEM_BASE, SYSTEM_SIZE, ScriptedDevice};
@@ -16,10 +18,10 @@ use std::time::{Duration, Instant};
 use vm_memory::MmapRegion;
 
 impl ScriptedDevice {
-    /// Answers what was sent; returns the reply, or how long it claims to be.
+    /// Answers a request; returns the reply, or the length that it claims.
     fn take(&self, sent: Sent) -> Result<(Vec<u8>, usize), TransportError> {
         let script = Arc::clone(&*self.script.lock().unwrap());
-        // A test that has failed already lets go of its objects.
+        // A test that has failed drops its objects.
         let answer = if panicking() { Answer::AsUsual } else { script(self, &sent) };
         let mut state = self.state();
         let bytes = match answer {
@@ -115,7 +117,7 @@ impl Transport for ScriptedDevice {
     }
 }
 
-/// Memory that the driver was given.
+/// Memory that the driver got.
 struct Pages {
     region: Arc<MmapRegion>,
     offset: usize,

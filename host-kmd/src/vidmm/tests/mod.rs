@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! VidMm against a simple model: memory as pages with a content each, page tables as maps, engines
 //! that remember every translation until they are told to forget it.
 

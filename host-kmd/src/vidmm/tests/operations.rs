@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What steps become: notifications, and page-table entries of either size.
 
 use super::*;

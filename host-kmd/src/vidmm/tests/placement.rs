@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Where allocations go, and who makes room for them.
 
 use super::*;

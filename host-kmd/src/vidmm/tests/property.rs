@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Whatever happens: contents, budgets and places against the model.
 
 use super::*;

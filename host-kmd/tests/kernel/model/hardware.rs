@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The model as the driver and dxgkrnl reach it.
 
 use super::{Call, Fence, GUEST_MEMORY, Model, Table, Work};
@@ -5,10 +7,12 @@ use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, BusyOf, DoorbellModel, EngineProgress, FenceLogBuffer, FenceStorage, FrontEnd,
-    GuestId, Hardware, HardwareFull, HostClocks, HwQueueDescription, HwQueueId, Interrupt,
-    KernelSubmission, NodeDescription, Observe, PageTableRange, PhysicalDoorbell, Pte, QueueLog,
-    RingBinding, RotationProgress, SchedulingPriority, Segment, SlotValue, SystemContext, Ticket,
+    Adapter, AddressSpaceId, BusyOf, DoorbellModel, Doorbells, EngineProgress, Engines,
+    FenceLogBuffer, FenceLogs, FenceStorage, Fences, FrontEnd, GuestId, HardwareError,
+    HardwareFull, HostClocks, HwQueueDescription, HwQueueId, Interrupt, Interrupts,
+    KernelSubmission, Memory, NodeDescription, Observe, PageTableRange, PageTables,
+    PhysicalDoorbell, Pte, QueueLog, Queues, RingBinding, RotationProgress, SchedulingPriority,
+    Segment, SlotValue, SystemContext, SystemContexts, Ticket, UnknownId,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -36,7 +40,7 @@ const NODES: &[NodeDescription] = &[
     NodeDescription { engine_type: EngineType::COPY, name: "copy", user_mode_submission: true },
 ];
 
-impl Hardware for Model {
+impl Adapter for Model {
     fn nodes(&self) -> &[NodeDescription] {
         NODES
     }
@@ -56,39 +60,42 @@ impl Hardware for Model {
     fn physical_doorbells(&self) -> u32 {
         self.physical_doorbells
     }
+}
 
-    fn doorbell_share(&self, guest: GuestId) -> u32 {
-        self.state().doorbell_shares.get(&guest).copied().unwrap_or(0)
-    }
-
-    fn last_use(&self, queue: HwQueueId) -> u64 {
-        self.state().last_uses.get(&queue).copied().unwrap_or(0)
-    }
-
-    fn create_address_space(&self, _: GuestId) -> Result<AddressSpaceId, HardwareFull> {
+impl PageTables for Model {
+    fn create_address_space(&self, guest: GuestId) -> Result<AddressSpaceId, HardwareError> {
+        self.known(UnknownId::Guest(guest))?;
         let mut state = self.state();
         if state.page_table_room == 0 {
-            return Err(HardwareFull("page table"));
+            return Err(HardwareFull("page table").into());
         }
         let space = AddressSpaceId(state.id());
         state.spaces.insert(space, BTreeMap::new());
         Ok(space)
     }
 
-    fn destroy_address_space(&self, space: AddressSpaceId) {
+    fn destroy_address_space(&self, space: AddressSpaceId) -> Result<(), UnknownId> {
+        self.known(UnknownId::AddressSpace(space))?;
         let mut state = self.state();
         assert!(state.queues.values().all(|queue| queue.address_space != space));
         assert!(state.systems.values().all(|system| system.address_space != space));
         assert!(state.opened.values().all(|(_, owner)| *owner != space));
         assert!(state.passed > 0, "no ticket has passed since the queues went");
         state.spaces.remove(&space).expect("an address space that exists");
+        Ok(())
     }
 
-    fn take_accessed(&self, space: AddressSpaceId, gpu_va: u64, length: u64) -> bool {
+    fn take_accessed(
+        &self,
+        space: AddressSpaceId,
+        gpu_va: u64,
+        length: u64,
+    ) -> Result<bool, UnknownId> {
+        self.known(UnknownId::AddressSpace(space))?;
         let accessed = &mut self.state().accessed;
         let before = accessed.len();
         accessed.retain(|(of, at)| *of != space || !(gpu_va..gpu_va + length).contains(at));
-        accessed.len() < before
+        Ok(accessed.len() < before)
     }
 
     fn forget_translations(&self) {
@@ -101,7 +108,8 @@ impl Hardware for Model {
         gpu_va: u64,
         page_size: PageSize,
         entries: &[Pte],
-    ) -> Result<(), HardwareFull> {
+    ) -> Result<(), HardwareError> {
+        self.known(UnknownId::AddressSpace(space))?;
         let mut state = self.state();
         assert_eq!(gpu_va % page_size.bytes(), 0);
         for (index, entry) in entries.iter().enumerate() {
@@ -114,7 +122,7 @@ impl Hardware for Model {
                 continue;
             }
             if state.page_table_room == 0 {
-                return Err(HardwareFull("page table"));
+                return Err(HardwareFull("page table").into());
             }
             state.page_table_room -= 1;
             let before = state.spaces.get_mut(&space).unwrap().insert(va, *entry);
@@ -123,8 +131,10 @@ impl Hardware for Model {
         Ok(())
     }
 
-    fn page_table_root(&self, space: AddressSpaceId) -> Option<u64> {
-        self.state().spaces.contains_key(&space).then_some(space.0 << 40)
+    fn page_table_root(&self, space: AddressSpaceId) -> Result<u64, UnknownId> {
+        self.known(UnknownId::AddressSpace(space))?;
+        assert!(self.state().spaces.contains_key(&space));
+        Ok(space.0 << 40)
     }
 
     fn locate_page_table(
@@ -134,7 +144,8 @@ impl Hardware for Model {
         page_size: PageSize,
         pages: u64,
         create: bool,
-    ) -> Result<Vec<PageTableRange>, HardwareFull> {
+    ) -> Result<Vec<PageTableRange>, HardwareError> {
+        self.known(UnknownId::AddressSpace(space))?;
         let mut state = self.state();
         assert_eq!(gpu_va % page_size.bytes(), 0);
         assert!(state.spaces.contains_key(&space));
@@ -146,7 +157,7 @@ impl Hardware for Model {
             let wanted = Table { space, page_size, first: page - page % 512 };
             let index = match state.tables.iter().position(|table| *table == wanted) {
                 None if create && state.page_table_room == 0 => {
-                    return Err(HardwareFull("page table"));
+                    return Err(HardwareFull("page table").into());
                 }
                 None if create => {
                     state.page_table_room -= 1;
@@ -161,8 +172,11 @@ impl Hardware for Model {
         }
         Ok(ranges)
     }
+}
 
-    fn create_system_context(&self, guest: GuestId) -> Result<SystemContext, HardwareFull> {
+impl SystemContexts for Model {
+    fn create_system_context(&self, guest: GuestId) -> Result<SystemContext, HardwareError> {
+        self.known(UnknownId::Guest(guest))?;
         let address_space = self.create_address_space(guest)?;
         let mut state = self.state();
         let hw_queue = HwQueueId(state.id());
@@ -177,14 +191,15 @@ impl Hardware for Model {
         guest: GuestId,
         packets: &[u8],
         fence: u64,
-    ) -> Result<(), HardwareFull> {
+    ) -> Result<(), HardwareError> {
+        self.known(UnknownId::Guest(guest))?;
         let mut state = self.state();
         let system = state.systems[&guest];
         assert!(!state.without_power.contains(&system.node), "power first");
         let room = state.paging_room;
         let queued = state.paging.entry(guest).or_default();
         if queued.len() >= room {
-            return Err(HardwareFull("paging buffer"));
+            return Err(HardwareFull("paging buffer").into());
         }
         assert!(queued.back().is_none_or(|(last, _)| *last < fence), "fences only increase");
         queued.push_back((fence, packets.to_vec()));
@@ -195,14 +210,25 @@ impl Hardware for Model {
         Ok(())
     }
 
-    fn abandon_paging(&self, guest: GuestId, fence: u64) {
+    fn abandon_paging(&self, guest: GuestId, fence: u64) -> Result<(), UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
         let mut state = self.state();
         let queue = state.systems[&guest].hw_queue;
         assert!(state.suspended.remove(&queue), "it was not pre-empted");
         state.log.push(Call::AbandonPaging(guest, fence));
+        Ok(())
     }
+}
 
-    fn zero_memory(&self, guest: GuestId, segment: Segment, offset: u64, length: u64) {
+impl Memory for Model {
+    fn zero_memory(
+        &self,
+        guest: GuestId,
+        segment: Segment,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
         let mut state = self.state();
         match segment {
             Segment::System => panic!("the guest's own memory"),
@@ -219,29 +245,64 @@ impl Hardware for Model {
             }
             Segment::Private | Segment::Backing | Segment::Fence => {}
         }
+        Ok(())
     }
 
-    fn place_area(&self, guest: GuestId, kind: AreaKind, extents: &[Extent]) -> bool {
+    fn place_area(
+        &self,
+        guest: GuestId,
+        kind: AreaKind,
+        extents: &[Extent],
+    ) -> Result<bool, UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
         let mut state = self.state();
         if state.places_nothing {
-            return false;
+            return Ok(false);
         }
         let length: u64 = extents.iter().map(|extent| extent.length).sum();
         let before = state.placed.insert((guest, kind), length);
         assert_eq!(before, None, "{kind} was placed already");
-        true
+        Ok(true)
     }
 
-    fn is_guest_memory(&self, _: GuestId, address: u64, length: u64) -> bool {
-        address.checked_add(length).is_some_and(|end| end <= GUEST_MEMORY)
+    fn is_guest_memory(
+        &self,
+        guest: GuestId,
+        address: u64,
+        length: u64,
+    ) -> Result<bool, UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
+        Ok(address.checked_add(length).is_some_and(|end| end <= GUEST_MEMORY))
     }
 
-    fn read_local_word(&self, guest: GuestId, offset: u64) -> u64 {
+    fn read_local_word(&self, guest: GuestId, offset: u64) -> Result<u64, UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
         assert_eq!(offset % 8, 0);
-        self.state().local_words.get(&(guest, offset)).copied().unwrap_or(0)
+        Ok(self.state().local_words.get(&(guest, offset)).copied().unwrap_or(0))
     }
 
-    fn create_fence(&self, guest: GuestId, slot: u32, storage: FenceStorage, initial: Option<u64>) {
+    fn write_dma_buffer(
+        &self,
+        guest: GuestId,
+        offset: u64,
+        packets: &[u8],
+    ) -> Result<(), UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
+        assert!(offset + packets.len() as u64 <= DMA_BUFFERS_SIZE);
+        self.state().log.push(Call::WriteDmaBuffer(guest, offset, packets.to_vec()));
+        Ok(())
+    }
+}
+
+impl Fences for Model {
+    fn create_fence(
+        &self,
+        guest: GuestId,
+        slot: u32,
+        storage: FenceStorage,
+        initial: Option<u64>,
+    ) -> Result<(), UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
         assert_ne!(storage.current, storage.monitored);
         let monitored = if storage.native { NOT_MONITORED } else { 0 };
         let fence = Fence { current: initial.unwrap_or(0), monitored, storage };
@@ -259,26 +320,43 @@ impl Hardware for Model {
             (None, initial) => assert!(initial.is_some()),
         }
         state.fences.insert((guest, slot), fence);
+        Ok(())
     }
 
-    fn open_fence(&self, guest: GuestId, slot: u32, global: u32, owner: AddressSpaceId) {
+    fn open_fence(
+        &self,
+        guest: GuestId,
+        slot: u32,
+        global: u32,
+        owner: AddressSpaceId,
+    ) -> Result<(), UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
         let mut state = self.state();
         assert!(state.spaces.contains_key(&owner));
         let fence = state.fences.get(&(guest, global)).expect("there is such a fence");
         assert!(fence.view().is_none() || fence.monitored == 0, "signals would not interrupt");
         let before = state.opened.insert((guest, slot), (global, owner));
         assert_eq!(before, None, "a slot is one fence's");
+        Ok(())
     }
 
-    fn close_fence(&self, guest: GuestId, slot: u32) {
+    fn close_fence(&self, guest: GuestId, slot: u32) -> Result<(), UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
         self.state().opened.remove(&(guest, slot)).expect("a fence that is open");
+        Ok(())
     }
 
-    fn fence_value(&self, guest: GuestId, slot: u32) -> u64 {
-        self.current(self.state().fences[&(guest, slot)])
+    fn fence_value(&self, guest: GuestId, slot: u32) -> Result<u64, UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
+        Ok(self.current(self.state().fences[&(guest, slot)]))
     }
 
-    fn update_monitored_values(&self, guest: GuestId, values: &[SlotValue]) {
+    fn update_monitored_values(
+        &self,
+        guest: GuestId,
+        values: &[SlotValue],
+    ) -> Result<(), UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
         let mut state = self.state();
         state.log.push(Call::Monitor(values.to_vec()));
         let signal = state.signal_during_update.take();
@@ -289,15 +367,29 @@ impl Hardware for Model {
             fence.monitored = *value;
             fence.current = signal.unwrap_or(fence.current);
         }
+        Ok(())
     }
 
-    fn notify_current_values(&self, guest: GuestId, slots: &[u32], always: bool) {
+    fn notify_current_values(
+        &self,
+        guest: GuestId,
+        slots: &[u32],
+        always: bool,
+    ) -> Result<(), UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
         let mut state = self.state();
         assert!(slots.iter().all(|slot| state.fences[&(guest, *slot)].view().is_some()));
         state.log.push(Call::Notify(slots.to_vec(), always));
+        Ok(())
     }
 
-    fn update_current_values(&self, guest: GuestId, values: &[SlotValue], always: bool) {
+    fn update_current_values(
+        &self,
+        guest: GuestId,
+        values: &[SlotValue],
+        always: bool,
+    ) -> Result<(), UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
         let mut state = self.state();
         state.log.push(Call::Signal(values.to_vec(), always));
         for SlotValue { slot, value } in values {
@@ -306,21 +398,13 @@ impl Hardware for Model {
             assert!(*value >= least, "a fence cannot go back");
             self.set_current(fence, *value);
         }
+        Ok(())
     }
+}
 
-    fn create_hw_queue(&self, description: HwQueueDescription) -> HwQueueId {
-        let mut state = self.state();
-        assert!(state.spaces.contains_key(&description.address_space));
-        let (_, owner) = state.opened[&(description.guest, description.progress_fence)];
-        assert_eq!(owner, description.process, "it cannot signal its progress fence");
-        let fence = state.fences[&(description.guest, description.progress_fence)];
-        assert_eq!(fence.storage.native, description.native_progress_fence);
-        let queue = HwQueueId(state.id());
-        state.queues.insert(queue, description);
-        queue
-    }
-
-    fn set_fence_log(&self, queue: HwQueueId, log: FenceLogBuffer) {
+impl FenceLogs for Model {
+    fn set_fence_log(&self, queue: HwQueueId, log: FenceLogBuffer) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
         let mut state = self.state();
         assert!(state.queues.contains_key(&queue));
         let words = (0..FENCE_LOG_SIZE / 8).map(|_| AtomicU64::new(0)).collect::<Arc<[_]>>();
@@ -332,11 +416,18 @@ impl Hardware for Model {
         assert!(others.all(|(_, (_, at))| *at != log.2), "another's log is there");
         let before = state.fence_logs.insert((log.0, log.1), (words, log.2));
         assert!(before.is_none(), "it has that log");
+        Ok(())
     }
 
-    fn with_fence_log(&self, log: QueueLog, act: &mut dyn FnMut(FenceLog<'_>)) {
+    fn with_fence_log(
+        &self,
+        log: QueueLog,
+        act: &mut dyn FnMut(FenceLog<'_>),
+    ) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(log.queue))?;
         let (words, _) = self.state().fence_logs[&(log.queue, log.log_type)].clone();
         act(FenceLog::new(&words).unwrap());
+        Ok(())
     }
 
     fn flush_fence_logs(&self, queues: &[HwQueueId]) {
@@ -347,8 +438,144 @@ impl Hardware for Model {
     fn set_logging_level(&self, level: LoggingLevel) {
         self.state().log.push(Call::LoggingLevel(level));
     }
+}
 
-    fn bind_ring(&self, queue: HwQueueId, ring: RingBinding) {
+impl Queues for Model {
+    fn create_hw_queue(&self, description: HwQueueDescription) -> Result<HwQueueId, UnknownId> {
+        self.known(UnknownId::AddressSpace(description.address_space))?;
+        let mut state = self.state();
+        assert!(state.spaces.contains_key(&description.address_space));
+        let (_, owner) = state.opened[&(description.guest, description.progress_fence)];
+        assert_eq!(owner, description.process, "it cannot signal its progress fence");
+        let fence = state.fences[&(description.guest, description.progress_fence)];
+        assert_eq!(fence.storage.native, description.native_progress_fence);
+        let queue = HwQueueId(state.id());
+        state.queues.insert(queue, description);
+        Ok(queue)
+    }
+
+    fn destroy_hw_queue(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
+        let mut state = self.state();
+        if let Some((guest, _)) = state.systems.iter().find(|(_, system)| system.hw_queue == queue)
+        {
+            let guest = *guest;
+            state.systems.remove(&guest);
+            state.paging.remove(&guest);
+            return Ok(());
+        }
+        assert!(!state.rings.contains_key(&queue));
+        state.queues.remove(&queue).expect("a queue that exists");
+        state.engines.forget(queue);
+        state.fence_logs.retain(|(of, _), _| *of != queue);
+        state.suspended.remove(&queue);
+        state.log.push(Call::DestroyQueue(queue));
+        Ok(())
+    }
+
+    fn kick(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
+        let mut state = self.state();
+        assert!(state.queues.contains_key(&queue));
+        state.engines.kick(queue);
+        state.use_doorbell(queue);
+        state.log.push(Call::Kick(queue));
+        Ok(())
+    }
+
+    fn suspend_hw_queues(&self, queues: &[HwQueueId]) -> Result<(), UnknownId> {
+        queues.iter().try_for_each(|queue| self.known(UnknownId::HwQueue(*queue)))?;
+        let mut state = self.state();
+        for queue in queues {
+            if state.systems.values().any(|system| system.hw_queue == *queue) {
+                continue;
+            }
+            assert!(state.queues.contains_key(queue));
+            state.suspended.insert(*queue);
+        }
+        state.log.push(Call::Suspend(queues.to_vec()));
+        Ok(())
+    }
+
+    fn set_scheduling_priority(
+        &self,
+        queues: &[HwQueueId],
+        priority: SchedulingPriority,
+    ) -> Result<(), UnknownId> {
+        queues.iter().try_for_each(|queue| self.known(UnknownId::HwQueue(*queue)))?;
+        let mut state = self.state();
+        assert!(queues.iter().all(|queue| state.queues.contains_key(queue)));
+        state.log.push(Call::Priority(queues.to_vec(), priority));
+        Ok(())
+    }
+
+    fn preempt_hw_queue(&self, queue: HwQueueId, preemption_fence: u64) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
+        let mut state = self.state();
+        let is_system = state.systems.values().any(|system| system.hw_queue == queue);
+        assert!(is_system || state.queues.contains_key(&queue));
+        state.suspended.insert(queue);
+        state.log.push(Call::Preempt(queue, preemption_fence));
+        Ok(())
+    }
+
+    fn resume_hw_queues(&self, queues: &[HwQueueId]) -> Result<(), UnknownId> {
+        queues.iter().try_for_each(|queue| self.known(UnknownId::HwQueue(*queue)))?;
+        let mut state = self.state();
+        for queue in queues {
+            let description = state.queues[queue];
+            assert!(!state.without_power.contains(&description.node), "power first");
+            if let Some(ring) = state.rings.get(queue) {
+                let space = description.address_space;
+                assert!(state.mapped(space, ring.ring_va).is_some(), "the ring is evicted");
+            }
+            assert!(state.suspended.remove(queue), "{queue:?} was not suspended");
+            state.engines.kick(*queue);
+        }
+        state.log.push(Call::Resume(queues.to_vec()));
+        Ok(())
+    }
+
+    fn submit_kernel_mode(
+        &self,
+        queue: HwQueueId,
+        submission: KernelSubmission,
+    ) -> Result<(), HardwareError> {
+        self.known(UnknownId::HwQueue(queue))?;
+        let mut state = self.state();
+        if state.submission_room == 0 {
+            return Err(HardwareFull("submission").into());
+        }
+        state.submission_room -= 1;
+        let work = Work {
+            value: submission.progress_fence_value,
+            submission: Some(submission.submission_fence),
+            ..Work::default()
+        };
+        state.engines.give(queue, work);
+        state.log.push(Call::Submit(queue, submission));
+        Ok(())
+    }
+
+    fn current_fence(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
+        Ok(self.state().completed.get(&queue).copied().unwrap_or(0))
+    }
+}
+
+impl Doorbells for Model {
+    fn doorbell_share(&self, guest: GuestId) -> Result<u32, UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
+        Ok(self.state().doorbell_shares.get(&guest).copied().unwrap_or(0))
+    }
+
+    fn last_use(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
+        Ok(self.state().last_uses.get(&queue).copied().unwrap_or(0))
+    }
+
+    fn bind_ring(&self, queue: HwQueueId, ring: RingBinding) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
         let mut state = self.state();
         let guest = state.queues[&queue].guest;
         let space = state.queues[&queue].address_space;
@@ -362,35 +589,22 @@ impl Hardware for Model {
         assert_eq!(state.rings.insert(queue, ring), None);
         state.status.insert(queue, ConnectionStatus::DISCONNECTED_RETRY);
         state.log.push(Call::Bind(queue, ring));
+        Ok(())
     }
 
-    fn unbind_ring(&self, queue: HwQueueId) {
+    fn unbind_ring(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
         let mut state = self.state();
         assert!(state.watches.values().all(|watched| *watched != queue));
         assert!(!state.global_watches.contains(&queue));
         state.rings.remove(&queue).expect("a ring");
         state.engines.forget(queue);
         state.log.push(Call::Unbind(queue));
+        Ok(())
     }
 
-    fn destroy_hw_queue(&self, queue: HwQueueId) {
-        let mut state = self.state();
-        if let Some((guest, _)) = state.systems.iter().find(|(_, system)| system.hw_queue == queue)
-        {
-            let guest = *guest;
-            state.systems.remove(&guest);
-            state.paging.remove(&guest);
-            return;
-        }
-        assert!(!state.rings.contains_key(&queue));
-        state.queues.remove(&queue).expect("a queue that exists");
-        state.engines.forget(queue);
-        state.fence_logs.retain(|(of, _), _| *of != queue);
-        state.suspended.remove(&queue);
-        state.log.push(Call::DestroyQueue(queue));
-    }
-
-    fn watch(&self, doorbell: PhysicalDoorbell, queue: HwQueueId) {
+    fn watch(&self, doorbell: PhysicalDoorbell, queue: HwQueueId) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
         let mut state = self.state();
         assert!(doorbell.0 < self.physical_doorbells);
         assert!(state.rings.contains_key(&queue));
@@ -399,131 +613,115 @@ impl Hardware for Model {
         assert_eq!(state.watches.insert(doorbell, queue), None, "{doorbell:?} is taken");
         state.use_doorbell(queue);
         state.log.push(Call::Watch(doorbell, queue));
+        Ok(())
     }
 
-    fn unwatch(&self, doorbell: PhysicalDoorbell) {
+    fn unwatch(&self, doorbell: PhysicalDoorbell) -> Result<(), UnknownId> {
         let mut state = self.state();
         let queue = state.watches.remove(&doorbell).expect("a watch");
         assert!(!is_connected(state.status[&queue]), "the status must be published first");
         state.log.push(Call::Unwatch(doorbell));
+        Ok(())
     }
 
-    fn rotate_to_physical(&self, queue: HwQueueId) -> RotationProgress {
+    fn rotate_to_physical(&self, queue: HwQueueId) -> Result<RotationProgress, UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
         let mut state = self.state();
         if !state.rotates {
-            return RotationProgress::Done;
+            return Ok(RotationProgress::Done);
         }
         assert!(state.watches.values().any(|watched| *watched == queue), "watch first");
         state.log.push(Call::RotateToPhysical(queue));
-        RotationProgress::Pending
+        Ok(RotationProgress::Pending)
     }
 
-    fn rotate_to_dummy(&self, queue: HwQueueId) {
+    fn rotate_to_dummy(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
         let mut state = self.state();
         assert!(!is_connected(state.status[&queue]), "the status must be published first");
         if state.rotates {
             state.log.push(Call::RotateToDummy(queue));
         }
+        Ok(())
     }
 
-    fn watch_global(&self, queue: HwQueueId) {
+    fn watch_global(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
         let mut state = self.state();
         assert_eq!(state.model, DoorbellModel::Global);
         assert!(state.rings.contains_key(&queue));
         assert!(state.global_watches.insert(queue), "watched already");
         state.log.push(Call::WatchGlobal(queue));
+        Ok(())
     }
 
-    fn unwatch_global(&self, queue: HwQueueId) {
+    fn unwatch_global(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
         let mut state = self.state();
         assert!(state.global_watches.remove(&queue), "not watched");
         assert!(!is_connected(state.status[&queue]), "the status must be published first");
         state.log.push(Call::UnwatchGlobal(queue));
+        Ok(())
     }
 
-    fn kick(&self, queue: HwQueueId) {
-        let mut state = self.state();
-        assert!(state.queues.contains_key(&queue));
-        state.engines.kick(queue);
-        state.use_doorbell(queue);
-        state.log.push(Call::Kick(queue));
-    }
-
-    fn publish_connected(&self, queue: HwQueueId, status: ConnectionStatus) {
+    fn publish_connected(
+        &self,
+        queue: HwQueueId,
+        status: ConnectionStatus,
+    ) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
         let mut state = self.state();
         let is_watched = state.watches.values().any(|watched| *watched == queue);
         assert!(is_watched || state.global_watches.contains(&queue), "watch first");
         state.status.insert(queue, status);
         state.engines.kick(queue);
         state.log.push(Call::Connected(queue, status));
+        Ok(())
     }
 
-    fn publish_disconnected(&self, queue: HwQueueId, reason: ConnectionStatus) {
+    fn publish_disconnected(
+        &self,
+        queue: HwQueueId,
+        reason: ConnectionStatus,
+    ) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
         let mut state = self.state();
         state.status.insert(queue, reason);
         state.log.push(Call::Disconnected(queue, reason));
+        Ok(())
     }
 
-    fn last_queued_value(&self, queue: HwQueueId) -> u64 {
+    fn last_queued_value(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
         let state = self.state();
-        state.last_queued.get(&queue).copied().unwrap_or(0)
+        Ok(state.last_queued.get(&queue).copied().unwrap_or(0))
     }
+}
 
-    fn suspend_hw_queues(&self, queues: &[HwQueueId]) {
-        let mut state = self.state();
-        for queue in queues {
-            if state.systems.values().any(|system| system.hw_queue == *queue) {
-                continue;
-            }
-            assert!(state.queues.contains_key(queue));
-            state.suspended.insert(*queue);
-        }
-        state.log.push(Call::Suspend(queues.to_vec()));
-    }
-
-    fn engine_progress(&self, node: u32) -> EngineProgress {
+impl Engines for Model {
+    fn engine_progress(&self, node: u32) -> Result<EngineProgress, UnknownId> {
+        self.known(UnknownId::Node(node))?;
         let asleep = EngineProgress { is_asleep: true, ..EngineProgress::default() };
-        self.state().progress.get(&node).copied().unwrap_or(asleep)
+        Ok(self.state().progress.get(&node).copied().unwrap_or(asleep))
     }
 
-    fn reset_engine(&self, node: u32) {
+    fn reset_engine(&self, node: u32) -> Result<(), UnknownId> {
+        self.known(UnknownId::Node(node))?;
         self.state().log.push(Call::ResetEngine(node));
+        Ok(())
     }
 
     fn reset_adapter(&self) {
         self.state().log.push(Call::ResetAdapter);
     }
 
-    fn set_scheduling_priority(&self, queues: &[HwQueueId], priority: SchedulingPriority) {
-        let mut state = self.state();
-        assert!(queues.iter().all(|queue| state.queues.contains_key(queue)));
-        state.log.push(Call::Priority(queues.to_vec(), priority));
-    }
-
-    fn preempt_hw_queue(&self, queue: HwQueueId, preemption_fence: u64) {
-        let mut state = self.state();
-        let is_system = state.systems.values().any(|system| system.hw_queue == queue);
-        assert!(is_system || state.queues.contains_key(&queue));
-        state.suspended.insert(queue);
-        state.log.push(Call::Preempt(queue, preemption_fence));
-    }
-
-    fn resume_hw_queues(&self, queues: &[HwQueueId]) {
-        let mut state = self.state();
-        for queue in queues {
-            let description = state.queues[queue];
-            assert!(!state.without_power.contains(&description.node), "power first");
-            if let Some(ring) = state.rings.get(queue) {
-                let space = description.address_space;
-                assert!(state.mapped(space, ring.ring_va).is_some(), "the ring is evicted");
-            }
-            assert!(state.suspended.remove(queue), "{queue:?} was not suspended");
-            state.engines.kick(*queue);
-        }
-        state.log.push(Call::Resume(queues.to_vec()));
-    }
-
-    fn set_engine_power(&self, node: u32, power: EnginePowerState, transition: u64) {
+    fn set_engine_power(
+        &self,
+        node: u32,
+        power: EnginePowerState,
+        transition: u64,
+    ) -> Result<(), UnknownId> {
+        self.known(UnknownId::Node(node))?;
         let mut state = self.state();
         let changed = match power {
             EnginePowerState::F1 => {
@@ -539,35 +737,7 @@ impl Hardware for Model {
         assert!(last.is_none_or(|last| last < transition), "a transition's number is used again");
         state.engines.change_power(node, power == EnginePowerState::F0, transition);
         state.log.push(Call::EnginePower(node, power));
-    }
-
-    fn submit_kernel_mode(
-        &self,
-        queue: HwQueueId,
-        submission: KernelSubmission,
-    ) -> Result<(), HardwareFull> {
-        let mut state = self.state();
-        if state.submission_room == 0 {
-            return Err(HardwareFull("submission"));
-        }
-        state.submission_room -= 1;
-        let work = Work {
-            value: submission.progress_fence_value,
-            submission: Some(submission.submission_fence),
-            ..Work::default()
-        };
-        state.engines.give(queue, work);
-        state.log.push(Call::Submit(queue, submission));
         Ok(())
-    }
-
-    fn write_dma_buffer(&self, guest: GuestId, offset: u64, packets: &[u8]) {
-        assert!(offset + packets.len() as u64 <= DMA_BUFFERS_SIZE);
-        self.state().log.push(Call::WriteDmaBuffer(guest, offset, packets.to_vec()));
-    }
-
-    fn current_fence(&self, queue: HwQueueId) -> u64 {
-        self.state().completed.get(&queue).copied().unwrap_or(0)
     }
 
     fn quiesce(&self, _: Option<GuestId>) -> Ticket {
@@ -583,21 +753,25 @@ impl Hardware for Model {
     fn quiesced(&self) -> Ticket {
         Ticket(self.state().passed)
     }
+}
 
+impl Interrupts for Model {
     fn take_interrupts(&self) -> Vec<Interrupt> {
         std::mem::take(&mut self.state().interrupts)
-    }
-
-    fn guest_weight(&self, _: GuestId) -> u32 {
-        100
-    }
-
-    fn statistics(&self, _: GuestId) -> Statistics {
-        Statistics { packets: 7, ..Statistics::default() }
     }
 }
 
 impl Observe for Model {
+    fn guest_weight(&self, guest: GuestId) -> Result<u32, UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
+        Ok(100)
+    }
+
+    fn statistics(&self, guest: GuestId) -> Result<Statistics, UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
+        Ok(Statistics { packets: 7, ..Statistics::default() })
+    }
+
     fn gpu_clock(&self) -> u64 {
         let mut state = self.state();
         state.clock += 1;
@@ -628,10 +802,10 @@ impl Observe for Model {
         Some(FrontEnd { socket: format!("/run/{}.sock", guest.0), ..FrontEnd::default() })
     }
 
-    fn busy_time(&self, of: BusyOf) -> u64 {
-        match of {
+    fn busy_time(&self, of: BusyOf) -> Result<u64, UnknownId> {
+        Ok(match of {
             BusyOf::Engine(node) => 100 + u64::from(node),
             BusyOf::Queue(queue) => queue.0,
-        }
+        })
     }
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A GPU of a few maps. It keeps a log, so that the order of operations can be asserted, and
 //! panics when the kernel breaks the rules of `Hardware`.
 
@@ -12,6 +14,7 @@ use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, EngineProgress, Fault, FenceStorage, GuestId,
     HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, PhysicalAddress, PhysicalDoorbell,
     PhysicalPage, Pte, RingBinding, SchedulingPriority, Segment, SlotValue, SystemContext,
+    UnknownId,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -162,6 +165,9 @@ pub struct State {
     pub prompt: bool,
     /// Engines that execute by themselves.
     pub engines: Engines,
+    /// What calls do not know, so that a test sees what the kernel makes of a bug of its own. Any other id that
+    /// does not exist is a bug, over which the model panics.
+    pub lost: Vec<UnknownId>,
     issued: u64,
     passed: u64,
     interrupts: Vec<Interrupt>,
@@ -299,6 +305,10 @@ impl Model {
         let cross_adapter: Arc<Mutex<_>> = Arc::default();
         let model = || Self { cross_adapter: Arc::clone(&cross_adapter), ..Self::new(2) };
         (0..count).map(|_| Arc::new(model())).collect()
+    }
+
+    fn known(&self, id: UnknownId) -> Result<(), UnknownId> {
+        if self.state().lost.contains(&id) { Err(id) } else { Ok(()) }
     }
 
     fn current(&self, fence: Fence) -> u64 {

@@ -1,21 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Many null command buffers, each with a buffer of its own, on one engine.
 
 use super::floor::{MinimalPath, ONE_PROCESSOR};
 use super::report::Measured;
-use super::{COMMANDS, TIMEOUT, context};
+use super::set_up::{COMMANDS, TIMEOUT, context};
 use bellhop_guest_umd::{Adapter, CommandBuffer, Error, UserModeQueue};
 use bellhop_protocol::control::adapter::EngineType;
 use std::time::Instant;
 
-/// Submissions that are not waited for one by one.
+/// Submissions in a batch.
 const DEPTHS: [u64; 4] = [1, 4, 16, DEEPEST];
 const DEEPEST: u64 = 64;
 /// Bytes of the ring.
 const RING: u64 = 64 << 10;
-/// The discipline that is the service's to be fast in.
+/// The discipline in which the service should be fast.
 const BEST: &str = "ring_once_wait_last";
 
-/// Its best rate beside that of the floor.
+/// The best rate of this discipline over that of the floor.
 const THROUGHPUT: &str = "throughput_over_minimal_path";
 
 /// When the doorbell is rung and when the fence is waited for.
@@ -74,7 +76,7 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
         }
         for Discipline { name, batch: submit } in DISCIPLINES {
             let mut queue = context.create_user_mode_queue(RING)?;
-            // The first connects, and the engine may have been asleep.
+            // The first ring connects, and may wake the engine.
             submit(&mut queue, &mut batch)?;
             let rounds = (samples / depth).max(1);
             let start = Instant::now();

@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The copy engine beside memcpy.
 
 use super::report::Measured;
-use super::{TIMEOUT, context};
+use super::set_up::{TIMEOUT, context};
 use bellhop_guest_umd::{Adapter, Error};
 use bellhop_guest_umd::{Allocation, CommandBuffer, GpuMapping, UserModeQueue};
 use bellhop_protocol::PAGE_SIZE;
@@ -14,11 +16,11 @@ use std::time::Instant;
 
 /// Bytes of a copy.
 const SIZE: u64 = 1 << 20;
-/// Copies of which the best counts: others may have been disturbed.
+/// Copies of which the fastest counts: others may have been disturbed.
 const COPIES: usize = 64;
-/// Where scattered pages are mapped, each beside another than in memory.
+/// Where scattered pages are mapped, in another order than in memory.
 const SCATTERED: [u64; 2] = [1 << 32, 2 << 32];
-/// Pages that follow each other in addresses are that many apart in memory; no divisor of their number.
+/// Adjacent pages of the mapping are this many pages apart in memory. It does not divide their number.
 const STRIDE: u64 = 77;
 
 pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
@@ -62,7 +64,7 @@ fn scatter(allocation: &Arc<Allocation>, base: u64) -> Result<Vec<GpuMapping>, E
     (0..pages).map(map).collect()
 }
 
-/// Bytes a second that the engine copies.
+/// The engine's rate, in bytes a second.
 fn copies(
     queue: &mut UserModeQueue,
     commands: &mut CommandBuffer,
@@ -81,12 +83,12 @@ fn copies(
     Ok(SIZE as f64 / fastest)
 }
 
-/// Bytes a second that this processor copies.
+/// This processor's rate, in bytes a second.
 fn memcpy() -> f64 {
     copies_here(|source, target| target.copy_from_slice(source))
 }
 
-/// The same page by page, in the order in which the engine finds scattered pages.
+/// This processor's rate page by page, in the order in which the engine finds scattered pages.
 fn memcpy_scattered() -> f64 {
     let pages = (SIZE / PAGE_SIZE) as usize;
     let page = |number: usize| {

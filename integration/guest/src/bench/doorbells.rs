@@ -1,13 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! One doorbell, alone and beside many that are connected and idle.
 
 use super::report::Measured;
-use super::{TIMEOUT, context, null_commands};
+use super::set_up::{TIMEOUT, context, null_commands};
 use crate::timing::{Latency, time};
 use anyhow::bail;
 use bellhop_guest_umd::{Adapter, CommandBuffer, UserModeQueue};
 use bellhop_protocol::control::adapter::EngineType;
 
-/// Doorbells that nobody rings.
+/// Doorbells that no queue rings.
 const IDLE: u32 = 1024;
 
 pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> anyhow::Result<()> {
@@ -26,7 +28,7 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
     let mut idle = Vec::new();
     for _ in 0..IDLE {
         let mut queue = context.create_user_mode_queue(4096)?;
-        // Rung once, it is connected.
+        // The first ring connects it.
         let value = queue.submit(&mut commands)?;
         queue.progress_fence().poll(value, TIMEOUT)?;
         idle.push(queue);

@@ -1,8 +1,11 @@
-//! Signals: how often they interrupt, how soon they wake, and how soon another engine goes on.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
+//! Signals: how often they interrupt, how soon they wake a thread, and how soon another engine continues.
+
+use super::floor;
 use super::report::Measured;
 use super::rivals::EventfdWake;
-use super::{TIMEOUT, context, floor};
+use super::set_up::{TIMEOUT, context};
 use crate::timing::{Latency, times};
 use bellhop_guest_umd::{Adapter, CommandBuffer};
 use bellhop_protocol::control::adapter::EngineType;
@@ -12,11 +15,11 @@ use std::time::{Duration, Instant};
 
 /// Signals of one command buffer.
 const SIGNALS: u64 = 1000;
-/// Waits that are timed.
+/// Timed waits.
 const WAITS: u64 = 200;
 /// Long enough for a thread to be asleep.
 const ASLEEP: Duration = Duration::from_micros(500);
-/// Times that two engines wait for each other.
+/// How often two engines wait for each other.
 const EXCHANGES: u64 = 2000;
 /// Room for the packets of a signal, or of a wait, with its entry in a log.
 const PACKETS: usize = 64;
@@ -27,7 +30,7 @@ pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<
     engine_to_engine(adapter, measured)
 }
 
-/// Interrupts of many signals for whose last value somebody waits, or nobody.
+/// The interrupts of many signals, with a CPU that waits for the last value and without.
 fn interrupts(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
     let context = context(adapter, EngineType::THREE_D)?;
     let device = context.device();
@@ -42,7 +45,7 @@ fn interrupts(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> 
         if is_waited {
             thread::scope(|scope| -> anyhow::Result<()> {
                 let waiter = scope.spawn(|| fence.wait(SIGNALS, TIMEOUT));
-                // The wait is told to the host before anything is signaled.
+                // The host learns of the wait before any signal.
                 thread::sleep(ASLEEP);
                 let value = queue.submit(&mut commands)?;
                 queue.progress_fence().poll(value, TIMEOUT)?;
@@ -59,7 +62,7 @@ fn interrupts(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// From a submission to a thread that is blocked until it is done.
+/// The time from a submission to the wake-up of a thread that waits for it, blocked.
 fn wake(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
     let context = context(adapter, EngineType::THREE_D)?;
     let device = context.device();
@@ -72,7 +75,7 @@ fn wake(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
         let waits = scope.spawn(|| -> anyhow::Result<()> {
             for value in 1..=WAITS {
                 fence.wait(value, TIMEOUT)?;
-                // Whoever takes it ends only after this thread.
+                // The receiving thread ends only after this one.
                 let _ = awoken.send(Instant::now());
             }
             Ok(())
@@ -111,9 +114,10 @@ fn engine_to_engine(adapter: &Adapter, measured: &mut Measured) -> anyhow::Resul
     let exchange = |begins: bool| -> anyhow::Result<CommandBuffer> {
         let mut commands = CommandBuffer::new(device, bytes)?;
         for value in 1..=EXCHANGES {
-            match begins {
-                true => commands.signal_fence(&there, value)?.wait_fence(&back, value)?,
-                false => commands.wait_fence(&there, value)?.signal_fence(&back, value)?,
+            if begins {
+                commands.signal_fence(&there, value)?.wait_fence(&back, value)?
+            } else {
+                commands.wait_fence(&there, value)?.signal_fence(&back, value)?
             };
         }
         Ok(commands)
@@ -124,7 +128,7 @@ fn engine_to_engine(adapter: &Adapter, measured: &mut Measured) -> anyhow::Resul
     second.submit(&mut answers)?;
     let start = Instant::now();
     let value = first.submit(&mut begins)?;
-    // Both engines need a processor: this thread leaves them its own.
+    // Both engines need a processor, so this thread yields its own.
     first.progress_fence().wait(value, TIMEOUT)?;
     let time = start.elapsed().as_nanos() as f64 / EXCHANGES as f64;
     measured.figure("engine_to_engine_rtt_ns", time);

@@ -1,17 +1,20 @@
-//! What a submission costs at least: cache lines that move between two processes.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The least that a submission can cost: cache lines that move between two processes.
 
 use super::partner::{LINE, Partner, SharedLines};
 use crate::processors;
 use crate::timing::{Latency, time};
+use bellhop_protocol::handoff::publication;
 use std::convert::Infallible;
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Why two processes that poll are not measured: each would wait for the end of the other's time slice.
+/// Why two polling processes are not measured: each would wait for the end of the other's time slice.
 pub(super) const ONE_PROCESSOR: &str = "two programs that poll want a processor each: give it two";
 
-/// A cache line to another process and another one back, both polled. None on one processor.
+/// A cache line to another process and one back, both polled. `None` on one processor.
 pub(super) fn cache_line_round_trip(samples: u64) -> anyhow::Result<Option<Latency>> {
     if processors::pair().is_none() {
         return Ok(None);
@@ -22,13 +25,13 @@ pub(super) fn cache_line_round_trip(samples: u64) -> anyhow::Result<Option<Laten
         let mut seen = 0;
         loop {
             seen = wait_for_another(there, seen);
-            back.store(seen, Ordering::Release);
+            publication::publish(back, seen);
         }
     })?;
     let mut value = 0;
     time(samples, || {
         value += 1;
-        there.store(value, Ordering::Release);
+        publication::publish(there, value);
         wait_for(back, value);
         Ok::<_, Infallible>(())
     })
@@ -37,7 +40,7 @@ pub(super) fn cache_line_round_trip(samples: u64) -> anyhow::Result<Option<Laten
 
 #[inline]
 fn wait_for(word: &AtomicU64, value: u64) {
-    while word.load(Ordering::Acquire) < value {
+    while publication::read(word) < value {
         spin_loop();
     }
 }
@@ -45,7 +48,7 @@ fn wait_for(word: &AtomicU64, value: u64) {
 #[inline]
 fn wait_for_another(word: &AtomicU64, value: u64) -> u64 {
     loop {
-        let now = word.load(Ordering::Acquire);
+        let now = publication::read(word);
         if now != value {
             return now;
         }
@@ -53,17 +56,17 @@ fn wait_for_another(word: &AtomicU64, value: u64) -> u64 {
     }
 }
 
-/// Pauses at most between two looks at the fence: one for each submission that is missing.
+/// Most pauses between two loads of the fence: one for each submission that is not done.
 const MOST_PAUSES: usize = 64;
-/// Submissions that there is room for.
+/// Submissions for which there is room.
 const SLOTS: u64 = 64;
 /// Words of a ring's entry: where the command buffer is, and how long.
 const ENTRY: usize = 3;
 /// Words of the command buffer: a packet that does nothing, and one that signals.
 const COMMANDS: usize = 3;
 
-/// Two processes that move the cache lines that a submission has to move, and do nothing else:
-/// command buffer, ring entry and doorbell one way, fence the other.
+/// Two processes that move only the cache lines that a submission must move: command buffer, ring entry and
+/// doorbell one way, fence the other.
 pub(super) struct MinimalPath {
     _partner: Partner,
     lines: SharedLines,
@@ -101,7 +104,7 @@ impl<'a> Words<'a> {
         &self.commands[place..place + COMMANDS]
     }
 
-    /// Who submits: everything but the ring of the doorbell.
+    /// The submitter's part, but for the ring of the doorbell.
     #[inline]
     fn queue(&self, submission: u64) {
         let [entry, commands] = [self.entry(submission), self.buffer(submission)];
@@ -112,7 +115,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Who executes.
+    /// The engine's part.
     fn execute(&self) {
         let mut done = 0;
         loop {
@@ -120,20 +123,20 @@ impl<'a> Words<'a> {
             while done < written {
                 let [opcode, size, buffer] = self.entry(done) else { return };
                 let entry = opcode.load(Ordering::Relaxed) ^ size.load(Ordering::Relaxed);
-                // The entry says where the command buffer is, so its line can only be asked for now.
+                // The entry says where the command buffer is, so this can load the line only now.
                 let buffer = self.buffer(buffer.load(Ordering::Relaxed));
                 let [nop, signal, value] = buffer else { return };
                 let packets = nop.load(Ordering::Relaxed) ^ signal.load(Ordering::Relaxed);
                 black_box(entry ^ packets);
                 done += 1;
-                self.fence.store(value.load(Ordering::Relaxed), Ordering::Release);
+                publication::publish(self.fence, value.load(Ordering::Relaxed));
             }
         }
     }
 }
 
 impl MinimalPath {
-    /// None on one processor.
+    /// `None` on one processor.
     pub(super) fn start() -> anyhow::Result<Option<Self>> {
         if processors::pair().is_none() {
             return Ok(None);
@@ -152,13 +155,13 @@ impl MinimalPath {
             words.queue(submission);
         }
         self.submitted = end;
-        words.doorbell.store(end, Ordering::Release);
+        publication::publish(words.doorbell, end);
         loop {
-            let done = words.fence.load(Ordering::Acquire);
+            let done = publication::read(words.fence);
             if done >= end {
                 return;
             }
-            // As the product's driver: each look takes the line from who signals.
+            // As the driver does: each load takes the line from the process that signals.
             (done..end).take(MOST_PAUSES).for_each(|_| spin_loop());
         }
     }

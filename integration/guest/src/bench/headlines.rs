@@ -1,24 +1,26 @@
-//! Which figures say most, and what they should be.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::Suite;
+//! The figures that matter most, and their goals.
 
-/// What a figure or ratio should be.
+use super::suite::Suite;
+
+/// The goal of a figure or ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Aim {
     /// Less is better.
     AtMost(f64),
     /// More is better.
     AtLeast(f64),
-    /// It is only told.
+    /// There is no goal.
     None,
 }
 
-/// One of the figures that say most.
+/// A figure that matters most.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Headline {
-    /// Its name.
+    /// The figure's name.
     pub name: &'static str,
-    /// What it should be.
+    /// The figure's goal.
     pub aim: Aim,
     /// The suite that measures it.
     pub suite: Suite,
@@ -28,7 +30,7 @@ const fn headline(name: &'static str, aim: Aim, suite: Suite) -> Headline {
     Headline { name, aim, suite }
 }
 
-/// In the order of importance.
+/// The headlines, in the order of importance.
 pub const HEADLINES: [Headline; 17] = {
     use Aim::{AtLeast, AtMost};
     [
@@ -53,7 +55,7 @@ pub const HEADLINES: [Headline; 17] = {
 };
 
 impl Aim {
-    /// Whether a value is what it should be, if it should be anything.
+    /// Whether a value meets the goal, if there is one.
     #[must_use]
     pub fn is_met(self, value: f64) -> Option<bool> {
         match self {

@@ -1,4 +1,6 @@
-//! Another process on another processor, which shares cache lines with this one and nothing else.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A process on another processor that shares only cache lines with this one.
 
 use crate::processors;
 use anyhow::Context as _;
@@ -22,7 +24,7 @@ impl SharedLines {
     pub(super) fn new(lines: usize) -> anyhow::Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         let bytes = lines * LINE * size_of::<AtomicU64>();
-        // SAFETY: without MAP_FIXED, a new mapping of this length touches no memory that anybody has.
+        // SAFETY: without MAP_FIXED, a new mapping of this length overlaps no other memory.
         #[expect(unsafe_code, reason = "processes share memory by mapping it")]
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) }
             .context("cannot share memory with another process")?;
@@ -56,10 +58,10 @@ impl Drop for SharedLines {
 pub(super) struct Partner(Pid);
 
 impl Partner {
-    /// Starts one that runs `body` on the partner's processor, and ends.
+    /// Starts a process that runs `body` on the partner's processor, and ends.
     ///
-    /// `body` may load and store shared lines and make system calls: nothing that allocates or locks,
-    /// because other threads of this process may hold locks that the new process inherits held.
+    /// `body` may load and store shared lines and make system calls. It must not allocate or lock, because
+    /// other threads of this process may hold locks, which the new process inherits locked.
     pub(super) fn start(body: impl FnOnce()) -> anyhow::Result<Self> {
         let pair = processors::pair();
         // SAFETY: the child runs `body`, which by this function's contract is async-signal-safe, makes
@@ -67,7 +69,7 @@ impl Partner {
         #[expect(unsafe_code, reason = "another process is forked from this one")]
         match unsafe { libc::fork() } {
             0 => {
-                // Without either the figures are worse, and nothing else.
+                // If either fails, only the figures are worse.
                 let _ = set_parent_process_death_signal(Some(Signal::KILL));
                 if let Some((_, partner)) = pair {
                     let _ = processors::pin(&[partner]);
@@ -86,7 +88,7 @@ impl Partner {
 
 impl Drop for Partner {
     fn drop(&mut self) {
-        // It has not been waited for, so the number is still its own.
+        // The process was not waited for, so the number still names it.
         let _ = kill_process(self.0, Signal::KILL);
         let _ = waitpid(Some(self.0), WaitOptions::empty());
     }

@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Far more queues than physical doorbells.
 
 use super::report::Measured;
-use super::{TIMEOUT, context, null_commands};
+use super::set_up::{TIMEOUT, context, null_commands};
 use crate::output::note;
 use crate::timing::time_all;
 use anyhow::Context as _;
@@ -9,9 +11,9 @@ use bellhop_guest_umd::{Adapter, Error, UserModeQueue};
 use bellhop_protocol::control::adapter::EngineType;
 
 const QUEUES: usize = 10_000;
-/// Submissions of each queue, in as many passes over all: each has to get a doorbell anew.
+/// Submissions of each queue, one in each pass over all queues: each needs a doorbell anew.
 const PASSES: usize = 3;
-/// Between two words about how far it is: it takes a while.
+/// The interval of progress lines: this suite takes a while.
 const NOTED: usize = 2_500;
 
 pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
@@ -26,7 +28,7 @@ pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<
             context.create_user_mode_queue(4096)
         })
         .collect::<Result<Vec<UserModeQueue>, Error>>()
-        .context("cannot have 10,000 queues; raise guest.doorbells and guest.local_memory_mib")?;
+        .context("cannot have 10,000 queues; raise guest.doorbells and guest.local_memory")?;
     let alone = QUEUES.min(adapter.user_mode_submission_caps()?.physical_doorbells as usize);
     let mut at = 0usize;
     let mut submit = |queues: &mut [UserModeQueue]| {
@@ -38,7 +40,7 @@ pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<
         let value = queue.submit(&mut commands)?;
         queue.progress_fence().poll(value, TIMEOUT)
     };
-    // As long as there are free doorbells, and from then on.
+    // Connects while there are free doorbells, and connects that take a victim.
     let connect = time_all(alone as u64, || submit(&mut queues))?;
     let victimise = time_all((QUEUES * PASSES - alone) as u64, || submit(&mut queues))?;
     let submitted = (QUEUES * PASSES) as u64;

@@ -1,4 +1,6 @@
-//! What was measured: figures and ratios by name.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The results: figures and ratios by name.
 
 use super::headlines::{Aim, HEADLINES, Headline};
 use crate::machine::{Disturbances, Machine};
@@ -8,7 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Figures, and what they are to each other, of some repetitions.
+/// Figures and their ratios, of several repetitions.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
     figures: Series,
@@ -19,41 +21,42 @@ pub struct Measured {
 /// Values by name, in the order in which the first of each was measured.
 type Series = Vec<(String, Vec<f64>)>;
 
-/// What was asked for.
+/// What the command line asked for.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Configuration {
     /// The suites that were measured.
     pub suites: Vec<String>,
     /// Submissions of each kind, in all repetitions together.
     pub samples: u64,
-    /// How often everything was measured.
+    /// The number of repetitions.
     pub repetitions: u64,
-    /// Where what driver and device share is.
+    /// Where shared memory is.
     pub placement: String,
-    /// How the guest reaches the device, and which processors both are on.
+    /// How the guest reaches the device, and the processors of both.
     pub place: String,
-    /// The daemon's configuration by suite, TOML, beside its defaults. Null where the daemon is another's.
+    /// The daemon's configuration by suite, TOML, beyond its defaults. Null if this program did not start
+    /// the daemon.
     pub daemon: Option<BTreeMap<String, String>>,
 }
 
-/// The medians, and how far repetitions were apart.
+/// The medians, and the spread of the repetitions.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// What they were measured on.
+    /// The machine.
     pub machine: Machine,
-    /// What was asked for.
+    /// What the command line asked for.
     pub configuration: Configuration,
-    /// What disturbed the program meanwhile.
+    /// What disturbed the measurement.
     pub disturbances: Disturbances,
-    /// By name, which ends in the unit. Null if it could not be had.
+    /// Figures by name, which ends in the unit. Null if a figure could not be measured.
     pub figures: BTreeMap<String, Option<f64>>,
-    /// By name: one figure over another of the same repetition. Null if it could not be had.
+    /// Ratios by name: one figure over another of one repetition. Null if a figure could not be measured.
     pub ratios: BTreeMap<String, Option<f64>>,
-    /// Of each that is null, why.
+    /// Why each null is null.
     pub absent: BTreeMap<String, String>,
-    /// The least and the greatest of each that was measured more than once.
+    /// The least and the greatest value of each that was measured more than once.
     pub spread: BTreeMap<String, [f64; 2]>,
-    /// The names in the order in which people are shown them.
+    /// The names, in the order in which they are printed.
     #[serde(skip)]
     order: Vec<String>,
 }
@@ -66,17 +69,17 @@ fn push(series: &mut Series, name: String, value: f64) {
 }
 
 impl Measured {
-    /// One more value of a figure.
+    /// Adds a value of a figure.
     pub fn figure(&mut self, name: impl Into<String>, value: f64) {
         push(&mut self.figures, name.into(), value);
     }
 
-    /// One more value of a ratio.
+    /// Adds a value of a ratio.
     pub fn ratio(&mut self, name: impl Into<String>, over: f64, under: f64) {
         push(&mut self.ratios, name.into(), over / under);
     }
 
-    /// A figure or ratio cannot be had.
+    /// Notes that a figure or ratio could not be measured.
     pub fn absent(&mut self, name: impl Into<String>, why: impl Into<String>) {
         self.absent.insert(name.into(), why.into());
     }
@@ -88,9 +91,10 @@ impl Measured {
         let measured = |name: &str| figures.iter().chain(&ratios).any(|(known, _)| known == name);
         for Headline { name, suite, .. } in HEADLINES.iter().filter(|it| !measured(it.name)) {
             let suite = suite.name();
-            let why = match configuration.suites.contains(&suite) {
-                true => "this guest cannot measure it; the host can: bellhop bench",
-                false => "its suite was not measured",
+            let why = if configuration.suites.contains(&suite) {
+                "this guest cannot measure it; the host can: bellhop bench"
+            } else {
+                "its suite was not measured"
             };
             absent.entry((*name).to_owned()).or_insert_with(|| format!("{why} ({suite})"));
         }
@@ -121,12 +125,12 @@ fn is_ratio(name: &str) -> bool {
     name.contains("_over_") || name == "neighbour_share_beside_hostile_guest"
 }
 
-/// Whether it is a part of a processor's time.
+/// Whether the name is that of a share of processor time.
 fn is_fraction(name: &str) -> bool {
     name.contains("fraction")
 }
 
-/// A value with the unit that its name ends in, and as many digits as say something.
+/// A value with its unit, by which its name ends, and with significant digits only.
 fn shown(name: &str, value: f64) -> String {
     match name {
         _ if is_ratio(name) => number(value),
@@ -148,7 +152,7 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A name as people read it: without the unit, which the value has.
+/// A name without its unit, which the value shows.
 fn label(name: &str) -> String {
     let units = ["_bytes_per_second", "_submissions_per_second", "_per_second", "_ns"];
     let name = units.iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name);
@@ -161,7 +165,7 @@ const NAME: usize = 38;
 const BAR: f64 = 26.0;
 /// Columns of a bar's name.
 const BAR_NAME: usize = 38;
-/// Round trips are drawn from this on, in nanoseconds.
+/// Where the scale of round trips begins, in nanoseconds.
 const SHORTEST: f64 = 10.0;
 
 impl Report {
@@ -169,7 +173,7 @@ impl Report {
         *self.figures.get(name).or_else(|| self.ratios.get(name))?
     }
 
-    /// A row with a median and how far repetitions were apart.
+    /// A row with a median and the spread of the repetitions.
     fn row(&self, mark: char, name: &str, aim: &str) -> String {
         let label = label(name);
         let mut row = format!("{mark} {label:<NAME$}");
@@ -185,7 +189,7 @@ impl Report {
         row.trim_end().to_owned()
     }
 
-    /// The figures that say most, and whether they are what they should be.
+    /// The headlines, and whether each meets its goal.
     fn headlines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let measured = HEADLINES.iter().filter(|headline| self.value(headline.name).is_some());
         for (place, Headline { name, aim, .. }) in measured.enumerate() {
@@ -207,7 +211,7 @@ impl Report {
         Ok(())
     }
 
-    /// Medians of round trips as bars, each column as many times longer as the one before.
+    /// The medians of round trips as bars on a logarithmic scale.
     fn plot(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let medians = || {
             let of_round_trips = self.order.iter().filter(|name| name.ends_with("_ns_p50"));
@@ -287,7 +291,7 @@ mod tests {
         measured.figure("doorbell_rtt_ns_p50", 310.0);
         measured.absent("io_uring_sqpoll_nop_ns_p50", "the kernel has no io_uring");
         measured.absent("doorbell_rtt_over_io_uring_sqpoll_nop", "the kernel has no io_uring");
-        // Another repetition could not have it.
+        // Another repetition could not measure it.
         measured.absent("doorbell_rtt_ns_p50", "no");
         let report = measured.report(configuration(&["round-trip"]), Disturbances::default());
         let json: Value = serde_json::to_value(&report).unwrap();
@@ -296,7 +300,7 @@ mod tests {
         assert_eq!(json["absent"]["io_uring_sqpoll_nop_ns_p50"], "the kernel has no io_uring");
         let ratio = "doorbell_rtt_over_io_uring_sqpoll_nop";
         assert!(json["ratios"].get(ratio).is_some_and(Value::is_null), "{json}");
-        // Headlines of suites that were not asked for, too.
+        // Headlines of suites that did not run, too.
         assert_eq!(json["figures"]["idle_wakeups_per_second"], Value::Null);
         let why = json["absent"]["idle_wakeups_per_second"].as_str().unwrap();
         assert_eq!(why, "its suite was not measured (idle)");
@@ -341,11 +345,9 @@ mod tests {
     fn no_line_is_wider_than_a_terminal() {
         let mut measured = Measured::default();
         for repetition in [1.0, 1e3] {
-            // No process takes more than all of this many processors.
-            let value = |name: &str, value: f64| match is_fraction(name) {
-                true => 256.0,
-                false => value * repetition,
-            };
+            // No process uses more than all of these processors.
+            let value =
+                |name: &str, value: f64| if is_fraction(name) { 256.0 } else { value * repetition };
             for Headline { name, .. } in HEADLINES {
                 measured.figure(name, value(name, 12.345_678));
             }

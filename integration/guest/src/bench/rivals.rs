@@ -1,4 +1,6 @@
-//! Other ways to have something done elsewhere: through the kernel, with and without a wake-up.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Other ways to hand work to another process or to the kernel, with and without a wake-up.
 
 use super::floor::ONE_PROCESSOR;
 use super::partner::{LINE, Partner, SharedLines};
@@ -16,7 +18,8 @@ use std::thread::yield_now;
 /// Why io_uring is not measured.
 const NO_IO_URING: &str =
     "this kernel gives this program no io_uring that polls: see kernel.io_uring_disabled";
-/// How long io_uring's thread looks for more before it sleeps, in milliseconds: longer than between two.
+/// How long io_uring's thread polls for more before it sleeps, in milliseconds: longer than between two
+/// operations.
 const SQPOLL_IDLE: u32 = 1000;
 
 /// Two processes that wake each other with an eventfd.
@@ -29,7 +32,7 @@ pub(super) fn eventfd_ping_pong(samples: u64) -> anyhow::Result<Latency> {
     })
 }
 
-/// A process that sleeps on an eventfd, and says so in memory when it was woken.
+/// A process that sleeps on an eventfd, and stores to memory when it wakes.
 pub(super) struct EventfdWake {
     _partner: Partner,
     event: OwnedFd,
@@ -43,21 +46,22 @@ impl EventfdWake {
         let partner = Partner::start(|| {
             let [woken, ..] = lines.words() else { return };
             while receive(&event).is_ok() {
-                woken.fetch_add(1, Ordering::Release);
+                // Relaxed: nothing but the number is told.
+                woken.fetch_add(1, Ordering::Relaxed);
             }
         })?;
         Ok(Self { _partner: partner, event, lines, woken: 0 })
     }
 
-    /// Wakes it, and waits until it is awake.
+    /// Wakes the process, and waits until it is awake.
     pub(super) fn wake(&mut self) -> rustix::io::Result<()> {
         let [woken, ..] = self.lines.words() else { return Ok(()) };
         self.woken += 1;
         send(&self.event)?;
-        while woken.load(Ordering::Acquire) < self.woken {
+        while woken.load(Ordering::Relaxed) < self.woken {
             match processors::pair() {
                 Some(_) => spin_loop(),
-                // It has this one processor to wake on.
+                // The process may need this processor to wake on.
                 None => yield_now(),
             }
         }
@@ -77,8 +81,8 @@ fn receive(event: &OwnedFd) -> rustix::io::Result<()> {
     read(event, &mut [0; size_of::<u64>()]).map(drop)
 }
 
-/// An operation of io_uring that does nothing, given to a kernel thread by memory and polled for; or why
-/// there is none.
+/// A null operation of io_uring, handed to a kernel thread through memory and polled for; or why there is
+/// none.
 pub(super) fn io_uring_nop(samples: u64) -> anyhow::Result<Result<Latency, &'static str>> {
     let mut builder = IoUring::<squeue::Entry, cqueue::Entry>::builder();
     builder.setup_sqpoll(SQPOLL_IDLE);
@@ -87,10 +91,10 @@ pub(super) fn io_uring_nop(samples: u64) -> anyhow::Result<Result<Latency, &'sta
     let Ok(mut ring) = builder.build(LINE as u32) else { return Ok(Err(NO_IO_URING)) };
     time(samples, || {
         let nop = opcode::Nop::new().build();
-        // SAFETY: the operation does nothing, so there is nothing that it could need to stay valid.
+        // SAFETY: the operation does nothing, so it refers to nothing that would have to stay valid.
         #[expect(unsafe_code, reason = "what an operation names must stay until it is done")]
         unsafe { ring.submission().push(&nop) }?;
-        // A system call only if the kernel's thread sleeps.
+        // This is a system call only if the kernel's thread sleeps.
         ring.submit()?;
         while ring.completion().next().is_none() {
             spin_loop();

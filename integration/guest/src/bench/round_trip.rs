@@ -1,16 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! One null command buffer at a time.
 
 use super::floor::{self, MinimalPath, ONE_PROCESSOR};
 use super::report::Measured;
-use super::{TIMEOUT, context, null_commands, rivals};
+use super::rivals;
+use super::set_up::{TIMEOUT, context, null_commands};
 use crate::timing::{Latency, time};
 use bellhop_guest_umd::Adapter;
 use bellhop_protocol::control::adapter::EngineType;
 
-/// What goes through a kernel is measured that much less: each takes that much longer.
+/// Operations that go through a kernel are fewer by this factor, since each takes longer.
 const KERNEL_SHARE: u64 = 20;
 
-/// What others take, or why that is not known.
+/// The latency of another mechanism, or why it is not known.
 type Rival = Result<Latency, &'static str>;
 
 /// Another program's latency, or the reason that there is none.
@@ -36,7 +39,7 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
         let value = queue.submit(&mut commands)?;
         queue.progress_fence().poll(value, TIMEOUT)
     })?;
-    // A request that needs nothing but an answer.
+    // The cheapest request.
     let virtqueue = time(slow_samples, || adapter.power(context.node()).map(drop))?;
     let eventfd = rivals::eventfd_ping_pong(slow_samples)?;
     let io_uring = rivals::io_uring_nop(samples)?;

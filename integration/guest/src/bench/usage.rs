@@ -1,19 +1,21 @@
-//! What a process uses of its processors.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How much processor time a process uses.
 
 use anyhow::Context as _;
 use std::fs;
 
-/// What all threads of a process used since they began.
+/// Processor time of all threads of a process since they began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// Nanoseconds that they ran.
     pub cpu_ns: u64,
-    /// How often one was given a processor.
+    /// How often a thread was given a processor.
     pub wakeups: u64,
 }
 
 impl Usage {
-    /// That of a process now.
+    /// The processor time of a process until now.
     ///
     /// # Errors
     /// When there is no such process.
@@ -21,8 +23,8 @@ impl Usage {
         let gone = || format!("cannot see what process {process} uses");
         let mut usage = Self { cpu_ns: 0, wakeups: 0 };
         for task in fs::read_dir(format!("/proc/{process}/task")).with_context(gone)? {
-            // A thread may end between being listed and being looked at. There are nanoseconds on a
-            // processor, nanoseconds in line for one, and how often it got one.
+            // A thread may end after it was listed. The file holds nanoseconds on a processor, nanoseconds
+            // of waiting for one, and how often the thread got one.
             let times = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
             let mut times = times.split_whitespace().map(|number| number.parse::<u64>());
             if let (Some(Ok(cpu_ns)), Some(Ok(wakeups))) = (times.next(), times.nth(1)) {
@@ -33,7 +35,7 @@ impl Usage {
         Ok(usage)
     }
 
-    /// What was used since `before`.
+    /// The processor time since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {

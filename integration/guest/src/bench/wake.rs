@@ -1,20 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The first submission after a while without any.
 
-use super::Usage;
 use super::report::Measured;
 use super::rivals::EventfdWake;
-use super::{TIMEOUT, context, null_commands};
+use super::set_up::{TIMEOUT, context, null_commands};
+use super::usage::Usage;
 use crate::timing::{Latency, times};
 use bellhop_guest_umd::Adapter;
 use bellhop_protocol::control::adapter::EngineType;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Microseconds without a submission.
+/// Pauses between submissions, in microseconds.
 const GAPS: [u64; 8] = [0, 200, 600, 1000, 1400, 2000, 5000, LONGEST_GAP];
-/// As long as a frame. Engines sleep by then.
+/// As long as a frame: engines sleep by then.
 const LONGEST_GAP: u64 = 16_700;
-/// Submissions after each.
+/// Submissions after each pause.
 const SAMPLES: u64 = 100;
 
 pub(super) fn run(

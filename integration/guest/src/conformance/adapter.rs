@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `adapter.*`: versions, features, nodes, malformed requests.
 
-use super::raw::{self, Process};
-use super::scene::Scene;
-use super::{Behaviour, Mismatch, require, source};
+use crate::conformance::behaviour::{Behaviour, Mismatch, require};
+use crate::conformance::raw::{self, Process};
+use crate::conformance::scene::Scene;
+use crate::conformance::source;
 use crate::inspect;
 use bellhop_protocol::config::CONFIG_MAGIC;
 use bellhop_protocol::control::adapter::{
@@ -21,37 +24,39 @@ use zerocopy::IntoBytes;
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
         id: "adapter.config.magic-and-version",
-        shows: "the configuration space names a Bellhop device of a version the driver speaks",
+        shows: "the configuration space names a Bellhop device, of a protocol version that the \
+                driver speaks",
         section: source::PROTOCOL_DEVICE,
         check: config_magic_and_version,
     },
     Behaviour {
         id: "adapter.open.unknown-version",
-        shows: "a driver of another major version is refused and told the device's version",
+        shows: "the device refuses a driver of another major version, and tells its own version",
         section: source::PROTOCOL_DEVICE,
         check: unknown_version,
     },
     Behaviour {
         id: "adapter.open.unknown-feature",
-        shows: "a feature that was not negotiated is refused, and those that were are named",
+        shows: "the device refuses a feature that was not negotiated, and names those that were",
         section: source::PROTOCOL_DEVICE,
         check: unknown_feature,
     },
     Behaviour {
         id: "adapter.open.again",
-        shows: "an adapter whose features processes rely on is not opened again",
+        shows: "an adapter is not opened again while processes rely on its features",
         section: source::PROTOCOL_DEVICE,
         check: open_again,
     },
     Behaviour {
         id: "adapter.nodes.metadata",
-        shows: "there is a 3D/compute node and two copy nodes, and each tells whether it takes user-mode submission",
+        shows: "there is a 3D/compute node and two copy nodes, and each says whether it takes \
+                user-mode submission",
         section: source::UM_DISCOVERY,
         check: nodes_metadata,
     },
     Behaviour {
         id: "adapter.caps.user-mode-submission",
-        shows: "the doorbell's size is known before one is created",
+        shows: "the driver learns a doorbell's size before it creates one",
         section: source::UM_DISCOVERY,
         check: user_mode_submission_caps,
     },
@@ -63,37 +68,38 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     },
     Behaviour {
         id: "adapter.escape.own-objects",
-        shows: "a tool in the guest sees the guest's objects as they are, and those of no other guest",
+        shows: "a tool in the guest sees the guest's objects as they are, and none of another \
+                guest",
         section: source::KMD_ESCAPE,
         check: escape_own_objects,
     },
     Behaviour {
         id: "adapter.escape.pages",
-        shows: "a list that is longer than a reply comes in pages, whole and in order",
+        shows: "a list that is longer than a reply comes in pages, complete and in order",
         section: source::KMD_ESCAPE,
         check: escape_pages,
     },
     Behaviour {
         id: "adapter.escape.nothing-there",
-        shows: "an escape for a list that there is not, or of an object that there is not, is refused as such",
+        shows: "an escape for a list or an object that does not exist is refused",
         section: source::KMD_ESCAPE,
         check: escape_nothing_there,
     },
     Behaviour {
         id: "adapter.request.unknown-code",
-        shows: "a request that does not exist is refused as such",
+        shows: "a request with an unknown code is refused as such",
         section: source::PROTOCOL_REQUESTS,
         check: unknown_code,
     },
     Behaviour {
         id: "adapter.request.wrong-length",
-        shows: "a request that is shorter, longer or not as long as it says is refused as such",
+        shows: "a request of a wrong length, or one that lies about its length, is refused as such",
         section: source::PROTOCOL_REQUESTS,
         check: wrong_length,
     },
     Behaviour {
         id: "adapter.request.reserved-field",
-        shows: "a reserved field that is not zero is refused",
+        shows: "a request with a reserved field other than zero is refused",
         section: source::PROTOCOL_REQUESTS,
         check: reserved_field,
     },
@@ -140,10 +146,10 @@ fn open_again(scene: &Scene) -> Result<(), Mismatch> {
         require!(status == Status::DEVICE_BUSY, "features {features:#x} ended with {status}");
     }
     process.device()?;
-    // What processes have goes on as before.
+    // The processes' objects work as before.
     let mut bench = bench?;
     bench.commands.nop()?;
-    bench.run()
+    Ok(bench.run()?)
 }
 
 fn nodes_metadata(scene: &Scene) -> Result<(), Mismatch> {

@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `handle.*`: handles are typed and belong to one process.
 
-use super::raw::{self, Process};
-use super::scene::Scene;
-use super::{Behaviour, Mismatch, require, source};
+use crate::conformance::behaviour::{Behaviour, Mismatch, require};
+use crate::conformance::raw::{self, Process};
+use crate::conformance::scene::Scene;
+use crate::conformance::source;
 use bellhop_protocol::control::context::{CreateContext, DestroyContext};
 use bellhop_protocol::control::device::DestroyDevice;
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue};
@@ -19,19 +22,21 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     },
     Behaviour {
         id: "handle.other-type",
-        shows: "a handle of another kind of object is told apart from one that is not valid",
+        shows: "a handle of another kind of object gets another status than a handle that is not \
+                valid",
         section: source::KMD_ALLOCATIONS,
         check: other_type,
     },
     Behaviour {
         id: "handle.stale",
-        shows: "a handle is not valid after its object is destroyed, even when another is created",
+        shows: "a handle is not valid after its object is destroyed, even when another object is \
+                created",
         section: source::KMD_ALLOCATIONS,
         check: stale,
     },
     Behaviour {
         id: "handle.made-up",
-        shows: "a value that was never given out is no handle",
+        shows: "a value that the device never gave out is not a handle",
         section: source::KMD_ALLOCATIONS,
         check: made_up,
     },
@@ -53,7 +58,7 @@ fn other_process(scene: &Scene) -> Result<(), Mismatch> {
     let owner = Process::begin(scene.transport())?;
     let other = Process::begin(scene.transport())?;
     let device = owner.device()?;
-    // With objects of its own, so that the value could name one of them by accident.
+    // The process has objects, so that the value could name one of them by accident.
     for _ in 0..8 {
         let own = other.device()?;
         require!(own != device, "both processes were given {own}");

@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `packet.*`: what packets do.
 
-use super::scene::{MEMORY, Scene};
-use super::{Behaviour, Mismatch, require, source};
+use crate::conformance::behaviour::{Behaviour, Mismatch, require};
+use crate::conformance::scene::{MEMORY, Scene};
+use crate::conformance::source;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::packet::dispatch::{Kernel, xor_stream};
 use bellhop_protocol::packet::flow::{MAX_INDIRECT_DEPTH, NOP};
@@ -30,13 +33,13 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     },
     Behaviour {
         id: "packet.write-data",
-        shows: "WRITE_DATA writes exactly the bytes it carries, 1 to 256",
+        shows: "WRITE_DATA writes exactly the bytes that it carries, 1 to 256",
         section: source::PROTOCOL_PACKETS,
         check: write_data,
     },
     Behaviour {
         id: "packet.compare",
-        shows: "COMPARE tells where ranges first differ, or that they do not",
+        shows: "COMPARE tells where ranges first differ, or that they are equal",
         section: source::PROTOCOL_PACKETS,
         check: compare,
     },
@@ -48,25 +51,25 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     },
     Behaviour {
         id: "packet.timestamp",
-        shows: "TIMESTAMP writes a clock that never goes back",
+        shows: "TIMESTAMP writes a clock that never goes backwards",
         section: source::PROTOCOL_PACKETS,
         check: timestamp,
     },
     Behaviour {
         id: "packet.dispatch.xor-stream",
-        shows: "the compute node runs its kernel, and twice gives the source back",
+        shows: "the compute node runs its kernel, and running it twice gives the source back",
         section: source::PROTOCOL_PACKETS,
         check: xor,
     },
     Behaviour {
         id: "packet.indirect-buffer.nested",
-        shows: "indirect buffers nest as deep as allowed, and each goes on behind itself",
+        shows: "indirect buffers nest as deep as allowed, and execution continues behind each",
         section: source::KMD_RINGS,
         check: nested,
     },
     Behaviour {
         id: "packet.order",
-        shows: "each packet sees what the ones before it wrote",
+        shows: "each packet sees what the packets before it wrote",
         section: source::KMD_RINGS,
         check: order,
     },
@@ -130,7 +133,7 @@ fn write_data(scene: &Scene) -> Result<(), Mismatch> {
     let data = noise(256);
     for length in [1, 7, 8, 9, 255, 256] {
         bench.write(0, &[0xEE; 8192])?;
-        // Across a page's end.
+        // The range crosses a page's end.
         bench.commands.write_data(bench.va(4090), &data[..length])?;
         bench.run()?;
         let bytes = bench.read(4089, length + 2)?;

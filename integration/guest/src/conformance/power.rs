@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! `power.*`: F-states of engines and D-states of the device.
 
-use super::scene::{Bench, Scene, TIMEOUT};
-use super::{Behaviour, Mismatch, require, source};
+use crate::conformance::behaviour::{Behaviour, Mismatch, require};
+use crate::conformance::scene::{Bench, Scene, TIMEOUT};
+use crate::conformance::source;
 use bellhop_guest_umd::{CommandBuffer, Error};
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
@@ -13,13 +16,14 @@ use std::time::{Duration, Instant};
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
         id: "power.query",
-        shows: "every engine tells its power state, and one that works is in F0",
+        shows: "every engine reports its power state, and one that works is in F0",
         section: source::UM_F_STATES,
         check: query,
     },
     Behaviour {
         id: "power.engine.f1",
-        shows: "an engine that goes to F1 leaves its doorbells DISCONNECTED_RETRY, and the next submission brings it back",
+        shows: "an engine that goes to F1 leaves its doorbells DISCONNECTED_RETRY, and the next \
+                submission brings it back",
         section: source::UM_F_STATES,
         check: engine_f1,
     },
@@ -37,19 +41,20 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     },
     Behaviour {
         id: "power.engine.busy",
-        shows: "an engine that has work, though it only waits, stays in F0 and finishes it",
+        shows: "an engine that has work stays in F0 and finishes it, even if the work only waits",
         section: source::UM_F_STATES,
         check: engine_busy,
     },
     Behaviour {
         id: "power.engine.hung",
-        shows: "a packet that never ends loses its context, and contexts beside it go on",
+        shows: "a packet that never ends loses its context, and contexts beside it continue",
         section: source::UM_F_STATES,
         check: engine_hung,
     },
     Behaviour {
         id: "power.device.d3",
-        shows: "in D3 every doorbell reads DISCONNECTED_RETRY and the ring's memory is still there; what is queued then executes after a connect has woken the device",
+        shows: "in D3 every doorbell reads DISCONNECTED_RETRY and the ring's memory is still \
+                there; what is queued then executes after a connect has woken the device",
         section: source::UM_D_STATES,
         check: device_d3,
     },
@@ -67,13 +72,15 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     },
     Behaviour {
         id: "power.device.d3-in-flight",
-        shows: "work that was going on when D3 was asked for goes on by itself, none of it lost or done twice",
+        shows: "work that was in progress when D3 was requested continues by itself, and none of \
+                it is lost or done twice",
         section: source::UM_D_STATES,
         check: device_d3_in_flight,
     },
     Behaviour {
         id: "power.device.d3-waiting",
-        shows: "a queue that waits for a fence when D3 is asked for goes on once a CPU or another queue signals that",
+        shows: "a queue that waits for a fence when D3 is requested continues once a CPU or \
+                another queue signals the fence",
         section: source::UM_D_STATES,
         check: device_d3_waiting,
     },
@@ -83,7 +90,7 @@ const RETRY: ConnectionStatus = ConnectionStatus::DISCONNECTED_RETRY;
 const F0: EnginePowerState = EnginePowerState::F0;
 const F1: EnginePowerState = EnginePowerState::F1;
 
-/// A bench whose queue has done something.
+/// A bench whose queue has executed something.
 fn warm_bench(scene: &Scene) -> Result<Bench, Mismatch> {
     let mut bench = scene.bench()?;
     bench.commands.nop()?;
@@ -97,7 +104,7 @@ fn expect_status(bench: &Bench, expected: ConnectionStatus) -> Result<(), Mismat
     Ok(())
 }
 
-/// Takes the engine's power and waits until it has gone: it may have to finish something first.
+/// Asks for F1 and waits until the engine is there: it may have work to finish first.
 fn take_power(bench: &Bench) -> Result<(), Mismatch> {
     let node = bench.context.node();
     let start = Instant::now();
@@ -141,7 +148,7 @@ fn engine_f1(scene: &Scene) -> Result<(), Mismatch> {
 fn engine_f1_idle(scene: &Scene) -> Result<(), Mismatch> {
     let mut bench = warm_bench(scene)?;
     let power = bench.process.power(bench.context.node())?;
-    // Where engines never ask, the host finds out at the cadence of its time-out.
+    // Where engines never ask for F1, the host finds idle ones when it checks for time-outs.
     let idle = Duration::from_millis(power.engine_idle_ms.into());
     let idle = if idle.is_zero() { TIMEOUT / 8 } else { idle };
     if idle > TIMEOUT / 4 {
@@ -153,7 +160,7 @@ fn engine_f1_idle(scene: &Scene) -> Result<(), Mismatch> {
         std::thread::sleep(idle / 20);
     }
     bench.commands.nop()?;
-    bench.run()
+    Ok(bench.run()?)
 }
 
 fn engine_f1_kernel_mode(scene: &Scene) -> Result<(), Mismatch> {
@@ -175,7 +182,7 @@ fn engine_busy(scene: &Scene) -> Result<(), Mismatch> {
     let value = bench.queue.submit(&mut bench.commands)?;
     let node = bench.context.node();
     bench.process.set_engine_power(node, F1)?;
-    // From a node that keeps its power, so that only the wait keeps the other's.
+    // Signaled from a node that keeps its power, so that only the wait keeps the other node's.
     let copy = bench.device.create_context(scene.node(EngineType::COPY)?)?;
     let mut signaler = copy.create_user_mode_queue(4096)?;
     let mut commands = CommandBuffer::new(&bench.device, 64)?;
@@ -192,7 +199,7 @@ fn engine_hung(scene: &Scene) -> Result<(), Mismatch> {
     commands.nop()?;
     let value = sibling.submit(&mut commands)?;
     sibling.progress_fence().poll(value, TIMEOUT)?;
-    // One that ends is no hang.
+    // A packet that ends is not a hang.
     bench.write(0, &1u64.to_le_bytes())?;
     bench.commands.dispatch(Kernel::SPIN_UNTIL, bench.va(0), bench.va(8), 8, 1)?;
     bench.run()?;
@@ -201,7 +208,7 @@ fn engine_hung(scene: &Scene) -> Result<(), Mismatch> {
     bench.commands.dispatch(Kernel::SPIN_UNTIL, bench.va(0), bench.va(8), 8, 2)?;
     let value = bench.queue.submit(&mut bench.commands)?;
     let error = loop {
-        // The engine gives others their turns meanwhile.
+        // Meanwhile, the engine gives others their turns.
         let beside = innocent.submit(&mut commands)?;
         innocent.progress_fence().poll(beside, TIMEOUT)?;
         match bench.queue.progress_fence().poll(value, Duration::from_millis(1)) {
@@ -229,7 +236,7 @@ fn device_d3(scene: &Scene) -> Result<(), Mismatch> {
         require!(power.device == DevicePowerState::D3, "the device is in {}", power.device);
         expect_status(&bench, RETRY)?;
         bench.commands.write_data(bench.va(0), &u64::to_le_bytes(round + 1))?;
-        // Into the ring, whose memory is there whatever the doorbell's state.
+        // Queued into the ring, whose memory is there in any state of the doorbell.
         let value = bench.queue.queue(&mut bench.commands)?;
         require!(bench.word(0)? == round, "it executed without power");
         bench.queue.ring()?;
@@ -276,7 +283,7 @@ fn device_d3_in_flight(scene: &Scene) -> Result<(), Mismatch> {
         for number in 0..64u64 {
             let mut commands = CommandBuffer::new(&bench.device, 128)?;
             commands.fill(bench.va(64 << 10), 128 << 10, number as u32)?;
-            // Each moves the number before it on: any other order, or a loss, shows.
+            // Each submission advances the number of the one before, so that another order or a loss shows.
             commands.copy(bench.va(8 * number), bench.va(8 * number + 8), 8)?;
             buffers.push(commands);
         }
@@ -285,7 +292,7 @@ fn device_d3_in_flight(scene: &Scene) -> Result<(), Mismatch> {
             last = bench.queue.submit(commands)?;
         }
         bench.process.set_device_power(DevicePowerState::D3)?;
-        // The driver only looks at the fence.
+        // The driver only polls the fence.
         bench.queue.progress_fence().poll(last, TIMEOUT)?;
         let arrived = bench.word(64 * 8)?;
         require!(arrived == round, "{arrived} arrived in round {round}");
@@ -295,7 +302,7 @@ fn device_d3_in_flight(scene: &Scene) -> Result<(), Mismatch> {
 
 fn device_d3_waiting(scene: &Scene) -> Result<(), Mismatch> {
     let mut bench = warm_bench(scene)?;
-    // Before a queue waits for nothing.
+    // Before a queue would wait in vain.
     bench.process.set_device_power(DevicePowerState::D0)?;
     let copy = bench.device.create_context(scene.node(EngineType::COPY)?)?;
     let mut signal = CommandBuffer::new(&bench.device, 64)?;

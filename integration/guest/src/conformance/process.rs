@@ -1,8 +1,12 @@
-//! `process.*`: how processes and what they have end.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::raw;
-use super::scene::{Bench, MEMORY, Scene, TIMEOUT};
-use super::{Behaviour, Mismatch, require, source};
+//! `process.*`: how processes end, and their objects with them.
+
+use crate::conformance::behaviour::{Behaviour, Mismatch, require};
+use crate::conformance::raw;
+use crate::conformance::scarce_doorbells::take_all_doorbells;
+use crate::conformance::scene::{Bench, MEMORY, Scene, TIMEOUT};
+use crate::conformance::source;
 use bellhop_guest_umd::{CommandBuffer, UserModeQueue};
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::hw_queue::DestroyHwQueue;
@@ -14,55 +18,60 @@ use std::time::Instant;
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
         id: "process.termination.normal",
-        shows: "a queue that is destroyed first finishes what it was given",
+        shows: "a queue that is destroyed finishes its submissions first",
         section: source::UM_TERMINATION,
         check: normal,
     },
     Behaviour {
         id: "process.termination.normal-kernel-mode",
-        shows: "so does one for kernel-mode submission",
+        shows: "a queue for kernel-mode submission that is destroyed finishes its submissions \
+                first",
         section: source::UM_TERMINATION,
         check: normal_kernel_mode,
     },
     Behaviour {
         id: "process.termination.never-connected",
-        shows: "so does one whose doorbell was never connected",
+        shows: "a queue whose doorbell was never connected finishes its submissions when it is \
+                destroyed",
         section: source::UM_TERMINATION,
         check: never_connected,
     },
     Behaviour {
         id: "process.termination.victim",
-        shows: "so does one whose doorbell another queue has taken",
+        shows: "a queue whose doorbell another queue took finishes its submissions when it is \
+                destroyed",
         section: source::UM_TERMINATION,
         check: victim,
     },
     Behaviour {
         id: "process.termination.suspended",
-        shows: "one whose context is suspended is destroyed once that was resumed, and what it was given executed",
+        shows: "a queue of a suspended context is destroyed once the context is resumed and its \
+                submissions are executed",
         section: source::UM_TERMINATION,
         check: suspended,
     },
     Behaviour {
         id: "process.termination.stuck",
-        shows: "what never finishes is ended in time, and others go on meanwhile",
+        shows: "destroying a queue ends work that never finishes, in time, and other queues \
+                continue meanwhile",
         section: source::UM_TERMINATION,
         check: stuck,
     },
     Behaviour {
         id: "process.termination.abnormal",
-        shows: "a process that dies executes nothing more, and all it had is gone",
+        shows: "a process that dies executes nothing more, and all its objects are gone",
         section: source::UM_TERMINATION,
         check: abnormal,
     },
     Behaviour {
         id: "process.termination.abnormal-fence",
-        shows: "others that wait for a shared fence of a process that dies go on, CPUs and GPU",
+        shows: "CPUs and queues that wait for a shared fence of a process that dies continue",
         section: source::FENCE_ALWAYS_SIGNALED,
         check: abnormal_fence,
     },
     Behaviour {
         id: "process.termination.twice",
-        shows: "what is being destroyed cannot be destroyed again",
+        shows: "a queue that is being destroyed cannot be destroyed again",
         section: source::UM_TERMINATION,
         check: twice,
     },
@@ -83,7 +92,7 @@ fn normal(scene: &Scene) -> Result<(), Mismatch> {
         require!(written == round + 1, "the last packet had not been executed: {written}");
     }
     bench.commands.nop()?;
-    bench.run()
+    Ok(bench.run()?)
 }
 
 fn normal_kernel_mode(scene: &Scene) -> Result<(), Mismatch> {
@@ -100,7 +109,8 @@ fn normal_kernel_mode(scene: &Scene) -> Result<(), Mismatch> {
     Ok(())
 }
 
-/// Puts a packet into a queue's ring without ringing, destroys the queue, and asserts that it was executed.
+/// Puts a packet into a queue's ring without ringing, destroys the queue, and asserts that the engine
+/// executed the packet.
 fn expect_executed(bench: &Bench, mut queue: UserModeQueue) -> Result<(), Mismatch> {
     let mut commands = CommandBuffer::new(&bench.device, 128)?;
     queue.queue(commands.write_data(bench.va(0), &7u64.to_le_bytes())?)?;
@@ -121,7 +131,7 @@ fn victim(scene: &Scene) -> Result<(), Mismatch> {
     let mut commands = CommandBuffer::new(&bench.device, 64)?;
     let value = queue.submit(commands.nop()?)?;
     queue.progress_fence().poll(value, TIMEOUT)?;
-    let _others = super::doorbell::take_all_doorbells(scene, &bench)?;
+    let _others = take_all_doorbells(scene, &bench)?;
     let status = queue.status()?;
     require!(status == ConnectionStatus::DISCONNECTED_RETRY, "the doorbell reads {status}");
     expect_executed(&bench, queue)
@@ -171,7 +181,7 @@ fn stuck(scene: &Scene) -> Result<(), Mismatch> {
 fn abnormal(scene: &Scene) -> Result<(), Mismatch> {
     let survivor = scene.bench()?;
     let mut dying = scene.bench()?;
-    // The survivor's memory is what the dying process's work would show in; it is its own here.
+    // The work of the dying process would show in the survivor's memory, which is its own here.
     let fence = dying.device.create_fence(0)?;
     dying.commands.wait_fence(&fence, 1)?;
     dying.queue.submit(&mut dying.commands)?;
@@ -184,21 +194,21 @@ fn abnormal(scene: &Scene) -> Result<(), Mismatch> {
         busy.submit(&mut commands)?;
     }
     dying.process.terminate_abnormally()?;
-    // No engine writes its memory any more.
+    // No engine writes its memory now.
     dying.write(0, &[0; 64])?;
     std::thread::sleep(std::time::Duration::from_millis(20));
-    require!(dying.read(0, 64)? == [0; 64], "its work goes on");
+    require!(dying.read(0, 64)? == [0; 64], "its work continues");
     let process = dying.process.process();
     let request = CreateDevice { reserved: 0 };
     raw::expect_status(scene.transport(), process, &request, Status::INVALID_HANDLE)?;
     let mut survivor = survivor;
     survivor.commands.nop()?;
-    survivor.run()
+    Ok(survivor.run()?)
 }
 
 fn abnormal_fence(scene: &Scene) -> Result<(), Mismatch> {
     let (dying, mut survivor) = (scene.bench()?, scene.bench()?);
-    let fence = dying.device.create_shared_fence(0)?;
+    let fence = dying.device.fence(0).shared().create()?;
     let opened = survivor.device.open_fence(fence.share()?)?;
     survivor.commands.wait_fence(&opened, 5)?;
     let value = survivor.queue.submit(&mut survivor.commands)?;

@@ -1,6 +1,8 @@
-//! Requests as a guest may write them, right or wrong.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::{Mismatch, require};
+//! Requests as any guest may send them, right or wrong.
+
+use crate::conformance::behaviour::{Mismatch, require};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::CreateDevice;
@@ -156,7 +158,7 @@ impl<'a> Process<'a> {
 
 impl Drop for Process<'_> {
     fn drop(&mut self) {
-        // A behaviour that ended its process already gets an error here, which is what it wants.
+        // A behaviour that ended its process gets an error here, as it should.
         let _ = status(self.transport, self.id, &DestroyProcess { flags: 0 });
     }
 }

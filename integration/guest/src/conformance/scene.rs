@@ -1,22 +1,20 @@
-//! What behaviours are tried with.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::{Mismatch, require};
+//! The guest, the adapter and the objects with which behaviours are tried.
+
+use crate::client::Shape;
+use crate::conformance::behaviour::{Mismatch, require};
 use crate::guest::Guest;
 use bellhop_guest_umd::transport::Transport;
-use bellhop_guest_umd::{
-    Adapter, CommandBuffer, Context, Device, Error, GpuMapping, PlacementPolicy, QueueFault,
-    UserModeQueue,
-};
+use bellhop_guest_umd::{Adapter, Error, PlacementPolicy, QueueFault};
 use bellhop_protocol::control::adapter::EngineType;
-use bellhop_protocol::control::allocation::AllocationKind;
-use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::features::Features;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The longest that anything may take before it is taken not to happen.
+/// The longest that a thing may take before it counts as not happening.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes of memory on a [`Bench`].
 pub(super) const MEMORY: u64 = 256 << 10;
@@ -47,17 +45,17 @@ impl Scene {
         &self.adapter
     }
 
-    /// Tells people what was counted, beside that the behaviour was seen.
+    /// Shows a count beside the verdict, for people.
     pub(super) fn show(&self, counted: String) {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
     }
 
-    /// What was to be told.
+    /// Takes the count to show.
     pub(super) fn take_shown(&self) -> Option<String> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Ends a behaviour that needs what was not negotiated here.
+    /// Fails with "not offered" unless these features are on.
     pub(super) fn needs(&self, features: Features) -> Result<(), Mismatch> {
         let missing = features - self.adapter.features();
         if missing.is_empty() {
@@ -83,74 +81,27 @@ impl Scene {
 
     /// A bench in a process of its own.
     pub(super) fn bench_on(&self, engine_type: EngineType) -> Result<Bench, Mismatch> {
-        Bench::new(self.adapter.open_process()?, self.node(engine_type)?)
+        let shape = Shape { node: self.node(engine_type)?, memory: MEMORY, ..Shape::default() };
+        Ok(Bench::new(self.adapter.open_process()?, shape)?)
     }
 }
 
-/// A process with a device, a queue, a command buffer and some memory.
-pub(super) struct Bench {
-    // Dropped in this order.
-    pub(super) queue: UserModeQueue,
-    pub(super) commands: CommandBuffer,
-    pub(super) memory: GpuMapping,
-    pub(super) context: Context,
-    pub(super) device: Device,
-    pub(super) process: Adapter,
-}
+/// What most behaviours are tried with.
+pub(super) use crate::client::Client as Bench;
 
 impl Bench {
-    fn new(process: Adapter, node: u32) -> Result<Self, Mismatch> {
-        let device = process.create_device()?;
-        let context = device.create_context(node)?;
-        let queue = context.create_user_mode_queue(4096)?;
-        let commands = CommandBuffer::new(&device, 4096 - 64)?;
-        let memory = device.create_allocation(AllocationKind::SYSTEM, MEMORY)?;
-        let memory = memory.map(Protection::WRITE)?;
-        Ok(Self { queue, commands, memory, context, device, process })
-    }
-
-    /// GPU virtual address of a byte of the memory.
-    pub(super) fn va(&self, offset: u64) -> u64 {
-        self.memory.gpu_va() + offset
-    }
-
-    pub(super) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Mismatch> {
-        Ok(self.memory.allocation().write(offset, bytes)?)
-    }
-
-    pub(super) fn read(&self, offset: usize, length: usize) -> Result<Vec<u8>, Mismatch> {
-        let mut bytes = vec![0; length];
-        self.memory.allocation().read(offset, &mut bytes)?;
-        Ok(bytes)
-    }
-
-    pub(super) fn word(&self, offset: usize) -> Result<u64, Mismatch> {
-        let mut bytes = [0; 8];
-        self.memory.allocation().read(offset, &mut bytes)?;
-        Ok(u64::from_le_bytes(bytes))
-    }
-
-    /// Submits the commands and waits until they are done.
-    pub(super) fn run(&mut self) -> Result<(), Mismatch> {
-        let value = self.queue.submit(&mut self.commands)?;
-        self.queue.progress_fence().poll(value, TIMEOUT)?;
-        self.commands.reset();
-        Ok(())
-    }
-
-    /// Submits the commands and asserts that the queue is lost for this reason, while another
-    /// queue of the same context goes on.
+    /// Submits the commands and asserts that this loses the queue for this reason, and that another queue
+    /// of the context works.
     pub(super) fn expect_fault(
         &mut self,
         reason: FaultReason,
         address: u64,
     ) -> Result<QueueFault, Mismatch> {
-        let submitted = self.queue.submit(&mut self.commands);
-        let ended = submitted.and_then(|value| self.queue.progress_fence().poll(value, TIMEOUT));
+        let ended = self.submit().and_then(|value| self.finish(value));
         self.expect_lost(ended, reason, address)
     }
 
-    /// Asserts that an operation on the queue ended with its loss.
+    /// Asserts that an operation failed because the queue was lost.
     pub(super) fn expect_lost(
         &mut self,
         ended: Result<(), Error>,

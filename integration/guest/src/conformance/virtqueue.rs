@@ -1,10 +1,13 @@
-//! `virtqueue.*`: descriptor chains that are wrong. Each is answered, and the queue goes on.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::raw::{self, Process};
-use super::scene::Scene;
-use super::{Behaviour, Mismatch, require, source};
+//! `virtqueue.*`: wrong descriptor chains. The device answers each, and the queue continues.
+
+use crate::conformance::behaviour::{Behaviour, Mismatch, require};
+use crate::conformance::raw::{self, Process};
+use crate::conformance::scene::Scene;
+use crate::conformance::source;
+use bellhop_guest_umd::raw::RAW_INDEX;
 use bellhop_guest_umd::transport::DmaMemory;
-use bellhop_guest_umd::transport::control_queue::RAW_INDEX;
 use bellhop_guest_umd::transport::virtqueue::{DESCRIPTOR_NEXT, DESCRIPTOR_WRITE, Descriptor};
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::escape::{Escape, ObjectList};
@@ -23,7 +26,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     },
     Behaviour {
         id: "virtqueue.chain.leaves-the-table",
-        shows: "a descriptor that goes on outside the table is refused",
+        shows: "a descriptor whose next one is outside the table is refused",
         section: source::VIRTIO,
         check: leaves_the_table,
     },
@@ -35,25 +38,26 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     },
     Behaviour {
         id: "virtqueue.buffer.not-the-guests",
-        shows: "a buffer that is not in the guest's memory is refused, and named",
+        shows: "a buffer outside the guest's memory is refused, and the refusal names it",
         section: source::VIRTIO,
         check: not_the_guests,
     },
     Behaviour {
         id: "virtqueue.buffer.no-room",
-        shows: "a chain without room for the reply comes back, and the queue goes on",
+        shows: "a chain without room for the reply comes back, and the queue continues",
         section: source::VIRTIO,
         check: no_room,
     },
     Behaviour {
         id: "virtqueue.buffer.short-reply",
-        shows: "a request whose reply does not fit is not carried out, and is told how much it needs",
+        shows: "a request whose reply does not fit is not carried out, and the status tells how \
+                much room it needs",
         section: source::PROTOCOL_REQUESTS,
         check: short_reply,
     },
     Behaviour {
         id: "virtqueue.chain.many-descriptors",
-        shows: "a request in many small descriptors is a request",
+        shows: "a request in many small descriptors is a valid request",
         section: source::VIRTIO,
         check: many_descriptors,
     },
@@ -108,7 +112,7 @@ impl<'a> Chain<'a> {
         Ok(offered.map_err(bellhop_guest_umd::Error::from)?)
     }
 
-    /// Offers descriptors that must be refused, and asserts that a good request works after.
+    /// Asserts that the device refuses these descriptors, and that a valid request works afterwards.
     fn expect_refused(
         &self,
         descriptors: &[Descriptor],
@@ -121,7 +125,7 @@ impl<'a> Chain<'a> {
         self.process.device().map(|_| ())
     }
 
-    /// Asserts what the reply begins with.
+    /// Asserts the reply's status.
     fn expect_header(&self, status: Status, detail: u64) -> Result<(), Mismatch> {
         let mut header = ReplyHeader::new_zeroed();
         self.access(|slice| slice.read_slice(header.as_mut_bytes(), REPLY))?;
@@ -187,13 +191,13 @@ fn not_the_guests(scene: &Scene) -> Result<(), Mismatch> {
         let reply = Descriptor { address, ..chain.reply };
         let written = chain.offer(&[chain.request, reply])?;
         require!(written == 0, "{written} bytes were written to {address:#x}");
-        // The status fits in front of it, and tells.
+        // The status fits in front of the reply's body, and says so.
         let header =
             Descriptor { length: 16, flags: DESCRIPTOR_WRITE | DESCRIPTOR_NEXT, ..chain.reply };
         let header = Descriptor { next: RAW_INDEX + 2, ..header };
         chain.expect_refused(&[chain.request, header, reply], Status::ACCESS_VIOLATION, address)?;
     }
-    // What was asked for rightly after each refusal, and nothing else.
+    // Only the valid requests after each refusal were carried out.
     chain.expect_devices(4)
 }
 

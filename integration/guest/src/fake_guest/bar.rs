@@ -1,8 +1,11 @@
-//! The window into which the device maps its BAR, and the rules that the VMM has for that.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
+//! The window into which the device maps its BAR, and the VMM's rules for that.
+
+use super::error::FakeGuestError;
 use super::late::{Change, LateChanges};
 use super::place::Place;
-use super::{FakeGuestError, VmmProfile};
+use super::profile::VmmProfile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -12,7 +15,7 @@ use vhost::vhost_user::{HandlerResult, VhostUserFrontendReqHandlerMut};
 use vm_memory::MmapRegion;
 use vm_memory::mmap::MmapRegionBuilder;
 
-/// Something that the device did and that the VMM would not have survived.
+/// An action of the device that the VMM would not have survived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation(pub String);
 
@@ -20,24 +23,24 @@ pub struct Violation(pub String);
 pub(super) struct BarWindow {
     profile: &'static VmmProfile,
     place: Place,
-    /// Where something was mapped since the device was started.
+    /// The parts that were mapped since the device started.
     shown: BTreeSet<u64>,
-    /// What the guest does not see yet.
+    /// Changes that the guest does not see yet.
     late: Option<LateChanges>,
-    /// Length by offset.
+    /// Lengths of mappings, by offset.
     mappings: BTreeMap<u64, u64>,
     /// Whether the driver has started the device and not stopped it again.
     started: bool,
     violations: Vec<Violation>,
-    /// Whether it maps nothing more, for whatever reason.
+    /// Whether the VMM refuses to map anything more.
     refuses: bool,
-    /// How often something was unmapped at the device's request.
+    /// How often the device unmapped something.
     unmapped: u64,
 }
 
 impl BarWindow {
-    /// A window of `size` bytes in which nothing is mapped: as behind QEMU it reads as
-    /// zero, and what is written there reaches nobody.
+    /// A window of `size` bytes without mappings. As behind QEMU, it reads as zero, and stores to it are
+    /// lost.
     pub(super) fn new(size: u64, profile: &'static VmmProfile) -> Result<Self, FakeGuestError> {
         let failed =
             |error| FakeGuestError::Io("address space for the BAR", io::Error::other(error));
@@ -75,12 +78,12 @@ impl BarWindow {
         self.refuses = refuses;
     }
 
-    /// The device may map from now on.
+    /// Called when the device starts: it may map from now on.
     pub(super) fn start(&mut self) {
         self.started = true;
     }
 
-    /// The device is stopped: its mappings go.
+    /// Called when the device stops: removes its mappings.
     pub(super) fn stop(&mut self) -> io::Result<()> {
         self.started = false;
         self.mappings.clear();
@@ -93,7 +96,7 @@ impl BarWindow {
         io::Error::new(ErrorKind::InvalidInput, format!("{} refuses: {why}", self.profile.name))
     }
 
-    /// What every request must keep to.
+    /// The rules for every request.
     fn check(&mut self, request: &VhostUserMMap, what: &str) -> io::Result<()> {
         let VhostUserMMap { shmid, shm_offset, len, .. } = *request;
         if !self.started && self.profile.dies_of_early_mappings {
@@ -113,8 +116,8 @@ impl BarWindow {
         Ok(())
     }
 
-    /// Puts a file, or nothing, in the place of a part of the window, which `check` has accepted:
-    /// now, or as late as the VMM does that with a part that it has shown something in before.
+    /// Maps a file, or nothing, at a part of the window that `check` has accepted: at once, or as late as
+    /// the VMM does if the part has shown something before.
     fn replace(
         &mut self,
         offset: u64,
@@ -149,14 +152,14 @@ impl VhostUserFrontendReqHandlerMut for BarWindow {
         if self.mappings.iter().any(overlaps) {
             return Err(self.refusal("something is mapped there already"));
         }
-        // Guest memory is one entry of the table.
+        // Guest memory takes one entry of the table.
         if self.refuses || self.mappings.len() + 1 >= self.profile.memory_slots {
             return Err(self.refusal("the memory table is full"));
         }
         if flags != VhostUserMMapFlags::WRITABLE.bits() {
             return Err(self.refusal("the BAR is for the guest to write as well"));
         }
-        // SAFETY: vhost's request handler keeps the file open for the length of this call.
+        // SAFETY: vhost's request handler keeps the file open during this call.
         #[expect(unsafe_code, reason = "the trait passes a raw descriptor")]
         let file = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) };
         let size = rustix::fs::fstat(file)?.st_size as u64;

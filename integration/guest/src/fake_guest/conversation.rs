@@ -1,4 +1,6 @@
-//! What each VMM says, message by message, against what it is known to say.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The messages of each VMM, one by one, against what it is known to send.
 
 use super::{CLOUD_HYPERVISOR, FakeGuest, GuestOptions, QEMU, VmmProfile};
 use bellhop_protocol::config::{CONFIG_MAGIC, ConfigSpace, QUEUE_COUNT};
@@ -37,7 +39,7 @@ const REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 const HEADER: usize = 12;
 
-/// A device that says yes to everything and writes down what it is told.
+/// A device that accepts every message and records it.
 fn record(mut socket: UnixStream) -> Vec<String> {
     let mut heard = Vec::new();
     loop {
@@ -86,7 +88,7 @@ fn record(mut socket: UnixStream) -> Vec<String> {
     }
 }
 
-/// The piece of the configuration that a request is about, after its own header.
+/// The part of the configuration that a request is about, after the request's own header.
 fn with_config(mut body: Vec<u8>) -> Vec<u8> {
     let config = ConfigSpace {
         magic: CONFIG_MAGIC,
@@ -104,7 +106,7 @@ fn with_config(mut body: Vec<u8>) -> Vec<u8> {
     body
 }
 
-/// What a VMM says from its start to its end, `acts` between. Repeated messages count once.
+/// The messages of a VMM from start to end, with `acts` between. Repeated messages count once.
 fn conversation(profile: &'static VmmProfile, acts: impl FnOnce(&FakeGuest)) -> Vec<String> {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let device = thread::spawn(move || record(theirs));
@@ -116,7 +118,7 @@ fn conversation(profile: &'static VmmProfile, acts: impl FnOnce(&FakeGuest)) -> 
     heard
 }
 
-/// One message a line.
+/// The messages, one in a line.
 fn messages(said: &str) -> Vec<String> {
     let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(str::to_owned).collect()
@@ -162,8 +164,8 @@ fn qemu_says_what_qemu_says() {
     assert_eq!(conversation(&QEMU, |guest| guest.reset().unwrap()), expected);
 }
 
-/// As cloud-hypervisor's sources have it (`VhostUserHandle::setup_vhost_user`), for a driver that takes
-/// no MSI-X vector; queues begin behind what is on offer.
+/// From cloud-hypervisor's sources (`VhostUserHandle::setup_vhost_user`), for a driver that takes no MSI-X
+/// vector. Queues begin behind the buffers that were offered before.
 fn cloud_hypervisor_starts(control: u16, events: u16) -> Vec<String> {
     messages(&format!(
         "SET_FEATURES*
@@ -222,6 +224,6 @@ fn cloud_hypervisor_takes_up_with_a_device_that_came_back_where_the_driver_is() 
     let mut heard = device.join().unwrap();
     heard.dedup();
     let connect = messages("SET_OWNER\nGET_FEATURES\nSET_PROTOCOL_FEATURES");
-    // All of its 64 event buffers are on offer.
+    // The driver has offered all of its 64 event buffers.
     assert_eq!(heard, [connect, cloud_hypervisor_starts(0, 64)].concat());
 }

@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The vhost-user conversation, in the order of the VMM's profile.
 
 use super::bar::{BarWindow, Violation};
+use super::error::FakeGuestError;
 use super::notifications::{EventFds, Manners};
-use super::profile::{self, Acknowledged, ConfigAccess, Pause, QueueStep, Step};
+use super::profile::{self, Acknowledged, ConfigAccess, Pause, QueueStep, Step, VmmProfile};
 use super::ram::GuestRam;
-use super::{FakeGuestError, VmmProfile};
 use bellhop_guest_umd::transport::control_queue::ControlQueue;
 use bellhop_guest_umd::transport::event_queue::EventQueue;
 use bellhop_guest_umd::transport::virtqueue::QueueAddresses;
@@ -23,14 +25,14 @@ use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
 use vm_memory::MmapRegion;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// A front end, from the connection on.
+/// A connected front end.
 pub(super) struct FrontEnd {
     front_end: Frontend,
     profile: &'static VmmProfile,
     socket: UnixStream,
     /// The protocol features that the device offers.
     offered: VhostUserProtocolFeatures,
-    /// Those that were accepted in this connection.
+    /// The protocol features that this connection accepted.
     protocol: VhostUserProtocolFeatures,
     config: ConfigSpace,
     window: Arc<Mutex<BarWindow>>,
@@ -38,9 +40,9 @@ pub(super) struct FrontEnd {
     requests: Option<RequestServer>,
 }
 
-/// What starting and stopping are about.
+/// The queues, which starting and stopping concern.
 pub(super) struct Queues<'a> {
-    /// The memory that they are in.
+    /// The memory of the queues.
     pub(super) ram: &'a GuestRam,
     /// The control queue.
     pub(super) control: &'a ControlQueue<EventFds>,
@@ -79,7 +81,7 @@ impl<'a> Queues<'a> {
 const VIRTIO_FEATURES: u64 =
     1 << VIRTIO_F_VERSION_1 | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
 
-/// Names what was being done in an error.
+/// Names the step that failed in an error.
 fn during<T, E: Into<vhost::Error>>(
     what: &'static str,
     result: Result<T, E>,
@@ -87,13 +89,13 @@ fn during<T, E: Into<vhost::Error>>(
     result.map_err(|error| FakeGuestError::VhostUser { what, source: error.into() })
 }
 
-/// No code panics while it holds the lock, so a poisoned window is whole.
+/// Locks the window. No code panics while it holds the lock, so a poisoned window is whole.
 fn lock(window: &Mutex<BarWindow>) -> MutexGuard<'_, BarWindow> {
     window.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl FrontEnd {
-    /// Says what the VMM says before the driver sets `DRIVER_OK`.
+    /// Sends the VMM's messages from before the driver sets `DRIVER_OK`.
     pub(super) fn negotiate(
         socket: UnixStream,
         profile: &'static VmmProfile,
@@ -121,7 +123,7 @@ impl FrontEnd {
         self.config
     }
 
-    /// Where the device maps its BAR, if device and VMM both have shared memory.
+    /// The window into which the device maps its BAR, if device and VMM both have shared memory.
     pub(super) fn bar(&self) -> Option<Arc<MmapRegion>> {
         self.has_bar.then(|| lock(&self.window).region())
     }
@@ -138,7 +140,7 @@ impl FrontEnd {
         lock(&self.window).unmapped()
     }
 
-    /// What setting `DRIVER_OK` sets off.
+    /// Sends the messages that `DRIVER_OK` causes.
     pub(super) fn start(&mut self, queues: &Queues<'_>) -> Result<(), FakeGuestError> {
         self.say(self.profile.start, Some(queues))?;
         // A device that maps before the driver's first kick would not survive QEMU.
@@ -146,18 +148,18 @@ impl FrontEnd {
         Ok(queues.events.offer_buffers()?)
     }
 
-    /// What a reset of the device sets off.
+    /// Sends the messages that a reset of the device causes.
     pub(super) fn stop(&mut self, queues: &Queues<'_>) -> Result<(), FakeGuestError> {
         self.say(self.profile.stop, Some(queues))?;
         lock(&self.window).stop().map_err(|error| FakeGuestError::Io("unmapping the BAR", error))
     }
 
-    /// What a pause of the VM sets off.
+    /// Sends the messages that a pause of the VM causes.
     pub(super) fn pause(&mut self, queues: &Queues<'_>) -> Result<(), FakeGuestError> {
         self.say(self.pauses()?.pause, Some(queues))
     }
 
-    /// What the end of a pause sets off.
+    /// Sends the messages that the end of a pause causes.
     pub(super) fn resume(&mut self, queues: &Queues<'_>) -> Result<(), FakeGuestError> {
         self.say(self.pauses()?.resume, Some(queues))
     }
@@ -167,7 +169,7 @@ impl FrontEnd {
         self.profile.pause.ok_or(FakeGuestError::VmmCannot(name, "pause and keep the device"))
     }
 
-    /// What the VMM says to a device that came back. The driver is told nothing.
+    /// Sends the VMM's messages to a device that came back. The driver learns nothing of it.
     pub(super) fn reconnect(
         &mut self,
         socket: UnixStream,
@@ -187,12 +189,12 @@ impl FrontEnd {
         self.say(self.profile.start, Some(queues))
     }
 
-    /// What a change of the VM's memory elsewhere sets off: all of it is announced again.
+    /// Announces all memory again, as a change of the VM's memory causes.
     pub(super) fn announce_memory(&mut self, queues: &Queues<'_>) -> Result<(), FakeGuestError> {
         self.say(&[Step::MemoryTable], Some(queues))
     }
 
-    /// As a VMM goes: the device sees the connection end. It may have ended already.
+    /// Ends the connection as a VMM that goes. It may have ended already.
     pub(super) fn hang_up(&self) {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
@@ -232,13 +234,14 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// Whether the next message wants to be acknowledged.
+    /// Whether the next message asks for an acknowledgement.
     fn want_reply(&mut self, is_marked: bool) {
         let can = self.protocol.contains(VhostUserProtocolFeatures::REPLY_ACK);
         let wanted = is_marked || self.profile.acknowledged == Acknowledged::All;
-        self.front_end.set_hdr_flags(match can && wanted {
-            true => VhostUserHeaderFlag::NEED_REPLY,
-            false => VhostUserHeaderFlag::empty(),
+        self.front_end.set_hdr_flags(if can && wanted {
+            VhostUserHeaderFlag::NEED_REPLY
+        } else {
+            VhostUserHeaderFlag::empty()
         });
     }
 
@@ -284,7 +287,7 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// A driver's read of the configuration, as it comes through to the device.
+    /// Sends a driver's read of the configuration as the VMM passes it on.
     pub(super) fn read_config(
         &mut self,
         offset: u32,
@@ -306,7 +309,7 @@ impl FrontEnd {
         }
     }
 
-    /// A driver's write to the configuration, as it comes through to the device.
+    /// Sends a driver's write to the configuration as the VMM passes it on.
     pub(super) fn write_config(&mut self, offset: u32, bytes: &[u8]) -> Result<(), FakeGuestError> {
         self.want_reply(false);
         let written = match self.profile.config_access {
@@ -341,7 +344,7 @@ impl FrontEnd {
         queues: Option<&Queues<'_>>,
     ) -> Result<(), FakeGuestError> {
         let Some(queues) = queues else {
-            // Before there is a driver: nobody listens to these yet.
+            // There is no driver yet that waits for these.
             let manners = Manners { has_interrupts: true, tells_of_ends: true };
             let nobody = EventFds::new(&self.socket, manners)?;
             let addresses = QueueAddresses { descriptors: 0, available: 0, used: 0 };
@@ -416,7 +419,7 @@ impl FrontEnd {
     }
 }
 
-/// What speaks vhost-user over a connection.
+/// A vhost-user front end over a connection.
 fn speaker(socket: &UnixStream) -> Result<Frontend, FakeGuestError> {
     let stream = socket.try_clone().map_err(|error| FakeGuestError::Io("the connection", error))?;
     Ok(Frontend::from_stream(stream, u64::from(QUEUE_COUNT)))
@@ -458,7 +461,7 @@ impl RequestServer {
         let io = |error| FakeGuestError::Io("the device's request channel", error);
         let mut handler = during("request channel", FrontendReqHandler::new(window))?;
         handler.set_reply_ack_flag(true);
-        // SAFETY: the handler owns the descriptor and lives until after the duplicate is made.
+        // SAFETY: the handler owns the descriptor, and outlives the making of the duplicate.
         #[expect(unsafe_code, reason = "the handler offers only the raw descriptor")]
         let socket = unsafe { BorrowedFd::borrow_raw(handler.as_raw_fd()) }
             .try_clone_to_owned()
@@ -479,7 +482,7 @@ impl RequestServer {
 
 impl Drop for RequestServer {
     fn drop(&mut self) {
-        // It fails only when the connection has ended already.
+        // This fails only if the connection has ended already.
         let _ = self.socket.shutdown(Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             // The thread does nothing that panics.

@@ -1,5 +1,7 @@
-//! Changes of the window that show only some time after they were acknowledged, as behind QEMU:
-//! until then the guest's stores go where they went before.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Changes of the window that take effect some time after they were acknowledged, as behind QEMU: until
+//! then, the guest's stores go to the old place.
 
 use super::place::Place;
 use crate::output::note;
@@ -9,15 +11,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// What a part of the window will show.
+/// A change of a part of the window.
 pub(super) struct Change {
     pub(super) offset: u64,
     pub(super) length: u64,
-    /// A file and where in it, or nothing.
+    /// The file and the offset in it, or nothing.
     pub(super) file: Option<(OwnedFd, u64)>,
 }
 
-/// The thread that makes changes when they are due, in their order.
+/// The thread that makes due changes, in their order.
 pub(super) struct LateChanges {
     changes: Option<Sender<(Instant, Change)>>,
     thread: Option<JoinHandle<()>>,

@@ -1,12 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A guest without a VM: the front end of a vhost-user connection in a process of its own.
 //!
-//! It stands for the VMM and for the kernel of the guest: it owns the guest's memory, drives real
-//! virtqueues, and maps the BAR where the device asks for it, by the rules of a VMM
-//! [profile](VmmProfile). To the driver it is a [`Transport`] like any other.
+//! It stands for the VMM and the guest's kernel: it owns the guest's memory, drives real virtqueues, and
+//! maps the BAR where the device asks, by the rules of a VMM [profile](VmmProfile). To the driver, it is a
+//! [`Transport`] like any other.
 
 mod bar;
 #[cfg(test)]
 mod conversation;
+mod error;
 mod front_end;
 mod late;
 mod notifications;
@@ -15,6 +18,7 @@ mod profile;
 mod ram;
 
 pub use bar::Violation;
+pub use error::FakeGuestError;
 pub use profile::{
     Acknowledged, Base, CLOUD_HYPERVISOR, ConfigAccess, MORE_VMMS, Pause, QEMU,
     QEMU_WITH_LATE_CHANGES, QEMU_WITH_MEMORY_SLOTS, QEMU_WITHOUT_SHARED_MEMORY, QueueStep, Step,
@@ -43,21 +47,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vm_memory::MmapRegion;
 
-/// What a guest is made with.
+/// What a guest consists of.
 #[derive(Debug, Clone)]
 pub struct GuestOptions {
     /// Bytes of guest memory.
     pub ram: u64,
     /// Bytes of a memory module that is not plugged in at first.
     pub module: u64,
-    /// Whether its memory is sealed against shrinking.
+    /// Whether the guest's memory is sealed against shrinking.
     pub is_sealed: bool,
-    /// The VMM it runs under.
+    /// The VMM that runs the guest.
     pub profile: &'static VmmProfile,
-    /// The device's features that its driver takes, where the device offers them.
+    /// The features that the driver takes, if the device offers them.
     pub features: Features,
     /// Whether the VMM waits for its device to come back when the connection ends
-    /// ([`FakeGuest::reconnect`]), and tells its guest nothing.
+    /// ([`FakeGuest::reconnect`]), and does not tell its guest.
     pub awaits_device: bool,
 }
 
@@ -72,32 +76,6 @@ impl Default for GuestOptions {
             awaits_device: false,
         }
     }
-}
-
-/// Why there is no guest.
-#[derive(Debug, thiserror::Error)]
-pub enum FakeGuestError {
-    /// The device is not what the VMM can attach, or went.
-    #[error("vhost-user: {what}: {source}")]
-    VhostUser {
-        /// What was being done.
-        what: &'static str,
-        /// What became of it.
-        #[source]
-        source: vhost::Error,
-    },
-    /// The VMM refuses the device.
-    #[error("the VMM refuses the device: {0}")]
-    Refused(String),
-    /// The VMM does not do that.
-    #[error("{0} does not {1}: take another profile")]
-    VmmCannot(&'static str, &'static str),
-    /// The operating system refused something.
-    #[error("{0}: {1}")]
-    Io(&'static str, std::io::Error),
-    /// Guest memory or a queue in it could not be made.
-    #[error(transparent)]
-    Transport(#[from] TransportError),
 }
 
 /// A running guest.
@@ -163,8 +141,8 @@ impl FakeGuest {
         self.front_end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Resets the device and starts it anew, as a reboot of the guest does: everything that the
-    /// driver created is gone, and so are the BAR's mappings.
+    /// Resets and restarts the device, as a reboot of the guest does. Everything that the driver created is
+    /// gone, and so are the BAR's mappings.
     ///
     /// # Errors
     /// When the device does not survive it.
@@ -173,8 +151,8 @@ impl FakeGuest {
         self.start()
     }
 
-    /// The first half of [`Self::reset`]: stops the device with everything in use. Whatever the
-    /// driver asks for fails until [`Self::start`].
+    /// Stops the device with everything in use: the first half of [`Self::reset`]. Every request of the
+    /// driver fails until [`Self::start`].
     ///
     /// # Errors
     /// When the device does not survive it.
@@ -183,7 +161,7 @@ impl FakeGuest {
         Ok(self.control.close()?)
     }
 
-    /// The other half.
+    /// Starts the device: the second half of [`Self::reset`].
     ///
     /// # Errors
     /// When the device does not survive it.
@@ -195,17 +173,17 @@ impl FakeGuest {
         front_end.start(&self.queues())
     }
 
-    /// Ends the connection as a VMM that is killed does, whatever the driver is doing. The guest's
-    /// memory stays as it is for as long as the guest exists.
+    /// Ends the connection as a killed VMM does, whatever the driver is doing. Guest memory stays as it is
+    /// as long as the guest exists.
     pub fn kill(&self) {
         self.lock().hang_up();
     }
 
-    /// Has the guest's memory back from whoever the driver gave it to before the last
-    /// [`Self::reset`], as a kernel that boots does. Nobody may use it any more.
+    /// Frees all guest memory that the driver gave out before the last [`Self::reset`], as a kernel that
+    /// boots does. Its users must not use it afterwards.
     ///
     /// # Errors
-    /// None for a guest that was made.
+    /// None of its own.
     pub fn reclaim_memory(&self) -> Result<(), FakeGuestError> {
         self.ram.reclaim()
     }
@@ -218,7 +196,7 @@ impl FakeGuest {
         self.lock().pause(&self.queues())
     }
 
-    /// Goes on after [`Self::pause`].
+    /// Resumes the VM after [`Self::pause`].
     ///
     /// # Errors
     /// When the VMM does not pause devices, or the device does not survive it.
@@ -226,17 +204,16 @@ impl FakeGuest {
         self.lock().resume(&self.queues())
     }
 
-    /// Goes on with a device that came back, behind another connection. The VMM does not tell the
-    /// driver, the device does: to use it the driver must reset it.
+    /// Connects to a device that came back behind another connection. The VMM does not tell the driver; the
+    /// device does. The driver must reset it to use it.
     ///
     /// # Errors
-    /// When the VMM does not connect again, or the device does not take it.
+    /// When the VMM does not connect again, or the device refuses.
     pub fn reconnect(&self, socket: UnixStream) -> Result<(), FakeGuestError> {
         self.lock().reconnect(socket, &self.queues())
     }
 
-    /// Announces all memory again while the device runs, as VMMs do when memory is plugged in
-    /// somewhere.
+    /// Announces all memory again while the device runs, as VMMs do when memory is plugged in.
     ///
     /// # Errors
     /// When the device does not survive it.
@@ -244,7 +221,7 @@ impl FakeGuest {
         self.lock().announce_memory(&self.queues())
     }
 
-    /// Has the device look at both queues, whether there is something in them or not.
+    /// Kicks both queues, whether they hold anything or not.
     ///
     /// # Errors
     /// When the device is gone.
@@ -253,9 +230,9 @@ impl FakeGuest {
         self.events.notifications().kick()
     }
 
-    /// Plugs memory in or pulls it out while the device runs, and announces what there is then. What is
-    /// pulled out stays as it is where this process has it; as a kernel has memory back that it lost,
-    /// nothing that was given out may be counted on to stay anybody's.
+    /// Plugs memory in or out while the device runs, and announces the rest. Memory that is plugged out
+    /// stays mapped in this process. As a kernel reclaims memory that it lost, no allocation may count on
+    /// staying its owner's.
     ///
     /// # Errors
     /// When the device does not survive it.
@@ -264,43 +241,43 @@ impl FakeGuest {
         self.announce_memory()
     }
 
-    /// Takes so many bytes away at the end of its memory, which is then not to be touched here. What was given
-    /// out first is there.
+    /// Truncates guest memory by this many bytes, which this process must not touch afterwards. The memory
+    /// that was allocated first stays.
     ///
     /// # Errors
-    /// When the memory is sealed.
+    /// When guest memory is sealed.
     pub fn shrink_memory(&self, bytes: u64) -> Result<(), FakeGuestError> {
         self.ram.shrink(bytes)
     }
 
-    /// A driver's read of the device's configuration.
+    /// Reads the device's configuration as a driver does.
     ///
     /// # Errors
-    /// When the device refuses it, which ends some VMMs.
+    /// When the device refuses, which ends some VMMs.
     pub fn read_config(&self, offset: u32, bytes: &mut [u8]) -> Result<(), FakeGuestError> {
         self.lock().read_config(offset, bytes)
     }
 
-    /// A driver's write to the device's configuration.
+    /// Writes to the device's configuration as a driver does.
     ///
     /// # Errors
-    /// When the device refuses it, which ends some VMMs.
+    /// When the device refuses, which ends some VMMs.
     pub fn write_config(&self, offset: u32, bytes: &[u8]) -> Result<(), FakeGuestError> {
         self.lock().write_config(offset, bytes)
     }
 
-    /// Whether the VMM refuses to map anything more into the BAR, as when its table is full.
+    /// Has the VMM refuse to map anything more into the BAR, as when its table is full.
     pub fn refuse_mappings(&self, refuses: bool) {
         self.lock().refuse_mappings(refuses);
     }
 
-    /// How many pieces of its BAR the device has had unmapped.
+    /// How many pieces of its BAR the device has unmapped.
     #[must_use]
     pub fn unmapped(&self) -> u64 {
         self.lock().unmapped()
     }
 
-    /// What the device did that the VMM would not have survived.
+    /// The actions of the device that the VMM would not have survived.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         self.lock().violations()

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Eventfds for one virtqueue.
 
-use super::FakeGuestError;
+use super::error::FakeGuestError;
 use bellhop_guest_umd::transport::{Notifications, Polling, TransportError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -11,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
-/// How a guest is told of its device.
+/// How a device reaches its guest.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Manners {
-    /// Whether the device can interrupt: it is given the call.
+    /// Whether the device can interrupt: whether it gets the call.
     pub(super) has_interrupts: bool,
     /// Whether the end of the connection ends all waits.
     pub(super) tells_of_ends: bool,
@@ -25,7 +27,7 @@ pub(super) struct EventFds {
     manners: Manners,
     kick: EventFd,
     call: EventFd,
-    /// In place of the call where the device cannot interrupt.
+    /// Polling, in place of the call, if the device cannot interrupt.
     polling: Polling,
     socket: Mutex<Arc<UnixStream>>,
 }
@@ -40,18 +42,18 @@ impl EventFds {
         Ok(Self { manners, kick, call, polling, socket: Mutex::new(share(socket)?) })
     }
 
-    /// From now on waits end with this connection.
+    /// Ends waits when this connection ends.
     pub(super) fn watch(&self, socket: &UnixStream) -> Result<(), FakeGuestError> {
         *self.socket() = share(socket)?;
         Ok(())
     }
 
-    /// No code panics while it holds the lock, so what is in it is whole.
+    /// Locks the connection. No code panics while it holds the lock, so it is whole.
     fn socket(&self) -> MutexGuard<'_, Arc<UnixStream>> {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the connection stands, as far as the guest is told.
+    /// Whether the connection stands, as far as the guest learns.
     pub(super) fn check(&self) -> Result<(), TransportError> {
         if !self.manners.tells_of_ends {
             return Ok(());
@@ -84,8 +86,8 @@ fn hung_up() -> TransportError {
 }
 
 fn borrow(event: &EventFd) -> BorrowedFd<'_> {
-    // SAFETY: the descriptor is open for as long as the `EventFd` lives, which the returned
-    // lifetime is bound to; `EventFd` itself offers only the raw number.
+    // SAFETY: the descriptor is open as long as the `EventFd` lives, to which the returned lifetime is
+    // bound; `EventFd` itself offers only the raw number.
     #[expect(unsafe_code, reason = "EventFd does not implement AsFd")]
     unsafe {
         BorrowedFd::borrow_raw(event.as_raw_fd())
@@ -109,7 +111,7 @@ impl Notifications for EventFds {
     ) -> Result<bool, TransportError> {
         if !self.manners.has_interrupts {
             let come = self.polling.wait(timeout, || has_come() || self.check().is_err());
-            // What has come comes first: the device may have answered before it went.
+            // Replies come first: the device may have answered before it went.
             return if come && !has_come() { self.check().map(|()| true) } else { Ok(come) };
         }
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));

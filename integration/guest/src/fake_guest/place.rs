@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The address space of the window into which the device maps its BAR.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
@@ -11,7 +13,7 @@ use vm_memory::MmapRegion;
 pub(super) struct Place(pub(super) Arc<MmapRegion>);
 
 impl Place {
-    /// Puts a file, or nothing, in the place of a part of it.
+    /// Maps a file, or nothing, at a part of it.
     pub(super) fn replace(
         &self,
         offset: u64,
@@ -23,10 +25,10 @@ impl Place {
             return Err(ErrorKind::InvalidInput.into());
         }
         let place = self.0.as_ptr().wrapping_add(offset).cast();
-        // SAFETY: the range lies within the region, which this process reserved for mappings of the
-        // device's and which stays reserved for as long as anybody holds it. Nobody has references
-        // into it but to atomics and by volatile accesses, which go on to be valid for whatever
-        // memory is there. `shmem_map` has checked that the file is long enough for the mapping.
+        // SAFETY: the range lies within the region, which this process reserved for mappings of the device
+        // and keeps reserved as long as any user holds it. The only references into it are to atomics, and
+        // all other accesses are volatile: both stay valid for any memory that is mapped there. `shmem_map`
+        // has checked that the file is long enough for the mapping.
         #[expect(unsafe_code, reason = "a VMM's mapping over its own reservation")]
         unsafe {
             match file {

@@ -1,4 +1,6 @@
-//! VMMs, as far as a vhost-user device can tell them apart. A profile is data.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Profiles: VMMs as data, as far as a vhost-user device can tell them apart.
 
 use std::time::Duration;
 use vhost::vhost_user::message::VhostUserProtocolFeatures as Protocol;
@@ -26,7 +28,7 @@ pub enum Step {
     AcceptFeatures,
     /// `SET_MEM_TABLE`
     MemoryTable,
-    /// These, of one queue after the other
+    /// These messages, for one queue after the other
     EachQueue(&'static [QueueStep]),
 }
 
@@ -53,31 +55,31 @@ pub enum QueueStep {
     TakeBase,
 }
 
-/// What becomes of a driver's access to the configuration.
+/// How a VMM passes on a driver's access to the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigAccess {
-    /// It is passed on as it is, wherever it is and however long. The VMM ends if it is refused.
+    /// As it is, at any offset and length. The VMM ends if the device refuses it.
     AsItIs,
-    /// The first so many bytes are asked for, or written, every time. What is beyond them reads as
-    /// ones, and the device does not hear of it.
+    /// As a request for this many bytes from the start, every time. What lies beyond reads as ones, and the
+    /// device learns nothing of it.
     Whole(u32),
 }
 
-/// What a VMM says when it is paused and goes on, its device keeping all it has.
+/// The messages of a VMM that pauses and resumes while its device keeps its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// To pause.
+    /// Messages that pause.
     pub pause: &'static [Step],
-    /// To go on.
+    /// Messages that resume.
     pub resume: &'static [Step],
 }
 
-/// Where a queue begins when it is started.
+/// Where a queue starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
     /// At its beginning.
     Zero,
-    /// Behind what the driver had offered by then: that is never taken.
+    /// Behind the buffers that the driver had offered by then, which the device never takes.
     Available,
 }
 
@@ -86,29 +88,29 @@ pub enum Base {
 pub enum Acknowledged {
     /// All.
     All,
-    /// Those that carry descriptors, and those that enable or disable queues.
+    /// Messages that carry descriptors, and those that enable or disable queues.
     Some,
 }
 
 /// A VMM.
 #[derive(Debug, PartialEq, Eq)]
 pub struct VmmProfile {
-    /// Its name.
+    /// The VMM's name.
     pub name: &'static str,
-    /// The vhost-user protocol features that it takes where the device offers them.
+    /// The vhost-user protocol features that it takes, if the device offers them.
     pub protocol_features: Protocol,
-    /// What it says once it is connected.
+    /// Its messages once it is connected.
     pub connect: &'static [Step],
-    /// What it says when the driver sets `DRIVER_OK`.
+    /// Its messages when the driver sets `DRIVER_OK`.
     pub start: &'static [Step],
-    /// What it says when the driver resets the device.
+    /// Its messages when the driver resets the device.
     pub stop: &'static [Step],
-    /// What it says about a pause; none where a pause is the end of all that the device has.
+    /// Its messages about a pause; none where a pause ends all of the device's state.
     pub pause: Option<Pause>,
-    /// What it says instead of `connect`, and before `start`, to a device that came back after the
-    /// connection had ended; none if it cannot go on.
+    /// Its messages instead of `connect`, and before `start`, to a device that came back after the
+    /// connection ended; none if it does not connect again.
     pub reconnect: Option<&'static [Step]>,
-    /// How it passes accesses to the configuration on.
+    /// How it passes on accesses to the configuration.
     pub config_access: ConfigAccess,
     /// Where queues begin.
     pub base: Base,
@@ -122,10 +124,10 @@ pub struct VmmProfile {
     /// Entries of the memory table, guest memory included. Every mapping into a shared-memory
     /// region takes one.
     pub memory_slots: usize,
-    /// How long after it has acknowledged that a page of a shared-memory region is another, or
-    /// none, its guest's stores still go where they went before.
+    /// How long the guest's stores still go to the old place after the VMM acknowledged that a page of a
+    /// shared-memory region changed or went.
     pub late_changes: Duration,
-    /// Whether it dies of a mapping that comes while the device is not started.
+    /// Whether a mapping crashes it while the device is not started.
     pub dies_of_early_mappings: bool,
 }
 
@@ -189,7 +191,7 @@ pub const QEMU: VmmProfile = VmmProfile {
     dies_of_early_mappings: true,
 };
 
-/// QEMU before 11: the same without shared-memory regions.
+/// QEMU before 11: without shared-memory regions.
 pub const QEMU_WITHOUT_SHARED_MEMORY: VmmProfile = VmmProfile {
     name: "qemu-without-shared-memory",
     protocol_features: QEMU.protocol_features.difference(Protocol::SHMEM),
@@ -197,8 +199,8 @@ pub const QEMU_WITHOUT_SHARED_MEMORY: VmmProfile = VmmProfile {
     ..QEMU
 };
 
-/// cloud-hypervisor with `--generic-vhost-user`. The order is that of its sources, versions 53 and 54,
-/// and what version 54.0 was seen to say.
+/// cloud-hypervisor with `--generic-vhost-user`. The order is that of its sources, versions 53 and 54, and
+/// of the messages that version 54.0 sent.
 pub const CLOUD_HYPERVISOR: VmmProfile = VmmProfile {
     name: "cloud-hypervisor",
     protocol_features: Protocol::CONFIG
@@ -242,19 +244,19 @@ pub const CLOUD_HYPERVISOR: VmmProfile = VmmProfile {
     dies_of_early_mappings: false,
 };
 
-/// QEMU as a device with more entries for its memory table would find it.
+/// QEMU with more entries in its memory table.
 pub const QEMU_WITH_MEMORY_SLOTS: VmmProfile =
     VmmProfile { name: "qemu-with-memory-slots", memory_slots: 72, ..QEMU };
 
-/// The same at its slowest: QEMU's acknowledgement of a mapping is no barrier.
+/// QEMU with its slowest mappings: its acknowledgement of a mapping is no barrier.
 pub const QEMU_WITH_LATE_CHANGES: VmmProfile = VmmProfile {
     name: "qemu-with-late-changes",
     late_changes: Duration::from_millis(16),
     ..QEMU_WITH_MEMORY_SLOTS
 };
 
-/// What differs from those below only in what takes particular configurations to see.
+/// VMMs that differ from those below only under particular configurations.
 pub const MORE_VMMS: [&VmmProfile; 2] = [&QEMU_WITH_MEMORY_SLOTS, &QEMU_WITH_LATE_CHANGES];
 
-/// All of them.
+/// All VMMs.
 pub const VMMS: [&VmmProfile; 3] = [&QEMU, &QEMU_WITHOUT_SHARED_MEMORY, &CLOUD_HYPERVISOR];

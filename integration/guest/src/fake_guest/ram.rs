@@ -1,6 +1,8 @@
-//! Guest memory: one memfd, given out in pages.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::FakeGuestError;
+//! Guest memory: one memfd, allocated in pages.
+
+use super::error::FakeGuestError;
 use bellhop_guest_umd::transport::{DmaMemory, SystemMemory, TransportError};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::Extent;
@@ -16,15 +18,15 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 /// Guest-physical address of the first byte: not 0, so that an address is not an offset.
 const LOW: u64 = 1 << 20;
-/// Guest-physical address of what does not fit below the hole.
+/// Guest-physical address of memory that does not fit below the hole.
 const HIGH: u64 = 1 << 32;
 
-/// All of the guest's memory. It is given out by offset in its memfd.
+/// All of the guest's memory, allocated by offset in its memfd.
 pub(super) struct GuestRam {
     region: Arc<MmapRegion>,
     /// Bytes below the hole.
     low: u64,
-    /// Offset of the memory module that can be plugged in, which is behind all other memory.
+    /// Offset of the memory module that can be plugged in: behind all other memory.
     module: u64,
     state: Mutex<State>,
 }
@@ -32,16 +34,16 @@ pub(super) struct GuestRam {
 struct State {
     plugged: Plugged,
     free: AddressAllocator,
-    /// What is never given back.
+    /// Memory that is never freed.
     taken: Vec<RangeInclusive>,
-    /// Counts reclaims: what was given out before one is not given back again.
+    /// Counts reclaims. Memory that was allocated before a reclaim is not freed again.
     reclaims: u64,
 }
 
-/// Which of the guest's memory is in the memory table.
+/// The parts of guest memory that are in the memory table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plugged {
-    /// What the guest began with, its queues included.
+    /// The memory that the guest started with, its queues included.
     pub base: bool,
     /// The module of [`GuestOptions::module`](super::GuestOptions::module).
     pub module: bool,
@@ -54,8 +56,8 @@ fn all_free(size: u64) -> Result<AddressAllocator, FakeGuestError> {
 }
 
 impl GuestRam {
-    /// `base` bytes, of which at most `low` are below the hole, and a module that is not plugged in. What is
-    /// sealed cannot shrink, as with QEMU's memory-backend-memfd.
+    /// Creates `base` bytes, of which at most `low` are below the hole, and a module that is not plugged
+    /// in. Sealed memory cannot shrink, as that of QEMU's memory-backend-memfd.
     pub(super) fn new(
         base: u64,
         low: u64,
@@ -91,8 +93,8 @@ impl GuestRam {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has everything back but what is never given back, from whoever has it: a kernel that boots
-    /// knows of no earlier owners.
+    /// Frees everything but what is never freed, whichever part of the program has it: a kernel that boots
+    /// knows no earlier owners.
     pub(super) fn reclaim(&self) -> Result<(), FakeGuestError> {
         let mut state = self.lock();
         let mut free = all_free(if state.plugged.module { self.size() } else { self.module })?;
@@ -107,8 +109,8 @@ impl GuestRam {
         Ok(())
     }
 
-    /// Says what the memory table shall have. What is plugged in then is given out from then on, and
-    /// what was lost is had back.
+    /// Sets what the memory table has. Newly plugged memory can be allocated from then on, and memory that
+    /// was lost is free again.
     pub(super) fn plug(&self, plugged: Plugged) -> Result<(), FakeGuestError> {
         self.lock().plugged = plugged;
         self.reclaim()
@@ -118,7 +120,7 @@ impl GuestRam {
         self.region.size() as u64
     }
 
-    /// The runs of guest-physical memory that a range of offsets is.
+    /// The runs of guest-physical memory at a range of offsets.
     fn extents(&self, start: u64, length: u64) -> Vec<Extent> {
         let end = start + length;
         [(0, self.low, LOW), (self.low, self.size(), HIGH)]
@@ -134,7 +136,7 @@ impl GuestRam {
         if address >= HIGH { address - HIGH + self.low } else { address - LOW }
     }
 
-    /// As the memory table names it.
+    /// Its regions in the memory table.
     pub(super) fn region_infos(&self) -> Vec<VhostUserMemoryRegionInfo> {
         let Some(file) = self.region.file_offset() else { return Vec::new() };
         let Plugged { base, module } = self.lock().plugged;
@@ -154,19 +156,19 @@ impl GuestRam {
             .collect()
     }
 
-    /// Where this process has a guest-physical address of its own.
+    /// The address at which this process maps a guest-physical address.
     pub(super) fn address_here(&self, address: u64) -> u64 {
         self.region.as_ptr() as u64 + self.offset_of(address)
     }
 
-    /// The 16-bit word at a guest-physical address of its own.
+    /// The 16-bit word at a guest-physical address.
     pub(super) fn load(&self, address: u64) -> u16 {
         let bytes = self.region.as_volatile_slice();
         let word = bytes.load::<u16>(self.offset_of(address) as usize, Ordering::Acquire);
         word.map_or(0, u16::from_le)
     }
 
-    /// Takes so many bytes away at the end.
+    /// Truncates the memory by this many bytes.
     pub(super) fn shrink(&self, bytes: u64) -> Result<(), FakeGuestError> {
         let file = self.region.file_offset().map(|file| file.file());
         let shrunk = file.map(|file| ftruncate(file, self.size().saturating_sub(bytes)));
@@ -175,7 +177,7 @@ impl GuestRam {
             .map_err(|error| FakeGuestError::Io("cannot shrink the guest's memory", error.into()))
     }
 
-    /// Guest-physical addresses from this on are none.
+    /// The first guest-physical address behind all memory.
     pub(super) fn end(&self) -> u64 {
         self.extents(0, self.size()).last().map_or(0, |last| last.address + last.length)
     }
@@ -190,7 +192,7 @@ impl GuestRam {
         allocated.map_err(|_| TransportError::OutOfMemory(size))
     }
 
-    /// Memory that is never given back, from the start: queues.
+    /// Allocates memory that is never freed, from the start: for queues.
     pub(super) fn take(&self, length: u64) -> Result<DmaMemory, TransportError> {
         let range = self.allocate_range(length, AllocPolicy::FirstMatch)?;
         self.lock().taken.push(range);
@@ -201,7 +203,7 @@ impl GuestRam {
         DmaMemory::new(Arc::clone(&self.region), offset, length as usize, address)
     }
 
-    /// Memory that is given back when dropped, from the end.
+    /// Allocates memory that is freed when dropped, from the end.
     pub(super) fn allocate(
         self: &Arc<Self>,
         size: u64,
@@ -210,7 +212,7 @@ impl GuestRam {
         let extents = self.extents(range.start(), range.len());
         let reclaims = self.lock().reclaims;
         let block = Block { ram: Arc::clone(self), range, extents, reclaims };
-        // Whoever had it before may have left something.
+        // The last owner may have left bytes there.
         let failed = |error| TransportError::Protocol(format!("guest memory: {error}"));
         let bytes = self.region.get_slice(block.offset(), block.len()).map_err(failed)?;
         for page in (0..block.len()).step_by(PAGE_SIZE as usize) {
@@ -220,12 +222,12 @@ impl GuestRam {
     }
 }
 
-/// Some pages.
+/// Allocated pages.
 struct Block {
     ram: Arc<GuestRam>,
     range: RangeInclusive,
     extents: Vec<Extent>,
-    /// How often memory had been reclaimed when it was given out.
+    /// The count of reclaims when it was allocated.
     reclaims: u64,
 }
 
@@ -301,7 +303,7 @@ mod tests {
         ram.reclaim().unwrap();
         let all = ram.allocate(3 * PAGE_SIZE).unwrap();
         assert_eq!(queue.address(), LOW);
-        // The earlier owner gives back nothing that is not its own any more.
+        // The earlier owner frees nothing that belongs to another now.
         drop(kept);
         assert!(ram.allocate(PAGE_SIZE).is_err());
         drop(all);

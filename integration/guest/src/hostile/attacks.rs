@@ -1,4 +1,6 @@
-//! The ways.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The attacks.
 
 use super::Attacker;
 use super::noise::{descriptors, packets, request};
@@ -18,7 +20,7 @@ use std::time::Duration;
 use vm_memory::{Bytes, VolatileMemory};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// One way to be a nuisance: goes on until it is stopped, or until it cannot.
+/// One attack: runs until it is stopped, or until it cannot continue.
 type Attack = fn(&mut Attacker) -> anyhow::Result<()>;
 
 pub(super) const ATTACKS: &[(&str, Attack)] = &[
@@ -34,11 +36,11 @@ pub(super) const ATTACKS: &[(&str, Attack)] = &[
     ("memory", memory),
 ];
 
-/// With how many steps a process is left for another.
+/// Steps after which an attack takes a new process.
 const STEPS: usize = 200;
-/// How long something is looked at that may never come.
+/// How long an attack waits for what may never come.
 const SOON: Duration = Duration::from_millis(1);
-/// Bytes of the greedy work's target: more than a turn of an engine.
+/// Bytes of the greedy work's target: more than an engine writes in a turn.
 const MUCH: u64 = 8 << 20;
 
 fn adapter(attacker: &Attacker) -> anyhow::Result<Adapter> {
@@ -49,7 +51,7 @@ fn queue(device: &Device, node: u32) -> anyhow::Result<UserModeQueue> {
     Ok(device.create_context(node)?.create_user_mode_queue(PAGE_SIZE)?)
 }
 
-/// Requests that are wrong, and some that are right by chance. Each refusal is a line for the log.
+/// Wrong requests, and some that are valid by chance. Each refusal is a line for the log.
 fn requests(attacker: &mut Attacker) -> anyhow::Result<()> {
     let adapter = adapter(attacker)?;
     let device = adapter.create_device()?;
@@ -65,8 +67,9 @@ fn requests(attacker: &mut Attacker) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Stores to words that the host reads or publishes: doorbells, values that were queued, statuses and fences.
-/// Seldom to all, and mostly to those that no queue uses yet, lest all else that the guest does comes to nothing.
+/// Stores to words that the host reads or publishes: doorbells, last-queued values, statuses and fences.
+/// Seldom to all, and mostly to those that no queue uses yet, so that the other attacks still achieve
+/// something.
 fn doorbells(attacker: &mut Attacker) -> anyhow::Result<()> {
     let bar = attacker.guest.bar().context("the guest has no BAR")?;
     let mut header = BarHeader::new_zeroed();
@@ -112,13 +115,13 @@ fn rings(attacker: &mut Attacker) -> anyhow::Result<()> {
             }),
             _ => commands.raw(&bytes).map(|_| ()).and_then(|()| queue.submit(&mut commands)),
         };
-        // It is done, or lost, or waits for a fence that nobody signals.
+        // It is done, or lost, or waits for a fence that no queue signals.
         let _ = submitted.and_then(|value| queue.progress_fence().poll(value, SOON));
     }
     Ok(())
 }
 
-/// Work that has no end, until the device ends it.
+/// Work without an end, until the device ends it.
 fn endless_work(attacker: &mut Attacker) -> anyhow::Result<()> {
     let adapter = adapter(attacker)?;
     let device = adapter.create_device()?;
@@ -135,11 +138,11 @@ fn endless_work(attacker: &mut Attacker) -> anyhow::Result<()> {
             _ => break,
         }
     }
-    // Otherwise nothing of it could be destroyed for as long as a time-out.
+    // Otherwise, its objects could not be destroyed until a time-out.
     Ok(memory.write(0, &1u64.to_le_bytes())?)
 }
 
-/// Nothing wrong, only far too much: as much work as fits, at the highest priority, and paging for it.
+/// Valid requests, far too many: as much work as fits, at the highest priority, and paging for it.
 fn much_work(attacker: &mut Attacker) -> anyhow::Result<()> {
     let adapter = adapter(attacker)?;
     let device = adapter.create_device()?;
@@ -163,22 +166,22 @@ fn much_work(attacker: &mut Attacker) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fences that are made, signaled, waited for in vain and destroyed with everybody waiting. Nobody takes
-/// the events.
+/// Fences that are created, signaled, waited for in vain, and destroyed under their waiters. No thread
+/// takes the events.
 fn fences(attacker: &mut Attacker) -> anyhow::Result<()> {
     let adapter = adapter(attacker)?;
     let device = adapter.create_device()?;
     let mut queue = queue(&device, 1)?;
     let mut commands = CommandBuffer::new(&device, 2048)?;
     for _ in 0..STEPS {
-        let fence = device.create_shared_fence(0)?;
+        let fence = device.fence(0).shared().create()?;
         commands.reset();
         for value in 1..=8 {
             commands.signal_fence(&fence, value)?;
         }
         commands.wait_fence(&fence, 4)?;
         let value = queue.submit(&mut commands)?;
-        // Behind what packets signal, and where they have not been.
+        // Values behind those that packets signal, and values that no packet signals.
         let _ = fence.signal(attacker.noise.below(16));
         let _ = fence.wait(u64::MAX, Duration::ZERO);
         queue.progress_fence().poll(value, 100 * SOON)?;
@@ -189,8 +192,8 @@ fn fences(attacker: &mut Attacker) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Queues that are created, connected and destroyed, with work and without, more of them than there are
-/// doorbells to watch.
+/// Queues that are created, connected and destroyed, with work and without: more than there are doorbells
+/// to watch.
 fn queues(attacker: &mut Attacker) -> anyhow::Result<()> {
     let adapter = adapter(attacker)?;
     let device = adapter.create_device()?;
@@ -234,7 +237,7 @@ fn chains(attacker: &mut Attacker) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Memory of all kinds that comes, goes and is moved, and is mapped while it does.
+/// Memory of all kinds that is created, destroyed and moved, and mapped meanwhile.
 fn memory(attacker: &mut Attacker) -> anyhow::Result<()> {
     let adapter = adapter(attacker)?;
     let device = adapter.create_device()?;

@@ -1,4 +1,6 @@
-//! A VMM that says whatever it is told to: vhost-user messages by their numbers, and any descriptors with them.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A hostile VMM: it sends any vhost-user message by its number, with any descriptors.
 
 use bellhop_protocol::control::adapter::OpenAdapter;
 use bellhop_protocol::control::{Request, RequestHeader};
@@ -49,43 +51,43 @@ const MOST_DESCRIPTORS: usize = 8;
 pub struct Region {
     /// Guest-physical address.
     pub physical: u64,
-    /// Bytes that are announced.
+    /// Bytes that the VMM announces.
     pub size: u64,
-    /// Where the VMM says that it has it.
+    /// Address at which the VMM says that it has mapped the region.
     pub user: u64,
-    /// Where it begins in its file.
+    /// Offset in the region's file.
     pub offset: u64,
 }
 
 impl Region {
-    /// So many bytes from the start of a file, where the queues of [`HostileVmm::start`] are.
+    /// The first `size` bytes of a file, in which [`HostileVmm::start`] puts the queues.
     #[must_use]
     pub const fn of(size: u64) -> Self {
         Self { physical: 0x10_0000, size, user: 0x7000_0000, offset: 0 }
     }
 }
 
-/// Bytes that the queues and a request of [`HostileVmm::start`] take.
+/// Bytes of the queues and a request of [`HostileVmm::start`].
 pub const QUEUES: u64 = 0x1_0000;
 
-/// One connection.
+/// A connection to the device.
 #[derive(Debug)]
 pub struct HostileVmm {
     socket: UnixStream,
-    /// Kicks the control queue.
+    /// The kick of the control queue.
     kick: OwnedFd,
 }
 
 impl HostileVmm {
-    /// Connects and says nothing yet.
+    /// Connects, and sends nothing.
     ///
     /// # Errors
-    /// When nobody listens.
+    /// When no device listens.
     pub fn connect(socket: &Path) -> io::Result<Self> {
         Self::over(UnixStream::connect(socket)?)
     }
 
-    /// The same over a connection that is there.
+    /// Takes over a connection.
     ///
     /// # Errors
     /// When there are no descriptors left.
@@ -93,13 +95,13 @@ impl HostileVmm {
         Ok(Self { socket, kick: event()? })
     }
 
-    /// Its end of the connection.
+    /// The VMM's end of the connection.
     #[must_use]
     pub fn socket(&self) -> &UnixStream {
         &self.socket
     }
 
-    /// Sends a message that is these words, with these descriptors.
+    /// Sends a message with these words and these descriptors.
     ///
     /// # Errors
     /// When the device has hung up.
@@ -152,7 +154,7 @@ impl HostileVmm {
         self.say(message::SET_MEM_TABLE, &words, &files)
     }
 
-    /// Says where both queues are, from this address of the VMM's on, and starts them.
+    /// Announces both queues at addresses of the VMM from `user` on, and starts them.
     ///
     /// # Errors
     /// When the device has hung up.
@@ -172,8 +174,8 @@ impl HostileVmm {
         Ok(())
     }
 
-    /// Offers so many requests to open the adapter, in queues at the start of a file that is announced from
-    /// `physical` on, and kicks. `offered` is how many were offered before.
+    /// Offers `times` requests to open the adapter, and kicks. The queues are at the start of a file that
+    /// the VMM announced from `physical` on; `offered` counts all offers.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -204,7 +206,7 @@ impl HostileVmm {
         self.kick()
     }
 
-    /// How many requests were answered.
+    /// The number of requests that the device answered.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -217,13 +219,13 @@ impl HostileVmm {
     /// Kicks the control queue.
     ///
     /// # Errors
-    /// None but what the operating system has.
+    /// When the operating system refuses.
     pub fn kick(&self) -> io::Result<()> {
         rustix::io::write(&self.kick, &1u64.to_ne_bytes())?;
         Ok(())
     }
 
-    /// Waits until the device hangs up, and tells whether it did in this time.
+    /// Waits for the device to hang up. Returns whether it did in this time.
     #[must_use]
     pub fn is_hung_up_within(&self, time: Duration) -> bool {
         let timeout = Timespec::try_from(time).ok();
@@ -231,7 +233,7 @@ impl HostileVmm {
         poll(&mut socket, timeout.as_ref()).is_ok_and(|ready| ready > 0)
     }
 
-    /// Reads the answer to [`message::GET_FEATURES`], so that the device is known to serve.
+    /// Reads the answer to [`message::GET_FEATURES`], which shows that the device serves.
     ///
     /// # Errors
     /// When none comes in this time.
@@ -244,14 +246,14 @@ impl HostileVmm {
     }
 }
 
-/// Where the control queue's rings, a request and its reply are, from the queues' start.
+/// Offsets of the control queue's rings, a request and its reply from the queues' start.
 const RINGS: [u64; 3] = [0, 0x1000, 0x2000];
 const REQUEST: u64 = 0x4000;
 const REPLY: u64 = 0x5000;
-/// Where the event queue's rings are.
+/// Offset of the event queue's rings.
 const EVENT_QUEUE: u64 = 0x6000;
 
-/// A memfd of so many bytes that nothing seals.
+/// A memfd of this size, without seals.
 ///
 /// # Errors
 /// When there is no memory.

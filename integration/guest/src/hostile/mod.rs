@@ -1,7 +1,10 @@
-//! A guest that does everything wrong at once: as fast as it can, on a thread for each way.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A hostile guest: it attacks its device in every way at once, as fast as it can, on a thread for each
+//! attack.
 //!
-//! Each way goes on for ever and begins anew with a process of its own from time to time, so that one way's
-//! losses do not save the device from the others.
+//! Each attack runs for ever, and takes a new process from time to time, so that the losses of one attack
+//! do not spare the device the others.
 
 mod attacks;
 mod front_end;
@@ -22,7 +25,7 @@ use std::thread::{Builder, JoinHandle};
 /// The least priority that a thread can have.
 const LEAST: i32 = 19;
 
-/// What a thread of the guest goes by.
+/// What a thread of the guest works with.
 struct Attacker {
     guest: Arc<FakeGuest>,
     noise: Noise,
@@ -31,24 +34,24 @@ struct Attacker {
 }
 
 impl Attacker {
-    /// Whether to go on; counts.
+    /// Whether to continue. Counts the steps.
     fn goes_on(&self) -> bool {
         self.done.fetch_add(1, Ordering::Relaxed);
         !self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// The guest, until it is dropped.
+/// A running hostile guest. It stops when dropped.
 pub struct Hostile {
     stop: Arc<AtomicBool>,
     threads: Vec<(&'static str, Arc<AtomicU64>, JoinHandle<()>)>,
 }
 
 impl Hostile {
-    /// Begins.
+    /// Starts all attacks.
     ///
     /// # Errors
-    /// When there are no threads for it.
+    /// When the threads cannot be started.
     pub fn begin(guest: &Arc<FakeGuest>, seed: u64) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
@@ -61,11 +64,11 @@ impl Hostile {
                 done: Arc::clone(&done),
             };
             let run = move || {
-                // As if it had processors of its own: it takes what others leave. Where this is not allowed it
-                // takes more.
+                // The guest takes only processor time that others leave, as if it had processors of its
+                // own. Where it may not lower its priority, it takes more.
                 let _ = setpriority_process(Some(gettid()), LEAST);
                 while attacker.goes_on() {
-                    // What comes of it is the device's business.
+                    // Errors are expected: the device refuses.
                     let _ = attack(&mut attacker);
                 }
             };
@@ -74,7 +77,7 @@ impl Hostile {
         Ok(Self { stop, threads })
     }
 
-    /// What it does, and how often it did it so far.
+    /// Each attack, and how many steps it has done.
     #[must_use]
     pub fn done(&self) -> Vec<(&'static str, u64)> {
         let count = |done: &AtomicU64| done.load(Ordering::Relaxed);
@@ -86,7 +89,7 @@ impl Drop for Hostile {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for (_, _, thread) in self.threads.drain(..) {
-            // One that panicked has said so.
+            // A thread that panicked has printed why.
             let _ = thread.join();
         }
     }

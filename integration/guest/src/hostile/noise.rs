@@ -1,46 +1,48 @@
-//! Numbers that mean nothing, and requests, packets and descriptors made of them.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use bellhop_guest_umd::transport::control_queue::RAW_INDEX;
+//! Random numbers, and requests, packets and descriptors made of them.
+
+use bellhop_guest_umd::raw::RAW_INDEX;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
 use bellhop_protocol::control::{RequestCode, RequestHeader};
 use bellhop_protocol::packet::dispatch::xor_stream;
 use bellhop_protocol::packet::{Opcode, PacketHeader};
 use zerocopy::IntoBytes;
 
-/// Numbers that are the same in every run with the same seed.
+/// A generator of numbers. A seed gives one sequence in every run.
 #[derive(Debug, Clone)]
 pub struct Noise(u64);
 
 impl Noise {
-    /// A stream for each seed; those of seeds a million apart have nothing to do with each other.
+    /// The sequence of a seed. Those of seeds a million apart are unrelated.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next one.
+    /// The next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(1);
         xor_stream(0x0BE1_140B, self.0)
     }
 
-    /// The next below `limit`, which is not 0.
+    /// The next number below `limit`, which is not 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.number() % limit
     }
 
-    /// So many bytes.
+    /// Random bytes.
     pub fn bytes(&mut self, length: u64) -> Vec<u8> {
         (0..length).map(|_| self.number() as u8).collect()
     }
 
-    /// One of them, of which there is one at least.
+    /// One of the values, of which there must be one at least.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }
 }
 
-/// Packets that are almost right: known opcodes, odd lengths, odd addresses, some of them near `memory`.
+/// Packets that are almost valid: known opcodes, odd lengths, odd addresses, some of them near `memory`.
 pub fn packets(noise: &mut Noise, memory: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..noise.below(6) {
@@ -58,8 +60,8 @@ pub fn packets(noise: &mut Noise, memory: u64) -> Vec<u8> {
     bytes
 }
 
-/// A request that is almost right, of one of these processes, about one of these words. It never destroys a
-/// process, which would leave nothing to try.
+/// A request that is almost valid, of one of these processes, about one of these words. It never destroys a
+/// process, which would leave nothing to attack.
 pub fn request(noise: &mut Noise, processes: &[u32], words: &[u64]) -> Vec<u8> {
     let code = match noise.below(8) {
         0 => RequestCode(noise.number() as u32),
@@ -80,7 +82,7 @@ pub fn request(noise: &mut Noise, processes: &[u32], words: &[u64]) -> Vec<u8> {
     [header.as_bytes(), &body].concat()
 }
 
-/// A chain of descriptors that may end, leave the queue or go round in it, in memory or beside it.
+/// A chain of descriptors that may end, leave the queue or loop, inside memory or outside.
 pub fn descriptors(noise: &mut Noise, memory: u64, end_of_memory: u64) -> Vec<Descriptor> {
     let first = RAW_INDEX;
     let nexts = [first, first + 1, first + 2, first + 5, 0, 63, 64, u16::MAX];

@@ -1,4 +1,6 @@
-//! What there is, put together from lists and shown.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The objects of guests, collected from lists and shown.
 
 mod rates;
 mod render;
@@ -22,13 +24,12 @@ use std::num::NonZeroU32;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where lists come from.
+/// A source of lists.
 pub trait Source {
-    /// Some objects of a list, and what to ask for next; `None` when that whose objects they were
-    /// is not there.
+    /// A page of a list, and what to ask for next; `None` when the list's owner does not exist.
     ///
     /// # Errors
-    /// When the list cannot be had; says what to do.
+    /// When the list cannot be read; the error says what to do.
     fn list<T: DeserializeOwned>(
         &mut self,
         request: &ListRequest,
@@ -73,10 +74,10 @@ fn all<T: DeserializeOwned>(
     loop {
         let (version, list) = (SNAPSHOT_VERSION, list.0);
         let request = ListRequest { version, list, adapter, guest, process, parent, after };
-        // It may have gone since it was listed.
+        // The object may be gone since it was listed.
         let Some((next, objects)) = source.list(&request)? else { return Ok(all) };
         all.extend(objects);
-        // Objects are listed in order, so that this ends.
+        // Objects are listed in order, so this ends.
         if next <= after.0 {
             return Ok(all);
         }
@@ -84,7 +85,7 @@ fn all<T: DeserializeOwned>(
     }
 }
 
-/// Of what snapshots are taken: of everything where nothing is said.
+/// Selects what snapshots show; by default, everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args)]
 #[group(skip)]
 pub struct Selection {
@@ -96,11 +97,11 @@ pub struct Selection {
     pub guest: Option<u64>,
 }
 
-/// Everything that the source shows of what is selected, one for each adapter. Objects come and go
+/// The snapshots of the selected adapters and guests, one for each adapter. Objects may come and go
 /// meanwhile.
 ///
 /// # Errors
-/// When the lists cannot be had, or there is no such adapter or guest.
+/// When a list cannot be read, or there is no such adapter or guest.
 pub fn snapshots(source: &mut impl Source, only: Selection) -> anyhow::Result<Vec<Snapshot>> {
     let mut adapters: Vec<snapshot::Adapter> =
         all(source, ObjectList::ADAPTER, (0, 0, 0, Name(0)))?;
@@ -121,10 +122,10 @@ pub fn snapshots(source: &mut impl Source, only: Selection) -> anyhow::Result<Ve
     Ok(snapshots)
 }
 
-/// Everything that the source shows of its first adapter. A guest has no other.
+/// The snapshot of the source's first adapter. A guest has no other.
 ///
 /// # Errors
-/// When the lists cannot be had.
+/// When a list cannot be read.
 pub fn snapshot(source: &mut impl Source) -> anyhow::Result<Snapshot> {
     let first = Selection { adapter: Some(0), guest: None };
     let snapshots = snapshots(source, first)?;
@@ -174,8 +175,8 @@ fn fill(
     Ok(())
 }
 
-/// Counts allocations by segment. How much of a segment is used the kernel knows where it gives the
-/// segment out; where it does not, as of system memory, that is what the allocations take.
+/// Counts allocations by segment. The kernel knows how much of a segment is used if it gives the segment
+/// out; otherwise, as for system memory, the sum of the allocations counts.
 fn sum_up_memory(guest: &mut snapshot::Guest) {
     let devices = guest.processes.iter().flat_map(|process| &process.devices);
     for allocation in devices.flat_map(|device| &device.allocations) {
@@ -224,7 +225,7 @@ pub struct ViewArguments {
     /// Print one JSON object for each adapter: see docs/inspect.md
     #[arg(long)]
     json: bool,
-    /// Print it again every second, or every so many, until interrupted
+    /// Print again every second, or every SECONDS, until interrupted
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
           default_missing_value = "1")]
     watch: Option<NonZeroU32>,
@@ -233,7 +234,7 @@ pub struct ViewArguments {
 /// Clears a terminal and goes to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
-/// Rows that a terminal has which does not say.
+/// Rows of a terminal that does not say how many it has.
 const ROWS: usize = 24;
 
 /// Rows of the terminal.
@@ -242,10 +243,10 @@ fn rows() -> usize {
     size.map_or(ROWS, |size| size.ws_row.into())
 }
 
-/// The first lines of a text, as many as rows, of which the last says how many more there are.
+/// The first lines of a text, as many as rows. The last row says how many more lines there are.
 fn first_rows(text: &str, rows: usize) -> String {
     let lines = text.lines().count();
-    // The cursor stands beneath the last.
+    // The cursor needs a row beneath the last line.
     let room = rows.saturating_sub(1);
     if lines <= room {
         return text.to_owned();
@@ -255,11 +256,11 @@ fn first_rows(text: &str, rows: usize) -> String {
     format!("{first}... and {} more lines; without --watch all are shown\n", lines - shown)
 }
 
-/// Shows what there is, once or again and again: then with what guests do a second, and on a terminal as
-/// much as it has room for.
+/// Shows the snapshots, once or repeatedly. Repeated snapshots have rates, and a terminal shows as much as
+/// it has room for.
 ///
 /// # Errors
-/// When it cannot be had, or not be written.
+/// When the lists cannot be read, or the text cannot be written.
 pub fn show(
     source: &mut impl Source,
     only: Selection,
@@ -283,9 +284,10 @@ pub fn show(
             };
             let show = |snapshot| render(snapshot, &rates(snapshot).unwrap_or_default(), colour);
             let text = snapshots.iter().map(show).collect::<Vec<_>>().join("\n");
-            match is_terminal && arguments.watch.is_some() {
-                true => put(format_args!("{CLEAR}{}", first_rows(&text, rows())))?,
-                false => put(text)?,
+            if is_terminal && arguments.watch.is_some() {
+                put(format_args!("{CLEAR}{}", first_rows(&text, rows())))?
+            } else {
+                put(text)?
             }
         }
         let Some(seconds) = arguments.watch else { return Ok(()) };

@@ -1,24 +1,26 @@
-//! What guests do a second, from what was counted at two times.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Rates of what guests do, from counts at two times.
 
 use bellhop_protocol::snapshot::{Counts, Snapshot};
 use std::time::Duration;
 
-/// What a guest does a second.
+/// Rates of what a guest does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// Its id.
+    /// The guest's id.
     pub guest: u64,
     /// Packets that engines executed.
     pub packets: f64,
-    /// Bytes that they read or wrote in bulk.
+    /// Bytes that engines read or wrote in bulk.
     pub bytes: f64,
-    /// Rings that they saw.
+    /// Rings that engines saw.
     pub rings: f64,
-    /// Requests of the guest's.
+    /// Requests of the guest.
     pub requests: f64,
-    /// Those among them that woke an engine.
+    /// Rings that woke an engine.
     pub notifies: f64,
-    /// Engines that executed its queues, on average, as far as that is timed.
+    /// Engines that executed its queues, on average, as far as that is measured.
     pub engines: f64,
 }
 
@@ -38,7 +40,7 @@ impl Rate {
     }
 }
 
-/// What the guests did that both snapshots of an adapter have.
+/// The rates of the guests that both snapshots of an adapter have.
 #[must_use]
 pub fn rates(before: &Snapshot, after: &Snapshot, time: Duration) -> Vec<Rate> {
     let rate = |guest: &bellhop_protocol::snapshot::Guest| {

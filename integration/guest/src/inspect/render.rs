@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A snapshot as text.
 
 use super::rates::Rate;
@@ -8,7 +10,7 @@ use bellhop_protocol::snapshot::{
     Quota, SegmentUse, Snapshot,
 };
 
-/// The adapter, what its engines may execute, and each guest's objects as a tree.
+/// The adapter, its engines, and each guest's objects as a tree.
 #[must_use]
 pub fn render(snapshot: &Snapshot, rates: &[Rate], colour: bool) -> String {
     let mut out = String::new();
@@ -39,7 +41,7 @@ fn name(text: &str) -> Cell {
     Cell::new(text, Tone::Name)
 }
 
-/// A state, in the colour of what it means.
+/// A state, in the colour of its meaning.
 fn state(text: &str) -> Cell {
     Cell::new(text, tone(text))
 }
@@ -89,7 +91,7 @@ fn nodes(nodes: &[Node]) -> Vec<Vec<Cell>> {
     std::iter::once(header.map(name).to_vec()).chain(rows).collect()
 }
 
-/// What guests do a second.
+/// The rates of what guests do.
 fn rates(rates: &[Rate]) -> Vec<Vec<Cell>> {
     let header = ["guest", "packets", "bytes", "rings", "requests", "notifies", "engines"];
     let rows = rates.iter().map(|rate| {
@@ -121,11 +123,12 @@ fn run_list(node: &Node) -> Branch {
         .with(entries)
 }
 
-/// How far a queue is.
+/// The progress of a queue.
 fn progress(completed: u64, queued: u64) -> Cell {
-    match completed >= queued {
-        true => Cell::new(format!("idle at {completed}"), Tone::Plain),
-        false => Cell::new(format!("{completed} of {queued}"), Tone::Waiting),
+    if completed >= queued {
+        Cell::new(format!("idle at {completed}"), Tone::Plain)
+    } else {
+        Cell::new(format!("{completed} of {queued}"), Tone::Waiting)
     }
 }
 
@@ -145,7 +148,7 @@ fn guest(guest: &Guest, nodes: &[Node]) -> Branch {
         .with(guest.processes.iter().map(|process| self::process(process, nodes)))
 }
 
-/// Who brought it, where that is told.
+/// The program that connected the guest, if it is known.
 fn front_end(guest: &Guest) -> Option<Branch> {
     let socket = guest.socket.as_ref().map(|socket| format!("socket {socket}"));
     let process = guest.pid.map(|pid| match &guest.command {
@@ -240,7 +243,7 @@ fn hw_queue(queue: &HwQueue) -> Branch {
     Branch::new("hw queue", head).with(queue.doorbell.iter().map(doorbell))
 }
 
-/// What was read of a queue's logs, if anything was.
+/// The queue's logs, as far as they were read.
 fn logged(read: u64, lost: u64) -> String {
     match (read, lost) {
         (0, 0) => String::new(),
@@ -264,9 +267,10 @@ fn doorbell(doorbell: &Doorbell) -> Branch {
 }
 
 fn allocation(allocation: &Allocation) -> Branch {
-    let residency = match allocation.resident {
-        true => Cell::from("resident"),
-        false => Cell::new("evicted", Tone::Waiting),
+    let residency = if allocation.resident {
+        Cell::from("resident")
+    } else {
+        Cell::new("evicted", Tone::Waiting)
     };
     let used = match (allocation.doorbells, allocation.processes) {
         (0, 0) => String::new(),

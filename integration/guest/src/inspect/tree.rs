@@ -1,21 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! Text with columns, as a tree.
 
 use crate::output::WIDTH;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What a piece of text means, which is its colour.
+/// The meaning of a piece of text, which sets its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// It says what it says.
+    /// Plain text.
     Plain,
     /// A name or a label.
     Name,
-    /// As it should be.
+    /// A state that is as it should be.
     Good,
-    /// It waits for something.
+    /// A state of waiting.
     Waiting,
-    /// It is lost.
+    /// A state of loss.
     Bad,
 }
 
@@ -44,7 +46,7 @@ impl Cell {
         Self { text: text.into(), tone, right: false }
     }
 
-    /// A number: ends where its column does.
+    /// A number, aligned to the right of its column.
     pub(super) fn right(text: impl Into<String>) -> Self {
         Self { text: text.into(), tone: Tone::Plain, right: true }
     }
@@ -80,7 +82,7 @@ impl From<String> for Cell {
     }
 }
 
-/// A line and what belongs to it.
+/// A line and the lines beneath it.
 #[derive(Debug)]
 pub(super) struct Branch {
     /// Lines of one kind share columns with their neighbours.
@@ -101,7 +103,7 @@ impl Branch {
         self
     }
 
-    /// The line alone, then its children, the last of each marked as such.
+    /// Writes the line, then its children, and marks the last of them.
     pub(super) fn put(&self, out: &mut String, colour: bool) {
         put_line(out, &self.cells, &[], &Edge::default(), colour);
         self.put_children(out, "", colour);
@@ -137,7 +139,7 @@ pub(super) fn put_table(out: &mut String, rows: &[Vec<Cell>], colour: bool) {
     }
 }
 
-/// Makes columns as wide as these cells need.
+/// Widens columns to fit these cells.
 fn widen(widths: &mut Vec<usize>, cells: &[Cell]) {
     widths.resize(widths.len().max(cells.len()), 0);
     for (width, cell) in widths.iter_mut().zip(cells) {
@@ -145,15 +147,15 @@ fn widen(widths: &mut Vec<usize>, cells: &[Cell]) {
     }
 }
 
-/// What is left of a line's cells.
+/// The rest of a line's cells.
 #[derive(Debug, Default)]
 struct Edge {
     first: String,
-    /// Where the line goes on.
+    /// Where the next line begins.
     others: String,
 }
 
-/// Cells in a line, and in further ones where they do not fit.
+/// Writes cells in a line, and in further lines when they do not fit.
 fn put_line(out: &mut String, cells: &[Cell], widths: &[usize], edge: &Edge, colour: bool) {
     out.push_str(&edge.first);
     let mut column = edge.first.chars().count();
@@ -173,7 +175,7 @@ fn put_line(out: &mut String, cells: &[Cell], widths: &[usize], edge: &Edge, col
     end_line(out);
 }
 
-/// Between two cells.
+/// The space between two cells.
 const GAP: &str = "  ";
 
 fn end_line(out: &mut String) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! How long the smallest submission takes, through a doorbell and through the control queue.
 
 use crate::machine::{Disturbances, Watch};
@@ -8,9 +10,9 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// The longest that one may take before something is wrong.
+/// The longest that a submission may take before something is wrong.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Kernel-mode submissions are that much fewer: each takes that much longer.
+/// Kernel-mode submissions are fewer by this factor, since each takes longer.
 const KERNEL_MODE_SHARE: u64 = 20;
 /// Room for the smallest packet.
 const COMMANDS: usize = 64;
@@ -19,7 +21,7 @@ pub(super) struct Timed {
     pub(super) submissions: u64,
     pub(super) doorbells: DoorbellCounters,
     pub(super) user_mode: Latency,
-    /// Those among them that found the engine asleep.
+    /// Those that found the engine asleep.
     pub(super) notified: Option<Latency>,
     pub(super) kernel_mode: Latency,
     pub(super) kernel_mode_submissions: u64,
@@ -27,12 +29,12 @@ pub(super) struct Timed {
     pub(super) disturbances: Disturbances,
 }
 
-/// Medians of one repetition, measured right after each other.
+/// The medians of one repetition, measured right after each other.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Repetition {
     /// Nanoseconds through a doorbell.
     pub doorbell_ns_p50: u64,
-    /// Submissions among these that found the engine asleep.
+    /// Submissions that found the engine asleep.
     pub notified: u64,
     /// Nanoseconds through the control queue.
     pub control_queue_ns_p50: u64,
@@ -46,7 +48,7 @@ impl Repetition {
     }
 }
 
-/// Times `samples` submissions through a doorbell, and fewer through the control queue, in so many
+/// Times `samples` submissions through a doorbell, and fewer through the control queue, over all
 /// repetitions.
 pub(super) fn run(
     adapter: &Adapter,
@@ -117,7 +119,7 @@ pub(super) fn run(
     })
 }
 
-/// How many nanoseconds it takes, and what comes of it.
+/// Times a call in nanoseconds, and returns its result.
 fn timed<T>(mut act: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<(u64, T)> {
     let start = Instant::now();
     let result = act()?;

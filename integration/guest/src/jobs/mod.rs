@@ -1,4 +1,6 @@
-//! Work that a guest does: the main job.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The main job: real work that a guest does.
 
 mod latency;
 mod report;
@@ -14,7 +16,7 @@ use bellhop_protocol::features::Features;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What to do.
+/// What the job does.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
     /// The file to stream.
@@ -23,21 +25,21 @@ pub struct RunOptions {
     pub chunk: u64,
     /// How many small submissions to time.
     pub samples: u64,
-    /// In how many repetitions.
+    /// The number of repetitions.
     pub repetitions: u64,
-    /// Which processors guest and daemon use.
+    /// The processors that guest and daemon use.
     pub pinning: String,
-    /// How many these are.
+    /// The number of these processors.
     pub processors: usize,
-    /// Where what driver and device share is.
+    /// Where shared memory is.
     pub placement: PlacementPolicy,
 }
 
 /// Streams a file through the GPU, then times small submissions.
 ///
 /// # Errors
-/// When the input cannot be read or the device cannot be used. A result that is wrong is in the
-/// report.
+/// When the input cannot be read, or the device cannot be used. The report says whether the result is
+/// wrong.
 pub fn run(transport: Arc<dyn Transport>, options: &RunOptions) -> anyhow::Result<Report> {
     let input = stream::Input::open(&options.input)?;
     let adapter =
@@ -50,13 +52,13 @@ pub fn run(transport: Arc<dyn Transport>, options: &RunOptions) -> anyhow::Resul
     let before = counted()?;
     let streamed = stream::run(&adapter, &nodes, input, options.chunk)?;
     let mut timed = latency::run(&adapter, nodes.compute, options.samples, options.repetitions)?;
-    // Of them, this guest may use one alone.
+    // Of these, this guest may use only one.
     timed.disturbances.processors = options.processors;
     let statistics = since(&counted()?, &before);
     Ok(Report::new(&streamed, timed, &statistics, options.pinning.clone()))
 }
 
-/// What was counted from one time to another.
+/// The difference of two counts.
 fn since(after: &Statistics, before: &Statistics) -> Statistics {
     Statistics {
         packets: after.packets - before.packets,
@@ -67,7 +69,7 @@ fn since(after: &Statistics, before: &Statistics) -> Statistics {
     }
 }
 
-/// Which node does what.
+/// The nodes of the job's stages.
 struct Nodes {
     compute: u32,
     copy_in: u32,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! What the main job prints.
 
 use super::latency::{Repetition, Timed};
@@ -14,17 +16,17 @@ use std::fmt;
 /// What the main job did.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Whether every byte and every hash was what the guest computed itself.
+    /// Whether every byte and every hash is what the guest computed itself.
     pub verified: bool,
-    /// Offset in the input of the first byte that was not.
+    /// Offset in the input of the first wrong byte.
     pub first_mismatch: Option<u64>,
     /// Bytes of input.
     pub bytes: u64,
-    /// Chunks that they came in.
+    /// Chunks of the input.
     pub chunks: u64,
     /// How long streaming took.
     pub seconds: f64,
-    /// Input bytes for each second of that.
+    /// Input bytes a second.
     pub bytes_per_second: f64,
     /// Command buffers submitted through doorbells, the timed ones included.
     pub submissions: u64,
@@ -44,25 +46,25 @@ pub struct Report {
     pub packets: u64,
     /// A null command buffer, from submission to fence, through a doorbell, polled.
     pub submit_to_fence_ns: Latency,
-    /// Those among them that found the engine asleep, and so had to notify it: null if none did.
+    /// Those that found the engine asleep and had to notify it; null if none did.
     pub notified_submit_to_fence_ns: Option<Latency>,
-    /// The same through the control queue.
+    /// A null command buffer through the control queue.
     pub kernel_mode_submit_to_fence_ns: Latency,
-    /// How many times as fast the doorbell is: of the medians.
+    /// The ratio of the medians: how many times as fast the doorbell is.
     pub doorbell_speedup: f64,
     /// The medians of each repetition.
     pub repetitions: Vec<Repetition>,
-    /// Why the doorbell is not faster, as far as can be told, and what to do. Empty when it is.
+    /// Why the doorbell is not faster, as far as is known, and what to do. Empty when it is.
     pub why_not_faster: Vec<String>,
-    /// Which processors guest and daemon used.
+    /// The processors that guest and daemon used.
     pub pinning: String,
     /// What disturbed the guest while submissions were timed.
     pub disturbances: Disturbances,
-    /// What it ran on.
+    /// The machine.
     pub machine: Machine,
 }
 
-/// Faster by less is no faster: medians of two runs differ by as much.
+/// A smaller ratio does not count as faster: medians of two runs differ by as much.
 const FASTER: f64 = 1.05;
 
 impl Report {
@@ -75,10 +77,7 @@ impl Report {
         let seconds = streamed.elapsed.as_secs_f64();
         let kernel_mode = timed.kernel_mode_submissions;
         let speedup = timed.kernel_mode.p50 as f64 / timed.user_mode.p50.max(1) as f64;
-        let why_not_faster = match speedup < FASTER {
-            true => why_not_faster(&timed),
-            false => Vec::new(),
-        };
+        let why_not_faster = if speedup < FASTER { why_not_faster(&timed) } else { Vec::new() };
         Self {
             verified: streamed.mismatch.is_none(),
             first_mismatch: streamed.mismatch,
@@ -110,7 +109,7 @@ impl Report {
 /// Nanoseconds taken from the guest by the hypervisor that are worth a word.
 const MUCH_STOLEN: u64 = 10_000_000;
 
-/// What is known to keep a doorbell from being faster than the control queue, and what to do about it.
+/// Known reasons for a doorbell that is not faster than the control queue, and what to do about each.
 fn why_not_faster(timed: &Timed) -> Vec<String> {
     let Disturbances { processors, stolen_ns, load, .. } = timed.disturbances;
     let (samples, notified) = (timed.user_mode.samples, timed.notified.as_ref());
@@ -122,7 +121,7 @@ fn why_not_faster(timed: &Timed) -> Vec<String> {
     if 2 * notified >= samples {
         reasons.push(format!(
             "{} of {} submissions found the engine asleep and sent a request to wake it: raise \
-             adapter.spin_us above the time between submissions",
+             adapter.spin above the time between submissions",
             grouped(notified),
             grouped(samples)
         ));
@@ -238,9 +237,10 @@ impl fmt::Display for Disturbances {
         if let Some(load) = self.load {
             told.push(format!("load {load:.1} on {}", counted(processors as u64, "processor")));
         }
-        match told.is_empty() {
-            true => f.write_str("not known: this machine does not tell"),
-            false => f.write_str(&told.join(", ")),
+        if told.is_empty() {
+            f.write_str("not known: this machine does not tell")
+        } else {
+            f.write_str(&told.join(", "))
         }
     }
 }
@@ -253,7 +253,7 @@ mod tests {
         Latency { samples, p50, p90: 2 * p50, p99: 9 * p50, p99_9: 99 * p50, max: 60_000_000_000 }
     }
 
-    /// What a run has to tell whose medians are these.
+    /// What a run with these medians says.
     fn report(doorbell: u64, control: u64, notified: u64, disturbances: Disturbances) -> Report {
         let streamed = Streamed {
             bytes: u64::MAX >> 14,

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! A file, chunk by chunk, through local memory.
 //!
-//! Each chunk goes through three stages on three nodes: copied in, transformed and hashed, copied
-//! out. A stage waits for the one before it with a GPU fence, so the guest submits all three at
-//! once and the stages of different chunks overlap.
+//! Each chunk goes through three stages on three nodes: copied in, transformed and hashed, copied out. Each
+//! stage waits for the one before with a GPU fence, so the guest submits all three at once and stages of
+//! different chunks overlap.
 
 use super::Nodes;
 use crate::output::note;
@@ -21,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh64::xxh64;
 
-/// Chunks on their way at most.
+/// Most chunks on their way.
 const MAX_DEPTH: u64 = 8;
 /// HW queues on the compute node, each of a context of its own.
 const COMPUTE_QUEUES: usize = 2;
@@ -36,7 +38,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) struct Input {
     file: File,
     path: PathBuf,
-    /// Unknown for what is not a regular file.
+    /// `None` unless it is a regular file.
     size: Option<u64>,
 }
 
@@ -61,28 +63,28 @@ impl Input {
     }
 }
 
-/// What came of it.
+/// The result of streaming.
 pub(super) struct Streamed {
     pub(super) bytes: u64,
     pub(super) chunks: u64,
     pub(super) submissions: u64,
     pub(super) doorbells: DoorbellCounters,
     pub(super) elapsed: Duration,
-    /// Where the GPU's result first differed from the guest's own.
+    /// Offset at which the GPU's result first differed from the guest's own.
     pub(super) mismatch: Option<u64>,
 }
 
-/// The places that one chunk uses on its way. The next chunk uses them when this one is through.
+/// The memory that one chunk uses on its way. The next chunk uses it when this one is done.
 struct Slot {
     input: GpuMapping,
     local: GpuMapping,
     output: GpuMapping,
-    /// Its first word takes the hash.
+    /// The hash goes to its first word.
     digest: GpuMapping,
     copy_in: CommandBuffer,
     compute: CommandBuffer,
     copy_out: CommandBuffer,
-    /// The chunk that is on its way through it.
+    /// The chunk that uses it.
     chunk: Option<Chunk>,
 }
 
@@ -90,7 +92,7 @@ struct Chunk {
     number: u64,
     offset: u64,
     bytes: Vec<u8>,
-    /// What the copy-out queue's progress fence gets when it is through.
+    /// The value of the copy-out queue's progress fence when the chunk is done.
     done: u64,
 }
 
@@ -139,8 +141,7 @@ impl Queues {
     /// Submits the three stages of a chunk.
     fn submit(&mut self, slot: &mut Slot, number: u64, length: u64) -> anyhow::Result<u64> {
         let Slot { input, local, output, digest, copy_in, compute, copy_out, .. } = slot;
-        // Kernels work on whole words; what is behind the chunk's end is transformed as well, and
-        // not looked at.
+        // Kernels work on whole words: bytes behind the chunk's end are transformed as well, and ignored.
         let words = length.next_multiple_of(8);
 
         copy_in.reset();
@@ -175,7 +176,8 @@ fn transform(bytes: &mut [u8], key: u64) {
     }
 }
 
-/// Waits for a chunk and compares what the GPU made of it; returns where it first differs.
+/// Waits for a chunk, compares it with what the guest computes, and returns the offset of the first
+/// difference.
 fn verify(queue: &UserModeQueue, slot: &mut Slot) -> anyhow::Result<Option<u64>> {
     let Some(mut chunk) = slot.chunk.take() else { return Ok(None) };
     queue
@@ -205,7 +207,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Streamed> {
     let device = adapter.create_device()?;
     let mut queues = Queues::new(&device, nodes)?;
-    // Half of local memory is left to rings and command buffers.
+    // Leaves half of local memory to rings and command buffers.
     let depth = (adapter.local_memory() / 2 / chunk).min(MAX_DEPTH);
     if depth == 0 {
         let most = adapter.local_memory() / 2 / 1024;
@@ -264,7 +266,7 @@ fn progress(input: &Input) -> ProgressBar {
         Some(size) => (ProgressBar::new(size), "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}"),
         None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {bytes_per_sec}"),
     };
-    // The templates are correct; if they were not, the bar would have its default look.
+    // The templates are correct. A wrong one would leave the bar its default look.
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,

@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 //! The basic model.
 
-use super::super::scene::{MEMORY, Scene, TIMEOUT};
-use super::super::{Mismatch, require};
-use super::{Desk, expect_lost, expect_refused};
+use super::expect::{expect_lost, expect_refused};
+use crate::conformance::behaviour::{Mismatch, require};
+use crate::conformance::desk::Desk;
+use crate::conformance::scene::{MEMORY, Scene, TIMEOUT};
 use bellhop_guest_umd::{CommandBuffer, Error, RenderBuffer};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::adapter::EngineType;
@@ -45,7 +48,7 @@ pub(super) fn basic_every_packet(scene: &Scene) -> Result<(), Mismatch> {
     let other = desk.device.create_allocation(AllocationKind::SYSTEM, 2 * PAGE_SIZE)?;
     let noise: Vec<u8> = (0..PAGE_SIZE).map(|index| xor_stream(5, index) as u8).collect();
     other.write(0, &noise)?;
-    // Across pages, which are where they like in the guest's memory.
+    // The range crosses pages, which may be anywhere in the guest's memory.
     let from = |offset| (&other, offset);
     let to = |offset| (&desk.memory, offset);
     let mut commands = RenderBuffer::new();
@@ -87,7 +90,7 @@ pub(super) fn basic_copied(scene: &Scene) -> Result<(), Mismatch> {
     let desk = Desk::new(scene)?;
     let mut context = desk.device.create_basic_context(scene.node(EngineType::COPY)?)?;
     context.suspend()?;
-    // Whatever address stands there: of this process, of the aperture, of nothing.
+    // Any address may stand there: of this process, of the aperture, of nothing.
     for (index, address) in [0, desk.va(0), 3 << 44, 1 << 24, u64::MAX].into_iter().enumerate() {
         let mut commands = RenderBuffer::new();
         commands.raw(Fill::new(address, 8, index as u32 + 1).as_bytes())?;
@@ -95,7 +98,7 @@ pub(super) fn basic_copied(scene: &Scene) -> Result<(), Mismatch> {
         let allocation_offset = 512 + 8 * index as u64;
         commands.patch(PatchLocation { allocation_index, patch_offset: 8, allocation_offset })?;
         context.submit(&commands)?;
-        // The buffer is gone before anything of it executes.
+        // The buffer is overwritten before any of it executes.
     }
     context.resume()?;
     context.progress_fence().wait(5, TIMEOUT)?;
@@ -111,7 +114,7 @@ pub(super) fn basic_contained(scene: &Scene) -> Result<(), Mismatch> {
     let mut context = desk.device.create_basic_context(scene.node(EngineType::COPY)?)?;
     let mut refuse = |status, about, build: &dyn Fn(&mut RenderBuffer) -> Result<(), Error>| {
         let mut commands = RenderBuffer::new();
-        // Would leave a trace if anything of the buffer executed.
+        // This packet would leave a trace if anything of the buffer executed.
         commands.fill((&desk.memory, 0), 8, 1)?;
         build(&mut commands)?;
         expect_refused(context.submit(&commands), status, about)
@@ -158,7 +161,7 @@ pub(super) fn basic_contained(scene: &Scene) -> Result<(), Mismatch> {
         commands.raw(&Fill::new(0, 8, 0).as_bytes()[..16]).map(|_| ())
     })?;
     refuse(Status::INVALID_USER_BUFFER, 24, &|commands| commands.raw(&[0; 4]).map(|_| ()))?;
-    // The context takes what is right, and nothing of the rest was executed.
+    // The context takes a valid buffer, and executed nothing of the others.
     let mut commands = RenderBuffer::new();
     let value = context.submit(commands.nop()?)?;
     require!(value == 1, "refused command buffers were counted: {value}");
@@ -201,12 +204,12 @@ pub(super) fn basic_lists(scene: &Scene) -> Result<(), Mismatch> {
         }
         expect_refused(context.submit(&commands), parameter, index)?;
     }
-    // Another process's allocation is none.
+    // An allocation of another process does not exist here.
     let mut commands = RenderBuffer::new();
     commands.fill((&stranger.memory, 0), 8, 1)?;
     let handle = stranger.memory.handle();
     expect_refused(context.submit(&commands), Status::INVALID_HANDLE, handle.0)?;
-    // Another device's may go at any time.
+    // An allocation of another device may go at any time.
     let device = desk.process.create_device()?;
     let foreign = device.create_allocation(AllocationKind::SYSTEM, PAGE_SIZE)?;
     let mut commands = RenderBuffer::new();
@@ -238,7 +241,7 @@ pub(super) fn basic_paged(scene: &Scene) -> Result<(), Mismatch> {
     const SIZE: u64 = 1 << 20;
     let desk = Desk::new(scene)?;
     let mut context = desk.device.create_basic_context(scene.node(EngineType::COPY)?)?;
-    // Nobody makes any of them resident.
+    // No device makes any of them resident.
     let paged: Result<Vec<_>, _> = (0..12).map(|_| desk.device.allocation(SIZE).create()).collect();
     let paged = paged?;
     let mut commands = RenderBuffer::new();
@@ -247,7 +250,7 @@ pub(super) fn basic_paged(scene: &Scene) -> Result<(), Mismatch> {
         commands.fill((allocation, 0), SIZE, index as u32 + 1)?;
         context.submit(&commands)?;
     }
-    // Each takes over the last page of the one before it.
+    // Each copies the last page of the one before it.
     for pair in paged.windows(2) {
         commands.reset();
         let last = SIZE - PAGE_SIZE;
@@ -285,7 +288,7 @@ pub(super) fn basic_fences(scene: &Scene) -> Result<(), Mismatch> {
     second.submit(&commands)?;
     first.progress_fence().wait(held, TIMEOUT)?;
     desk.expect_word(8, 7)?;
-    // Not another process's, although all physical addresses are of one address space.
+    // Not an allocation of another process, although all physical addresses are of one address space.
     let secret = stranger.device.create_basic_context(node)?;
     for slot in [stranger.device.create_fence(0)?.slot(), secret.progress_fence().slot()] {
         let mut context = desk.device.create_basic_context(node)?;
@@ -311,7 +314,7 @@ pub(super) fn basic_bounded(scene: &Scene) -> Result<(), Mismatch> {
     let desk = Desk::new(scene)?;
     let mut context = desk.device.create_basic_context(scene.node(EngineType::COPY)?)?;
     let mut commands = RenderBuffer::new();
-    // As large as can be, and then nothing more.
+    // The buffer is as large as possible, and then takes nothing more.
     commands.fill((&desk.memory, 0), 8, 1)?;
     commands.raw(&NOP.as_bytes().repeat((32 << 10) / 8 - 3))?;
     require!(commands.nop().is_err(), "the buffer is larger than it may be");
@@ -330,11 +333,11 @@ pub(super) fn basic_bounded(scene: &Scene) -> Result<(), Mismatch> {
         "the last ended with {status}"
     );
     context.resume()?;
-    // The driver waits for room itself, if it may.
+    // The driver waits for room if it may.
     let value = context.submit_within(&commands, TIMEOUT)?;
     require!(value == taken + 1, "submission {value} after {taken}");
     context.progress_fence().wait(value, TIMEOUT)?;
-    // What is done makes room at once.
+    // A submission that is done makes room at once.
     let value = context.submit(&commands)?;
     require!(value == taken + 2, "submission {value} after {taken}");
     context.progress_fence().wait(value, TIMEOUT)?;

@@ -1,9 +1,12 @@
-//! The models in which the GPU fetches where the driver put it: basic++ and WDDM 2.0.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::super::raw::Process;
-use super::super::scene::{Scene, TIMEOUT};
-use super::super::{Mismatch, require};
-use super::{Desk, expect_lost, expect_refused};
+//! The models in which the GPU fetches packets where the driver put them: basic++ and WDDM 2.0.
+
+use super::expect::{expect_lost, expect_refused};
+use crate::conformance::behaviour::{Mismatch, require};
+use crate::conformance::desk::Desk;
+use crate::conformance::raw::Process;
+use crate::conformance::scene::{Scene, TIMEOUT};
 use bellhop_guest_umd::CommandBuffer;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::gpu_va::Protection;
@@ -39,7 +42,7 @@ pub(super) fn plus_residency(scene: &Scene) -> Result<(), Mismatch> {
     let value = context.submit(&mut commands, &[&desk.memory])?;
     context.progress_fence().wait(value, TIMEOUT)?;
     desk.expect_word(0, 7)?;
-    // What is not listed is not looked at.
+    // The host ignores what is not listed.
     desk.memory.evict()?;
     let value = context.submit(&mut commands, &[])?;
     let fault = expect_lost(context.progress_fence().wait(value, TIMEOUT))?;
@@ -90,7 +93,7 @@ pub(super) fn virtual_submit(scene: &Scene) -> Result<(), Mismatch> {
 pub(super) fn virtual_contained(scene: &Scene) -> Result<(), Mismatch> {
     let desk = Desk::new(scene)?;
     let node = scene.node(EngineType::COPY)?;
-    // For the check that a driver reaches the buffer at all.
+    // Checks that the driver reaches the buffer at all.
     drop(desk.device.create_virtual_context(node)?);
     let process = Process::begin(scene.transport())?;
     let request =

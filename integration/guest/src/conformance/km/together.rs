@@ -1,9 +1,11 @@
-//! Contexts beside each other, and what is the same in every model.
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::super::raw::{self, Process};
-use super::super::scene::{Scene, TIMEOUT};
-use super::super::{Mismatch, require};
-use super::Desk;
+//! Contexts of several models side by side, and what all models have in common.
+
+use crate::conformance::behaviour::{Mismatch, require};
+use crate::conformance::desk::Desk;
+use crate::conformance::raw::{self, Process};
+use crate::conformance::scene::{Scene, TIMEOUT};
 use bellhop_guest_umd::{
     BasicContext, BasicPlusPlusContext, CommandBuffer, RenderBuffer, VirtualContext,
 };
@@ -20,7 +22,7 @@ use zerocopy::IntoBytes;
 pub(super) fn models_apart(scene: &Scene) -> Result<(), Mismatch> {
     let desk = Desk::new(scene)?;
     let node = scene.node(EngineType::COPY)?;
-    // Where a driver reaches the buffer at all.
+    // Only where the driver reaches the buffer.
     drop(desk.device.create_virtual_context(node)?);
     let process = Process::begin(scene.transport())?;
     let device = process.device()?;
@@ -51,13 +53,13 @@ pub(super) fn models_apart(scene: &Scene) -> Result<(), Mismatch> {
     for context in [wddm2.context, queues] {
         process.expect_status(&render(context, 8), unsupported)?;
     }
-    // Each of the two that render takes what the other does not.
+    // Each of the two that render takes what the other refuses.
     process.expect_status(&render(basic, 8), Status::INVALID_PARAMETER)?;
     process.expect_status(&render(basic, 0), Status::INVALID_PARAMETER)?;
     process.expect_status(&render(plus, 0), Status::INVALID_PARAMETER)?;
     let unknown = CreateNodeContext { device, node, model: SubmissionModel(0) };
     process.expect_status(&unknown, Status::INVALID_PARAMETER)?;
-    // What the host supplied is the context's alone.
+    // The buffer that the host supplied belongs to one context.
     for bits in 0..64 {
         let allocation = Handle(wddm2.context.0 ^ bits);
         let evict = Evict { device, count: 1, reserved: 0 };
@@ -146,7 +148,7 @@ pub(super) fn suspended(scene: &Scene) -> Result<(), Mismatch> {
     held.suspend()?;
     let mut rendered = RenderBuffer::new();
     let value = held.submit(rendered.fill((&desk.memory, 0), 8, 5)?)?;
-    // Another context's work on the same engine comes and goes meanwhile.
+    // Meanwhile, work of another context on this engine begins and ends.
     let after = other.submit(&mut commands, &[])?;
     other.progress_fence().wait(after, TIMEOUT)?;
     desk.expect_word(0, 0)?;

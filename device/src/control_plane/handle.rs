@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How other threads and tasks reach the control plane.
+
+use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::port::{
+    AdapterId, Command, CommandError, GuestPort, GuestResources, ListError, ListObjects,
+    ObjectPage, RequestToken, TraceAction, TraceError, TracePage,
+};
+use std::sync::Arc;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tracing::Span;
+
+/// What a handle sends to the task.
+pub(super) enum Message {
+    Attach { guest: GuestId, resources: GuestResources, port: Box<dyn GuestPort>, span: Span },
+    Request { guest: GuestId, token: RequestToken, request: Vec<u8>, room: usize },
+    Detach { guest: GuestId, done: oneshot::Sender<()> },
+    List { wanted: ListObjects, room: usize, done: oneshot::Sender<Result<ObjectPage, ListError>> },
+    Command { command: Command, done: oneshot::Sender<Result<(), CommandError>> },
+    Trace { action: TraceAction, done: oneshot::Sender<Result<TracePage, TraceError>> },
+}
+
+/// Reaches the kernel of one adapter, from any thread.
+#[derive(Clone)]
+pub struct KernelHandle {
+    adapter: AdapterId,
+    messages: mpsc::UnboundedSender<(AdapterId, Message)>,
+    interrupt: Arc<Notify>,
+}
+
+/// Where messages wait for [`run`](super::run).
+pub struct Mailbox {
+    pub(super) messages: mpsc::UnboundedReceiver<(AdapterId, Message)>,
+    pub(super) interrupt: Arc<Notify>,
+}
+
+/// Makes both ends; the handle is the first adapter's. The kernels come later: the hardware under them
+/// needs [`KernelHandle::interrupt`] before there can be a kernel.
+#[must_use]
+pub fn channel() -> (KernelHandle, Mailbox) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let interrupt = Arc::new(Notify::new());
+    (
+        KernelHandle {
+            adapter: AdapterId::default(),
+            messages: sender,
+            interrupt: Arc::clone(&interrupt),
+        },
+        Mailbox { messages: receiver, interrupt },
+    )
+}
+
+impl KernelHandle {
+    /// A handle of another adapter of the host.
+    #[must_use]
+    pub fn of(&self, adapter: AdapterId) -> Self {
+        Self { adapter, ..self.clone() }
+    }
+
+    /// Attaches a guest. Its port is dropped when it is detached. What is logged for the guest is logged in the
+    /// span that this is called in.
+    pub fn attach(&self, guest: GuestId, resources: GuestResources, port: Box<dyn GuestPort>) {
+        let span = Span::current();
+        self.send(Message::Attach { guest, resources, port, span });
+    }
+
+    /// Hands over a request of a guest; `request` is the host's own copy. The reply comes through the guest's port,
+    /// and is no longer than `room` if a reply's header fits into that.
+    pub fn request(&self, guest: GuestId, token: RequestToken, request: Vec<u8>, room: usize) {
+        self.send(Message::Request { guest, token, request, room });
+    }
+
+    /// Detaches a guest. Returns when no engine touches its memory any more, or when the kernel has stopped.
+    pub async fn detach(&self, guest: GuestId) {
+        // An error means that the kernel has stopped, and the guest's objects went with it.
+        let _ = self.begin_detach(guest).await;
+    }
+
+    /// [`Self::detach`] for a thread outside of any async runtime.
+    pub fn detach_blocking(&self, guest: GuestId) {
+        let _ = self.begin_detach(guest).blocking_recv();
+    }
+
+    fn begin_detach(&self, guest: GuestId) -> oneshot::Receiver<()> {
+        let (done, receiver) = oneshot::channel();
+        self.send(Message::Detach { guest, done });
+        receiver
+    }
+
+    /// Has the kernel carry out a command of the host's. Returns when it is done.
+    ///
+    /// # Errors
+    /// When the command is refused, or the kernel has stopped.
+    pub async fn command(&self, command: Command) -> Result<(), CommandError> {
+        self.begin_command(command).await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    /// [`Self::command`] for a thread outside of any async runtime.
+    ///
+    /// # Errors
+    /// When the command is refused, or the kernel has stopped.
+    pub fn command_blocking(&self, command: Command) -> Result<(), CommandError> {
+        self.begin_command(command).blocking_recv().unwrap_or_else(|_| Err(stopped()))
+    }
+
+    fn begin_command(&self, command: Command) -> oneshot::Receiver<Result<(), CommandError>> {
+        let (done, receiver) = oneshot::channel();
+        self.send(Message::Command { command, done });
+        receiver
+    }
+
+    /// Begins, reads or ends a trace of the adapter. The tool that began a trace ends it.
+    ///
+    /// # Errors
+    /// When another tool traces, there is no such adapter, or the kernel has stopped.
+    pub async fn trace(&self, action: TraceAction) -> Result<TracePage, TraceError> {
+        let (done, receiver) = oneshot::channel();
+        self.send(Message::Trace { action, done });
+        receiver.await.unwrap_or(Err(TraceError::Stopped))
+    }
+
+    /// Ends a trace after its tool went away without doing so.
+    pub fn end_trace(&self) {
+        let (done, _) = oneshot::channel();
+        self.send(Message::Trace { action: TraceAction::End, done });
+    }
+
+    /// Returns some of the objects of a list, in no more than `room` bytes: see
+    /// [`Adapters::list`](bellhop_host_kmd::dxgkrnl::Adapters::list).
+    ///
+    /// # Errors
+    /// When there is no such list, or the parent that it names does not exist, or the kernel has stopped.
+    pub async fn list(&self, wanted: ListObjects, room: usize) -> Result<ObjectPage, ListError> {
+        let (done, receiver) = oneshot::channel();
+        self.send(Message::List { wanted, room, done });
+        receiver.await.unwrap_or_else(|_| {
+            Err(ListError { gone: false, why: "the kernel has stopped".to_owned() })
+        })
+    }
+
+    /// Tells the kernel that the hardware has interrupts. An engine thread may call this: it neither allocates nor
+    /// waits for the kernel. Several calls before the kernel looks count as one. Pairs with `notified` in
+    /// [`run`](super::run), after which the kernel takes all interrupts raised before this call.
+    pub fn interrupt(&self) {
+        self.interrupt.notify_one();
+    }
+
+    fn send(&self, message: Message) {
+        if self.messages.send((self.adapter, message)).is_err() {
+            tracing::debug!("a message for a kernel that has stopped");
+        }
+    }
+}
+
+fn stopped() -> CommandError {
+    CommandError("the kernel has stopped".to_owned())
+}

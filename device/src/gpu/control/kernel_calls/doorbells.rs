@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Doorbells: rings, the physical doorbells that watch them, and what a guest reads of them.
+
+use super::Gpu;
+use crate::gpu::shared::hw_queue::HwQueue;
+use bellhop_host_kmd::hardware::{
+    DoorbellModel, Doorbells, GuestId, HwQueueId, PhysicalDoorbell, RingBinding, RotationProgress,
+    UnknownId,
+};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
+use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use bellhop_protocol::handoff::publication;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Does something with the words of a queue's doorbell.
+fn with_doorbell(queue: &HwQueue, act: impl FnOnce(DoorbellWords<'_>)) -> Result<(), UnknownId> {
+    let ring = queue.ring.load_full();
+    let words = ring.as_ref().and_then(|ring| queue.doorbell(ring));
+    act(words.ok_or(UnknownId::Ring(queue.id))?);
+    Ok(())
+}
+
+impl Gpu {
+    /// What a doorbell reads.
+    fn status(&self, connection: ConnectionStatus) -> DoorbellStatus {
+        DoorbellStatus::new(connection).with_logging_level(self.chip.logging_level())
+    }
+}
+
+impl Doorbells for Gpu {
+    fn doorbell_share(&self, guest: GuestId) -> Result<u32, UnknownId> {
+        let own = self.guest(guest)?.doorbell_share();
+        Ok(own.unwrap_or_else(|| self.equal_doorbell_share()))
+    }
+
+    fn last_use(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
+        Ok(self.queue(queue)?.last_use())
+    }
+
+    fn bind_ring(&self, queue: HwQueueId, ring: RingBinding) -> Result<(), UnknownId> {
+        let queue = self.queue(queue)?;
+        let bar = queue.partition.bar();
+        let words = (bar.doorbell(ring.slot), bar.doorbell_word(ring.slot));
+        let (Some(doorbell), Some(word), Some(last_queued)) =
+            (words.0, words.1, bar.last_queued(ring.slot))
+        else {
+            return Err(UnknownId::DoorbellSlot(ring.slot));
+        };
+        doorbell.connect(self.status(ConnectionStatus::DISCONNECTED_RETRY));
+        // The word of a global doorbell is other queues', too, and nothing need be in it.
+        if self.doorbell_model == DoorbellModel::Dedicated {
+            // Relaxed, as the next: `ring` hands both over to the engine, and the reply to the guest.
+            word.store(0, Ordering::Relaxed);
+        }
+        last_queued.store(0, Ordering::Relaxed);
+        queue.ring.store(Some(Arc::new(ring)));
+        Ok(())
+    }
+
+    fn unbind_ring(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        let queue = self.queue(queue)?;
+        queue.ring.store(None);
+        // The engine lets go of it, as it does of what was there when it was kicked last.
+        self.kick_queue(&queue);
+        Ok(())
+    }
+
+    fn last_queued_value(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
+        let queue = self.queue(queue)?;
+        let ring = queue.ring.load_full();
+        let word = ring.as_ref().and_then(|ring| queue.partition.bar().last_queued(ring.slot));
+        Ok(word.map_or(0, publication::read))
+    }
+
+    fn watch(&self, doorbell: PhysicalDoorbell, queue: HwQueueId) -> Result<(), UnknownId> {
+        let queue = self.queue(queue)?;
+        let is_there = self.registry().set_watch(&self.chip, doorbell.0, Some(queue));
+        is_there.then_some(()).ok_or(UnknownId::PhysicalDoorbell(doorbell))
+    }
+
+    fn unwatch(&self, doorbell: PhysicalDoorbell) -> Result<(), UnknownId> {
+        let is_there = self.registry().set_watch(&self.chip, doorbell.0, None);
+        is_there.then_some(()).ok_or(UnknownId::PhysicalDoorbell(doorbell))
+    }
+
+    fn watch_global(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        let queue = self.queue(queue)?;
+        self.registry().watch_global(&self.chip, queue);
+        Ok(())
+    }
+
+    fn unwatch_global(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        let was_watched = self.registry().unwatch_global(&self.chip, queue);
+        was_watched.then_some(()).ok_or(UnknownId::HwQueue(queue))
+    }
+
+    fn rotate_to_physical(&self, queue: HwQueueId) -> Result<RotationProgress, UnknownId> {
+        let queue = self.queue(queue)?;
+        let doorbell = self.registry().doorbell_of(queue.id);
+        let ring = queue.ring.load_full();
+        let (Some(rotation), Some(doorbell), Some(ring)) =
+            (queue.partition.rotation(), doorbell, ring)
+        else {
+            return Ok(RotationProgress::Done);
+        };
+        queue.set_settling(true);
+        rotation.connect(ring.slot, doorbell, queue.id);
+        Ok(RotationProgress::Pending)
+    }
+
+    fn rotate_to_dummy(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        let queue = self.queue(queue)?;
+        if let (Some(rotation), Some(ring)) = (queue.partition.rotation(), queue.ring.load_full()) {
+            rotation.disconnect(ring.slot);
+        }
+        Ok(())
+    }
+
+    fn publish_connected(
+        &self,
+        queue: HwQueueId,
+        status: ConnectionStatus,
+    ) -> Result<(), UnknownId> {
+        let queue = self.queue(queue)?;
+        if status == ConnectionStatus::CONNECTED {
+            queue.set_settling(false);
+        }
+        let published = with_doorbell(&queue, |words| words.connect(self.status(status)));
+        // Only now: an engine that fell asleep before this has not armed the doorbell, which was
+        // not connected yet. And a guest may have rung before an engine watched.
+        self.kick_queue(&queue);
+        published
+    }
+
+    fn publish_disconnected(
+        &self,
+        queue: HwQueueId,
+        reason: ConnectionStatus,
+    ) -> Result<(), UnknownId> {
+        let queue = self.queue(queue)?;
+        with_doorbell(&queue, |words| words.disconnect(self.status(reason)))
+    }
+}

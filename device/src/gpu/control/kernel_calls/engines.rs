@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Engines: where they are, their power, their resets, and what they have forgotten.
+
+use super::Gpu;
+use crate::gpu::shared::chip::{attention, reset};
+use bellhop_host_kmd::hardware::{EngineProgress, Engines, GuestId, Ticket, UnknownId};
+use bellhop_protocol::control::power::EnginePowerState;
+use bellhop_protocol::handoff::power::Asked;
+
+impl Engines for Gpu {
+    fn engine_progress(&self, node: u32) -> Result<EngineProgress, UnknownId> {
+        let port = self.engine(node)?;
+        let (turns, executing) = port.turns.read();
+        Ok(EngineProgress { is_asleep: port.attention.is_asleep(), turns, executing })
+    }
+
+    fn reset_engine(&self, node: u32) -> Result<(), UnknownId> {
+        self.engine(node)?.reset(reset::ENGINE);
+        Ok(())
+    }
+
+    fn reset_adapter(&self) {
+        for port in &self.chip.engines {
+            port.reset(reset::ADAPTER);
+        }
+    }
+
+    fn set_engine_power(
+        &self,
+        node: u32,
+        state: EnginePowerState,
+        transition: u64,
+    ) -> Result<(), UnknownId> {
+        let port = self.engine(node)?;
+        port.power.ask(Asked { on: state == EnginePowerState::F0, transition });
+        port.raise(attention::POWER);
+        Ok(())
+    }
+
+    fn quiesce(&self, guest: Option<GuestId>) -> Ticket {
+        let registry = self.registry();
+        // Engines remember nothing of a guest that is gone.
+        for (_, partition) in
+            registry.guests.iter().filter(|(id, _)| guest.is_none_or(|guest| guest == **id))
+        {
+            partition.flush();
+        }
+        self.chip.quiesce()
+    }
+
+    fn quiesced(&self) -> Ticket {
+        self.chip.quiesced()
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Memory of guests as the kernel accesses it.
+
+use super::Gpu;
+use bellhop_host_kmd::hardware::{GuestId, Memory, Segment, UnknownId};
+use bellhop_protocol::bar::AreaKind;
+use bellhop_protocol::control::allocation::Extent;
+use bellhop_protocol::handoff::publication;
+
+impl Memory for Gpu {
+    fn zero_memory(
+        &self,
+        guest: GuestId,
+        segment: Segment,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), UnknownId> {
+        if let Err(error) = self.guest(guest)?.zero(segment, offset, length) {
+            tracing::error!(%error, guest = guest.0, ?segment, offset, length, "memory was not zeroed");
+        }
+        Ok(())
+    }
+
+    fn place_area(
+        &self,
+        guest: GuestId,
+        kind: AreaKind,
+        extents: &[Extent],
+    ) -> Result<bool, UnknownId> {
+        let partition = self.guest(guest)?;
+        if kind != AreaKind::LOCAL_MEMORY {
+            return Ok(partition.bar().donate(kind, partition.memory(), extents));
+        }
+        partition.windows().place_local(extents);
+        Ok(true)
+    }
+
+    fn is_guest_memory(
+        &self,
+        guest: GuestId,
+        address: u64,
+        length: u64,
+    ) -> Result<bool, UnknownId> {
+        Ok(self.guest(guest)?.memory().is_system_memory(address, length))
+    }
+
+    fn read_local_word(&self, guest: GuestId, offset: u64) -> Result<u64, UnknownId> {
+        let partition = self.guest(guest)?;
+        let word = partition.bar().local_word(offset);
+        Ok(word.map_or(0, publication::read))
+    }
+
+    fn write_dma_buffer(
+        &self,
+        guest: GuestId,
+        offset: u64,
+        packets: &[u8],
+    ) -> Result<(), UnknownId> {
+        // Handed over to the engine with the submission that names it.
+        if let Err(error) = self.guest(guest)?.write_dma_buffer(offset, packets) {
+            tracing::error!(%error, guest = guest.0, offset, "a DMA buffer was not written");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The registers: what the control plane can do to the GPU, one file for each subject of
+//! [`Hardware`](bellhop_host_kmd::hardware::Hardware).
+
+mod doorbells;
+mod engines;
+mod fences;
+mod memory;
+mod page_tables;
+mod queues;
+
+use crate::gpu::Gpu;
+use crate::gpu::memory::page_table::AddressSpace;
+use crate::gpu::shared::chip::EnginePort;
+use crate::gpu::shared::hw_queue::HwQueue;
+use crate::gpu::shared::partition::Partition;
+use bellhop_host_kmd::hardware::{
+    Adapter, AddressSpaceId, DoorbellModel, GuestId, HwQueueId, Interrupt, Interrupts,
+    NodeDescription, UnknownId,
+};
+use std::sync::Arc;
+
+impl Gpu {
+    pub(super) fn guest(&self, guest: GuestId) -> Result<Arc<Partition>, UnknownId> {
+        self.registry().guests.get(&guest).cloned().ok_or(UnknownId::Guest(guest))
+    }
+
+    pub(super) fn queue(&self, queue: HwQueueId) -> Result<Arc<HwQueue>, UnknownId> {
+        self.registry().queues.get(&queue).cloned().ok_or(UnknownId::HwQueue(queue))
+    }
+
+    pub(super) fn engine(&self, node: u32) -> Result<&EnginePort, UnknownId> {
+        self.chip.engines.get(node as usize).ok_or(UnknownId::Node(node))
+    }
+
+    fn space(&self, space: AddressSpaceId) -> Result<Arc<AddressSpace>, UnknownId> {
+        let registry = self.registry();
+        let found = registry.spaces.get(&space).map(|(_, space)| Arc::clone(space));
+        found.ok_or(UnknownId::AddressSpace(space))
+    }
+
+    /// Does something with each of these queues that there is.
+    fn each_queue(
+        &self,
+        queues: &[HwQueueId],
+        act: impl Fn(&Arc<HwQueue>),
+    ) -> Result<(), UnknownId> {
+        each(queues, |queue| {
+            act(&self.queue(*queue)?);
+            Ok(())
+        })
+    }
+
+    fn kick_queue(&self, queue: &Arc<HwQueue>) {
+        if let Ok(port) = self.engine(queue.engine) {
+            port.kick(queue);
+        }
+    }
+}
+
+/// Does something with each item, and returns the first error when that was done.
+fn each<T>(items: &[T], mut act: impl FnMut(&T) -> Result<(), UnknownId>) -> Result<(), UnknownId> {
+    let mut outcome = Ok(());
+    for item in items {
+        outcome = outcome.and(act(item));
+    }
+    outcome
+}
+
+impl Adapter for Gpu {
+    fn nodes(&self) -> &[NodeDescription] {
+        &self.nodes
+    }
+
+    fn doorbell_model(&self) -> DoorbellModel {
+        self.doorbell_model
+    }
+
+    fn optimized_fence_interrupt(&self) -> bool {
+        self.chip.optimized_fence_interrupt
+    }
+
+    fn physical_doorbells(&self) -> u32 {
+        self.physical_doorbells
+    }
+}
+
+impl Interrupts for Gpu {
+    fn take_interrupts(&self) -> Vec<Interrupt> {
+        self.collect_interrupts()
+    }
+}

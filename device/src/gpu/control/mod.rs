@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The control plane's side: the kernel's calls, interrupts, books.
+
+pub mod isr;
+pub mod kernel_calls;
+pub mod observe;
+pub mod registry;

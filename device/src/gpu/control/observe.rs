@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The GPU as tools see it.
+
+use crate::gpu::Gpu;
+use crate::gpu::shared::chip::EnginePort;
+use crate::gpu::shared::trace_log::TraceLog;
+use bellhop_host_kmd::hardware::{
+    BusyOf, FrontEnd, GuestId, HardwareFull, HostClocks, Observe, UnknownId,
+};
+use bellhop_protocol::control::adapter::Statistics;
+use bellhop_protocol::handoff::fence_log::FenceLog;
+use rustix::time::{ClockId, clock_gettime};
+
+impl Gpu {
+    /// Says who brought a guest, for those who look on.
+    pub fn set_front_end(&self, guest: GuestId, front_end: FrontEnd) {
+        if let Ok(guest) = self.guest(guest) {
+            // A guest comes once.
+            let _ = guest.front_end.set(front_end);
+        }
+    }
+}
+
+impl Observe for Gpu {
+    fn gpu_clock(&self) -> u64 {
+        self.chip.now()
+    }
+
+    fn host_clocks(&self) -> HostClocks {
+        // The two clocks are read in close succession.
+        HostClocks {
+            monotonic: nanoseconds(ClockId::Monotonic),
+            boottime: nanoseconds(ClockId::Boottime),
+            realtime: nanoseconds(ClockId::Realtime),
+        }
+    }
+
+    fn begin_trace(&self, entries: u32) -> Result<(), HardwareFull> {
+        let has_begun = self.chip.begin_trace(entries);
+        has_begun.then_some(()).ok_or(HardwareFull("memory"))
+    }
+
+    fn with_trace_log(&self, node: u32, act: &mut dyn FnMut(FenceLog<'_>)) {
+        let log = self.chip.engines.get(node as usize).and_then(EnginePort::trace_log);
+        log.as_deref().and_then(TraceLog::get).into_iter().for_each(act);
+    }
+
+    fn end_trace(&self) {
+        self.chip.engines.iter().for_each(|port| port.set_trace_log(None));
+    }
+
+    fn front_end(&self, guest: GuestId) -> Option<FrontEnd> {
+        self.guest(guest).ok()?.front_end.get().cloned()
+    }
+
+    fn busy_time(&self, of: BusyOf) -> Result<u64, UnknownId> {
+        let now = || self.chip.now();
+        Ok(match of {
+            BusyOf::Engine(node) => self.engine(node)?.turns.busy_time(now),
+            BusyOf::Queue(queue) => self.queue(queue)?.busy.read(now),
+        })
+    }
+
+    fn guest_weight(&self, guest: GuestId) -> Result<u32, UnknownId> {
+        Ok(self.guest(guest)?.weight())
+    }
+
+    fn statistics(&self, guest: GuestId) -> Result<Statistics, UnknownId> {
+        Ok(self.guest(guest)?.counters().read())
+    }
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
+}

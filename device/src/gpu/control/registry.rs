@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The control plane's books: guests, address spaces, queues, and the queue that each doorbell watches.
+
+use crate::gpu::memory::page_table::AddressSpace;
+use crate::gpu::shared::chip::{Chip, Watched, WatchedAt, attention};
+use crate::gpu::shared::hw_queue::HwQueue;
+use crate::gpu::shared::partition::Partition;
+use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId, HwQueueId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Everything by its id.
+#[derive(Debug)]
+pub struct Registry {
+    /// The guests.
+    pub guests: HashMap<GuestId, Arc<Partition>>,
+    /// Their address spaces.
+    pub spaces: HashMap<AddressSpaceId, (GuestId, Arc<AddressSpace>)>,
+    /// Their queues.
+    pub queues: HashMap<HwQueueId, Arc<HwQueue>>,
+    /// Destroyed address spaces with page tables that queued paging buffers may still write, each with the
+    /// fence after which none does.
+    parked: Vec<(GuestId, u64, Arc<AddressSpace>)>,
+    /// The queues of their system contexts.
+    pub system_queues: HashMap<GuestId, Arc<HwQueue>>,
+    /// The queue that each physical doorbell watches.
+    doorbells: Vec<Option<Arc<HwQueue>>>,
+    /// Queues that are connected to their guests' global doorbells.
+    global: HashMap<HwQueueId, Arc<HwQueue>>,
+    last_id: u64,
+}
+
+impl Registry {
+    /// No guest, no address space, no queue.
+    pub fn new(physical_doorbells: u32) -> Self {
+        Self {
+            guests: HashMap::new(),
+            spaces: HashMap::new(),
+            queues: HashMap::new(),
+            parked: Vec::new(),
+            system_queues: HashMap::new(),
+            doorbells: (0..physical_doorbells).map(|_| None).collect(),
+            global: HashMap::new(),
+            last_id: 0,
+        }
+    }
+
+    /// An id that was never given out; not 0.
+    pub fn new_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Destroys an address space. Its page tables are free once every paging buffer that its guest has queued
+    /// is complete.
+    pub fn park(&mut self, guest: GuestId, space: Arc<AddressSpace>) {
+        let queued = self.guests.get(&guest).and_then(|guest| guest.paging().last_queued());
+        if let Some(fence) = queued {
+            self.parked.push((guest, fence, space));
+        }
+    }
+
+    /// Frees the address spaces that waited for a fence that is reached.
+    pub fn unpark(&mut self) {
+        let guests = &self.guests;
+        self.parked.retain(|(guest, fence, _)| {
+            guests.get(guest).is_some_and(|guest| guest.paging().completed() < *fence)
+        });
+    }
+
+    /// Makes a physical doorbell watch a queue's page, or nothing. False when there is no such
+    /// doorbell.
+    pub fn set_watch(&mut self, chip: &Chip, doorbell: u32, queue: Option<Arc<HwQueue>>) -> bool {
+        let Some(watched) = self.doorbells.get_mut(doorbell as usize) else { return false };
+        if let Some(queue) = &queue {
+            queue.use_doorbell(chip.connects.another());
+        }
+        let engines = [watched.as_ref(), queue.as_ref()].map(|q| q.map(|queue| queue.engine));
+        *watched = queue;
+        let [before, after] = engines;
+        for engine in before.into_iter().chain(after.filter(|_| after != before)) {
+            self.publish_watch_list(chip, engine);
+        }
+        true
+    }
+
+    /// The physical doorbell that watches a queue.
+    pub fn doorbell_of(&self, queue: HwQueueId) -> Option<u32> {
+        let watches = |watched: &Option<Arc<HwQueue>>| {
+            watched.as_ref().is_some_and(|watched| watched.id == queue)
+        };
+        self.doorbells.iter().position(watches)?.try_into().ok()
+    }
+
+    /// Connects a queue to its guest's global doorbell.
+    pub fn watch_global(&mut self, chip: &Chip, queue: Arc<HwQueue>) {
+        let engine = queue.engine;
+        self.global.insert(queue.id, queue);
+        self.publish_watch_list(chip, engine);
+    }
+
+    /// Disconnects a queue from its guest's global doorbell. False when it was not connected.
+    pub fn unwatch_global(&mut self, chip: &Chip, queue: HwQueueId) -> bool {
+        let Some(queue) = self.global.remove(&queue) else { return false };
+        self.publish_watch_list(chip, queue.engine);
+        true
+    }
+
+    /// Forgets a queue, and the doorbell that watches it. Its engine knows the queue until it quiesces.
+    pub fn remove_queue(&mut self, chip: &Chip, queue: HwQueueId) -> bool {
+        let Some(queue) = self.queues.remove(&queue) else { return false };
+        queue.membership.destroy();
+        if queue.is_system() {
+            self.system_queues.remove(&queue.partition.id());
+        }
+        let mut was_watched = self.global.remove(&queue.id).is_some();
+        for watched in &mut self.doorbells {
+            was_watched |= watched.take_if(|watched| watched.id == queue.id).is_some();
+        }
+        if was_watched {
+            self.publish_watch_list(chip, queue.engine);
+        }
+        if let Some(port) = chip.engines.get(queue.engine as usize) {
+            port.kick(&queue);
+        }
+        true
+    }
+
+    /// Tells an engine which doorbells it watches.
+    fn publish_watch_list(&self, chip: &Chip, engine: u32) {
+        let Some(port) = chip.engines.get(engine as usize) else { return };
+        let dedicated = self.doorbells.iter().zip(0..).filter_map(|(queue, doorbell)| {
+            let queue = queue.as_ref()?;
+            let is_moved = queue.partition.rotation().is_some();
+            Some((queue, if is_moved { WatchedAt::Physical(doorbell) } else { WatchedAt::OwnPage }))
+        });
+        let global = self.global.values().map(|queue| (queue, WatchedAt::Global));
+        let watched = dedicated.chain(global).filter(|(queue, _)| queue.engine == engine);
+        let list = watched.map(|(queue, at)| Watched { queue: Arc::clone(queue), at }).collect();
+        // Stored before the attention is raised: the engine loads it after it took the attention.
+        port.watch_list.store(Arc::new(list));
+        port.raise(attention::WATCH_LIST);
+    }
+
+    /// Forgets a guest and whatever is left of it.
+    pub fn remove_guest(&mut self, chip: &Chip, guest: GuestId) {
+        let queues = self.queues.values().filter(|queue| queue.partition.id() == guest);
+        for queue in queues.map(|queue| queue.id).collect::<Vec<_>>() {
+            self.remove_queue(chip, queue);
+        }
+        if let Some(partition) = self.guests.get(&guest) {
+            partition.stop_rotation();
+        }
+        self.spaces.retain(|_, (owner, _)| *owner != guest);
+        self.guests.remove(&guest);
+        self.unpark();
+    }
+}

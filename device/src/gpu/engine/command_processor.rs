@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The command processor (CP): ring, indirect buffers, packets.
+//!
+//! The progress of a queue is kept here between its turns, in host memory. A turn is bounded in packets and
+//! in bytes, so that no queue holds its engine for long.
+//!
+//! Source: "Ring Buffers and the CP" of the Windows KMD overview.
+
+use super::fetch::{Fetched, Stream, Window};
+use super::packets::context::{Before, Context, Scratch};
+use super::packets::fence::signal_progress;
+use super::packets::progress::Progress;
+use super::packets::{Hold, Operation, Outcome, execute};
+use crate::gpu::memory::compression::Blocks;
+use crate::gpu::memory::mmu::Access;
+use crate::gpu::memory::prefetch::Stride;
+use crate::gpu::memory::tlb::Tlb;
+use crate::gpu::memory::violation::Violation;
+use crate::gpu::shared::hw_queue::{HwQueue, Role};
+use bellhop_host_kmd::hardware::{Fault, KernelSubmission, RingBinding};
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::handoff::doorbell::RingPointers;
+use bellhop_protocol::packet::flow::{IndirectBuffer, MAX_INDIRECT_DEPTH};
+use bellhop_protocol::packet::{Opcode, UNIT};
+use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Packets in a turn.
+const TURN_PACKETS: u32 = 256;
+/// Bytes in a turn, which is also the longest that a step can take.
+const TURN_BYTES: usize = 512 << 10;
+
+/// Bytes of a ring between a buffer that is about to be executed and one to ask for: one other is.
+const PREFETCH_AHEAD: usize = size_of::<IndirectBuffer>();
+
+/// A window for the ring and one for each depth of indirect buffers.
+pub type Windows = [Window; 1 + MAX_INDIRECT_DEPTH];
+
+/// What an engine needs to execute packets of any queue.
+#[derive(Debug)]
+pub struct Unit {
+    /// Its translations.
+    pub tlb: Tlb,
+    /// Its buffers.
+    pub scratch: Scratch,
+    /// Its codec's buffers.
+    pub blocks: Blocks,
+    /// What is fetched of a queue's packets.
+    pub windows: Windows,
+}
+
+impl Unit {
+    /// A unit that remembers nothing.
+    pub fn new() -> Self {
+        Self {
+            tlb: Tlb::new(),
+            scratch: Scratch::new(),
+            blocks: Blocks::new(),
+            windows: std::array::from_fn(|_| Window::new()),
+        }
+    }
+}
+
+/// A ring as its engine knows it.
+#[derive(Debug)]
+pub struct Ring {
+    /// Where it is.
+    pub binding: Arc<RingBinding>,
+    /// Its position is the read pointer, its end the write pointer.
+    pub stream: Stream,
+    /// What the guest was told of the read pointer.
+    published: u64,
+}
+
+impl Ring {
+    /// A ring that nothing was read from.
+    pub fn new(binding: Arc<RingBinding>) -> Self {
+        Self { stream: Stream::ring(&binding), binding, published: 0 }
+    }
+
+    /// The pointers in the ring buffer control, of which the one that this accesses is used.
+    fn pointers<'a>(
+        &self,
+        context: &mut Context<'a>,
+        access: Access,
+    ) -> Result<RingPointers<'a>, Violation> {
+        let (control, offsets) =
+            (self.binding.control_va, [WRITE_POINTER_OFFSET, READ_POINTER_OFFSET]);
+        let [write, read] = context.mmu.two_words(control, offsets, access)?;
+        Ok(RingPointers::new(write, read))
+    }
+}
+
+/// What a queue does after its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It has no work left.
+    Idle,
+    /// It wants another turn.
+    Runnable,
+    /// It waits for a fence or a flush.
+    Blocked,
+}
+
+/// The progress of a queue.
+#[derive(Debug)]
+pub struct Execution {
+    /// The queue's ring.
+    pub ring: Option<Ring>,
+    /// The buffers that are being executed, outermost first.
+    stack: [Stream; MAX_INDIRECT_DEPTH],
+    depth: usize,
+    /// The packet that is being executed; `NOP` when none is.
+    opcode: Opcode,
+    /// Where in the ring that packet, or the buffer that it is in, stands.
+    packet_start: u64,
+    operation: Option<Operation>,
+    wait: Option<Hold>,
+    /// What the packet before its next turn was.
+    before: Before,
+    /// The kernel-mode submission that is done when the stack is empty.
+    submission: Option<Submission>,
+    /// The number of kernel-mode submissions that were begun.
+    submissions: u64,
+    /// Where the queue stood when it was seen to have moved last.
+    mark: Mark,
+    /// Engine time since then, of turns after which it was still runnable.
+    stalled: Duration,
+    /// Where the buffers are that its ring names.
+    buffers: Stride,
+}
+
+/// What moves while a queue makes progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Mark {
+    read_pointer: u64,
+    /// Of the packet, in the host's own buffers: none of them takes long.
+    packet: u64,
+    submissions: u64,
+    progress_fence: u64,
+}
+
+impl Execution {
+    /// A queue that has executed nothing.
+    pub fn new() -> Self {
+        Self {
+            ring: None,
+            stack: [Stream::EMPTY; MAX_INDIRECT_DEPTH],
+            depth: 0,
+            opcode: Opcode::NOP,
+            packet_start: 0,
+            operation: None,
+            wait: None,
+            before: Before::Other,
+            submission: None,
+            submissions: 0,
+            mark: Mark::default(),
+            stalled: Duration::ZERO,
+            buffers: Stride::default(),
+        }
+    }
+
+    /// Whether there is something to do. What waits in `queue.submissions` is not counted.
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        self.is_busy() || self.ring.as_ref().is_some_and(|ring| !ring.stream.is_empty())
+    }
+
+    /// Whether a packet was begun that takes several turns.
+    #[inline]
+    pub fn is_in_packet(&self) -> bool {
+        self.operation.is_some()
+    }
+
+    /// Charges the queue for a turn after which it was still runnable. Waits for fences and for other queues'
+    /// turns do not count. Returns a hang when the charge is more than `limit` and meanwhile the read pointer
+    /// and the progress fence stood still, none of its kernel-mode submissions started, and no packet of a
+    /// paging buffer did.
+    pub fn charge(&mut self, queue: &HwQueue, time: Duration, limit: Duration) -> Option<Fault> {
+        let progress_fence = queue
+            .progress_fence()
+            .and_then(|slot| queue.partition.fence(slot))
+            .map(|fence| fence.cell.current());
+        let mark = Mark {
+            read_pointer: self.ring.as_ref().map_or(0, |ring| ring.stream.position()),
+            packet: if queue.is_system() { self.packet_start } else { 0 },
+            submissions: self.submissions,
+            progress_fence: progress_fence.unwrap_or(0),
+        };
+        if std::mem::replace(&mut self.mark, mark) != mark {
+            self.stalled = Duration::ZERO;
+        }
+        self.stalled += time;
+        if self.stalled <= limit {
+            return None;
+        }
+        let milliseconds = u64::try_from(self.stalled.as_millis()).unwrap_or(u64::MAX);
+        // The hang is reported again after `limit`.
+        self.stalled = Duration::ZERO;
+        Some(self.fault(Violation::new(FaultReason::ENGINE_TIMEOUT, milliseconds)))
+    }
+
+    /// Whether something was begun.
+    #[inline]
+    fn is_busy(&self) -> bool {
+        self.depth != 0
+            || self.operation.is_some()
+            || self.wait.is_some()
+            || self.submission.is_some()
+    }
+
+    /// The fault that a violation is, where the queue stands now.
+    pub fn fault(&self, Violation { reason, address }: Violation) -> Fault {
+        Fault { reason, opcode: self.opcode, address, read_pointer: self.packet_start }
+    }
+
+    /// Looks at the write pointer in the ring buffer control.
+    ///
+    /// # Errors
+    /// A page fault, or a pointer that the ring cannot have.
+    pub fn look_at_ring(&mut self, context: &mut Context<'_>) -> Result<(), Violation> {
+        let Some(ring) = &mut self.ring else { return Ok(()) };
+        // Acquires the packets before the write pointer.
+        let written = ring.pointers(context, Access::Read)?.written();
+        ring.stream.extend(written)
+    }
+
+    /// The doorbell was rung with a write pointer; true when there is something to do.
+    ///
+    /// # Errors
+    /// A pointer that the ring cannot have.
+    #[inline]
+    pub fn rung(&mut self, write: u64) -> Result<bool, Violation> {
+        let Some(ring) = &mut self.ring else { return Ok(false) };
+        ring.stream.extend(write)?;
+        Ok(self.has_work())
+    }
+
+    /// What it is about to read, after it was rung for: the ring's next packet and, as a guess, the buffer
+    /// that this names.
+    #[inline]
+    pub fn foreseen(&self) -> [Option<u64>; 2] {
+        let packet = self.ring.as_ref().map(|ring| ring.stream.next_packet());
+        [packet, packet.map(|_| self.buffers.next())]
+    }
+
+    /// Executes packets, until there are none left, the queue must wait, or the turn is over.
+    ///
+    /// # Errors
+    /// What the queue did wrong: nothing more of it is executed.
+    pub fn turn(
+        &mut self,
+        queue: &HwQueue,
+        context: &mut Context<'_>,
+        windows: &mut Windows,
+    ) -> Result<Turn, Violation> {
+        for window in windows.iter_mut() {
+            window.clear();
+        }
+        context.before = std::mem::take(&mut self.before);
+        let turn = self.execute(queue, context, windows)?;
+        self.before = context.before;
+        if let Some(ring) = &mut self.ring
+            && ring.published != ring.stream.position()
+        {
+            // The guest may overwrite what lies before the read pointer: it was fetched.
+            ring.pointers(context, Access::Write)?.consume(ring.stream.position());
+            ring.published = ring.stream.position();
+        }
+        Ok(turn)
+    }
+
+    fn execute(
+        &mut self,
+        queue: &HwQueue,
+        context: &mut Context<'_>,
+        windows: &mut Windows,
+    ) -> Result<Turn, Violation> {
+        let mut packets = 0;
+        let mut moved = 0;
+        loop {
+            if let Some(operation) = &mut self.operation {
+                if moved >= TURN_BYTES {
+                    return Ok(Turn::Runnable);
+                }
+                let limit = (TURN_BYTES - moved).next_multiple_of(UNIT);
+                match operation.step(context, limit)? {
+                    Progress::Moved(bytes) => {
+                        moved += bytes;
+                        context.tally.bytes += bytes as u64;
+                    }
+                    Progress::Finished => {
+                        self.operation = None;
+                    }
+                }
+                continue;
+            }
+            if let Some(wait) = self.wait {
+                if !wait.is_over(context)? {
+                    return Ok(Turn::Blocked);
+                }
+                self.wait = None;
+                if let Hold::Fence(wait) = wait {
+                    context.before = Before::Held(wait);
+                }
+            }
+            if packets == TURN_PACKETS || moved >= TURN_BYTES {
+                return Ok(Turn::Runnable);
+            }
+            packets += 1;
+            if !self.next_packet(queue, context, windows)? {
+                return Ok(Turn::Idle);
+            }
+        }
+    }
+
+    /// Executes the next packet or begins the next submission; false when there is none.
+    #[inline]
+    fn next_packet(
+        &mut self,
+        queue: &HwQueue,
+        context: &mut Context<'_>,
+        windows: &mut Windows,
+    ) -> Result<bool, Violation> {
+        self.opcode = Opcode::NOP;
+        while let Some(buffer) = self.depth.checked_sub(1).map(|top| &self.stack[top])
+            && buffer.is_empty()
+        {
+            self.depth -= 1;
+        }
+        let window = &mut windows[self.depth];
+        let stream = match self.depth.checked_sub(1) {
+            Some(top) => &mut self.stack[top],
+            None => {
+                if let Some(submission) = self.submission.take() {
+                    submission.complete(queue, context)?;
+                }
+                self.packet_start = self.ring.as_ref().map_or(0, |ring| ring.stream.position());
+                match &mut self.ring {
+                    Some(ring) if !ring.stream.is_empty() => &mut ring.stream,
+                    _ => return self.next_submission(queue, windows),
+                }
+            }
+        };
+        if context.is_system && self.depth == 1 {
+            // It has no ring: its packets stand in their paging buffer.
+            self.packet_start = stream.position();
+        }
+        // A guest's packet with a privileged opcode is unknown, whatever else is wrong with it.
+        let is_unknown = |opcode: Opcode| opcode.is_privileged() && !context.is_system;
+        let unknown =
+            |opcode: Opcode| Violation::new(FaultReason::UNKNOWN_PACKET, u64::from(opcode.0));
+        let Fetched { packet, opcode, size } =
+            window.packet(&mut context.mmu, stream).map_err(|bad| {
+                self.opcode = bad.opcode;
+                if is_unknown(bad.opcode) { unknown(bad.opcode) } else { bad.violation }
+            })?;
+        stream.advance(size);
+        self.opcode = opcode;
+        if is_unknown(opcode) {
+            return Err(unknown(opcode));
+        }
+        context.tally.packets += 1;
+        let outcome = execute(&packet, context)?;
+        match outcome {
+            Outcome::Done => {}
+            Outcome::Enter(buffer) => {
+                if self.depth == 0 {
+                    self.buffers.note(buffer.base());
+                    self.prefetch_buffer(context, windows);
+                }
+                self.enter(buffer, windows)?;
+            }
+            Outcome::Begin(operation) => self.operation = Some(operation),
+            Outcome::Hold(wait) => self.wait = Some(wait),
+        }
+        Ok(true)
+    }
+
+    /// Prefetches a buffer that the ring names soon, while others are executed.
+    #[inline]
+    fn prefetch_buffer(&self, context: &Context<'_>, windows: &Windows) {
+        if let (Some(ring), [window, ..]) = (&self.ring, windows)
+            && let Some(gpu_va) = window.buffer_ahead(&ring.stream, PREFETCH_AHEAD)
+        {
+            context.mmu.prefetch(gpu_va);
+        }
+    }
+
+    /// Begins to execute the packets of a buffer.
+    #[inline]
+    fn enter(&mut self, buffer: Stream, windows: &mut Windows) -> Result<(), Violation> {
+        let too_deep = FaultReason::INDIRECT_BUFFER_TOO_DEEP;
+        let top = self.stack.get_mut(self.depth);
+        *top.ok_or(Violation::new(too_deep, buffer.base()))? = buffer;
+        self.depth += 1;
+        // The window may hold another buffer of this depth.
+        windows[self.depth].clear();
+        Ok(())
+    }
+
+    /// Begins the next command buffer that was submitted in kernel mode: it is at the depth of a
+    /// buffer that a ring names.
+    fn next_submission(
+        &mut self,
+        queue: &HwQueue,
+        windows: &mut Windows,
+    ) -> Result<bool, Violation> {
+        let Some(submission) = queue.submissions.pop() else { return Ok(false) };
+        self.submissions += 1;
+        let KernelSubmission { gpu_va, size, progress_fence_value, submission_fence } = submission;
+        self.submission = Some(Submission { progress_fence_value, submission_fence });
+        self.enter(Stream::indirect_buffer(gpu_va, size)?, windows)?;
+        Ok(true)
+    }
+
+    /// The fence of the kernel-mode submission that was begun and is not done.
+    pub fn submission_fence(&self) -> Option<u64> {
+        self.submission.map(|submission| submission.submission_fence)
+    }
+
+    /// Drops the submission that is being executed. Returns its fence.
+    pub fn abandon(&mut self) -> Option<u64> {
+        let submission = self.submission.take();
+        *self = Self { ring: self.ring.take(), ..Self::new() };
+        submission.map(|submission| submission.submission_fence)
+    }
+}
+
+/// What is left to do of a kernel-mode submission when its packets are executed.
+#[derive(Debug, Clone, Copy)]
+struct Submission {
+    progress_fence_value: u64,
+    submission_fence: u64,
+}
+
+impl Submission {
+    /// Signals the progress fence, and interrupts for the submission fence; in a system context tells
+    /// that the paging buffer is done.
+    fn complete(self, queue: &HwQueue, context: &mut Context<'_>) -> Result<(), Violation> {
+        match queue.role {
+            Role::System => {
+                let interrupts = &context.chip.interrupts;
+                context.partition.paging().complete(self.submission_fence, interrupts);
+            }
+            Role::Guest { progress_fence, .. } => {
+                // First: a guest that sees its progress fence may ask at once for what the submission
+                // held, and the control plane then looks here.
+                let is_news = queue.complete(self.submission_fence);
+                let signaled = signal_progress(context, progress_fence, self.progress_fence_value);
+                if is_news {
+                    context.chip.interrupts.raise_completed(queue.id);
+                }
+                signaled?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Doorbells whose word is a hint: see [`bellhop_protocol::handoff::hint`].
+//!
+//! When a word changes, the engine looks at the rings of all queues that may have rung it: at the ring of
+//! the queue that the value names at once, and at a few of the others in each round, so that no round is
+//! long. At intervals the engine looks at a ring without a hint. Before the engine sleeps, it looks at all
+//! rings.
+//!
+//! Source: user-mode work submission, "Global doorbells".
+
+use crate::gpu::shared::chip::WatchedAt;
+use crate::gpu::shared::hw_queue::HwQueue;
+use crate::gpu::shared::partition::Partition;
+use bellhop_host_kmd::hardware::RingBinding;
+use bellhop_protocol::doorbell::{GLOBAL_DOORBELL_SLOT, RingTag};
+use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use bellhop_protocol::handoff::hint::HintWord;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Rings that the engine looks at in a round for each word, beside the one that the value names.
+const SCANNED_IN_A_ROUND: usize = 4;
+/// Rounds between two looks at a ring without a hint.
+const ROUNDS_PER_DOUBT: u32 = 64;
+
+/// A queue that may ring a word.
+#[derive(Debug)]
+pub struct Hinted {
+    /// The queue.
+    pub queue: Arc<HwQueue>,
+    /// The ring that it had when the engine began to watch.
+    pub ring: Arc<RingBinding>,
+    /// Its index on the run list.
+    pub index: u32,
+    /// The word that the queue rings.
+    pub at: WatchedAt,
+}
+
+impl Hinted {
+    /// The doorbell's words: the engine changes the status when it falls asleep and when it wakes.
+    fn armable(&self) -> Option<DoorbellWords<'_>> {
+        self.queue.doorbell(&self.ring).filter(|_| !self.ring.notify_each)
+    }
+}
+
+/// A word, and which of `Hints::queues` may ring it: a guest's queues ring its global doorbell's word, and one
+/// queue rings a physical doorbell's.
+#[derive(Debug)]
+struct Group {
+    partition: Arc<Partition>,
+    at: WatchedAt,
+    /// Slot of the first queue.
+    slot: u32,
+    queues: Range<usize>,
+    /// The word's value at the last look.
+    last: u64,
+    /// Index, among the queues, of the one that the engine looks at next.
+    next: usize,
+    /// Queues that the engine has not looked at since the word changed.
+    left: usize,
+}
+
+impl Group {
+    fn word(&self) -> Option<&AtomicU64> {
+        let bar = self.partition.bar();
+        match self.at {
+            WatchedAt::OwnPage => bar.doorbell_word(self.slot),
+            WatchedAt::Physical(doorbell) => bar.physical_word(doorbell, self.slot),
+            WatchedAt::Global => bar.doorbell_word(GLOBAL_DOORBELL_SLOT),
+        }
+    }
+
+    /// Whether a queue rang since the last call.
+    #[inline]
+    fn has_changed(&mut self) -> bool {
+        let mut last = self.last;
+        let changed = self.word().is_some_and(|word| HintWord::new(word).changed(&mut last));
+        self.last = last;
+        changed
+    }
+}
+
+/// All words that an engine watches as hints.
+#[derive(Debug, Default)]
+pub struct Hints {
+    groups: Vec<Group>,
+    /// Queues of a group stand beside each other, by slot.
+    queues: Vec<Hinted>,
+    rounds: u32,
+}
+
+impl Hints {
+    /// Watches the words of these queues; the next rounds look at all their rings.
+    pub fn watch(&mut self, mut queues: Vec<Hinted>) {
+        let word = |hinted: &Hinted| (hinted.queue.partition.id(), hinted.at);
+        queues.sort_unstable_by_key(|hinted| (word(hinted), hinted.ring.slot));
+        self.groups.clear();
+        for group in queues.chunk_by(|a, b| word(a) == word(b)) {
+            let start = self.groups.last().map_or(0, |group| group.queues.end);
+            let Some(first) = group.first() else { continue };
+            let mut group = Group {
+                partition: Arc::clone(&first.queue.partition),
+                at: first.at,
+                slot: first.ring.slot,
+                queues: start..start + group.len(),
+                last: 0,
+                next: 0,
+                left: group.len(),
+            };
+            // What it holds now comes before the looks that all of them get.
+            let _ = group.has_changed();
+            self.groups.push(group);
+        }
+        self.queues = queues;
+    }
+
+    /// Whether the engine watches no word.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// One round: `rang` for each guest that rang, `scan` for each queue whose ring to look at.
+    #[inline]
+    pub fn look(&mut self, mut rang: impl FnMut(&Partition), mut scan: impl FnMut(&Hinted)) {
+        self.rounds += 1;
+        let doubts = self.rounds >= ROUNDS_PER_DOUBT;
+        if doubts {
+            self.rounds = 0;
+        }
+        for group in &mut self.groups {
+            let Some(queues) = self.queues.get(group.queues.clone()) else { continue };
+            if group.has_changed() {
+                rang(&group.partition);
+                group.left = queues.len();
+                let slot = RingTag::slot_of(group.last);
+                if let Ok(named) = queues.binary_search_by_key(&slot, |hinted| hinted.ring.slot) {
+                    queues.get(named).map(&mut scan);
+                }
+            } else if doubts {
+                group.left = group.left.max(1);
+            }
+            for _ in 0..group.left.min(SCANNED_IN_A_ROUND) {
+                queues.get(group.next).map(&mut scan);
+                group.next = if group.next + 1 < queues.len() { group.next + 1 } else { 0 };
+                group.left -= 1;
+            }
+        }
+    }
+
+    /// Before the engine sleeps: asks all guests to notify. [`DoorbellWords::after_arming`] and
+    /// [`Self::scan_all`] must follow.
+    pub fn arm(&self) {
+        self.queues.iter().filter_map(Hinted::armable).for_each(|words| words.arm());
+    }
+
+    /// After arming: `scan` for every queue.
+    pub fn scan_all(&mut self, scan: impl FnMut(&Hinted)) {
+        self.groups.iter_mut().for_each(|group| group.left = 0);
+        self.queues.iter().for_each(scan);
+    }
+
+    /// The engine is awake: guests need not notify any more, but where pages settle.
+    pub fn disarm(&self) {
+        let settled = self.queues.iter().filter(|hinted| !hinted.queue.is_settling());
+        settled.filter_map(Hinted::armable).for_each(|words| words.disarm());
+    }
+}

@@ -1,0 +1,632 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! An engine: the thread that watches doorbells and executes queues.
+//!
+//! It looks at its doorbells, gives each queue that has work a turn, and looks again. When there
+//! was nothing to do for a while it arms its doorbells, so that guests notify after ringing them,
+//! and sleeps. Anybody else who wants something of it raises its attention.
+//!
+//! No lock is shared with the control plane, and from doorbell to fence nothing is allocated and
+//! no system call is made.
+
+use super::command_processor::{Execution, Turn, Unit, Windows};
+use super::hints::{Hinted, Hints};
+use super::packets::context::{Before, Context};
+use super::run_list::{Entry, RunList};
+use super::scans::{Scan, Scans};
+use super::schedule::Pick;
+use super::watches::{Watch, Watches};
+use crate::gpu::memory::compression::Codec;
+use crate::gpu::memory::mmu::Mmu;
+use crate::gpu::memory::violation::Violation;
+use crate::gpu::shared::chip::{Chip, EnginePort, WatchedAt, attention, engine_state};
+use crate::gpu::shared::hw_queue::HwQueue;
+use crate::gpu::shared::statistics::Tally;
+use crate::gpu::shared::trace_log::Executed;
+use crate::gpu::shared::uses::Rings;
+use crate::gpu::shared::wake::{Kicking, Woken};
+use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use bellhop_protocol::handoff::power::Asked;
+use bellhop_protocol::polling::Yields;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Rounds without work between two looks at the clock: a few microseconds.
+const ROUNDS_IN_A_SPELL: u32 = 64;
+/// The same where those who ring share the engine's processor.
+const ROUNDS_BEFORE_SHARING: u32 = 8;
+/// Longer than any turn takes, bounded as turns are. What is measured beyond it the engine's thread did not run
+/// for: it was stopped, or others had its processor. That time is held against no queue.
+const LONGEST_TURN: Duration = Duration::from_millis(20);
+/// Stops of the engine's thread, each in the middle of a turn, that a queue makes no progress over and that
+/// alone are no hang.
+const STOPS_IN_A_HANG: u32 = 64;
+
+/// An engine's own state.
+#[derive(Debug)]
+pub struct Engine {
+    core: Core,
+    times: Times,
+    watches: Watches,
+    hints: Hints,
+    scans: Scans,
+    kicking: Kicking,
+    run_list: RunList,
+    /// It executes. Without power it only attends.
+    has_power: bool,
+    /// The last transition of its power that it made or refused.
+    answered: u64,
+    /// It has asked for F1 since it had work last.
+    asked_for_f1: bool,
+    /// `Chip::rescans` when it was last awake.
+    rescans: u64,
+    /// `Chip::memory_changes` when it last quiesced.
+    memory_changes: u64,
+    /// When the last turn ended, on the adapter's clock, if the engine has done nothing else since.
+    turn_ended: Option<u64>,
+    /// Whether it shares its processor with those who ring.
+    yields: Yields,
+    /// It has executed nothing since it woke.
+    has_woken: bool,
+    /// Turns that a tool that traces was not told of yet.
+    executed: Executed,
+}
+
+/// How long an engine does what.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// It looks at its doorbells without finding work.
+    pub spin: Duration,
+    /// It sleeps before it asks for F1.
+    pub idle: Option<Duration>,
+    /// It executes a queue that makes no progress.
+    pub hang: Duration,
+    /// It executes one context while others of the same guest and priority wait.
+    pub quantum: Duration,
+}
+
+/// The part of an engine that executes.
+#[derive(Debug)]
+struct Core {
+    chip: Arc<Chip>,
+    index: u32,
+    engine_type: EngineType,
+    unit: Unit,
+    rings: Rings,
+}
+
+impl Core {
+    /// Does something with a queue's execution and what its packets can reach.
+    #[inline]
+    fn with<R>(
+        &mut self,
+        entry: &mut Entry,
+        act: impl FnOnce(&mut Execution, &HwQueue, &mut Context<'_>, &mut Windows) -> R,
+    ) -> R {
+        entry.catch_up();
+        let Entry { queue, memory, flushes, execution, .. } = entry;
+        let mut tally = Tally::default();
+        let metadata = queue.partition.metadata();
+        let codec = Codec { metadata, blocks: &mut self.unit.blocks };
+        let mut context = Context {
+            chip: &self.chip,
+            engine: self.index,
+            engine_type: self.engine_type,
+            partition: &queue.partition,
+            space: queue.process(),
+            is_system: queue.is_system(),
+            queue,
+            before: Before::Other,
+            mmu: Mmu::new(&mut self.unit.tlb, &queue.space, memory, *flushes, codec, self.index),
+            scratch: &mut self.unit.scratch,
+            tally: &mut tally,
+        };
+        let result = act(execution, queue, &mut context, &mut self.unit.windows);
+        // What the host does in the system context is none of the guest's packets.
+        if !queue.is_system() {
+            queue.partition.counters().add(self.index, tally);
+        }
+        result
+    }
+
+    /// Asks for what a queue is about to read that was just rung for.
+    #[inline]
+    fn prefetch(&mut self, entry: &Entry) {
+        let Entry { queue, memory, flushes, execution, .. } = entry;
+        let codec = Codec { metadata: queue.partition.metadata(), blocks: &mut self.unit.blocks };
+        let mmu = Mmu::new(&mut self.unit.tlb, &queue.space, memory, *flushes, codec, self.index);
+        execution.foreseen().into_iter().flatten().for_each(|gpu_va| mmu.prefetch(gpu_va));
+    }
+
+    /// A queue used its doorbell.
+    #[inline]
+    fn note_use(&mut self, queue: &HwQueue) {
+        queue.use_doorbell(self.rings.another(&self.chip.connects));
+    }
+
+    /// The queue broke a rule: nothing more of it is executed, and the host is told.
+    #[cold]
+    fn fault(&self, entry: &mut Entry, violation: Violation) {
+        let fault = entry.execution.fault(violation);
+        let (guest, queue) = (entry.queue.partition.id().0, entry.queue.id.0);
+        tracing::debug!(guest, queue, opcode = %fault.opcode, %violation, "HW queue fault");
+        if entry.queue.is_system() {
+            // Only the buffer is lost. Its fence is reached all the same, or those after it never
+            // would be.
+            if let Some(fence) = entry.execution.abandon() {
+                let paging = entry.queue.partition.paging();
+                paging.fail(fence, fault);
+                paging.complete(fence, &self.chip.interrupts);
+            }
+            return;
+        }
+        entry.kill();
+        entry.queue.set_fault(fault);
+        self.chip.interrupts.raise_fault(entry.queue.id);
+    }
+}
+
+/// Whether the engine goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Stop,
+}
+
+/// What a round without work was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Round {
+    /// There was work a moment ago: the next ring is likely to come soon, and a pause would only let it
+    /// wait.
+    Fresh,
+    /// One of a longer while.
+    Idle,
+    /// The last of a spell.
+    EndOfSpell,
+    /// The last before the engine sleeps.
+    Last,
+}
+
+/// How long an engine has had nothing to do.
+#[derive(Debug, Default)]
+struct Idleness {
+    rounds: u32,
+    since: Option<Instant>,
+}
+
+impl Idleness {
+    /// One more round without work; the last when they have lasted for `limit`. The clock is looked at
+    /// once in a spell, and not at all between two rings that come close upon each other.
+    #[inline]
+    fn another_round(&mut self, limit: Duration, yields: &Yields) -> Round {
+        self.rounds += 1;
+        let shares = yields.shares_processor();
+        let spell = if shares { ROUNDS_BEFORE_SHARING } else { ROUNDS_IN_A_SPELL };
+        if self.rounds < spell {
+            return if self.since.is_none() { Round::Fresh } else { Round::Idle };
+        }
+        self.rounds = 0;
+        let is_last = self.since.get_or_insert_with(Instant::now).elapsed() >= limit;
+        if is_last { Round::Last } else { Round::EndOfSpell }
+    }
+}
+
+impl Engine {
+    /// An engine that knows no queues. `index` is its node and its place among the chip's ports.
+    pub fn new(chip: Arc<Chip>, index: u32, engine_type: EngineType, times: Times) -> Self {
+        Self {
+            core: Core { chip, index, engine_type, unit: Unit::new(), rings: Rings::default() },
+            times,
+            watches: Watches::default(),
+            hints: Hints::default(),
+            scans: Scans::default(),
+            kicking: Kicking::default(),
+            run_list: RunList::new(times.quantum),
+            has_power: true,
+            answered: 0,
+            asked_for_f1: false,
+            rescans: 0,
+            memory_changes: 0,
+            turn_ended: None,
+            yields: Yields::new(),
+            has_woken: false,
+            executed: Executed::default(),
+        }
+    }
+
+    /// Runs until it is told to stop.
+    pub fn run(mut self) {
+        let chip = Arc::clone(&self.core.chip);
+        let Some(port) = chip.engines.get(self.core.index as usize) else { return };
+        let mut idleness = Idleness::default();
+        let mut scan = Scan::Partial;
+        loop {
+            if port.attention.is_raised() && self.attend(port) == Next::Stop {
+                return;
+            }
+            self.look_at_doorbells(scan);
+            if !self.hints.is_empty() {
+                self.look_at_hints();
+            }
+            if let Some(next) = self.give_a_turn(port) {
+                self.yields.progress();
+                scan = next;
+                idleness = Idleness::default();
+                continue;
+            }
+            scan = Scan::Partial;
+            self.turn_ended = None;
+            match idleness.another_round(self.times.spin, &self.yields) {
+                Round::Fresh => {}
+                Round::Idle => {
+                    if self.core.chip.is_traced() {
+                        self.tell_executed(port);
+                    }
+                    std::hint::spin_loop();
+                }
+                Round::EndOfSpell => self.end_spell(port),
+                Round::Last => {
+                    self.sleep(port);
+                    idleness = Idleness::default();
+                }
+            }
+        }
+    }
+
+    /// Gives its processor to a guest's thread that may be about to ring.
+    #[cold]
+    fn end_spell(&mut self, port: &EnginePort) {
+        let gave_away = self.yields.spell(|| {
+            let start = Instant::now();
+            thread::yield_now();
+            start.elapsed()
+        });
+        port.yields.fetch_add(gave_away.into(), Ordering::Relaxed);
+    }
+
+    /// Does what attention was raised for.
+    fn attend(&mut self, port: &EnginePort) -> Next {
+        // What this takes is no queue's time.
+        self.turn_ended = None;
+        let bits = port.attention.take();
+        if bits & attention::STOP != 0 {
+            return Next::Stop;
+        }
+        if bits & attention::WATCH_LIST != 0 {
+            self.reload_watches(port);
+        }
+        if bits & attention::KICK != 0 {
+            while let Some(queue) = port.kicks.pop() {
+                // Before the look, so that a kick after it is not lost.
+                queue.kicked.take();
+                self.kick(&queue);
+            }
+        }
+        if bits & attention::PREEMPT != 0 {
+            // Between two turns, no queue is being executed, and these get no turn any more.
+            while let Some(queue) = port.preempted.pop() {
+                if queue.preemption.stop() {
+                    self.core.chip.interrupts.raise_preempted(queue.id);
+                }
+            }
+        }
+        if bits & attention::RESET != 0 {
+            // Whatever it was stuck in is given up, or there was nothing.
+            port.end_reset();
+            self.core.unit.tlb.flush();
+            self.core.chip.change_state(port, engine_state::RESET);
+        }
+        if bits & attention::LOOK != 0 {
+            self.core.unit.tlb.flush();
+        }
+        if bits & attention::FENCE != 0 {
+            self.run_list.unblock_all();
+        }
+        if bits & attention::POWER != 0 {
+            self.change_power(port);
+        }
+        // Last: whoever waits for the ticket finds the rest done.
+        if bits & attention::QUIESCE != 0 {
+            self.quiesce(port);
+        }
+        Next::GoOn
+    }
+
+    /// Loses its power, unless it has work, or gets it back.
+    fn change_power(&mut self, port: &EnginePort) {
+        let Some(Asked { on, transition }) = port.power.asked(self.answered) else { return };
+        self.answered = transition;
+        // Queues that are off the run list stand in line no more.
+        self.run_list.drop_suspended();
+        self.has_power = on || self.run_list.has_work();
+        if self.has_power && !on {
+            port.power.refuse(transition);
+            self.core.chip.change_state(port, engine_state::ACTIVE);
+        }
+        self.asked_for_f1 = false;
+    }
+
+    /// Looks once at what the queue's ring and its kernel-mode submissions hold.
+    fn kick(&mut self, queue: &Arc<HwQueue>) {
+        let Some(index) = self.run_list.index_of(queue) else { return };
+        if queue.membership.is_destroyed() {
+            return self.run_list.forget(index);
+        }
+        if let Some(entry) = self.run_list.get(index) {
+            entry.refresh_ring();
+            if queue.is_system()
+                && let Some(fence) = queue.partition.paging().take_abandoned()
+                && entry.execution.submission_fence() == Some(fence)
+            {
+                self.core.fault(entry, Violation::new(FaultReason::ENGINE_TIMEOUT, 0));
+                // It may have waited for a flush, and has the next to do.
+                self.run_list.unblock_all();
+            }
+        }
+        // The ring of one that is off the run list need not be resident. Whoever puts it back kicks.
+        if queue.membership.may_run() {
+            look_at_ring(&mut self.core, &mut self.run_list, index);
+        }
+    }
+
+    /// Takes over the list of watched doorbells.
+    fn reload_watches(&mut self, port: &EnginePort) {
+        for watch in self.watches.replace(Vec::new()) {
+            if let Some(entry) = self.run_list.get(watch.index)
+                && entry.has_ring(&watch.ring)
+            {
+                entry.last_rung = watch.last_rung;
+            }
+        }
+        let (mut watches, mut hinted) = (Vec::new(), Vec::new());
+        let list = port.watch_list.load();
+        for watched in list.iter() {
+            let Some(index) = self.run_list.index_of(&watched.queue) else { continue };
+            let Some(entry) = self.run_list.get(index) else { continue };
+            entry.refresh_ring();
+            let Some(ring) = &entry.execution.ring else { continue };
+            let (queue, ring) = (Arc::clone(&watched.queue), Arc::clone(&ring.binding));
+            match watched.at {
+                WatchedAt::OwnPage => {
+                    watches.extend(Watch::new(queue, ring, index, entry.last_rung));
+                }
+                at @ (WatchedAt::Physical(_) | WatchedAt::Global) => {
+                    hinted.push(Hinted { queue, ring, index, at });
+                }
+            }
+        }
+        self.watches.replace(watches);
+        self.hints.watch(hinted);
+        self.kicking.replace(&port.wake, list.iter().map(|watched| &watched.queue.partition));
+    }
+
+    /// Puts queues whose doorbells were rung in line: of some doorbells, or of all.
+    #[inline]
+    fn look_at_doorbells(&mut self, scan: Scan) {
+        let Self { core, watches, run_list, .. } = self;
+        let rang = |watch: &Watch, rung| {
+            let counters = watch.queue.partition.counters();
+            counters.add(core.index, Tally { doorbells: 1, ..Tally::default() });
+            // Another may have the index of one that is forgotten and still watched.
+            let entry = run_list.get(watch.index);
+            let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.queue, &watch.queue)) else {
+                return;
+            };
+            core.note_use(&entry.queue);
+            match entry.execution.rung(rung) {
+                Ok(true) => {
+                    core.prefetch(entry);
+                    run_list.make_runnable(watch.index);
+                }
+                Ok(false) => {}
+                Err(violation) => core.fault(entry, violation),
+            }
+        };
+        match scan {
+            Scan::Partial => watches.look(rang),
+            Scan::Full => watches.look_at_all(rang),
+        }
+    }
+
+    /// Puts the queues in line whose rings hold work, of those that doorbells hint at.
+    #[inline]
+    fn look_at_hints(&mut self) {
+        let Self { core, hints, run_list, .. } = self;
+        let engine = core.index;
+        hints.look(
+            |guest| guest.counters().add(engine, Tally { doorbells: 1, ..Tally::default() }),
+            |hinted| look_at_hinted(core, run_list, hinted),
+        );
+    }
+
+    /// Gives the queue whose turn it is a turn, and says which doorbells to look at then. None when no queue
+    /// wants a turn.
+    ///
+    /// Turns are timed from one to the next, with one look at the clock for each while there is work. What a
+    /// queue that is alone did within one turn, after the engine had none, is not charged to its guest.
+    #[inline]
+    fn give_a_turn(&mut self, port: &EnginePort) -> Option<Scan> {
+        if !self.has_power {
+            return None;
+        }
+        let Pick { queue: index, contested } = self.run_list.next()?;
+        let Some(entry) = self.run_list.get(index) else { return Some(Scan::Partial) };
+        if !entry.queue.membership.may_run() {
+            // Off the run list, or for good: whoever puts it back has it looked at again.
+            self.run_list.end_turn(index, Turn::Idle, None);
+            return Some(Scan::Partial);
+        }
+        self.asked_for_f1 = false;
+        if self.has_woken {
+            self.has_woken = false;
+            // What the host does in the system context is nobody's.
+            if !entry.queue.is_system() {
+                entry.queue.partition.counters().woke(self.core.index);
+            }
+        }
+        let follows_work = contested || entry.execution.is_in_packet() || self.turn_ended.is_some();
+        let began = self.turn_ended.unwrap_or_else(|| self.core.chip.now());
+        port.turns.begin(&entry.queue, began);
+        let turn = self.core.with(entry, |execution, queue, context, windows| {
+            execution.turn(queue, context, windows)
+        });
+        let ended = self.core.chip.now();
+        port.turns.end(&entry.queue, ended);
+        self.turn_ended = Some(ended);
+        let time = Duration::from_nanos(ended.saturating_sub(began)).min(LONGEST_TURN);
+        let engine_time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let tally = Tally { engine_time, ..Tally::default() };
+        entry.queue.partition.counters().add(self.core.index, tally);
+        if self.core.chip.is_traced()
+            && let Some(entry) = self.executed.add(entry.queue.id.0, (began, ended))
+        {
+            port.trace(entry);
+        }
+        let is_charged = follows_work || turn == Ok(Turn::Runnable);
+        let time = is_charged.then_some(time);
+        if turn == Ok(Turn::Runnable)
+            && entry.queue.has_timeout()
+            && let Some(time) = time
+            && let time = time.min(self.times.hang / STOPS_IN_A_HANG)
+            && let Some(fault) = entry.execution.charge(&entry.queue, time, self.times.hang)
+        {
+            self.core.chip.interrupts.raise_hung(entry.queue.id, fault);
+        }
+        let next = turn.unwrap_or_else(|violation| {
+            self.core.fault(entry, violation);
+            // A system queue goes on with its next submission.
+            if entry.queue.is_system() { Turn::Runnable } else { Turn::Idle }
+        });
+        self.run_list.end_turn(index, next, time);
+        Some(self.scans.after_turn(ended, self.watches.len()))
+    }
+
+    /// Tells a tool that traces what was executed, now that there is nothing more.
+    #[cold]
+    fn tell_executed(&mut self, port: &EnginePort) {
+        if let Some(entry) = self.executed.take() {
+            port.trace(entry);
+        }
+    }
+
+    /// Is between two turns, and past whatever was changed before the latest ticket: each turn begins with
+    /// what its guest has flushed, and destroyed queues were kicked.
+    fn quiesce(&mut self, port: &EnginePort) {
+        // First: what is asked for while this goes on raises attention again.
+        let ticket = self.core.chip.latest_ticket();
+        let changes = self.core.chip.memory_changes();
+        if std::mem::replace(&mut self.memory_changes, changes) != changes {
+            self.run_list.catch_up();
+        }
+        self.core.chip.passed(port, ticket);
+    }
+
+    /// Sleeps until attention is raised, unless there is something to do after all.
+    fn sleep(&mut self, port: &EnginePort) {
+        self.has_woken = false;
+        if self.core.chip.is_traced() {
+            self.tell_executed(port);
+        }
+        for words in self.armable() {
+            words.arm();
+        }
+        self.hints.arm();
+        DoorbellWords::after_arming();
+        if !self.finds_work() && port.attention.try_sleep() {
+            self.sleep_armed(port);
+        }
+        for words in self.armable() {
+            words.disarm();
+        }
+        self.hints.disarm();
+    }
+
+    /// The doorbells whose status changes as the engine falls asleep and wakes.
+    fn armable(&self) -> impl Iterator<Item = DoorbellWords<'_>> {
+        self.watches.iter().filter_map(Watch::armable)
+    }
+
+    /// Looks at all doorbells and at all rings that they hint at; whether a queue is in line then.
+    fn finds_work(&mut self) -> bool {
+        self.look_at_doorbells(Scan::Full);
+        let Self { core, hints, run_list, .. } = self;
+        hints.scan_all(|hinted| look_at_hinted(core, run_list, hinted));
+        self.has_power && self.run_list.is_runnable()
+    }
+
+    /// Asleep, until somebody raises attention, or a guest kicks and has rung.
+    fn sleep_armed(&mut self, port: &EnginePort) {
+        let mut idle = self.may_ask_for_f1().and_then(|idle| Instant::now().checked_add(idle));
+        loop {
+            let woken = port.wake.wait(idle);
+            if woken == Woken::TimedOut {
+                self.asked_for_f1 = true;
+                self.core.chip.change_state(port, engine_state::TRANSITION_TO_F1);
+                idle = None;
+                continue;
+            }
+            port.wakeups.fetch_add(1, Ordering::Relaxed);
+            self.has_woken = true;
+            let rescans = self.core.chip.rescans();
+            if std::mem::replace(&mut self.rescans, rescans) != rescans {
+                self.core.unit.tlb.flush();
+            }
+            if woken == Woken::Signaled {
+                return;
+            }
+            if self.finds_work() && port.attention.try_wake() {
+                // Before it tells all guests that it is awake: somebody waits for this.
+                self.give_a_turn(port);
+                return;
+            }
+        }
+    }
+
+    /// How long it sleeps before it asks for F1, which it does once. A queue that waits for a fence is
+    /// work. Source: user-mode work submission, "Engine F-state transitions".
+    fn may_ask_for_f1(&mut self) -> Option<Duration> {
+        if self.asked_for_f1 || !self.has_power {
+            return None;
+        }
+        if self.run_list.has_work() {
+            // Of a queue that is off the run list it is none.
+            self.run_list.drop_suspended();
+        }
+        self.times.idle.filter(|_| !self.run_list.has_work())
+    }
+}
+
+/// Looks at the ring of a queue that may have rung. Not of one that is off the run list: see
+/// [`Engine::kick`].
+fn look_at_hinted(core: &mut Core, run_list: &mut RunList, hinted: &Hinted) {
+    if hinted.queue.membership.may_run() {
+        look_at_ring(core, run_list, hinted.index);
+    }
+}
+
+/// Looks once at what a queue's ring and its kernel-mode submissions hold, and puts it in line.
+fn look_at_ring(core: &mut Core, run_list: &mut RunList, index: u32) {
+    let Some(entry) = run_list.get(index) else { return };
+    if entry.is_dead() {
+        return;
+    }
+    let looked = core.with(entry, |execution, queue, context, _| {
+        execution.look_at_ring(context)?;
+        Ok(execution.has_work() || !queue.submissions.is_empty())
+    });
+    match looked {
+        Ok(true) => {
+            core.note_use(&entry.queue);
+            run_list.make_runnable(index);
+        }
+        Ok(false) => {}
+        Err(violation) => core.fault(entry, violation),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The data plane: one thread for each engine, from a doorbell to a fence.
+
+pub mod command_processor;
+pub mod fetch;
+pub mod hints;
+pub mod index_queue;
+pub mod main_loop;
+pub mod packets;
+pub mod run_list;
+pub mod scans;
+pub mod schedule;
+pub mod watches;

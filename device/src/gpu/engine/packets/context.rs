@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a packet can reach, and what the packet before it was.
+
+use crate::gpu::memory::mmu::Mmu;
+use crate::gpu::memory::violation::Violation;
+use crate::gpu::shared::chip::Chip;
+use crate::gpu::shared::hw_queue::HwQueue;
+use crate::gpu::shared::partition::Partition;
+use crate::gpu::shared::statistics::Tally;
+use bellhop_host_kmd::hardware::AddressSpaceId;
+use bellhop_protocol::control::adapter::EngineType;
+
+/// Bytes of one of an engine's buffers: small enough for two to stay in its L1 cache.
+pub const BUFFER: usize = 8192;
+
+/// An engine's own buffers, for bytes that it computes with.
+#[derive(Debug)]
+pub struct Scratch {
+    /// The first buffer.
+    pub first: Box<[u8; BUFFER]>,
+    /// The second buffer.
+    pub second: Box<[u8; BUFFER]>,
+}
+
+impl Scratch {
+    /// Two buffers.
+    pub fn new() -> Self {
+        Self { first: Box::new([0; BUFFER]), second: Box::new([0; BUFFER]) }
+    }
+}
+
+/// What a packet can reach.
+pub struct Context<'a> {
+    /// The rest of the GPU.
+    pub chip: &'a Chip,
+    /// The engine that executes it.
+    pub engine: u32,
+    /// What that engine is made for.
+    pub engine_type: EngineType,
+    /// The guest whose packet it is.
+    pub partition: &'a Partition,
+    /// The process whose packet it is.
+    pub space: AddressSpaceId,
+    /// Whether it is the host's own, in the guest's system context.
+    pub is_system: bool,
+    /// Its queue.
+    pub queue: &'a HwQueue,
+    /// What the packet before was.
+    pub before: Before,
+    /// The process's memory.
+    pub mmu: Mmu<'a>,
+    /// The engine's buffers.
+    pub scratch: &'a mut Scratch,
+    /// What to count.
+    pub tally: &'a mut Tally,
+}
+
+/// What the next packet must know of a packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing.
+    #[default]
+    Other,
+    /// A wait that held the queue.
+    Held(Wait),
+    /// It has logged a signal of the fence in this slot.
+    Logged(u32),
+}
+
+/// What holds a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// The fence's slot.
+    pub slot: u32,
+    /// The value that it waits for.
+    pub value: u64,
+    /// When the engine saw that the queue must wait, on the adapter's clock.
+    pub since: u64,
+}
+
+impl Wait {
+    /// Whether the wait is over. If not, a signal of the fence will raise the engine's attention.
+    ///
+    /// # Errors
+    /// `FENCE_NOT_OWNED`, also when the fence went while the queue waited.
+    pub fn is_over(&self, context: &Context<'_>) -> Result<bool, Violation> {
+        let (fences, bar) = (context.partition.fences(), context.partition.bar());
+        fences.wait(self.slot, context.space, bar, context.engine, self.value)
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Packets on native fences: the context management processor's part.
+//!
+//! Source: native GPU fence object, "Conditional interrupt notification" and "Synchronization
+//! issues".
+
+use super::context::{Before, Context, Wait};
+use crate::gpu::memory::violation::Violation;
+use crate::gpu::shared::fence_table::Fence;
+use bellhop_protocol::doorbell::LoggingLevel;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogOperation};
+use bellhop_protocol::handoff::fence::WentBackwards;
+use bellhop_protocol::packet::fence::{
+    ConditionalInterrupt, LogFence, LoggedSignal, SignalFence, WaitFence, WriteFence,
+};
+
+/// Makes `value` a fence's CurrentValue.
+///
+/// # Errors
+/// `FENCE_NOT_OWNED` or `FENCE_WENT_BACKWARDS`.
+#[inline]
+fn signal(context: &mut Context<'_>, slot: u32, value: u64) -> Result<(), Violation> {
+    let fence = owned(context, slot)?;
+    if let Some(signaled) = change(&fence, || fence.cell.signal(fence.published, value))? {
+        context.chip.deliver(context.partition, fence, signaled, context.tally);
+    }
+    Ok(())
+}
+
+/// Changes a CurrentValue. A fence that is always signaled stays as it is, and so does a fence that another
+/// guest, with a view of it, signaled further: the greater value stands, and no guest loses a queue over what
+/// another guest does.
+///
+/// # Errors
+/// `FENCE_WENT_BACKWARDS`.
+#[inline]
+fn change<T>(
+    fence: &Fence<'_>,
+    change: impl FnOnce() -> Result<T, WentBackwards>,
+) -> Result<Option<T>, Violation> {
+    // Where it is always signaled to this guest alone, the value of others does not tell.
+    if fence.is_shared && fence.cell.is_always_signaled() {
+        return Ok(None);
+    }
+    match change() {
+        Ok(done) => Ok(Some(done)),
+        Err(_) if fence.is_shared || fence.cell.is_always_signaled() => Ok(None),
+        Err(error) => Err(Violation::new(FaultReason::FENCE_WENT_BACKWARDS, error.value)),
+    }
+}
+
+/// Signals the queue's progress fence. A kernel-mode submission has no packets for that signal and its log
+/// entry: the engine logs the signal when everything is logged.
+///
+/// # Errors
+/// As [`signal`].
+pub fn signal_progress(context: &mut Context<'_>, slot: u32, value: u64) -> Result<(), Violation> {
+    if context.chip.logging_level() != LoggingLevel::VERBOSE {
+        return signal(context, slot, value);
+    }
+    let logged = LoggedSignal::new(slot, value);
+    write_fence(context, &logged.write)?;
+    log_fence(context, &logged.log, Before::Other)?;
+    let before = std::mem::take(&mut context.before);
+    conditional_interrupt(context, &logged.interrupt, before)
+}
+
+/// Writes an entry. A guest can log anything about an operation: it misleads only readers of its own logs.
+/// Returns what the next packet must know.
+///
+/// # Errors
+/// `BAD_LOG_OPERATION`.
+#[inline]
+fn log(
+    context: &Context<'_>,
+    packet: &LogFence,
+    observed_timestamp: u64,
+) -> Result<Before, Violation> {
+    let operation = packet.operation;
+    let bad = Violation::new(FaultReason::BAD_LOG_OPERATION, u64::from(operation.0));
+    // A queue without a log logs nothing.
+    let Some(log) = context.queue.logs.get(operation.log().ok_or(bad)?) else {
+        return Ok(Before::Other);
+    };
+    let entry = FenceLogEntry {
+        fence_value: packet.value,
+        fence: packet.slot(),
+        operation: operation.0,
+        queued_timestamp: packet.queued_timestamp,
+        observed_timestamp,
+        reserved: 0,
+        end_timestamp: context.chip.now(),
+    };
+    log.write_entry(entry);
+    if context.chip.is_traced()
+        && let Some(port) = context.chip.engines.get(context.engine as usize)
+    {
+        port.trace(FenceLogEntry { reserved: context.queue.id.0, ..entry });
+    }
+    Ok(match operation {
+        FenceLogOperation::SIGNAL_EXECUTED => Before::Logged(packet.slot()),
+        _ => Before::Other,
+    })
+}
+
+#[inline]
+fn owned<'a>(context: &Context<'a>, slot: u32) -> Result<Fence<'a>, Violation> {
+    context.partition.fences().owned(slot, context.space, context.partition.bar())
+}
+
+/// `SIGNAL_FENCE`.
+#[inline]
+pub fn signal_fence(context: &mut Context<'_>, packet: &SignalFence) -> Result<(), Violation> {
+    signal(context, packet.slot(), packet.value)
+}
+
+/// `WAIT_FENCE`: what holds the queue, if anything does.
+pub fn wait_fence(
+    context: &mut Context<'_>,
+    packet: &WaitFence,
+) -> Result<Option<Wait>, Violation> {
+    let wait = Wait { slot: packet.slot(), value: packet.value, since: 0 };
+    if wait.is_over(context)? {
+        return Ok(None);
+    }
+    Ok(Some(Wait { since: context.chip.now(), ..wait }))
+}
+
+/// `WRITE_FENCE`.
+#[inline]
+pub fn write_fence(context: &mut Context<'_>, packet: &WriteFence) -> Result<(), Violation> {
+    let fence = owned(context, packet.slot())?;
+    change(&fence, || fence.cell.write(packet.value))?;
+    Ok(())
+}
+
+/// `LOG_FENCE`.
+#[inline]
+pub fn log_fence(
+    context: &mut Context<'_>,
+    packet: &LogFence,
+    before: Before,
+) -> Result<(), Violation> {
+    owned(context, packet.slot())?;
+    let observed = match (packet.operation, before) {
+        (FenceLogOperation::WAIT_UNBLOCKED, Before::Held(Wait { slot, value, since }))
+            if (slot, value) == (packet.slot(), packet.value) =>
+        {
+            since
+        }
+        _ => 0,
+    };
+    context.before = log(context, packet, observed)?;
+    Ok(())
+}
+
+/// `CONDITIONAL_INTERRUPT`.
+pub fn conditional_interrupt(
+    context: &mut Context<'_>,
+    packet: &ConditionalInterrupt,
+    before: Before,
+) -> Result<(), Violation> {
+    let fence = owned(context, packet.slot())?;
+    if fence.is_shared && fence.cell.is_always_signaled() {
+        return Ok(());
+    }
+    let signaled = fence.cell.evaluate(fence.published);
+    // Where the log does not say that this fence was signaled, the interrupt must.
+    let is_logged = before == Before::Logged(packet.slot()) && fence.is_native;
+    if context.chip.optimized_fence_interrupt && is_logged {
+        context.chip.deliver_logged(context.queue, signaled, context.tally);
+    } else {
+        context.chip.deliver(context.partition, fence, signaled, context.tally);
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Packets that move, make or look at bytes.
+//!
+//! Addresses and lengths are checked when a packet begins; that its pages are mapped, only when
+//! it gets to them.
+
+use super::context::{BUFFER, Context};
+use super::progress::{Cursor, Progress};
+use crate::gpu::memory::mmu::{Access, Run, check_range};
+use crate::gpu::memory::violation::{Violation, aligned};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::packet::transfer::{
+    COMPARE_EQUAL, Compare, Copy, Fill, Hash, Timestamp, WriteData,
+};
+use xxhash_rust::xxh64::Xxh64;
+
+const WORD: u64 = size_of::<u64>() as u64;
+
+/// Checks where a 64-bit result goes.
+fn check_result(gpu_va: u64) -> Result<(), Violation> {
+    aligned(gpu_va, WORD)?;
+    check_range(gpu_va, WORD)
+}
+
+/// Writes a 64-bit result.
+fn write_result(context: &mut Context<'_>, gpu_va: u64, value: u64) -> Result<(), Violation> {
+    // A guest that polls the word sees what was written before it.
+    context.mmu.store_word(gpu_va, value)
+}
+
+/// `WRITE_DATA`.
+pub fn write_data(
+    context: &mut Context<'_>,
+    packet: &WriteData,
+    data: &[u8],
+) -> Result<(), Violation> {
+    check_range(packet.destination, data.len() as u64)?;
+    context.mmu.write(packet.destination, data)
+}
+
+/// `TIMESTAMP`.
+pub fn timestamp(context: &mut Context<'_>, packet: &Timestamp) -> Result<(), Violation> {
+    check_result(packet.destination)?;
+    let now = context.chip.now();
+    write_result(context, packet.destination, now)
+}
+
+/// A `FILL` in progress.
+#[derive(Debug)]
+pub struct Filling {
+    destination: u64,
+    pattern: [u8; 4],
+    cursor: Cursor,
+}
+
+impl Filling {
+    /// Begins.
+    ///
+    /// # Errors
+    /// `MISALIGNED` or `ADDRESS_OUT_OF_RANGE`.
+    pub fn new(packet: &Fill) -> Result<Self, Violation> {
+        aligned(packet.destination, 4)?;
+        aligned(packet.length, 4)?;
+        check_range(packet.destination, packet.length)?;
+        Ok(Self {
+            destination: packet.destination,
+            pattern: packet.header.argument.to_le_bytes(),
+            cursor: Cursor::new(packet.length),
+        })
+    }
+
+    /// See `Operation::step`.
+    pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
+        let Some(next) = self.cursor.next(limit) else { return Ok(Progress::Finished) };
+        let destination = self.destination + self.cursor.done;
+        let run = context.mmu.run(destination, next, Access::Write)?;
+        // All ends are multiples of 4, so that each run begins with the pattern's first byte.
+        let buffer = &mut context.scratch.first[..run.len().min(BUFFER)];
+        let (words, _) = buffer.as_chunks_mut();
+        words.fill(self.pattern);
+        let Run::Direct(slice) = run else {
+            context.mmu.store(destination, &run, buffer)?;
+            return Ok(self.cursor.advance(buffer.len()));
+        };
+        let mut filled = 0;
+        while let Ok(rest) = slice.offset(filled)
+            && !rest.is_empty()
+        {
+            rest.copy_from(buffer);
+            filled += buffer.len().min(rest.len());
+        }
+        Ok(self.cursor.advance(filled))
+    }
+}
+
+/// A `COPY` in progress.
+#[derive(Debug)]
+pub struct Copying {
+    source: u64,
+    destination: u64,
+    cursor: Cursor,
+}
+
+impl Copying {
+    /// Begins.
+    ///
+    /// # Errors
+    /// `ADDRESS_OUT_OF_RANGE`.
+    pub fn new(packet: &Copy) -> Result<Self, Violation> {
+        check_range(packet.source, packet.length)?;
+        check_range(packet.destination, packet.length)?;
+        Ok(Self {
+            source: packet.source,
+            destination: packet.destination,
+            cursor: Cursor::new(packet.length),
+        })
+    }
+
+    /// See `Operation::step`.
+    pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
+        let Some(next) = self.cursor.next(limit) else { return Ok(Progress::Finished) };
+        let done = self.cursor.done;
+        let source = context.mmu.run(self.source + done, next, Access::Read)?;
+        let destination = context.mmu.run(self.destination + done, source.len(), Access::Write)?;
+        let (from, to) = match (source, destination) {
+            (Run::Direct(from), Run::Direct(to)) => (from, to),
+            (source, destination) => return self.step_buffered(context, &source, &destination),
+        };
+        // What follows is elsewhere where pages are scattered, and no processor guesses where.
+        let behind = done + to.len() as u64;
+        context.mmu.prefetch(self.source + behind);
+        context.mmu.prefetch(self.destination + behind);
+        // Copies as much as fits into the shorter, which is the destination.
+        from.copy_to_volatile_slice(to);
+        if context.is_system {
+            self.carry_compression(context, to.len())?;
+        }
+        Ok(self.cursor.advance(to.len()))
+    }
+
+    /// The same where one of the two is compressed, or fences' values. The destination is the shorter.
+    #[cold]
+    fn step_buffered(
+        &mut self,
+        context: &mut Context<'_>,
+        source: &Run<'_>,
+        destination: &Run<'_>,
+    ) -> Result<Progress, Violation> {
+        let done = self.cursor.done;
+        let length = destination.len().min(BUFFER);
+        let buffer = &mut context.scratch.first[..length];
+        context.mmu.load(self.source + done, source, buffer)?;
+        context.mmu.store(self.destination + done, destination, buffer)?;
+        Ok(self.cursor.advance(length))
+    }
+
+    /// Paging moves pages as they are, encoded or not: of each whole page whose last byte was copied
+    /// in this step, the metadata goes with it.
+    fn carry_compression(&self, context: &mut Context<'_>, copied: usize) -> Result<(), Violation> {
+        if !self.source.is_multiple_of(PAGE_SIZE) || !self.destination.is_multiple_of(PAGE_SIZE) {
+            return Ok(());
+        }
+        let done = self.cursor.done;
+        for page in done / PAGE_SIZE..(done + copied as u64) / PAGE_SIZE {
+            let at = page * PAGE_SIZE;
+            context.mmu.carry_compression(self.source + at, self.destination + at)?;
+        }
+        Ok(())
+    }
+}
+
+/// A `COMPARE` in progress.
+#[derive(Debug)]
+pub struct Comparison {
+    left: u64,
+    right: u64,
+    result: u64,
+    verdict: u64,
+    cursor: Cursor,
+}
+
+impl Comparison {
+    /// Begins.
+    ///
+    /// # Errors
+    /// `MISALIGNED` or `ADDRESS_OUT_OF_RANGE`.
+    pub fn new(packet: &Compare) -> Result<Self, Violation> {
+        check_result(packet.result)?;
+        check_range(packet.left, packet.length)?;
+        check_range(packet.right, packet.length)?;
+        Ok(Self {
+            left: packet.left,
+            right: packet.right,
+            result: packet.result,
+            verdict: COMPARE_EQUAL,
+            cursor: Cursor::new(packet.length),
+        })
+    }
+
+    /// See `Operation::step`.
+    pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
+        let Some(next) = self.cursor.next(limit.min(BUFFER)) else {
+            write_result(context, self.result, self.verdict)?;
+            return Ok(Progress::Finished);
+        };
+        let done = self.cursor.done;
+        let left = context.mmu.run(self.left + done, next, Access::Read)?;
+        let right = context.mmu.run(self.right + done, left.len(), Access::Read)?;
+        let length = right.len();
+        let first = &mut context.scratch.first[..length];
+        let second = &mut context.scratch.second[..length];
+        context.mmu.load(self.left + done, &left, first)?;
+        context.mmu.load(self.right + done, &right, second)?;
+        // Equal is the common case, and comparing slices is the fast way to see it.
+        if first != second
+            && let Some(offset) = first.iter().zip(&*second).position(|(left, right)| left != right)
+        {
+            self.verdict = done + offset as u64;
+            self.cursor.finish();
+            return Ok(Progress::Moved(length));
+        }
+        Ok(self.cursor.advance(length))
+    }
+}
+
+/// A `HASH` in progress.
+#[derive(Debug)]
+pub struct Hashing {
+    source: u64,
+    result: u64,
+    state: XxHash,
+    cursor: Cursor,
+}
+
+/// XXH64's state, which has no `Debug` of its own.
+struct XxHash(Xxh64);
+
+impl std::fmt::Debug for XxHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "XxHash({:#x})", self.0.digest())
+    }
+}
+
+impl Hashing {
+    /// Begins.
+    ///
+    /// # Errors
+    /// `MISALIGNED` or `ADDRESS_OUT_OF_RANGE`.
+    pub fn new(packet: &Hash) -> Result<Self, Violation> {
+        check_result(packet.result)?;
+        check_range(packet.source, packet.length)?;
+        Ok(Self {
+            source: packet.source,
+            result: packet.result,
+            state: XxHash(Xxh64::new(packet.seed)),
+            cursor: Cursor::new(packet.length),
+        })
+    }
+
+    /// See `Operation::step`.
+    pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
+        let Some(next) = self.cursor.next(limit.min(BUFFER)) else {
+            write_result(context, self.result, self.state.0.digest())?;
+            return Ok(Progress::Finished);
+        };
+        let source = self.source + self.cursor.done;
+        let run = context.mmu.run(source, next, Access::Read)?;
+        let buffer = &mut context.scratch.first[..run.len()];
+        context.mmu.load(source, &run, buffer)?;
+        self.state.0.update(buffer);
+        Ok(self.cursor.advance(run.len()))
+    }
+}

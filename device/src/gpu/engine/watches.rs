@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Doorbells that an engine watches.
+//!
+//! In each round the engine looks at the doorbells that rang lately and at a few of the others. A round
+//! stays short however many doorbells are connected, and the engine sees every ring after a number of rounds
+//! that grows with the number of doorbells. Before the engine sleeps, and at intervals while it executes
+//! ([`scans`](super::scans)), it looks at all doorbells.
+
+use crate::gpu::memory::words::Words;
+use crate::gpu::shared::hw_queue::HwQueue;
+use bellhop_host_kmd::hardware::RingBinding;
+use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Doorbells that the engine looks at in every round.
+const RECENT: usize = 16;
+/// Other doorbells that the engine looks at in a round.
+const OTHERS_IN_A_ROUND: usize = 8;
+
+/// A doorbell that the engine watches.
+#[derive(Debug)]
+pub struct Watch {
+    /// The queue that rings it.
+    pub queue: Arc<HwQueue>,
+    /// The queue's ring when the engine began to watch.
+    pub ring: Arc<RingBinding>,
+    /// The queue's index on the run list.
+    pub index: u32,
+    /// The doorbell's value at the last look.
+    pub last_rung: u64,
+    doorbell: Words,
+    status: Words,
+}
+
+impl Watch {
+    /// Watches a queue's doorbell, which last held this value; none when the guest has no such doorbell.
+    pub fn new(
+        queue: Arc<HwQueue>,
+        ring: Arc<RingBinding>,
+        index: u32,
+        last_rung: u64,
+    ) -> Option<Self> {
+        let (doorbell, status) = queue.partition.bar().doorbell_to_watch(ring.slot)?;
+        Some(Self { queue, ring, index, last_rung, doorbell, status })
+    }
+
+    #[inline]
+    fn word(&self) -> Option<&AtomicU64> {
+        self.doorbell.get().first()
+    }
+
+    /// The doorbell's words: the engine changes the status when it falls asleep and when it wakes.
+    pub fn armable(&self) -> Option<DoorbellWords<'_>> {
+        if self.ring.notify_each { None } else { self.words() }
+    }
+
+    #[inline]
+    fn words(&self) -> Option<DoorbellWords<'_>> {
+        Some(DoorbellWords::new(self.word()?, self.status.get().first()?))
+    }
+
+    /// The doorbell's value, if it changed since the last look.
+    #[inline]
+    fn look(&mut self) -> Option<u64> {
+        // Most doorbells are quiet: only one that has changed is read again with acquire ordering.
+        if self.word()?.load(Ordering::Relaxed) == self.last_rung {
+            return None;
+        }
+        let rung = self.words()?.look();
+        self.last_rung = rung;
+        Some(rung)
+    }
+}
+
+/// All doorbells that an engine watches one by one.
+#[derive(Debug, Default)]
+pub struct Watches {
+    /// The first [`RECENT`] are those that rang lately.
+    list: Vec<Watch>,
+    /// Index, among the first, of the one that the next ringing doorbell replaces.
+    oldest: usize,
+    /// Index, among the others, of the one that the engine looks at next.
+    next: usize,
+}
+
+impl Watches {
+    /// Watches these and no others; returns those that were watched before.
+    pub fn replace(&mut self, list: Vec<Watch>) -> Vec<Watch> {
+        (self.oldest, self.next) = (0, 0);
+        std::mem::replace(&mut self.list, list)
+    }
+
+    /// The number of doorbells.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Watch> {
+        self.list.iter()
+    }
+
+    /// One round: `rang` for each doorbell that is seen to have been rung, with the value.
+    #[inline]
+    pub fn look(&mut self, mut rang: impl FnMut(&Watch, u64)) {
+        for watch in self.list.iter_mut().take(RECENT) {
+            if let Some(rung) = watch.look() {
+                rang(watch, rung);
+            }
+        }
+        let others = self.list.len().saturating_sub(RECENT);
+        for _ in 0..others.min(OTHERS_IN_A_ROUND) {
+            let place = RECENT + self.next;
+            self.next = if self.next + 1 < others { self.next + 1 } else { 0 };
+            let Some(watch) = self.list.get_mut(place) else { break };
+            if let Some(rung) = watch.look() {
+                rang(watch, rung);
+                self.list.swap(place, self.oldest);
+                self.oldest = (self.oldest + 1) % RECENT;
+            }
+        }
+    }
+
+    /// A round over all doorbells.
+    pub fn look_at_all(&mut self, mut rang: impl FnMut(&Watch, u64)) {
+        for watch in &mut self.list {
+            if let Some(rung) = watch.look() {
+                rang(watch, rung);
+            }
+        }
+    }
+}

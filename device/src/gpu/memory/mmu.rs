@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How packets reach memory: the page tables of the queue translate every GPU virtual address.
+
+use super::address_map::{AddressMap, Place};
+use super::compression::Codec;
+use super::page_table::{ADDRESS_BITS, AddressSpace};
+use super::prefetch::prefetch;
+use super::tlb::{Key, Tlb};
+use super::violation::{Violation, aligned};
+use super::windows::Shown;
+use super::words::{load_whole, store_whole};
+use bellhop_host_kmd::ddi::paging::PageSize;
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::handoff::publication;
+use std::sync::atomic::AtomicU64;
+use vm_memory::VolatileSlice;
+
+/// A kind of access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+}
+
+impl Access {
+    fn page_fault(self, gpu_va: u64) -> Violation {
+        let reason = match self {
+            Self::Read => FaultReason::READ_PAGE_FAULT,
+            Self::Write => FaultReason::WRITE_PAGE_FAULT,
+        };
+        Violation::new(reason, gpu_va)
+    }
+}
+
+/// Checks that a range lies in the address space.
+///
+/// # Errors
+/// `ADDRESS_OUT_OF_RANGE`.
+#[inline]
+pub fn check_range(start: u64, length: u64) -> Result<(), Violation> {
+    match start.checked_add(length) {
+        Some(end) if end <= 1 << ADDRESS_BITS || length == 0 => Ok(()),
+        None if length == 0 => Ok(()),
+        _ => Err(Violation::new(FaultReason::ADDRESS_OUT_OF_RANGE, start)),
+    }
+}
+
+/// Where a byte is, and how it is kept there.
+enum Found {
+    /// As it is.
+    Direct(Place),
+    /// In a compressed page.
+    Compressed(Place),
+}
+
+/// A run: the first bytes of a range, as far as one access reaches them.
+#[derive(Debug)]
+pub enum Run<'a> {
+    /// They are contiguous in this process.
+    Direct(VolatileSlice<'a>),
+    /// So are these, and words among them are read and stored whole: [`Mmu::read`] and [`Mmu::write`] do.
+    Words(VolatileSlice<'a>),
+    /// So many are in one compressed page: only [`Mmu::read`] and [`Mmu::write`] reach them.
+    Compressed(usize),
+}
+
+impl Run<'_> {
+    /// The number of bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Direct(slice) | Self::Words(slice) => slice.len(),
+            Self::Compressed(length) => *length,
+        }
+    }
+}
+
+/// One queue's view of memory, with the engine's translations.
+pub struct Mmu<'a> {
+    tlb: &'a mut Tlb,
+    space: &'a AddressSpace,
+    memory: &'a AddressMap,
+    flushes: u64,
+    codec: Codec<'a>,
+    engine: u32,
+}
+
+impl<'a> Mmu<'a> {
+    /// The view that `space` gives to `engine` of `memory`, whose compressed pages `codec` reaches, after so
+    /// many flushes of the guest's translations.
+    #[inline]
+    pub fn new(
+        tlb: &'a mut Tlb,
+        space: &'a AddressSpace,
+        memory: &'a AddressMap,
+        flushes: u64,
+        codec: Codec<'a>,
+        engine: u32,
+    ) -> Self {
+        Self { tlb, space, memory, flushes, codec, engine }
+    }
+
+    /// Forgets what its engine remembered of the guest before this flush.
+    pub fn flush_tlb(&mut self, flushes: u64) {
+        self.flushes = flushes;
+    }
+
+    /// Translates an address.
+    #[inline]
+    fn translate(&mut self, gpu_va: u64, access: Access) -> Result<Found, Violation> {
+        let key = self.key(gpu_va, PageSize::Small);
+        match self.tlb.lookup(key) {
+            Some((place, writable)) if writable || access == Access::Read => {
+                Ok(Found::Direct(place.plus(gpu_va % PAGE_SIZE)))
+            }
+            // A page remembered as read-only may be writable by now, as one not remembered may
+            // be mapped.
+            _ => self.translate_large(gpu_va, access),
+        }
+    }
+
+    #[inline]
+    fn key(&self, gpu_va: u64, page_size: PageSize) -> Key {
+        Key::new(self.space.id(), self.flushes, gpu_va, page_size)
+    }
+
+    /// Translates an address for which the TLB has no small page.
+    #[inline(never)]
+    fn translate_large(&mut self, gpu_va: u64, access: Access) -> Result<Found, Violation> {
+        match self.tlb.lookup(self.key(gpu_va, PageSize::Large)) {
+            Some((place, writable)) if writable || access == Access::Read => {
+                Ok(Found::Direct(place.plus(gpu_va % PageSize::Large.bytes())))
+            }
+            _ => self.translate_anew(gpu_va, access),
+        }
+    }
+
+    #[cold]
+    fn translate_anew(&mut self, gpu_va: u64, access: Access) -> Result<Found, Violation> {
+        check_range(gpu_va, 1)?;
+        if let Some(shown) = self.space.window(gpu_va) {
+            let place = match shown {
+                Shown::Page(page) => self.memory.locate(page, PageSize::Small),
+                // Buffers of the host: packets are fetched from there and write nothing.
+                Shown::Buffer(offset) if access == Access::Read => {
+                    self.memory.locate_buffer(offset)
+                }
+                Shown::Buffer(_) => None,
+            };
+            let place = place.ok_or(access.page_fault(gpu_va))?;
+            return Ok(Found::Direct(place.plus(gpu_va % PAGE_SIZE)));
+        }
+        let (pte, page_size) = self.space.walk_to_remember(gpu_va, self.engine);
+        let page = pte.page().ok_or(access.page_fault(gpu_va))?;
+        // A page table may name memory that the guest has lost.
+        let place = self.memory.locate(page, page_size).ok_or(access.page_fault(gpu_va))?;
+        if access == Access::Write && !pte.is_writable() {
+            return Err(Violation::new(FaultReason::WRITE_PROTECTION_FAULT, gpu_va));
+        }
+        let byte = place.plus(gpu_va % page_size.bytes());
+        if pte.compressed() {
+            // Not remembered: so what is remembered can be reached as it is.
+            return Ok(Found::Compressed(byte));
+        }
+        self.tlb.insert(self.key(gpu_va, page_size), place, pte.is_writable());
+        Ok(Found::Direct(byte))
+    }
+
+    /// The first bytes of a range that are reached in one go: at least 1, at most `length`, which is
+    /// not 0.
+    ///
+    /// # Errors
+    /// A page fault of the first byte. One of a later byte ends the run before it.
+    #[inline]
+    pub fn run(
+        &mut self,
+        gpu_va: u64,
+        length: usize,
+        access: Access,
+    ) -> Result<Run<'a>, Violation> {
+        let place = match self.translate(gpu_va, access)? {
+            Found::Direct(place) => place,
+            Found::Compressed(_) => {
+                let in_page = (PAGE_SIZE - gpu_va % PAGE_SIZE) as usize;
+                return Ok(Run::Compressed(length.min(in_page)));
+            }
+        };
+        let mut run = PAGE_SIZE - gpu_va % PAGE_SIZE;
+        while run < length as u64 {
+            match self.translate(gpu_va.wrapping_add(run), access) {
+                Ok(Found::Direct(next)) if next == place.plus(run) => run += PAGE_SIZE,
+                _ => break,
+            }
+        }
+        let length = length.min(run as usize);
+        let slice = self.memory.slice(place, length).ok_or(access.page_fault(gpu_va))?;
+        Ok(if place.has_host_words() { Run::Words(slice) } else { Run::Direct(slice) })
+    }
+
+    /// Two words of one page that is not compressed, for whoever shares them with a CPU: at these offsets
+    /// from the page's start.
+    ///
+    /// # Errors
+    /// A page fault.
+    #[inline]
+    pub fn two_words(
+        &mut self,
+        page: u64,
+        offsets: [u64; 2],
+        access: Access,
+    ) -> Result<[&'a AtomicU64; 2], Violation> {
+        let fault = access.page_fault(page);
+        let Found::Direct(place) = self.translate(page, access)? else { return Err(fault) };
+        let [first, second] = offsets.map(|offset| self.memory.word(place.plus(offset)));
+        Ok([first.ok_or(fault)?, second.ok_or(fault)?])
+    }
+
+    /// Prefetches the cache line at an address that the TLB has.
+    #[inline]
+    pub fn prefetch(&self, gpu_va: u64) {
+        let key = self.key(gpu_va, PageSize::Small);
+        if let Some((place, _)) = self.tlb.lookup(key)
+            && let Some(slice) = self.memory.slice(place.plus(gpu_va % PAGE_SIZE), 1)
+        {
+            prefetch(&slice);
+        }
+    }
+
+    /// Acquires and reads the word at an address.
+    ///
+    /// # Errors
+    /// A page fault, or `MISALIGNED`.
+    #[inline]
+    pub fn load_word(&mut self, gpu_va: u64) -> Result<u64, Violation> {
+        aligned(gpu_va, size_of::<u64>() as u64)?;
+        match self.translate(gpu_va, Access::Read)? {
+            Found::Direct(place) => {
+                let word = self.memory.word(place).ok_or(Access::Read.page_fault(gpu_va))?;
+                Ok(publication::read(word))
+            }
+            Found::Compressed(_) => {
+                let mut bytes = [0; size_of::<u64>()];
+                self.read(gpu_va, &mut bytes)?;
+                Ok(u64::from_le_bytes(bytes))
+            }
+        }
+    }
+
+    /// Writes the word at an address. Releases earlier writes to a reader that polls the word.
+    ///
+    /// # Errors
+    /// A page fault, or `MISALIGNED`.
+    #[inline]
+    pub fn store_word(&mut self, gpu_va: u64, value: u64) -> Result<(), Violation> {
+        aligned(gpu_va, size_of::<u64>() as u64)?;
+        match self.translate(gpu_va, Access::Write)? {
+            Found::Direct(place) => {
+                let word = self.memory.word(place).ok_or(Access::Write.page_fault(gpu_va))?;
+                publication::publish(word, value);
+                Ok(())
+            }
+            Found::Compressed(_) => self.write(gpu_va, &value.to_le_bytes()),
+        }
+    }
+
+    /// Reads a range.
+    ///
+    /// # Errors
+    /// A page fault.
+    #[inline]
+    pub fn read(&mut self, gpu_va: u64, bytes: &mut [u8]) -> Result<(), Violation> {
+        let mut done = 0;
+        while let Some(rest) = bytes.get_mut(done..)
+            && !rest.is_empty()
+        {
+            let at = gpu_va.wrapping_add(done as u64);
+            let run = self.run(at, rest.len(), Access::Read)?;
+            let length = run.len();
+            self.load(at, &run, rest.get_mut(..length).unwrap_or_default())?;
+            done += length;
+        }
+        Ok(())
+    }
+
+    /// Reads a range that lies in one page.
+    ///
+    /// # Errors
+    /// A page fault.
+    #[inline]
+    pub fn read_in_page(&mut self, gpu_va: u64, bytes: &mut [u8]) -> Result<(), Violation> {
+        let Found::Direct(place) = self.translate(gpu_va, Access::Read)? else {
+            return self.read(gpu_va, bytes);
+        };
+        let slice = self.memory.slice(place, bytes.len());
+        slice.ok_or(Access::Read.page_fault(gpu_va))?.copy_to(bytes);
+        Ok(())
+    }
+
+    /// Writes a range.
+    ///
+    /// # Errors
+    /// A page fault; the bytes before it are written.
+    #[inline]
+    pub fn write(&mut self, gpu_va: u64, bytes: &[u8]) -> Result<(), Violation> {
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..)
+            && !rest.is_empty()
+        {
+            let at = gpu_va.wrapping_add(done as u64);
+            let run = self.run(at, rest.len(), Access::Write)?;
+            let length = run.len();
+            self.store(at, &run, rest.get(..length).unwrap_or_default())?;
+            done += length;
+        }
+        Ok(())
+    }
+
+    /// Reads as many bytes of the run at an address as there is room for.
+    ///
+    /// # Errors
+    /// A page fault.
+    #[inline]
+    pub fn load(&mut self, gpu_va: u64, run: &Run<'_>, to: &mut [u8]) -> Result<(), Violation> {
+        match run {
+            Run::Direct(slice) => {
+                slice.copy_to(to);
+                Ok(())
+            }
+            Run::Words(slice) => {
+                load_whole(slice, to);
+                Ok(())
+            }
+            Run::Compressed(_) => {
+                let (page, offset) = self.compressed_page(gpu_va, Access::Read)?;
+                let read = self.codec.read(self.memory, page, offset, to);
+                read.ok_or(Access::Read.page_fault(gpu_va))
+            }
+        }
+    }
+
+    /// Writes the first bytes of the run at an address.
+    ///
+    /// # Errors
+    /// A page fault.
+    #[inline]
+    pub fn store(&mut self, gpu_va: u64, run: &Run<'_>, from: &[u8]) -> Result<(), Violation> {
+        match run {
+            Run::Direct(slice) => {
+                slice.copy_from(from);
+                Ok(())
+            }
+            Run::Words(slice) => {
+                store_whole(slice, from);
+                Ok(())
+            }
+            Run::Compressed(_) => {
+                let (page, offset) = self.compressed_page(gpu_va, Access::Write)?;
+                let written = self.codec.write(self.memory, page, offset, from);
+                written.ok_or(Access::Write.page_fault(gpu_va))
+            }
+        }
+    }
+
+    /// The page that an address is in, however it is mapped, and the address's offset in it.
+    fn compressed_page(
+        &mut self,
+        gpu_va: u64,
+        access: Access,
+    ) -> Result<(Place, usize), Violation> {
+        let offset = gpu_va % PAGE_SIZE;
+        let (Found::Direct(place) | Found::Compressed(place)) = self.translate(gpu_va, access)?;
+        Ok((place.minus(offset), offset as usize))
+    }
+
+    /// Makes the page that an address is in plain.
+    ///
+    /// # Errors
+    /// A page fault.
+    pub fn decompress(&mut self, gpu_va: u64) -> Result<(), Violation> {
+        let (page, _) = self.compressed_page(gpu_va, Access::Write)?;
+        self.codec.decompress(self.memory, page).ok_or(Access::Write.page_fault(gpu_va))
+    }
+
+    /// A page was copied as it is, to another page: that one is encoded if the first is.
+    ///
+    /// # Errors
+    /// A page fault.
+    pub fn carry_compression(&mut self, from: u64, to: u64) -> Result<(), Violation> {
+        let (from, _) = self.compressed_page(from, Access::Read)?;
+        let (to, _) = self.compressed_page(to, Access::Write)?;
+        self.codec.metadata.carry(self.memory, from, to);
+        Ok(())
+    }
+}

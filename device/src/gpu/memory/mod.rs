@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Memory as engines reach it: segments, page tables, translation, the BAR.
+
+pub mod address_map;
+pub mod bar;
+pub mod compression;
+pub mod cross_memory;
+pub mod host_memory;
+pub mod mmu;
+pub mod page_table;
+pub mod prefetch;
+pub mod tlb;
+pub mod violation;
+pub mod windows;
+pub mod words;

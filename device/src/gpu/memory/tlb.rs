@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Translations that an engine remembers.
+
+use super::address_map::Place;
+use bellhop_host_kmd::ddi::paging::PageSize;
+use bellhop_host_kmd::hardware::AddressSpaceId;
+
+/// Sets of the table. With their ways they cover 4 MiB of pages and fit the inner caches.
+const SETS: usize = 512;
+/// Entries of a set. With one, a ring and the buffer that it names could keep evicting each other.
+const WAYS: usize = 2;
+
+/// The key of a translation: a page of an address space, since the last flush of its guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The address space's id; 0 is none's.
+    pub space: u64,
+    /// The guest's count of flushes.
+    pub flushes: u64,
+    /// GPU virtual page number; of a large page, with [`LARGE`].
+    page: u64,
+}
+
+/// Set in the number of a large page, which differs so from every small page's.
+const LARGE: u64 = 1 << 63;
+
+impl Key {
+    /// The page of one size that an address is in.
+    #[inline]
+    pub fn new(space: AddressSpaceId, flushes: u64, gpu_va: u64, size: PageSize) -> Self {
+        let number = gpu_va / size.bytes();
+        let page = match size {
+            PageSize::Small => number,
+            PageSize::Large => number | LARGE,
+        };
+        Self { space: space.0, flushes, page }
+    }
+
+    #[inline]
+    fn set(self) -> usize {
+        // Neighbouring pages get neighbouring sets; spaces are spread over the whole table.
+        let spread = self.space.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        (self.page ^ (self.page >> 9) ^ spread) as usize % SETS
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    key: Key,
+    place: Place,
+    writable: bool,
+}
+
+/// A table of translations. Only valid pages are in it, so that mapping a page takes effect at once.
+/// Unmapping takes effect when the guest's count of flushes advances, or with [`Self::flush`].
+#[derive(Debug)]
+pub struct Tlb {
+    /// Each set has its most recent entry first.
+    sets: Box<[[Option<Entry>; WAYS]]>,
+}
+
+impl Tlb {
+    /// A table that remembers nothing.
+    pub fn new() -> Self {
+        Self { sets: vec![[None; WAYS]; SETS].into_boxed_slice() }
+    }
+
+    /// The place of a page and whether it may be written, if the table has it.
+    #[inline]
+    pub fn lookup(&self, key: Key) -> Option<(Place, bool)> {
+        let entry = self.sets[key.set()].iter().flatten().find(|entry| entry.key == key)?;
+        Some((entry.place, entry.writable))
+    }
+
+    /// Remembers a page. It replaces its own earlier entry, or else the oldest entry of its set.
+    pub fn insert(&mut self, key: Key, place: Place, writable: bool) {
+        let set = &mut self.sets[key.set()];
+        let same = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.key == key);
+        let replaced = set.iter().position(same).unwrap_or(WAYS - 1);
+        set[..=replaced].rotate_right(1);
+        set[0] = Some(Entry { key, place, writable });
+    }
+
+    /// Forgets everything.
+    pub fn flush(&mut self) {
+        self.sets.fill([None; WAYS]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bellhop_protocol::PAGE_SIZE;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    fn key(page: u64) -> Key {
+        Key::new(AddressSpaceId(1), 1, page * PAGE_SIZE, PageSize::Small)
+    }
+
+    #[test]
+    fn as_many_pages_as_a_set_has_entries_never_evict_each_other() {
+        let mut tlb = Tlb::new();
+        let in_set = |page: &u64| key(*page).set() == key(0).set();
+        let pages: Vec<_> = (0..).filter(in_set).take(WAYS + 1).collect();
+        for round in 0..3 {
+            for page in &pages[..WAYS] {
+                tlb.insert(key(*page), Place::default().plus(round), true);
+            }
+            for page in &pages[..WAYS] {
+                assert_eq!(tlb.lookup(key(*page)), Some((Place::default().plus(round), true)));
+            }
+        }
+        tlb.insert(key(pages[WAYS]), Place::default(), false);
+        assert_eq!(tlb.lookup(key(pages[0])), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_remembered_is_the_latest_and_never_another_page_s(
+            inserts in proptest::collection::vec((1u64..3, 1u64..3, any::<bool>(), 0u64..2000, any::<bool>()), 1..500)
+        ) {
+            let mut tlb = Tlb::new();
+            let mut model = HashMap::new();
+            for ((space, flushes, large, page, writable), number) in inserts.into_iter().zip(0..) {
+                let size = if large { PageSize::Large } else { PageSize::Small };
+                let key = Key::new(AddressSpaceId(space), flushes, page * size.bytes(), size);
+                let place = Place::default().plus(number);
+                tlb.insert(key, place, writable);
+                model.insert(key, (place, writable));
+                prop_assert_eq!(tlb.lookup(key), Some((place, writable)));
+            }
+            for (key, expected) in &model {
+                prop_assert!(tlb.lookup(*key).is_none_or(|found| found == *expected));
+            }
+            tlb.flush();
+            prop_assert!(model.keys().all(|key| tlb.lookup(*key).is_none()));
+        }
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a GPU is made of.
+
+use bellhop_host_kmd::hardware::DoorbellModel;
+use std::time::Duration;
+
+/// What a GPU is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuConfig {
+    /// Copy engines beside the 3D/compute engine: at most 8.
+    pub copy_engines: u32,
+    /// Physical doorbells, which all guests share.
+    pub physical_doorbells: u32,
+    /// Whether each queue has a doorbell of its own, or all queues of a guest share one word and use no
+    /// physical doorbell.
+    pub doorbell_model: DoorbellModel,
+    /// Whether doorbells' pages are moved, for guests whose VMM does that: see
+    /// `Gpu::rotate_doorbells`.
+    pub remaps_doorbells: bool,
+    /// Number of trailing copy engines reserved for kernel-mode submission.
+    pub kernel_mode_copy_engines: u32,
+    /// How long an engine without work looks at its doorbells before it sleeps.
+    pub spin: Duration,
+    /// How long an engine sleeps without work before it asks for F1; with `None` it never does.
+    pub idle: Option<Duration>,
+    /// How long an engine executes a queue that makes no progress before that is a hang.
+    pub hang: Duration,
+    /// How long a context keeps its engine while others of its guest and its priority wait.
+    pub quantum: Duration,
+    /// Whether the kernels that hang until a reset exist. They are for tests: a guest that dispatches one can
+    /// have the adapter reset.
+    pub test_kernels: bool,
+    /// Whether interrupts for signals that are logged name the HW queue instead of the fences.
+    pub optimized_fence_interrupt: bool,
+    /// Page-table pages of 4 KiB, which all guests share. One guest can have a quarter of them.
+    pub page_table_pages: u32,
+}
+
+impl Default for GpuConfig {
+    fn default() -> Self {
+        Self {
+            copy_engines: 2,
+            kernel_mode_copy_engines: 0,
+            physical_doorbells: 64,
+            doorbell_model: DoorbellModel::Dedicated,
+            remaps_doorbells: false,
+            spin: Duration::from_micros(50),
+            idle: Some(Duration::from_secs(1)),
+            hang: Duration::from_secs(2),
+            quantum: Duration::from_micros(200),
+            test_kernels: false,
+            optimized_fence_interrupt: false,
+            page_table_pages: 1 << 15,
+        }
+    }
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A guest's native fences: where their values are, in memory that no guest can map, and whose packets
+//! may name them.
+//!
+//! A slot is a *local* fence, which one process names, and it may be a *global* one, which has values.
+//! Where only one process has a fence both are in one slot; where several have it, each has a slot of
+//! its own, which names that of the global fence. A fence that other guests may have is a global one here
+//! as there, with the same CurrentValue in memory that all GPUs share.
+//!
+//! Source: native GPU fence object, "Global and local handles for shared fences" and "Physical memory
+//! storage for current and monitored fence values".
+
+use crate::gpu::memory::bar::Bar;
+use crate::gpu::memory::violation::Violation;
+use crate::gpu::memory::words::word_at;
+use bellhop_host_kmd::hardware::AddressSpaceId;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, SignalRule, Signaled};
+use bellhop_protocol::handoff::owner::Owner;
+use bellhop_protocol::handoff::pending::Pending;
+use bellhop_protocol::handoff::publication;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use vm_memory::MmapRegion;
+
+/// Where a value is: an offset, a multiple of 8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the guest's own host memory.
+    Own(u64),
+    /// In the memory that all GPUs share.
+    Shared(u64),
+}
+
+impl Place {
+    /// Above every offset.
+    const SHARED: u64 = 1 << 63;
+
+    const fn to_word(self) -> u64 {
+        match self {
+            Self::Own(offset) => offset,
+            Self::Shared(offset) => offset | Self::SHARED,
+        }
+    }
+
+    const fn from_word(word: u64) -> Self {
+        match word & Self::SHARED {
+            0 => Self::Own(word),
+            _ => Self::Shared(word & !Self::SHARED),
+        }
+    }
+}
+
+/// Where a fence's values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    /// CurrentValue.
+    pub current: Place,
+    /// MonitoredValue.
+    pub monitored: Place,
+}
+
+/// What a fence is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// A native fence, not a monitored one.
+    pub native: bool,
+    /// Its CurrentValue is in the BAR.
+    pub published: bool,
+    /// Which values it may be given.
+    pub rule: SignalRule,
+}
+
+/// A slot of the table. It stays where it is for the guest's life, so that an engine may still
+/// look at a fence that is just being destroyed.
+#[derive(Debug)]
+#[repr(align(64))]
+struct FenceSlot {
+    /// The process that may name it.
+    owner: Owner,
+    /// The global fence that they mean.
+    global: AtomicU32,
+    /// The rest is the global fence's whose slot this is.
+    native: AtomicBool,
+    published: AtomicBool,
+    rewindable: AtomicBool,
+    interrupt: Pending,
+    current: AtomicU64,
+    monitored: AtomicU64,
+    waiting_engines: AtomicU64,
+    always: AtomicU64,
+}
+
+/// A global fence.
+#[derive(Debug, Clone, Copy)]
+pub struct Fence<'a> {
+    /// Its slot, which interrupts name it by.
+    pub slot: u32,
+    /// The values and who waits for them.
+    pub cell: FenceCell<'a>,
+    /// Where the guest polls its CurrentValue, if it does.
+    pub published: Option<&'a AtomicU64>,
+    /// Whether the control plane was told of a signal and has yet to look at the fence: see `Interrupts`.
+    pub interrupt: &'a Pending,
+    /// Whether packets may wait for it. It is a monitored fence otherwise, each of whose signals
+    /// interrupts.
+    pub is_native: bool,
+    /// Whether other guests may have it.
+    pub is_shared: bool,
+}
+
+impl Fence<'_> {
+    /// Control plane: the fence is signaled for good to this guest; its CurrentValue may be others', too, and
+    /// stays. Returns the engines that wait for it.
+    pub fn abandon(&self) -> Signaled {
+        self.cell.abandon(self.published)
+    }
+}
+
+/// One guest's fences.
+#[derive(Debug)]
+pub struct FenceTable {
+    slots: Box<[FenceSlot]>,
+    memory: Arc<MmapRegion>,
+    shared: Arc<MmapRegion>,
+}
+
+impl FenceTable {
+    /// A table of `count` empty slots. Values are in `memory`, or in the memory that is shared.
+    pub fn new(count: u32, memory: Arc<MmapRegion>, shared: Arc<MmapRegion>) -> Self {
+        let slot = |_| FenceSlot {
+            owner: Owner::new(),
+            global: AtomicU32::new(0),
+            native: AtomicBool::new(true),
+            published: AtomicBool::new(false),
+            rewindable: AtomicBool::new(false),
+            interrupt: Pending::new(),
+            current: AtomicU64::new(0),
+            monitored: AtomicU64::new(0),
+            waiting_engines: AtomicU64::new(0),
+            always: AtomicU64::new(0),
+        };
+        Self { slots: (0..count).map(slot).collect(), memory, shared }
+    }
+
+    #[inline]
+    fn word(&self, place: Place) -> Option<&AtomicU64> {
+        let (memory, offset) = match place {
+            Place::Own(offset) => (&self.memory, offset),
+            Place::Shared(offset) => (&self.shared, offset),
+        };
+        word_at(memory, offset)
+    }
+
+    /// The global fence in a slot, or what is left of one.
+    #[inline]
+    pub fn global<'a>(&'a self, slot: u32, bar: &'a Bar) -> Option<Fence<'a>> {
+        let found = self.slots.get(slot as usize)?;
+        // Ordered by the owner, or by the control plane that stored it itself.
+        let place = |word: &AtomicU64| Place::from_word(word.load(Ordering::Relaxed));
+        let (current, monitored) = (place(&found.current), place(&found.monitored));
+        let is_shared = matches!(current, Place::Shared(_));
+        let (current, monitored) = (self.word(current)?, self.word(monitored)?);
+        let rule = match found.rewindable.load(Ordering::Relaxed) {
+            true => SignalRule::Rewindable,
+            false => SignalRule::Monotonic,
+        };
+        let FenceSlot { waiting_engines, always, interrupt, .. } = found;
+        let cell = FenceCell { current, monitored, waiting_engines, always, rule };
+        let published = match found.published.load(Ordering::Relaxed) {
+            true => Some(bar.fence(slot)?),
+            false => None,
+        };
+        let is_native = found.native.load(Ordering::Relaxed);
+        Some(Fence { slot, cell, published, interrupt, is_native, is_shared })
+    }
+
+    /// Engine: the fence that a packet names.
+    ///
+    /// # Errors
+    /// `FENCE_NOT_OWNED`.
+    #[inline]
+    pub fn owned<'a>(
+        &'a self,
+        slot: u32,
+        space: AddressSpaceId,
+        bar: &'a Bar,
+    ) -> Result<Fence<'a>, Violation> {
+        let not_owned = Violation::new(FaultReason::FENCE_NOT_OWNED, u64::from(slot));
+        match self.slots.get(slot as usize) {
+            Some(local) if local.owner.is(space.0) => {
+                self.global(local.global.load(Ordering::Relaxed), bar).ok_or(not_owned)
+            }
+            _ => Err(not_owned),
+        }
+    }
+
+    /// Engine `engine`: holds a queue until the fence is at `value`; true when it is already.
+    ///
+    /// # Errors
+    /// `FENCE_NOT_OWNED`, or `FENCE_NOT_NATIVE` for a monitored fence: "what isn't supported is a native
+    /// on-the-GPU wait for a monitored fence value".
+    pub fn wait(
+        &self,
+        slot: u32,
+        space: AddressSpaceId,
+        bar: &Bar,
+        engine: u32,
+        value: u64,
+    ) -> Result<bool, Violation> {
+        let fence = self.owned(slot, space, bar)?;
+        if !fence.is_native {
+            return Err(Violation::new(FaultReason::FENCE_NOT_NATIVE, u64::from(slot)));
+        }
+        let reached = fence.cell.wait(engine, value);
+        if !reached {
+            // Pairs with `close`: see `handoff::owner`.
+            self.owned(slot, space, bar)?;
+        }
+        Ok(reached)
+    }
+
+    /// Control plane: puts a global fence into an empty slot; where it is published, publishes its
+    /// CurrentValue, which is what it was where no initial one is given.
+    pub fn create(&self, slot: u32, places: Places, kind: Kind, initial: Option<u64>, bar: &Bar) {
+        let Some(found) = self.slots.get(slot as usize) else { return };
+        found.current.store(places.current.to_word(), Ordering::Relaxed);
+        found.monitored.store(places.monitored.to_word(), Ordering::Relaxed);
+        found.native.store(kind.native, Ordering::Relaxed);
+        found.published.store(kind.published, Ordering::Relaxed);
+        found.rewindable.store(kind.rule == SignalRule::Rewindable, Ordering::Relaxed);
+        // Whoever may use it is told by `open`.
+        let Some(fence) = self.global(slot, bar) else { return };
+        fence.cell.reset(initial, if kind.native { NOT_MONITORED } else { 0 });
+        if let Some(published) = fence.published {
+            publication::publish(published, fence.cell.current());
+        }
+    }
+
+    /// Control plane: makes a slot a process's name for a global fence.
+    pub fn open(&self, slot: u32, global: u32, owner: AddressSpaceId) {
+        if let Some(local) = self.slots.get(slot as usize) {
+            local.global.store(global, Ordering::Relaxed);
+            local.owner.open(owner.0);
+        }
+    }
+
+    /// Control plane: a process's packets can name a slot no more. Returns the engines that wait for its
+    /// fence, one bit each: they must look again.
+    pub fn close(&self, slot: u32, bar: &Bar) -> u64 {
+        let Some(local) = self.slots.get(slot as usize) else { return 0 };
+        local.owner.close();
+        let global = self.global(local.global.load(Ordering::Relaxed), bar);
+        // Pairs with `wait`: see `handoff::owner`.
+        global.map_or(0, |fence| fence.cell.evaluate(None).engines)
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use bellhop_protocol::bar::BarLayout;
+
+    const OWNER: AddressSpaceId = AddressSpaceId(7);
+    const OTHER: AddressSpaceId = AddressSpaceId(8);
+    const LAYOUT: BarLayout = BarLayout { doorbell_count: 1, fence_count: 4, local_memory: 0x1000 };
+    const PLACES: Places = Places { current: Place::Own(0x40), monitored: Place::Own(0x1040) };
+    const PUBLISHED: Kind = Kind { native: true, published: true, rule: SignalRule::Monotonic };
+
+    /// A table of the BAR's size with a fence of [`OWNER`]'s in slot 1.
+    pub fn table_with_fence(initial: u64) -> (FenceTable, Bar) {
+        let bar = Bar::new(LAYOUT, 0).unwrap();
+        let memory = || Arc::new(MmapRegion::new(0x2000).unwrap());
+        let table = FenceTable::new(4, memory(), memory());
+        table.create(1, PLACES, PUBLISHED, Some(initial), &bar);
+        table.open(1, 1, OWNER);
+        assert_eq!(bar.fence(1).unwrap().load(Ordering::Relaxed), initial);
+        (table, bar)
+    }
+
+    fn not_owned(slot: u32) -> Violation {
+        Violation::new(FaultReason::FENCE_NOT_OWNED, u64::from(slot))
+    }
+
+    #[test]
+    fn only_the_owner_of_an_existing_fence_finds_it() {
+        let (table, bar) = table_with_fence(3);
+        assert_eq!(table.owned(1, OWNER, &bar).unwrap().cell.current(), 3);
+        assert_eq!(table.owned(1, OTHER, &bar).unwrap_err(), not_owned(1));
+        assert_eq!(table.owned(0, OWNER, &bar).unwrap_err(), not_owned(0));
+        assert_eq!(table.owned(4, OWNER, &bar).unwrap_err(), not_owned(4));
+        table.close(1, &bar);
+        assert_eq!(table.owned(1, OWNER, &bar).unwrap_err(), not_owned(1));
+    }
+
+    #[test]
+    fn a_fence_that_another_process_opens_is_the_same_fence_until_that_closes_it() {
+        let (table, bar) = table_with_fence(3);
+        table.open(2, 1, OTHER);
+        let opened = table.owned(2, OTHER, &bar).unwrap();
+        assert_eq!(opened.slot, 1);
+        opened.cell.signal(opened.published, 9).unwrap();
+        assert_eq!(table.owned(1, OWNER, &bar).unwrap().cell.current(), 9);
+        assert_eq!(table.owned(2, OWNER, &bar).unwrap_err(), not_owned(2));
+        table.close(1, &bar);
+        assert_eq!(table.owned(2, OTHER, &bar).unwrap().cell.current(), 9);
+        table.close(2, &bar);
+        assert_eq!(table.owned(2, OTHER, &bar).unwrap_err(), not_owned(2));
+    }
+
+    #[test]
+    fn closing_a_fence_names_the_engines_that_wait_for_it() {
+        let (table, bar) = table_with_fence(3);
+        assert_eq!(table.wait(1, OWNER, &bar, 2, 3), Ok(true));
+        assert_eq!(table.wait(1, OWNER, &bar, 2, 4), Ok(false));
+        assert_eq!(table.wait(1, OWNER, &bar, 0, 5), Ok(false));
+        assert_eq!(table.close(1, &bar), 0b101);
+        assert_eq!(table.wait(1, OWNER, &bar, 2, 4), Err(not_owned(1)));
+    }
+
+    #[test]
+    fn a_fence_that_is_signaled_for_good_holds_nobody_whatever_its_value_becomes() {
+        let (table, bar) = table_with_fence(3);
+        let fence = table.global(1, &bar).unwrap();
+        fence.abandon();
+        fence.cell.signal(fence.published, u64::MAX).unwrap();
+        fence.cell.current.store(1, Ordering::Relaxed);
+        assert_eq!(table.wait(1, OWNER, &bar, 2, 4), Ok(true));
+        let _ = fence.cell.evaluate(fence.published);
+        assert_eq!(bar.fence(1).unwrap().load(Ordering::Relaxed), u64::MAX);
+    }
+
+    #[test]
+    fn a_rewindable_fence_holds_who_waits_until_it_is_reached_again() {
+        let (table, bar) = table_with_fence(3);
+        let places = Places { current: Place::Own(0x80), monitored: Place::Own(0x1080) };
+        let kind = Kind { rule: SignalRule::Rewindable, ..PUBLISHED };
+        table.create(2, places, kind, Some(5), &bar);
+        table.open(2, 2, OWNER);
+        let fence = table.owned(2, OWNER, &bar).unwrap();
+        assert_eq!(table.wait(2, OWNER, &bar, 0, 5), Ok(true));
+        fence.cell.signal(fence.published, 1).unwrap();
+        assert_eq!(bar.fence(2).unwrap().load(Ordering::Relaxed), 1);
+        assert_eq!(table.wait(2, OWNER, &bar, 0, 5), Ok(false));
+        assert_eq!(fence.cell.signal(fence.published, 5).unwrap().engines, 1);
+        // Signaled for good it stays so.
+        fence.abandon();
+        fence.cell.signal(fence.published, u64::MAX).unwrap();
+        assert!(fence.cell.signal(fence.published, 1).is_err());
+        assert_eq!(table.wait(2, OWNER, &bar, 0, 9), Ok(true));
+        // The next fence in the slot is what it was made.
+        table.close(2, &bar);
+        table.create(2, PLACES, PUBLISHED, Some(5), &bar);
+        table.open(2, 2, OWNER);
+        let fence = table.owned(2, OWNER, &bar).unwrap();
+        assert!(fence.cell.signal(fence.published, 4).is_err());
+    }
+
+    #[test]
+    fn each_signal_of_a_monitored_fence_interrupts_and_no_packet_waits_for_it() {
+        let (table, bar) = table_with_fence(3);
+        let monitored = Kind { native: false, ..PUBLISHED };
+        let places = Places { current: Place::Own(0x80), monitored: Place::Own(0x1080) };
+        table.create(2, places, monitored, Some(5), &bar);
+        table.open(2, 2, OWNER);
+        let fence = table.owned(2, OWNER, &bar).unwrap();
+        for value in 6..9 {
+            assert!(fence.cell.signal(fence.published, value).unwrap().interrupt);
+        }
+        let refused = Violation::new(FaultReason::FENCE_NOT_NATIVE, 2);
+        for value in [0, 8, 9] {
+            assert_eq!(table.wait(2, OWNER, &bar, 0, value), Err(refused));
+        }
+        // Whoever has the slot next is what it was made.
+        table.close(2, &bar);
+        table.create(2, PLACES, PUBLISHED, Some(5), &bar);
+        table.open(2, 2, OWNER);
+        assert_eq!(table.wait(2, OWNER, &bar, 0, 5), Ok(true));
+    }
+
+    #[test]
+    fn a_fence_that_a_guest_has_no_more_of_holds_it_no_more_and_stays_what_it_is() {
+        let (table, bar) = table_with_fence(3);
+        let places = Places { current: Place::Shared(0x1000), monitored: Place::Own(0x1080) };
+        table.create(2, places, PUBLISHED, Some(5), &bar);
+        // Another view of the same.
+        let places = Places { current: Place::Shared(0x1000), monitored: Place::Own(0x10c0) };
+        table.create(3, places, PUBLISHED, None, &bar);
+        table.open(2, 2, OWNER);
+        table.open(3, 3, OTHER);
+        assert_eq!(bar.fence(3).unwrap().load(Ordering::Relaxed), 5);
+        let [two, three] = [2, 3].map(|slot| table.global(slot, &bar).unwrap());
+        assert!(two.is_shared && !table.global(1, &bar).unwrap().is_shared);
+        assert_eq!(table.wait(2, OWNER, &bar, 4, 9), Ok(false));
+        assert_eq!(two.abandon().engines, 1 << 4);
+        assert_eq!(bar.fence(2).unwrap().load(Ordering::Relaxed), u64::MAX);
+        assert_eq!(table.wait(2, OWNER, &bar, 4, 9), Ok(true));
+        assert_eq!(table.wait(3, OTHER, &bar, 4, 9), Ok(false));
+        assert_eq!((three.cell.current(), bar.fence(3).unwrap().load(Ordering::Relaxed)), (5, 5));
+    }
+
+    #[test]
+    fn a_fence_that_is_not_published_leaves_the_bar_alone() {
+        let (table, bar) = table_with_fence(3);
+        let hidden = Kind { published: false, ..PUBLISHED };
+        let places = Places { current: Place::Own(0x80), monitored: Place::Own(0x1080) };
+        table.create(2, places, hidden, Some(5), &bar);
+        table.open(2, 2, OWNER);
+        let fence = table.owned(2, OWNER, &bar).unwrap();
+        fence.cell.signal(fence.published, 6).unwrap();
+        assert_eq!(bar.fence(2).unwrap().load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A HW queue, as its engine and the control plane share it.
+//!
+//! The state of its execution belongs to the engine alone: see `engine::run_list`.
+
+use super::busy::Busy;
+use super::fence_logs::FenceLogs;
+use super::partition::Partition;
+use crate::gpu::memory::page_table::AddressSpace;
+use crate::gpu::shared::rank::Rank;
+use arc_swap::ArcSwapOption;
+use bellhop_host_kmd::hardware::{
+    AddressSpaceId, Fault, HwContextId, HwQueueId, KernelSubmission, RingBinding,
+    SchedulingPriority,
+};
+use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use bellhop_protocol::handoff::pending::Pending;
+use bellhop_protocol::handoff::preemption::Preemption;
+use bellhop_protocol::handoff::publication;
+use bellhop_protocol::handoff::run_list::Membership;
+use crossbeam_queue::ArrayQueue;
+use std::sync::atomic::{AtomicBool, AtomicI8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Kernel-mode submissions that can wait.
+pub const SUBMISSIONS: usize = 256;
+
+/// Not on the engine's run list yet.
+const NOT_LISTED: u32 = u32::MAX;
+
+/// The owner of a HW queue's work, and how its completion is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A process of the guest.
+    Guest {
+        /// Its context, among the guest's.
+        context: HwContextId,
+        /// The process, whose fences its packets may name.
+        process: AddressSpaceId,
+        /// Slot of its progress fence.
+        progress_fence: u32,
+        /// The queue may make no progress for any time.
+        disable_gpu_timeout: bool,
+    },
+    /// The host, in the guest's system context.
+    System,
+}
+
+/// A HW queue.
+#[derive(Debug)]
+pub struct HwQueue {
+    /// Its id.
+    pub id: HwQueueId,
+    /// The engine that executes it.
+    pub engine: u32,
+    /// The guest that owns the queue.
+    pub partition: Arc<Partition>,
+    /// The address space of its addresses.
+    pub space: Arc<AddressSpace>,
+    /// The owner of its work.
+    pub role: Role,
+    /// Its logs.
+    pub logs: FenceLogs,
+    /// Its ring. The engine looks here when it is kicked and when it begins to watch.
+    pub ring: ArcSwapOption<RingBinding>,
+    /// Kernel-mode submissions. The `ArrayQueue` hands over their content.
+    pub submissions: ArrayQueue<KernelSubmission>,
+    /// Whether the engine may execute it.
+    pub membership: Membership,
+    /// How the control plane learns that the engine has left it.
+    pub preemption: Preemption,
+    /// Engine time that its turns took.
+    pub busy: Busy,
+    /// Whether it is among its engine's kicks, and the engine has yet to look at it.
+    pub kicked: Pending,
+    /// Whether the control plane was told that it has logged a signal that a CPU waits for, and has yet to
+    /// read the log.
+    pub logged: Pending,
+    settling: AtomicBool,
+    fault: OnceLock<Fault>,
+    fault_reported: AtomicBool,
+    completed: AtomicU64,
+    completion: Pending,
+    priority: AtomicI8,
+    run_list_index: AtomicU32,
+    last_use: AtomicU64,
+}
+
+impl HwQueue {
+    /// A queue that has nothing to do.
+    pub fn new(
+        id: HwQueueId,
+        engine: u32,
+        partition: Arc<Partition>,
+        space: Arc<AddressSpace>,
+        role: Role,
+    ) -> Self {
+        Self {
+            id,
+            engine,
+            partition,
+            space,
+            role,
+            logs: FenceLogs::default(),
+            ring: ArcSwapOption::empty(),
+            submissions: ArrayQueue::new(SUBMISSIONS),
+            membership: Membership::new(),
+            kicked: Pending::new(),
+            logged: Pending::new(),
+            settling: AtomicBool::new(false),
+            fault: OnceLock::new(),
+            fault_reported: AtomicBool::new(false),
+            completed: AtomicU64::new(0),
+            completion: Pending::new(),
+            preemption: Preemption::new(),
+            busy: Busy::default(),
+            priority: AtomicI8::new(SchedulingPriority::default().number()),
+            run_list_index: AtomicU32::new(NOT_LISTED),
+            last_use: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether it executes paging buffers.
+    #[inline]
+    pub fn is_system(&self) -> bool {
+        self.role == Role::System
+    }
+
+    /// Slot of its progress fence, if it has one.
+    pub fn progress_fence(&self) -> Option<u32> {
+        match self.role {
+            Role::Guest { progress_fence, .. } => Some(progress_fence),
+            Role::System => None,
+        }
+    }
+
+    /// The process that owns the fences its packets may name.
+    #[inline]
+    pub fn process(&self) -> AddressSpaceId {
+        match self.role {
+            Role::Guest { process, .. } => process,
+            Role::System => self.space.id(),
+        }
+    }
+
+    /// Whether it hangs when it makes no progress for too long.
+    #[inline]
+    pub fn has_timeout(&self) -> bool {
+        !matches!(self.role, Role::Guest { disable_gpu_timeout: true, .. })
+    }
+
+    /// Control plane: sets whether rings of the doorbell may still miss its page. While they may, the guest
+    /// notifies after each ring.
+    pub fn set_settling(&self, settling: bool) {
+        // Relaxed, and an engine may see it late: see `is_settling`.
+        self.settling.store(settling, Ordering::Relaxed);
+    }
+
+    /// Engine, when it wakes: whether to leave the doorbell's status at `CONNECTED_NOTIFY`. A stale answer
+    /// loses no ring, since the engine looks at the ring before it sleeps; the engine then sees it later.
+    pub fn is_settling(&self) -> bool {
+        self.settling.load(Ordering::Relaxed)
+    }
+
+    /// Engine: keeps what the queue did wrong for [`Self::report_fault`].
+    pub fn set_fault(&self, fault: Fault) {
+        // A queue with a fault is not executed, so there is no second fault to lose.
+        let _ = self.fault.set(fault);
+    }
+
+    /// Control plane: what the queue did wrong, once.
+    pub fn report_fault(&self) -> Option<Fault> {
+        let fault = self.fault.get()?;
+        (!self.fault_reported.swap(true, Ordering::Relaxed)).then_some(*fault)
+    }
+
+    /// Control plane: sets the priority of the queue's context.
+    pub fn set_priority(&self, priority: SchedulingPriority) {
+        // Relaxed: nothing else comes with it, and an engine may see it late.
+        self.priority.store(priority.number(), Ordering::Relaxed);
+    }
+
+    /// The guest's context that it belongs to; `None` for the system context.
+    pub fn context(&self) -> Option<HwContextId> {
+        match self.role {
+            Role::Guest { context, .. } => Some(context),
+            Role::System => None,
+        }
+    }
+
+    /// Engine: the rank of its context.
+    #[inline]
+    pub fn rank(&self) -> Rank {
+        if self.is_system() {
+            return Rank::System;
+        }
+        let priority = self.priority.load(Ordering::Relaxed);
+        Rank::Priority(SchedulingPriority::new(priority.into()).unwrap_or_default())
+    }
+
+    /// Engine: completes a kernel-mode submission. True when the engine must interrupt; false when the control
+    /// plane has yet to handle an earlier interrupt.
+    pub fn complete(&self, submission_fence: u64) -> bool {
+        // Pairs with the read in `last_completed`.
+        publication::publish(&self.completed, submission_fence);
+        self.completion.mark()
+    }
+
+    /// Control plane: the last submission fence that is done, once for each time that
+    /// [`Self::complete`] asked for it.
+    pub fn report_completion(&self) -> Option<u64> {
+        self.completion.take().then(|| self.last_completed())
+    }
+
+    /// The submission fence id of the last kernel-mode submission that is done; 0 when none is.
+    pub fn last_completed(&self) -> u64 {
+        publication::read(&self.completed)
+    }
+
+    /// Engine: where the queue is on its run list. Only the engine reads or writes this.
+    #[inline]
+    pub fn run_list_index(&self) -> Option<u32> {
+        let index = self.run_list_index.load(Ordering::Relaxed);
+        (index != NOT_LISTED).then_some(index)
+    }
+
+    /// Engine: remembers where the queue is on its run list.
+    pub fn set_run_list_index(&self, index: u32) {
+        self.run_list_index.store(index, Ordering::Relaxed);
+    }
+
+    /// Whoever uses its doorbell, or sees that it was used: remembers when. Relaxed: of an engine and the
+    /// control plane that store at once, the later may lose by what came in between.
+    #[inline]
+    pub fn use_doorbell(&self, now: u64) {
+        self.last_use.store(now, Ordering::Relaxed);
+    }
+
+    /// When its doorbell was used last: see [`uses`](super::uses).
+    pub fn last_use(&self) -> u64 {
+        self.last_use.load(Ordering::Relaxed)
+    }
+
+    /// The words of a ring's doorbell.
+    #[inline]
+    pub fn doorbell(&self, ring: &RingBinding) -> Option<DoorbellWords<'_>> {
+        self.partition.bar().doorbell(ring.slot)
+    }
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What the engines and the control plane share.
+
+pub mod busy;
+pub mod chip;
+pub mod config;
+pub mod event;
+pub mod fence_logs;
+pub mod fence_table;
+pub mod hw_queue;
+pub mod interrupt;
+pub mod paging;
+pub mod partition;
+pub mod rank;
+pub mod rotation;
+pub mod statistics;
+pub mod trace_log;
+pub mod uses;
+pub mod wake;

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A guest as the GPU sees it.
+
+use super::fence_logs::FenceLogs;
+use super::fence_table::{Fence, FenceTable, Kind, Place, Places};
+use super::interrupt::Interrupts;
+use super::paging::Paging;
+use super::rotation::Rotation;
+use super::statistics::Counters;
+use crate::gpu::memory::address_map::AddressMap;
+use crate::gpu::memory::bar::Bar;
+use crate::gpu::memory::compression::Metadata;
+use crate::gpu::memory::cross_memory::CrossAdapterMemory;
+use crate::gpu::memory::host_memory::HostMemory;
+use crate::gpu::memory::page_table::Charge;
+use crate::gpu::memory::windows::Windows;
+use arc_swap::ArcSwap;
+use bellhop_host_kmd::hardware::{
+    FenceLogBuffer, FenceStorage, FrontEnd, GuestId, PhysicalAddress, Segment, SegmentSizes,
+};
+use bellhop_protocol::bar::BarLayout;
+use bellhop_protocol::handoff::tlb::Flushes;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use vm_memory::GuestMemoryMmap;
+
+/// The weight of a guest without a configured weight.
+pub const DEFAULT_WEIGHT: u32 = 100;
+
+/// One guest: its BAR, its memory, its fences and its share of the page-table pool.
+#[derive(Debug)]
+pub struct Partition {
+    id: GuestId,
+    bar: Bar,
+    host_memory: HostMemory,
+    /// Memory that all guests have in common.
+    cross_adapter: Arc<CrossAdapterMemory>,
+    windows: Arc<Windows>,
+    paging: Paging,
+    metadata: Metadata,
+    memory: ArcSwap<AddressMap>,
+    flushes: Flushes,
+    fences: FenceTable,
+    page_tables: Arc<Charge>,
+    counters: Counters,
+    /// Who brought it.
+    pub front_end: OnceLock<FrontEnd>,
+    weight: AtomicU32,
+    /// Its share of the physical doorbells; 0 is an equal part.
+    doorbell_share: AtomicU32,
+    /// Becomes readable when it kicks its control queue, if that is known.
+    kick: OnceLock<OwnedFd>,
+    /// How its doorbells' pages are moved, if its VMM moves them.
+    rotation: OnceLock<Arc<Rotation>>,
+}
+
+impl Partition {
+    /// A guest with an empty BAR.
+    ///
+    /// # Errors
+    /// When the operating system gives no memory for the BAR or the segments beside it.
+    pub fn new(
+        id: GuestId,
+        layout: BarLayout,
+        segments: SegmentSizes,
+        physical_pages: u32,
+        memory: &GuestMemoryMmap,
+        cross_adapter: Arc<CrossAdapterMemory>,
+        engines: usize,
+    ) -> io::Result<Self> {
+        let bar = Bar::new(layout, physical_pages)?;
+        let host_memory = HostMemory::new(segments, layout.fence_count)?;
+        let memory = ArcSwap::from_pointee(snapshot(&bar, &host_memory, &cross_adapter, memory));
+        let (own, shared) = (host_memory.region(), cross_adapter.region());
+        let fences = FenceTable::new(layout.fence_count, own, shared);
+        Ok(Self {
+            id,
+            bar,
+            windows: Arc::new(Windows::new(layout.local_memory, segments.private)),
+            paging: Paging::new(),
+            metadata: Metadata::new(host_memory.metadata()),
+            host_memory,
+            cross_adapter,
+            memory,
+            flushes: Flushes::new(),
+            fences,
+            page_tables: Arc::default(),
+            counters: Counters::new(engines),
+            front_end: OnceLock::new(),
+            weight: AtomicU32::new(DEFAULT_WEIGHT),
+            doorbell_share: AtomicU32::new(0),
+            kick: OnceLock::new(),
+            rotation: OnceLock::new(),
+        })
+    }
+
+    /// Who.
+    #[inline]
+    pub fn id(&self) -> GuestId {
+        self.id
+    }
+
+    /// Its BAR.
+    #[inline]
+    pub fn bar(&self) -> &Bar {
+        &self.bar
+    }
+
+    /// The current snapshot of its memory.
+    pub fn memory(&self) -> Arc<AddressMap> {
+        self.memory.load_full()
+    }
+
+    /// Control plane: replaces its memory. Engines see the change when they quiesce.
+    pub fn update_memory(&self, memory: &GuestMemoryMmap) {
+        let host = (&self.host_memory, &self.cross_adapter);
+        self.memory.store(Arc::new(snapshot(&self.bar, host.0, host.1, memory)));
+        self.flush();
+    }
+
+    /// Called after a change of where its memory is: translations that engines remember are void from their
+    /// next turns on. Returns the count of flushes.
+    pub fn flush(&self) -> u64 {
+        self.flushes.advance()
+    }
+
+    /// Engine, before a turn: the count of flushes.
+    #[inline]
+    pub fn flushes(&self) -> u64 {
+        self.flushes.current()
+    }
+
+    /// Before the guest runs: what becomes readable when it kicks its control queue.
+    pub fn set_kick(&self, kick: OwnedFd) {
+        // A guest keeps one descriptor while it is attached.
+        let _ = self.kick.set(kick);
+    }
+
+    /// What becomes readable when it kicks its control queue, if that is known.
+    pub fn kick(&self) -> Option<BorrowedFd<'_>> {
+        self.kick.get().map(AsFd::as_fd)
+    }
+
+    /// The windows of its system context.
+    pub fn windows(&self) -> &Arc<Windows> {
+        &self.windows
+    }
+
+    /// Its paging.
+    pub fn paging(&self) -> &Paging {
+        &self.paging
+    }
+
+    /// Which of its pages are encoded.
+    #[inline]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Control plane: fills one of its paging buffers.
+    ///
+    /// # Errors
+    /// When the packets do not fit.
+    pub fn write_paging_buffer(&self, index: u64, packets: &[u8]) -> io::Result<()> {
+        self.host_memory.write_paging_buffer(index, packets)
+    }
+
+    /// Control plane: fills a part of its DMA buffers.
+    ///
+    /// # Errors
+    /// When the packets do not fit there.
+    pub fn write_dma_buffer(&self, offset: u64, packets: &[u8]) -> io::Result<()> {
+        self.host_memory.write_dma_buffer(offset, packets)
+    }
+
+    /// Zeroes a range of a segment that is not its own memory, and gives the pages back.
+    ///
+    /// # Errors
+    /// When the range is not in the segment, or the operating system refuses.
+    pub fn zero(&self, segment: Segment, offset: u64, length: u64) -> io::Result<()> {
+        let memory = &self.host_memory;
+        match segment {
+            Segment::Local => self.bar.zero_local_memory(offset, length),
+            Segment::Private => memory.zero(&memory.private(), offset, length),
+            Segment::Backing => memory.zero(&memory.backing(), offset, length),
+            Segment::Fence => memory.zero(&memory.fences(), offset, length),
+            Segment::CrossAdapter => self.cross_adapter.zero(offset, length),
+            Segment::System => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    /// Begins the rotation of its doorbells' pages: its VMM moves them from now on.
+    pub fn rotate(&self, interrupts: &Arc<Interrupts>) -> Arc<Rotation> {
+        let slots = self.bar.doorbell_count();
+        Arc::clone(
+            self.rotation.get_or_init(|| Arc::new(Rotation::new(Arc::clone(interrupts), slots))),
+        )
+    }
+
+    /// How its doorbells' pages are moved, if they are. Doorbells in its own memory stay where they
+    /// are, and engines watch that.
+    pub fn rotation(&self) -> Option<&Arc<Rotation>> {
+        self.rotation.get().filter(|_| self.bar.has_doorbells())
+    }
+
+    /// Ends the rotation: its VMM moves no page any more.
+    pub fn stop_rotation(&self) {
+        if let Some(rotation) = self.rotation.get() {
+            rotation.stop();
+        }
+    }
+
+    /// Its fences.
+    #[inline]
+    pub fn fences(&self) -> &FenceTable {
+        &self.fences
+    }
+
+    /// The global fence in a slot.
+    #[inline]
+    pub fn fence(&self, slot: u32) -> Option<Fence<'_>> {
+        self.fences.global(slot, &self.bar)
+    }
+
+    /// Control plane: puts a global fence into an empty slot. False when its values would be in no memory
+    /// of the host's.
+    pub fn create_fence(&self, slot: u32, storage: FenceStorage, initial: Option<u64>) -> bool {
+        let place = |address: PhysicalAddress| match address.segment {
+            Segment::CrossAdapter => Some(Place::Shared(address.address)),
+            _ => self.host_memory.offset_of(address).map(Place::Own),
+        };
+        let (Some(current), Some(monitored)) = (place(storage.current), place(storage.monitored))
+        else {
+            return false;
+        };
+        let places = Places { current, monitored };
+        let FenceStorage { native, published, rule, .. } = storage;
+        let kind = Kind { native, published, rule };
+        self.fences.create(slot, places, kind, initial, &self.bar);
+        true
+    }
+
+    /// Control plane: gives a queue of the guest's a log, empty. False when it would be in no memory of the
+    /// host's, or the queue has one.
+    pub fn set_fence_log(&self, logs: &FenceLogs, log: FenceLogBuffer) -> bool {
+        let offset = self.host_memory.offset_of(log.storage);
+        let region = self.host_memory.region();
+        offset.is_some_and(|offset| logs.set(log.log_type, region, offset))
+    }
+
+    /// Control plane: sets its weight, by which guests share engines' time.
+    pub fn set_weight(&self, weight: u32) {
+        // Relaxed: nothing else comes with it, and an engine may see it late.
+        self.weight.store(weight, Ordering::Relaxed);
+    }
+
+    /// Its weight, by which guests share engines' time.
+    #[inline]
+    pub fn weight(&self) -> u32 {
+        self.weight.load(Ordering::Relaxed)
+    }
+
+    /// Control plane: sets its share of the physical doorbells; 0 is an equal part.
+    pub fn set_doorbell_share(&self, share: u32) {
+        self.doorbell_share.store(share, Ordering::Relaxed);
+    }
+
+    /// Its share of the physical doorbells, unless that is an equal part.
+    pub fn doorbell_share(&self) -> Option<u32> {
+        let share = self.doorbell_share.load(Ordering::Relaxed);
+        (share != 0).then_some(share)
+    }
+
+    /// The page-table pages that its address spaces take.
+    pub fn page_tables(&self) -> &Arc<Charge> {
+        &self.page_tables
+    }
+
+    /// The counters that engines keep for it.
+    #[inline]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+fn snapshot(
+    bar: &Bar,
+    host: &HostMemory,
+    cross_adapter: &CrossAdapterMemory,
+    memory: &GuestMemoryMmap,
+) -> AddressMap {
+    let host = host.mappings(bar.local_memory(), cross_adapter.mapping());
+    AddressMap::new(host, memory)
+}

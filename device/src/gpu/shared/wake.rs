@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What wakes an engine: its attention, and kicks of guests whose doorbells it watches.
+//!
+//! A guest that finds its engine asleep notifies the control plane, and for that kicks its control queue. The
+//! kick alone wakes the engine, before the control plane reads the notification: the first submission after a
+//! pause costs one wake-up instead of three. The kick is a hint. No ring is lost because the control plane
+//! handles the notification.
+
+use super::event::Event;
+use super::partition::Partition;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What the event is known by; guests' ids begin at 1.
+const EVENT: u64 = 0;
+/// What is taken from the kernel at once.
+const READY: usize = 8;
+
+/// What an engine sleeps on.
+#[derive(Debug)]
+pub struct Wake {
+    event: Event,
+    epoll: OwnedFd,
+}
+
+/// Why an engine's sleep was interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// By [`Wake::signal`].
+    Signaled,
+    /// By a guest's kick.
+    Kicked,
+    /// By nobody.
+    TimedOut,
+}
+
+impl Wake {
+    /// Woken by nobody yet.
+    ///
+    /// # Errors
+    /// When the process has no file descriptor left.
+    pub fn new() -> io::Result<Self> {
+        let (event, epoll) = (Event::new()?, epoll::create(epoll::CreateFlags::CLOEXEC)?);
+        epoll::add(&epoll, &event, epoll::EventData::new_u64(EVENT), epoll::EventFlags::IN)?;
+        Ok(Self { event, epoll })
+    }
+
+    /// Wakes the engine, once for each of its sleeps.
+    pub fn signal(&self) {
+        self.event.signal();
+    }
+
+    /// Engine: sleeps until it is woken, and clears that.
+    pub fn wait(&self, until: Option<Instant>) -> Woken {
+        let mut ready = [const { MaybeUninit::uninit() }; READY];
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            // A time that does not fit is as good as none.
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            match epoll::wait(&self.epoll, ready.as_mut_slice(), left.as_ref()) {
+                Err(Errno::INTR) => {}
+                Ok(([], _)) => return Woken::TimedOut,
+                Ok((ready, _)) if ready.iter().all(|event| event.data.u64() != EVENT) => {
+                    return Woken::Kicked;
+                }
+                Ok(_) => {
+                    self.event.clear();
+                    return Woken::Signaled;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "an engine did not sleep");
+                    return Woken::Signaled;
+                }
+            }
+        }
+    }
+
+    fn add(&self, kick: BorrowedFd<'_>, guest: u64) -> io::Result<()> {
+        // By its edge: it is the control plane that takes the kick, and it may do so later, or before the
+        // engine has come to run. The descriptor is writable at any time, so that even then there is
+        // something to report: the kernel forgets an edge of which nothing is left.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        Ok(epoll::add(&self.epoll, kick, epoll::EventData::new_u64(guest), flags)?)
+    }
+
+    fn remove(&self, kick: BorrowedFd<'_>) {
+        // The guest has the same open file, so that closing this descriptor would not be enough.
+        if let Err(error) = epoll::delete(&self.epoll, kick) {
+            tracing::debug!(%error, "a guest's kicks went on to wake an engine");
+        }
+    }
+}
+
+/// Guests whose kicks wake an engine.
+#[derive(Debug, Default)]
+pub struct Kicking(Vec<Arc<Partition>>);
+
+impl Kicking {
+    /// Engine: these guests' kicks wake it, and no others'.
+    pub fn replace<'a>(&mut self, wake: &Wake, guests: impl Iterator<Item = &'a Arc<Partition>>) {
+        let mut wanted: Vec<&Arc<Partition>> = guests.collect();
+        wanted.sort_unstable_by_key(|guest| guest.id());
+        wanted.dedup_by_key(|guest| guest.id());
+        self.0.retain(|guest| {
+            let stays = wanted.binary_search_by_key(&guest.id(), |wanted| wanted.id()).is_ok();
+            if !stays && let Some(kick) = guest.kick() {
+                wake.remove(kick);
+            }
+            stays
+        });
+        for guest in wanted {
+            if self.0.iter().any(|known| known.id() == guest.id()) {
+                continue;
+            }
+            let Some(kick) = guest.kick() else { continue };
+            match wake.add(kick, guest.id().0) {
+                Ok(()) => self.0.push(Arc::clone(guest)),
+                // A VMM can give what cannot be waited for. The guest's notifications still arrive.
+                Err(error) => tracing::debug!(guest = guest.id().0, %error, "kicks wake no engine"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    fn soon() -> Option<Instant> {
+        Some(Instant::now() + Duration::from_millis(1))
+    }
+
+    #[test]
+    fn a_signal_wakes_once_and_a_kick_once_whether_nobody_takes_it_or_somebody_has() {
+        let wake = Wake::new().unwrap();
+        let kick = Event::new().unwrap();
+        wake.add(kick.as_fd(), 7).unwrap();
+        wake.signal();
+        assert_eq!([wake.wait(None), wake.wait(soon())], [Woken::Signaled, Woken::TimedOut]);
+        kick.signal();
+        assert_eq!([wake.wait(None), wake.wait(soon())], [Woken::Kicked, Woken::TimedOut]);
+        kick.signal();
+        kick.clear();
+        assert_eq!([wake.wait(None), wake.wait(soon())], [Woken::Kicked, Woken::TimedOut]);
+        kick.signal();
+        wake.signal();
+        assert_eq!([wake.wait(None), wake.wait(soon())], [Woken::Signaled, Woken::TimedOut]);
+        wake.remove(kick.as_fd());
+        kick.signal();
+        assert_eq!(wake.wait(soon()), Woken::TimedOut);
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Declaring sections: each key once, with its description, type, range and default.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A key of a section.
+#[derive(Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// The lines of its description.
+    pub about: &'static [&'static str],
+    /// The key of older versions that it replaces, with its section.
+    pub was: Option<&'static str>,
+    /// What it may hold.
+    pub kind: Kind,
+}
+
+/// What a key may hold.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// One value.
+    Value {
+        /// Its range, for a table; empty when any value will do.
+        range: fn() -> String,
+        /// What it must be, for a message; empty when any value of its type will do.
+        expected: fn() -> String,
+        /// How a file says now what an older key's number said.
+        of_old_number: fn(u64) -> String,
+    },
+    /// A section.
+    Section(&'static [Key]),
+    /// Entries by names of the user's choice, each of this kind.
+    Map(&'static Kind),
+}
+
+/// A type that a key may have.
+pub trait Setting {
+    /// What such a key may hold.
+    const KIND: Kind;
+}
+
+impl Setting for bool {
+    const KIND: Kind = Kind::value(|| "true or false".into());
+}
+
+impl Setting for String {
+    const KIND: Kind = Kind::value(String::new);
+}
+
+impl Setting for PathBuf {
+    const KIND: Kind = Kind::value(String::new);
+}
+
+impl<T> Setting for Vec<T> {
+    const KIND: Kind = Kind::value(String::new);
+}
+
+impl<T: Setting> Setting for BTreeMap<String, T> {
+    const KIND: Kind = Kind::Map(&T::KIND);
+}
+
+impl Kind {
+    /// A value that a message describes as a table does.
+    pub const fn value(range: fn() -> String) -> Self {
+        Self::Value { range, expected: range, of_old_number: |number| number.to_string() }
+    }
+
+    /// What the key of these names may hold.
+    #[must_use]
+    pub fn find(self, names: &[&str]) -> Option<Self> {
+        names.iter().try_fold(self, |kind, name| match kind {
+            Self::Value { .. } => None,
+            Self::Section(keys) => keys.iter().find(|key| key.name == *name).map(|key| key.kind),
+            Self::Map(entry) => Some(*entry),
+        })
+    }
+}
+
+/// The names of an enumeration's values as a range.
+pub fn choices<T: clap::ValueEnum>() -> String {
+    let values = T::value_variants().iter().filter_map(clap::ValueEnum::to_possible_value);
+    values.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(" or ")
+}
+
+/// Declares a section as a structure with a field for each key: `name: type = default`, with `was "section.name"`
+/// behind it where it replaces another key. Without a default the type's own is taken.
+macro_rules! section {
+    (
+        $(#[doc = $about:literal])*
+        pub struct $section:ident {
+            $(
+                $(#[doc = $doc:literal])*
+                $key:ident: $type:ty $(= $default:expr)? $(, was $was:literal)?;
+            )*
+        }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $section {
+            $(
+                $(#[doc = $doc])*
+                pub $key: $type,
+            )*
+        }
+
+        impl Default for $section {
+            fn default() -> Self {
+                Self { $($key: $crate::service::config::declare::section!(@default $($default)?),)* }
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::service::config::sample::Sample for $section {
+            fn sample(random: &mut proptest::test_runner::TestRng) -> Self {
+                Self { $($key: $crate::service::config::sample::Sample::sample(random),)* }
+            }
+        }
+
+        impl $crate::service::config::declare::Setting for $section {
+            const KIND: $crate::service::config::declare::Kind =
+                $crate::service::config::declare::Kind::Section(&[
+                    $($crate::service::config::declare::Key {
+                        name: stringify!($key),
+                        about: &[$($doc),*],
+                        was: $crate::service::config::declare::section!(@was $($was)?),
+                        kind: <$type as $crate::service::config::declare::Setting>::KIND,
+                    },)*
+                ]);
+        }
+    };
+    (@default) => { Default::default() };
+    (@default $default:expr) => { $default };
+    (@was) => { None };
+    (@was $was:literal) => { Some($was) };
+}
+pub(super) use section;

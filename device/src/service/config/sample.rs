@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Any configuration, for tests.
+
+use super::bounded::{Bounded, Unit};
+use super::{Config, ConfigFile, DoorbellModel, Rotation};
+use proptest::prelude::*;
+use proptest::test_runner::TestRng;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A type of which any value can be had.
+pub trait Sample: Sized {
+    /// One of its values.
+    fn sample(random: &mut TestRng) -> Self;
+}
+
+fn samples<T: Sample>(random: &mut TestRng) -> Vec<T> {
+    (0..random.random_range(0..4)).map(|_| T::sample(random)).collect()
+}
+
+impl Sample for bool {
+    fn sample(random: &mut TestRng) -> Self {
+        random.random()
+    }
+}
+
+impl Sample for String {
+    fn sample(random: &mut TestRng) -> Self {
+        (0..random.random_range(0..8)).map(|_| random.random::<char>()).collect()
+    }
+}
+
+impl Sample for PathBuf {
+    fn sample(random: &mut TestRng) -> Self {
+        String::sample(random).into()
+    }
+}
+
+impl<T: Sample> Sample for Vec<T> {
+    fn sample(random: &mut TestRng) -> Self {
+        samples(random)
+    }
+}
+
+impl<T: Sample> Sample for BTreeMap<String, T> {
+    fn sample(random: &mut TestRng) -> Self {
+        let names: Vec<_> = samples(random);
+        names.into_iter().map(|name| (name, T::sample(random))).collect()
+    }
+}
+
+impl<U: Unit, const MIN: u64, const MAX: u64> Sample for Bounded<U, MIN, MAX> {
+    fn sample(random: &mut TestRng) -> Self {
+        Self::new(random.random_range(MIN..=MAX)).unwrap()
+    }
+}
+
+impl Sample for DoorbellModel {
+    fn sample(random: &mut TestRng) -> Self {
+        if random.random() { Self::Dedicated } else { Self::Global }
+    }
+}
+
+impl Sample for Rotation {
+    fn sample(random: &mut TestRng) -> Self {
+        if random.random() { Self::Watch } else { Self::Remap }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_back(config in Just(()).prop_perturb(|(), mut random| Config::sample(&mut random))) {
+        let mut file = ConfigFile::default();
+        file.config = config;
+        let printed = file.to_toml().unwrap();
+        prop_assert_eq!(toml::from_str::<Config>(&printed).unwrap(), file.config, "{}", printed);
+    }
+}

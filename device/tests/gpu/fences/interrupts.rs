@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Fence interrupts: raised only for a CPU that waits, once, and never lost.
+
+use crate::support::rig::*;
+use bellhop_host_kmd::hardware::{Fences as _, Interrupt, Interrupts as _, Observe as _};
+use bellhop_protocol::handoff::fence::NOT_MONITORED;
+use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence};
+
+#[test]
+fn only_a_value_above_the_monitored_one_interrupts() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let mut queue = guest.queue(COPY);
+    let fence = guest.fence(0);
+    let signal = |value| Packets::new().then(SignalFence::new(fence, value));
+    assert_eq!(monitor(&gpu, guest.id, fence, 41), 0);
+    guest.run(&mut queue, signal(41));
+    assert_eq!(gpu.take_interrupts(), []);
+    guest.run(&mut queue, signal(42));
+    let expected = [fence_signaled(guest.id, fence)];
+    assert_eq!(take_interrupts(&gpu), expected);
+    assert_eq!(monitor(&gpu, guest.id, fence, NOT_MONITORED), 42);
+    guest.run(&mut queue, signal(43));
+    assert_eq!(gpu.take_interrupts(), []);
+}
+
+#[test]
+fn a_conditional_interrupt_is_evaluated_as_the_fence_stands() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let mut queue = guest.queue(COPY);
+    let fence = guest.fence(9);
+    let evaluate = || Packets::new().then(ConditionalInterrupt::new(fence));
+    assert_eq!(monitor(&gpu, guest.id, fence, 9), 9);
+    guest.run(&mut queue, evaluate());
+    assert_eq!(gpu.take_interrupts(), []);
+    assert_eq!(monitor(&gpu, guest.id, fence, 8), 9);
+    guest.run(&mut queue, evaluate());
+    let expected = [fence_signaled(guest.id, fence)];
+    assert_eq!(take_interrupts(&gpu), expected);
+}
+
+#[test]
+fn a_guest_cannot_raise_more_than_one_interrupt_at_a_time_for_a_fence() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let mut queue = guest.queue(COPY);
+    let fences: Vec<_> = (0..4).map(|_| guest.fence(0)).collect();
+    for fence in &fences {
+        monitor(&gpu, guest.id, *fence, 0);
+    }
+    for value in 1..=500 {
+        let signals = fences
+            .iter()
+            .fold(Packets::new(), |packets, fence| packets.then(SignalFence::new(*fence, value)));
+        guest.submit_with_progress(&mut queue, signals);
+    }
+    guest.wait(queue.progress, 500);
+    let signaled = take_interrupts(&gpu).into_iter().map(|interrupt| match interrupt {
+        Interrupt::NativeFenceSignaled { signaled, .. } => signaled.len(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(signaled.sum::<usize>(), fences.len());
+    eventually("the count", || gpu.statistics(guest.id).unwrap().interrupts == fences.len() as u64);
+}
+
+#[test]
+fn a_waiter_that_goes_by_interrupts_alone_is_always_woken() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let mut queue = guest.queue(COPY);
+    let fence = guest.fence(0);
+    for value in 1..=2_000 {
+        guest.submit(&mut queue, &Packets::new().then(SignalFence::new(fence, value)));
+        // As the kernel waits: the least waited value minus 1, then a look at CurrentValue.
+        let mut current = monitor(&gpu, guest.id, fence, value - 1);
+        while current < value {
+            for interrupt in take_interrupts(&gpu) {
+                assert_eq!(interrupt, fence_signaled(guest.id, fence));
+            }
+            current = gpu.fence_value(guest.id, fence).unwrap();
+        }
+        monitor(&gpu, guest.id, fence, NOT_MONITORED);
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Command buffers of packets that the GPU fetches from memory.
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::fence::object::Fence;
+use crate::link::areas::Place;
+use crate::memory::allocation::{Allocation, pages};
+use crate::memory::mapping::GpuMapping;
+use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};
+use bellhop_protocol::packet::fence::{
+    ConditionalInterrupt, LogFence, LoggedSignal, LoggedWait, SignalFence,
+};
+use bellhop_protocol::packet::flow::{IndirectBuffer, MAX_INDIRECT_BUFFER_SIZE, NOP};
+use bellhop_protocol::packet::transfer::{
+    Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData,
+};
+use std::sync::Arc;
+use vm_memory::Bytes;
+use zerocopy::{Immutable, IntoBytes};
+
+/// Room for the packets that submitting appends: one signals the progress fence; verbose logs take more.
+const RESERVED: usize = size_of::<LoggedSignal>();
+
+/// Bytes of a cache line.
+const CACHE_LINE: usize = 64;
+
+/// A buffer of packets in memory that the GPU reads. The program may change it, and submit it again, when
+/// its last submission is done. At most 1 MiB.
+///
+/// Addresses are GPU virtual addresses and lengths are in bytes. [`bellhop_protocol::packet`] has the
+/// packets' layouts. Each method appends one packet, and fails with [`Error::CommandBufferFull`] when
+/// there is no room for it.
+pub struct CommandBuffer {
+    memory: Memory,
+    used: usize,
+    /// Offsets of the packets that log fences.
+    logs: Vec<usize>,
+}
+
+/// Where the packets are.
+enum Memory {
+    /// In a part of an allocation of the driver.
+    Own { mapping: Arc<GpuMapping>, offset: usize, size: u64 },
+    /// In memory that the host supplied to a context and maps.
+    Supplied { place: Place, gpu_va: u64, size: u64 },
+}
+
+impl Memory {
+    fn gpu_va(&self) -> u64 {
+        match self {
+            Self::Own { mapping, offset, .. } => mapping.gpu_va() + *offset as u64,
+            Self::Supplied { gpu_va, .. } => *gpu_va,
+        }
+    }
+
+    fn size(&self) -> u64 {
+        match self {
+            Self::Own { size, .. } | Self::Supplied { size, .. } => *size,
+        }
+    }
+
+    #[inline]
+    fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        match self {
+            // `CommandBuffer::raw` has checked that there is room.
+            Self::Own { mapping, offset: start, .. } => {
+                mapping.allocation().write(start + offset, bytes)
+            }
+            Self::Supplied { place, size, .. } => {
+                let outside = |_| Error::OutOfRange {
+                    offset,
+                    end: offset.saturating_add(bytes.len()),
+                    size: *size as usize,
+                };
+                place.slice()?.write_slice(bytes, offset).map_err(outside)
+            }
+        }
+    }
+}
+
+impl CommandBuffer {
+    /// Creates a buffer for `capacity` bytes of packets, in memory that is fast for both sides.
+    ///
+    /// # Errors
+    /// As [`Device::create_allocation`], and [`Error::BadPacket`] when it would exceed 1 MiB.
+    pub fn new(device: &Device, capacity: usize) -> Result<Self, Error> {
+        let allocation = Self::allocate(device, capacity + RESERVED)?;
+        Self::over(&allocation)
+    }
+
+    /// Creates `count` buffers beside each other. They take less memory than buffers with pages of their
+    /// own, and both sides find them sooner in their caches.
+    ///
+    /// # Errors
+    /// As [`Device::create_allocation`].
+    pub fn many(device: &Device, capacity: usize, count: usize) -> Result<Vec<Self>, Error> {
+        let size = (capacity + RESERVED).next_multiple_of(CACHE_LINE);
+        let allocation = Self::allocate(device, size.saturating_mul(count))?;
+        let mapping = Arc::new(allocation.map(Protection::empty())?);
+        let buffer = |index| {
+            let memory = Memory::Own {
+                mapping: Arc::clone(&mapping),
+                offset: index * size,
+                size: size as u64,
+            };
+            Self { memory, used: 0, logs: Vec::new() }
+        };
+        Ok((0..count).map(buffer).collect())
+    }
+
+    fn allocate(device: &Device, size: usize) -> Result<Arc<Allocation>, Error> {
+        let session = device.session();
+        let kind = match session.areas() {
+            Ok(_) => session.link.placements.rings,
+            Err(_) => AllocationKind::SYSTEM,
+        };
+        device.create_allocation(kind, pages(size as u64))
+    }
+
+    /// Uses a whole allocation as a buffer.
+    ///
+    /// # Errors
+    /// [`Error::BadPacket`] when the allocation is larger than 1 MiB; [`Error::Refused`] when it cannot be
+    /// mapped.
+    pub fn over(allocation: &Arc<Allocation>) -> Result<Self, Error> {
+        if allocation.size() > u64::from(MAX_INDIRECT_BUFFER_SIZE) {
+            return Err(Error::BadPacket("a command buffer is at most 1 MiB"));
+        }
+        let mapping = Arc::new(allocation.map(Protection::empty())?);
+        let size = mapping.size();
+        Ok(Self { memory: Memory::Own { mapping, offset: 0, size }, used: 0, logs: Vec::new() })
+    }
+
+    /// The buffer that the host supplied to a context.
+    pub(crate) fn supplied(place: Place, gpu_va: u64, size: u64) -> Self {
+        Self { memory: Memory::Supplied { place, gpu_va, size }, used: 0, logs: Vec::new() }
+    }
+
+    /// Forgets all packets.
+    pub fn reset(&mut self) {
+        self.used = 0;
+        self.logs.clear();
+    }
+
+    /// GPU virtual address of the first packet.
+    #[must_use]
+    pub fn gpu_va(&self) -> u64 {
+        self.memory.gpu_va()
+    }
+
+    /// Bytes of packets in the buffer.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Whether the buffer holds no packet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Appends bytes as they are: packets that the program encoded itself.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn raw(&mut self, bytes: &[u8]) -> Result<&mut Self, Error> {
+        let free = (self.memory.size() as usize).saturating_sub(self.used + RESERVED);
+        if bytes.len() > free {
+            return Err(Error::CommandBufferFull { needed: bytes.len(), free });
+        }
+        self.memory.write(self.used, bytes)?;
+        self.used += bytes.len();
+        Ok(self)
+    }
+
+    fn packet<T: IntoBytes + Immutable>(&mut self, packet: &T) -> Result<&mut Self, Error> {
+        self.raw(packet.as_bytes())
+    }
+
+    /// Does nothing.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn nop(&mut self) -> Result<&mut Self, Error> {
+        self.packet(&NOP)
+    }
+
+    /// Executes `size` bytes of packets at `gpu_va`.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn indirect_buffer(&mut self, gpu_va: u64, size: u32) -> Result<&mut Self, Error> {
+        self.packet(&IndirectBuffer::new(gpu_va, size))
+    }
+
+    /// Fills `length` bytes with a pattern.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn fill(&mut self, to: u64, length: u64, pattern: u32) -> Result<&mut Self, Error> {
+        self.packet(&Fill::new(to, length, pattern))
+    }
+
+    /// Copies `length` bytes.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn copy(&mut self, from: u64, to: u64, length: u64) -> Result<&mut Self, Error> {
+        self.packet(&Copy::new(from, to, length))
+    }
+
+    /// Writes 1 to 256 bytes.
+    ///
+    /// # Errors
+    /// When there is no room; [`Error::BadPacket`] for no bytes or more than 256.
+    pub fn write_data(&mut self, to: u64, bytes: &[u8]) -> Result<&mut Self, Error> {
+        let packet = WriteData::new(to, bytes.len())
+            .ok_or(Error::BadPacket("WRITE_DATA carries 1 to 256 bytes"))?;
+        let mut buffer = [0; size_of::<WriteData>() + WRITE_DATA_MAX];
+        let (fixed, data) = buffer.split_at_mut(size_of::<WriteData>());
+        fixed.copy_from_slice(packet.as_bytes());
+        data[..bytes.len()].copy_from_slice(bytes);
+        let size = packet.header.size();
+        self.raw(&buffer[..size])
+    }
+
+    /// Compares two ranges, and writes the offset of the first difference to `result`.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn compare(
+        &mut self,
+        left: u64,
+        right: u64,
+        length: u64,
+        result: u64,
+    ) -> Result<&mut Self, Error> {
+        self.packet(&Compare::new(left, right, length, result))
+    }
+
+    /// Writes the XXH64 digest of a range to `result`.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn hash(
+        &mut self,
+        from: u64,
+        length: u64,
+        seed: u64,
+        result: u64,
+    ) -> Result<&mut Self, Error> {
+        self.packet(&Hash::new(from, length, seed, result))
+    }
+
+    /// Writes the adapter's clock to `to`.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn timestamp(&mut self, to: u64) -> Result<&mut Self, Error> {
+        self.packet(&Timestamp::new(to))
+    }
+
+    /// Signals a fence and logs that in the queue's log of signals.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn signal_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
+        let log = self.used + std::mem::offset_of!(LoggedSignal, log);
+        self.packet(&LoggedSignal::new(fence.slot(), value))?;
+        self.logs.push(log);
+        Ok(self)
+    }
+
+    /// Holds the queue until a fence reaches a value, and logs that in the queue's log of waits.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn wait_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
+        let log = self.used + std::mem::offset_of!(LoggedWait, log);
+        self.packet(&LoggedWait::new(fence.slot(), value))?;
+        self.logs.push(log);
+        Ok(self)
+    }
+
+    /// Interrupts the host if a CPU waits for a value that the fence has reached.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn conditional_interrupt(&mut self, fence: &Fence) -> Result<&mut Self, Error> {
+        self.packet(&ConditionalInterrupt::new(fence.slot()))
+    }
+
+    /// Runs a kernel of the compute node.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn dispatch(
+        &mut self,
+        kernel: Kernel,
+        from: u64,
+        to: u64,
+        length: u64,
+        parameter: u64,
+    ) -> Result<&mut Self, Error> {
+        self.packet(&Dispatch::new(kernel, from, to, length, parameter))
+    }
+
+    /// Writes the progress fence's packet behind the others, where the next submission overwrites it, and
+    /// returns the packet that executes the buffer. `queued` is the adapter's clock, if logs are verbose.
+    #[inline]
+    pub(crate) fn finish(
+        &self,
+        progress: u32,
+        value: u64,
+        queued: Option<u64>,
+    ) -> Result<IndirectBuffer, Error> {
+        if let Some(queued) = queued {
+            return self.finish_logged(progress, value, queued);
+        }
+        self.finish_with(SignalFence::new(progress, value).as_bytes())
+    }
+
+    #[cold]
+    fn finish_logged(
+        &self,
+        progress: u32,
+        value: u64,
+        queued_timestamp: u64,
+    ) -> Result<IndirectBuffer, Error> {
+        for log in &self.logs {
+            let at = log + std::mem::offset_of!(LogFence, queued_timestamp);
+            self.memory.write(at, queued_timestamp.as_bytes())?;
+        }
+        let signal = LoggedSignal::new(progress, value);
+        let log = LogFence { queued_timestamp, ..signal.log };
+        self.finish_with(LoggedSignal { log, ..signal }.as_bytes())
+    }
+
+    #[inline]
+    fn finish_with(&self, packets: &[u8]) -> Result<IndirectBuffer, Error> {
+        self.memory.write(self.used, packets)?;
+        Ok(IndirectBuffer::new(self.gpu_va(), (self.used + packets.len()) as u32))
+    }
+}

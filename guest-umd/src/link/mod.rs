@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What every object of the driver needs of its transport: requests, events, and the memory that
+//! driver and device share.
+
+pub(crate) mod areas;
+pub(crate) mod donation;
+pub(crate) mod events;
+pub(crate) mod placement;
+pub(crate) mod session;

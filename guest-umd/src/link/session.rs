@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A process's requests to the device.
+
+use crate::error::Error;
+use crate::link::areas::Areas;
+use crate::link::events::EventPump;
+use crate::link::placement::Placements;
+use crate::transport::{Gone, Transport};
+use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
+use bellhop_protocol::features::Features;
+use bellhop_protocol::status::Status;
+use std::sync::Arc;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// What all processes on one transport have in common.
+pub(crate) struct Link {
+    pub(crate) transport: Arc<dyn Transport>,
+    /// Whether the device is known to be gone.
+    pub(crate) gone: Gone,
+    pub(crate) events: EventPump,
+    /// The features that are on.
+    pub(crate) features: Features,
+    /// Whether all queues ring one doorbell word.
+    pub(crate) global_doorbell: bool,
+    /// Memory that both sides reach. Without it, there is no user-mode submission.
+    pub(crate) areas: Option<Areas>,
+    /// Where shared memory is, unless the program says.
+    pub(crate) placements: Placements,
+}
+
+impl Link {
+    /// The error for a queue that executes nothing more: the queue is lost, for the reason that the
+    /// device gave, or the device is gone.
+    pub(crate) fn queue_lost(&self, process: u32, queue: Handle) -> Error {
+        let fault = self.events.fault(process, queue);
+        match self.gone.error() {
+            Some(gone) => gone.into(),
+            None => Error::QueueLost { queue, fault },
+        }
+    }
+}
+
+/// One process: handles and GPU virtual addresses are its own. Ended when dropped.
+pub(crate) struct Session {
+    pub(crate) link: Arc<Link>,
+    process: u32,
+}
+
+impl Session {
+    pub(crate) fn begin(link: Arc<Link>) -> Result<Arc<Self>, Error> {
+        let reply = call(&*link.transport, 0, &CreateProcess { reserved: 0 }, &[])?;
+        Ok(Arc::new(Self { link, process: reply.process }))
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// Sends a request and waits for its reply.
+    pub(crate) fn call<T: Request>(&self, request: &T) -> Result<T::Reply, Error> {
+        call(&*self.link.transport, self.process, request, &[])
+    }
+
+    /// Sends a request that a list follows.
+    pub(crate) fn call_with_list<T: Request>(
+        &self,
+        request: &T,
+        list: &[u8],
+    ) -> Result<T::Reply, Error> {
+        call(&*self.link.transport, self.process, request, list)
+    }
+
+    /// Sends a request that a list follows and that is answered by a status alone. Returns the status:
+    /// `SUCCESS` or `PENDING`.
+    pub(crate) fn start_with_list<T: Request<Reply = ()>>(
+        &self,
+        request: &T,
+        list: &[u8],
+    ) -> Result<Status, Error> {
+        let (status, _) = exchange(&*self.link.transport, self.process, request, list)?;
+        Ok(status)
+    }
+
+    /// Sends a request and does not wait for the reply. A refusal shows in its effects.
+    pub(crate) fn post<T: Request>(&self, request: &T) -> Result<(), Error> {
+        let bytes = message(self.process, request, &[]);
+        Ok(self.link.transport.post(&bytes)?)
+    }
+
+    /// The areas, for what does not work without them.
+    pub(crate) fn areas(&self) -> Result<&Areas, Error> {
+        self.link.areas.as_ref().ok_or(Error::NotAvailable("memory that both sides reach"))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // A device that is gone has forgotten the process already.
+        let _ = self.call(&DestroyProcess { flags: 0 });
+        self.link.events.forget_process(self.process);
+    }
+}
+
+/// Sends a request and waits for its reply.
+pub(crate) fn call<T: Request>(
+    transport: &dyn Transport,
+    process: u32,
+    request: &T,
+    list: &[u8],
+) -> Result<T::Reply, Error> {
+    let (_, body) = exchange(transport, process, request, list)?;
+    body.ok_or(Error::BadReply(T::CODE))
+}
+
+/// A request with its header and what follows it.
+fn message<T: Request>(process: u32, request: &T, list: &[u8]) -> Vec<u8> {
+    let length = size_of::<RequestHeader>() + size_of::<T>() + list.len();
+    let header = RequestHeader { code: T::CODE, length: length as u32, process, reserved: 0 };
+    [header.as_bytes(), request.as_bytes(), list].concat()
+}
+
+fn exchange<T: Request>(
+    transport: &dyn Transport,
+    process: u32,
+    request: &T,
+    list: &[u8],
+) -> Result<(Status, Option<T::Reply>), Error> {
+    let bytes = message(process, request, list);
+    let mut reply = [0; MAX_REPLY_SIZE];
+    let length = transport.request(&bytes, &mut reply)?;
+    let reply = reply.get(..length).ok_or(Error::BadReply(T::CODE))?;
+    let (header, body) =
+        ReplyHeader::read_from_prefix(reply).map_err(|_| Error::BadReply(T::CODE))?;
+    if !header.status.is_success() {
+        // A device that took another's place refuses every request of this process.
+        transport.check()?;
+        let ReplyHeader { status, detail, .. } = header;
+        return Err(Error::Refused { request: T::CODE, status, detail });
+    }
+    Ok((header.status, T::Reply::read_from_prefix(body).ok().map(|(body, _)| body)))
+}

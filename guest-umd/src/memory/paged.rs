@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Allocations that the device places and moves, and how one is described.
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::memory::allocation::Allocation;
+use bellhop_protocol::control::allocation::{
+    AllocationFlags, AllocationKind, CreateAllocation, Extent, PRIORITY_NORMAL, SegmentSet,
+    SetAllocationPriority,
+};
+use std::sync::Arc;
+use zerocopy::IntoBytes;
+
+impl Device {
+    /// Describes an allocation that the device places and moves. `size` is in bytes, a multiple of the
+    /// page size.
+    pub fn allocation(&self, size: u64) -> AllocationBuilder {
+        let request = CreateAllocation {
+            supported_segments: (SegmentSet::LOCAL | SegmentSet::SYSTEM).bits(),
+            priority: PRIORITY_NORMAL,
+            ..CreateAllocation::fixed(self.handle(), AllocationKind::PAGED, size, 0)
+        };
+        let device = self.clone();
+        AllocationBuilder { device, request, flags: AllocationFlags::CACHED, own_pages: false }
+    }
+}
+
+/// Describes a paged allocation. It may be in local memory and in system memory, and has normal
+/// priority, unless that is changed here.
+#[must_use = "`create` makes the allocation"]
+pub struct AllocationBuilder {
+    device: Device,
+    request: CreateAllocation,
+    flags: AllocationFlags,
+    own_pages: bool,
+}
+
+impl AllocationBuilder {
+    /// The segments in which it may be resident.
+    pub fn segments(mut self, supported: SegmentSet) -> Self {
+        self.request.supported_segments = supported.bits();
+        self
+    }
+
+    /// The segment in which it should be resident: one that it supports.
+    pub fn preferred(mut self, segment: SegmentSet) -> Self {
+        self.request.preferred_segment = segment.bits();
+        self
+    }
+
+    /// The local segments to which it may be evicted before it goes to system memory.
+    pub fn eviction(mut self, segments: SegmentSet) -> Self {
+        self.request.eviction_segments = segments.bits();
+        self
+    }
+
+    /// Lets the CPU reach it: see [`Allocation::lock_bytes`].
+    pub fn cpu_visible(mut self) -> Self {
+        self.flags |= AllocationFlags::CPU_VISIBLE;
+        self
+    }
+
+    /// Keeps a copy in system memory, so that the allocation leaves local memory without a transfer,
+    /// unless it was written there.
+    pub fn permanent_system_memory(mut self) -> Self {
+        self.flags |= AllocationFlags::PERMANENT_SYSTEM_MEM;
+        self
+    }
+
+    /// Makes it contiguous wherever it is resident, for engines that access it by physical address.
+    pub fn accessed_physically(mut self) -> Self {
+        self.flags |= AllocationFlags::ACCESSED_PHYSICALLY;
+        self
+    }
+
+    /// Lets other processes of the guest open it by its name ([`Allocation::share`]). Not together with
+    /// [`Self::own_pages`].
+    pub fn shared(mut self) -> Self {
+        self.flags |= AllocationFlags::SHARED;
+        self
+    }
+
+    /// Takes the guest's own pages for its part of system memory.
+    pub fn own_pages(mut self) -> Self {
+        self.own_pages = true;
+        self
+    }
+
+    /// Its priority: the device evicts a higher one later.
+    pub fn priority(mut self, priority: u32) -> Self {
+        self.request.priority = priority;
+        self
+    }
+
+    /// Private data for the host's kernel-mode driver.
+    pub fn private_data(mut self, data: u32) -> Self {
+        self.request.private_data = data;
+        self
+    }
+
+    /// Creates the allocation (`D3DKMTCreateAllocation`). It is not resident, and takes no memory of the
+    /// device.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when segments and flags contradict each other; [`Error::Transport`] when there
+    /// is no memory for its own pages.
+    pub fn create(self) -> Result<Arc<Allocation>, Error> {
+        let session = self.device.session();
+        let transport = &session.link.transport;
+        let memory =
+            if self.own_pages { Some(transport.allocate(self.request.size)?) } else { None };
+        let extents: &[Extent] = memory.as_ref().map_or(&[], |memory| memory.extents());
+        let (extent_count, flags) = (extents.len() as u32, self.flags.bits());
+        let request = CreateAllocation { extent_count, flags, ..self.request };
+        let reply = session.call_with_list(&request, extents.as_bytes())?;
+        let size = request.size;
+        let memory = memory.map(Arc::from);
+        Ok(Allocation::paged(self.device.clone(), reply.allocation, size, memory))
+    }
+}
+
+impl Allocation {
+    /// Sets the priority of a paged allocation (`D3DKMTSetAllocationPriority`).
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when the allocation is not paged.
+    pub fn set_priority(&self, priority: u32) -> Result<(), Error> {
+        let request = SetAllocationPriority { allocation: self.handle(), priority, reserved: 0 };
+        self.device().session().call(&request)
+    }
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The driver's side of a doorbell.
+
+use crate::context::hardware::Context;
+use crate::error::Error;
+use crate::link::areas::{Areas, Word};
+use crate::link::session::{self, Link};
+use crate::queue::ring::Ring;
+use crate::transport::Gone;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::adapter::{ClockCalibration, QueryClockCalibration};
+use bellhop_protocol::control::doorbell::{
+    ConnectDoorbell, CreateDoorbell, CreateDoorbellReply, DestroyDoorbell, NotifyWorkSubmission,
+};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingLevel, RingTag};
+use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use bellhop_protocol::handoff::hint::HintWord;
+use bellhop_protocol::handoff::publication;
+use std::sync::atomic::{Ordering, fence};
+use std::time::Instant;
+
+/// How often a queue rang its doorbell, and what the doorbell's status then asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DoorbellCounters {
+    /// Stores to the doorbell.
+    pub rings: u64,
+    /// `NOTIFY_WORK_SUBMISSION` requests, after rings that found the device asleep.
+    pub notifies: u64,
+    /// `CONNECT_DOORBELL` requests, after rings that found the doorbell disconnected.
+    pub connects: u64,
+}
+
+/// The words of a doorbell that driver and device share.
+struct Words {
+    doorbell: Word,
+    status: Word,
+    last_queued: Word,
+}
+
+impl Words {
+    fn find(areas: &Areas, reply: &CreateDoorbellReply) -> Result<Self, Error> {
+        Ok(Self {
+            doorbell: areas.word(reply.doorbell_offset)?,
+            status: areas.word(reply.status_offset)?,
+            last_queued: areas.word(reply.last_queued_offset)?,
+        })
+    }
+}
+
+/// The values that rings of a global doorbell store.
+struct GlobalRings {
+    tag: RingTag,
+    /// The last ring's number.
+    sequence: u32,
+}
+
+/// An estimate of the adapter's clock, never ahead of it.
+struct GpuClock {
+    since: Instant,
+    counter: u64,
+    frequency: u64,
+}
+
+impl GpuClock {
+    #[cold]
+    fn calibrate(link: &Link) -> Result<Self, Error> {
+        let request = QueryClockCalibration { reserved: 0 };
+        let reply = session::call(&*link.transport, 0, &request, &[])?;
+        let ClockCalibration { gpu_frequency: frequency, gpu_clock_counter: counter } = reply;
+        Ok(Self { since: Instant::now(), counter, frequency })
+    }
+
+    fn now(&self) -> u64 {
+        // A device that claims an absurd frequency gets an absurd time.
+        let ticks = self.since.elapsed().as_nanos().wrapping_mul(self.frequency.into());
+        self.counter.wrapping_add((ticks / 1_000_000_000) as u64)
+    }
+}
+
+/// A doorbell. Destroyed with its HW queue.
+pub(crate) struct Doorbell {
+    context: Context,
+    hw_queue: Handle,
+    doorbell: Handle,
+    words: Words,
+    /// Whether the device is gone: the status word then means nothing.
+    gone: Gone,
+    store_fence: bool,
+    /// `Some` where all queues ring one doorbell word.
+    global: Option<GlobalRings>,
+    /// `Some` if the last connect asked for verbose fence logs.
+    clock: Option<GpuClock>,
+    pub(crate) counters: DoorbellCounters,
+}
+
+impl Doorbell {
+    pub(crate) fn create(
+        context: Context,
+        hw_queue: Handle,
+        ring: &Ring,
+        private_data: DoorbellPrivateData,
+    ) -> Result<Self, Error> {
+        let request = CreateDoorbell {
+            hw_queue,
+            ring_buffer: ring.buffer().handle(),
+            ring_control: ring.control().handle(),
+            flags: 0,
+            private_data,
+        };
+        let session = context.device().session();
+        let areas = session.areas()?;
+        let reply = session.call(&request)?;
+        let doorbell = reply.doorbell;
+        let words = match Words::find(areas, &reply) {
+            Ok(words) => words,
+            Err(error) => {
+                session.call(&DestroyDoorbell { doorbell })?;
+                return Err(error);
+            }
+        };
+        let store_fence = areas.needs_store_fence();
+        let global = GlobalRings { tag: reply.ring_tag, sequence: 0 };
+        let global = session.link.global_doorbell.then_some(global);
+        let counters = DoorbellCounters::default();
+        let gone = session.link.gone.clone();
+        Ok(Self {
+            context,
+            hw_queue,
+            doorbell,
+            words,
+            gone,
+            store_fence,
+            global,
+            clock: None,
+            counters,
+        })
+    }
+
+    /// The adapter's clock now, if fence logs are verbose.
+    #[inline]
+    pub(crate) fn queued_now(&self) -> Option<u64> {
+        self.clock.as_ref().map(GpuClock::now)
+    }
+
+    pub(crate) fn status_word(&self) -> &Word {
+        &self.words.status
+    }
+
+    #[inline]
+    fn words(&self) -> Result<DoorbellWords<'_>, Error> {
+        Ok(DoorbellWords::new(self.words.doorbell.get()?, self.words.status.get()?))
+    }
+
+    pub(crate) fn status(&self) -> Result<ConnectionStatus, Error> {
+        if self.gone.is_known() {
+            Ok(ConnectionStatus::DISCONNECTED_ABORT)
+        } else {
+            Ok(self.words()?.status())
+        }
+    }
+
+    /// Connects a disconnected doorbell. Called before anything is put into the ring, so that a failed
+    /// connect leaves nothing submitted.
+    ///
+    /// Source: user-mode work submission, "Work submission pseudocode in UMD", which connects first.
+    #[inline]
+    pub(crate) fn prepare(&mut self) -> Result<(), Error> {
+        match self.status()? {
+            ConnectionStatus::CONNECTED | ConnectionStatus::CONNECTED_NOTIFY => Ok(()),
+            ConnectionStatus::DISCONNECTED_RETRY => self.connect(),
+            // An unknown status does not promise that work will run.
+            _ => Err(self.lost()),
+        }
+    }
+
+    /// Tells the host which value the progress fence will get. Called before the work is visible.
+    #[inline]
+    pub(crate) fn set_last_queued(&self, value: u64) -> Result<(), Error> {
+        publication::publish(self.words.last_queued.get()?, value);
+        Ok(())
+    }
+
+    /// Rings until an engine has seen the ring, or will see it.
+    ///
+    /// Source: user-mode work submission, "Work submission pseudocode in UMD".
+    #[inline]
+    pub(crate) fn ring(&mut self, write_pointer: u64) -> Result<(), Error> {
+        // The ring's bytes must be visible before the doorbell that announces them.
+        if self.store_fence {
+            fence(Ordering::SeqCst);
+        }
+        loop {
+            match self.ring_once(write_pointer)? {
+                ConnectionStatus::CONNECTED => return Ok(()),
+                ConnectionStatus::CONNECTED_NOTIFY => return self.notify(),
+                ConnectionStatus::DISCONNECTED_RETRY => self.connect()?,
+                // An unknown status does not promise that work will run.
+                _ => return Err(self.lost()),
+            }
+        }
+    }
+
+    /// Rings once and returns the status.
+    #[inline]
+    pub(crate) fn ring_once(&mut self, write_pointer: u64) -> Result<ConnectionStatus, Error> {
+        self.counters.rings += 1;
+        let status = match self.global {
+            None => self.words()?.ring(write_pointer),
+            Some(_) => self.ring_global()?,
+        };
+        if self.gone.is_known() { Ok(ConnectionStatus::DISCONNECTED_ABORT) } else { Ok(status) }
+    }
+
+    /// Rings the doorbell word that all queues share. Each ring stores a new value, so that the device
+    /// sees a change; the device finds the write pointer in the ring buffer control.
+    #[inline]
+    fn ring_global(&mut self) -> Result<ConnectionStatus, Error> {
+        let value = self.global.as_mut().map_or(0, |global| {
+            global.sequence = global.sequence.wrapping_add(1);
+            global.tag.value(global.sequence)
+        });
+        let status = HintWord::new(self.words.doorbell.get()?).ring(value, &self.words()?);
+        // A write-combining buffer may hold the store back until a fence.
+        if self.store_fence {
+            fence(Ordering::SeqCst);
+        }
+        Ok(status)
+    }
+
+    #[cold]
+    fn notify(&mut self) -> Result<(), Error> {
+        self.counters.notifies += 1;
+        // The driver does not wait for the reply: the progress fence tells that the work is done, and the
+        // doorbell's status that the queue is lost.
+        let request = NotifyWorkSubmission { doorbell: self.doorbell };
+        match self.context.device().session().post(&request) {
+            Err(_) if self.status()? == ConnectionStatus::DISCONNECTED_ABORT => Err(self.lost()),
+            result => result,
+        }
+    }
+
+    #[cold]
+    pub(crate) fn connect(&mut self) -> Result<(), Error> {
+        self.counters.connects += 1;
+        let request = ConnectDoorbell { hw_queue: self.hw_queue };
+        match self.context.device().session().call(&request) {
+            Ok(_) => {
+                let is_verbose = self.words()?.logging_level() == LoggingLevel::VERBOSE;
+                let link = &self.context.device().session().link;
+                self.clock = if is_verbose { Some(GpuClock::calibrate(link)?) } else { None };
+                Ok(())
+            }
+            // The queue was lost after the driver read the status.
+            Err(_) if self.status()? == ConnectionStatus::DISCONNECTED_ABORT => Err(self.lost()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The error for a doorbell that is disconnected for good.
+    #[cold]
+    pub(crate) fn lost(&self) -> Error {
+        let session = self.context.device().session();
+        session.link.queue_lost(session.process(), self.hw_queue)
+    }
+}

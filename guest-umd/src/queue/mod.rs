@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! HW queues: how submissions reach an engine.
+
+pub(crate) mod doorbell;
+pub(crate) mod fallback;
+pub(crate) mod hw_queue;
+pub(crate) mod kernel_mode;
+pub(crate) mod ring;
+pub(crate) mod user_mode;

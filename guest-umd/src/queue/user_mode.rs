@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! User-mode submission: a ring, its doorbell, and the progress fence.
+
+use crate::commands::command_buffer::CommandBuffer;
+use crate::context::hardware::Context;
+use crate::error::Error;
+use crate::fence::object::Fence;
+use crate::queue::doorbell::{Doorbell, DoorbellCounters};
+use crate::queue::hw_queue::{self, FenceLogs, HwQueue};
+use crate::queue::ring::Ring;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::hw_queue::HwQueueFlags;
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
+use bellhop_protocol::features::Features;
+use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
+
+/// How long a full ring may stand still before that is an error.
+const RING_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Context {
+    /// Describes a HW queue for user-mode submission, with a ring of `ring_size` bytes: a power of
+    /// two from 4 KiB to 16 MiB.
+    pub fn user_mode_queue(&self, ring_size: u64) -> UserModeQueueBuilder {
+        UserModeQueueBuilder {
+            context: self.clone(),
+            ring_size,
+            ring_kind: self.device().session().link.placements.rings,
+            private_data: DoorbellPrivateData::default(),
+            flags: HwQueueFlags::USER_MODE_SUBMISSION | HwQueueFlags::NATIVE_PROGRESS_FENCE,
+        }
+    }
+
+    /// Creates a HW queue for user-mode submission:
+    /// [`user_mode_queue(ring_size).create()`](UserModeQueueBuilder::create).
+    ///
+    /// # Errors
+    /// As [`UserModeQueueBuilder::create`].
+    pub fn create_user_mode_queue(&self, ring_size: u64) -> Result<UserModeQueue, Error> {
+        self.user_mode_queue(ring_size).create()
+    }
+}
+
+/// Describes a HW queue for user-mode submission. Its ring is where accesses to it are fast, and it
+/// has the GPU's time-out, unless that is changed here.
+#[must_use = "`create` makes the queue"]
+pub struct UserModeQueueBuilder {
+    context: Context,
+    ring_size: u64,
+    ring_kind: AllocationKind,
+    private_data: DoorbellPrivateData,
+    flags: HwQueueFlags,
+}
+
+impl UserModeQueueBuilder {
+    /// Puts the ring and its control into memory of this kind.
+    pub fn ring_in(mut self, kind: AllocationKind) -> Self {
+        self.ring_kind = kind;
+        self
+    }
+
+    /// Hands the doorbell's private data to the host's kernel-mode driver.
+    pub fn private_data(mut self, data: DoorbellPrivateData) -> Self {
+        self.private_data = data;
+        self
+    }
+
+    /// Lets the queue execute without progress for as long as it likes (`DisableGpuTimeout`). It
+    /// keeps its share of the engine, is pre-empted as others are, and ends when it is destroyed.
+    pub fn without_timeout(mut self) -> Self {
+        self.flags |= HwQueueFlags::DISABLE_GPU_TIMEOUT;
+        self
+    }
+
+    /// Creates the queue (`D3DKMTCreateHwQueue`) with its ring and a doorbell (`D3DKMTCreateDoorbell`)
+    /// that is not connected yet.
+    ///
+    /// # Errors
+    /// [`Error::NotAvailable`] when user-mode submission was not negotiated, or the host does not
+    /// let this guest have queues without a time-out; [`Error::BadPacket`] when a ring cannot have
+    /// this size; [`Error::Refused`] when the device has no room for the queue, or its driver does
+    /// not take the private data.
+    pub fn create(self) -> Result<UserModeQueue, Error> {
+        let Self { context, ring_size, ring_kind, private_data, flags } = self;
+        if !context.device().session().link.features.contains(Features::USER_MODE_SUBMISSION) {
+            return Err(Error::NotAvailable("user-mode submission"));
+        }
+        hw_queue::check_flags(&context, flags)?;
+        // Both allocations must be resident before there is a doorbell. Source: user-mode work
+        // submission, "Residency model of doorbell memory and ring buffer allocations".
+        let ring = Ring::create(context.device(), ring_kind, ring_size)?;
+        let mut queue = HwQueue::create(context.clone(), flags)?;
+        let doorbell = Doorbell::create(context, queue.handle, &ring, private_data)?;
+        queue.progress.watch_status(doorbell.status_word());
+        Ok(UserModeQueue { doorbell, queue, ring, not_rung: None })
+    }
+}
+
+/// A HW queue that takes work through a ring and a doorbell. One thread submits.
+///
+/// The ring holds packets; its write pointer, in the ring buffer control, says how far it is written. A
+/// store to the doorbell tells the engine to look.
+///
+/// Source: user-mode work submission, "HW queue progress fence changes" and "Work submission
+/// pseudocode in UMD".
+pub struct UserModeQueue {
+    // Dropped in this order. Destroying the queue waits for its submissions and destroys the doorbell;
+    // the ring is free after that.
+    queue: HwQueue,
+    pub(crate) doorbell: Doorbell,
+    pub(crate) ring: Ring,
+    /// A submission that was accepted and not rung for.
+    not_rung: Option<Box<NotRung>>,
+}
+
+/// A submission in the ring that no ring of the doorbell has announced.
+#[derive(Debug, Clone, Copy)]
+struct NotRung {
+    value: u64,
+    /// GPU virtual address of its command buffer.
+    gpu_va: u64,
+}
+
+impl UserModeQueue {
+    /// The queue's handle.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.queue.handle
+    }
+
+    /// The fence that gets each submission's value when the submission is done.
+    #[must_use]
+    pub fn progress_fence(&self) -> &Fence {
+        &self.queue.progress
+    }
+
+    /// Where the queue's fence logs are, in which its engine notes waits and signals.
+    #[must_use]
+    pub fn fence_logs(&self) -> FenceLogs {
+        self.queue.logs
+    }
+
+    /// The value of the last submission.
+    #[must_use]
+    pub fn last_value(&self) -> u64 {
+        self.queue.last_value
+    }
+
+    /// How often the doorbell was rung, connected and notified.
+    #[must_use]
+    pub fn counters(&self) -> DoorbellCounters {
+        self.doorbell.counters
+    }
+
+    /// The doorbell's status, as the device publishes it.
+    ///
+    /// # Errors
+    /// None for a queue that was created.
+    pub fn status(&self) -> Result<ConnectionStatus, Error> {
+        self.doorbell.status()
+    }
+
+    /// Submits a command buffer. Returns the value that the progress fence gets when it is done.
+    ///
+    /// After [`Error::NotRung`] the command buffer is in the ring: submitting it again rings for it, and
+    /// does not submit it twice. After any other error it was not submitted. If the queue is lost later,
+    /// the progress fence tells.
+    ///
+    /// # Errors
+    /// [`Error::QueueLost`] when the queue is lost, [`Error::RingFull`] when the ring stays full,
+    /// [`Error::NotRung`] when connecting or notifying failed.
+    #[inline]
+    pub fn submit(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
+        if let Some(NotRung { value, gpu_va }) = self.not_rung.as_deref().copied()
+            && gpu_va == commands.gpu_va()
+        {
+            return self.announce(value, gpu_va);
+        }
+        self.doorbell.prepare()?;
+        let value = self.queue(commands)?;
+        self.announce(value, commands.gpu_va())
+    }
+
+    /// Rings for a submission that is in the ring.
+    #[inline]
+    fn announce(&mut self, value: u64, gpu_va: u64) -> Result<u64, Error> {
+        match self.ring() {
+            Ok(()) => Ok(value),
+            Err(error) => self.keep(NotRung { value, gpu_va }, error),
+        }
+    }
+
+    /// Remembers a submission that is in the ring and was not rung for.
+    #[cold]
+    fn keep(&mut self, submission: NotRung, reason: Error) -> Result<u64, Error> {
+        let value = submission.value;
+        // The queue is lost: the progress fence tells, as it does for the submissions before.
+        if self.doorbell.status()? == ConnectionStatus::DISCONNECTED_ABORT {
+            return Ok(value);
+        }
+        self.not_rung = Some(Box::new(submission));
+        Err(Error::NotRung { value, reason: Box::new(reason) })
+    }
+
+    /// Puts a command buffer into the ring and does not ring; [`Self::ring`] then rings for several at
+    /// once. The engine may see it earlier.
+    ///
+    /// # Errors
+    /// [`Error::RingFull`] when the ring stays full, [`Error::QueueLost`] when the queue is lost.
+    #[inline]
+    pub fn queue(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
+        let value = self.queue.last_value + 1;
+        let queued = self.doorbell.queued_now();
+        let packet = commands.finish(self.queue.progress.slot(), value, queued)?;
+        self.push(packet.as_bytes(), value)?;
+        Ok(value)
+    }
+
+    /// Puts bytes into the ring, after which the progress fence will have `value`.
+    #[inline]
+    pub(crate) fn push(&mut self, bytes: &[u8], value: u64) -> Result<(), Error> {
+        if !self.ring.has_room(bytes.len())? {
+            self.wait_for_room(bytes.len())?;
+        }
+        // Stored before the work is visible, so that the host never takes a busy queue for an idle one.
+        self.doorbell.set_last_queued(value)?;
+        self.queue.last_value = value;
+        self.ring.push(bytes)
+    }
+
+    /// Rings the doorbell for everything in the ring.
+    ///
+    /// # Errors
+    /// [`Error::QueueLost`] when the queue is lost; [`Error::Refused`] when the doorbell cannot be
+    /// connected.
+    #[inline]
+    pub fn ring(&mut self) -> Result<(), Error> {
+        self.doorbell.ring(self.ring.write_pointer())?;
+        self.not_rung = None;
+        Ok(())
+    }
+
+    #[cold]
+    fn wait_for_room(&mut self, bytes: usize) -> Result<(), Error> {
+        if bytes as u64 > self.ring.buffer().size() {
+            return Err(Error::BadPacket("a packet that is larger than the ring"));
+        }
+        let start = Instant::now();
+        while !self.ring.has_room(bytes)? {
+            // The engine may not know of work that was queued without ringing, or rung for before the
+            // doorbell was disconnected. Ringing also shows whether the queue is lost.
+            self.ring()?;
+            let next = self.queue.progress.current_value()? + 1;
+            if next <= self.queue.last_value {
+                self.queue.progress.wait(next, RING_TIMEOUT)?;
+            } else if start.elapsed() > RING_TIMEOUT {
+                // Only a tester's own packets are in the ring, and no progress value follows those.
+                return Err(Error::RingFull { waited: RING_TIMEOUT });
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// The error for a lost queue, with the reason that the device gave.
+    #[must_use]
+    pub fn lost(&self) -> Error {
+        self.doorbell.lost()
+    }
+}

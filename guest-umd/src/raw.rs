@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Access past the driver's rules, for programs that test a device (feature `raw`).
+//!
+//! A driver keeps its rings, doorbells and descriptors in order, so that a device never sees wrong
+//! ones. The conformance suite and the hostile guest of `bellhop-guest` must show what a device does
+//! with wrong ones, and enable this feature. No other program needs it: without the feature, none of
+//! these exist.
+//!
+//! | what | past which rule |
+//! |---|---|
+//! | [`UserModeQueue::queue_raw`] | the ring holds whole packets, each with its progress value |
+//! | [`UserModeQueue::ring_once`] | the driver does what a doorbell's status asks for |
+//! | [`UserModeQueue::ring_with`] | the write pointer is where the ring ends |
+//! | [`ControlQueue::offer_raw`], from [`RAW_INDEX`] on | a request and its reply are one chain each |
+//!
+//! [`ControlQueue::offer_raw`]: crate::transport::control_queue::ControlQueue::offer_raw
+
+use crate::error::Error;
+use crate::queue::user_mode::UserModeQueue;
+use bellhop_protocol::doorbell::ConnectionStatus;
+
+/// Index in the control queue's table of the first descriptor that [`ControlQueue::offer_raw`] writes.
+///
+/// [`ControlQueue::offer_raw`]: crate::transport::control_queue::ControlQueue::offer_raw
+pub const RAW_INDEX: u16 = crate::transport::control_queue::RAW_INDEX;
+
+impl UserModeQueue {
+    /// Puts bytes into the ring as they are, whether they are packets or not. The progress fence
+    /// does not count them.
+    ///
+    /// # Errors
+    /// As [`Self::queue`].
+    pub fn queue_raw(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.push(bytes, self.last_value())
+    }
+
+    /// Stores to the doorbell once and returns its status. Does not do what the status asks for:
+    /// neither notifies nor connects.
+    ///
+    /// # Errors
+    /// None for a queue that was created.
+    pub fn ring_once(&mut self) -> Result<ConnectionStatus, Error> {
+        self.doorbell.ring_once(self.ring.write_pointer())
+    }
+
+    /// Publishes a write pointer that may not be the ring's, and rings the doorbell with it.
+    ///
+    /// # Errors
+    /// As [`Self::ring`].
+    pub fn ring_with(&mut self, write_pointer: u64) -> Result<(), Error> {
+        self.ring.pointers()?.publish(write_pointer);
+        self.doorbell.ring(write_pointer)
+    }
+}

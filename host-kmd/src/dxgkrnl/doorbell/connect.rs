@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Requests to connect that wait for the page of their doorbell.
+
+use crate::ddi::ConnectedStatus;
+use crate::dxgkrnl::object::error::RequestError;
+use crate::hardware::GuestId;
+use crate::port::RequestToken;
+use bellhop_protocol::control::Handle;
+
+/// A request to connect that is not answered yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Connecting {
+    /// The request.
+    pub(crate) token: RequestToken,
+    /// The HW queue, as the guest calls it.
+    pub(crate) hw_queue: Handle,
+}
+
+/// A request to connect that can be answered now.
+#[derive(Debug)]
+pub(crate) struct ConnectEnd {
+    /// The guest.
+    pub(crate) guest: GuestId,
+    /// The request.
+    pub(crate) request: Connecting,
+    /// What became of the doorbell.
+    pub(crate) outcome: ConnectOutcome,
+}
+
+/// What became of a doorbell that was being connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConnectOutcome {
+    /// It is connected.
+    Connected(ConnectedStatus),
+    /// Another queue took its physical doorbell since. The engine looked at what its ring held.
+    Victimised,
+    /// The VMM did not map its page.
+    Refused,
+    /// The queue is lost, or the doorbell destroyed.
+    Aborted,
+}
+
+impl ConnectOutcome {
+    pub(crate) fn status(self, hw_queue: Handle) -> Result<ConnectedStatus, RequestError> {
+        match self {
+            Self::Connected(status) => Ok(status),
+            // That of a doorbell which lost its physical one right after it got it.
+            Self::Victimised => Ok(ConnectedStatus::ConnectedNotify),
+            Self::Refused => Err(RequestError::PageNotMapped(hw_queue)),
+            Self::Aborted => Err(RequestError::DeviceRemoved(hw_queue)),
+        }
+    }
+}

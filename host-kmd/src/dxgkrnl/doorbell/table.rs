@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The doorbells of all guests, by HW queue.
+//!
+//! They are together, and not with their processes, because connecting one guest's doorbell may take another
+//! guest's physical doorbell.
+
+use crate::ddi::ConnectedStatus;
+use crate::dxgkrnl::doorbell::connect::{ConnectEnd, ConnectOutcome, Connecting};
+use crate::dxgkrnl::doorbell::state::{DisconnectReason, DoorbellState};
+use crate::dxgkrnl::object::recorder::Recorder;
+use crate::hardware::{GuestId, Hardware, HwQueueId, Reported as _};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+#[derive(Debug)]
+struct DoorbellRecord {
+    guest: GuestId,
+    state: DoorbellState,
+    /// Requests to connect that are not answered yet. Each holds a descriptor of its guest's
+    /// control queue, which bounds them.
+    connecting: Vec<Connecting>,
+}
+
+impl DoorbellRecord {
+    /// All requests to connect end like this.
+    fn end_connects(&mut self, ended: &mut Vec<ConnectEnd>, outcome: ConnectOutcome) {
+        let guest = self.guest;
+        let requests = self.connecting.drain(..);
+        ended.extend(requests.map(|request| ConnectEnd { guest, request, outcome }));
+    }
+}
+
+/// The doorbells of all guests, by HW queue.
+pub(crate) struct Doorbells {
+    hardware: Arc<dyn Hardware>,
+    doorbells: HashMap<HwQueueId, DoorbellRecord>,
+    victims: HashMap<GuestId, u64>,
+    ended_connects: Vec<ConnectEnd>,
+    recorder: Recorder,
+}
+
+impl Doorbells {
+    /// No doorbell.
+    pub(crate) fn new(hardware: Arc<dyn Hardware>, recorder: Recorder) -> Self {
+        let (doorbells, victims) = (HashMap::new(), HashMap::new());
+        Self { hardware, doorbells, victims, ended_connects: Vec::new(), recorder }
+    }
+
+    /// A new doorbell, disconnected. The driver has published that when it bound the ring.
+    pub(crate) fn create(&mut self, guest: GuestId, queue: HwQueueId) {
+        let (state, connecting) = (DoorbellState::CREATED, Vec::new());
+        self.recorder.doorbell(queue, state.name());
+        self.doorbells.insert(queue, DoorbellRecord { guest, state, connecting });
+    }
+
+    /// The doorbell is no more.
+    pub(crate) fn destroy(&mut self, queue: HwQueueId) {
+        self.doorbells.remove(&queue);
+    }
+
+    /// State of the queue's doorbell, if it has one.
+    pub(crate) fn state(&self, queue: HwQueueId) -> Option<DoorbellState> {
+        self.doorbells.get(&queue).map(|record| record.state)
+    }
+
+    /// The driver has connected the doorbell: publishes that.
+    pub(crate) fn publish_connected(&mut self, queue: HwQueueId, status: ConnectedStatus) {
+        let Some(record) = self.doorbells.get_mut(&queue) else { return };
+        record.state = record.state.connected(status);
+        self.recorder.doorbell(queue, record.state.name());
+        self.hardware.publish_connected(queue, record.state.status()).reported();
+    }
+
+    /// The driver has connected the doorbell. Its page is still on its way.
+    pub(crate) fn begin_connect(&mut self, queue: HwQueueId, status: ConnectedStatus) {
+        let Some(record) = self.doorbells.get_mut(&queue) else { return };
+        record.state = record.state.connecting(status);
+        self.recorder.doorbell(queue, record.state.name());
+    }
+
+    /// A request is answered when the doorbell is connected, or is not going to be.
+    pub(crate) fn wait_for_connect(&mut self, queue: HwQueueId, request: Connecting) {
+        let Some(record) = self.doorbells.get_mut(&queue) else { return };
+        record.connecting.push(request);
+    }
+
+    /// The page is there: publishes that the doorbell is connected, and that the guest must notify
+    /// for as long as rings may still miss the page. False when it was disconnected meanwhile.
+    pub(crate) fn end_connect(&mut self, queue: HwQueueId) -> bool {
+        let Some(record) = self.doorbells.get_mut(&queue) else { return false };
+        let shown = record.state.shown();
+        if shown == record.state {
+            return false;
+        }
+        record.state = shown;
+        self.recorder.doorbell(queue, shown.name());
+        self.hardware.publish_connected(queue, shown.status()).reported();
+        let outcome = ConnectOutcome::Connected(ConnectedStatus::ConnectedNotify);
+        record.end_connects(&mut self.ended_connects, outcome);
+        true
+    }
+
+    /// The VMM did not map the page. The doorbell is to be disconnected next.
+    pub(crate) fn refuse_connect(&mut self, queue: HwQueueId) {
+        let Some(record) = self.doorbells.get_mut(&queue) else { return };
+        record.end_connects(&mut self.ended_connects, ConnectOutcome::Refused);
+    }
+
+    /// Rings miss the page no more: publishes what the driver has connected the doorbell as.
+    pub(crate) fn settle(&mut self, queue: HwQueueId) {
+        let Some(record) = self.doorbells.get_mut(&queue) else { return };
+        let settled = record.state.settled();
+        if settled != record.state {
+            record.state = settled;
+            self.recorder.doorbell(queue, settled.name());
+            self.hardware.publish_connected(queue, settled.status()).reported();
+        }
+    }
+
+    /// Whether requests to connect have ended that were not taken.
+    pub(crate) fn has_ended_connects(&self) -> bool {
+        !self.ended_connects.is_empty()
+    }
+
+    /// The requests to connect that have ended.
+    pub(crate) fn take_ended_connects(&mut self) -> Vec<ConnectEnd> {
+        std::mem::take(&mut self.ended_connects)
+    }
+
+    /// Publishes that the doorbell is disconnected, unless that is known already. Returns the
+    /// state before.
+    pub(crate) fn publish_disconnected(
+        &mut self,
+        queue: HwQueueId,
+        reason: DisconnectReason,
+    ) -> Option<DoorbellState> {
+        let record = self.doorbells.get_mut(&queue)?;
+        let before = record.state;
+        record.state = before.disconnected(reason);
+        if record.state != before {
+            self.recorder.doorbell(queue, record.state.name());
+            self.hardware.publish_disconnected(queue, record.state.status()).reported();
+            // After the status and its full fence: a guest that reads a connected status yet has
+            // written its write pointer, wherever its ring went.
+            self.hardware.rotate_to_dummy(queue).reported();
+        }
+        record.end_connects(
+            &mut self.ended_connects,
+            match reason {
+                DisconnectReason::Retry => ConnectOutcome::Victimised,
+                DisconnectReason::Abort => ConnectOutcome::Aborted,
+            },
+        );
+        Some(before)
+    }
+
+    /// How many of the guest's doorbells were taken for another queue.
+    pub(crate) fn victims(&self, guest: GuestId) -> u64 {
+        self.victims.get(&guest).copied().unwrap_or(0)
+    }
+
+    /// The guest is no more.
+    pub(crate) fn forget_guest(&mut self, guest: GuestId) {
+        self.victims.remove(&guest);
+    }
+
+    /// The driver takes a queue's physical doorbell for another: publishes that it is disconnected. `None`
+    /// when the queue has no doorbell.
+    pub(crate) fn victimise(&mut self, queue: HwQueueId, reason: DisconnectReason) -> Option<()> {
+        let before = self.publish_disconnected(queue, reason)?;
+        if before.is_connected()
+            && let Some(record) = self.doorbells.get(&queue)
+        {
+            *self.victims.entry(record.guest).or_default() += 1;
+        }
+        Some(())
+    }
+}

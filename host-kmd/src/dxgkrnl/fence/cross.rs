@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Fences that several guests have: the one CurrentValue of each, and who has a view of it.
+//!
+//! A guest that has such a fence has a *view* of it: a global fence of its own adapter's, with a slot, a
+//! MonitoredValue and a publication of its own. Its CurrentValue is in the page of memory that all
+//! views have. Each kernel is lent these books while it handles an input, and leaves here what it must tell the
+//! others; [`Adapters`](crate::dxgkrnl::Adapters) then tells them.
+//!
+//! Source: native GPU fence object, "Cross-adapter native fences".
+
+use crate::dxgkrnl::object::pool::SlotPool;
+use crate::hardware::{GuestId, HardwareFull, PhysicalAddress, Segment};
+use crate::port::{CrossFenceId, SharingGroups};
+use bellhop_protocol::PAGE_SIZE;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, RandomState};
+
+/// A fence.
+#[derive(Debug)]
+struct CrossFence {
+    creator: GuestId,
+    /// The groups of the host's policy that name every guest that ever had it.
+    groups: SharingGroups,
+    name: Option<u64>,
+    /// The guests that have a view of it.
+    views: BTreeSet<GuestId>,
+    /// Number of views that engines may still know.
+    known: u32,
+}
+
+/// What the views of a fence must be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CrossSignal {
+    /// The fence.
+    pub(crate) fence: CrossFenceId,
+    /// The guest that signaled its view. The kernel tells all other guests.
+    pub(crate) origin: GuestId,
+    /// Whether it is signaled for good.
+    pub(crate) always: bool,
+}
+
+/// The fences of a host that several guests may have. None can be made where there is no memory for them,
+/// which is the default.
+#[derive(Debug)]
+pub(crate) struct CrossFences {
+    pages: SlotPool,
+    fences: BTreeMap<CrossFenceId, CrossFence>,
+    names: BTreeMap<u64, CrossFenceId>,
+    namer: RandomState,
+    /// How many names there were.
+    named: u64,
+    signals: BTreeSet<CrossSignal>,
+}
+
+impl Default for CrossFences {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+/// Where a fence's CurrentValue is: alone in its page.
+pub(crate) fn current_value(fence: CrossFenceId) -> PhysicalAddress {
+    PhysicalAddress { segment: Segment::CrossAdapter, address: u64::from(fence.0) * PAGE_SIZE }
+}
+
+impl CrossFences {
+    /// No fence, and memory for `pages` of them.
+    pub(crate) fn new(pages: u32) -> Self {
+        Self {
+            pages: SlotPool::new(pages),
+            fences: BTreeMap::new(),
+            names: BTreeMap::new(),
+            namer: RandomState::new(),
+            named: 0,
+            signals: BTreeSet::new(),
+        }
+    }
+
+    /// A fence of a guest's, which has the first view of it.
+    pub(crate) fn create(
+        &mut self,
+        creator: GuestId,
+        groups: SharingGroups,
+    ) -> Result<CrossFenceId, HardwareFull> {
+        let page = self.pages.take().ok_or(HardwareFull("cross-adapter fence"))?;
+        let (name, views) = (None, BTreeSet::from([creator]));
+        let fence = CrossFence { creator, groups, name, views, known: 1 };
+        self.fences.insert(CrossFenceId(page), fence);
+        Ok(CrossFenceId(page))
+    }
+
+    /// The fence with a name, if a guest of these groups may have it: one group must name that guest and
+    /// every guest that had the fence before.
+    pub(crate) fn find(&self, name: u64, groups: SharingGroups) -> Option<CrossFenceId> {
+        let id = *self.names.get(&name)?;
+        let fence = self.fences.get(&id)?;
+        fence.groups.common(groups).is_some().then_some(id)
+    }
+
+    /// A guest that may have a fence, and has no view of it, gets one.
+    pub(crate) fn join(&mut self, id: CrossFenceId, guest: GuestId, groups: SharingGroups) {
+        let Some(fence) = self.fences.get_mut(&id) else { return };
+        if let Some(common) = fence.groups.common(groups) {
+            fence.groups = common;
+        }
+        if fence.views.insert(guest) {
+            fence.known += 1;
+        }
+    }
+
+    /// A fence's name, which never changes, is unique and cannot be guessed.
+    pub(crate) fn name(&mut self, id: CrossFenceId) -> u64 {
+        if let Some(name) = self.fences.get(&id).and_then(|fence| fence.name) {
+            return name;
+        }
+        // Ends: fences are far fewer than numbers.
+        let name = loop {
+            self.named += 1;
+            let name = self.namer.hash_one(self.named);
+            if name != 0 && !self.names.contains_key(&name) {
+                break name;
+            }
+        };
+        if let Some(fence) = self.fences.get_mut(&id) {
+            fence.name = Some(name);
+            self.names.insert(name, id);
+        }
+        name
+    }
+
+    /// Whether a guest created the fence.
+    pub(crate) fn is_creator(&self, id: CrossFenceId, guest: GuestId) -> bool {
+        self.fences.get(&id).is_some_and(|fence| fence.creator == guest)
+    }
+
+    /// A guest has no view of a fence any more, though its engines may still know it. With the last view
+    /// the name goes.
+    pub(crate) fn leave(&mut self, id: CrossFenceId, guest: GuestId) {
+        let Some(fence) = self.fences.get_mut(&id) else { return };
+        fence.views.remove(&guest);
+        if fence.views.is_empty()
+            && let Some(name) = fence.name.take()
+        {
+            self.names.remove(&name);
+        }
+    }
+
+    /// Engines have forgotten a view that was left. Whether no engine of any adapter knows the fence any
+    /// more: then its page is to be zeroed, and may be another's.
+    pub(crate) fn forget(&mut self, id: CrossFenceId) -> bool {
+        let Some(fence) = self.fences.get_mut(&id) else {
+            tracing::error!(?id, "a view of a fence was left that is not there");
+            return false;
+        };
+        fence.known = fence.known.saturating_sub(1);
+        if fence.known > 0 {
+            return false;
+        }
+        self.fences.remove(&id);
+        self.pages.give_back(id.0);
+        true
+    }
+
+    /// A guest's view of a fence was signaled.
+    pub(crate) fn signal(&mut self, fence: CrossFenceId, origin: GuestId, always: bool) {
+        self.signals.insert(CrossSignal { fence, origin, always });
+    }
+
+    /// Something that the others are to be told.
+    pub(crate) fn take_signal(&mut self) -> Option<CrossSignal> {
+        self.signals.pop_first()
+    }
+
+    /// The guests that have a view of a fence.
+    pub(crate) fn views(&self, id: CrossFenceId) -> Vec<GuestId> {
+        self.fences.get(&id).map(|fence| fence.views.iter().copied().collect()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: GuestId = GuestId(1);
+    const B: GuestId = GuestId(2);
+    const C: GuestId = GuestId(3);
+
+    fn groups(numbers: &[u32]) -> SharingGroups {
+        numbers.iter().copied().fold(SharingGroups::NONE, SharingGroups::with)
+    }
+
+    #[test]
+    fn a_page_is_anothers_only_once_the_engines_of_all_who_had_it_have_forgotten_it() {
+        let mut fences = CrossFences::new(1);
+        let id = fences.create(A, groups(&[0])).unwrap();
+        let name = fences.name(id);
+        assert_eq!(fences.name(id), name);
+        fences.join(id, B, groups(&[0]));
+        fences.leave(id, A);
+        assert!(!fences.forget(id));
+        // Others may still open it.
+        assert_eq!(fences.find(name, groups(&[0])), Some(id));
+        fences.leave(id, B);
+        assert_eq!(fences.find(name, groups(&[0])), None);
+        assert!(fences.create(C, groups(&[0])).is_err());
+        assert!(fences.forget(id));
+        assert!(fences.fences.is_empty() && fences.pages.is_unused());
+        fences.create(C, groups(&[0])).unwrap();
+    }
+
+    #[test]
+    fn one_group_names_all_who_have_a_fence() {
+        let mut fences = CrossFences::new(1);
+        let id = fences.create(A, groups(&[1, 2])).unwrap();
+        let name = fences.name(id);
+        assert_eq!(fences.find(name, groups(&[3])), None);
+        assert_eq!(fences.find(name, SharingGroups::NONE), None);
+        assert_eq!(fences.find(name ^ 1, groups(&[1])), None);
+        fences.join(id, B, groups(&[2, 3]));
+        // A and C are named together, and B and C are not.
+        assert_eq!(fences.find(name, groups(&[1])), None);
+        assert_eq!(fences.find(name, groups(&[2])), Some(id));
+    }
+}

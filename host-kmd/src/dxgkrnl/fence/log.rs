@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How far the logs of a guest's HW queues were read.
+
+use crate::hardware::{FENCE_LOGS_SIZE, HwQueueId};
+use bellhop_protocol::fence_log::FenceLogType;
+use bellhop_protocol::handoff::fence_log::LogReader;
+use std::collections::BTreeMap;
+
+/// Both logs of a queue, in the order of their addresses.
+pub(crate) const LOG_TYPES: [FenceLogType; 2] = [FenceLogType::WAITS, FenceLogType::SIGNALS];
+
+/// How far the logs of a queue were read.
+#[derive(Debug, Default)]
+pub(crate) struct QueueLogs {
+    pub(crate) readers: [LogReader; 2],
+    /// Entries that were read.
+    pub(crate) read: u64,
+    /// Entries that were overwritten before they were read.
+    pub(crate) lost: u64,
+}
+
+/// Where the logs of a queue are to its process: GPU virtual addresses.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct MappedLogs {
+    /// The log of waits.
+    pub(crate) waits: u64,
+    /// The log of signals.
+    pub(crate) signals: u64,
+    /// Entries of each; 0 when there is none.
+    pub(crate) entries: u32,
+}
+
+/// The logs of a guest's queues.
+#[derive(Debug, Default)]
+pub(crate) struct FenceLogs {
+    queues: BTreeMap<HwQueueId, QueueLogs>,
+    /// The queue that was read last.
+    last: Option<HwQueueId>,
+}
+
+impl FenceLogs {
+    /// What is known of a queue's logs.
+    pub(crate) fn of(&self, queue: HwQueueId) -> Option<&QueueLogs> {
+        self.queues.get(&queue)
+    }
+
+    /// What is known of a queue's logs, to change.
+    pub(crate) fn of_mut(&mut self, queue: HwQueueId) -> Option<&mut QueueLogs> {
+        self.queues.get_mut(&queue)
+    }
+
+    /// A new queue has logs.
+    pub(crate) fn add(&mut self, queue: HwQueueId) {
+        self.queues.insert(queue, QueueLogs::default());
+    }
+
+    /// A queue is gone. Whether it had logs.
+    pub(crate) fn remove(&mut self, queue: HwQueueId) -> bool {
+        self.queues.remove(&queue).is_some()
+    }
+
+    /// The queues to read next, at most `count`.
+    pub(crate) fn next(&mut self, count: usize) -> Vec<HwQueueId> {
+        let ids = self.queues.keys().copied();
+        let first = self.last.map_or(0, |last| last.0 + 1);
+        let later = self.queues.range(HwQueueId(first)..).map(|(id, _)| *id);
+        let chosen: Vec<_> = later.chain(ids).take(count.min(self.queues.len())).collect();
+        self.last = chosen.last().copied();
+        chosen
+    }
+
+    /// Bytes that they take.
+    pub(crate) fn size(&self) -> u64 {
+        self.queues.len() as u64 * FENCE_LOGS_SIZE
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.queues.is_empty()
+    }
+}

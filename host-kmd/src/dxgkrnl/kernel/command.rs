@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Commands of the operator of the host.
+
+use crate::dxgkrnl::doorbell::state::DisconnectReason;
+use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::object::completion::Completion;
+use crate::dxgkrnl::object::faults::IN_ERROR;
+use crate::dxgkrnl::queue::context::Suspension;
+use crate::dxgkrnl::queue::hw_queue::QueueOwner;
+use crate::hardware::GuestId;
+use crate::port::{Command, CommandError, CommandToken, Effect};
+use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
+
+impl Kernel {
+    /// Carries out a command of the operator of the host.
+    pub(crate) fn command(
+        &mut self,
+        token: CommandToken,
+        command: Command,
+        effects: &mut Vec<Effect>,
+    ) {
+        let completion = Completion::Command(token);
+        let refuse = |why: &str, effects: &mut Vec<Effect>| {
+            effects.push(Effect::CommandDone { token, result: Err(CommandError(why.to_owned())) });
+        };
+        if let Some(guest) = command.guest()
+            && self.guests.get(&guest).is_none_or(|guest| guest.detaching)
+        {
+            return refuse("there is no such guest", effects);
+        }
+        match command {
+            Command::SetDevicePower(state) => {
+                return match state {
+                    DevicePowerState::D0 | DevicePowerState::D3 => {
+                        self.set_device_power(state, (GuestId(0), completion), effects);
+                    }
+                    _ => refuse("a device is in D0 or in D3", effects),
+                };
+            }
+            Command::SetEnginePower { node, state } => {
+                if node >= self.miniport.node_count() {
+                    return refuse("there is no such node", effects);
+                }
+                self.set_engine_power(node, state, effects);
+            }
+            Command::SuspendGuest(guest) => {
+                self.each_context_of_guest(guest, effects, |scope, context| {
+                    scope.suspend_context(context, Suspension::HOST)
+                })
+            }
+            Command::ResumeGuest(guest) => {
+                self.each_context_of_guest(guest, effects, |scope, context| {
+                    scope.resume_context(context, Suspension::HOST)
+                });
+                // Engines execute what was queued meanwhile, as after the guest's own resume.
+                self.ensure_power(effects);
+            }
+            Command::DisconnectGuest(guest) => {
+                self.disconnect_doorbells(|owner| owner.guest == guest, effects);
+            }
+            Command::SetLoggingLevel(level) => {
+                if level.name().is_none() {
+                    return refuse("there is no such level of logging", effects);
+                }
+                self.set_logging_level(level, effects);
+            }
+            Command::FailGuest(guest) => {
+                self.fail_guest(guest, IN_ERROR, effects);
+            }
+        }
+        self.retire(GuestId(0), Vec::new(), completion);
+    }
+
+    /// Changes the device's state; `completion` happens when it has changed.
+    pub(crate) fn set_device_power(
+        &mut self,
+        state: DevicePowerState,
+        (guest, completion): (GuestId, Completion),
+        effects: &mut Vec<Effect>,
+    ) {
+        if state == DevicePowerState::D3 {
+            return self.power_down(guest, completion, effects);
+        }
+        self.ensure_power(effects);
+        self.complete(guest, completion, Ok(()), effects);
+    }
+
+    /// Changes an engine's state.
+    pub(crate) fn set_engine_power(
+        &mut self,
+        node: u32,
+        state: EnginePowerState,
+        effects: &mut Vec<Effect>,
+    ) {
+        match state {
+            EnginePowerState::F1 => self.power_down_engine(node, effects),
+            _ => self.power.wake_engine(node, self.miniport.as_mut()),
+        }
+    }
+
+    /// Disconnects the doorbells of all wanted queues. Their guests may connect them again.
+    pub(crate) fn disconnect_doorbells(
+        &mut self,
+        is_wanted: impl Fn(&QueueOwner) -> bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let queues: Vec<_> = self.queues.iter().map(|(id, owner)| (*id, *owner)).collect();
+        for (id, owner) in queues.into_iter().filter(|(_, owner)| is_wanted(owner)) {
+            if self.callbacks.doorbells.state(id).is_some_and(|state| state.is_connected())
+                && let Some(mut scope) = self.scope(owner.guest, owner.process, effects)
+            {
+                scope.disconnect(id, DisconnectReason::Retry);
+            }
+        }
+    }
+}

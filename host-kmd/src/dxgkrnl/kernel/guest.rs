@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! One guest: the state that each subsystem keeps for it.
+
+use crate::ddi::dma_buffer::DMA_BUFFERS_SIZE;
+use crate::dxgkrnl::fence::features::NativeFences;
+use crate::dxgkrnl::fence::log::FenceLogs;
+use crate::dxgkrnl::fence::storage::local_storage_size;
+use crate::dxgkrnl::fence::table::Fences;
+use crate::dxgkrnl::kernel::objects::KernelObject;
+use crate::dxgkrnl::kernel::process::Process;
+use crate::dxgkrnl::kernel::waiter::Waiter;
+use crate::dxgkrnl::memory::donation::Donations;
+use crate::dxgkrnl::memory::paging::Paging;
+use crate::dxgkrnl::memory::sharing::SharedAllocations;
+use crate::dxgkrnl::object::handles::{Handles, MAX_HANDLES};
+use crate::dxgkrnl::object::limits::{Limits, Quota};
+use crate::dxgkrnl::object::pool::SlotPool;
+use crate::dxgkrnl::object::quotas::Quotas;
+use crate::dxgkrnl::recovery::tdr::Hangs;
+use crate::hardware::{GuestId, HardwareError, SystemContext};
+use crate::port::GuestResources;
+use crate::vidmm::VidMm;
+use crate::vidmm::pool::PagePool;
+use bellhop_protocol::bar::AreaKind;
+use bellhop_protocol::features::Features;
+use bellhop_protocol::snapshot;
+use std::collections::BTreeMap;
+
+/// An attached guest.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    /// The resources that it got when it attached.
+    pub(crate) resources: GuestResources,
+    /// The context that executes its paging buffers. Without one, the kernel refuses all its requests.
+    pub(crate) system: Result<SystemContext, HardwareError>,
+    /// Whether it has opened the adapter.
+    pub(crate) open: bool,
+    /// The features that it negotiated.
+    pub(crate) features: Features,
+    /// Whether a refused version was logged. A guest can repeat it at will, so the log has it once.
+    pub(crate) mismatch_logged: bool,
+    /// Whether it has detached, and only what engines may still use is left.
+    pub(crate) detaching: bool,
+    /// Its processes, by id.
+    pub(crate) processes: BTreeMap<u32, Process>,
+    /// The handles of all its processes.
+    pub(crate) handles: Handles<KernelObject>,
+    /// Its native fences.
+    pub(crate) fences: Fences,
+    /// The logs of its HW queues.
+    pub(crate) logs: FenceLogs,
+    /// Its doorbell slots.
+    pub(crate) doorbell_slots: SlotPool,
+    /// Its memory.
+    pub(crate) vidmm: VidMm,
+    /// Allocations that its processes share.
+    pub(crate) shared_allocations: SharedAllocations,
+    /// The paging that moves it.
+    pub(crate) paging: Paging<Waiter>,
+    /// BAR areas that it keeps in its own memory.
+    pub(crate) donations: Donations,
+    /// Its aperture, by offset.
+    pub(crate) aperture: PagePool,
+    /// Places for DMA buffers, by offset.
+    pub(crate) dma_buffers: PagePool,
+    /// Its use of its limits.
+    pub(crate) quotas: Quotas,
+    /// Number of doorbells that it created in the global model.
+    pub(crate) global_doorbells: u16,
+    /// Number of requests that it sent.
+    pub(crate) control_messages: u64,
+    /// Number of `NOTIFY_WORK_SUBMISSION` requests among them.
+    pub(crate) notifies: u64,
+    /// The hangs that it caused.
+    pub(crate) hangs: Hangs,
+}
+
+impl Guest {
+    /// A guest without objects.
+    pub(crate) fn new(
+        id: GuestId,
+        resources: GuestResources,
+        system: Result<SystemContext, HardwareError>,
+        window: u64,
+        limits: &Limits,
+        native: Option<NativeFences>,
+    ) -> Self {
+        let (local, segments) = (resources.bar.local_memory, resources.segments);
+        // The end of the segment holds values of fences.
+        let private = segments.private
+            - local_storage_size(resources.bar.fence_count, segments.private, native);
+        Self {
+            resources,
+            system,
+            open: false,
+            features: Features::empty(),
+            mismatch_logged: false,
+            detaching: false,
+            processes: BTreeMap::new(),
+            handles: Handles::new(id),
+            fences: Fences::new(resources.bar.fence_count, segments.private, native),
+            logs: FenceLogs::default(),
+            doorbell_slots: SlotPool::new(resources.bar.doorbell_count),
+            vidmm: VidMm::new(local, private, segments.backing),
+            shared_allocations: SharedAllocations::default(),
+            paging: Paging::new(system.ok(), window),
+            donations: Donations::default(),
+            aperture: PagePool::new(0, resources.segments.aperture),
+            dma_buffers: PagePool::new(0, DMA_BUFFERS_SIZE),
+            quotas: Quotas {
+                processes: Quota::new(limits.processes, "processes"),
+                handles: Quota::new(limits.handles.min(MAX_HANDLES), "handles"),
+                allocations: Quota::new(limits.allocations, "allocations"),
+                hw_queues: Quota::new(limits.hw_queues, "hardware queues"),
+                waits: Quota::new(limits.waits, "pending waits"),
+                mappings: Quota::new(limits.mappings, "mappings"),
+                mapped_bytes: Quota::new(limits.mapped_bytes, "mapped bytes"),
+                extents: Quota::new(limits.extents, "extents"),
+                submissions: Quota::new(limits.submissions, "submissions"),
+                listed_allocations: Quota::new(
+                    limits.listed_allocations,
+                    "entries of allocation lists",
+                ),
+                cross_adapter_fences: Quota::new(
+                    limits.cross_adapter_fences,
+                    "cross-adapter fences",
+                ),
+                held: Quota::new(limits.held, "held in software queues"),
+            },
+            global_doorbells: 0,
+            control_messages: 0,
+            notifies: 0,
+            hangs: Hangs::default(),
+        }
+    }
+
+    /// Whether the guest can reach the areas that a doorbell needs.
+    pub(crate) fn has_doorbells(&self) -> bool {
+        let mut areas = [AreaKind::DOORBELLS, AreaKind::PROGRESS, AreaKind::STATUS].into_iter();
+        self.resources.bar_mapped || areas.all(|area| self.donations.is_in_force(area))
+    }
+
+    /// Its use of its limits and of its BAR, for tools.
+    pub(crate) fn describe_quotas(&self) -> Vec<snapshot::Quota> {
+        let Quotas { processes, handles, allocations, hw_queues, .. } = &self.quotas;
+        let Quotas { waits, mappings, mapped_bytes, extents, .. } = &self.quotas;
+        let Quotas { submissions, listed_allocations, cross_adapter_fences, held, .. } =
+            &self.quotas;
+        let limits = [
+            processes,
+            handles,
+            allocations,
+            hw_queues,
+            waits,
+            mappings,
+            mapped_bytes,
+            extents,
+            submissions,
+            listed_allocations,
+            cross_adapter_fences,
+            held,
+        ];
+        let bar = &self.resources.bar;
+        let slots = [
+            ("doorbells", self.doorbell_slots.used(), bar.doorbell_count),
+            ("native fences", self.fences.used_slots(), bar.fence_count),
+        ];
+        let slots = slots.into_iter().map(|(what, used, limit)| snapshot::Quota {
+            what: what.into(),
+            used: used.into(),
+            limit: limit.into(),
+        });
+        limits.into_iter().map(Quota::describe).chain(slots).collect()
+    }
+
+    /// Whether it has given back everything.
+    pub(crate) fn is_empty(&self) -> bool {
+        let quotas = &self.quotas;
+        self.processes.is_empty()
+            && self.handles.is_empty()
+            && self.fences.is_unused()
+            && self.logs.is_unused()
+            && self.doorbell_slots.is_unused()
+            && self.vidmm.is_unused()
+            && self.shared_allocations.is_empty()
+            && self.aperture.is_unused()
+            && self.dma_buffers.is_unused()
+            && quotas.processes.is_unused()
+            && quotas.handles.is_unused()
+            && quotas.allocations.is_unused()
+            && quotas.hw_queues.is_unused()
+            && quotas.waits.is_unused()
+            && quotas.mappings.is_unused()
+            && quotas.mapped_bytes.is_unused()
+            && quotas.extents.is_unused()
+            && quotas.submissions.is_unused()
+            && quotas.listed_allocations.is_unused()
+            && quotas.cross_adapter_fences.is_unused()
+            && quotas.held.is_unused()
+    }
+}

@@ -1,0 +1,592 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Lists of objects for tools, a page at a time.
+//!
+//! A page comes from what the control plane knows, and making it changes nothing. Its size is bounded,
+//! so that a query cannot block the control plane for long. A guest asks through
+//! `D3DKMTEscape`, which shows it its own objects; the operator of the host sees all.
+
+use crate::ddi::Miniport;
+use crate::dxgkrnl::doorbell::object::Doorbell;
+use crate::dxgkrnl::doorbell::table::Doorbells;
+use crate::dxgkrnl::fence::state::NativeFence;
+use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::objects::KernelObject;
+use crate::dxgkrnl::kernel::process::Process;
+use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
+use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::kernel::{Identity, Kernel};
+use crate::dxgkrnl::memory::allocation::{Allocation, Content};
+use crate::dxgkrnl::object::device::Device;
+use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::handles::Object;
+use crate::dxgkrnl::object::recorder::Recorder;
+use crate::dxgkrnl::power::state::Power;
+use crate::dxgkrnl::queue::context::Context;
+use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
+use crate::dxgkrnl::queue::node::Model;
+use crate::hardware::{
+    BusyOf, DoorbellModel, FrontEnd, GuestId, Hardware, Reported as _, Segment, fence_segment_size,
+};
+use crate::port::{ListError, ListObjects, ObjectPage};
+use crate::vidmm::segment::LocalSegment;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::adapter::{NODE_USER_MODE_SUBMISSION_SUPPORTED, Statistics};
+use bellhop_protocol::control::escape::{ESCAPE_DATA_SIZE, Escape, EscapeReply, ObjectList};
+use bellhop_protocol::features::Version;
+use bellhop_protocol::snapshot;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
+
+/// The state that a page comes from.
+struct View<'a> {
+    miniport: &'a dyn Miniport,
+    hardware: &'a dyn Hardware,
+    doorbells: &'a Doorbells,
+    power: &'a Power,
+    recorder: &'a Recorder,
+    /// The adapter's place on its host. `None` where a guest asks: it must not learn of that, nor of other guests'
+    /// objects.
+    identity: Option<&'a Identity>,
+}
+
+impl Kernel {
+    /// A page of the objects of a list. Its text takes at most `room` bytes.
+    ///
+    /// # Errors
+    /// When there is no such list, or its guest, process or parent does not exist.
+    pub fn list(&self, wanted: ListObjects, room: usize) -> Result<ObjectPage, ListError> {
+        let view = View {
+            miniport: self.miniport.as_ref(),
+            hardware: self.hardware.as_ref(),
+            doorbells: &self.callbacks.doorbells,
+            power: &self.power,
+            recorder: &self.recorder,
+            identity: Some(&self.identity),
+        };
+        let ListObjects { guest, list, process, parent, after } = wanted;
+        check_list(list, process, parent)?;
+        match list {
+            ObjectList::ADAPTER | ObjectList::NODES => {}
+            ObjectList::GUESTS => {
+                let guests = self.guests.range((Excluded(GuestId(after)), Unbounded));
+                let guests = guests.map(|(id, guest)| (id.0, view.guest(*id, guest)));
+                return Ok(page(guests, room));
+            }
+            _ => {
+                let found = self.guests.get(&guest);
+                let found = found.ok_or(ListError { gone: true, why: no_guest(guest) })?;
+                let escape = Escape { list, process, parent, after };
+                return Ok(view.list_of_guest(guest, found, escape, room)?);
+            }
+        }
+        Ok(view.list_of_adapter(list, after, room)?)
+    }
+}
+
+impl Scope<'_> {
+    /// `D3DKMTEscape`.
+    pub(crate) fn escape(&mut self, request: Escape) -> Handled<EscapeReply> {
+        let view = View {
+            miniport: self.miniport,
+            hardware: self.hardware,
+            doorbells: &self.callbacks.doorbells,
+            power: self.power,
+            recorder: self.recorder,
+            identity: None,
+        };
+        check_list(request.list, request.process, request.parent)?;
+        let (id, guest) = (self.guest_id, &*self.guest);
+        let page = match request.list {
+            ObjectList::ADAPTER | ObjectList::NODES => {
+                view.list_of_adapter(request.list, request.after, ESCAPE_DATA_SIZE)?
+            }
+            ObjectList::GUESTS => {
+                let own = (id.0 > request.after).then(|| (id.0, view.guest(id, guest)));
+                page(own.into_iter(), ESCAPE_DATA_SIZE)
+            }
+            _ => view.list_of_guest(id, guest, request, ESCAPE_DATA_SIZE)?,
+        };
+        let mut data = [0; ESCAPE_DATA_SIZE];
+        for (to, from) in data.iter_mut().zip(&page.objects) {
+            *to = *from;
+        }
+        // A page fits in its room.
+        let length = page.objects.len() as u32;
+        Ok(Answer::Done(EscapeReply { next: page.next, length, reserved: 0, data }))
+    }
+}
+
+impl View<'_> {
+    fn list_of_adapter(
+        &self,
+        list: ObjectList,
+        after: u64,
+        room: usize,
+    ) -> Result<ObjectPage, RequestError> {
+        match list {
+            ObjectList::ADAPTER => Ok(page([(1, self.adapter())].into_iter(), room)),
+            ObjectList::NODES => {
+                let first = u32::try_from(after).unwrap_or(u32::MAX);
+                let nodes = (first..self.miniport.node_count())
+                    .filter_map(|node| Some((u64::from(node) + 1, self.node(node)?)));
+                Ok(page(nodes, room))
+            }
+            list => Err(RequestError::parameter("list", list.0.into())),
+        }
+    }
+
+    fn list_of_guest(
+        &self,
+        id: GuestId,
+        guest: &Guest,
+        wanted: Escape,
+        room: usize,
+    ) -> Result<ObjectPage, RequestError> {
+        let Escape { list, process, parent, after } = wanted;
+        let found = || guest.processes.get(&process).ok_or(RequestError::NoSuchProcess(process));
+        let device = || {
+            found()?;
+            guest.handles.get::<Device>(process, parent)
+        };
+        let members = Members { guest, process, after };
+        Ok(match list {
+            ObjectList::PROCESSES => {
+                let after = u32::try_from(after).unwrap_or(u32::MAX);
+                let processes = guest.processes.range((Excluded(after), Unbounded));
+                page(processes.map(|(id, process)| (u64::from(*id), entry(*id, process))), room)
+            }
+            ObjectList::DEVICES => page(members.of(&found()?.devices, describe_device), room),
+            ObjectList::CONTEXTS => page(members.of(device()?.contexts(), describe_context), room),
+            ObjectList::HW_QUEUES => {
+                found()?;
+                let context = guest.handles.get::<Context>(process, parent)?;
+                let describe = |handle, queue: &HwQueue| {
+                    self.hw_queue((id, guest, process), context, handle, queue)
+                };
+                page(members.of(context.hw_queues(), describe), room)
+            }
+            ObjectList::ALLOCATIONS => {
+                let describe =
+                    |handle, allocation: &_| describe_allocation(guest, handle, allocation);
+                page(members.of(device()?.allocations(), describe), room)
+            }
+            ObjectList::FENCES => {
+                let describe = |handle, fence: &NativeFence| {
+                    let value = self.hardware.fence_value(id, fence.global).reported();
+                    let global = guest.fences.get(fence.global)?;
+                    Some(global.describe(handle, value))
+                };
+                page(members.of(device()?.fences(), describe), room)
+            }
+            list => return Err(RequestError::parameter("list", list.0.into())),
+        })
+    }
+
+    fn adapter(&self) -> snapshot::Adapter {
+        let (power, power_transitions) = self.power.describe_device();
+        let (doorbell_model, physical_doorbells) = match self.hardware.doorbell_model() {
+            DoorbellModel::Dedicated => ("dedicated", self.hardware.physical_doorbells()),
+            DoorbellModel::Global => ("global", 0),
+        };
+        snapshot::Adapter {
+            ordinal: self.identity.map_or(0, |identity| identity.ordinal),
+            name: self.identity.map(|identity| identity.name.clone()).unwrap_or_default(),
+            protocol: Version::CURRENT.to_string(),
+            doorbell_model: doorbell_model.into(),
+            physical_doorbells,
+            physical_doorbells_used: self
+                .identity
+                .map(|_| self.miniport.physical_doorbells_in_use()),
+            power: power.into(),
+            power_transitions,
+            time: self.hardware.gpu_clock(),
+            traced: self.recorder.is_recording(),
+        }
+    }
+
+    fn node(&self, ordinal: u32) -> Option<snapshot::Node> {
+        let metadata = self.miniport.get_node_metadata(ordinal)?;
+        let (power, power_transitions) = self.power.describe_engine(ordinal)?;
+        let name = String::from_utf8_lossy(&metadata.friendly_name);
+        Some(snapshot::Node {
+            ordinal,
+            engine_type: metadata.engine_type.to_string(),
+            name: name.trim_end_matches('\0').into(),
+            user_mode_submission: metadata.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED != 0,
+            power: power.to_string(),
+            power_transitions,
+            busy_time: self
+                .identity
+                .map(|_| self.hardware.busy_time(BusyOf::Engine(ordinal)).reported()),
+            run_list: Vec::new(),
+        })
+    }
+
+    fn guest(&self, id: GuestId, guest: &Guest) -> snapshot::Guest {
+        let state = match (guest.detaching, guest.open) {
+            (true, _) => "leaving",
+            (false, true) => "open",
+            (false, false) => "attached",
+        };
+        let statistics = Statistics {
+            control_messages: guest.control_messages,
+            notifies: guest.notifies,
+            victims: self.doorbells.victims(id),
+            ..self.hardware.statistics(id).reported()
+        };
+        // A guest must not learn what only the host knows of it.
+        let front_end = self.identity.and_then(|_| self.hardware.front_end(id));
+        let (socket, pid, command) = front_end
+            .map(|FrontEnd { socket, pid, command }| (Some(socket), pid, command))
+            .unwrap_or_default();
+        snapshot::Guest {
+            id: id.0,
+            socket,
+            pid,
+            command,
+            state: state.into(),
+            bar_mapped: guest.resources.bar_mapped,
+            features: guest.features.to_string(),
+            weight: self.hardware.guest_weight(id).reported(),
+            statistics: statistics.into(),
+            quotas: guest.describe_quotas(),
+            memory: describe_segments(guest),
+            processes: Vec::new(),
+        }
+    }
+
+    fn hw_queue(
+        &self,
+        (guest_id, guest, process): (GuestId, &Guest, u32),
+        context: &Context,
+        handle: Handle,
+        queue: &HwQueue,
+    ) -> snapshot::HwQueue {
+        let state = if queue.is_in_error() {
+            "error"
+        } else if queue.is_terminating() {
+            "ending"
+        } else if context.state().is_running() {
+            "listed"
+        } else {
+            "suspended"
+        };
+        let QueueIdentity { id, user_mode_submission, progress_fence, .. } = queue.identity();
+        let fence = guest.handles.get::<NativeFence>(process, progress_fence);
+        let completed =
+            fence.map_or(0, |fence| self.hardware.fence_value(guest_id, fence.global).reported());
+        let queued = match (user_mode_submission, queue.doorbell()) {
+            (true, Some(_)) => self.hardware.last_queued_value(id).reported(),
+            (true, None) => 0,
+            (false, _) => queue.last_submitted(),
+        };
+        let doorbell = queue.doorbell().and_then(|handle| {
+            let doorbell = guest.handles.get::<Doorbell>(process, handle).ok()?;
+            let state = self.doorbells.state(id)?;
+            Some(snapshot::Doorbell {
+                handle: handle.into(),
+                state: state.name().into(),
+                status: state.status().to_string(),
+                physical: self.miniport.physical_doorbell(id).map(|doorbell| doorbell.0),
+                ring_size: doorbell.ring_size(),
+            })
+        });
+        snapshot::HwQueue {
+            handle: handle.into(),
+            submission: if user_mode_submission { "user-mode" } else { "kernel-mode" }.into(),
+            state: state.into(),
+            progress_fence: progress_fence.into(),
+            queued,
+            completed,
+            logged: guest.logs.of(id).map_or(0, |logs| logs.read),
+            log_entries_lost: guest.logs.of(id).map_or(0, |logs| logs.lost),
+            busy_time: self.hardware.busy_time(BusyOf::Queue(id)).reported(),
+            doorbell,
+        }
+    }
+}
+
+/// Refuses an unknown list, and a process or parent that the list does not take.
+fn check_list(list: ObjectList, process: u32, parent: Handle) -> Result<(), RequestError> {
+    if list.name().is_none() {
+        return Err(RequestError::parameter("list", list.0.into()));
+    }
+    let is_of_process = !matches!(
+        list,
+        ObjectList::ADAPTER | ObjectList::NODES | ObjectList::GUESTS | ObjectList::PROCESSES
+    );
+    if !is_of_process {
+        zero("process", process)?;
+    }
+    if !is_of_process || list == ObjectList::DEVICES {
+        zero("parent", parent.0)?;
+    }
+    Ok(())
+}
+
+fn no_guest(guest: GuestId) -> String {
+    format!("there is no guest {}", guest.0)
+}
+
+fn entry(id: u32, process: &Process) -> snapshot::Process {
+    let mappings = process.gpu_va.mapping_count() as u64;
+    snapshot::Process { id, mappings, devices: Vec::new() }
+}
+
+fn describe_device(handle: Handle, device: &Device) -> snapshot::Device {
+    let in_error = device.is_in_error();
+    snapshot::Device { handle: handle.into(), in_error, ..Default::default() }
+}
+
+fn describe_context(handle: Handle, context: &Context) -> snapshot::Context {
+    let state = match context.state() {
+        state if state.is_running() => "running",
+        state if state.is_lost() => "lost",
+        _ => "suspended",
+    };
+    snapshot::Context {
+        handle: handle.into(),
+        node: context.node(),
+        priority: context.priority().number(),
+        state: state.into(),
+        model: context.node_submission().map(|submission| model_name(submission.model).into()),
+        suspended_by: context.state().suspended_by(),
+        hw_queues: Vec::new(),
+    }
+}
+
+fn describe_allocation(
+    guest: &Guest,
+    handle: Handle,
+    allocation: &Allocation,
+) -> snapshot::Allocation {
+    let (segment, resident) = match allocation.content() {
+        Content::Fixed(memory, _) => (Some(memory.segment), allocation.is_resident()),
+        Content::Paged(id) => {
+            (guest.vidmm.memory(*id).ok().map(|memory| memory.segment), guest.vidmm.is_present(*id))
+        }
+    };
+    snapshot::Allocation {
+        handle: handle.into(),
+        size: allocation.size(),
+        segment: segment.map_or("none", segment_name).into(),
+        resident,
+        extents: allocation.extent_count(),
+        mappings: allocation.mapping_count(),
+        doorbells: allocation.doorbells(),
+        processes: allocation.paged().map_or(0, |id| guest.shared_allocations.count(id)),
+    }
+}
+
+/// The segments that have a size.
+fn describe_segments(guest: &Guest) -> Vec<snapshot::SegmentUse> {
+    let sizes = guest.resources.segments;
+    let vidmm = &guest.vidmm;
+    let (local, private) = (LocalSegment::Visible, LocalSegment::Private);
+    let segments = [
+        (Segment::Local, guest.resources.bar.local_memory, vidmm.used(local)),
+        (Segment::Private, sizes.private, vidmm.used(private) + guest.fences.used_local_storage()),
+        (Segment::Backing, sizes.backing, vidmm.used_backing()),
+        (
+            Segment::Fence,
+            fence_segment_size(guest.resources.bar.fence_count),
+            guest.fences.used_storage() + guest.logs.size(),
+        ),
+    ];
+    let describe = |(segment, size, used)| snapshot::SegmentUse {
+        segment: segment_name(segment).into(),
+        size: Some(size),
+        used,
+        allocations: 0,
+    };
+    segments.into_iter().map(describe).collect()
+}
+
+fn segment_name(segment: Segment) -> &'static str {
+    match segment {
+        Segment::System => "system",
+        Segment::Local => "local",
+        Segment::Private => "private",
+        Segment::Backing => "backing",
+        Segment::Fence => "fence",
+        Segment::CrossAdapter => "cross-adapter",
+    }
+}
+
+fn model_name(model: Model) -> &'static str {
+    match model {
+        Model::Basic => "basic",
+        Model::BasicPlusPlus => "basic++",
+        Model::Virtual(_) => "virtual",
+    }
+}
+
+/// Objects of one process, after one of them.
+#[derive(Clone, Copy)]
+struct Members<'a> {
+    guest: &'a Guest,
+    process: u32,
+    after: u64,
+}
+
+impl<'a> Members<'a> {
+    fn of<T: Object<KernelObject> + 'a, S>(
+        self,
+        handles: &'a BTreeSet<Handle>,
+        describe: impl Fn(Handle, &T) -> S + 'a,
+    ) -> impl Iterator<Item = (u64, S)> + 'a {
+        let Self { guest, process, after } = self;
+        handles.range((Excluded(Handle(after)), Unbounded)).filter_map(move |handle| {
+            let object = guest.handles.get::<T>(process, *handle).ok()?;
+            Some((handle.0, describe(*handle, object)))
+        })
+    }
+}
+
+/// A JSON array of as many objects as there is room for. Each object comes with its position, never 0, after
+/// which the next page begins.
+fn page<T: Serialize>(objects: impl Iterator<Item = (u64, T)>, room: usize) -> ObjectPage {
+    let mut bytes = vec![b'['];
+    let mut last = 0;
+    for (position, object) in objects {
+        let text = serde_json::to_vec(&object).unwrap_or_default();
+        // A comma before, a bracket behind.
+        if bytes.len() + text.len() + 2 > room {
+            if bytes.len() > 1 {
+                bytes.push(b']');
+                return ObjectPage { next: last, objects: bytes };
+            }
+            // No object is as large as a page: a test tries the largest of each kind.
+            tracing::error!(position, length = text.len(), "an object is too large to be listed");
+        } else {
+            if bytes.len() > 1 {
+                bytes.push(b',');
+            }
+            bytes.extend(text);
+        }
+        last = position;
+    }
+    bytes.push(b']');
+    ObjectPage { next: 0, objects: bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bellhop_protocol::snapshot::Name;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pages_together_are_the_list_and_none_is_larger_than_its_room(
+            lengths in proptest::collection::vec(0..60usize, 0..30),
+            room in 64..200usize,
+        ) {
+            let objects: Vec<_> = lengths.iter().map(|length| "x".repeat(*length)).collect();
+            let (mut found, mut after) = (Vec::<String>::new(), 0);
+            loop {
+                let positions = 1..=objects.len() as u64;
+                let rest = positions.zip(&objects).skip(after as usize);
+                let page = page(rest, room);
+                prop_assert!(page.objects.len() <= room);
+                found.extend(serde_json::from_slice::<Vec<String>>(&page.objects).unwrap());
+                prop_assert!(page.next == 0 || page.next > after);
+                after = page.next;
+                if after == 0 {
+                    break;
+                }
+            }
+            prop_assert_eq!(found, objects);
+        }
+    }
+
+    /// The largest possible objects, or larger ones.
+    #[test]
+    fn the_largest_object_of_each_kind_fits_into_a_reply() {
+        let name = Name(u64::MAX);
+        let long = || "x".repeat(64);
+        let words = u64::MAX;
+        let sizes = [
+            serde_json::to_vec(&snapshot::Adapter {
+                ordinal: u32::MAX,
+                name: long(),
+                protocol: long(),
+                doorbell_model: long(),
+                physical_doorbells: u32::MAX,
+                physical_doorbells_used: Some(u32::MAX),
+                power: long(),
+                power_transitions: words,
+                time: words,
+                traced: false,
+            }),
+            serde_json::to_vec(&snapshot::HwQueue {
+                handle: name,
+                submission: long(),
+                state: long(),
+                progress_fence: name,
+                queued: words,
+                completed: words,
+                logged: words,
+                log_entries_lost: words,
+                busy_time: words,
+                doorbell: Some(snapshot::Doorbell {
+                    handle: name,
+                    state: long(),
+                    status: long(),
+                    physical: Some(u32::MAX),
+                    ring_size: words,
+                }),
+            }),
+            serde_json::to_vec(&snapshot::Context {
+                handle: name,
+                node: u32::MAX,
+                priority: i8::MIN,
+                state: long(),
+                model: Some(long()),
+                suspended_by: vec![long(); 8],
+                hw_queues: Vec::new(),
+            }),
+            serde_json::to_vec(&snapshot::Guest {
+                id: words,
+                // A guest does not get these, and the operator of the host has more room.
+                socket: None,
+                pid: None,
+                command: None,
+                state: long(),
+                bar_mapped: false,
+                weight: 10_000,
+                features: long().repeat(4),
+                statistics: snapshot::Counts {
+                    packets: words,
+                    bytes: words,
+                    doorbells: words,
+                    interrupts: words,
+                    control_messages: words,
+                    notifies: words,
+                    victims: words,
+                    engine_time: words,
+                },
+                quotas: vec![
+                    snapshot::Quota { what: "x".repeat(24), used: words, limit: words };
+                    16
+                ],
+                memory: vec![
+                    snapshot::SegmentUse {
+                        segment: "aperture".into(),
+                        size: Some(words),
+                        used: words,
+                        allocations: words,
+                    };
+                    5
+                ],
+                processes: Vec::new(),
+            }),
+        ];
+        for text in sizes {
+            let length = text.unwrap().len();
+            assert!(length + 2 <= ESCAPE_DATA_SIZE, "{length}");
+        }
+    }
+}

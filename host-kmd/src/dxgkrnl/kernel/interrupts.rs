@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Interrupts: the driver's interrupt routine (ISR) takes them off the hardware and names them;
+//! the DPC acts. The ISR decides nothing, and the DPC never asks the hardware what happened.
+//!
+//! Source: Windows KMD overview, "Interrupt".
+
+use crate::dxgkrnl::fence::scan::Scan;
+use crate::dxgkrnl::kernel::Kernel;
+use crate::hardware::{EngineState, GlobalFence, Interrupt};
+use crate::port::Effect;
+
+impl Kernel {
+    /// The interrupt line was asserted.
+    pub(crate) fn interrupt(&mut self, effects: &mut Vec<Effect>) {
+        if self.miniport.interrupt_routine(&mut self.callbacks) {
+            self.dpc(effects);
+        }
+    }
+
+    /// Acts on the interrupts that the interrupt routine reported, in their order.
+    fn dpc(&mut self, effects: &mut Vec<Effect>) {
+        for interrupt in self.callbacks.take_interrupts() {
+            match interrupt {
+                Interrupt::NativeFenceSignaled { signaled, evaluate_legacy_monitored_fences } => {
+                    let scan = Scan {
+                        native: signaled.is_empty(),
+                        monitored: evaluate_legacy_monitored_fences,
+                    };
+                    self.fences_signaled(signaled, scan, effects);
+                }
+                Interrupt::MonitoredFenceSignaled { signaled } => {
+                    self.fences_signaled(signaled, Scan::default(), effects);
+                }
+                Interrupt::NativeFencesLogged { node, queue, .. } => {
+                    self.fences_logged(node, queue, effects);
+                }
+                Interrupt::GoneQueueLogged { guest } => {
+                    let concerned =
+                        self.guests.get(&guest).map(|guest| guest.fences.concerned(Scan::ALL));
+                    let slots = concerned.unwrap_or_default().into_iter();
+                    let signaled = slots.map(|slot| GlobalFence { guest, slot }).collect();
+                    self.fences_signaled(signaled, Scan::default(), effects);
+                }
+                Interrupt::DmaCompleted { fence, .. } => {
+                    // `None` when the queue is gone.
+                    if let Some(queue) = self.submissions.complete(fence) {
+                        self.dma_completed(queue, fence, effects);
+                    }
+                }
+                Interrupt::DmaPreempted { node, preemption_fence, .. } => {
+                    self.dma_preempted(node, preemption_fence, effects);
+                }
+                Interrupt::PageFault { queue, fault }
+                | Interrupt::HwQueueFault { queue, fault } => {
+                    self.hw_queue_fault(queue, fault, effects);
+                }
+                Interrupt::DoorbellRotated { queue, outcome } => {
+                    self.doorbell_rotated(queue, outcome, effects);
+                }
+                Interrupt::GpuEngineStateChange { node, new_state } => match new_state {
+                    EngineState::Active { transition } => {
+                        self.power.refused(node, transition);
+                    }
+                    EngineState::TransitionToF1 => self.power_down_engine(node, effects),
+                    EngineState::Hung { queue, fault } => {
+                        self.makes_no_progress(node, queue, fault);
+                    }
+                },
+                // The work list continues what waits for paging.
+                Interrupt::PagingFaulted { guest, fence, fault } => {
+                    tracing::error!(guest = guest.0, fence, ?fault, "a paging buffer failed");
+                    if let Some(guest) = self.guests.get_mut(&guest) {
+                        guest.paging.fail(fence);
+                    }
+                }
+                Interrupt::PagingCompleted { guest, fence } => {
+                    if let Some(guest) = self.guests.get_mut(&guest) {
+                        guest.paging.complete(fence);
+                    }
+                }
+                Interrupt::EngineReset { node } => self.engine_was_reset(node, effects),
+                // The work list looks at the tickets after every input.
+                Interrupt::Quiesced => {}
+            }
+        }
+    }
+}

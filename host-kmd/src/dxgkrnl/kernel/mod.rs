@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The kernel: inputs go in, effects come out.
+//!
+//! A handler in `requests` takes in a request; interrupts, commands and traces have files of their own. What
+//! an input leads to in other subsystems, the work list carries to `rules`, until nothing is left: see `settle`.
+
+mod callbacks;
+mod command;
+mod guest;
+mod inspect;
+mod interrupts;
+mod objects;
+mod process;
+mod request;
+mod request_table;
+mod requests;
+mod rules;
+mod scope;
+mod settle;
+mod trace;
+mod waiter;
+mod work;
+
+use crate::ddi::Miniport;
+use crate::ddi::paging::PAGING_VA_SIZE;
+use crate::dxgkrnl::doorbell::connect::Connecting;
+use crate::dxgkrnl::doorbell::table::Doorbells;
+use crate::dxgkrnl::fence::cross::CrossFences;
+use crate::dxgkrnl::fence::features::{AdapterError, NativeFences, OsFeatures};
+use crate::dxgkrnl::kernel::callbacks::Callbacks;
+use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::request::{Answer, Body, Handled, reply, zero};
+use crate::dxgkrnl::kernel::request_table::{About, Declaration, Rules, parse};
+use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::kernel::waiter::{Outcome, Waiter};
+use crate::dxgkrnl::kernel::work::WorkList;
+use crate::dxgkrnl::memory::migration::Migration;
+use crate::dxgkrnl::object::completion::Completion;
+use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::limits::Limits;
+use crate::dxgkrnl::object::process_ids::ProcessIds;
+use crate::dxgkrnl::object::recorder::Recorder;
+use crate::dxgkrnl::object::resource::Resource;
+use crate::dxgkrnl::object::target::{Manner, Target};
+use crate::dxgkrnl::power::state::{Power, PowerPolicy};
+use crate::dxgkrnl::queue::hw_queue::QueueOwner;
+use crate::dxgkrnl::queue::submission_fences::SubmissionFences;
+use crate::dxgkrnl::recovery::retirement::Retirements;
+use crate::dxgkrnl::recovery::tdr::{Tdr, TdrPolicy};
+use crate::dxgkrnl::recovery::termination::Terminations;
+use crate::hardware::{GuestId, Hardware, HardwareError, HwQueueId, Ticket};
+use crate::miniport::BellhopMiniport;
+use crate::port::{Effect, GuestResources, Input, RequestToken};
+use bellhop_protocol::doorbell::LoggingLevel;
+use bellhop_protocol::status::Status;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `TdrDelay`: how long an engine may take for one thing.
+const TDR_DELAY: Duration = Duration::from_secs(2);
+
+/// The place and the name of an adapter on its host.
+#[derive(Debug, Default)]
+pub(crate) struct Identity {
+    /// Its place among the host's adapters.
+    ordinal: u32,
+    /// Its name.
+    name: String,
+}
+
+/// All state of an adapter's control plane. It does no I/O and waits for nothing.
+pub struct Kernel {
+    hardware: Arc<dyn Hardware>,
+    miniport: Box<dyn Miniport>,
+    callbacks: Callbacks,
+    guests: BTreeMap<GuestId, Guest>,
+    queues: BTreeMap<HwQueueId, QueueOwner>,
+    process_ids: ProcessIds,
+    retirements: Retirements,
+    terminations: Terminations,
+    power: Power,
+    submissions: SubmissionFences,
+    /// Work that is left before an input is handled.
+    work: WorkList,
+    /// Guests that have paging under way.
+    paging: BTreeSet<GuestId>,
+    /// The last ticket that engines were seen to have passed.
+    quiesced: Ticket,
+    tdr: Tdr,
+    migration: Migration,
+    /// Fences that guests of any adapter have together: lent to the kernel while it handles an input.
+    cross_fences: CrossFences,
+    /// Which adapter it is, for tools.
+    identity: Identity,
+    /// What is recorded for a tool that traces.
+    recorder: Recorder,
+    /// What engines log for drivers.
+    logging_level: LoggingLevel,
+    /// The time since an arbitrary epoch.
+    now: Duration,
+    /// `TdrDelay`: how long an engine executes a queue without progress before that is a hang, and how long a queue
+    /// that is destroyed may take for its work.
+    timeout: Duration,
+    limits: Limits,
+    /// What the OS and the driver agreed on, if there are native fences.
+    native_fences: Option<NativeFences>,
+}
+
+impl Kernel {
+    /// A kernel with the driver of our GPU. It must be the only kernel of the GPU.
+    ///
+    /// # Errors
+    /// When the driver advertises a feature that is not enabled.
+    pub fn new(
+        hardware: Arc<dyn Hardware>,
+        features: OsFeatures,
+        limits: Limits,
+    ) -> Result<Self, AdapterError> {
+        let miniport = Box::new(BellhopMiniport::new(Arc::clone(&hardware)));
+        Self::with_miniport(hardware, miniport, features, limits)
+    }
+
+    /// A kernel with another driver.
+    ///
+    /// # Errors
+    /// When the driver advertises a feature that is not enabled, or caps that dxgkrnl cannot meet.
+    pub fn with_miniport(
+        hardware: Arc<dyn Hardware>,
+        mut miniport: Box<dyn Miniport>,
+        features: OsFeatures,
+        limits: Limits,
+    ) -> Result<Self, AdapterError> {
+        let native_fences = NativeFences::negotiate(miniport.as_mut(), &features)?;
+        let recorder = Recorder::new(Arc::clone(&hardware));
+        Ok(Self {
+            native_fences,
+            callbacks: Callbacks::new(Doorbells::new(Arc::clone(&hardware), recorder.clone())),
+            hardware,
+            power: Power::new(miniport.node_count(), recorder.clone()),
+            recorder,
+            tdr: Tdr::new(miniport.node_count()),
+            migration: Migration::default(),
+            miniport,
+            guests: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            process_ids: ProcessIds::default(),
+            retirements: Retirements::default(),
+            terminations: Terminations::default(),
+            submissions: SubmissionFences::default(),
+            cross_fences: CrossFences::default(),
+            identity: Identity::default(),
+            logging_level: LoggingLevel::DEFAULT,
+            work: WorkList::default(),
+            paging: BTreeSet::new(),
+            quiesced: Ticket::default(),
+            now: Duration::ZERO,
+            timeout: TDR_DELAY,
+            limits,
+        })
+    }
+
+    /// Sets the adapter's name, for tools. Empty by default.
+    #[must_use]
+    pub fn with_name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.identity.name);
+        self
+    }
+
+    /// Sets when power states change by themselves. Never by default.
+    #[must_use]
+    pub fn with_power_policy(mut self, policy: PowerPolicy) -> Self {
+        self.power.set_policy(policy);
+        self
+    }
+
+    /// Sets how long an engine executes a queue without progress before that is a hang, and how long a queue that is
+    /// destroyed may take for its work. Two seconds by default.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets how the kernel deals with hangs.
+    #[must_use]
+    pub fn with_tdr_policy(mut self, policy: TdrPolicy) -> Self {
+        self.tdr.set_policy(policy);
+        self
+    }
+
+    /// Its place among the host's adapters, for tools.
+    pub(super) fn set_ordinal(&mut self, ordinal: u32) {
+        self.identity.ordinal = ordinal;
+    }
+
+    /// Lends the kernel the fences that guests of several adapters share, or takes them back.
+    pub(super) fn swap_cross_fences(&mut self, cross_fences: &mut CrossFences) {
+        std::mem::swap(&mut self.cross_fences, cross_fences);
+    }
+
+    /// Sets the time. Monotonic; the epoch is arbitrary.
+    pub fn set_time(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+
+    /// When [`Input::Timeout`] is due if nothing else comes, on the clock of [`Self::set_time`].
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        let deadlines = [
+            self.terminations.deadline(),
+            self.power.deadline(),
+            self.tdr.deadline(),
+            self.migration.deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Handles one input and appends its effects. Every request gets exactly one reply, now or as an effect of a
+    /// later input, unless its guest detaches first.
+    pub fn handle(&mut self, input: Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::Attach { guest, resources } => self.attach(guest, resources),
+            Input::Detach { guest } => {
+                self.watch_engines();
+                self.detach(guest, effects);
+            }
+            Input::Request { guest, token, request, room } => {
+                self.watch_engines();
+                self.watch_use(guest);
+                self.request(guest, token, Body { bytes: &request, room }, effects);
+            }
+            Input::Interrupt => self.interrupt(effects),
+            Input::Command { token, command } => {
+                self.watch_engines();
+                self.command(token, command, effects);
+            }
+            Input::CrossAdapterSignal { guest, fence, always } => {
+                self.cross_adapter_signal(guest, fence, always, effects);
+            }
+            Input::Trace { token, action } => self.trace(token, action, effects),
+            Input::Timeout => self.power_down_when_idle(effects),
+        }
+        self.settle(effects);
+    }
+
+    fn attach(&mut self, id: GuestId, resources: GuestResources) {
+        if self.guests.contains_key(&id) {
+            tracing::error!(guest = id.0, "attached twice");
+            return;
+        }
+        let system = self.miniport.create_system_context(id);
+        if let Err(full) = system {
+            tracing::error!(guest = id.0, %full, "no system context: the guest gets no service");
+        }
+        let window = self.paging_window(&resources);
+        let native = self.native_fences;
+        self.guests.insert(id, Guest::new(id, resources, system, window, &self.limits, native));
+        let mut effects = Vec::new();
+        if let Some(mut scope) = self.scope(id, 0, &mut effects)
+            && let Err(error) = scope.make_window_tables(window)
+            && scope.guest.system.is_ok()
+        {
+            tracing::error!(guest = id.0, %error, "no page tables for paging");
+        }
+    }
+
+    /// Size of the paging process's GPU VA space. Source: "Allocation notification", "Paging process
+    /// GPU VA space size".
+    fn paging_window(&self, resources: &GuestResources) -> u64 {
+        match self.miniport.paging_process_gpu_va_size() {
+            // "The size of the GPU VA space is a quarter of the largest local memory segment or the
+            // size of the hardware scheduling log buffers", of which there are none here.
+            0 => resources.bar.local_memory.max(resources.segments.private) / 4,
+            // Values of fences come after it.
+            mebibytes => (u64::from(mebibytes) << 20).min(PAGING_VA_SIZE),
+        }
+    }
+
+    /// A guest detaches: all its processes terminate abnormally. Source: user-mode work submission, "Normal and
+    /// abnormal process termination".
+    fn detach(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
+        let Some(guest) = self.guests.get_mut(&id) else {
+            effects.push(Effect::Detached { guest: id });
+            return;
+        };
+        if std::mem::replace(&mut guest.detaching, true) {
+            return;
+        }
+        self.terminations.forget_guest(id);
+        self.terminate((id, 0), Target::Guest, Manner::Abnormal, Completion::Detached, effects);
+    }
+
+    fn request(
+        &mut self,
+        id: GuestId,
+        token: RequestToken,
+        request: Body<'_>,
+        effects: &mut Vec<Effect>,
+    ) {
+        match self.guests.get_mut(&id) {
+            Some(guest) if !guest.detaching => guest.control_messages += 1,
+            _ => {
+                tracing::debug!(guest = id.0, "a request of a guest that is gone");
+                return;
+            }
+        }
+        let (process, answer, given_up) = self.answer(id, request, effects);
+        let (mut completion, mut waiter) = (Completion::Nothing, None);
+        let reply = match answer {
+            Ok(Answer::Done(body)) => Some(reply(Status::SUCCESS, 0, &body)),
+            Ok(Answer::Pending) => Some(reply(Status::PENDING, 0, &[])),
+            Ok(Answer::AfterRotation(queue, hw_queue)) => {
+                self.callbacks.doorbells.wait_for_connect(queue, Connecting { token, hw_queue });
+                None
+            }
+            Ok(Answer::AfterQuiesce) => {
+                completion = Completion::Reply(token);
+                None
+            }
+            Ok(Answer::AfterPaging(body)) => {
+                waiter = Some(Waiter { token, outcome: Outcome::Reply(body) });
+                None
+            }
+            Ok(Answer::SubmitAfterPaging(deferred)) => {
+                waiter = Some(Waiter { token, outcome: Outcome::Submit(deferred) });
+                None
+            }
+            Ok(Answer::Terminate(target, manner)) => {
+                let completion = Completion::Reply(token);
+                if self.terminations.contains(id, process, target) {
+                    let error = RequestError::Terminating(target);
+                    Some(reply(error.status(), error.detail(), &[]))
+                } else {
+                    self.terminate((id, process), target, manner, completion, effects);
+                    None
+                }
+            }
+            Ok(Answer::DevicePower(state)) => {
+                self.set_device_power(state, (id, Completion::Reply(token)), effects);
+                None
+            }
+            Ok(Answer::EnginePower(node, state)) => {
+                self.set_engine_power(node, state, effects);
+                completion = Completion::Reply(token);
+                None
+            }
+            Err(error) => {
+                if let RequestError::UnknownId(unknown) = error {
+                    HardwareError::from(unknown).report();
+                }
+                tracing::debug!(guest = id.0, %error, "request refused");
+                Some(reply(error.status(), error.detail(), &[]))
+            }
+        };
+        effects.extend(reply.map(|reply| Effect::Reply { guest: id, token, reply }));
+        // After a refused request, too: VidMm may have made room for it.
+        self.begin_paging(id, process, waiter, effects);
+        if !given_up.is_empty() || matches!(completion, Completion::Reply(_)) {
+            self.retire(id, given_up, completion);
+        }
+    }
+
+    /// Has a handler answer a request. Returns its process, the answer, and what the request gave up.
+    fn answer(
+        &mut self,
+        guest: GuestId,
+        request: Body<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> (u32, Handled<Vec<u8>>, Vec<Resource>) {
+        let (header, declaration, body) = match parse(request) {
+            Ok(parsed) => parsed,
+            Err(error) => return (0, Err(error), Vec::new()),
+        };
+        let process = header.process;
+        let no_process = RequestError::NoSuchProcess(process);
+        let Some(mut scope) = self.scope(guest, process, effects) else {
+            return (process, Err(no_process), Vec::new());
+        };
+        if let Err(error) = scope.check(declaration) {
+            return (process, Err(error), Vec::new());
+        }
+        let needs_power = declaration.rules.contains(Rules::NEEDS_POWER) && !self.has_power();
+        if needs_power {
+            self.power_up(effects);
+        }
+        let Some(mut scope) = self.scope(guest, process, effects) else {
+            return (process, Err(no_process), Vec::new());
+        };
+        let answer = (declaration.serve)(&mut scope, body);
+        let given_up = scope.given_up;
+        if needs_power {
+            self.resume_after_power_up(effects);
+        }
+        (process, answer, given_up)
+    }
+
+    /// The scope of one process of a guest, or of the adapter with process 0. `None` when there is no such guest.
+    fn scope<'k>(
+        &'k mut self,
+        guest_id: GuestId,
+        process_id: u32,
+        effects: &'k mut Vec<Effect>,
+    ) -> Option<Scope<'k>> {
+        Some(Scope {
+            guest_id,
+            process_id,
+            guest: self.guests.get_mut(&guest_id)?,
+            miniport: self.miniport.as_mut(),
+            hardware: self.hardware.as_ref(),
+            callbacks: &mut self.callbacks,
+            queues: &mut self.queues,
+            power: &mut self.power,
+            submissions: &mut self.submissions,
+            work: &mut self.work,
+            process_ids: &mut self.process_ids,
+            cross_fences: &mut self.cross_fences,
+            recorder: &self.recorder,
+            effects,
+            given_up: Vec::new(),
+        })
+    }
+}
+
+impl Scope<'_> {
+    /// Refuses a request that may not be made now, or not by this process.
+    fn check(&mut self, request: &Declaration) -> Result<(), RequestError> {
+        self.guest.system?;
+        if !self.guest.open && !request.rules.contains(Rules::BEFORE_OPEN) {
+            return Err(RequestError::NotOpen(request.code));
+        }
+        if request.rules.contains(Rules::NEW_WORK) {
+            self.guest.hangs.check_new_work()?;
+        }
+        match request.about {
+            About::Adapter => zero("process", self.process_id),
+            About::Process => self.process().map(|_| ()),
+        }
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Each request, declared once: its body, the list behind the body, its handler, and the rules that it is held to
+//! before the handler sees it.
+
+use crate::dxgkrnl::kernel::request::{
+    Answer, Body, Handled, check_header, fixed, split_header, with_list,
+};
+use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::object::error::RequestError;
+use bellhop_protocol::control::adapter::{
+    DonateArea, GetNodeMetadata, OpenAdapter, QueryBarLayout, QueryClockCalibration,
+    QueryNativeFenceCaps, QueryStatistics, QueryUserModeSubmissionCaps,
+};
+use bellhop_protocol::control::allocation::{
+    CloseAllocation, CreateAllocation, DestroyAllocation, Evict, Lock, MakeResident,
+    OpenAllocation, OpenSharedAllocation, QueryVideoMemoryInfo, SetAllocationPriority,
+    ShareAllocation, Unlock,
+};
+use bellhop_protocol::control::context::{
+    CreateContext, DestroyContext, ResumeContext, SetContextSchedulingPriority, SuspendContext,
+};
+use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
+use bellhop_protocol::control::doorbell::{
+    ConnectDoorbell, CreateDoorbell, DestroyDoorbell, NotifyWorkSubmission,
+};
+use bellhop_protocol::control::escape::Escape;
+use bellhop_protocol::control::fence::{
+    CancelWait, CreateMonitoredFence, CreateNativeFence, DestroyNativeFence, OpenNativeFence,
+    ShareNativeFence, SignalFences, SignalFromGpu, WaitForFences, WaitFromGpu,
+};
+use bellhop_protocol::control::gpu_va::{
+    FreeGpuVirtualAddress, MapGpuVirtualAddress, ReserveGpuVirtualAddress, UpdateGpuVirtualAddress,
+};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitCommand};
+use bellhop_protocol::control::node_context::{CreateNodeContext, Render, SubmitCommandVirtual};
+use bellhop_protocol::control::power::{QueryPower, SetDevicePower, SetEnginePower};
+use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::{Request, RequestCode, RequestHeader};
+use bitflags::bitflags;
+use zerocopy::{Immutable, IntoBytes};
+
+/// What a request is about, which decides what its header names as the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum About {
+    /// The adapter: the header names process 0.
+    Adapter,
+    /// An existing process of the guest.
+    Process,
+}
+
+bitflags! {
+    /// What a request is held to beside that.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Rules: u8 {
+        /// It may come before the adapter is open.
+        const BEFORE_OPEN = 1 << 0;
+        /// It needs the device in D0: it has something executed, or may release a queue that waits. A guest that
+        /// waits for a fence wants the work executed that will signal the fence.
+        const NEEDS_POWER = 1 << 1;
+        /// It is a step on the way to have something executed. A guest that hung engines too often may not take it.
+        const NEW_WORK = 1 << 2;
+    }
+}
+
+/// A request as it is declared.
+pub(crate) struct Declaration {
+    /// The code in its header.
+    pub(crate) code: RequestCode,
+    /// What it is about.
+    pub(crate) about: About,
+    /// What it is held to.
+    pub(crate) rules: Rules,
+    /// Parses the body and answers.
+    pub(crate) serve: fn(&mut Scope<'_>, Body<'_>) -> Handled<Vec<u8>>,
+}
+
+/// Makes the table. A line names a request's body, its handler and its rules. `Body[count]` has a list behind it,
+/// as long as that field of the body says; `Body[..]` has more than one, and its handler parses them.
+macro_rules! declare {
+    ($($about:ident {
+        $($body:ident $([$($list:tt)+])? => $handler:ident $(, $($rule:ident)|+)?;)+
+    })+) => {
+        &[$($(Declaration {
+            code: <$body as Request>::CODE,
+            about: About::$about,
+            rules: Rules::empty()$($(.union(Rules::$rule))+)?,
+            serve: declare!(@serve $body $([$($list)+])?, $handler),
+        },)+)+]
+    };
+    (@serve $body:ident, $handler:ident) => {
+        |scope, body| into_bytes(scope.$handler(fixed::<$body>(body)?))
+    };
+    (@serve $body:ident[..], $handler:ident) => {
+        |scope, body| into_bytes(scope.$handler(body))
+    };
+    (@serve $body:ident[$count:ident], $handler:ident) => {
+        |scope, body| {
+            let (request, list) = with_list(body, |request: &$body| request.$count)?;
+            into_bytes(scope.$handler(request, list))
+        }
+    };
+}
+
+/// Every request.
+const REQUESTS: &[Declaration] = declare! {
+    Adapter {
+        OpenAdapter => open_adapter, BEFORE_OPEN;
+        GetNodeMetadata => get_node_metadata;
+        QueryUserModeSubmissionCaps => query_user_mode_submission_caps;
+        QueryNativeFenceCaps => query_native_fence_caps;
+        QueryClockCalibration => query_clock_calibration;
+        QueryStatistics => query_statistics;
+        QueryBarLayout => query_bar_layout;
+        DonateArea[extent_count] => donate_area;
+        QueryPower => query_power;
+        SetDevicePower => set_device_power;
+        SetEnginePower => set_engine_power;
+        Escape => escape;
+        CreateProcess => create_process, NEW_WORK;
+    }
+    Process {
+        DestroyProcess => destroy_process;
+        CreateDevice => create_device, NEW_WORK;
+        DestroyDevice => destroy_device;
+
+        CreateContext => create_context, NEEDS_POWER | NEW_WORK;
+        DestroyContext => destroy_context;
+        SuspendContext => suspend_own_context;
+        ResumeContext => resume_own_context, NEEDS_POWER;
+        SetContextSchedulingPriority => set_context_scheduling_priority;
+        CreateHwQueue => create_hw_queue, NEEDS_POWER | NEW_WORK;
+        DestroyHwQueue => destroy_hw_queue;
+        SubmitCommand => submit_command, NEEDS_POWER | NEW_WORK;
+        CreateNodeContext => create_node_context, NEEDS_POWER;
+        Render[..] => render, NEEDS_POWER;
+        SubmitCommandVirtual => submit_command_virtual, NEEDS_POWER;
+
+        CreateAllocation[extent_count] => create_allocation, NEW_WORK;
+        DestroyAllocation => destroy_allocation;
+        MakeResident[count] => make_resident, NEEDS_POWER;
+        Evict[count] => evict;
+        Lock => lock;
+        Unlock => unlock;
+        SetAllocationPriority => set_allocation_priority;
+        QueryVideoMemoryInfo => query_video_memory_info;
+        OpenAllocation => open_allocation;
+        CloseAllocation => close_allocation;
+        ShareAllocation => share_allocation;
+        OpenSharedAllocation => open_shared_allocation;
+        MapGpuVirtualAddress => map_gpu_virtual_address;
+        FreeGpuVirtualAddress => free_gpu_virtual_address;
+        ReserveGpuVirtualAddress => reserve_gpu_virtual_address;
+        UpdateGpuVirtualAddress => update_gpu_virtual_address;
+
+        CreateNativeFence => create_native_fence, NEW_WORK;
+        DestroyNativeFence => destroy_native_fence;
+        WaitForFences[count] => wait_for_fences, NEEDS_POWER;
+        CancelWait => cancel_wait;
+        ShareNativeFence => share_native_fence;
+        OpenNativeFence => open_native_fence;
+        SignalFences[count] => signal_fences, NEEDS_POWER;
+        CreateMonitoredFence => create_monitored_fence, NEW_WORK;
+        WaitFromGpu[count] => wait_from_gpu;
+        SignalFromGpu[count] => signal_from_gpu, NEEDS_POWER;
+
+        CreateDoorbell => create_doorbell, NEEDS_POWER | NEW_WORK;
+        ConnectDoorbell => connect_doorbell, NEEDS_POWER | NEW_WORK;
+        DestroyDoorbell => destroy_doorbell;
+        NotifyWorkSubmission => notify_work_submission;
+    }
+};
+
+/// Splits a request into its header and the rest, and finds its declaration.
+pub(crate) fn parse(
+    request: Body<'_>,
+) -> Result<(RequestHeader, &'static Declaration, Body<'_>), RequestError> {
+    let (header, body) = split_header(request)?;
+    let declaration = find(header.code).ok_or(RequestError::UnknownRequest(header.code))?;
+    check_header(&header, request)?;
+    Ok((header, declaration, body))
+}
+
+fn find(code: RequestCode) -> Option<&'static Declaration> {
+    REQUESTS.iter().find(|declaration| declaration.code == code)
+}
+
+/// The answer with its reply as bytes.
+fn into_bytes<R: IntoBytes + Immutable>(answer: Handled<R>) -> Handled<Vec<u8>> {
+    Ok(match answer? {
+        Answer::Done(reply) => Answer::Done(reply.as_bytes().to_vec()),
+        Answer::Pending => Answer::Pending,
+        Answer::AfterRotation(queue, hw_queue) => Answer::AfterRotation(queue, hw_queue),
+        Answer::AfterQuiesce => Answer::AfterQuiesce,
+        Answer::AfterPaging(reply) => Answer::AfterPaging(reply.as_bytes().to_vec()),
+        Answer::SubmitAfterPaging(deferred) => Answer::SubmitAfterPaging(deferred),
+        Answer::Terminate(target, manner) => Answer::Terminate(target, manner),
+        Answer::DevicePower(state) => Answer::DevicePower(state),
+        Answer::EnginePower(node, state) => Answer::EnginePower(node, state),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_code_of_the_protocol_is_declared_once() {
+        let declared: Vec<_> = REQUESTS.iter().map(|declaration| declaration.code).collect();
+        let codes: BTreeSet<_> = declared.iter().copied().collect();
+        assert_eq!(codes.len(), declared.len(), "a code is declared twice");
+        assert_eq!(codes, RequestCode::ALL.iter().copied().collect());
+    }
+
+    #[test]
+    fn no_request_is_found_by_another_code() {
+        assert!(find(RequestCode(0)).is_none());
+        assert!(find(RequestCode(u32::MAX)).is_none());
+        for code in RequestCode::ALL {
+            assert_eq!(find(*code).unwrap().code, *code);
+        }
+    }
+
+    #[test]
+    fn the_adapter_is_opened_first() {
+        let first = REQUESTS.iter().filter(|request| request.rules.contains(Rules::BEFORE_OPEN));
+        let first: Vec<_> = first.map(|request| request.code).collect();
+        assert_eq!(first, [RequestCode::OPEN_ADAPTER]);
+    }
+
+    #[test]
+    fn a_guest_that_may_do_no_new_work_can_still_clean_up_and_ask() {
+        for code in [RequestCode::DESTROY_DEVICE, RequestCode::QUERY_STATISTICS] {
+            assert!(!find(code).unwrap().rules.contains(Rules::NEW_WORK), "{code}");
+        }
+        assert!(find(RequestCode::SUBMIT_COMMAND).unwrap().rules.contains(Rules::NEW_WORK));
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Requests about the adapter as a whole.
+
+use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
+use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::object::error::RequestError;
+use bellhop_protocol::control::adapter::{
+    ADAPTER_BAR_MAPPED, AdapterInfo, ClockCalibration, GetNodeMetadata, INTRA_GPU_FENCE_SUPPORTED,
+    NATIVE_GPU_FENCE_SUPPORTED, NODE_USER_MODE_SUBMISSION_SUPPORTED, NativeFenceCaps, NodeMetadata,
+    OpenAdapter, QueryClockCalibration, QueryNativeFenceCaps, QueryStatistics,
+    QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
+};
+use bellhop_protocol::features::{Features, Version};
+
+/// Ticks of the adapter's clock in a second.
+const NANOSECONDS: u64 = 1_000_000_000;
+
+impl Scope<'_> {
+    /// `D3DKMTOpenAdapter`. A driver that restarts may open it again, but not while processes exist, which rely on
+    /// the features.
+    pub(crate) fn open_adapter(&mut self, request: OpenAdapter) -> Handled<AdapterInfo> {
+        zero("reserved", request.reserved)?;
+        let mut offered = self.guest.resources.features;
+        if self.guest.fences.native().is_none() {
+            offered.remove(Features::NATIVE_FENCES);
+        }
+        let mismatch = if !Version::CURRENT.is_compatible_with(request.version) {
+            Some(RequestError::Version { driver: request.version })
+        } else if request.features & !offered.bits() != 0 {
+            Some(RequestError::Features { wanted: request.features, offered })
+        } else {
+            None
+        };
+        if let Some(error) = mismatch {
+            if !std::mem::replace(&mut self.guest.mismatch_logged, true) {
+                tracing::warn!(
+                    guest = self.guest_id.0,
+                    "{error}; install the driver that came with this daemon in the guest, or run \
+                     the daemon that came with the driver"
+                );
+            }
+            return Err(error);
+        }
+        if !self.guest.processes.is_empty() {
+            return Err(RequestError::AdapterBusy(self.guest.processes.len() as u64));
+        }
+        let mut features = Features::from_bits_truncate(request.features);
+        let resources = &self.guest.resources;
+        if !resources.bar_mapped && !features.contains(Features::DONATED_AREAS) {
+            // The guest has no place for doorbells.
+            features.remove(Features::USER_MODE_SUBMISSION);
+        }
+        if !features.contains(Features::NATIVE_FENCES) {
+            // "User-mode queues can't support monitored fences."
+            features.remove(Features::USER_MODE_SUBMISSION);
+        }
+        (self.guest.open, self.guest.features) = (true, features);
+        Ok(Answer::Done(AdapterInfo {
+            version: Version::CURRENT,
+            node_count: self.miniport.node_count(),
+            features: features.bits(),
+            local_memory: resources.bar.local_memory,
+            flags: if resources.bar_mapped { ADAPTER_BAR_MAPPED } else { 0 },
+        }))
+    }
+
+    /// `DxgkDdiGetNodeMetadata`, without what the guest has not negotiated.
+    pub(crate) fn get_node_metadata(&mut self, request: GetNodeMetadata) -> Handled<NodeMetadata> {
+        zero("reserved", request.reserved)?;
+        self.node(request.node).map(Answer::Done)
+    }
+
+    /// The metadata of a node, without what the guest has not negotiated.
+    pub(crate) fn node(&self, node: u32) -> Result<NodeMetadata, RequestError> {
+        let mut metadata = self
+            .miniport
+            .get_node_metadata(node)
+            .ok_or(RequestError::parameter("node", node.into()))?;
+        if !self.guest.features.contains(Features::USER_MODE_SUBMISSION) {
+            metadata.flags &= !NODE_USER_MODE_SUBMISSION_SUPPORTED;
+        }
+        Ok(metadata)
+    }
+
+    /// `DXGKQAITYPE_USERMODESUBMISSION_CAPS`.
+    pub(crate) fn query_user_mode_submission_caps(
+        &mut self,
+        request: QueryUserModeSubmissionCaps,
+    ) -> Handled<UserModeSubmissionCaps> {
+        zero("reserved", request.reserved)?;
+        Ok(Answer::Done(self.miniport.query_user_mode_submission_caps()))
+    }
+
+    /// `KMTQAITYPE_WDDM_3_1_CAPS`.
+    pub(crate) fn query_native_fence_caps(
+        &mut self,
+        request: QueryNativeFenceCaps,
+    ) -> Handled<NativeFenceCaps> {
+        zero("reserved", request.reserved)?;
+        let native = self.guest.fences.native().filter(|_| self.has_native_fences());
+        let caps = native.map(|native| NativeFenceCaps {
+            flags: if native.os.intra_gpu_fence_type {
+                NATIVE_GPU_FENCE_SUPPORTED | INTRA_GPU_FENCE_SUPPORTED
+            } else {
+                NATIVE_GPU_FENCE_SUPPORTED
+            },
+            monitored_value_stride: native.driver.monitored_value_stride,
+        });
+        let none = NativeFenceCaps { flags: 0, monitored_value_stride: 0 };
+        Ok(Answer::Done(caps.unwrap_or(none)))
+    }
+
+    /// `D3DKMTQueryClockCalibration`.
+    pub(crate) fn query_clock_calibration(
+        &mut self,
+        request: QueryClockCalibration,
+    ) -> Handled<ClockCalibration> {
+        zero("reserved", request.reserved)?;
+        Ok(Answer::Done(ClockCalibration {
+            gpu_frequency: NANOSECONDS,
+            gpu_clock_counter: self.hardware.gpu_clock(),
+        }))
+    }
+
+    /// `D3DKMTQueryStatistics`.
+    pub(crate) fn query_statistics(&mut self, request: QueryStatistics) -> Handled<Statistics> {
+        zero("reserved", request.reserved)?;
+        Ok(Answer::Done(Statistics {
+            control_messages: self.guest.control_messages,
+            notifies: self.guest.notifies,
+            victims: self.callbacks.doorbells.victims(self.guest_id),
+            ..self.hardware.statistics(self.guest_id)?
+        }))
+    }
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Allocations: memory that a device's queues can work on.
+
+use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
+use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::memory::allocation::{Allocation, Content, total_length};
+use crate::dxgkrnl::object::device::Device;
+use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::resource::Resource;
+use crate::dxgkrnl::queue::context::Context;
+use crate::hardware::Segment;
+use crate::vidmm::Description;
+use crate::vidmm::pool::is_whole_pages;
+use crate::vidmm::segment::Memory;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::allocation::{
+    AllocationFlags, AllocationKind, CloseAllocation, CreateAllocation, CreateAllocationReply,
+    DestroyAllocation, Extent, NOT_IN_BAR, OpenAllocation, SegmentSet,
+};
+
+impl Scope<'_> {
+    /// `D3DKMTCreateAllocation`.
+    pub(crate) fn create_allocation(
+        &mut self,
+        request: CreateAllocation,
+        extents: Vec<Extent>,
+    ) -> Handled<CreateAllocationReply> {
+        self.get::<Device>(request.device)?;
+        if !is_whole_pages(request.size) {
+            return Err(RequestError::parameter("size", request.size));
+        }
+        if request.kind.name().is_none() {
+            return Err(RequestError::parameter("kind", request.kind.0.into()));
+        }
+        if request.kind != AllocationKind::PAGED {
+            zero("supported_segments", request.supported_segments)?;
+            zero("preferred_segment", request.preferred_segment)?;
+            zero("eviction_segments", request.eviction_segments)?;
+            zero("flags", request.flags)?;
+            zero("priority", request.priority)?;
+            zero("private_data", request.private_data)?;
+        }
+        let (allocation, bar_offset) = match request.kind {
+            AllocationKind::LOCAL => self.local_allocation(&request)?,
+            AllocationKind::SYSTEM => (self.system_allocation(&request, extents)?, NOT_IN_BAR),
+            AllocationKind::PAGED => (self.paged_allocation(&request, extents)?, NOT_IN_BAR),
+            kind => return Err(RequestError::parameter("kind", kind.0.into())),
+        };
+        self.get_mut::<Device>(request.device)?.add_allocation(allocation);
+        Ok(Answer::AfterPaging(CreateAllocationReply { allocation, bar_offset }))
+    }
+
+    pub(crate) fn local_allocation(
+        &mut self,
+        request: &CreateAllocation,
+    ) -> Result<(Handle, u64), RequestError> {
+        if request.extent_count != 0 {
+            let count = request.extent_count.into();
+            return Err(RequestError::parameter("extent_count", count));
+        }
+        let process = self.process_id;
+        let range = self
+            .guest
+            .vidmm
+            .take_pinned(process, request.size)?
+            .ok_or(RequestError::NoVideoMemory(request.size))?;
+        // Another process of the guest may have had this memory.
+        let memory = self.guest.vidmm.zero_pinned(process, range);
+        let content = Content::Fixed(memory, Some(range));
+        let allocation = self.insert_allocation(request, content, 0);
+        if allocation.is_err() {
+            self.guest.vidmm.give_back_pinned(process, range);
+        }
+        let local_memory = self.guest.resources.bar.local_memory();
+        Ok((allocation?, local_memory.saturating_add(range.start)))
+    }
+
+    fn system_allocation(
+        &mut self,
+        request: &CreateAllocation,
+        extents: Vec<Extent>,
+    ) -> Result<Handle, RequestError> {
+        let (memory, count) = self.own_memory(request.size, extents)?;
+        self.insert_allocation(request, Content::Fixed(memory, None), count)
+            .inspect_err(|_| self.guest.quotas.extents.refund(count))
+    }
+
+    fn paged_allocation(
+        &mut self,
+        request: &CreateAllocation,
+        extents: Vec<Extent>,
+    ) -> Result<Handle, RequestError> {
+        let mut description = self.describe(request, !extents.is_empty())?;
+        let mut count = 0;
+        if !extents.is_empty() {
+            let (memory, charged) = self.own_memory(request.size, extents)?;
+            (description.system, count) = (Some(memory), charged);
+        }
+        let id = self.guest.vidmm.create(description);
+        let inserted = self.insert_allocation(request, Content::Paged(id), count);
+        let handle = inserted.inspect_err(|_| {
+            self.guest.quotas.extents.refund(count);
+            // It exists: it was just created.
+            let _ = self.guest.vidmm.destroy(id);
+        })?;
+        if request.flags & AllocationFlags::SHARED.bits() != 0 {
+            self.guest.shared_allocations.insert(id, self.process_id, handle);
+        }
+        Ok(handle)
+    }
+
+    /// The description of a paged allocation for VidMm, if its segments and flags go together.
+    fn describe(
+        &mut self,
+        request: &CreateAllocation,
+        is_own: bool,
+    ) -> Result<Description, RequestError> {
+        let CreateAllocation { supported_segments, preferred_segment, eviction_segments, .. } =
+            *request;
+        let wrong = |field, value: u32| RequestError::parameter(field, value.into());
+        // With SHARED no guest could be told when its own pages are free again, nor the driver of the place in the
+        // aperture, which differs between processes.
+        let alone = AllocationFlags::SHARED | AllocationFlags::ACCESSED_PHYSICALLY;
+        let flags = AllocationFlags::from_bits(request.flags)
+            .filter(|flags| !flags.contains(alone))
+            .filter(|flags| !is_own || !flags.contains(AllocationFlags::SHARED))
+            .ok_or(wrong("flags", request.flags))?;
+        let cpu_visible = flags.contains(AllocationFlags::CPU_VISIBLE);
+        let supported = SegmentSet::from_bits(supported_segments)
+            .filter(|set| !set.is_empty())
+            .filter(|set| !is_own || set.contains(SegmentSet::SYSTEM))
+            .filter(|set| !cpu_visible || is_own || set.contains(SegmentSet::LOCAL))
+            .ok_or(wrong("supported_segments", supported_segments))?;
+        let preferred = SegmentSet::from_bits(preferred_segment)
+            .filter(|set| supported.contains(*set) && set.bits().count_ones() <= 1)
+            .ok_or(wrong("preferred_segment", preferred_segment))?;
+        let eviction = SegmentSet::from_bits(eviction_segments)
+            .filter(|set| (supported - SegmentSet::SYSTEM).contains(*set))
+            .ok_or(wrong("eviction_segments", eviction_segments))?;
+        let notifications = self.miniport.create_allocation(request.private_data)?;
+        let has_io_mmu = self.miniport.virtual_addressing_model().has_io_mmu();
+        Ok(Description {
+            process: self.process_id,
+            size: request.size,
+            supported,
+            preferred,
+            eviction,
+            keeps_copy: flags.contains(AllocationFlags::PERMANENT_SYSTEM_MEM),
+            cpu_visible,
+            accessed_physically: is_accessed_physically(request),
+            priority: request.priority,
+            notify_eviction: notifications.notify_eviction,
+            notify_io_mmu_unmap: notifications.notify_io_mmu_unmap && has_io_mmu,
+            system: None,
+        })
+    }
+
+    /// Memory that the guest brought, and the number of extents that its quota was charged for.
+    fn own_memory(
+        &mut self,
+        size: u64,
+        extents: Vec<Extent>,
+    ) -> Result<(Memory, u64), RequestError> {
+        if total_length(self.hardware, self.guest_id, &extents)? != size {
+            return Err(RequestError::parameter("size", size));
+        }
+        let count = extents.len() as u64;
+        self.guest.quotas.extents.charge(count)?;
+        Ok((Memory { segment: Segment::System, extents: extents.into() }, count))
+    }
+
+    fn insert_allocation(
+        &mut self,
+        request: &CreateAllocation,
+        content: Content,
+        extents: u64,
+    ) -> Result<Handle, RequestError> {
+        let stays_in_aperture = is_accessed_physically(request)
+            && request.supported_segments & SegmentSet::SYSTEM.bits() != 0;
+        let driver = self.miniport.driver_protection(request.private_data);
+        let allocation = Allocation::new(request.device, request.size, content, driver);
+        self.insert(allocation.with_pages(stays_in_aperture, extents))
+    }
+
+    /// The memory of an allocation that is fixed, locked or resident.
+    pub(crate) fn memory(&self, handle: Handle) -> Result<Memory, RequestError> {
+        match self.get::<Allocation>(handle)?.content() {
+            Content::Fixed(memory, _) => Ok(memory.clone()),
+            Content::Paged(id) => Ok(self.guest.vidmm.memory(*id)?),
+        }
+    }
+
+    /// Refuses an allocation in use, which its owner may neither evict nor destroy.
+    pub(crate) fn check_not_in_use(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let allocation = self.get::<Allocation>(handle)?;
+        if allocation.has_users() {
+            // The guest may know of a finished submission before its interrupt arrives.
+            let devices = allocation.devices().filter_map(|device| self.get(device).ok());
+            let contexts = devices.flat_map(|device: &Device| device.contexts().iter().copied());
+            for context in contexts.collect::<Vec<_>>() {
+                if let Some(submission) = self.get::<Context>(context)?.node_submission() {
+                    self.reap_submissions(submission.hw_queue)?;
+                }
+            }
+        }
+        if self.get::<Allocation>(handle)?.is_in_use() {
+            Err(RequestError::AllocationBusy(handle))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// `D3DKMTDestroyAllocation2`.
+    pub(crate) fn destroy_allocation(&mut self, request: DestroyAllocation) -> Handled<()> {
+        self.check_not_in_use(request.allocation)?;
+        self.remove_allocation(request.allocation)?;
+        Ok(Answer::AfterQuiesce)
+    }
+
+    /// `D3DKMTOpenResource`.
+    pub(crate) fn open_allocation(&mut self, request: OpenAllocation) -> Handled<()> {
+        self.get::<Device>(request.device)?;
+        let allocation = self.get_mut::<Allocation>(request.allocation)?;
+        if !allocation.open_on(request.device) {
+            return Err(RequestError::parameter("device", request.device.0));
+        }
+        self.get_mut::<Device>(request.device)?.add_allocation(request.allocation);
+        Ok(Answer::Done(()))
+    }
+
+    /// `DxgkDdiCloseAllocation`.
+    pub(crate) fn close_allocation(&mut self, request: CloseAllocation) -> Handled<()> {
+        self.get::<Device>(request.device)?;
+        let allocation = self.get::<Allocation>(request.allocation)?;
+        if !allocation.is_open_on(request.device) {
+            return Err(RequestError::parameter("device", request.device.0));
+        }
+        self.check_not_in_use(request.allocation)?;
+        self.close(request.device, request.allocation)?;
+        self.get_mut::<Device>(request.device)?.remove_allocation(request.allocation);
+        Ok(Answer::AfterQuiesce)
+    }
+
+    /// Closes an allocation on a device. The last device that closes it destroys it.
+    pub(crate) fn close(&mut self, device: Handle, handle: Handle) -> Result<(), RequestError> {
+        let allocation = self.get_mut::<Allocation>(handle)?;
+        let (is_last, paged) = (allocation.close_on(device), allocation.paged());
+        match paged {
+            _ if is_last => self.remove_allocation(handle),
+            Some(id) => Ok(self.guest.vidmm.close(self.process_id, device, id)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Destroys an allocation and its mappings, whichever queue uses it. An allocation that other processes have
+    /// loses only the part of this process.
+    pub(crate) fn remove_allocation(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let process = self.process_id;
+        let allocation = self.remove::<Allocation>(handle)?;
+        let is_paged = allocation.paged().is_some();
+        if let Some(id) = allocation.paged() {
+            if self.guest.shared_allocations.leave(id, process) {
+                self.leave_shared_allocation(id, &allocation)?
+            } else {
+                self.guest.vidmm.destroy(id)?
+            }
+        }
+        for start in allocation.mappings() {
+            let (range, refund) = self.process()?.gpu_va.remove_mapping(start);
+            self.guest.quotas.mappings.refund(refund);
+            if let Some(range) = range {
+                self.given_up.push(Resource::GpuVa { process, range, paged: is_paged });
+            }
+        }
+        self.given_up.extend(allocation.aperture().map(Resource::Aperture));
+        if let Content::Fixed(_, Some(range)) = *allocation.content() {
+            self.given_up.push(Resource::LocalMemory { process, range });
+        }
+        self.guest.quotas.extents.refund(allocation.extent_count());
+        for device in allocation.devices() {
+            // A device that is destroyed with its allocations is gone by now.
+            if let Ok(device) = self.get_mut::<Device>(device) {
+                device.remove_allocation(handle);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a request has the flag. Only a paged allocation has flags.
+fn is_accessed_physically(request: &CreateAllocation) -> bool {
+    request.flags & AllocationFlags::ACCESSED_PHYSICALLY.bits() != 0
+}

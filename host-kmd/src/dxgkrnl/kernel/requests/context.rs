@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Contexts: streams of work for one node, and whether they are on the run list.
+//!
+//! Source: user-mode work submission, "Hardware context suspension".
+
+use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
+use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::object::device::Device;
+use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::target::{Manner, Target};
+use crate::dxgkrnl::queue::context::{Change, Context, Suspension};
+use crate::dxgkrnl::queue::hw_queue::HwQueue;
+use crate::hardware::{HwQueueId, SchedulingPriority};
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::context::{
+    CreateContext, DestroyContext, ResumeContext, SetContextSchedulingPriority, SuspendContext,
+};
+
+/// Mask of the engines of a node. Every node has one.
+const ENGINES: u32 = 1;
+
+impl Scope<'_> {
+    /// `D3DKMTCreateContextVirtual`.
+    pub(crate) fn create_context(&mut self, request: CreateContext) -> Handled<Handle> {
+        let CreateContext { device, node, engine_affinity } = request;
+        if engine_affinity & !ENGINES != 0 {
+            return Err(RequestError::parameter("engine_affinity", engine_affinity.into()));
+        }
+        Ok(Answer::Done(self.insert_context(device, node)?))
+    }
+
+    /// Makes a context on a device that is not in error, for HW queues.
+    pub(crate) fn insert_context(
+        &mut self,
+        device: Handle,
+        node: u32,
+    ) -> Result<Handle, RequestError> {
+        if self.get::<Device>(device)?.is_in_error() {
+            return Err(RequestError::DeviceRemoved(device));
+        }
+        self.node(node)?;
+        let context = self.insert(Context::new(device, node))?;
+        self.get_mut::<Device>(device)?.add_context(context);
+        if self.is_held() {
+            self.suspend_context(context, Suspension::MEMORY)?;
+        }
+        Ok(context)
+    }
+
+    /// `D3DKMTDestroyContext`.
+    pub(crate) fn destroy_context(&mut self, request: DestroyContext) -> Handled<()> {
+        self.get::<Context>(request.context)?;
+        Ok(Answer::Terminate(Target::Context(request.context), Manner::Normal))
+    }
+
+    /// Its owner suspends a context.
+    pub(crate) fn suspend_own_context(&mut self, request: SuspendContext) -> Handled<()> {
+        self.suspend_context(request.context, Suspension::OWNER)?;
+        Ok(Answer::AfterQuiesce)
+    }
+
+    /// Its owner resumes a context.
+    pub(crate) fn resume_own_context(&mut self, request: ResumeContext) -> Handled<()> {
+        self.resume_context(request.context, Suspension::OWNER)?;
+        Ok(Answer::Done(()))
+    }
+
+    /// `D3DKMTSetContextSchedulingPriority`.
+    pub(crate) fn set_context_scheduling_priority(
+        &mut self,
+        request: SetContextSchedulingPriority,
+    ) -> Handled<()> {
+        zero("reserved", request.reserved)?;
+        let queues = self.queue_ids(request.context)?;
+        // The refused value, with its bits as an unsigned number.
+        let refused = RequestError::parameter("priority", request.priority.cast_unsigned().into());
+        let priority = SchedulingPriority::new(request.priority).ok_or(refused)?;
+        self.get_mut::<Context>(request.context)?.set_priority(priority);
+        self.miniport.set_context_scheduling_priority(&queues, priority);
+        Ok(Answer::Done(()))
+    }
+
+    /// Suspends a context. Its engine has left it once a later ticket has passed.
+    pub(crate) fn suspend_context(
+        &mut self,
+        handle: Handle,
+        by: Suspension,
+    ) -> Result<(), RequestError> {
+        if self.get_mut::<Context>(handle)?.suspend(by) == Some(Change::Suspend) {
+            let queues = self.queue_ids(handle)?;
+            self.miniport.suspend_context(&queues);
+        }
+        Ok(())
+    }
+
+    /// Drops a reason for the suspension of a context. With the last one its engine gets its power back.
+    pub(crate) fn resume_context(
+        &mut self,
+        handle: Handle,
+        by: Suspension,
+    ) -> Result<(), RequestError> {
+        let context = self.get_mut::<Context>(handle)?;
+        let node = context.node();
+        if context.resume(by) == Some(Change::Resume) {
+            let queues = self.live_queue_ids(handle)?;
+            if !queues.is_empty() {
+                self.power.wake_engine(node, self.miniport);
+            }
+            self.miniport.resume_context(&queues);
+            for queue in self.get::<Context>(handle)?.hw_queues().clone() {
+                self.look_at_software_queue(queue);
+            }
+        }
+        Ok(())
+    }
+
+    /// A context's queues as the GPU knows them.
+    fn queue_ids(&self, context: Handle) -> Result<Vec<HwQueueId>, RequestError> {
+        let queues = self.get::<Context>(context)?.hw_queues().iter();
+        queues.map(|queue| Ok(self.get::<HwQueue>(*queue)?.id())).collect()
+    }
+
+    /// The ids of a context's queues that are not lost. No engine executes a lost queue, whatever its context does.
+    fn live_queue_ids(&self, context: Handle) -> Result<Vec<HwQueueId>, RequestError> {
+        let mut ids = Vec::new();
+        for queue in self.get::<Context>(context)?.hw_queues() {
+            let queue = self.get::<HwQueue>(*queue)?;
+            ids.extend((!queue.is_in_error()).then_some(queue.id()));
+        }
+        Ok(ids)
+    }
+
+    /// Destroys a context and its HW queues.
+    pub(crate) fn remove_context(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let context = self.remove::<Context>(handle)?;
+        for hw_queue in context.hw_queues().clone() {
+            self.remove_hw_queue(hw_queue)?;
+        }
+        if let Some(submission) = context.node_submission() {
+            self.remove_command_buffer(submission)?;
+        }
+        // A device that is destroyed with its contexts is gone by now.
+        if let Ok(device) = self.get_mut::<Device>(context.device()) {
+            device.remove_context(handle);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Requests by which CPUs wait for fences and signal them.
+//!
+//! Source: native GPU fence object, "Existing monitored fence synchronization object",
+//! "Synchronization issues", "DdiUpdateMonitoredValues" and "DdiUpdateCurrentValuesFromCpu".
+
+use crate::ddi::CurrentValuesFlags;
+use crate::dxgkrnl::fence::storage::FenceKind;
+use crate::dxgkrnl::fence::waits::{Needed, Owner, Wait, WaitId};
+use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
+use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::queue::hw_queue::HwQueue;
+use crate::hardware::{Reported as _, SlotValue};
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::fence::{
+    CancelWait, FenceValue, MAX_FENCE_LIST, NativeFenceType, SignalFences, WaitFlags, WaitForFences,
+};
+use bellhop_protocol::event::{Event, EventKind};
+use std::collections::{BTreeMap, BTreeSet};
+use zerocopy::FromZeros;
+
+impl Scope<'_> {
+    /// `D3DKMTWaitForSynchronizationObjectFromCpu`.
+    pub(crate) fn wait_for_fences(
+        &mut self,
+        request: WaitForFences,
+        list: Vec<FenceValue>,
+    ) -> Handled<()> {
+        check_count(request.count)?;
+        let flags = WaitFlags::from_bits(request.flags)
+            .ok_or(RequestError::parameter("flags", request.flags.into()))?;
+        let any = flags.contains(WaitFlags::WAIT_ANY);
+        let mut wait = Wait::new(self.process_id, Owner::Cpu(request.cookie), any);
+        for FenceValue { fence: handle, value } in list {
+            wait.add(self.cpu_fence(handle)?, Needed { handle, value });
+        }
+        Ok(match self.begin_wait(wait)? {
+            None => Answer::Done(()),
+            Some(_) => Answer::Pending,
+        })
+    }
+
+    /// Begins a wait, unless it is satisfied already.
+    pub(crate) fn begin_wait(&mut self, mut wait: Wait) -> Result<Option<WaitId>, RequestError> {
+        for (fence, Needed { value, .. }) in wait.fences.clone() {
+            // A value that was reached once need not be waited for.
+            if self.current_value(fence) >= value && wait.reach(fence) {
+                return Ok(None);
+            }
+        }
+        self.guest.quotas.waits.charge(wait.fences.len() as u64)?;
+        wait.since = self.recorder.now();
+        let fences = wait.fences.clone();
+        let id = self.guest.fences.waits.add(wait);
+        for (fence, Needed { value, .. }) in &fences {
+            self.global_mut(*fence)?.waiters().add(*value, id);
+        }
+        // The values may have been reached since: no event tells that, since the caller learns of it.
+        let is_satisfied = self.satisfy_waits(fences.into_keys(), Some(id))?;
+        Ok((!is_satisfied).then_some(id))
+    }
+
+    /// Takes a wait back.
+    pub(crate) fn cancel_wait(&mut self, request: CancelWait) -> Handled<()> {
+        let waits = &mut self.guest.fences.waits;
+        let oldest = waits.oldest(self.process_id, request.cookie);
+        let Some((id, wait)) = oldest.and_then(|id| Some((id, waits.remove(id)?))) else {
+            return Err(RequestError::parameter("cookie", request.cookie));
+        };
+        let fences = self.forget_wait(id, wait);
+        self.satisfy_waits(fences, None)?;
+        Ok(Answer::Done(()))
+    }
+
+    /// `D3DKMTSignalSynchronizationObjectFromCpu`: all or none.
+    pub(crate) fn signal_fences(
+        &mut self,
+        request: SignalFences,
+        list: Vec<FenceValue>,
+    ) -> Handled<()> {
+        check_count(request.count)?;
+        zero("reserved", request.reserved)?;
+        let mut values = BTreeMap::new();
+        let mut signals = Vec::with_capacity(list.len());
+        for FenceValue { fence: handle, value } in list {
+            let slot = self.cpu_fence(handle)?;
+            let fence = self.global_mut(slot)?;
+            if fence.is_progress() {
+                return Err(RequestError::NotSupported("signaling a progress fence from the CPU"));
+            }
+            if fence.is_always_signaled() {
+                continue;
+            }
+            // "The OS synchronizes CPU side updates": the kernel makes one after the other. A signal of an engine
+            // that gets further meanwhile makes this one void.
+            let current = *values.entry(slot).or_insert(self.current_value(slot));
+            if value < self.global_mut(slot)?.least(current) {
+                return Err(RequestError::parameter("value", value));
+            }
+            values.insert(slot, value);
+            signals.push((slot, (handle, value)));
+        }
+        for (slot, signal) in signals {
+            self.recorder.cpu_signal((self.guest_id, self.process_id), slot, signal);
+        }
+        self.update_current_values(values, CurrentValuesFlags::default())?;
+        Ok(Answer::Done(()))
+    }
+
+    /// `DxgkDdiUpdateCurrentValuesFromCpu` of those that are native, and then the waits of CPUs, in this guest and in
+    /// others: a signal of a CPU causes no interrupt.
+    pub(crate) fn update_current_values(
+        &mut self,
+        values: BTreeMap<u32, u64>,
+        flags: CurrentValuesFlags,
+    ) -> Result<(), RequestError> {
+        let updates = values.iter().map(|(slot, value)| SlotValue { slot: *slot, value: *value });
+        let is_native = |update: &SlotValue| {
+            let fence = self.guest.fences.get(update.slot);
+            fence.is_some_and(|fence| fence.kind() != FenceKind::Monitored)
+        };
+        let (native, monitored): (Vec<_>, Vec<_>) = updates.partition(is_native);
+        if !native.is_empty() {
+            self.miniport.update_current_values_from_cpu(self.guest_id, &native, flags);
+        }
+        if !monitored.is_empty() {
+            // Dxgkrnl writes their values itself.
+            let always = flags.always_signaled;
+            if flags.notification_only {
+                let slots: Vec<_> = monitored.iter().map(|value| value.slot).collect();
+                self.hardware.notify_current_values(self.guest_id, &slots, always).reported();
+            } else {
+                self.hardware.update_current_values(self.guest_id, &monitored, always).reported();
+            }
+        }
+        for slot in values.keys().filter(|_| !flags.notification_only) {
+            self.tell_other_guests(*slot, flags.always_signaled);
+        }
+        self.satisfy_waits(values.into_keys(), None)?;
+        Ok(())
+    }
+
+    /// Another guest signaled a fence. The view of this guest is in a slot.
+    pub(crate) fn notify_fence(&mut self, slot: u32, always: bool) -> Result<(), RequestError> {
+        let fence = self.global_mut(slot)?;
+        if fence.is_always_signaled() {
+            return Ok(());
+        }
+        if always {
+            fence.always_signal();
+        }
+        let flags = CurrentValuesFlags { always_signaled: always, notification_only: true };
+        let value = self.current_value(slot);
+        self.update_current_values([(slot, value)].into(), flags)
+    }
+
+    /// A fence was signaled: tells the other guests that have a view of it.
+    pub(crate) fn tell_other_guests(&mut self, slot: u32, always: bool) {
+        let fence = self.guest.fences.get(slot);
+        if let Some(cross) = fence.and_then(|fence| fence.cross()) {
+            self.cross_fences.signal(cross, self.guest_id, always);
+        }
+    }
+
+    /// Asks for an interrupt when a queue's progress fence reaches `value`, unless it has. Returns the
+    /// fence's slot.
+    pub(crate) fn monitor_drain(
+        &mut self,
+        handle: Handle,
+        value: u64,
+    ) -> Result<u32, RequestError> {
+        let slot = self.global_of(handle)?;
+        self.global_mut(slot)?.await_drain(value);
+        self.satisfy_waits([slot], None)?;
+        Ok(slot)
+    }
+
+    /// Makes a fence always signaled, which ends all waits. A fence that another guest created is always signaled to
+    /// this guest alone.
+    pub(crate) fn signal_always(&mut self, handle: Handle) {
+        let result = self.global_of(handle).and_then(|slot| {
+            let fence = self.global_mut(slot)?;
+            if let Some(cross) = fence.cross()
+                && !self.cross_fences.is_creator(cross, self.guest_id)
+            {
+                return self.notify_fence(slot, true);
+            }
+            self.global_mut(slot)?.always_signal();
+            let flags = CurrentValuesFlags { always_signaled: true, ..Default::default() };
+            self.update_current_values([(slot, u64::MAX)].into(), flags)
+        });
+        if let Err(error) = result {
+            tracing::error!(guest = self.guest_id.0, fence = %handle, %error, "a fence is missing");
+        }
+    }
+
+    /// Forgets the waits of a process that cannot be satisfied without a fence, which the process closes.
+    pub(crate) fn forget_waits_for(&mut self, global: u32) -> Result<(), RequestError> {
+        let process = self.process_id;
+        let fence = self.global_mut(global)?;
+        let waiters: Vec<_> = fence.waiters().iter().collect();
+        let mut fences = BTreeSet::from([global]);
+        for (value, id) in waiters {
+            let waits = &mut self.guest.fences.waits;
+            if waits.get(id).is_none_or(|wait| wait.process != process) {
+                continue;
+            }
+            let lost = waits.lose(id, global);
+            self.guest.quotas.waits.refund(1);
+            self.global_mut(global)?.waiters().remove(value, id);
+            if let Some(wait) = lost {
+                if let Owner::Queue(queue) = wait.owner {
+                    self.orphan_queue(queue, wait.process, global);
+                }
+                fences.extend(self.forget_wait(id, wait));
+            }
+        }
+        self.satisfy_waits(fences, None)?;
+        Ok(())
+    }
+
+    /// The slot of a global fence that CPUs may wait for and signal.
+    pub(crate) fn cpu_fence(&mut self, handle: Handle) -> Result<u32, RequestError> {
+        let slot = self.global_of(handle)?;
+        match self.global_mut(slot)?.kind() {
+            FenceKind::Native(NativeFenceType::INTRA_GPU) => {
+                Err(RequestError::NotSupported("a CPU waiting for or signaling an intra-GPU fence"))
+            }
+            _ => Ok(slot),
+        }
+    }
+
+    pub(crate) fn current_value(&self, slot: u32) -> u64 {
+        let fence = self.guest.fences.get(slot);
+        if fence.is_some_and(|fence| fence.is_always_signaled()) {
+            u64::MAX
+        } else {
+            self.hardware.fence_value(self.guest_id, slot).reported()
+        }
+    }
+
+    /// Takes a removed wait off the fences that it still needs. Returns those:
+    /// their MonitoredValues may change.
+    pub(crate) fn forget_wait(
+        &mut self,
+        id: WaitId,
+        wait: Wait,
+    ) -> impl Iterator<Item = u32> + use<> {
+        self.guest.quotas.waits.refund(wait.fences.len() as u64);
+        for (slot, needed) in &wait.fences {
+            if let Some(fence) = self.guest.fences.get_mut(*slot) {
+                fence.waiters().remove(needed.value, id);
+            }
+        }
+        wait.fences.into_keys()
+    }
+
+    /// Satisfies the waits that CurrentValues have reached and keeps each MonitoredValue at the least
+    /// waited value minus 1. Returns whether the wait `own` is among them, and tells the others. Skips a
+    /// slot without a fence.
+    ///
+    /// The order is protocol::handoff::fence's, `monitor` there: store MonitoredValues, full fence,
+    /// re-sample CurrentValues. So this ends only when no wait is reached by a value that was
+    /// sampled after the MonitoredValue that stands. It ends: only fences that lost waits in a
+    /// round have a further round.
+    pub(crate) fn satisfy_waits(
+        &mut self,
+        fences: impl IntoIterator<Item = u32>,
+        own: Option<WaitId>,
+    ) -> Result<bool, RequestError> {
+        let mut own_is_satisfied = false;
+        let mut fences: BTreeSet<_> = fences.into_iter().collect();
+        while !fences.is_empty() {
+            let mut changed = BTreeSet::new();
+            while let Some(slot) = fences.pop_first() {
+                if self.guest.fences.get(slot).is_none() {
+                    continue;
+                }
+                changed.insert(slot);
+                let current = self.current_value(slot);
+                while let Some(id) = self.global_mut(slot)?.waiters().take_reached(current) {
+                    self.guest.quotas.waits.refund(1);
+                    let waits = &mut self.guest.fences.waits;
+                    let handle = waits.get(id).and_then(|wait| wait.fences.get(&slot)).copied();
+                    let Some(wait) = waits.reach(id, slot) else { continue };
+                    if let Some(needed) = handle {
+                        self.record_wait(&wait, slot, needed);
+                    }
+                    if own == Some(id) {
+                        own_is_satisfied = true;
+                    } else if let Some(Needed { handle, .. }) = handle {
+                        match wait.owner {
+                            Owner::Cpu(cookie) => self.tell(&wait, cookie, handle, current),
+                            Owner::Queue(queue) => self.release_queue(queue, wait.process, id),
+                        }
+                    }
+                    // The fences that it needs no more may need no monitoring.
+                    changed.extend(self.forget_wait(id, wait));
+                }
+                let fence = self.global_mut(slot)?;
+                fence.reach_drain(current);
+            }
+            fences = self.update_monitored_values(changed);
+        }
+        Ok(own_is_satisfied)
+    }
+
+    /// `DxgkDdiUpdateMonitoredValues` for the fences that need another MonitoredValue. Returns them:
+    /// their CurrentValues have to be sampled again.
+    fn update_monitored_values(&mut self, fences: BTreeSet<u32>) -> BTreeSet<u32> {
+        let mut updates = Vec::new();
+        for slot in fences {
+            let Some(fence) = self.guest.fences.get_mut(slot) else { continue };
+            let value = fence.update_monitored();
+            updates.extend(value.map(|value| SlotValue { slot, value }));
+        }
+        if !updates.is_empty() {
+            self.miniport.update_monitored_values(self.guest_id, &updates);
+        }
+        updates.into_iter().map(|update| update.slot).collect()
+    }
+
+    /// Records the end of a wait for a tool that traced when the wait began.
+    fn record_wait(&self, wait: &Wait, slot: u32, needed: Needed) {
+        let Wait { process, since, .. } = *wait;
+        match wait.owner {
+            _ if since == 0 => {}
+            Owner::Cpu(_) => {
+                let Needed { handle, value } = needed;
+                self.recorder.cpu_wait((self.guest_id, process), slot, (handle, value), since);
+            }
+            Owner::Queue(queue) => {
+                if let Ok(queue) = self.guest.handles.get::<HwQueue>(process, queue) {
+                    let fence = (self.guest_id, slot);
+                    self.recorder.software_wait(queue.id(), fence, needed.value, since);
+                }
+            }
+        }
+    }
+
+    /// Sends the event that ends a wait.
+    fn tell(&mut self, wait: &Wait, cookie: u64, fence: Handle, current: u64) {
+        self.event(Event {
+            kind: EventKind::FENCE_SIGNALED,
+            process: wait.process,
+            object: fence.0,
+            value: current,
+            cookie,
+            ..Event::new_zeroed()
+        });
+    }
+}
+
+/// Refuses a list that is too short or too long.
+pub(crate) fn check_count(count: u32) -> Result<(), RequestError> {
+    match count {
+        1..=MAX_FENCE_LIST => Ok(()),
+        count => Err(RequestError::parameter("count", count.into())),
+    }
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Requests about HW queues, and kernel-mode submission to them.
+
+use crate::dxgkrnl::doorbell::object::Doorbell;
+use crate::dxgkrnl::fence::storage::FenceKind;
+use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
+use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::target::{Manner, Target};
+use crate::dxgkrnl::queue::context::Context;
+use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity, QueueOwner};
+use crate::dxgkrnl::queue::submission::CommandBuffer;
+use crate::hardware::{AddressSpaceId, HwContextId, HwQueueDescription, SchedulingPriority};
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::adapter::NODE_USER_MODE_SUBMISSION_SUPPORTED;
+use bellhop_protocol::control::fence::{FenceFlags, NativeFenceType};
+use bellhop_protocol::control::hw_queue::{
+    CreateHwQueue, CreateHwQueueReply, DestroyHwQueue, HwQueueFlags, SubmitCommand,
+};
+use bellhop_protocol::features::Features;
+
+impl Scope<'_> {
+    /// `D3DKMTCreateHwQueue`, with its progress fence at 0.
+    pub(crate) fn create_hw_queue(
+        &mut self,
+        request: CreateHwQueue,
+    ) -> Handled<CreateHwQueueReply> {
+        zero("reserved", request.reserved)?;
+        let flags = HwQueueFlags::from_bits(request.flags)
+            .ok_or(RequestError::parameter("flags", request.flags.into()))?;
+        let context = self.get::<Context>(request.context)?;
+        if context.node_submission().is_some() {
+            return Err(RequestError::NotSupported("the context submits to its node"));
+        }
+        let node = context.node();
+        let user_mode_submission = flags.contains(HwQueueFlags::USER_MODE_SUBMISSION);
+        let native_progress_fence = flags.contains(HwQueueFlags::NATIVE_PROGRESS_FENCE);
+        if native_progress_fence {
+            self.check_native_fences()?;
+        }
+        let disable_gpu_timeout = flags.contains(HwQueueFlags::DISABLE_GPU_TIMEOUT);
+        if disable_gpu_timeout && !self.guest.features.contains(Features::DISABLE_GPU_TIMEOUT) {
+            return Err(RequestError::NotSupported("queues whose GPU time-out is off"));
+        }
+        if user_mode_submission && self.node(node)?.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED == 0
+        {
+            return Err(RequestError::NotSupported("user-mode submission"));
+        }
+        if user_mode_submission && !self.guest.has_doorbells() {
+            return Err(RequestError::NotSupported("doorbells in memory that the guest reaches"));
+        }
+        if user_mode_submission && !native_progress_fence {
+            // "User-mode queues can't support monitored fences."
+            return Err(RequestError::parameter("flags", request.flags.into()));
+        }
+        let address_space = self.process()?.space;
+        self.insert_hw_queue(request.context, flags, address_space).map(Answer::Done)
+    }
+
+    /// Makes a queue in a context that is not lost, and its progress fence.
+    pub(crate) fn insert_hw_queue(
+        &mut self,
+        context_handle: Handle,
+        flags: HwQueueFlags,
+        address_space: AddressSpaceId,
+    ) -> Result<CreateHwQueueReply, RequestError> {
+        let user_mode_submission = flags.contains(HwQueueFlags::USER_MODE_SUBMISSION);
+        let native_progress_fence = flags.contains(HwQueueFlags::NATIVE_PROGRESS_FENCE);
+        let disable_gpu_timeout = flags.contains(HwQueueFlags::DISABLE_GPU_TIMEOUT);
+        let context = self.get::<Context>(context_handle)?;
+        let (device, node, state) = (context.device(), context.node(), context.state());
+        let priority = context.priority();
+        if state.is_lost() {
+            return Err(RequestError::DeviceRemoved(context_handle));
+        }
+        let process = self.process()?.space;
+        let kind = if native_progress_fence {
+            FenceKind::Native(NativeFenceType::DEFAULT)
+        } else {
+            FenceKind::Monitored
+        };
+        let progress_fence = self.insert_fence(None, kind, FenceFlags::empty(), 0)?;
+        let opened = self.opened_fence(progress_fence)?;
+        let logs = match self.map_logs(opened.slot) {
+            Ok(logs) => logs,
+            Err(error) => {
+                self.remove_fence(progress_fence)?;
+                return Err(error);
+            }
+        };
+        let created = self.miniport.create_hw_queue(HwQueueDescription {
+            guest: self.guest_id,
+            context: HwContextId(context_handle.0),
+            address_space,
+            process,
+            node,
+            progress_fence: opened.slot,
+            native_progress_fence,
+            disable_gpu_timeout,
+        });
+        let id = match created {
+            Ok(id) => id,
+            Err(unknown) => {
+                self.unmap_logs(opened.slot);
+                self.remove_fence(progress_fence)?;
+                return Err(unknown.into());
+            }
+        };
+        let queue = self.insert(HwQueue::new(QueueIdentity {
+            context: context_handle,
+            device,
+            id,
+            user_mode_submission,
+            progress_fence,
+        }));
+        let hw_queue = match queue {
+            Ok(handle) => handle,
+            Err(error) => {
+                self.miniport.destroy_hw_queue(id);
+                self.unmap_logs(opened.slot);
+                self.remove_fence(progress_fence)?;
+                return Err(error);
+            }
+        };
+        self.create_logs(id, opened.slot);
+        let (guest, process) = (self.guest_id, self.process_id);
+        let progress_fence = opened.slot;
+        let handle = hw_queue;
+        let owner =
+            QueueOwner { guest, process, handle, node, progress_fence, disable_gpu_timeout };
+        owner.note(id, self.recorder);
+        self.queues.insert(id, owner);
+        if priority != SchedulingPriority::default() {
+            self.miniport.set_context_scheduling_priority(&[id], priority);
+        }
+        if !state.is_running() {
+            self.miniport.suspend_context(&[id]);
+        }
+        self.get_mut::<Context>(context_handle)?.add_hw_queue(hw_queue);
+        Ok(CreateHwQueueReply {
+            hw_queue,
+            progress_fence: opened,
+            wait_log_gpu_va: logs.waits,
+            signal_log_gpu_va: logs.signals,
+            log_entries: logs.entries,
+            reserved: 0,
+        })
+    }
+
+    /// A queue that the guest created. A context that submits to its node has another queue, which no guest can name.
+    pub(crate) fn own_queue(&self, handle: Handle) -> Result<&HwQueue, RequestError> {
+        let queue = self.get::<HwQueue>(handle)?;
+        match self.get::<Context>(queue.context())?.node_submission() {
+            None => Ok(queue),
+            Some(_) => Err(RequestError::InvalidHandle(handle)),
+        }
+    }
+
+    /// `D3DKMTDestroyHwQueue`.
+    pub(crate) fn destroy_hw_queue(&mut self, request: DestroyHwQueue) -> Handled<()> {
+        self.own_queue(request.hw_queue)?;
+        Ok(Answer::Terminate(Target::HwQueue(request.hw_queue), Manner::Normal))
+    }
+
+    /// Destroys a queue, its doorbell and its progress fence.
+    pub(crate) fn remove_hw_queue(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let queue = self.remove::<HwQueue>(handle)?;
+        let QueueIdentity { id, context, progress_fence, .. } = queue.identity();
+        let doorbell = queue.doorbell();
+        let (in_flight, mut held) = queue.destroy();
+        self.abandon_software_queue(&mut held);
+        // The doorbell may have been destroyed just before.
+        if let Some(doorbell) = doorbell
+            && self.get::<Doorbell>(doorbell).is_ok()
+        {
+            self.remove_doorbell(doorbell)?;
+        }
+        let slot = self.global_of(progress_fence)?;
+        self.miniport.destroy_hw_queue(id);
+        self.remove_logs(id, slot);
+        self.queues.remove(&id);
+        self.submissions.forget(id);
+        self.give_up_in_flight(in_flight);
+        self.remove_fence(progress_fence)?;
+        // A context that is destroyed with its queues is gone by now.
+        if let Ok(context) = self.get_mut::<Context>(context) {
+            context.remove_hw_queue(handle);
+        }
+        Ok(())
+    }
+
+    /// `D3DKMTSubmitCommandToHwQueue`.
+    pub(crate) fn submit_command(&mut self, request: SubmitCommand) -> Handled<()> {
+        zero("reserved", request.reserved)?;
+        let queue = self.own_queue(request.hw_queue)?;
+        if queue.takes_user_mode_submission() {
+            return Err(RequestError::NotSupported("the queue takes work through its doorbell"));
+        }
+        queue.check_alive(request.hw_queue)?;
+        let SubmitCommand { gpu_va, size, progress_fence_value, .. } = request;
+        let commands = CommandBuffer::new(gpu_va, size)?;
+        self.submit(request.hw_queue, commands, progress_fence_value, &mut Vec::new())?;
+        Ok(Answer::Done(()))
+    }
+}

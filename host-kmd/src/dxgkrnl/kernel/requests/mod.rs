@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The handlers of requests, one file an object.
+
+pub(crate) mod adapter;
+pub(crate) mod allocation;
+pub(crate) mod context;
+pub(crate) mod cross_fences;
+pub(crate) mod device;
+pub(crate) mod donation;
+pub(crate) mod doorbell;
+pub(crate) mod fence;
+pub(crate) mod fence_waits;
+pub(crate) mod gpu_va;
+pub(crate) mod hw_queue;
+pub(crate) mod node_context;
+pub(crate) mod power;
+pub(crate) mod process;
+pub(crate) mod render;
+pub(crate) mod residency;
+pub(crate) mod sharing;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Requests about processes. Each process has its own handles and GPU virtual addresses.
+
+use crate::dxgkrnl::kernel::process::Process;
+use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
+use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::memory::gpu_va::GpuVa;
+use crate::dxgkrnl::object::device::Device;
+use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::resource::Resource;
+use crate::dxgkrnl::object::target::{Manner, Target};
+use crate::dxgkrnl::queue::context::Context;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::process::{
+    CreateProcess, CreateProcessReply, DestroyProcess, TERMINATED_ABNORMALLY,
+};
+use std::collections::BTreeSet;
+
+impl Scope<'_> {
+    /// Creates a process.
+    pub(crate) fn create_process(&mut self, request: CreateProcess) -> Handled<CreateProcessReply> {
+        zero("reserved", request.reserved)?;
+        self.guest.quotas.processes.charge(1)?;
+        let space = match self.miniport.create_process(self.guest_id) {
+            Ok(space) => space,
+            Err(full) => {
+                self.guest.quotas.processes.refund(1);
+                return Err(full.into());
+            }
+        };
+        let process = self.process_ids.take();
+        let state = Process { space, gpu_va: GpuVa::new(), devices: BTreeSet::new(), holds: 0 };
+        self.guest.vidmm.add_process(process);
+        self.guest.processes.insert(process, state);
+        Ok(Answer::Done(CreateProcessReply { process, reserved: 0 }))
+    }
+
+    /// Ends the process.
+    pub(crate) fn destroy_process(&mut self, request: DestroyProcess) -> Handled<()> {
+        let manner = match request.flags {
+            0 => Manner::Normal,
+            TERMINATED_ABNORMALLY => Manner::Abnormal,
+            flags => return Err(RequestError::parameter("flags", flags)),
+        };
+        Ok(Answer::Terminate(Target::Process, manner))
+    }
+
+    /// The process's contexts.
+    pub(crate) fn contexts(&mut self) -> Vec<Handle> {
+        let Ok(process) = self.process() else { return Vec::new() };
+        let devices = process.devices.clone();
+        let contexts = |device: &Handle| match self.get::<Device>(*device) {
+            Ok(device) => device.contexts().iter().copied().collect(),
+            Err(_) => Vec::new(),
+        };
+        devices.iter().flat_map(contexts).filter(|c| self.get::<Context>(*c).is_ok()).collect()
+    }
+
+    /// Destroys the process and everything that it has.
+    pub(crate) fn remove_process(&mut self) -> Result<(), RequestError> {
+        let devices = std::mem::take(&mut self.process()?.devices);
+        for device in devices {
+            self.remove_device(device)?;
+        }
+        let process = self.process_id;
+        // No allocation frees reserved addresses.
+        for (range, refund) in self.process()?.gpu_va.remove_all() {
+            self.guest.quotas.mappings.refund(refund);
+            self.given_up.push(Resource::GpuVa { process, range, paged: true });
+        }
+        self.guest.vidmm.remove_process(process);
+        if let Some(Process { space, .. }) = self.guest.processes.remove(&process) {
+            self.given_up.push(Resource::Process { process, space });
+        }
+        Ok(())
+    }
+}

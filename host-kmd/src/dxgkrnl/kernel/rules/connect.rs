@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Connecting a doorbell after the VMM has moved its page: what happens between the request and the reply.
+//!
+//! The request to connect is answered when the page is there. Until then the doorbell reads
+//! `DISCONNECTED_RETRY`, and may lose its physical doorbell again, or be destroyed.
+//!
+//! Source: user-mode work submission, "Victimizing doorbell pseudocode in KMD" ("On return from this
+//! DDI, Dxgkrnl maps 0xfeedfeee to process address space CPUVA").
+
+use crate::dxgkrnl::doorbell::connect::{ConnectEnd, Connecting};
+use crate::dxgkrnl::doorbell::state::DisconnectReason;
+use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::request::reply;
+use crate::hardware::{HwQueueId, RotationOutcome};
+use crate::port::Effect;
+use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
+use bellhop_protocol::status::Status;
+use zerocopy::IntoBytes;
+
+impl Kernel {
+    /// Something became of the page of a doorbell, which may have been disconnected meanwhile.
+    pub(crate) fn doorbell_rotated(
+        &mut self,
+        queue: HwQueueId,
+        outcome: RotationOutcome,
+        effects: &mut Vec<Effect>,
+    ) {
+        match outcome {
+            RotationOutcome::Shown => {
+                if self.callbacks.doorbells.end_connect(queue) {
+                    self.miniport.notify_work_submission(queue);
+                }
+            }
+            RotationOutcome::Settled => self.callbacks.doorbells.settle(queue),
+            RotationOutcome::Refused => {
+                self.callbacks.doorbells.refuse_connect(queue);
+                let owner = self.queues.get(&queue).copied();
+                if let Some(owner) = owner
+                    && let Some(mut scope) = self.scope(owner.guest, owner.process, effects)
+                {
+                    scope.disconnect(queue, DisconnectReason::Retry);
+                }
+            }
+        }
+    }
+
+    /// Answers the requests to connect that have ended.
+    pub(crate) fn answer_connects(&mut self, effects: &mut Vec<Effect>) {
+        for ConnectEnd { guest, request, outcome } in self.callbacks.doorbells.take_ended_connects()
+        {
+            // A guest that goes is not answered any more.
+            if self.guests.get(&guest).is_none_or(|guest| guest.detaching) {
+                continue;
+            }
+            let Connecting { token, hw_queue } = request;
+            let reply = match outcome.status(hw_queue) {
+                Ok(status) => {
+                    let body = ConnectDoorbellReply { status: status.into(), reserved: 0 };
+                    reply(Status::SUCCESS, 0, body.as_bytes())
+                }
+                Err(error) => {
+                    tracing::debug!(guest = guest.0, %error, "request refused");
+                    reply(error.status(), error.detail(), &[])
+                }
+            };
+            effects.push(Effect::Reply { guest, token, reply });
+        }
+    }
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A signal has the logs of HW queues read. Here the logs are also mapped for a queue, and unmapped.
+//!
+//! The guest can write its log entries, all but their times, so the kernel takes no value from an entry. The
+//! interrupt names the fences, and each fence holds its value: entries that were overwritten before they were
+//! read are lost, and nothing else is. Where the driver's interrupts name queues instead, the logs name the fences;
+//! after an overwritten entry the kernel looks at all fences of the guest.
+//!
+//! Source: native GPU fence object, "Native fence log buffer design".
+
+use crate::ddi::paging::PageSize;
+use crate::dxgkrnl::fence::log::{LOG_TYPES, MappedLogs, QueueLogs};
+use crate::dxgkrnl::fence::scan::Scan;
+use crate::dxgkrnl::fence::storage::ValueStorage;
+use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::memory::page_tables::invalidate_entries;
+use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::resource::Resource;
+use crate::hardware::{
+    FENCE_LOGS_SIZE, FenceLogBuffer, GlobalFence, HwQueueId, PhysicalPage, Pte, QueueLog,
+    Reported as _,
+};
+use crate::port::Effect;
+use crate::vidmm::pool::PageRange;
+use bellhop_protocol::doorbell::LoggingLevel;
+use bellhop_protocol::fence_log::{FENCE_LOG_ENTRIES, FENCE_LOG_SIZE, FenceLogEntry, FenceLogType};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Number of queues that have their logs read each time that a fence of their guest is signaled. A guest may have
+/// thousands of queues, and a wait is not to wait for them all. The next signals have the others read.
+const QUEUES_AT_ONCE: usize = 16;
+
+impl Kernel {
+    /// Tells all drivers what to log from now on. They learn of it as they connect their doorbells again.
+    ///
+    /// Source: native GPU fence object, "UMD payload generation controlled by disconnecting doorbell".
+    pub(crate) fn set_logging_level(&mut self, level: LoggingLevel, effects: &mut Vec<Effect>) {
+        if std::mem::replace(&mut self.logging_level, level) != level {
+            // First: it goes with every status that is published.
+            self.miniport.update_logging_level(level);
+            self.disconnect_doorbells(|_| true, effects);
+        }
+    }
+
+    /// A queue, or any of a node's, has signaled fences that passed their MonitoredValues, and logged that.
+    ///
+    /// Source: native GPU fence object, "Optimized Native Fence Signaled Interrupt".
+    pub(crate) fn fences_logged(
+        &mut self,
+        node: u32,
+        queue: Option<HwQueueId>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut queues: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        match queue {
+            Some(id) => match self.queues.get(&id) {
+                Some(owner) => queues.entry(owner.guest).or_default().push(id),
+                // Its log is gone with it, which another interrupt tells.
+                None => return,
+            },
+            None => {
+                for (id, owner) in self.queues.iter().filter(|(_, owner)| owner.node == node) {
+                    queues.entry(owner.guest).or_default().push(*id);
+                }
+            }
+        }
+        let mut signaled = Vec::new();
+        for (guest, queues) in queues {
+            let Some(mut scope) = self.scope(guest, 0, effects) else { continue };
+            let slots = scope.signaled_slots(&queues);
+            signaled.extend(slots.into_iter().map(|slot| GlobalFence { guest, slot }));
+        }
+        if !signaled.is_empty() {
+            self.fences_signaled(signaled, Scan::default(), effects);
+        }
+    }
+}
+
+impl Scope<'_> {
+    fn storage(&self) -> &ValueStorage {
+        self.guest.fences.storage()
+    }
+
+    /// Maps the logs of the queue that has its progress fence in `slot`, for packets to read. Where there are no
+    /// native fences, there is nothing to log.
+    pub(crate) fn map_logs(&mut self, slot: u32) -> Result<MappedLogs, RequestError> {
+        if !self.has_native_fences() {
+            return Ok(MappedLogs::default());
+        }
+        let space = self.process()?.space;
+        let entries = LOG_TYPES.map(|log_type| {
+            let log = self.storage().log(slot, log_type);
+            Pte::new(PhysicalPage { segment: log.segment, address: log.address }, false)
+        });
+        let va = self.storage().logs_va(slot);
+        let mapped = self.miniport.update_page_table(space, va, PageSize::Small, &entries);
+        if mapped.is_err() {
+            self.unmap_logs(slot);
+        }
+        mapped?;
+        Ok(MappedLogs { waits: va, signals: va + FENCE_LOG_SIZE, entries: FENCE_LOG_ENTRIES })
+    }
+
+    /// No packet reaches the logs, once a later quiesce has passed.
+    pub(crate) fn unmap_logs(&mut self, slot: u32) {
+        let Ok(space) = self.process().map(|process| process.space) else { return };
+        let range = PageRange { start: self.storage().logs_va(slot), length: FENCE_LOGS_SIZE };
+        invalidate_entries(self.miniport, space, range);
+    }
+
+    /// Gives a new queue its logs.
+    pub(crate) fn create_logs(&mut self, queue: HwQueueId, slot: u32) {
+        if !self.has_native_fences() {
+            return;
+        }
+        for log_type in LOG_TYPES {
+            let storage = self.storage().log(slot, log_type);
+            self.miniport.set_native_fence_log_buffer(queue, FenceLogBuffer { log_type, storage });
+        }
+        self.guest.logs.add(queue);
+    }
+
+    /// A queue is gone, which engines may not know yet.
+    pub(crate) fn remove_logs(&mut self, queue: HwQueueId, slot: u32) {
+        if self.guest.logs.remove(queue) {
+            self.unmap_logs(slot);
+            self.given_up.push(Resource::FenceLogs(slot));
+        }
+    }
+
+    /// Reads what is new in the logs of some of the guest's queues.
+    pub(crate) fn read_some_logs(&mut self) {
+        let queues = self.guest.logs.next(QUEUES_AT_ONCE);
+        self.read_logs(&queues, |_, _| {});
+    }
+
+    /// The global fences that new entries of queues' logs are of, or all of the guest's where some were
+    /// overwritten. A name that no process has any more leads to no fence: the fence is looked at when
+    /// engines have forgotten the name.
+    fn signaled_slots(&mut self, queues: &[HwQueueId]) -> BTreeSet<u32> {
+        let mut named = BTreeSet::new();
+        let overwritten = self.read_logs(queues, |log, entry| {
+            if log.log_type == FenceLogType::SIGNALS {
+                named.insert(entry.fence);
+            }
+        });
+        let fences = &self.guest.fences;
+        match overwritten {
+            0 => named.into_iter().filter_map(|slot| fences.named_by(slot)).collect(),
+            _ => fences.slots().collect(),
+        }
+    }
+
+    /// Reads what is new in the logs of queues, and hands each entry to `each`. Returns how many were
+    /// overwritten before. The order is protocol::handoff::fence_log's: positions, the driver's barrier
+    /// where there is anything new, entries.
+    fn read_logs(
+        &mut self,
+        queues: &[HwQueueId],
+        mut each: impl FnMut(QueueLog, FenceLogEntry),
+    ) -> u64 {
+        let mut overwritten = 0;
+        let mut found = Vec::new();
+        for queue in queues.iter().copied() {
+            let Some(logs) = self.guest.logs.of(queue) else { continue };
+            for (index, log_type) in LOG_TYPES.into_iter().enumerate() {
+                let (Some(reader), log) = (logs.readers.get(index), QueueLog { queue, log_type })
+                else {
+                    continue;
+                };
+                self.hardware
+                    .with_fence_log(log, &mut |content| {
+                        let position = content.position();
+                        if reader.is_behind(position) {
+                            found.push((log, index, position));
+                        }
+                    })
+                    .reported();
+            }
+        }
+        if found.is_empty() {
+            return 0;
+        }
+        let mut written: Vec<_> = found.iter().map(|(log, ..)| log.queue).collect();
+        written.dedup();
+        self.miniport.update_native_fence_logs(&written);
+        for (log, index, until) in found {
+            let Some(logs) = self.guest.logs.of_mut(log.queue) else { continue };
+            let QueueLogs { readers, read, lost } = logs;
+            let Some(reader) = readers.get_mut(index) else { continue };
+            self.hardware
+                .with_fence_log(log, &mut |content| {
+                    let gone = reader.read_entries(&content, until, |entry| {
+                        *read += 1;
+                        each(log, entry);
+                    });
+                    *lost += gone;
+                    overwritten += gone;
+                })
+                .reported();
+        }
+        overwritten
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A signaled fence ends waits, in its guest and in others.
+//!
+//! Source: native GPU fence object, "Synchronization issues" and "Cross-adapter native fences".
+
+use crate::dxgkrnl::fence::scan::Scan;
+use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::guest::Guest;
+use crate::hardware::{GlobalFence, GuestId};
+use crate::port::{CrossFenceId, Effect};
+use std::collections::BTreeMap;
+
+impl Kernel {
+    /// Fences passed their MonitoredValues: the signaled ones, and any of those that `scan` names. A fence may be gone
+    /// by now, and another fence may have its slot: looking at that does no harm.
+    pub(crate) fn fences_signaled(
+        &mut self,
+        signaled: Vec<GlobalFence>,
+        scan: Scan,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut fences: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        if scan.native || scan.monitored {
+            let concerned = |guest: &Guest| guest.fences.concerned(scan);
+            fences.extend(self.guests.iter().map(|(id, guest)| (*id, concerned(guest))));
+        }
+        for GlobalFence { guest, slot } in signaled {
+            fences.entry(guest).or_default().push(slot);
+        }
+        for (guest, fences) in fences {
+            let Some(mut scope) = self.scope(guest, 0, effects) else { continue };
+            for fence in &fences {
+                scope.tell_other_guests(*fence, false);
+            }
+            if let Err(error) = scope.satisfy_waits(fences, None) {
+                tracing::error!(guest = guest.0, %error, "a fence is missing");
+            }
+            if !scope.guest.fences.has_optimized_interrupt() {
+                scope.read_some_logs();
+            }
+        }
+    }
+
+    /// Another guest's view of a fence was signaled. This guest may have closed its own view. A queue that
+    /// waits for it needs power to continue.
+    pub(crate) fn cross_adapter_signal(
+        &mut self,
+        guest: GuestId,
+        fence: CrossFenceId,
+        always: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(mut scope) = self.scope(guest, 0, effects) else { return };
+        let Some(slot) = scope.guest.fences.view(fence) else { return };
+        if let Err(error) = scope.notify_fence(slot, always) {
+            tracing::error!(guest = guest.0, %error, "a fence is missing");
+        }
+        self.ensure_power(effects);
+        self.watch_engines();
+    }
+}

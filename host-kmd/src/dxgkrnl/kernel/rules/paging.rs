@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Paging suspends the contexts of the processes that own moved memory, resumes them when it is done, and answers
+//! the requests that waited for it. How a decision of VidMm is carried out is `memory::paging`.
+//!
+//! Source: "BuildPagingBuffer" of the Windows KMD overview; "Allocation notification".
+
+use crate::ddi::paging::PAGING_VA_START;
+use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::request::reply;
+use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::kernel::waiter::{Outcome, Waiter};
+use crate::dxgkrnl::kernel::work::Rule;
+use crate::dxgkrnl::memory::page_tables::make_page_tables;
+use crate::dxgkrnl::memory::paging::{Batch, PagingNode};
+use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::faults::IN_ERROR;
+use crate::dxgkrnl::queue::context::Suspension;
+use crate::hardware::{AddressSpaceId, GuestId, Reported as _, Segment};
+use crate::port::Effect;
+use crate::vidmm::pool::PageRange;
+use crate::vidmm::step::{Notice, Plan};
+use bellhop_protocol::event::{Event, EventKind};
+use bellhop_protocol::status::Status;
+use zerocopy::FromZeros;
+
+impl Kernel {
+    /// Takes what VidMm has decided for a guest since the last time, and begins to carry it out. The
+    /// waiter is answered when it is done.
+    pub(crate) fn begin_paging(
+        &mut self,
+        id: GuestId,
+        requester: u32,
+        waiter: Option<Waiter>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        let Plan { steps, mut held, mut concerned, freed, notices } = guest.vidmm.take_plan();
+        for notice in notices {
+            match notice {
+                Notice::Trim { process, bytes } => effects.push(Effect::Event {
+                    guest: id,
+                    event: Event {
+                        kind: EventKind::TRIM_RESIDENCY,
+                        process,
+                        value: bytes,
+                        ..Event::new_zeroed()
+                    },
+                }),
+                // Whether it resumes is decided when the work is done.
+                Notice::Suspend(process) | Notice::Resume(process) => {
+                    held.insert(process);
+                }
+            }
+        }
+        if steps.is_empty() && held.is_empty() && freed.is_empty() && waiter.is_none() {
+            return;
+        }
+        if waiter.is_some() {
+            concerned.insert(requester);
+        }
+        for process in &held {
+            self.hold(id, *process, effects);
+        }
+        // After the contexts are off the run list.
+        let ticket = (!held.is_empty()).then(|| self.hardware.quiesce(Some(id)));
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        let batch = Batch { held, concerned, freed, waiter, failed: false };
+        guest.paging.begin(steps, ticket, batch);
+        self.paging.insert(id);
+        self.work.wake(Rule::Paging(id));
+    }
+
+    /// Suspends a process's contexts until [`Self::unhold`].
+    fn hold(&mut self, guest: GuestId, process: u32, effects: &mut Vec<Effect>) {
+        let Some(mut scope) = self.scope(guest, process, effects) else { return };
+        let Ok(state) = scope.process() else { return };
+        state.holds += 1;
+        self.each_context_of(guest, process, effects, |scope, context| {
+            scope.suspend_context(context, Suspension::MEMORY)
+        });
+    }
+
+    fn unhold(&mut self, guest: GuestId, process: u32, effects: &mut Vec<Effect>) {
+        let Some(mut scope) = self.scope(guest, process, effects) else { return };
+        let Ok(state) = scope.process() else { return };
+        state.holds = state.holds.saturating_sub(1);
+        if !scope.is_held() {
+            self.each_context_of(guest, process, effects, |scope, context| {
+                scope.resume_context(context, Suspension::MEMORY)
+            });
+        }
+    }
+
+    /// Continues a guest's paging, as far as engines have come.
+    pub(crate) fn continue_paging(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
+        loop {
+            if self.guests.get(&id).is_none_or(|guest| guest.detaching) {
+                break;
+            }
+            self.submit_paging(id, effects);
+            let Some(guest) = self.guests.get_mut(&id) else { break };
+            let Some(work) = guest.paging.take_ended() else { break };
+            self.finish_paging(id, work, effects);
+            // Retirements and D3 may wait for it.
+            self.work.wake(Rule::Retirements);
+            self.work.wake(Rule::PowerDown);
+        }
+        if self.guests.get(&id).is_none_or(|guest| guest.detaching || !guest.paging.is_busy()) {
+            self.paging.remove(&id);
+        }
+    }
+
+    /// A decision is carried out.
+    fn finish_paging(&mut self, id: GuestId, work: Batch<Waiter>, effects: &mut Vec<Effect>) {
+        if work.failed {
+            for process in &work.concerned {
+                self.each_context_of(id, *process, effects, |scope, context| {
+                    scope.lose_context(context, IN_ERROR);
+                    Ok(())
+                });
+            }
+        }
+        for range in work.freed {
+            // The host gets its pages back.
+            self.hardware.zero_memory(id, Segment::Backing, range.start, range.length).reported();
+            if let Some(guest) = self.guests.get_mut(&id) {
+                guest.vidmm.give_back(range);
+            }
+        }
+        for process in work.held {
+            self.unhold(id, process, effects);
+        }
+        if let Some(Waiter { token, outcome }) = work.waiter {
+            let result = match (outcome, work.failed) {
+                (Outcome::Reply(body), false) => Ok(body),
+                (Outcome::Reply(_), true) => Err(RequestError::PagingFailed),
+                (Outcome::Submit(deferred), failed) => {
+                    self.submit_deferred(id, deferred, failed, effects)
+                }
+            };
+            let reply = match result {
+                Ok(body) => reply(Status::SUCCESS, 0, &body),
+                Err(error) => reply(error.status(), error.detail(), &[]),
+            };
+            effects.push(Effect::Reply { guest: id, token, reply });
+        }
+    }
+
+    /// Builds and submits paging buffers, as far as engines and hardware allow.
+    fn submit_paging(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
+        if self.guests.get(&id).is_none_or(|guest| !guest.paging.is_pending()) {
+            return;
+        }
+        if self.is_without_power() {
+            self.ensure_power(effects);
+        }
+        let Self { guests, power, miniport, quiesced, .. } = self;
+        let Some(guest) = guests.get_mut(&id) else { return };
+        let Ok(system) = guest.system else { return };
+        guest.paging.submit(
+            *quiesced,
+            &mut PagingNode {
+                guest: id,
+                system,
+                miniport: miniport.as_mut(),
+                wake: &mut |node, miniport| power.wake_engine(node, miniport),
+            },
+        );
+    }
+
+    /// Whether the paging of any guest is under way. A guest that detaches does not count.
+    pub(crate) fn is_paging(&self) -> bool {
+        let is_busy = |guest: &Guest| guest.paging.is_busy() && !guest.detaching;
+        self.paging.iter().any(|guest| self.guests.get(guest).is_some_and(is_busy))
+    }
+}
+
+impl Scope<'_> {
+    /// Makes the page tables for a range of an address space of the guest's.
+    pub(crate) fn make_page_tables(
+        &mut self,
+        space: AddressSpaceId,
+        range: PageRange,
+    ) -> Result<(), RequestError> {
+        Ok(make_page_tables(self.miniport, self.guest_id, space, range)?)
+    }
+
+    /// The page tables of the paging process's GPU VA space, which has `length` bytes.
+    pub(crate) fn make_window_tables(&mut self, length: u64) -> Result<(), RequestError> {
+        let system = self.guest.system?;
+        let range = PageRange { start: PAGING_VA_START, length };
+        self.make_page_tables(system.address_space, range)
+    }
+
+    /// Whether the process's contexts are suspended because of its memory.
+    pub(crate) fn is_held(&mut self) -> bool {
+        let process = self.process_id;
+        let holds = self.process().map_or(0, |process| process.holds);
+        holds > 0 || self.guest.vidmm.is_suspended(process)
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A hang loses a context: what timeout detection and recovery does to queues, guests, paging and power. The
+//! state machine of a recovery is `recovery::tdr`.
+//!
+//! Source: Windows KMD overview, "TDR".
+
+use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::object::device::Failing;
+use crate::dxgkrnl::object::faults::{ADAPTER_RESET, IN_ERROR, fault};
+use crate::dxgkrnl::queue::context::Context;
+use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueOwner};
+use crate::dxgkrnl::recovery::tdr::{Escalation, Guilty, Hang, Recovered};
+use crate::hardware::{EngineProgress, Fault, GuestId, HwQueueId};
+use crate::port::Effect;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::Opcode;
+
+impl Kernel {
+    /// An input may wake an engine: looks at engines while one is awake, or in F0 without work. Only requests and
+    /// engines that are awake wake an engine.
+    pub(crate) fn watch_engines(&mut self) {
+        self.tdr.watch_until(self.now.saturating_add(self.timeout / 2));
+    }
+
+    /// Looks at engines and takes the next steps of recoveries, if they are due.
+    pub(crate) fn continue_recoveries(&mut self, effects: &mut Vec<Effect>) {
+        if self.tdr.is_look_due(self.now) {
+            self.look_at_engines(effects);
+        }
+        for node in 0..self.miniport.node_count() {
+            match self.tdr.escalate(node, self.now) {
+                Some(Escalation::ResetEngine) => {
+                    tracing::warn!(node, "hang: it cannot be pre-empted, resetting the engine");
+                    self.miniport.reset_engine(node);
+                }
+                Some(Escalation::ResetAdapter(hang)) => self.reset_adapter(hang, effects),
+                None => {}
+            }
+        }
+    }
+
+    /// Finds turns that do not end, and engines that have had nothing to do for as long as a turn may take.
+    fn look_at_engines(&mut self, effects: &mut Vec<Effect>) {
+        let mut looks_again = false;
+        for node in 0..self.miniport.node_count() {
+            let progress = self.miniport.query_engine_status(node);
+            self.look_for_hang(node, progress);
+            looks_again |= self.look_for_idleness(node, progress, effects);
+        }
+        let next = looks_again.then(|| self.now.saturating_add(self.timeout / 2));
+        self.tdr.look_next(next);
+    }
+
+    fn look_for_hang(&mut self, node: u32, progress: EngineProgress) {
+        let turns = progress.executing.map(|_| progress.turns);
+        let time = self.tdr.see_turn(node, turns, self.now);
+        if let Some(queue) = progress.executing
+            && time >= self.timeout
+        {
+            let address = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            self.begin_recovery(
+                node,
+                queue,
+                fault(FaultReason::ENGINE_TIMEOUT, Opcode::NOP, address),
+            );
+        }
+    }
+
+    /// "Dxgkrnl monitors whether a GPU engine is making progress using TDR timeout cadence": one that slept
+    /// from one look to another a time-out later, and has no work, goes to F1. The driver may ask for that
+    /// sooner. An engine that has work after all refuses.
+    ///
+    /// Returns whether the engine is to be looked at again. One that sleeps with work waits for a fence, which
+    /// a request signals, or an engine that is awake.
+    ///
+    /// Source: user-mode work submission, "Engine F-state transitions".
+    fn look_for_idleness(
+        &mut self,
+        node: u32,
+        progress: EngineProgress,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let runs = |context: &Context| context.state().is_running();
+        let mut queues = self.queues.iter().filter(|(_, owner)| owner.node == node);
+        let sleeps = progress.is_asleep && self.power.is_in_f0(node);
+        let is_idle = sleeps && !queues.any(|(id, owner)| self.has_work(*id, owner, runs));
+        let turns = is_idle.then_some(progress.turns);
+        if self.tdr.see_idleness(node, turns, self.now, self.timeout) {
+            tracing::debug!(node, "an engine that has had nothing to do goes to F1");
+            self.power_down_engine(node, effects);
+        }
+        if is_idle { self.power.is_in_f0(node) } else { !progress.is_asleep }
+    }
+
+    /// An engine executed a queue for longer than the time-out while the queue made no progress: a hang, unless the
+    /// queue may do that (`DisableGpuTimeout`).
+    pub(crate) fn makes_no_progress(&mut self, node: u32, queue: HwQueueId, fault: Fault) {
+        if self.queues.get(&queue).is_none_or(|owner| !owner.disable_gpu_timeout) {
+            self.begin_recovery(node, queue, fault);
+        }
+    }
+
+    /// An engine hung in a queue: pre-empts that. Of several hangs it takes the first; the others last.
+    fn begin_recovery(&mut self, node: u32, queue: HwQueueId, fault: Fault) {
+        if self.tdr.is_recovering(node) {
+            return;
+        }
+        // A destroyed queue does not hang. A queue with an engine stuck in it is not destroyed yet.
+        let is_system = |guest: &Guest| guest.system.is_ok_and(|system| system.hw_queue == queue);
+        let guilty = if let Some(owner) = self.queues.get(&queue) {
+            let (guest, queue_handle) = (owner.guest.0, owner.handle);
+            tracing::warn!(guest, hw_queue = %queue_handle, node, ?fault, "hang: pre-empting");
+            Guilty::Queue(queue)
+        } else if let Some((id, guest)) = self.guests.iter().find(|(_, guest)| is_system(guest)) {
+            tracing::error!(guest = id.0, node, ?fault, "paging hangs: pre-empting");
+            Guilty::Paging(*id, guest.paging.oldest_fence())
+        } else {
+            return;
+        };
+        let fence = self.tdr.begin(node, Hang { guilty, fault }, self.now);
+        self.miniport.preempt_command(queue, fence);
+    }
+
+    /// Resets the adapter: all guests lose everything that was under way.
+    fn reset_adapter(&mut self, Hang { guilty, fault }: Hang, effects: &mut Vec<Effect>) {
+        tracing::error!("hang: resetting the engine did not help, resetting the adapter");
+        self.miniport.reset_from_timeout();
+        // First, so that the guilty guest learns of its hang; the other queues report the reset.
+        if let Guilty::Queue(queue) = guilty {
+            self.lose_context_of(queue, fault, effects);
+        }
+        for guest in self.guests.keys().copied().collect::<Vec<_>>() {
+            self.fail_guest(guest, ADAPTER_RESET, effects);
+        }
+    }
+
+    /// `DXGK_INTERRUPT_DMA_PREEMPTED`.
+    pub(crate) fn dma_preempted(&mut self, node: u32, fence: u64, effects: &mut Vec<Effect>) {
+        if let Some(hang) = self.tdr.preempted(node, fence) {
+            self.punish(hang, effects);
+        }
+    }
+
+    /// An engine was reset.
+    pub(crate) fn engine_was_reset(&mut self, node: u32, effects: &mut Vec<Effect>) {
+        match self.tdr.engine_was_reset(node) {
+            Recovered::Nothing => {}
+            Recovered::Engine(hang) => self.punish(hang, effects),
+            Recovered::Adapter(guilty, ended) => {
+                tracing::warn!("the adapter was reset");
+                for guilty in ended {
+                    // Devices are in error; a system context survives.
+                    if let Guilty::Paging(guest, fence) = guilty {
+                        self.abandon_paging(guest, fence);
+                    }
+                }
+                if let Guilty::Queue(queue) = guilty {
+                    self.blame(queue, effects);
+                }
+            }
+        }
+    }
+
+    /// A hung engine is back: what hung is lost or given up.
+    fn punish(&mut self, Hang { guilty, fault }: Hang, effects: &mut Vec<Effect>) {
+        match guilty {
+            Guilty::Queue(queue) => {
+                self.lose_context_of(queue, fault, effects);
+                self.blame(queue, effects);
+            }
+            Guilty::Paging(guest, fence) => self.abandon_paging(guest, fence),
+        }
+    }
+
+    /// Paging of a guest hung, and has stopped: it continues after this buffer, unless the guest is gone.
+    fn abandon_paging(&mut self, guest: GuestId, fence: u64) {
+        if self.guests.get(&guest).is_some_and(|guest| !guest.detaching) {
+            self.miniport.abandon_paging(guest, fence);
+        }
+    }
+
+    /// Loses the context of a queue that hung, with all its queues.
+    fn lose_context_of(&mut self, queue: HwQueueId, fault: Fault, effects: &mut Vec<Effect>) {
+        if let Some(QueueOwner { guest, process, handle, .. }) = self.queues.get(&queue).copied()
+            && let Some(mut scope) = self.scope(guest, process, effects)
+            && let Ok(queue) = scope.get::<HwQueue>(handle)
+        {
+            let context = queue.context();
+            scope.lose_context(context, fault);
+            let given_up = scope.given_up;
+            self.retire_given_up(guest, given_up);
+        }
+    }
+
+    /// Counts a hang against the guest that owns the queue. One hang too many takes the guest out.
+    fn blame(&mut self, guilty: HwQueueId, effects: &mut Vec<Effect>) {
+        let Some(owner) = self.queues.get(&guilty).map(|owner| owner.guest) else { return };
+        let (now, policy) = (self.now, self.tdr.policy());
+        let Some(guest) = self.guests.get_mut(&owner) else { return };
+        if guest.hangs.count(now, policy) {
+            tracing::error!(
+                guest = owner.0,
+                "it hung engines {} times in {:?} and gets nothing executed until it is reset",
+                policy.limit_count,
+                policy.limit_time
+            );
+            self.fail_guest(owner, IN_ERROR, effects);
+        }
+    }
+
+    /// Puts all devices that a guest has now in error.
+    pub(crate) fn fail_guest(&mut self, guest: GuestId, fault: Fault, effects: &mut Vec<Effect>) {
+        let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
+        for process in processes.into_iter().flatten().collect::<Vec<_>>() {
+            let Some(mut scope) = self.scope(guest, process, effects) else { continue };
+            scope.fail_process(fault, Failing::WithItsGuest);
+            let given_up = scope.given_up;
+            self.retire_given_up(guest, given_up);
+        }
+    }
+}

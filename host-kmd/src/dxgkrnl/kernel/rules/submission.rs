@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A submission in kernel mode gets to the driver, and holds memory until it is done.
+//!
+//! Source: "DMA buffers" and "Interrupt" of the Windows KMD overview.
+
+use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::memory::allocation::Allocation;
+use crate::dxgkrnl::object::completion::Completion;
+use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::resource::{Hold, Resource};
+use crate::dxgkrnl::queue::context::Context;
+use crate::dxgkrnl::queue::hw_queue::HwQueue;
+use crate::dxgkrnl::queue::submission::{
+    CommandBuffer, Deferred, DeferredWork, HeldSubmission, InFlight,
+};
+use crate::hardware::{GuestId, HardwareError, HardwareFull, HwQueueId, KernelSubmission};
+use crate::port::Effect;
+use bellhop_protocol::control::Handle;
+use zerocopy::IntoBytes;
+
+impl Guest {
+    /// Releases what a submission held, which is done or which no engine executes any more.
+    pub(crate) fn release_holds(&mut self, process: u32, holds: &[Hold]) {
+        for hold in holds {
+            match *hold {
+                Hold::DmaBuffer(place) => self.dma_buffers.give_back(place),
+                Hold::Allocation { allocation, context } => {
+                    self.quotas.listed_allocations.refund(1);
+                    // A device that is destroyed takes its allocations before their submissions are done.
+                    let Ok(allocation) = self.handles.get_mut::<Allocation>(process, allocation)
+                    else {
+                        continue;
+                    };
+                    allocation.drop_user();
+                    if let Some(id) = allocation.paged()
+                        && let Err(error) = self.vidmm.evict(process, context, id)
+                    {
+                        tracing::error!(?id, %error, "a submission did not hold it");
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Kernel {
+    /// `DXGK_INTERRUPT_DMA_COMPLETED`: the queue's submissions up to `fence` are done.
+    pub(crate) fn dma_completed(&mut self, id: HwQueueId, fence: u64, effects: &mut Vec<Effect>) {
+        // The queue may be gone by now.
+        let Some(owner) = self.queues.get(&id).copied() else { return };
+        if let Some(mut scope) = self.scope(owner.guest, owner.process, effects)
+            && let Err(error) = scope.complete_submissions(owner.handle, fence)
+        {
+            tracing::error!(?id, %error, "a completion names no HW queue");
+        }
+        // VidMm may be able to evict what it held.
+        self.begin_paging(owner.guest, owner.process, None, effects);
+    }
+
+    /// Paging is done for a deferred submission: submits it. Returns the body of the reply.
+    pub(crate) fn submit_deferred(
+        &mut self,
+        guest: GuestId,
+        deferred: Deferred,
+        failed: bool,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Vec<u8>, RequestError> {
+        let Deferred { process, context, work } = deferred;
+        let needs_power = !failed && !self.has_power();
+        if needs_power {
+            self.power_up(effects);
+        }
+        let mut holds = Vec::new();
+        let submitted = match (self.scope(guest, process, effects), work) {
+            (None, work) => {
+                holds = Deferred { process, context, work }.into_holds();
+                Err(RequestError::NoSuchProcess(process))
+            }
+            (Some(mut scope), DeferredWork::Submission { commands, holds: its }) => {
+                holds = its;
+                let submitted = if failed {
+                    Err(RequestError::PagingFailed)
+                } else {
+                    scope.submit_to_node(context, commands, &mut holds)
+                };
+                submitted.map(|reply| reply.as_bytes().to_vec())
+            }
+            (Some(mut scope), DeferredWork::Wait(list)) => scope
+                .node_submission(context)
+                .and_then(|node| scope.give_wait(node.hw_queue, &list))
+                .map(|()| Vec::new()),
+            (Some(mut scope), DeferredWork::Signal(list)) => scope
+                .node_submission(context)
+                .and_then(|node| scope.give_signal(node.hw_queue, &list))
+                .map(|()| Vec::new()),
+        };
+        if let Some(guest) = self.guests.get_mut(&guest) {
+            // Empty when it was submitted.
+            guest.release_holds(process, &holds);
+        }
+        self.begin_paging(guest, process, None, effects);
+        if needs_power {
+            self.resume_after_power_up(effects);
+        }
+        submitted
+    }
+}
+
+impl Scope<'_> {
+    /// Submits packets to a HW queue that is not lost, or holds them in its software queue. What the submission holds
+    /// is released when it is done, and stays with the caller if this fails.
+    /// Returns the submission's fence id.
+    pub(crate) fn submit(
+        &mut self,
+        handle: Handle,
+        commands: CommandBuffer,
+        progress_fence_value: u64,
+        holds: &mut Vec<Hold>,
+    ) -> Result<u64, RequestError> {
+        let queue = self.get::<HwQueue>(handle)?;
+        let (id, is_held) = (queue.id(), !queue.held().is_empty());
+        if self.guest.quotas.submissions.charge(1).is_err() {
+            self.reap_submissions(handle)?;
+            self.guest.quotas.submissions.charge(1)?;
+        }
+        let submission = KernelSubmission {
+            gpu_va: commands.gpu_va,
+            size: commands.size,
+            progress_fence_value,
+            submission_fence: self.submissions.next_fence(),
+        };
+        let accepted = if is_held {
+            self.guest.quotas.held.charge(1)
+        } else {
+            self.submit_to_hardware(handle, submission).map_err(RequestError::from)
+        };
+        accepted.inspect_err(|_| self.guest.quotas.submissions.refund(1))?;
+        self.submissions.begin(id);
+        let holds = std::mem::take(holds);
+        let queue = self.get_mut::<HwQueue>(handle)?;
+        queue.note_submitted(progress_fence_value);
+        let fence = submission.submission_fence;
+        if is_held {
+            queue.held_mut().push_submission(HeldSubmission { submission, holds })
+        } else {
+            queue.begin_submission(fence, holds)
+        }
+        Ok(fence)
+    }
+
+    /// Gives the hardware a submission, and the engine its power.
+    fn submit_to_hardware(
+        &mut self,
+        handle: Handle,
+        submission: KernelSubmission,
+    ) -> Result<(), HardwareError> {
+        let Ok(queue) = self.get::<HwQueue>(handle) else {
+            return Err(HardwareFull("queue").into());
+        };
+        let id = queue.id();
+        let Ok(context) = self.get::<Context>(queue.context()) else {
+            return Err(HardwareFull("context").into());
+        };
+        let (node, to_node) = (context.node(), context.node_submission().is_some());
+        self.power.wake_engine(node, self.miniport);
+        if to_node {
+            self.miniport.submit_command(id, submission)
+        } else {
+            self.miniport.submit_command_to_hw_queue(id, submission)
+        }
+    }
+
+    /// Submits what was held. Returns it when the hardware has no room.
+    pub(crate) fn submit_held(
+        &mut self,
+        handle: Handle,
+        held: HeldSubmission,
+    ) -> Result<(), HeldSubmission> {
+        let HeldSubmission { submission, holds } = held;
+        if let Err(error) = self.submit_to_hardware(handle, submission) {
+            error.report();
+            return Err(HeldSubmission { submission, holds });
+        }
+        let fence = submission.submission_fence;
+        if let Ok(queue) = self.get_mut::<HwQueue>(handle) {
+            queue.begin_submission(fence, holds);
+        }
+        Ok(())
+    }
+
+    /// Drops submissions that were held.
+    pub(crate) fn give_up_held(&mut self, held: Vec<HeldSubmission>) {
+        self.guest.quotas.submissions.refund(held.len() as u64);
+        let holds: Vec<_> = held.into_iter().flat_map(|dropped| dropped.holds).collect();
+        if !holds.is_empty() {
+            self.given_up.push(Resource::Submissions { process: self.process_id, holds });
+        }
+    }
+
+    /// Releases what the finished submissions of a queue hold before their interrupt arrives: the guest may have
+    /// seen its progress fence already.
+    pub(crate) fn reap_submissions(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let id = self.get::<HwQueue>(handle)?.id();
+        let fence = self.miniport.query_current_fence(id);
+        self.complete_submissions(handle, fence)
+    }
+
+    /// Releases what the submissions of a queue up to `fence` hold, which are done.
+    fn complete_submissions(&mut self, handle: Handle, fence: u64) -> Result<(), RequestError> {
+        while let Some(holds) = self.get_mut::<HwQueue>(handle)?.complete_submission(fence) {
+            self.guest.quotas.submissions.refund(1);
+            self.guest.release_holds(self.process_id, &holds);
+        }
+        self.look_at_software_queue(handle);
+        Ok(())
+    }
+
+    /// Drops the submissions of a queue, which engines may still execute.
+    pub(crate) fn give_up_in_flight(&mut self, in_flight: InFlight) {
+        self.guest.quotas.submissions.refund(in_flight.len() as u64);
+        let holds = in_flight.into_holds();
+        if !holds.is_empty() {
+            self.given_up.push(Resource::Submissions { process: self.process_id, holds });
+        }
+    }
+}
+
+impl Kernel {
+    /// Retires what an interrupt or a command took away, if it took something.
+    pub(crate) fn retire_given_up(&mut self, guest: GuestId, given_up: Vec<Resource>) {
+        if !given_up.is_empty() {
+            self.retire(guest, given_up, Completion::Nothing);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Termination: the end of a process, or of a device, context, queue or doorbell of it.
+//!
+//! Normal: disconnect the doorbells, have engines look, wait for what was queued, destroy. Abnormal: mark
+//! the devices in error, suspend the contexts, wait until engines have left them, destroy. What cannot end
+//! normally in time ends abnormally.
+//!
+//! One rule holds for accepted work, whatever suspends its context, disconnects its doorbell or takes the power:
+//! an engine executes it, or its queue is reported lost, with a reason. The end waits for that, with a bound.
+//!
+//! Source: user-mode work submission, "Normal and abnormal process termination".
+
+use crate::dxgkrnl::doorbell::state::DisconnectReason;
+use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::kernel::waiter::Outcome;
+use crate::dxgkrnl::kernel::work::Rule;
+use crate::dxgkrnl::object::completion::Completion;
+use crate::dxgkrnl::object::device::{Device, Failing};
+use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::faults::{IN_ERROR, fault};
+use crate::dxgkrnl::object::resource::Resource;
+use crate::dxgkrnl::object::target::{Manner, Target};
+use crate::dxgkrnl::queue::context::{Context, Suspension};
+use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
+use crate::dxgkrnl::recovery::termination::{Drain, Ending, Phase, Progress};
+use crate::hardware::{Fault, GuestId, Hardware, Reported as _, Ticket};
+use crate::port::Effect;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::Opcode;
+
+/// Whether a queue has done all its work, its software queue included, or is lost.
+fn is_drained(
+    guest: &Guest,
+    hardware: &dyn Hardware,
+    (id, process): (GuestId, u32),
+    wait: Drain,
+) -> bool {
+    let Ok(queue) = guest.handles.get::<HwQueue>(process, wait.queue) else { return true };
+    let has_done_it =
+        hardware.fence_value(id, wait.slot).reported() >= wait.value && !queue.held().has_work();
+    queue.is_in_error() || has_done_it
+}
+
+impl Kernel {
+    /// Begins the end of something.
+    pub(crate) fn terminate(
+        &mut self,
+        (guest, process): (GuestId, u32),
+        target: Target,
+        manner: Manner,
+        completion: Completion,
+        effects: &mut Vec<Effect>,
+    ) {
+        let phase = match manner {
+            Manner::Normal => {
+                let Some(mut scope) = self.scope(guest, process, effects) else { return };
+                let waits = scope.begin_drain(target);
+                self.have_engines_look(guest, process, &waits, effects);
+                Phase::Draining { waits, deadline: self.now.saturating_add(self.timeout) }
+            }
+            Manner::Abnormal => {
+                Phase::Preempting(self.lose(guest, process, target, IN_ERROR, effects))
+            }
+        };
+        tracing::debug!(guest = guest.0, process, ?target, ?manner, ?phase, "ending");
+        self.terminations.begin(Ending { guest, process, target, completion }, phase);
+        self.work.wake(Rule::Terminations);
+    }
+
+    /// Has engines, with power, look at queues. No engine has seen what a guest wrote into a ring after its
+    /// doorbell was disconnected, and the guest cannot connect that doorbell again.
+    fn have_engines_look(
+        &mut self,
+        guest: GuestId,
+        process: u32,
+        waits: &[Drain],
+        effects: &mut Vec<Effect>,
+    ) {
+        if waits.is_empty() {
+            return;
+        }
+        self.ensure_power(effects);
+        let Some(mut scope) = self.scope(guest, process, effects) else { return };
+        for wait in waits {
+            if let Err(error) = scope.have_engine_look(wait.queue) {
+                tracing::error!(guest = guest.0, hw_queue = %wait.queue, %error, "it is missing");
+            }
+        }
+    }
+
+    /// Takes what ends off the run list, and reports its queues as lost. Engines have left them when the ticket has
+    /// passed.
+    fn lose(
+        &mut self,
+        guest: GuestId,
+        process: u32,
+        target: Target,
+        fault: Fault,
+        effects: &mut Vec<Effect>,
+    ) -> Ticket {
+        if target == Target::Guest {
+            self.fail_guest(guest, fault, effects);
+            if let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system) {
+                self.miniport.suspend_context(&[system.hw_queue]);
+            }
+        } else if let Some(mut scope) = self.scope(guest, process, effects) {
+            scope.lose_target(target, fault);
+            let given_up = scope.given_up;
+            self.retire_given_up(guest, given_up);
+        }
+        self.hardware.quiesce(Some(guest))
+    }
+
+    /// Looks at everything that is about to end.
+    pub(crate) fn continue_terminations(&mut self, effects: &mut Vec<Effect>) {
+        let mut index = 0;
+        while let Some(progress) = self.look_at_termination(index) {
+            match progress {
+                Progress::Ended(ending) => {
+                    self.finish(ending, effects);
+                    continue;
+                }
+                Progress::Late(ending, waits) => {
+                    let Ending { guest, process, .. } = ending;
+                    let mut held = waits.iter();
+                    let is_held = held.any(|wait| self.is_held_by_host(guest, process, *wait));
+                    let phase = if is_held {
+                        // The host took that time, so the queues get more.
+                        let deadline = self.now.saturating_add(self.timeout);
+                        Phase::Draining { waits, deadline }
+                    } else {
+                        self.work.wake(Rule::Terminations);
+                        Phase::Preempting(self.end_of_time(ending, effects))
+                    };
+                    self.terminations.set_phase(index, phase);
+                }
+                Progress::Waiting => {}
+            }
+            index += 1;
+        }
+    }
+
+    fn look_at_termination(&mut self, index: usize) -> Option<Progress> {
+        let Self { terminations, guests, hardware, quiesced, now, .. } = self;
+        terminations.look(index, (*quiesced, *now), |ending, wait| {
+            let owner = (ending.guest, ending.process);
+            let guest = guests.get(&ending.guest);
+            guest.is_none_or(|guest| is_drained(guest, hardware.as_ref(), owner, wait))
+        })
+    }
+
+    /// Whether a queue cannot do what it was given because the host holds its context: its operator, or
+    /// VidMm while it moves memory. Either can take any time, which does not count as the queue's.
+    fn is_held_by_host(&self, guest: GuestId, process: u32, wait: Drain) -> bool {
+        let Some(state) = self.guests.get(&guest) else { return false };
+        let is_moved = state.processes.get(&process).is_some_and(|process| process.holds > 0);
+        let queue = state.handles.get::<HwQueue>(process, wait.queue);
+        let context =
+            queue.and_then(|queue| state.handles.get::<Context>(process, queue.context()));
+        context.is_ok_and(|context| {
+            let suspended = |by| context.state().is_suspended_by(by);
+            suspended(Suspension::HOST) || is_moved && suspended(Suspension::MEMORY)
+        })
+    }
+
+    /// What ends has not done its work in time, and loses it. Returns the ticket that engines pass when they have
+    /// left it.
+    fn end_of_time(&mut self, ending: Ending, effects: &mut Vec<Effect>) -> Ticket {
+        let Ending { guest, process, target, .. } = ending;
+        tracing::debug!(guest = guest.0, process, ?target, "its time is over");
+        let time = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
+        let fault = fault(FaultReason::ENGINE_TIMEOUT, Opcode::NOP, time);
+        self.lose(guest, process, target, fault, effects)
+    }
+
+    /// Destroys what no engine needs any more.
+    fn finish(&mut self, ending: Ending, effects: &mut Vec<Effect>) {
+        let Ending { guest, process, target, completion } = ending;
+        let processes = match (target, self.guests.get(&guest)) {
+            (_, None) => return,
+            (Target::Guest, Some(guest)) => guest.processes.keys().copied().collect(),
+            _ => vec![process],
+        };
+        let mut given_up = Vec::new();
+        for process in processes {
+            let Some(mut scope) = self.scope(guest, process, effects) else { continue };
+            // It may have been destroyed with what contains it.
+            if let Err(error) = scope.remove_target(target) {
+                tracing::debug!(guest = guest.0, process, ?target, %error, "gone already");
+            }
+            given_up.append(&mut scope.given_up);
+        }
+        if target == Target::Guest
+            && let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system)
+        {
+            self.miniport.destroy_hw_queue(system.hw_queue);
+            if let Some(guest) = self.guests.get_mut(&guest) {
+                let freed = guest.vidmm.take_plan().freed;
+                let (abandoned, waiters) = guest.paging.abandon();
+                for range in freed.into_iter().chain(abandoned) {
+                    guest.vidmm.give_back(range);
+                }
+                for waiter in waiters {
+                    if let Outcome::Submit(submission) = waiter.outcome {
+                        let process = submission.process;
+                        guest.release_holds(process, &submission.into_holds());
+                    }
+                }
+            }
+            given_up.push(Resource::SystemContext(system.address_space));
+        }
+        tracing::debug!(guest = guest.0, process, ?target, "ended");
+        self.begin_paging(guest, process, None, effects);
+        self.retire(guest, given_up, completion);
+    }
+}
+
+impl Scope<'_> {
+    /// The queues of what ends.
+    fn queues_of(&mut self, target: Target) -> Vec<Handle> {
+        let contexts: Vec<Handle> = match target {
+            Target::Doorbell(doorbell) => {
+                return self.queue_of_doorbell(doorbell).into_iter().collect();
+            }
+            Target::HwQueue(queue) => return vec![queue],
+            Target::Context(context) => vec![context],
+            Target::Device(device) => match self.get::<Device>(device) {
+                Ok(device) => device.contexts().iter().copied().collect(),
+                Err(_) => Vec::new(),
+            },
+            Target::Process | Target::Guest => self.contexts(),
+        };
+        let queues = |context: &Handle| match self.get::<Context>(*context) {
+            Ok(context) => context.hw_queues().iter().copied().collect(),
+            Err(_) => Vec::new(),
+        };
+        contexts.iter().flat_map(queues).collect()
+    }
+
+    /// Disconnects the doorbells of what ends. Returns what is to be waited for.
+    fn begin_drain(&mut self, target: Target) -> Vec<Drain> {
+        let queues = self.queues_of(target);
+        queues
+            .into_iter()
+            .filter_map(|queue| self.begin_queue_drain(queue, target).ok().flatten())
+            .collect()
+    }
+
+    fn begin_queue_drain(
+        &mut self,
+        handle: Handle,
+        target: Target,
+    ) -> Result<Option<Drain>, RequestError> {
+        let queue = self.get_mut::<HwQueue>(handle)?;
+        if !matches!(target, Target::Doorbell(_)) {
+            queue.begin_termination();
+        }
+        let QueueIdentity { id, progress_fence, .. } = queue.identity();
+        let (in_error, submitted) = (queue.is_in_error(), queue.last_submitted());
+        // Aborted, so that a guest thread that still rings it does not connect it again.
+        self.disconnect(id, DisconnectReason::Abort);
+        if in_error {
+            return Ok(None);
+        }
+        // The guest can write any value there; the time-out bounds the wait.
+        let value = self.hardware.last_queued_value(id).reported().max(submitted);
+        let slot = self.monitor_drain(progress_fence, value)?;
+        let (drain, owner) =
+            (Drain { queue: handle, slot, value }, (self.guest_id, self.process_id));
+        Ok((!is_drained(self.guest, self.hardware, owner, drain)).then_some(drain))
+    }
+
+    /// Has the engine of a queue look at its work. The engine of a suspended context looks when the context resumes.
+    fn have_engine_look(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let QueueIdentity { id, context, .. } = self.get::<HwQueue>(handle)?.identity();
+        let node = self.get::<Context>(context)?.node();
+        self.power.wake_engine(node, self.miniport);
+        self.miniport.notify_work_submission(id);
+        Ok(())
+    }
+
+    /// Takes what ends off the run list; its queues are lost, and its devices in error.
+    fn lose_target(&mut self, target: Target, fault: Fault) {
+        match target {
+            Target::Doorbell(_) | Target::HwQueue(_) => {
+                for handle in self.queues_of(target) {
+                    if let Ok(queue) = self.get::<HwQueue>(handle) {
+                        let id = queue.id();
+                        self.miniport.suspend_context(&[id]);
+                    }
+                    self.lose_queue(handle, fault);
+                }
+            }
+            Target::Context(context) => self.lose_context(context, fault),
+            Target::Device(device) => self.fail_device(device, fault, Failing::Alone),
+            Target::Process | Target::Guest => self.fail_process(fault, Failing::Alone),
+        }
+    }
+
+    fn remove_target(&mut self, target: Target) -> Result<(), RequestError> {
+        match target {
+            Target::Doorbell(doorbell) => self.remove_doorbell(doorbell),
+            Target::HwQueue(queue) => self.remove_hw_queue(queue),
+            Target::Context(context) => self.remove_context(context),
+            Target::Device(device) => self.remove_device(device),
+            Target::Process | Target::Guest => self.remove_process(),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Does the work that an input leads to, until none is left.
+//!
+//! A rule that waits for the clock, an engine or a fence looks once for each input. A rule that waits for another
+//! subsystem is woken by the rule that changes that subsystem.
+
+use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::work::{Rule, Work};
+use crate::port::Effect;
+
+impl Kernel {
+    /// Does all work that is left.
+    pub(crate) fn settle(&mut self, effects: &mut Vec<Effect>) {
+        self.wake_what_waits();
+        loop {
+            while let Some(work) = self.next_work() {
+                match work {
+                    Work::Release(released) => self.continue_software_queue_of(released, effects),
+                    Work::Look(rule) => self.look(rule, effects),
+                }
+            }
+            if !self.have_engines_passed_tickets() {
+                break;
+            }
+        }
+        debug_assert!(self.is_settled(), "one more pass would do something");
+    }
+
+    /// Wakes the rules that wait for something outside of the kernel.
+    fn wake_what_waits(&mut self) {
+        let is_due = |deadline: Option<_>| deadline.is_some_and(|deadline| deadline <= self.now);
+        if is_due(self.tdr.deadline()) {
+            self.work.wake(Rule::Recoveries);
+        }
+        if is_due(self.migration.deadline()) {
+            self.work.wake(Rule::Migration);
+        }
+        if !self.terminations.is_empty() {
+            self.work.wake(Rule::Terminations);
+        }
+        if self.power.next_step(self.quiesced, self.is_paging()).is_some() {
+            self.work.wake(Rule::PowerDown);
+        }
+        self.wake_paging();
+        self.have_engines_passed_tickets();
+    }
+
+    /// Wakes the paging of each guest that has some.
+    fn wake_paging(&mut self) {
+        for guest in &self.paging {
+            self.work.wake(Rule::Paging(*guest));
+        }
+    }
+
+    /// Wakes what waits for tickets if engines have passed more of them since the last look. Whether they have.
+    fn have_engines_passed_tickets(&mut self) -> bool {
+        let quiesced = self.hardware.quiesced();
+        if quiesced <= self.quiesced {
+            return false;
+        }
+        self.quiesced = quiesced;
+        self.wake_paging();
+        self.work.wake(Rule::PowerDown);
+        self.work.wake(Rule::Terminations);
+        self.work.wake(Rule::Retirements);
+        true
+    }
+
+    fn next_work(&mut self) -> Option<Work> {
+        if self.callbacks.doorbells.has_ended_connects() {
+            self.work.wake(Rule::Connects);
+        }
+        self.work.pop()
+    }
+
+    fn look(&mut self, rule: Rule, effects: &mut Vec<Effect>) {
+        match rule {
+            Rule::Recoveries => self.continue_recoveries(effects),
+            Rule::Migration => self.continue_migration(effects),
+            Rule::Connects => self.answer_connects(effects),
+            Rule::Paging(guest) => self.continue_paging(guest, effects),
+            // The list hands out the queues themselves.
+            Rule::SoftwareQueues => {}
+            Rule::PowerDown => self.continue_power_down(effects),
+            Rule::Terminations => self.continue_terminations(effects),
+            Rule::Retirements => self.release_retired(effects),
+        }
+    }
+
+    /// Whether no rule could do more with what the kernel knows: the tickets that it has seen passed, and the
+    /// completions that interrupts reported.
+    fn is_settled(&self) -> bool {
+        let is_paged = |guest| self.guests.get(guest).is_none_or(|guest| !guest.paging.has_ended());
+        self.work.is_empty()
+            && !self.callbacks.doorbells.has_ended_connects()
+            && self.paging.iter().all(is_paged)
+            && self.power.next_step(self.quiesced, self.is_paging()).is_none()
+            && !self.terminations.has_passed(self.quiesced)
+            && !self.retirements.has_passed(self.quiesced, |guest, works| {
+                self.guests.get(&guest).is_none_or(|guest| guest.paging.has_finished(works))
+            })
+    }
+}

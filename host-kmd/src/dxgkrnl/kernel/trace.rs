@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Recordings for a tool that traces: the trace logs of engines, power, doorbells, and what CPUs do with fences.
+//!
+//! "When tracing is enabled, OS will first increase the size of the log buffer to prevent overruns": the
+//! size of a queue's two logs is fixed, so each engine gets a trace log beside them, of the size that the tool
+//! wants. It holds the entries of the logs of all its queues.
+//!
+//! Nothing is recorded, and there are no trace logs, while no tool traces. One tool can trace at a time.
+//!
+//! Source: native GPU fence object, "Log buffer overrun is permitted".
+
+use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::object::recorder::object_of;
+use crate::hardware::{EXECUTED, HostClocks, HwQueueId};
+use crate::port::{CommandToken, Effect, TraceAction, TraceError};
+use bellhop_protocol::doorbell::LoggingLevel;
+use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogOperation};
+use bellhop_protocol::trace::{Record, What};
+
+impl Kernel {
+    /// Begins, continues or ends a recording for a tool.
+    pub(crate) fn trace(
+        &mut self,
+        token: CommandToken,
+        action: TraceAction,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let TraceAction::Begin { entries } = action
+            && let Err(refused) = self.begin_trace(entries, effects)
+        {
+            effects.push(Effect::Traced { token, result: Err(refused) });
+            return;
+        }
+        let mut page = self.recorder.take(|node, entry| self.record(node, entry));
+        if action == TraceAction::End {
+            let left = self.recorder.end();
+            if left > 0 {
+                let what = What::Dropped { records: left };
+                page.records.push(Record { time: self.hardware.gpu_clock(), what });
+            }
+            page.more = false;
+            self.hardware.end_trace();
+            self.set_logging_level(LoggingLevel::DEFAULT, effects);
+        }
+        effects.push(Effect::Traced { token, result: Ok(page) });
+    }
+
+    fn begin_trace(&mut self, entries: u32, effects: &mut Vec<Effect>) -> Result<(), TraceError> {
+        if self.recorder.is_recording() {
+            return Err(TraceError::Busy);
+        }
+        self.hardware.begin_trace(entries).map_err(|full| TraceError::Full(full.0))?;
+        self.recorder.begin(self.miniport.node_count());
+        self.note_what_there_is();
+        self.set_logging_level(LoggingLevel::VERBOSE, effects);
+        Ok(())
+    }
+
+    /// The record of an entry of a trace log.
+    fn record(&self, node: u32, entry: FenceLogEntry) -> Record {
+        let FenceLogEntry { fence, fence_value: value, observed_timestamp: since, .. } = entry;
+        let FenceLogEntry { queued_timestamp: queued, reserved: queue, .. } = entry;
+        let object = || {
+            let owner = self.queues.get(&HwQueueId(queue))?;
+            let slot = self.guests.get(&owner.guest)?.fences.named_by(fence)?;
+            Some(object_of(owner.guest, slot))
+        };
+        let what = match FenceLogOperation(entry.operation) {
+            FenceLogOperation(EXECUTED) => What::Executed { node, queue, since, turns: value },
+            FenceLogOperation::SIGNAL_EXECUTED => {
+                What::Signal { queue, fence, value, queued, object: object().unwrap_or(0) }
+            }
+            _ => {
+                let object = object().unwrap_or(0);
+                What::Wait { queue, fence, value, queued, held: since, object }
+            }
+        };
+        Record { time: entry.end_timestamp, what }
+    }
+
+    /// Notes all states at the beginning of a recording.
+    fn note_what_there_is(&self) {
+        self.recorder.note(|| {
+            let HostClocks { monotonic, boottime, realtime } = self.hardware.host_clocks();
+            What::Clock { monotonic, boottime, realtime }
+        });
+        let (device, _) = self.power.describe_device();
+        self.recorder.device(device);
+        for node in 0..self.miniport.node_count() {
+            if let Some((state, _)) = self.power.describe_engine(node) {
+                self.recorder.engine(node, state);
+            }
+        }
+        for (id, owner) in &self.queues {
+            owner.note(*id, &self.recorder);
+            if let Some(state) = self.callbacks.doorbells.state(*id) {
+                self.recorder.doorbell(*id, state.name());
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Areas of the BAR that a guest has put into its own memory.
+
+use bellhop_protocol::bar::AreaKind;
+use bellhop_protocol::control::allocation::Extent;
+use std::collections::BTreeMap;
+
+/// What a guest has donated, by area.
+#[derive(Debug, Default)]
+pub(crate) struct Donations(BTreeMap<AreaKind, Donation>);
+
+/// The memory for one area.
+#[derive(Debug)]
+struct Donation {
+    /// Bytes of all of it.
+    length: u64,
+    /// Bytes that are there.
+    donated: u64,
+    extents: Vec<Extent>,
+}
+
+impl Donations {
+    /// Whether an area is in the guest's memory.
+    pub(crate) fn is_in_force(&self, kind: AreaKind) -> bool {
+        self.0.get(&kind).is_some_and(|donation| donation.donated == donation.length)
+    }
+
+    /// Whether memory from `offset` on is the next that an area of `length` bytes needs: one that is donated
+    /// in pieces gets them in their order.
+    pub(crate) fn is_next(&self, kind: AreaKind, offset: u64, length: u64) -> bool {
+        let mut earlier = self.0.get(&kind).into_iter();
+        offset == 0 || earlier.any(|area| (area.donated, area.length) == (offset, length))
+    }
+
+    /// All that there is of an area with extents that begin at `offset`. The first of several pieces begins
+    /// anew, whatever came of an earlier one.
+    pub(crate) fn with_next(
+        &self,
+        kind: AreaKind,
+        offset: u64,
+        extents: Vec<Extent>,
+    ) -> Vec<Extent> {
+        let earlier = self.0.get(&kind).filter(|_| offset > 0);
+        // An extent has at least a page, so an area bounds how many there are.
+        let mut all = earlier.map(|earlier| earlier.extents.clone()).unwrap_or_default();
+        all.extend(extents);
+        all
+    }
+
+    /// Notes that `donated` bytes of an area of `length` bytes are there.
+    pub(crate) fn set(&mut self, kind: AreaKind, length: u64, donated: u64, extents: Vec<Extent>) {
+        self.0.insert(kind, Donation { length, donated, extents });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_come_in_their_order_and_the_first_begins_anew() {
+        let (kind, piece) = (AreaKind::DOORBELLS, |address| Extent { address, length: 4096 });
+        let mut donations = Donations::default();
+        assert!(donations.is_next(kind, 0, 8192) && !donations.is_next(kind, 4096, 8192));
+        donations.set(kind, 8192, 4096, vec![piece(0)]);
+        assert!(donations.is_next(kind, 4096, 8192) && !donations.is_next(kind, 4096, 4096));
+        assert_eq!(donations.with_next(kind, 4096, vec![piece(9)]).len(), 2);
+        assert_eq!(donations.with_next(kind, 0, vec![piece(9)]).len(), 1);
+        assert!(!donations.is_in_force(kind));
+        donations.set(kind, 8192, 8192, vec![piece(0), piece(9)]);
+        assert!(donations.is_in_force(kind));
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Memory: allocations, GPU virtual addresses and paging. Where bytes lie, VidMm decides.
+
+pub(crate) mod allocation;
+pub(crate) mod donation;
+pub(crate) mod gpu_va;
+pub(crate) mod migration;
+pub(crate) mod page_tables;
+pub(crate) mod paging;
+pub(crate) mod sharing;

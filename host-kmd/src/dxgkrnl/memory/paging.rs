@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Paging: carrying out what VidMm decides, in the guest's system context.
+//!
+//! Each decision becomes *work*: its steps become operations, the driver builds them into paging
+//! buffers, and a request is answered when the last of its buffers is done. Work of a guest is carried
+//! out in its order; a buffer belongs to one work, so that a fault harms no other work. The hardware
+//! has few buffers at a time, which bounds the work for one input.
+//!
+//! The kernel first suspends the contexts of the processes that own moved memory. The work begins when engines
+//! have left those contexts.
+//!
+//! Source: "BuildPagingBuffer" of the Windows KMD overview; "Allocation notification".
+
+use crate::ddi::Miniport;
+use crate::ddi::paging::{BuildPagingBufferError, PagingBuffer};
+use crate::hardware::{AddressSpaceId, GuestId, SystemContext, Ticket};
+use crate::vidmm::operations::{Operation, Operations, Window};
+use crate::vidmm::pool::PageRange;
+use crate::vidmm::step::Step;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Most paging buffers of a guest that are with the hardware.
+const MAX_IN_FLIGHT: u64 = 4;
+
+/// What comes of a decision once it is carried out.
+#[derive(Debug)]
+pub(crate) struct Batch<W> {
+    /// Processes that stay suspended until it is done.
+    pub(crate) held: BTreeSet<u32>,
+    /// Processes that own the memory.
+    pub(crate) concerned: BTreeSet<u32>,
+    /// Backing memory that nothing needs any more when it is done.
+    pub(crate) freed: Vec<PageRange>,
+    /// What waits for it.
+    pub(crate) waiter: Option<W>,
+    /// Whether the hardware failed at it.
+    pub(crate) failed: bool,
+}
+
+/// One decision, to be carried out.
+#[derive(Debug)]
+struct PagingWork<W> {
+    steps: VecDeque<Step>,
+    /// Engines have left the contexts of what is moved when it has passed.
+    ticket: Option<Ticket>,
+    batch: Batch<W>,
+}
+
+/// Where a guest's paging buffers are built and executed.
+pub(crate) struct PagingNode<'a> {
+    /// The guest.
+    pub(crate) guest: GuestId,
+    /// Its system context.
+    pub(crate) system: SystemContext,
+    /// The driver.
+    pub(crate) miniport: &'a mut dyn Miniport,
+    /// Gives a node's engine its power back.
+    pub(crate) wake: &'a mut dyn FnMut(u32, &mut dyn Miniport),
+}
+
+/// The paging of one guest.
+#[derive(Debug)]
+pub(crate) struct Paging<W> {
+    operations: Operations,
+    /// Not all of it is submitted, the oldest first.
+    pending: VecDeque<PagingWork<W>>,
+    /// What is submitted of the oldest, and is not: its buffer.
+    buffer: PagingBuffer,
+    /// All of it is submitted, up to this fence.
+    submitted: VecDeque<(u64, PagingWork<W>)>,
+    /// The last fence that was submitted.
+    last_fence: u64,
+    /// The last fence that is done.
+    completed: u64,
+    /// How many works there were.
+    begun: u64,
+    /// How many of them are done.
+    finished: u64,
+}
+
+impl<W> Paging<W> {
+    /// Nothing to do. The paging process's GPU VA space has `window` bytes.
+    pub(crate) fn new(system: Option<SystemContext>, window: u64) -> Self {
+        // A guest without a system context is refused everything.
+        let space = system.map_or(AddressSpaceId(0), |system| system.address_space);
+        Self {
+            operations: Operations::new(Window::new(space, window)),
+            pending: VecDeque::new(),
+            buffer: PagingBuffer::new(),
+            submitted: VecDeque::new(),
+            last_fence: 0,
+            completed: 0,
+            begun: 0,
+            finished: 0,
+        }
+    }
+
+    /// Begins to carry out a decision, once engines have passed the ticket.
+    pub(crate) fn begin(&mut self, steps: Vec<Step>, ticket: Option<Ticket>, batch: Batch<W>) {
+        self.begun += 1;
+        self.pending.push_back(PagingWork { steps: steps.into(), ticket, batch });
+    }
+
+    /// Takes what comes of the oldest work if the last of its buffers is done.
+    pub(crate) fn take_ended(&mut self) -> Option<Batch<W>> {
+        let completed = self.completed;
+        let (_, work) = self.submitted.pop_front_if(|(fence, _)| *fence <= completed)?;
+        self.finished += 1;
+        Some(work.batch)
+    }
+
+    /// Builds and submits what there is, as far as it may be.
+    pub(crate) fn submit(&mut self, quiesced: Ticket, node: &mut PagingNode<'_>) {
+        while self.build(quiesced, node) {}
+    }
+
+    /// Whether something is not submitted.
+    pub(crate) fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Does the next thing to the oldest pending work; false when there is nothing to do now.
+    fn build(&mut self, quiesced: Ticket, node: &mut PagingNode<'_>) -> bool {
+        let Some(work) = self.pending.front_mut() else { return false };
+        if work.ticket.is_some_and(|ticket| ticket > quiesced) {
+            return false;
+        }
+        let must_submit = match self.operations.peek() {
+            None => match work.steps.pop_front() {
+                Some(step) => {
+                    self.operations.begin(step);
+                    return true;
+                }
+                None => true,
+            },
+            Some(Operation::Wait) => true,
+            Some(operation) => {
+                let Some(request) = operation.as_ddi() else { return false };
+                let built =
+                    node.miniport.build_paging_buffer(node.guest, &request, &mut self.buffer);
+                match built {
+                    Ok(()) => {
+                        self.operations.pop();
+                        return true;
+                    }
+                    Err(BuildPagingBufferError::InsufficientDmaBuffer(_))
+                        if !self.buffer.is_empty() =>
+                    {
+                        true
+                    }
+                    Err(error) => {
+                        // Page tables were made when addresses were taken.
+                        tracing::error!(?operation, %error, "the driver cannot build it at all");
+                        self.operations.pop();
+                        work.batch.failed = true;
+                        return true;
+                    }
+                }
+            }
+        };
+        must_submit && self.submit_buffer(node) && self.after_submission()
+    }
+
+    /// Submits what is built; false when it cannot be now.
+    fn submit_buffer(&mut self, node: &mut PagingNode<'_>) -> bool {
+        if self.buffer.is_empty() {
+            return true;
+        }
+        if self.last_fence - self.completed >= MAX_IN_FLIGHT {
+            return false;
+        }
+        (node.wake)(node.system.node, &mut *node.miniport);
+        let fence = self.last_fence + 1;
+        match node.miniport.submit_paging(node.guest, &self.buffer, fence) {
+            Ok(()) => {
+                self.last_fence = fence;
+                self.buffer = PagingBuffer::new();
+                true
+            }
+            Err(error) => {
+                error.report();
+                // It takes more when it is done with some.
+                tracing::debug!(guest = node.guest.0, %error, "paging waits");
+                false
+            }
+        }
+    }
+
+    /// Nothing is built that is not submitted: whether there is more to do.
+    fn after_submission(&mut self) -> bool {
+        match self.operations.peek() {
+            Some(Operation::Wait) => {
+                let waits = self.completed < self.last_fence;
+                if !waits {
+                    self.operations.pop();
+                }
+                !waits
+            }
+            Some(_) => true,
+            None => {
+                let ends = self.pending.front().is_some_and(|work| work.steps.is_empty());
+                if ends && let Some(work) = self.pending.pop_front() {
+                    self.submitted.push_back((self.last_fence, work));
+                }
+                true
+            }
+        }
+    }
+
+    /// Whether the last buffer of the oldest work is done.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.submitted.front().is_some_and(|(fence, _)| *fence <= self.completed)
+    }
+
+    /// Number of works so far.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Whether this number of works is done.
+    pub(crate) fn has_finished(&self, works: u64) -> bool {
+        self.finished >= works
+    }
+
+    /// Whether something is not done.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.finished < self.begun
+    }
+
+    /// The fence of the oldest buffer that is not known to be done: the one that is being executed, if one
+    /// is.
+    pub(crate) fn oldest_fence(&self) -> u64 {
+        self.completed + 1
+    }
+
+    /// A paging buffer was done, and all before it.
+    pub(crate) fn complete(&mut self, fence: u64) {
+        self.completed = self.completed.max(fence);
+    }
+
+    /// A paging buffer failed.
+    pub(crate) fn fail(&mut self, fence: u64) {
+        let submitted = self.submitted.iter_mut().find(|(last, _)| fence <= *last);
+        let work = submitted.map(|(_, work)| work).or(self.pending.front_mut());
+        if let Some(work) = work {
+            work.batch.failed = true;
+        }
+    }
+
+    /// The guest goes: nothing more is carried out. Returns what would have been freed, and what waited.
+    pub(crate) fn abandon(&mut self) -> (Vec<PageRange>, Vec<W>) {
+        let submitted = self.submitted.drain(..).map(|(_, work)| work);
+        let (mut freed, mut waiters) = (Vec::new(), Vec::new());
+        for work in submitted.chain(self.pending.drain(..)) {
+            freed.extend(work.batch.freed);
+            waiters.extend(work.batch.waiter);
+        }
+        self.buffer = PagingBuffer::new();
+        self.finished = self.begun;
+        (freed, waiters)
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How much one guest may make the host remember.
+
+use crate::dxgkrnl::object::error::RequestError;
+use bellhop_protocol::snapshot;
+
+/// Limits of one guest. Doorbells, fences and local memory have none here: its BAR bounds them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Processes.
+    pub processes: u32,
+    /// Objects of all its processes together; at most 2^20 - 1, whatever is set.
+    pub handles: u32,
+    /// Allocations among them.
+    pub allocations: u32,
+    /// HW queues among them, those of contexts that submit to their node included.
+    pub hw_queues: u32,
+    /// Fence waits that are pending.
+    pub waits: u32,
+    /// Mappings into GPU virtual address spaces.
+    pub mappings: u32,
+    /// Bytes that these mappings span, which bounds the page tables and the work to unmap them.
+    pub mapped_bytes: u64,
+    /// Extents of its system-memory allocations.
+    pub extents: u32,
+    /// Command buffers that it has submitted in kernel mode and that are not done.
+    pub submissions: u32,
+    /// Entries of the allocation lists of these.
+    pub listed_allocations: u32,
+    /// Views of fences that other guests may have.
+    pub cross_adapter_fences: u32,
+    /// Waits, signals and submissions that are held in software queues.
+    pub held: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            processes: 256,
+            handles: 1 << 16,
+            allocations: 1 << 15,
+            hw_queues: 1 << 14,
+            waits: 1 << 16,
+            mappings: 1 << 16,
+            mapped_bytes: 16 << 30,
+            extents: 1 << 20,
+            submissions: 1 << 12,
+            listed_allocations: 1 << 16,
+            cross_adapter_fences: 64,
+            held: 1 << 12,
+        }
+    }
+}
+
+/// How much of one limit is used.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    used: u64,
+    limit: u64,
+    what: &'static str,
+}
+
+impl Quota {
+    /// Nothing used of `limit`.
+    pub(crate) fn new(limit: impl Into<u64>, what: &'static str) -> Self {
+        Self { used: 0, limit: limit.into(), what }
+    }
+
+    /// Uses `amount` more, or nothing when that is too much.
+    pub(crate) fn charge(&mut self, amount: u64) -> Result<(), RequestError> {
+        match self.used.checked_add(amount) {
+            Some(used) if used <= self.limit => {
+                self.used = used;
+                Ok(())
+            }
+            _ => Err(RequestError::QuotaExceeded { what: self.what, limit: self.limit }),
+        }
+    }
+
+    /// Gives back what was charged before.
+    pub(crate) fn refund(&mut self, amount: u64) {
+        debug_assert!(amount <= self.used, "{} refunded more than charged", self.what);
+        self.used = self.used.saturating_sub(amount);
+    }
+
+    /// What tools are told of it.
+    pub(crate) fn describe(&self) -> snapshot::Quota {
+        snapshot::Quota { what: self.what.into(), used: self.used, limit: self.limit }
+    }
+
+    /// Whether all is given back.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.used == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_gives_no_more_than_its_limit_and_takes_back_what_it_gave() {
+        let mut quota = Quota::new(3u32, "things");
+        quota.charge(2).unwrap();
+        assert!(quota.charge(2).is_err());
+        assert!(quota.charge(u64::MAX).is_err());
+        quota.charge(1).unwrap();
+        quota.refund(3);
+        assert!(quota.is_unused());
+    }
+}

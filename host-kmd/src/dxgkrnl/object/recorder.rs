@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Where the parts of the control plane note what they change, for a tool that traces.
+
+use crate::hardware::{BusyOf, GuestId, Hardware, HwQueueId, Reported as _};
+use crate::port::TracePage;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::power::EnginePowerState;
+use bellhop_protocol::fence_log::FenceLogEntry;
+use bellhop_protocol::handoff::fence_log::LogReader;
+use bellhop_protocol::trace::{MAX_TRACE_RECORDS, Record, What};
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Records that are kept for a tool that does not fetch them. The recorder drops and counts later ones.
+const KEPT: usize = 1 << 16;
+
+/// What was recorded and not fetched.
+#[derive(Debug)]
+struct Recording {
+    records: VecDeque<Record>,
+    dropped: u64,
+    /// How far each engine's trace log was read.
+    readers: Vec<LogReader>,
+}
+
+/// Where the parts of the control plane note what they change. All of it is one thread.
+#[derive(Clone)]
+pub(crate) struct Recorder {
+    hardware: Arc<dyn Hardware>,
+    recording: Arc<Mutex<Option<Recording>>>,
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("recording", &self.recording).finish_non_exhaustive()
+    }
+}
+
+impl Recorder {
+    /// Records nothing yet.
+    pub(crate) fn new(hardware: Arc<dyn Hardware>) -> Self {
+        Self { hardware, recording: Arc::default() }
+    }
+
+    fn with<R>(&self, act: impl FnOnce(&mut Option<Recording>) -> R) -> R {
+        act(&mut self.recording.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether a tool traces.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.with(|recording| recording.is_some())
+    }
+
+    /// Begins to record, for this number of engines.
+    pub(crate) fn begin(&self, engines: u32) {
+        let readers = vec![LogReader::default(); engines as usize];
+        let recording = Recording { records: VecDeque::new(), dropped: 0, readers };
+        self.with(|place| *place = Some(recording));
+    }
+
+    /// Records no more. Returns how many records were not fetched.
+    pub(crate) fn end(&self) -> u64 {
+        let Some(recording) = self.with(Option::take) else { return 0 };
+        let mut left = recording.records.len() as u64 + recording.dropped;
+        for (mut reader, node) in recording.readers.into_iter().zip(0..) {
+            self.hardware.with_trace_log(node, &mut |log| {
+                let position = log.position();
+                let mut read = 0;
+                left += reader.read_entries(&log, position, |_| read += 1);
+                left += read;
+            });
+        }
+        left
+    }
+
+    /// Takes how busy engines are, and the oldest records, as many as fit into a reply: first what was noted
+    /// here, which names the queues of the trace logs' entries. `describe` makes a record of an entry.
+    pub(crate) fn take(&self, describe: impl Fn(u32, FenceLogEntry) -> Record) -> TracePage {
+        let now = self.hardware.gpu_clock();
+        self.with(|recording| {
+            let Some(recording) = recording else { return TracePage::default() };
+            // For what is lost, what is dropped, and how busy each engine is.
+            let room = MAX_TRACE_RECORDS - 2 * recording.readers.len() - 1;
+            let count = recording.records.len().min(room);
+            let mut records: Vec<_> = recording.records.drain(..count).collect();
+            let dropped = std::mem::take(&mut recording.dropped);
+            if dropped > 0 {
+                records.push(Record { time: now, what: What::Dropped { records: dropped } });
+            }
+            let mut more = !recording.records.is_empty();
+            for (reader, node) in recording.readers.iter_mut().zip(0..) {
+                if !more {
+                    let describe = |entry| describe(node, entry);
+                    more = self.read_trace_log((node, reader), (room, now), &mut records, describe);
+                }
+                let busy_time = self.hardware.busy_time(BusyOf::Engine(node)).reported();
+                let time = self.hardware.gpu_clock();
+                records.push(Record { time, what: What::Busy { node, busy_time } });
+            }
+            TracePage { records, more }
+        })
+    }
+
+    /// Reads what is new in an engine's trace log, until there are `room` records. True when there is more.
+    /// The order is protocol::handoff::fence_log's, as for the logs of queues.
+    fn read_trace_log(
+        &self,
+        (node, reader): (u32, &mut LogReader),
+        (room, now): (usize, u64),
+        records: &mut Vec<Record>,
+        describe: impl Fn(FenceLogEntry) -> Record,
+    ) -> bool {
+        let mut more = false;
+        self.hardware.with_trace_log(node, &mut |log| {
+            let position = log.position();
+            if !reader.is_behind(position) {
+                return;
+            }
+            self.hardware.flush_fence_logs(&[]);
+            let most = room.saturating_sub(records.len()) as u64;
+            let until = reader.at_most(&log, position, most);
+            let entries = reader.read_entries(&log, until, |entry| records.push(describe(entry)));
+            if entries > 0 {
+                records.push(Record { time: now, what: What::Lost { node, entries } });
+            }
+            more = reader.is_behind(position);
+        });
+        more
+    }
+
+    /// Notes something that happened at a time.
+    pub(crate) fn note_at(&self, time: u64, what: What) {
+        self.with(|recording| match recording {
+            Some(Recording { records, .. }) if records.len() < KEPT => {
+                records.push_back(Record { time, what });
+            }
+            Some(Recording { dropped, .. }) => *dropped += 1,
+            None => {}
+        });
+    }
+
+    /// Notes something that happens now, if a tool traces.
+    pub(crate) fn note(&self, what: impl FnOnce() -> What) {
+        if self.is_recording() {
+            self.note_at(self.hardware.gpu_clock(), what());
+        }
+    }
+
+    /// A doorbell's state has changed.
+    pub(crate) fn doorbell(&self, queue: HwQueueId, state: &str) {
+        self.note(|| What::Doorbell { queue: queue.0, state: state.into() });
+    }
+
+    /// An engine's state has changed.
+    pub(crate) fn engine(&self, node: u32, state: EnginePowerState) {
+        self.note(|| What::Engine { node, state: state.to_string() });
+    }
+
+    /// The device's state has changed.
+    pub(crate) fn device(&self, state: &str) {
+        self.note(|| What::Device { state: state.into() });
+    }
+
+    /// A CPU's signal of a fence.
+    pub(crate) fn cpu_signal(
+        &self,
+        (guest, process): (GuestId, u32),
+        slot: u32,
+        (handle, value): (Handle, u64),
+    ) {
+        let (fence, object) = (handle.into(), object_of(guest, slot));
+        self.note(|| What::CpuSignal { guest: guest.0, process, fence, value, object });
+    }
+
+    /// A fence ended a CPU's wait.
+    pub(crate) fn cpu_wait(
+        &self,
+        (guest, process): (GuestId, u32),
+        slot: u32,
+        (handle, value): (Handle, u64),
+        since: u64,
+    ) {
+        let (fence, object) = (handle.into(), object_of(guest, slot));
+        self.note(|| What::CpuWait { guest: guest.0, process, fence, value, since, object });
+    }
+
+    /// A signal in a software queue.
+    pub(crate) fn software_signal(
+        &self,
+        queue: HwQueueId,
+        (guest, slot): (GuestId, u32),
+        value: u64,
+        queued: u64,
+    ) {
+        let (queue, object) = (queue.0, object_of(guest, slot));
+        self.note(|| What::Signal { queue, fence: slot, value, queued, object });
+    }
+
+    /// A wait in a software queue is over.
+    pub(crate) fn software_wait(
+        &self,
+        queue: HwQueueId,
+        (guest, slot): (GuestId, u32),
+        value: u64,
+        since: u64,
+    ) {
+        let (queue, object) = (queue.0, object_of(guest, slot));
+        let (queued, held) = (since, since);
+        self.note(|| What::Wait { queue, fence: slot, value, queued, held, object });
+    }
+
+    /// The time, or 0 when no tool traces.
+    pub(crate) fn now(&self) -> u64 {
+        if self.is_recording() { self.hardware.gpu_clock() } else { 0 }
+    }
+}
+
+/// Which fence a guest's global fence is among all, in a trace. Never 0.
+pub(crate) fn object_of(guest: GuestId, slot: u32) -> u64 {
+    guest.0 << 32 | (u64::from(slot) + 1)
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Contexts: whether each is on the run list, and why not.
+
+use crate::dxgkrnl::queue::node::NodeSubmission;
+use crate::hardware::SchedulingPriority;
+use bellhop_protocol::control::Handle;
+use bitflags::bitflags;
+use std::collections::BTreeSet;
+
+bitflags! {
+    /// Why a context is off the run list.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Suspension: u8 {
+        /// Its owner.
+        const OWNER = 1 << 0;
+        /// The operator of the host.
+        const HOST = 1 << 1;
+        /// The device has no power, or is about to lose it.
+        const POWER = 1 << 2;
+        /// It is in error, or its process ended abnormally. For good.
+        const ERROR = 1 << 3;
+        /// Memory of its process is moved, or was taken away.
+        const MEMORY = 1 << 4;
+    }
+}
+
+/// The life of a context.
+///
+/// ```text
+///             ┌──suspend (the first who wants it)──┐
+///             │                                    v
+///  create ──> Running                          Suspended ──error──> Lost
+///             ^                                    │                 ^
+///             └──resume (the last who wanted it)───┘                 │
+///             └───────────────────────error──────────────────────────┘
+/// ```
+/// It runs while nothing suspends it. A lost context stays suspended until it is destroyed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ContextState(Suspension);
+
+/// What a transition asks of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// `DxgkDdiSuspendContext`
+    Suspend,
+    /// `DxgkDdiResumeContext`
+    Resume,
+}
+
+impl ContextState {
+    /// How a context begins.
+    pub(crate) const CREATED: Self = Self(Suspension::empty());
+
+    /// Suspends it for one more reason.
+    pub(crate) fn suspend(&mut self, by: Suspension) -> Option<Change> {
+        let was_running = self.is_running();
+        self.0 |= by;
+        was_running.then_some(Change::Suspend)
+    }
+
+    /// Drops a reason for its suspension.
+    pub(crate) fn resume(&mut self, by: Suspension) -> Option<Change> {
+        let was_running = self.is_running();
+        self.0 -= by - Suspension::ERROR;
+        (self.is_running() && !was_running).then_some(Change::Resume)
+    }
+
+    /// Whether its queues are on the run list.
+    pub(crate) fn is_running(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether it is off the run list for good.
+    pub(crate) fn is_lost(self) -> bool {
+        self.0.contains(Suspension::ERROR)
+    }
+
+    /// Why it is off the run list, for tools.
+    pub(crate) fn suspended_by(self) -> Vec<String> {
+        self.0.iter_names().map(|(name, _)| name.to_lowercase()).collect()
+    }
+
+    /// Whether any of these keeps it off the run list.
+    pub(crate) fn is_suspended_by(self, any: Suspension) -> bool {
+        self.0.intersects(any)
+    }
+
+    /// Whether its queues are off the run list only because the device has no power.
+    pub(crate) fn waits_for_power(self) -> bool {
+        self.0 == Suspension::POWER
+    }
+}
+
+/// A context.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// The device that it goes with.
+    device: Handle,
+    /// The node that executes its queues.
+    node: u32,
+    /// Its HW queues.
+    hw_queues: BTreeSet<Handle>,
+    /// Whether it is on the run list.
+    state: ContextState,
+    /// How it submits to its node, if it is not for HW queues.
+    node_submission: Option<NodeSubmission>,
+    /// How urgent its work is.
+    priority: SchedulingPriority,
+}
+
+impl Context {
+    /// One for HW queues, that runs and has none yet.
+    pub(crate) fn new(device: Handle, node: u32) -> Self {
+        Self {
+            device,
+            node,
+            hw_queues: BTreeSet::new(),
+            state: ContextState::CREATED,
+            node_submission: None,
+            priority: SchedulingPriority::default(),
+        }
+    }
+
+    /// The device that it goes with.
+    pub(crate) fn device(&self) -> Handle {
+        self.device
+    }
+
+    /// The node that executes its queues.
+    pub(crate) fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// Its HW queues.
+    pub(crate) fn hw_queues(&self) -> &BTreeSet<Handle> {
+        &self.hw_queues
+    }
+
+    /// It has one more HW queue.
+    pub(crate) fn add_hw_queue(&mut self, queue: Handle) {
+        self.hw_queues.insert(queue);
+    }
+
+    /// A HW queue of it is gone.
+    pub(crate) fn remove_hw_queue(&mut self, queue: Handle) {
+        self.hw_queues.remove(&queue);
+    }
+
+    /// Whether it is on the run list.
+    pub(crate) fn state(&self) -> ContextState {
+        self.state
+    }
+
+    /// See [`ContextState::suspend`].
+    pub(crate) fn suspend(&mut self, by: Suspension) -> Option<Change> {
+        self.state.suspend(by)
+    }
+
+    /// See [`ContextState::resume`].
+    pub(crate) fn resume(&mut self, by: Suspension) -> Option<Change> {
+        self.state.resume(by)
+    }
+
+    /// How it submits to its node, if it is not for HW queues.
+    pub(crate) fn node_submission(&self) -> Option<NodeSubmission> {
+        self.node_submission
+    }
+
+    /// It submits to its node from now on.
+    pub(crate) fn set_node_submission(&mut self, submission: NodeSubmission) {
+        self.node_submission = Some(submission);
+    }
+
+    /// Its node was given something that its progress fence counts up to this value.
+    pub(crate) fn count_submission(&mut self, value: u64) {
+        if let Some(submission) = &mut self.node_submission {
+            submission.submitted = value;
+        }
+    }
+
+    /// How urgent its work is.
+    pub(crate) fn priority(&self) -> SchedulingPriority {
+        self.priority
+    }
+
+    /// Its work is this urgent from now on.
+    pub(crate) fn set_priority(&mut self, priority: SchedulingPriority) {
+        self.priority = priority;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn who() -> impl Strategy<Value = Suspension> {
+        proptest::sample::select(Suspension::all().iter().collect::<Vec<_>>())
+    }
+
+    proptest! {
+        /// The reference's rules: the driver is asked to suspend a running context and to resume a
+        /// suspended one, never twice in a row, and a lost one is never resumed.
+        #[test]
+        fn the_driver_is_asked_in_turn_and_a_lost_context_stays_off_the_list(
+            steps in proptest::collection::vec((any::<bool>(), who()), 0..40),
+        ) {
+            let mut state = ContextState::CREATED;
+            let mut listed = true;
+            let mut holders = Suspension::empty();
+            for (suspend, by) in steps {
+                let change = if suspend { state.suspend(by) } else { state.resume(by) };
+                if suspend {
+                    holders |= by;
+                } else if by != Suspension::ERROR {
+                    holders -= by;
+                }
+                match change {
+                    Some(Change::Suspend) => {
+                        prop_assert!(listed);
+                        listed = false;
+                    }
+                    Some(Change::Resume) => {
+                        prop_assert!(!listed);
+                        listed = true;
+                    }
+                    None => {}
+                }
+                prop_assert_eq!(listed, holders.is_empty());
+                prop_assert_eq!(state.is_running(), listed);
+                // What giving the device its power would have the driver asked for.
+                let mut powered = state;
+                let resumes = powered.resume(Suspension::POWER) == Some(Change::Resume);
+                prop_assert_eq!(state.waits_for_power(), resumes);
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How a context submits to its node.
+
+use crate::dxgkrnl::memory::allocation::HostMapping;
+use bellhop_protocol::control::Handle;
+
+/// How a context is given work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Model {
+    /// The basic model of WDDM 1.x.
+    Basic,
+    /// The basic++ model of WDDM 1.x.
+    BasicPlusPlus,
+    /// WDDM 2.0, with the command buffer that the host supplied.
+    Virtual(HostMapping),
+}
+
+impl Model {
+    /// Whether it is given work by `RENDER`, which may have to wait for paging.
+    pub(crate) fn renders(self) -> bool {
+        matches!(self, Self::Basic | Self::BasicPlusPlus)
+    }
+}
+
+/// A context's way to its node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NodeSubmission {
+    /// How it is given work.
+    pub(crate) model: Model,
+    /// The queue that takes it.
+    pub(crate) hw_queue: Handle,
+    /// How often it was given some, which is what its progress fence counts.
+    pub(crate) submitted: u64,
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a queue for kernel-mode submission is given while it cannot go on: its *software queue*, VidSch's
+//! software context.
+//!
+//! Monitored fences cannot be waited for on the GPU: "the operating system implements this functionality on
+//! the CPU by holding off GPU work that's dependent on the waited value, and only releasing it to the GPU
+//! when the value is signaled". So behind a wait that is not over everything is held here, in its order.
+//! A signal takes effect when everything before it is done on the GPU, and what is behind it is held until
+//! then: "when packet is at head of SWContext, vidsch updates fence value directly from CPU".
+//!
+//! Source: native GPU fence object, "Existing monitored fence synchronization object" and "Cross-adapter
+//! wait/signal combinations".
+
+use crate::dxgkrnl::fence::waits::WaitId;
+use crate::hardware::{Fault, GuestId};
+use bellhop_protocol::control::Handle;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Something that is held.
+#[derive(Debug)]
+enum Held<S, C> {
+    Wait(WaitId),
+    Signal(S),
+    Submission(C),
+}
+
+/// Something that is held no more.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ready<S, C> {
+    /// Takes effect now.
+    Signal(S),
+    /// Goes to the hardware now.
+    Submission(C),
+}
+
+/// What one queue was given and is held, the oldest first: signals and submissions, and waits between
+/// them.
+#[derive(Debug)]
+pub(crate) struct SoftwareQueue<S, C> {
+    held: VecDeque<Held<S, C>>,
+    /// Which of the waits are over: a guest may have many end at once.
+    over: BTreeSet<WaitId>,
+}
+
+impl<S, C> Default for SoftwareQueue<S, C> {
+    fn default() -> Self {
+        Self { held: VecDeque::new(), over: BTreeSet::new() }
+    }
+}
+
+impl<S, C> SoftwareQueue<S, C> {
+    /// Whether nothing is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Whether something is held that is more than a wait.
+    pub(crate) fn has_work(&self) -> bool {
+        self.held.iter().any(|held| !matches!(held, Held::Wait(_)))
+    }
+
+    /// Number of waits, signals and submissions that are held.
+    pub(crate) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// What comes after is held until a wait is over.
+    pub(crate) fn push_wait(&mut self, wait: WaitId) {
+        self.held.push_back(Held::Wait(wait));
+    }
+
+    /// A signal is held until its turn comes.
+    pub(crate) fn push_signal(&mut self, signal: S) {
+        self.held.push_back(Held::Signal(signal));
+    }
+
+    /// A submission is held until its turn comes.
+    pub(crate) fn push_submission(&mut self, submission: C) {
+        self.held.push_back(Held::Submission(submission));
+    }
+
+    /// A submission that the hardware has no room for is the next again.
+    pub(crate) fn put_back(&mut self, submission: C) {
+        self.held.push_front(Held::Submission(submission));
+    }
+
+    /// A wait of those that are held is over.
+    pub(crate) fn end_wait(&mut self, wait: WaitId) {
+        self.over.insert(wait);
+    }
+
+    /// Takes what is the next that can go on, and waits before it that are over. `is_idle`: everything
+    /// that went to the hardware is done, and what takes effect may.
+    pub(crate) fn next(&mut self, is_idle: bool) -> Option<Ready<S, C>> {
+        while let Some(Held::Wait(wait)) = self.held.front()
+            && self.over.remove(wait)
+        {
+            self.held.pop_front();
+        }
+        let goes_on = |held: &mut Held<S, C>| match held {
+            Held::Wait(_) => false,
+            Held::Signal(_) => is_idle,
+            Held::Submission(_) => true,
+        };
+        match self.held.pop_front_if(goes_on)? {
+            Held::Signal(signal) => Some(Ready::Signal(signal)),
+            Held::Submission(submission) => Some(Ready::Submission(submission)),
+            Held::Wait(_) => None,
+        }
+    }
+
+    /// Drops everything. Returns the waits that are not over, and the submissions.
+    pub(crate) fn abandon(&mut self) -> (Vec<WaitId>, Vec<C>) {
+        let over = std::mem::take(&mut self.over);
+        let (mut waits, mut submissions) = (Vec::new(), Vec::new());
+        for held in self.held.drain(..) {
+            match held {
+                Held::Wait(wait) if !over.contains(&wait) => waits.push(wait),
+                Held::Submission(submission) => submissions.push(submission),
+                Held::Wait(_) | Held::Signal(_) => {}
+            }
+        }
+        (waits, submissions)
+    }
+}
+
+/// A value of a fence. Slot and serial number name the fence even after the process closed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeldSignal {
+    pub(crate) slot: u32,
+    pub(crate) serial: u64,
+    pub(crate) value: u64,
+    /// When it was given, on the adapter's clock; 0 when no tool traced then.
+    pub(crate) queued: u64,
+}
+
+/// A queue that can go on with its software queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Released {
+    pub(crate) guest: GuestId,
+    pub(crate) process: u32,
+    pub(crate) hw_queue: Handle,
+    /// Why the queue is lost, if it is: it waited for a fence that went.
+    pub(crate) fault: Option<Fault>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a queue is given.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Given {
+        Wait(usize),
+        Signal(usize),
+        Submission(usize),
+    }
+
+    /// What happens.
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Wait,
+        Signal,
+        Submission,
+        /// One of the waits that are not over is.
+        EndWait(usize),
+        /// The hardware is done with its oldest submission.
+        Complete,
+        /// The hardware is full, or is not.
+        Room(bool),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        (0..8u8, any::<usize>()).prop_map(|(kind, which)| match kind {
+            0 => Step::Wait,
+            1 => Step::Signal,
+            2 | 3 => Step::Submission,
+            4 | 5 => Step::EndWait(which),
+            6 => Step::Complete,
+            _ => Step::Room(which % 2 == 0),
+        })
+    }
+
+    /// What should have come out of `given` by now, looked at from the start: how much, and whether each
+    /// submission is done.
+    fn expected(given: &[Given], over: &[bool], completed: usize, room: bool, out: usize) -> usize {
+        let (mut come_out, mut submitted) = (0, 0);
+        for packet in given {
+            match *packet {
+                Given::Wait(wait) if !over[wait] => break,
+                Given::Wait(_) => continue,
+                Given::Signal(_) if submitted > completed => break,
+                Given::Submission(_) if !room && come_out >= out => break,
+                Given::Submission(_) => submitted += 1,
+                Given::Signal(_) => {}
+            }
+            come_out += 1;
+        }
+        come_out
+    }
+
+    proptest! {
+        /// Everything comes out in its order, nothing before it may, and nothing later than it may.
+        #[test]
+        fn a_software_queue_is_in_order_loses_nothing_and_releases_nothing_early(
+            steps in proptest::collection::vec(step(), 0..120),
+        ) {
+            let mut queue = SoftwareQueue::<usize, usize>::default();
+            let (mut given, mut over, mut out) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut submitted, mut completed, mut room) = (0, 0, true);
+            for step in steps {
+                let number = given.len();
+                match step {
+                    Step::Wait => {
+                        queue.push_wait(WaitId::numbered(over.len() as u64));
+                        given.push(Given::Wait(over.len()));
+                        over.push(false);
+                    }
+                    Step::Signal => {
+                        queue.push_signal(number);
+                        given.push(Given::Signal(number));
+                    }
+                    Step::Submission => {
+                        queue.push_submission(number);
+                        given.push(Given::Submission(number));
+                    }
+                    Step::EndWait(which) if !over.is_empty() => {
+                        let wait = which % over.len();
+                        if !std::mem::replace(&mut over[wait], true) {
+                            queue.end_wait(WaitId::numbered(wait as u64));
+                        }
+                    }
+                    Step::EndWait(_) => {}
+                    Step::Complete => completed = submitted.min(completed + 1),
+                    Step::Room(has_room) => room = has_room,
+                }
+                while let Some(ready) = queue.next(submitted == completed) {
+                    match ready {
+                        Ready::Signal(number) => out.push(Given::Signal(number)),
+                        Ready::Submission(number) if room => {
+                            submitted += 1;
+                            out.push(Given::Submission(number));
+                        }
+                        Ready::Submission(number) => {
+                            queue.put_back(number);
+                            break;
+                        }
+                    }
+                }
+                let visible = given.iter().copied().filter(|given| !matches!(given, Given::Wait(_)));
+                let visible: Vec<_> = visible.collect();
+                prop_assert_eq!(&out[..], &visible[..out.len()]);
+                prop_assert_eq!(out.len(), expected(&given, &over, completed, room, out.len()));
+                let held = visible.len() - out.len();
+                prop_assert!(queue.len() >= held);
+            }
+            let left = over.iter().filter(|over| !**over).count();
+            let (waits, submissions) = queue.abandon();
+            prop_assert_eq!(waits.len(), left);
+            prop_assert_eq!(submissions.len() + submitted, given.iter().filter(|given| {
+                matches!(given, Given::Submission(_))
+            }).count());
+        }
+    }
+}

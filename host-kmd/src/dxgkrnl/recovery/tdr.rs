@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Timeout detection and recovery (TDR).
+//!
+//! Two things are hangs. In the first, an engine executes a queue for longer than the time-out while neither
+//! the queue's read pointer nor its progress fence moves. The engine counts that time, reports it by an
+//! interrupt and executes the queue again when its turn comes; a queue that was created with its time-out off
+//! may take that long. In the second, a turn does not end. No interrupt reports that, so the kernel looks at
+//! engines while one is awake. Waiting for a fence is neither.
+//!
+//! An engine that does nothing for as long goes to F1. Once all engines are there, the looks end.
+//!
+//! ```text
+//!  hang ──> Preempting ──DmaPreempted──────────────────────> the context is lost
+//!               └─time─> ResettingEngine ──EngineReset─────> the context is lost
+//!                              └─time─> ResettingAdapter ──> every device is in error
+//! ```
+//! A system context that hangs is not lost, since it pages for all processes of its guest. The kernel gives up
+//! the paging buffer as one that failed, and paging continues with the next. The processes that own its memory
+//! lose their contexts then. No guest is blamed for that: paging buffers are the driver's.
+//!
+//! A guest that hangs too often is taken out: all its devices are in error, and it gets no new ones until it is
+//! reset.
+//!
+//! Source: Windows KMD overview, "TDR".
+
+use crate::dxgkrnl::object::error::RequestError;
+use crate::hardware::{Fault, GuestId, HwQueueId};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// How hangs are dealt with. What a hang is, is the kernel's time-out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TdrPolicy {
+    /// `TdrDdiDelay`: how long a pre-emption, and a reset of an engine, may take before the next
+    /// harder thing is done.
+    pub step: Duration,
+    /// `TdrLimitCount`: this many hangs within [`Self::limit_time`] take a guest out. 0 is never.
+    pub limit_count: u32,
+    /// `TdrLimitTime`
+    pub limit_time: Duration,
+}
+
+impl Default for TdrPolicy {
+    fn default() -> Self {
+        Self {
+            step: Duration::from_millis(500),
+            limit_count: 5,
+            limit_time: Duration::from_secs(60),
+        }
+    }
+}
+
+/// How far a recovery has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The queue is asked to stop, with this pre-emption fence.
+    Preempting(u64),
+    /// Its engine is asked to give up what it executes.
+    ResettingEngine,
+}
+
+/// What hung.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guilty {
+    /// A guest's queue.
+    Queue(HwQueueId),
+    /// A guest's system context, in the paging buffer of this fence.
+    Paging(GuestId, u64),
+}
+
+/// A queue that hung, and what its fault is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hang {
+    /// What hung.
+    pub(crate) guilty: Guilty,
+    /// Why its queue is lost.
+    pub(crate) fault: Fault,
+}
+
+/// The harder thing that a recovery takes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Escalation {
+    /// `DxgkDdiResetEngine`
+    ResetEngine,
+    /// `DxgkDdiResetFromTimeout`
+    ResetAdapter(Hang),
+}
+
+/// What the reset of an engine ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Recovered {
+    /// Nothing yet.
+    Nothing,
+    /// The recovery of this engine.
+    Engine(Hang),
+    /// The reset of the adapter that this one brought about. The recoveries of the other engines end with it.
+    Adapter(Guilty, Vec<Guilty>),
+}
+
+/// A queue that hung, while its engine is brought back.
+#[derive(Debug, Clone, Copy)]
+struct Recovery {
+    hang: Hang,
+    step: Step,
+    deadline: Duration,
+}
+
+/// A turn that was going on when the engine was looked at, or that was its last when it was seen to sleep.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    turns: u64,
+    since: Duration,
+}
+
+impl Seen {
+    /// Looks once more. Returns how long it has been this turn.
+    fn look(seen: &mut Option<Self>, turns: u64, now: Duration) -> Duration {
+        let same = seen.filter(|seen| seen.turns == turns);
+        now.saturating_sub(seen.insert(same.unwrap_or(Self { turns, since: now })).since)
+    }
+}
+
+/// What is known of an engine.
+#[derive(Debug, Clone, Copy, Default)]
+struct Engine {
+    /// The turn that it is at.
+    seen: Option<Seen>,
+    /// The last turn before it slept.
+    asleep: Option<Seen>,
+    recovery: Option<Recovery>,
+}
+
+/// A reset of the adapter.
+#[derive(Debug)]
+struct AdapterReset {
+    guilty: Guilty,
+    /// Engines that were not reset yet.
+    waiting: BTreeSet<u32>,
+}
+
+/// Hangs of all engines.
+#[derive(Debug)]
+pub(crate) struct Tdr {
+    policy: TdrPolicy,
+    /// When engines are looked at next: while one is awake, or in F0 without work.
+    next_look: Option<Duration>,
+    engines: Vec<Engine>,
+    adapter: Option<AdapterReset>,
+    last_preemption: u64,
+}
+
+impl Tdr {
+    /// Nothing hangs.
+    pub(crate) fn new(engines: u32) -> Self {
+        Self {
+            policy: TdrPolicy::default(),
+            next_look: None,
+            engines: vec![Engine::default(); engines as usize],
+            adapter: None,
+            last_preemption: 0,
+        }
+    }
+
+    /// How hangs are dealt with.
+    pub(crate) fn policy(&self) -> TdrPolicy {
+        self.policy
+    }
+
+    /// Sets how hangs are dealt with.
+    pub(crate) fn set_policy(&mut self, policy: TdrPolicy) {
+        self.policy = policy;
+    }
+
+    /// When something is due.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        let recoveries = self.engines.iter().filter_map(|engine| engine.recovery);
+        let deadlines = recoveries.filter(|_| self.adapter.is_none()).map(|r| r.deadline);
+        deadlines.chain(self.next_look).min()
+    }
+
+    /// Has engines looked at by `time`.
+    pub(crate) fn watch_until(&mut self, time: Duration) {
+        self.next_look.get_or_insert(time);
+    }
+
+    /// Whether engines are to be looked at now.
+    pub(crate) fn is_look_due(&self, now: Duration) -> bool {
+        self.next_look.is_some_and(|time| time <= now)
+    }
+
+    /// Engines were looked at, and are at this time again, if at all.
+    pub(crate) fn look_next(&mut self, time: Option<Duration>) {
+        self.next_look = time;
+    }
+
+    /// An engine was seen in a turn, or in none. Returns how long it has been that turn.
+    pub(crate) fn see_turn(&mut self, node: u32, turns: Option<u64>, now: Duration) -> Duration {
+        let Some(engine) = self.engines.get_mut(node as usize) else { return Duration::ZERO };
+        let Some(turns) = turns else {
+            engine.seen = None;
+            return Duration::ZERO;
+        };
+        Seen::look(&mut engine.seen, turns, now)
+    }
+
+    /// An engine was seen asleep without work after these turns, or not. Whether it has been so for `time`:
+    /// then its time begins anew, should it refuse to go to F1 or come back before the next look.
+    pub(crate) fn see_idleness(
+        &mut self,
+        node: u32,
+        turns: Option<u64>,
+        now: Duration,
+        time: Duration,
+    ) -> bool {
+        let Some(engine) = self.engines.get_mut(node as usize) else { return false };
+        let Some(turns) = turns else {
+            engine.asleep = None;
+            return false;
+        };
+        let is_long = Seen::look(&mut engine.asleep, turns, now) >= time;
+        if is_long {
+            engine.asleep = None;
+        }
+        is_long
+    }
+
+    /// Whether an engine is being brought back already, alone or with the adapter.
+    pub(crate) fn is_recovering(&self, node: u32) -> bool {
+        let engine = self.engines.get(node as usize);
+        self.adapter.is_some() || engine.is_none_or(|engine| engine.recovery.is_some())
+    }
+
+    /// An engine hung. Returns the pre-emption fence that its queue is asked to stop with.
+    pub(crate) fn begin(&mut self, node: u32, hang: Hang, now: Duration) -> u64 {
+        self.last_preemption += 1;
+        let (step, deadline) =
+            (Step::Preempting(self.last_preemption), now.saturating_add(self.policy.step));
+        if let Some(engine) = self.engines.get_mut(node as usize) {
+            engine.recovery = Some(Recovery { hang, step, deadline });
+        }
+        self.last_preemption
+    }
+
+    /// Takes the next step of an engine's recovery if that has taken too long. A reset of the adapter takes
+    /// all recoveries with it.
+    pub(crate) fn escalate(&mut self, node: u32, now: Duration) -> Option<Escalation> {
+        if self.adapter.is_some() {
+            return None;
+        }
+        let engines = 0..self.engines.len() as u32;
+        let recovery = &mut self.engines.get_mut(node as usize)?.recovery;
+        let recovery = recovery.as_mut().filter(|recovery| recovery.deadline <= now)?;
+        match recovery.step {
+            Step::Preempting(_) => {
+                recovery.step = Step::ResettingEngine;
+                recovery.deadline = now.saturating_add(self.policy.step);
+                Some(Escalation::ResetEngine)
+            }
+            Step::ResettingEngine => {
+                let hang = recovery.hang;
+                self.adapter =
+                    Some(AdapterReset { guilty: hang.guilty, waiting: engines.collect() });
+                Some(Escalation::ResetAdapter(hang))
+            }
+        }
+    }
+
+    /// A queue stopped with a pre-emption fence. Returns what hung, if its recovery is at that.
+    pub(crate) fn preempted(&mut self, node: u32, fence: u64) -> Option<Hang> {
+        self.end(node, Step::Preempting(fence))
+    }
+
+    /// An engine was reset.
+    pub(crate) fn engine_was_reset(&mut self, node: u32) -> Recovered {
+        let Some(reset) = &mut self.adapter else {
+            let ended = self.end(node, Step::ResettingEngine);
+            return ended.map_or(Recovered::Nothing, Recovered::Engine);
+        };
+        reset.waiting.remove(&node);
+        if !reset.waiting.is_empty() {
+            return Recovered::Nothing;
+        }
+        let guilty = reset.guilty;
+        self.adapter = None;
+        let engines = self.engines.iter_mut().map(std::mem::take);
+        let ended =
+            engines.filter_map(|engine| engine.recovery).map(|recovery| recovery.hang.guilty);
+        Recovered::Adapter(guilty, ended.collect())
+    }
+
+    /// Ends the recovery of an engine that is at a step.
+    fn end(&mut self, node: u32, step: Step) -> Option<Hang> {
+        let engine = self.engines.get_mut(node as usize)?;
+        let recovery = engine.recovery.take_if(|recovery| recovery.step == step)?;
+        engine.seen = None;
+        Some(recovery.hang)
+    }
+}
+
+/// How often a guest hung.
+#[derive(Debug, Default)]
+pub(crate) struct Hangs {
+    /// When, of late.
+    times: VecDeque<Duration>,
+    /// How often it had when it was taken out.
+    taken_out: Option<u32>,
+}
+
+impl Hangs {
+    /// It hung again. True when that takes it out.
+    pub(crate) fn count(&mut self, now: Duration, policy: TdrPolicy) -> bool {
+        let begin = now.saturating_sub(policy.limit_time);
+        while self.times.pop_front_if(|time| *time < begin).is_some() {}
+        self.times.push_back(now);
+        let count = u32::try_from(self.times.len()).unwrap_or(u32::MAX);
+        if policy.limit_count == 0 {
+            self.times.clear();
+        }
+        if policy.limit_count == 0 || count < policy.limit_count || self.taken_out.is_some() {
+            return false;
+        }
+        self.taken_out = Some(count);
+        true
+    }
+
+    /// Refuses new work of a guest that was taken out.
+    pub(crate) fn check_new_work(&self) -> Result<(), RequestError> {
+        self.taken_out.map_or(Ok(()), |count| Err(RequestError::TooManyHangs(count)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dxgkrnl::object::faults::IN_ERROR;
+
+    #[test]
+    fn only_hangs_that_come_close_upon_each_other_take_a_guest_out_and_only_once() {
+        let policy = TdrPolicy::default();
+        let mut hangs = Hangs::default();
+        // Every 16 seconds: 4 in any 60.
+        for number in 0..20 {
+            assert!(!hangs.count(Duration::from_secs(16 * number), policy));
+        }
+        hangs.check_new_work().unwrap();
+        let now = Duration::from_secs(16 * 19 + 1);
+        assert!(hangs.count(now, policy));
+        assert!(!hangs.count(now, policy));
+        assert_eq!(hangs.check_new_work(), Err(RequestError::TooManyHangs(policy.limit_count)));
+        let never = TdrPolicy { limit_count: 0, ..policy };
+        let mut hangs = Hangs::default();
+        assert!((0..100).all(|_| !hangs.count(now, never)));
+    }
+
+    const NOW: Duration = Duration::from_secs(100);
+    const HANG: Hang = Hang { guilty: Guilty::Queue(HwQueueId(7)), fault: IN_ERROR };
+
+    #[test]
+    fn a_recovery_takes_one_harder_step_after_another_and_ends_with_the_step_that_it_is_at() {
+        let mut tdr = Tdr::new(2);
+        let step = tdr.policy().step;
+        let fence = tdr.begin(0, HANG, NOW);
+        assert!(tdr.is_recovering(0) && !tdr.is_recovering(1));
+        assert_eq!((tdr.deadline(), tdr.escalate(0, NOW)), (Some(NOW + step), None));
+        assert_eq!(tdr.preempted(0, fence + 1), None);
+        assert_eq!(tdr.engine_was_reset(0), Recovered::Nothing);
+        assert_eq!(tdr.preempted(0, fence), Some(HANG));
+        assert_eq!(tdr.deadline(), None);
+
+        let late = tdr.begin(0, HANG, NOW);
+        assert_eq!(tdr.escalate(0, NOW + step), Some(Escalation::ResetEngine));
+        assert_eq!(tdr.preempted(0, late), None);
+        assert_eq!(tdr.engine_was_reset(0), Recovered::Engine(HANG));
+    }
+
+    #[test]
+    fn the_adapter_s_reset_takes_all_recoveries_with_it_and_ends_with_the_last_engine() {
+        let mut tdr = Tdr::new(2);
+        let (step, other) = (tdr.policy().step, Guilty::Paging(GuestId(3), 5));
+        tdr.begin(0, HANG, NOW);
+        tdr.begin(1, Hang { guilty: other, ..HANG }, NOW + step);
+        assert_eq!(tdr.escalate(0, NOW + step), Some(Escalation::ResetEngine));
+        assert_eq!(tdr.escalate(0, NOW + 2 * step), Some(Escalation::ResetAdapter(HANG)));
+        assert_eq!((tdr.escalate(1, NOW + 9 * step), tdr.deadline()), (None, None));
+        assert_eq!(tdr.engine_was_reset(1), Recovered::Nothing);
+        let ended = vec![HANG.guilty, other];
+        assert_eq!(tdr.engine_was_reset(0), Recovered::Adapter(HANG.guilty, ended));
+        assert!(!tdr.is_recovering(0) && !tdr.is_recovering(1));
+    }
+
+    #[test]
+    fn a_turn_or_a_sleep_lasts_from_when_it_was_first_seen() {
+        let mut tdr = Tdr::new(1);
+        let second = Duration::from_secs(1);
+        assert_eq!(tdr.see_turn(0, Some(4), NOW), Duration::ZERO);
+        assert_eq!(tdr.see_turn(0, Some(4), NOW + second), second);
+        assert_eq!(tdr.see_turn(0, Some(5), NOW + second), Duration::ZERO);
+        assert_eq!(tdr.see_turn(0, None, NOW + second), Duration::ZERO);
+        assert!(!tdr.see_idleness(0, Some(5), NOW, second));
+        assert!(tdr.see_idleness(0, Some(5), NOW + second, second));
+        // Its time begins anew.
+        assert!(!tdr.see_idleness(0, Some(5), NOW + 2 * second, second));
+        assert!(!tdr.see_idleness(0, None, NOW + 3 * second, second));
+        assert!(!tdr.see_idleness(0, Some(5), NOW + 3 * second, second));
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Doorbells: rings, the physical doorbells that watch them, and what a guest reads of them.
+
+use super::{GuestId, HwQueueId, PhysicalDoorbell, UnknownId};
+use bellhop_protocol::doorbell::ConnectionStatus;
+
+/// Where the ring of a HW queue for user-mode submission is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingBinding {
+    /// The guest's logical doorbell: an index into the BAR's doorbell, progress and status areas.
+    pub slot: u32,
+    /// GPU virtual address of the ring buffer in the queue's address space.
+    pub ring_va: u64,
+    /// Size of the ring buffer in bytes; valid per [`bellhop_protocol::ring`].
+    pub ring_size: u64,
+    /// GPU virtual address of the ring buffer control.
+    pub control_va: u64,
+    /// The doorbell is always `CONNECTED_NOTIFY` while it is connected: the engine does not change
+    /// that as it falls asleep and wakes.
+    pub notify_each: bool,
+}
+
+/// How far rotating a doorbell's page got.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RotationProgress {
+    /// There was nothing to do: the page is what it has to be.
+    #[default]
+    Done,
+    /// An interrupt tells when the page is there: [`Interrupt::DoorbellRotated`](super::Interrupt::DoorbellRotated).
+    Pending,
+}
+
+/// How the rotation of a doorbell's page to a physical doorbell ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RotationOutcome {
+    /// The page is there. For a while rings may still miss it.
+    Shown,
+    /// Rings do not miss it any more.
+    Settled,
+    /// The VMM did not map the page.
+    Refused,
+}
+
+/// Doorbells of HW queues.
+pub trait Doorbells {
+    /// How many physical doorbells are a guest's share, which other guests do not take from it.
+    ///
+    /// # Errors
+    /// For a guest that does not exist.
+    fn doorbell_share(&self, guest: GuestId) -> Result<u32, UnknownId>;
+
+    /// When the queue's doorbell was used last, by [`Self::watch`] or by a ring that an engine saw: a greater
+    /// number is later. Of rings that two engines saw the order is known only as far as a call of
+    /// [`Self::watch`] came between them.
+    ///
+    /// # Errors
+    /// For a queue that does not exist.
+    fn last_use(&self, queue: HwQueueId) -> Result<u64, UnknownId>;
+
+    /// Gives a HW queue its ring. The last-queued value and, in the dedicated model, the doorbell
+    /// word become 0, the status `DISCONNECTED_RETRY`.
+    ///
+    /// # Errors
+    /// For a queue that does not exist, or a doorbell slot that its guest does not have.
+    fn bind_ring(&self, queue: HwQueueId, ring: RingBinding) -> Result<(), UnknownId>;
+
+    /// Takes the ring away again. The doorbell must be disconnected.
+    ///
+    /// # Errors
+    /// For a queue that does not exist.
+    fn unbind_ring(&self, queue: HwQueueId) -> Result<(), UnknownId>;
+
+    /// `HwQueueProgressFenceLastQueuedValue`, as the guest wrote it.
+    ///
+    /// # Errors
+    /// For a queue that does not exist.
+    fn last_queued_value(&self, queue: HwQueueId) -> Result<u64, UnknownId>;
+
+    /// Makes a physical doorbell watch the page of the queue's logical doorbell.
+    ///
+    /// # Errors
+    /// For a queue or a physical doorbell that does not exist.
+    fn watch(&self, doorbell: PhysicalDoorbell, queue: HwQueueId) -> Result<(), UnknownId>;
+
+    /// Makes a physical doorbell watch nothing.
+    ///
+    /// # Errors
+    /// For a physical doorbell that does not exist.
+    fn unwatch(&self, doorbell: PhysicalDoorbell) -> Result<(), UnknownId>;
+
+    /// In the global model: makes rings of the guest's one doorbell be looked for in this queue's
+    /// ring, too.
+    ///
+    /// # Errors
+    /// For a queue that does not exist.
+    fn watch_global(&self, queue: HwQueueId) -> Result<(), UnknownId>;
+
+    /// In the global model: the opposite of [`Self::watch_global`].
+    ///
+    /// # Errors
+    /// For a queue that is not watched there.
+    fn unwatch_global(&self, queue: HwQueueId) -> Result<(), UnknownId>;
+
+    /// Makes the page of the queue's logical doorbell show the physical one that watches it, where
+    /// pages are moved at all. The VMM may take its time: that is not waited for.
+    ///
+    /// # Errors
+    /// For a queue that does not exist.
+    fn rotate_to_physical(&self, _queue: HwQueueId) -> Result<RotationProgress, UnknownId> {
+        Ok(RotationProgress::Done)
+    }
+
+    /// Makes the page show the dummy page. No interrupt tells when it does: of stores that reach the old page
+    /// until then, and for a while after, an engine only sees that there were some.
+    ///
+    /// # Errors
+    /// For a queue that does not exist.
+    fn rotate_to_dummy(&self, _queue: HwQueueId) -> Result<(), UnknownId> {
+        Ok(())
+    }
+
+    /// Publishes a connected status for the queue's doorbell.
+    ///
+    /// # Errors
+    /// For a queue that does not exist, or has no ring.
+    fn publish_connected(
+        &self,
+        queue: HwQueueId,
+        status: ConnectionStatus,
+    ) -> Result<(), UnknownId>;
+
+    /// Publishes a disconnected status for the queue's doorbell; a full fence follows the store.
+    ///
+    /// # Errors
+    /// For a queue that does not exist, or has no ring.
+    fn publish_disconnected(
+        &self,
+        queue: HwQueueId,
+        reason: ConnectionStatus,
+    ) -> Result<(), UnknownId>;
+}

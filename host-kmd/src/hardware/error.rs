@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Why the hardware does not do what it is asked for.
+
+use super::{AddressSpaceId, GuestId, HwQueueId, PhysicalAddress, PhysicalDoorbell};
+use bellhop_protocol::fence_log::FenceLogType;
+
+/// A table of the hardware is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the hardware has no room for another {0}")]
+pub struct HardwareFull(pub &'static str);
+
+/// A call named what the GPU does not have: a bug of the caller, since the kernel names only what it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownId {
+    /// No guest.
+    #[error("the GPU has no guest {}", .0.0)]
+    Guest(GuestId),
+    /// No system context of a guest.
+    #[error("guest {} has no system context", .0.0)]
+    SystemContext(GuestId),
+    /// No address space.
+    #[error("the GPU has no address space {}", .0.0)]
+    AddressSpace(AddressSpaceId),
+    /// No HW queue.
+    #[error("the GPU has no HW queue {}", .0.0)]
+    HwQueue(HwQueueId),
+    /// The queue has no ring, and so no doorbell.
+    #[error("HW queue {} has no ring", .0.0)]
+    Ring(HwQueueId),
+    /// The queue has no such log.
+    #[error("HW queue {} has no log of {log_type}", .queue.0)]
+    FenceLog {
+        /// The queue.
+        queue: HwQueueId,
+        /// Which of its logs.
+        log_type: FenceLogType,
+    },
+    /// No doorbell slot in the guest's BAR.
+    #[error("no BAR has doorbell slot {0}")]
+    DoorbellSlot(u32),
+    /// No physical doorbell.
+    #[error("the GPU has no physical doorbell {}", .0.0)]
+    PhysicalDoorbell(PhysicalDoorbell),
+    /// No such fence slot of a guest.
+    #[error("no guest has fence slot {0}")]
+    FenceSlot(u32),
+    /// No such memory of the host's.
+    #[error("the host has no memory at {0:?}")]
+    Storage(PhysicalAddress),
+    /// No node.
+    #[error("the GPU has no node {0}")]
+    Node(u32),
+}
+
+/// Why the hardware does not do what it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HardwareError {
+    /// It has no room, which may change.
+    #[error(transparent)]
+    Full(#[from] HardwareFull),
+    /// A bug of the caller.
+    #[error(transparent)]
+    Unknown(#[from] UnknownId),
+}
+
+impl HardwareError {
+    /// Reports an unknown id as the bug that it is.
+    pub fn report(self) {
+        if let Self::Unknown(unknown) = self {
+            tracing::error!(%unknown, "a bug of the kernel: it named what the hardware does not have");
+        }
+    }
+}
+
+/// What a caller makes of an unknown id where no request can fail over it.
+pub trait Reported {
+    /// What the call returns when it succeeds.
+    type Value;
+
+    /// Reports an unknown id as the bug that it is, and carries on with this value instead.
+    fn reported_or(self, instead: Self::Value) -> Self::Value;
+
+    /// Reports an unknown id as the bug that it is, and carries on with the default.
+    fn reported(self) -> Self::Value
+    where
+        Self: Sized,
+        Self::Value: Default,
+    {
+        self.reported_or(Self::Value::default())
+    }
+}
+
+impl<T> Reported for Result<T, UnknownId> {
+    type Value = T;
+
+    fn reported_or(self, instead: T) -> T {
+        self.unwrap_or_else(|unknown| {
+            HardwareError::from(unknown).report();
+            instead
+        })
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Memory of guests as the kernel accesses it.
+
+use super::{GuestId, Segment, UnknownId};
+use bellhop_protocol::bar::AreaKind;
+use bellhop_protocol::control::allocation::Extent;
+
+/// How much memory a guest has beside its CPU-visible local memory, in bytes: whole pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SegmentSizes {
+    /// [`Segment::Private`]
+    pub private: u64,
+    /// [`Segment::Backing`]
+    pub backing: u64,
+    /// Of the aperture segment, which is addresses only; no more than lie behind
+    /// [`APERTURE_START`](crate::ddi::paging::APERTURE_START).
+    pub aperture: u64,
+}
+
+/// Memory of guests as the kernel accesses it.
+pub trait Memory {
+    /// Zeroes a range of a segment that is not the guest's own memory, and gives its pages back to
+    /// the host.
+    ///
+    /// # Errors
+    /// For a guest that does not exist.
+    fn zero_memory(
+        &self,
+        guest: GuestId,
+        segment: Segment,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), UnknownId>;
+
+    /// Puts an area of the BAR into the guest's own memory, once: `extents` are as long together as
+    /// the area. The answer is false when the guest does not have that memory. Of local memory there may be less
+    /// than the area has, and only the system context is told: a page-table entry names the guest's
+    /// own memory.
+    ///
+    /// # Errors
+    /// For a guest that does not exist.
+    fn place_area(
+        &self,
+        guest: GuestId,
+        kind: AreaKind,
+        extents: &[Extent],
+    ) -> Result<bool, UnknownId>;
+
+    /// Whether the guest has memory at all of these guest-physical addresses now.
+    ///
+    /// # Errors
+    /// For a guest that does not exist.
+    fn is_guest_memory(&self, guest: GuestId, address: u64, length: u64)
+    -> Result<bool, UnknownId>;
+
+    /// The 64-bit word at `offset` of a guest's local memory, a multiple of 8.
+    ///
+    /// # Errors
+    /// For a guest that does not exist.
+    fn read_local_word(&self, guest: GuestId, offset: u64) -> Result<u64, UnknownId>;
+
+    /// Puts packets at this offset of a guest's DMA buffers, where no engine executes any.
+    ///
+    /// # Errors
+    /// For a guest that does not exist.
+    fn write_dma_buffer(
+        &self,
+        guest: GuestId,
+        offset: u64,
+        packets: &[u8],
+    ) -> Result<(), UnknownId>;
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A guest with one of everything, in which a row is tried.
+
+use crate::bench::{Bench, Client, FEATURES, RESOURCES, USER_MODE};
+use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::port::{GuestResources, Input};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::allocation::{
+    AllocationFlags, AllocationKind, CreateAllocation, Lock, SegmentSet, ShareAllocation,
+};
+use bellhop_protocol::control::device::CreateDevice;
+use bellhop_protocol::control::fence::{CreateNativeFence, FenceFlags, NtHandle, ShareNativeFence};
+use bellhop_protocol::control::gpu_va::{
+    MapGpuVirtualAddress, Protection, ReserveGpuVirtualAddress, UpdateGpuVirtualAddress,
+};
+use bellhop_protocol::control::hw_queue::HwQueueFlags;
+use bellhop_protocol::control::node_context::{
+    CreateNodeContext, CreateNodeContextReply, SubmissionModel,
+};
+use bellhop_protocol::features::Features;
+use bellhop_protocol::status::Status;
+
+/// Bytes of an allocation.
+pub(super) const SIZE: u64 = 4 * PAGE_SIZE;
+/// Of which nothing is mapped but the first page.
+pub(super) const RESERVED: u64 = 16 * PAGE_SIZE;
+/// Where the command buffers of virtual addresses are.
+pub(super) const COMMANDS: u64 = 0x10_0008;
+/// The cookie of a wait that is not over, and its value.
+pub(super) const COOKIE: u64 = 77;
+pub(super) const AWAITED: u64 = 5;
+
+/// A guest with one of everything.
+pub(super) struct World {
+    pub(super) bench: Bench,
+    pub(super) client: Client,
+    /// Without any object, as are `doorbell`'s queue's ring and context.
+    pub(super) device: Handle,
+    pub(super) doorbell: Handle,
+    /// A queue without a doorbell, and two allocations for a ring.
+    pub(super) unrung: Handle,
+    pub(super) ring: (Handle, Handle),
+    /// A queue that is submitted to in kernel mode.
+    pub(super) queue: Handle,
+    /// In the three models.
+    pub(super) nodes: [CreateNodeContextReply; 3],
+    /// Not paged, and where it is mapped.
+    pub(super) fixed: (Handle, u64),
+    /// Paged and resident, and not locked.
+    pub(super) paged: Handle,
+    pub(super) locked: Handle,
+    /// Addresses whose first page is mapped.
+    pub(super) reserved: u64,
+    pub(super) fence: Handle,
+    pub(super) fence_slot: u32,
+    /// One that can be opened, and its name.
+    pub(super) shared: Handle,
+    pub(super) shared_name: NtHandle,
+    /// An allocation that can be opened by its name, and is not open on `device`.
+    pub(super) offering: Handle,
+    pub(super) offered: NtHandle,
+}
+
+/// A guest that may put areas of the BAR into its own memory, and has done nothing else yet.
+pub(super) fn donor() -> (Bench, GuestId) {
+    let (mut bench, guest) = (Bench::new(2), GuestId(1));
+    let features = FEATURES | Features::DONATED_AREAS;
+    let resources = GuestResources { bar_mapped: false, features, ..RESOURCES };
+    bench.input(Input::Attach { guest, resources });
+    bench.open_with(guest, features).unwrap();
+    (bench, guest)
+}
+
+pub(super) fn map(allocation: Handle, base: u64) -> MapGpuVirtualAddress {
+    let protection = Protection::WRITE.bits();
+    MapGpuVirtualAddress { allocation, base, offset: 0, size: PAGE_SIZE, protection, reserved: 0 }
+}
+
+pub(super) fn paged(device: Handle) -> CreateAllocation {
+    CreateAllocation {
+        supported_segments: (SegmentSet::LOCAL | SegmentSet::SYSTEM).bits(),
+        flags: AllocationFlags::CPU_VISIBLE.bits(),
+        ..CreateAllocation::fixed(device, AllocationKind::PAGED, SIZE, 0)
+    }
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let mut bench = Bench::new(2);
+        let guest = bench.guest(1);
+        let (client, doorbell) = bench.connected(guest);
+        let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
+        let unrung = bench.queue(client, USER_MODE).queue;
+        let ring = bench.ring(client);
+        let queue = bench.queue(client, HwQueueFlags::empty()).queue;
+        let models =
+            [SubmissionModel::BASIC, SubmissionModel::BASIC_PLUS_PLUS, SubmissionModel::VIRTUAL];
+        let nodes = models.map(|model| {
+            bench
+                .call(client, &CreateNodeContext { device: client.device, node: 0, model })
+                .unwrap()
+        });
+        let fixed = bench.local(client, SIZE).unwrap().allocation;
+        let fixed_va = bench.call(client, &map(fixed, 0)).unwrap().gpu_va;
+        let paged_on = paged;
+        let mut described = || bench.call(client, &paged(client.device)).unwrap().allocation;
+        let (paged, locked) = (described(), described());
+        bench.make_resident(client, &[paged]).unwrap();
+        bench.call(client, &Lock { allocation: locked }).unwrap();
+        let reserve = ReserveGpuVirtualAddress { base: 0, size: RESERVED };
+        let reserved = bench.call(client, &reserve).unwrap().gpu_va;
+        let request = CreateNativeFence::new(client.device, 0);
+        let created = bench.call(client, &request).unwrap();
+        let (fence, fence_slot) = (created.fence, created.slot);
+        let request = CreateNativeFence { flags: FenceFlags::SHARED.bits(), ..request };
+        let shared = bench.call(client, &request).unwrap().fence;
+        let shared_name = bench.call(client, &ShareNativeFence { fence: shared }).unwrap();
+        let flags = AllocationFlags::SHARED.bits();
+        let request = CreateAllocation { flags, ..paged_on(client.device) };
+        let offering = bench.call(client, &request).unwrap().allocation;
+        let offered = bench.call(client, &ShareAllocation { allocation: offering }).unwrap();
+        let mut world = Self {
+            bench,
+            client,
+            device,
+            doorbell,
+            unrung,
+            ring,
+            queue,
+            nodes,
+            fixed: (fixed, fixed_va),
+            paged,
+            locked,
+            reserved,
+            fence,
+            fence_slot,
+            shared,
+            shared_name,
+            offering,
+            offered,
+        };
+        let update = world.update();
+        world.bench.call(client, &update).unwrap();
+        let token = world.bench.wait(client, fence, AWAITED, COOKIE);
+        assert_eq!(world.bench.outcome(client, token), Some(Status::PENDING));
+        world
+    }
+
+    /// Maps the first of the reserved pages.
+    pub(super) fn update(&self) -> UpdateGpuVirtualAddress {
+        UpdateGpuVirtualAddress {
+            gpu_va: self.reserved,
+            size: PAGE_SIZE,
+            allocation: self.paged,
+            offset: 0,
+            protection: Protection::WRITE.bits(),
+            reserved: 0,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Lists of objects, for tools.
+
+use crate::bench::Bench;
+use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::port::ListObjects;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::context::{CreateContext, SuspendContext};
+use bellhop_protocol::control::device::CreateDevice;
+use bellhop_protocol::control::escape::{Escape, ObjectList};
+use bellhop_protocol::snapshot::{Context, Guest, Node, Process};
+use bellhop_protocol::status::Status;
+
+fn wanted(list: ObjectList, guest: GuestId, process: u32, parent: Handle) -> ListObjects {
+    ListObjects { list, guest, process, parent, after: 0 }
+}
+
+#[test]
+fn whoever_runs_the_host_sees_all_guests_and_a_guest_sees_itself() {
+    let mut bench = Bench::new(2);
+    let [first, second] = [bench.guest(1), bench.guest(2)];
+    let processes = [bench.process(first), bench.process(second)];
+    let nobody = wanted(ObjectList::GUESTS, GuestId(0), 0, Handle(0));
+    let page = bench.list(nobody, 1 << 16).unwrap();
+    let guests: Vec<Guest> = serde_json::from_slice(&page.objects).unwrap();
+    assert_eq!(guests.iter().map(|guest| guest.id).collect::<Vec<_>>(), [first.0, second.0]);
+
+    let mut escape = Escape { list: ObjectList::GUESTS, process: 0, parent: Handle(0), after: 0 };
+    let reply = bench.ask(second, 0, &escape).unwrap();
+    let guests: Vec<Guest> = serde_json::from_slice(&reply.data[..reply.length as usize]).unwrap();
+    assert_eq!(guests.iter().map(|guest| guest.id).collect::<Vec<_>>(), [second.0]);
+    escape.list = ObjectList::PROCESSES;
+    let reply = bench.ask(second, 0, &escape).unwrap();
+    let listed: Vec<Process> =
+        serde_json::from_slice(&reply.data[..reply.length as usize]).unwrap();
+    assert_eq!(listed.iter().map(|process| process.id).collect::<Vec<_>>(), [processes[1]]);
+    // Another guest's process is none of its own.
+    let escape = Escape { list: ObjectList::DEVICES, process: processes[0], ..escape };
+    let refused = bench.ask(second, 0, &escape).unwrap_err();
+    assert_eq!(refused, (Status::INVALID_HANDLE, processes[0].into()));
+}
+
+#[test]
+fn a_context_is_shown_with_who_suspends_it() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let process = bench.process(guest);
+    let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
+    let request = CreateContext { device, node: 1, engine_affinity: 0 };
+    let context = bench.ask(guest, process, &request).unwrap();
+    let list = |bench: &Bench| {
+        let wanted = wanted(ObjectList::CONTEXTS, guest, process, device);
+        let page = bench.list(wanted, 1 << 16).unwrap();
+        serde_json::from_slice::<Vec<Context>>(&page.objects).unwrap()
+    };
+    let shown = list(&bench);
+    assert_eq!((shown[0].handle, shown[0].node), (context.into(), 1));
+    assert_eq!((shown[0].state.as_str(), shown[0].suspended_by.len()), ("running", 0));
+    bench.ask(guest, process, &SuspendContext { context }).unwrap();
+    let shown = list(&bench);
+    assert_eq!(
+        (shown[0].state.as_str(), shown[0].suspended_by.join(" ")),
+        ("suspended", "owner".into())
+    );
+}
+
+#[test]
+fn the_adapters_lists_need_no_guest_and_others_do() {
+    let bench = Bench::new(2);
+    let list = |list| bench.list(wanted(list, GuestId(9), 0, Handle(0)), 1 << 16);
+    let nodes: Vec<Node> =
+        serde_json::from_slice(&list(ObjectList::NODES).unwrap().objects).unwrap();
+    assert_eq!(nodes.iter().map(|node| node.ordinal).collect::<Vec<_>>(), [0, 1]);
+    assert!(nodes.iter().all(|node| node.power == "F0"));
+    assert!(list(ObjectList::PROCESSES).unwrap_err().gone);
+    assert!(!list(ObjectList(99)).unwrap_err().gone);
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a tool that traces is told.
+
+use crate::bench::Bench;
+use crate::model::Call;
+use bellhop_host_kmd::port::{CommandToken, Input, TraceAction, TraceError, TracePage};
+use bellhop_protocol::control::fence::CreateNativeFence;
+use bellhop_protocol::control::hw_queue::DestroyHwQueue;
+use bellhop_protocol::doorbell::LoggingLevel;
+use bellhop_protocol::fence_log::FenceLogOperation;
+use bellhop_protocol::trace::{MAX_TRACE_RECORDS, What};
+
+/// Engines' trace logs, of which one entry less can be read.
+const BEGIN: TraceAction = TraceAction::Begin { entries: 1024 };
+const SIGNAL: FenceLogOperation = FenceLogOperation::SIGNAL_EXECUTED;
+
+fn trace(bench: &mut Bench, action: TraceAction) -> Result<TracePage, TraceError> {
+    let token = CommandToken(1000 + bench.traces.len() as u64);
+    bench.input(Input::Trace { token, action });
+    bench.traces[&token].clone()
+}
+
+fn recorded(bench: &mut Bench, action: TraceAction) -> Vec<What> {
+    let page = trace(bench, action).unwrap();
+    page.records.into_iter().map(|record| record.what).collect()
+}
+
+fn levels(bench: &Bench) -> Vec<LoggingLevel> {
+    let calls = bench.model.take_log().into_iter();
+    let level = |call| if let Call::LoggingLevel(level) = call { Some(level) } else { None };
+    calls.filter_map(level).collect()
+}
+
+#[test]
+fn everything_is_logged_while_somebody_traces_and_what_there_is_and_changes_is_told() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    bench.model.log(client.id, SIGNAL, client.fence_slot, 1);
+    bench.model.take_log();
+    let begun = recorded(&mut bench, BEGIN);
+    assert_eq!(levels(&bench), [LoggingLevel::VERBOSE]);
+    let queue = client.id.0;
+    let doorbell = |state: &str| What::Doorbell { queue, state: state.into() };
+    assert_eq!(begun[0], What::Clock { monotonic: 10, boottime: 20, realtime: 30 });
+    assert_eq!(begun[1], What::Device { state: "D0".into() });
+    assert_eq!(begun[2], What::Engine { node: 0, state: "F0".into() });
+    assert!(begun.contains(&What::Busy { node: 1, busy_time: 101 }), "{begun:?}");
+    let is_it = |what: &&What| matches!(what, What::Queue { node: 0, process, .. } if *process == client.process);
+    assert_eq!(begun.iter().filter(is_it).count(), 1);
+    // It was connected, and is disconnected so that the driver learns of the level.
+    let doorbells = [doorbell("connected"), doorbell("disconnected")];
+    assert!(begun.windows(2).any(|pair| pair == doorbells), "{begun:?}");
+    bench.connect(client).unwrap();
+    bench.model.log(client.id, SIGNAL, client.fence_slot, 7);
+    let fetched = recorded(&mut bench, TraceAction::Fetch);
+    let is_signal = |what: &&What| {
+        matches!(what, What::Signal { value: 7, queued: 0, fence, object, .. }
+            if *fence == client.fence_slot && *object != 0)
+    };
+    assert!(fetched.contains(&doorbell("connected")), "{fetched:?}");
+    assert_eq!(fetched.iter().filter(is_signal).count(), 1, "{fetched:?}");
+    // What a queue logs last is told though it is gone.
+    bench.model.log(client.id, SIGNAL, client.fence_slot, 8);
+    bench.call(client, &DestroyHwQueue { hw_queue: client.queue }).unwrap();
+    let last = recorded(&mut bench, TraceAction::End);
+    assert!(last.iter().any(|what| matches!(what, What::Signal { value: 8, .. })), "{last:?}");
+    assert_eq!(levels(&bench), [LoggingLevel::DEFAULT]);
+    assert!(bench.model.state().trace_log.is_none());
+    assert_eq!(recorded(&mut bench, TraceAction::Fetch), []);
+}
+
+#[test]
+fn one_traces_at_a_time_and_overwritten_entries_are_told() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    recorded(&mut bench, BEGIN);
+    assert_eq!(trace(&mut bench, BEGIN), Err(TraceError::Busy));
+    let signals = |fetched: &[What]| {
+        fetched.iter().filter(|what| matches!(what, What::Signal { .. })).count()
+    };
+    // More than a queue's own log has room for.
+    (0..1000).for_each(|value| bench.model.log(client.id, SIGNAL, client.fence_slot, value));
+    let fetched = recorded(&mut bench, TraceAction::Fetch);
+    assert_eq!(signals(&fetched), 1000);
+    assert!(!fetched.iter().any(|what| matches!(what, What::Lost { .. })), "{fetched:?}");
+    (0..1100).for_each(|value| bench.model.log(client.id, SIGNAL, client.fence_slot, value));
+    let fetched = recorded(&mut bench, TraceAction::Fetch);
+    assert_eq!(signals(&fetched), 1023);
+    assert!(fetched.contains(&What::Lost { node: 0, entries: 77 }), "{fetched:?}");
+    recorded(&mut bench, TraceAction::End);
+    recorded(&mut bench, BEGIN);
+}
+
+#[test]
+fn a_trace_log_is_read_a_page_at_a_time_and_what_is_left_at_the_end_is_told() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let entries = 3 * MAX_TRACE_RECORDS as u32;
+    recorded(&mut bench, TraceAction::Begin { entries });
+    let log = |bench: &Bench, count| {
+        (0..count).for_each(|value| bench.model.log(client.id, SIGNAL, client.fence_slot, value));
+    };
+    log(&bench, 2 * MAX_TRACE_RECORDS as u64);
+    let mut values = Vec::new();
+    loop {
+        let page = trace(&mut bench, TraceAction::Fetch).unwrap();
+        assert!(page.records.len() <= MAX_TRACE_RECORDS);
+        values.extend(page.records.iter().filter_map(|record| match record.what {
+            What::Signal { value, .. } => Some(value),
+            _ => None,
+        }));
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(values, (0..2 * MAX_TRACE_RECORDS as u64).collect::<Vec<_>>());
+    log(&bench, 2 * MAX_TRACE_RECORDS as u64);
+    let last = recorded(&mut bench, TraceAction::End);
+    let (mut seen, mut left) = (0, 0);
+    for what in last {
+        match what {
+            What::Signal { .. } => seen += 1,
+            What::Dropped { records } => left += records,
+            _ => {}
+        }
+    }
+    assert_eq!(seen + left, 2 * MAX_TRACE_RECORDS as u64);
+}
+
+#[test]
+fn what_cpus_and_software_queues_do_with_fences_is_told_with_when_it_was_queued() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let fence = bench.call(client, &CreateNativeFence::new(client.device, 0)).unwrap().fence;
+    recorded(&mut bench, BEGIN);
+    bench.wait(client, fence, 5, 77);
+    bench.signal(client, &[(fence, 5)]).unwrap();
+    let fetched = recorded(&mut bench, TraceAction::Fetch);
+    let object = fetched.iter().find_map(|what| match what {
+        What::CpuSignal { value: 5, process, object, .. } if *process == client.process => {
+            Some(*object)
+        }
+        _ => None,
+    });
+    let object = object.unwrap_or_else(|| panic!("{fetched:?}"));
+    let is_wait = |what: &&What| matches!(what, What::CpuWait { value: 5, since: 1.., object: of, .. } if *of == object);
+    assert_eq!(fetched.iter().filter(is_wait).count(), 1, "{fetched:?}");
+    recorded(&mut bench, TraceAction::End);
+    // Nothing of it is noted when nobody traces.
+    bench.signal(client, &[(fence, 6)]).unwrap();
+    recorded(&mut bench, BEGIN);
+    let fetched = recorded(&mut bench, TraceAction::Fetch);
+    assert!(!fetched.iter().any(|what| matches!(what, What::CpuSignal { .. })), "{fetched:?}");
+}
+
+#[test]
+fn a_tool_that_does_not_fetch_costs_no_more_than_a_bound_and_is_told_what_is_missing() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    bench.doorbell(client);
+    recorded(&mut bench, BEGIN);
+    for _ in 0..40_000 {
+        bench.connect(client).unwrap();
+        bench.command(bellhop_host_kmd::port::Command::DisconnectGuest(guest));
+    }
+    let (mut seen, mut missing) = (0, 0);
+    loop {
+        let page = trace(&mut bench, TraceAction::Fetch).unwrap();
+        assert!(page.records.len() <= MAX_TRACE_RECORDS);
+        for record in page.records {
+            match record.what {
+                What::Dropped { records } => missing += records,
+                What::Busy { .. } => {}
+                _ => seen += 1,
+            }
+        }
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!((seen, seen + missing), (1 << 16, 80_000));
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Contexts, HW queues, and what is submitted to them.
+
+mod contexts;
+pub mod node_contexts;
+mod software_queue;
+mod submit;

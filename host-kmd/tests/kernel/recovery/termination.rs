@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The end of processes, in the reference's order.
+
+use crate::bench::{Bench, Client, TIMEOUT};
+use crate::model::Call;
+use bellhop_host_kmd::hardware::{PhysicalDoorbell, SlotValue};
+use bellhop_host_kmd::port::Command;
+use bellhop_protocol::control::hw_queue::{DestroyHwQueue, HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::power::DevicePowerState;
+use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::event::{EventKind, FaultReason};
+use bellhop_protocol::status::Status;
+
+const ABORT: ConnectionStatus = ConnectionStatus::DISCONNECTED_ABORT;
+const NORMAL: DestroyProcess = DestroyProcess { flags: 0 };
+const ABNORMAL: DestroyProcess = DestroyProcess { flags: TERMINATED_ABNORMALLY };
+
+/// A client whose doorbell is connected and whose queue was given work up to a value.
+fn busy(bench: &mut Bench, value: u64) -> Client {
+    let guest = bench.guest(1);
+    let (client, _) = bench.connected(guest);
+    bench.model.state().last_queued.insert(client.id, value);
+    bench.model.take_log();
+    client
+}
+
+#[test]
+fn normally_doorbells_go_then_what_was_queued_is_waited_for_and_then_the_rest_goes() {
+    let mut bench = Bench::new(2);
+    let client = busy(&mut bench, 5);
+    let request = bench.begin(client, &NORMAL);
+    assert_eq!(
+        bench.model.take_log(),
+        [
+            Call::Disconnected(client.id, ABORT),
+            Call::Unwatch(PhysicalDoorbell(0)),
+            Call::Kick(client.id),
+            Call::Monitor(vec![SlotValue { slot: client.fence_slot, value: 4 }]),
+            // Whatever the doorbell was, its engine looks.
+            Call::Kick(client.id),
+        ]
+    );
+    bench.model.signal(client.guest, client.fence_slot, 4);
+    bench.interrupt();
+    assert_eq!(bench.outcome(client, request), None);
+    assert!(bench.model.state().rings.contains_key(&client.id));
+    // Nothing more is taken meanwhile.
+    assert_eq!(bench.connect(client).unwrap_err().0, Status::DEVICE_REMOVED);
+    assert_eq!(bench.call(client, &NORMAL).unwrap_err().0, Status::INVALID_HANDLE);
+
+    bench.model.take_log();
+    bench.model.signal(client.guest, client.fence_slot, 5);
+    bench.interrupt();
+    let log = bench.model.take_log();
+    let at = |call| log.iter().position(|other| *other == call).unwrap();
+    assert!(at(Call::Unbind(client.id)) < at(Call::DestroyQueue(client.id)), "{log:?}");
+    assert_eq!(bench.outcome(client, request), Some(Status::SUCCESS));
+    assert!(bench.model.is_empty());
+}
+
+#[test]
+fn what_is_done_already_is_not_waited_for() {
+    let mut bench = Bench::new(2);
+    let client = busy(&mut bench, 5);
+    bench.model.signal(client.guest, client.fence_slot, 5);
+    bench.call(client, &NORMAL).unwrap();
+    assert!(bench.model.is_empty());
+}
+
+#[test]
+fn kernel_mode_submissions_are_waited_for_too() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let queue = bench.queue(client, HwQueueFlags::empty());
+    let submit = SubmitCommand {
+        hw_queue: queue.queue,
+        gpu_va: 0,
+        progress_fence_value: 3,
+        size: 8,
+        reserved: 0,
+    };
+    bench.call(queue, &submit).unwrap();
+    let request = bench.begin(queue, &DestroyHwQueue { hw_queue: queue.queue });
+    assert_eq!(bench.call(queue, &submit).unwrap_err().0, Status::DEVICE_REMOVED);
+    assert_eq!(bench.outcome(queue, request), None);
+    bench.model.signal(guest, queue.fence_slot, 3);
+    bench.interrupt();
+    assert_eq!(bench.outcome(queue, request), Some(Status::SUCCESS));
+}
+
+#[test]
+fn what_does_not_end_in_time_ends_abnormally() {
+    let mut bench = Bench::new(2);
+    let client = busy(&mut bench, 5);
+    let request = bench.begin(client, &NORMAL);
+    // Engines are seen to be asleep.
+    bench.later(TIMEOUT / 2);
+    assert_eq!(bench.kernel.deadline(), Some(TIMEOUT));
+    bench.model.state().prompt = false;
+    bench.model.take_log();
+    bench.later(TIMEOUT / 2);
+    let slot = client.fence_slot;
+    assert_eq!(
+        bench.model.take_log(),
+        [
+            Call::Suspend(vec![client.id]),
+            Call::Signal(vec![SlotValue { slot, value: u64::MAX }], true),
+            Call::Monitor(vec![SlotValue { slot, value: u64::MAX }]),
+            Call::Quiesce,
+        ]
+    );
+    // What was accepted is not lost in silence.
+    let (_, event) = bench.events[0];
+    assert_eq!((event.kind, event.object), (EventKind::HW_QUEUE_ERROR, client.queue.0));
+    assert_eq!(event.reason, FaultReason::ENGINE_TIMEOUT);
+    assert_eq!(u128::from(event.value), TIMEOUT.as_millis());
+    bench.pass_tickets();
+    assert!(bench.model.take_log().contains(&Call::DestroyQueue(client.id)));
+    assert_eq!(bench.outcome(client, request), None);
+    bench.pass_tickets();
+    assert_eq!(bench.outcome(client, request), Some(Status::SUCCESS));
+    assert!(bench.model.is_empty());
+}
+
+#[test]
+fn abnormally_devices_are_in_error_and_contexts_left_before_rings_and_queues_go() {
+    let mut bench = Bench::new(2);
+    let client = busy(&mut bench, 5);
+    bench.model.state().prompt = false;
+    let request = bench.begin(client, &ABNORMAL);
+    let always = vec![SlotValue { slot: client.fence_slot, value: u64::MAX }];
+    assert_eq!(
+        bench.model.take_log(),
+        [
+            Call::Suspend(vec![client.id]),
+            Call::Disconnected(client.id, ABORT),
+            Call::Unwatch(PhysicalDoorbell(0)),
+            Call::Kick(client.id),
+            Call::Signal(always, true),
+            Call::Quiesce,
+        ]
+    );
+    assert!(bench.model.state().rings.contains_key(&client.id), "the ring stays until then");
+    bench.pass_tickets();
+    assert_eq!(
+        bench.model.take_log()[..2],
+        [Call::Unbind(client.id), Call::DestroyQueue(client.id)]
+    );
+    bench.pass_tickets();
+    assert_eq!(bench.outcome(client, request), Some(Status::SUCCESS));
+    assert!(bench.model.is_empty());
+}
+
+#[test]
+fn what_is_lost_already_is_not_waited_for() {
+    let mut bench = Bench::new(2);
+    let client = busy(&mut bench, 5);
+    assert_eq!(bench.command(Command::FailGuest(client.guest)), Some(Ok(())));
+    bench.call(client, &NORMAL).unwrap();
+    assert!(bench.model.is_empty());
+}
+
+#[test]
+fn without_power_it_comes_back_for_what_was_queued() {
+    let mut bench = Bench::new(2);
+    let client = busy(&mut bench, 5);
+    assert_eq!(bench.command(Command::SetDevicePower(DevicePowerState::D3)), Some(Ok(())));
+    let request = bench.begin(client, &NORMAL);
+    assert!(bench.model.state().suspended.is_empty(), "what was queued must execute");
+    bench.model.signal(client.guest, client.fence_slot, 5);
+    bench.interrupt();
+    assert_eq!(bench.outcome(client, request), Some(Status::SUCCESS));
+}

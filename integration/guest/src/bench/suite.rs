@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What can be measured.
+
+use clap::ValueEnum;
+
+/// What a suite measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Suite {
+    /// One null command buffer, from submission to fence: through a doorbell, through the control
+    /// queue; beside cache lines between two processes, io_uring and eventfds
+    RoundTrip,
+    /// Many null command buffers: ring and wait for each, ring for each, ring once
+    Batch,
+    /// The copy engine beside memcpy
+    Copy,
+    /// Signals: interrupts, a blocked CPU waiter, engine to engine
+    Fence,
+    /// The first submission after a while without any, beside an eventfd that wakes a process
+    Wake,
+    /// One doorbell, alone and beside 1,024 connected ones
+    Doorbells,
+    /// 10,000 queues that share the physical doorbells
+    Queues,
+    /// The processor time of a daemon that has guests and no work; only from the host
+    Idle,
+    /// One engine, shared by more and more guests; only from the host
+    Oversubscription,
+    /// A guest beside a hostile guest; only from the host
+    Hostile,
+}
+
+impl Suite {
+    /// The suite's name on the command line.
+    #[must_use]
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// The suites that need no particular configuration of the device and nothing of the host.
+    pub const IN_ANY_GUEST: [Self; 5] =
+        [Self::RoundTrip, Self::Batch, Self::Copy, Self::Fence, Self::Wake];
+}

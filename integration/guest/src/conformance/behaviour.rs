@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a behaviour is, and why it may fail.
+
+use super::scene::Scene;
+
+/// One behaviour.
+pub(super) struct Behaviour {
+    /// Its name.
+    pub(super) id: &'static str,
+    /// What it shows, in one sentence.
+    pub(super) shows: &'static str,
+    /// Where the behaviour comes from.
+    pub(super) section: &'static str,
+    /// Tries the behaviour; the error says what was seen instead.
+    pub(super) check: fn(&Scene) -> Result<(), Mismatch>,
+}
+
+/// Why a behaviour was not seen.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Mismatch {
+    /// What was seen instead.
+    #[error("{0}")]
+    Seen(String),
+    /// This guest's device or VMM does not offer what the behaviour needs.
+    #[error("{0}")]
+    NotOffered(String),
+}
+
+impl From<bellhop_guest_umd::Error> for Mismatch {
+    fn from(error: bellhop_guest_umd::Error) -> Self {
+        match error {
+            bellhop_guest_umd::Error::NotAvailable(_) => Self::NotOffered(error.to_string()),
+            error => Self::Seen(error.to_string()),
+        }
+    }
+}
+
+/// Fails a behaviour unless a condition holds.
+macro_rules! require {
+    ($condition:expr, $($seen:tt)+) => {
+        if !$condition {
+            return Err($crate::conformance::behaviour::Mismatch::Seen(format!($($seen)+)));
+        }
+    };
+}
+pub(super) use require;

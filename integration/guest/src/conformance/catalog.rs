@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The list of all behaviours.
+
+use super::behaviour::Behaviour;
+use super::{
+    adapter, fence, handle, km, memory, packet, power, process, queue, scheduling, virtqueue,
+};
+
+/// All behaviours, in the order in which they run.
+pub(super) fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
+    [
+        adapter::BEHAVIOURS,
+        handle::BEHAVIOURS,
+        memory::fixed::BEHAVIOURS,
+        memory::sharing::BEHAVIOURS,
+        memory::paging::BEHAVIOURS,
+        memory::taken_away::BEHAVIOURS,
+        packet::BEHAVIOURS,
+        queue::um::BEHAVIOURS,
+        queue::doorbell::BEHAVIOURS,
+        scheduling::context::BEHAVIOURS,
+        scheduling::sched::BEHAVIOURS,
+        power::BEHAVIOURS,
+        process::BEHAVIOURS,
+        fence::native::BEHAVIOURS,
+        fence::cpu::BEHAVIOURS,
+        fence::log::BEHAVIOURS,
+        fence::sharing::BEHAVIOURS,
+        fence::types::BEHAVIOURS,
+        fence::cross::BEHAVIOURS,
+        fence::monitored::BEHAVIOURS,
+        fence::rewind::BEHAVIOURS,
+        km::BEHAVIOURS,
+        queue::fault::BEHAVIOURS,
+        scheduling::tdr::BEHAVIOURS,
+        virtqueue::BEHAVIOURS,
+    ]
+    .into_iter()
+    .flatten()
+}

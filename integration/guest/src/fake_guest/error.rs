@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Why a guest could not start.
+
+use bellhop_guest_umd::transport::TransportError;
+
+/// Why a guest could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum FakeGuestError {
+    /// The VMM cannot attach the device, or the device is gone.
+    #[error("vhost-user: {what}: {source}")]
+    VhostUser {
+        /// The step that failed.
+        what: &'static str,
+        /// The reason.
+        #[source]
+        source: vhost::Error,
+    },
+    /// The VMM refuses the device.
+    #[error("the VMM refuses the device: {0}")]
+    Refused(String),
+    /// The VMM does not offer that.
+    #[error("{0} does not {1}: take another profile")]
+    VmmCannot(&'static str, &'static str),
+    /// The operating system refused something.
+    #[error("{0}: {1}")]
+    Io(&'static str, std::io::Error),
+    /// Guest memory, or a queue in it, could not be allocated.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A `bellhopd` for as long as a guest needs it.
+
+use crate::process;
+use anyhow::Context;
+use command_fds::{CommandFdExt, FdMapping};
+use std::ffi::OsString;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::ExitStatus;
+use tempfile::NamedTempFile;
+use tokio::process::Child;
+
+/// The number that the first listening socket has in the daemon.
+const FIRST_LISTENER_FD: i32 = 3;
+
+/// A running `bellhopd`.
+pub struct Daemon {
+    child: Child,
+    /// The daemon reads it while it starts.
+    _config: Option<NamedTempFile>,
+}
+
+impl Daemon {
+    /// Starts one that serves a guest on each of these sockets. They listen before the daemon
+    /// runs, so a guest can connect at once.
+    ///
+    /// # Errors
+    /// When a socket cannot be made, or the daemon cannot be started.
+    pub fn start<P: AsRef<Path>>(sockets: &[P], config: Option<&Path>) -> anyhow::Result<Self> {
+        Self::start_with_control(sockets, config, None)
+    }
+
+    /// Starts one with a control socket, which exists once the daemon listens.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with_control<P: AsRef<Path>>(
+        sockets: &[P],
+        config: Option<&Path>,
+        control: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        let mut command = process::this_executable()?;
+        command.args(["daemon", "--"]);
+        if let Some(control) = control {
+            command.arg("--control-socket").arg(control);
+        }
+        let mut mappings = Vec::new();
+        for (path, child_fd) in sockets.iter().map(AsRef::as_ref).zip(FIRST_LISTENER_FD..) {
+            let listener = UnixListener::bind(path)
+                .with_context(|| format!("cannot listen on {}", path.display()))?;
+            mappings.push(FdMapping { parent_fd: OwnedFd::from(listener), child_fd });
+            command.args([OsString::from("--fd"), child_fd.to_string().into()]);
+        }
+        let own_config = match config {
+            Some(_) => None,
+            None => Some(private_config()?),
+        };
+        let config = config.or(own_config.as_ref().map(NamedTempFile::path));
+        command.arg("--config").args(config);
+        // People asked for a report, not for the daemon's life story.
+        if std::env::var_os("BELLHOP_LOG").is_none() {
+            command.env("BELLHOP_LOG", "warn");
+        }
+        // Ctrl-C is for bellhop, which ends the guest first.
+        command.process_group(0);
+        command.as_std_mut().fd_mappings(mappings).context("cannot pass the sockets on")?;
+        let child = command.spawn().context("cannot start bellhopd")?;
+        Ok(Self { child, _config: own_config })
+    }
+
+    /// Its process, unless it has ended.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Waits until it ends, which it does by itself only when something is wrong.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub async fn ended(&mut self) -> std::io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// When it cannot be told to.
+    pub async fn end(self) -> anyhow::Result<()> {
+        process::end(self.child).await
+    }
+}
+
+/// The configuration of a daemon for one run: its guest may change power states.
+fn private_config() -> anyhow::Result<NamedTempFile> {
+    let mut file = NamedTempFile::new()
+        .context("cannot make the daemon's configuration; set TMPDIR to a folder you may write")?;
+    file.write_all(b"[debug]\npower_control = true\n")?;
+    Ok(file)
+}
+
+/// A folder for sockets and what else belongs to one run; it goes with the run.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn folder() -> anyhow::Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix("bellhop-")
+        // A user that reaches a socket in it can use its GPU.
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .context("cannot make a folder for the run; set TMPDIR to one that you may write")
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a suite is measured on.
+
+use anyhow::Context;
+use bellhop_guest::Guest;
+use bellhop_guest::bench::{self, Suite};
+use bellhop_guest::cli::{BenchArguments, PlaceArguments};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A daemon, and what is asked of it.
+pub(super) struct Setting {
+    /// What the command line asks for.
+    pub(super) arguments: BenchArguments,
+    /// Where shared memory is.
+    pub(super) place: PlaceArguments,
+    /// A socket for each guest.
+    pub(super) sockets: Vec<PathBuf>,
+    /// The daemon's process.
+    pub(super) daemon: u32,
+}
+
+impl Setting {
+    /// Connects a guest.
+    pub(super) fn guest(&self, number: usize) -> anyhow::Result<Arc<dyn Guest>> {
+        let socket = self.sockets.get(number).context("there are fewer sockets than guests")?;
+        self.place.connect(socket)
+    }
+
+    /// How these suites are measured.
+    pub(super) fn options(&self, suites: &[Suite]) -> bench::Options {
+        let options = self.arguments.options(self.place.policy());
+        bench::Options { suites: suites.to_vec(), daemon: Some(self.daemon), ..options }
+    }
+}

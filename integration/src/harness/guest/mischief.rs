@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a guest does beside its work: storms, and stores where there is nothing for it.
+
+use crate::harness::guest::process::Process;
+use crate::harness::guest::request::send;
+use bellhop_guest::fake_guest::FakeGuest;
+use bellhop_guest_umd::transport::Transport;
+use bellhop_guest_umd::{Adapter, CommandBuffer, Error};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::bar::{AreaKind, BarHeader, doorbell_word_offset};
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::doorbell::ConnectDoorbell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use vm_memory::{Bytes, VolatileMemory};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// How long a storm's submission may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Connects a doorbell again and again; returns how often it was done.
+pub(in crate::harness) fn connect_storm(
+    guest: &FakeGuest,
+    process: &Process,
+    hw_queue: Handle,
+    connects: u64,
+    stop: &AtomicBool,
+) -> Result<(), String> {
+    for _ in 0..connects {
+        if stop.load(Ordering::Acquire) {
+            break;
+        }
+        // A queue that is lost meanwhile cannot be connected, which is no news here.
+        send(guest, process.number(), &ConnectDoorbell { hw_queue })
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Rings this number of doorbells of another process in turn.
+pub(in crate::harness) fn queue_storm(
+    base: &Adapter,
+    node: u32,
+    queues: u32,
+    rounds: u32,
+    stop: &AtomicBool,
+) -> Result<(), Error> {
+    let device = base.open_process()?.create_device()?;
+    let context = device.create_context(node)?;
+    let mut commands = CommandBuffer::new(&device, 64)?;
+    commands.nop()?;
+    let mut created = Vec::new();
+    for _ in 0..queues {
+        if stop.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        created.push(context.create_user_mode_queue(4096)?);
+    }
+    for _ in 0..rounds {
+        for queue in &mut created {
+            if stop.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            // One buffer serves all: each is done before the next is submitted.
+            let value = queue.submit(&mut commands)?;
+            queue.progress_fence().poll(value, TIMEOUT)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes to all doorbells of a BAR as fast as possible; returns how many stores that were.
+pub(in crate::harness) fn write_doorbells(
+    guest: &FakeGuest,
+    time: Duration,
+    stop: &AtomicBool,
+) -> Result<u64, String> {
+    let bar = guest.bar().ok_or("the guest has no BAR")?;
+    let mut header = BarHeader::new_zeroed();
+    bar.region
+        .as_volatile_slice()
+        .read_slice(header.as_mut_bytes(), 0)
+        .map_err(|error| error.to_string())?;
+    let areas = header.areas.iter().filter(|area| area.kind == AreaKind::DOORBELLS);
+    let area = areas.copied().next().ok_or("the BAR has no doorbells")?;
+    let count = (area.length / PAGE_SIZE) as u32;
+    let start = Instant::now();
+    let mut stores = 0;
+    while start.elapsed() < time && !stop.load(Ordering::Acquire) {
+        for slot in 0..count {
+            let offset = area.offset + u64::from(slot) * PAGE_SIZE + doorbell_word_offset(slot);
+            let word = bar.region.get_atomic_ref::<AtomicU64>(offset as usize);
+            // Every value is some ring's pointer, and none is this one's.
+            let value = stores * 8 + 1;
+            word.map_err(|error| error.to_string())?.store(value, Ordering::Relaxed);
+            stores += 1;
+        }
+    }
+    Ok(stores)
+}
+
+/// Something that happens beside the guest's work.
+pub(in crate::harness) struct Errand {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<Result<(), String>>,
+}
+
+impl Errand {
+    /// Begins one.
+    pub(in crate::harness) fn begin(
+        what: impl FnOnce(&AtomicBool) -> Result<(), String> + Send + 'static,
+    ) -> Result<Self, String> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("errand".into())
+            .spawn(move || what(&stopped))
+            .map_err(|error| error.to_string())?;
+        Ok(Self { stop, thread })
+    }
+
+    pub(in crate::harness) fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Ends it early.
+    pub(in crate::harness) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
+
+    /// Waits for its end.
+    pub(in crate::harness) fn join(self) -> Result<(), String> {
+        self.thread.join().unwrap_or_else(|_| Err("the thread panicked".into()))
+    }
+}

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A guest: its VMM, its processes, and what happens to it.
+
+pub(in crate::harness) mod mischief;
+pub(in crate::harness) mod process;
+pub(in crate::harness) mod proof;
+pub(in crate::harness) mod queue;
+pub(in crate::harness) mod request;
+pub(in crate::harness) mod tally;
+pub(in crate::harness) mod worker;
+
+use crate::harness::board::{Board, Outcome, Signal};
+use crate::harness::guest::mischief::Errand;
+use crate::harness::guest::process::Process;
+use crate::harness::guest::queue::Queue;
+use crate::harness::guest::request::send;
+use crate::harness::guest::tally::{Ended, Tally};
+use crate::harness::guest::worker::{Report, Worker};
+use crate::harness::report::measure::Measure;
+use crate::harness::scenario::layout::{Lane, Layout};
+use crate::harness::scenario::parse::profile;
+use crate::harness::scenario::{Action, Leaving, PlacementSpec, Scenario};
+use anyhow::Context as _;
+use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, QEMU};
+use bellhop_guest_umd::transport::Transport;
+use bellhop_guest_umd::{Adapter, Context, Error, PlacementPolicy, Placements};
+use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
+use bellhop_protocol::features::Features;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Scope;
+use std::time::Duration;
+
+/// What a guest's thread is told.
+pub(in crate::harness) enum Message {
+    /// Something happens to it.
+    Order {
+        /// What.
+        action: Action,
+        /// To which of its queues, where it is about one.
+        lane: Option<usize>,
+        /// Where to say when it is done.
+        answer: Sender<Outcome>,
+    },
+    /// A thread of one of its processes has ended.
+    Worked(Report),
+}
+
+/// What became of a guest.
+pub(in crate::harness) struct Result {
+    /// By lane.
+    pub(in crate::harness) tallies: Vec<(Arc<Lane>, Tally)>,
+    /// By row.
+    pub(in crate::harness) measures: Vec<Option<Measure>>,
+    pub(in crate::harness) victims: u64,
+    pub(in crate::harness) violations: Vec<String>,
+    /// What went wrong that is no queue's affair.
+    pub(in crate::harness) problems: Vec<String>,
+}
+
+/// What all guests of a run have in common.
+pub(in crate::harness) struct Common<'a> {
+    pub(in crate::harness) scenario: &'a Scenario,
+    pub(in crate::harness) layout: &'a Layout,
+    pub(in crate::harness) board: &'a Board,
+    pub(in crate::harness) seed: u64,
+}
+
+/// A guest that runs.
+struct Machine {
+    vm: Arc<FakeGuest>,
+    /// A process without queues, which asks for what concerns the whole guest.
+    base: Arc<Adapter>,
+}
+
+/// A process, and what of it is not at work.
+#[derive(Default)]
+struct Slot {
+    process: Option<Arc<Process>>,
+    /// How many threads work for it.
+    working: usize,
+    idle: Vec<(Arc<Lane>, Tally)>,
+    /// Queues that no thread works at, and that are not closed.
+    halted: Vec<Queue>,
+}
+
+/// The thread of one guest.
+pub(in crate::harness) struct GuestThread<'scope, 'env, 'a> {
+    common: &'env Common<'a>,
+    scope: &'scope Scope<'scope, 'env>,
+    index: usize,
+    socket: &'env Path,
+    orders: Receiver<Message>,
+    to_itself: Sender<Message>,
+    postponed: VecDeque<Message>,
+    slots: BTreeMap<u32, Slot>,
+    errands: Vec<Errand>,
+    result: Result,
+}
+
+/// Where orders for a guest go.
+pub(in crate::harness) fn mailbox() -> (Sender<Message>, Receiver<Message>) {
+    channel()
+}
+
+impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
+    pub(in crate::harness) fn new(
+        common: &'env Common<'a>,
+        scope: &'scope Scope<'scope, 'env>,
+        index: usize,
+        socket: &'env Path,
+        (to_itself, orders): (Sender<Message>, Receiver<Message>),
+    ) -> Self {
+        let mut slots: BTreeMap<u32, Slot> = BTreeMap::new();
+        let lanes = common.layout.guests.get(index).map(|guest| guest.lanes.clone());
+        for lane in common.layout.lanes.get(lanes.unwrap_or_default()).unwrap_or_default() {
+            let tally = Tally::new(lane, common.seed);
+            slots.entry(lane.process).or_default().idle.push((Arc::clone(lane), tally));
+        }
+        let result = Result {
+            tallies: Vec::new(),
+            measures: common.layout.rows.iter().map(|_| None).collect(),
+            victims: 0,
+            violations: Vec::new(),
+            problems: Vec::new(),
+        };
+        Self {
+            common,
+            scope,
+            index,
+            socket,
+            orders,
+            to_itself,
+            postponed: VecDeque::new(),
+            slots,
+            errands: Vec::new(),
+            result,
+        }
+    }
+
+    /// Runs until all queues of the guest have come to their end.
+    pub(in crate::harness) fn run(mut self) -> Result {
+        if let Err(error) = self.live() {
+            self.result.problems.push(format!("{error:#}"));
+        }
+        self.collect_all();
+        self.close_halted();
+        for slot in std::mem::take(&mut self.slots).into_values() {
+            for (lane, tally) in slot.idle {
+                self.common.board.post_end(lane.index);
+                self.result.tallies.push((lane, tally));
+            }
+        }
+        self.common.board.signal(Signal::GuestDone);
+        self.result
+    }
+
+    fn live(&mut self) -> anyhow::Result<()> {
+        let mut machine = self.boot()?;
+        let numbers: Vec<_> = self.slots.keys().copied().collect();
+        for number in numbers {
+            self.start(&machine, number)?;
+        }
+        while self.slots.values().any(|slot| slot.working > 0) {
+            let message = match self.postponed.pop_front() {
+                Some(message) => message,
+                None => self.orders.recv().context("nobody is left to give orders")?,
+            };
+            match message {
+                Message::Worked(report) => self.note(report),
+                Message::Order { action, lane, answer } => {
+                    let (next, outcome) = self.obey(machine, &action, lane)?;
+                    machine = next;
+                    // An error means that the receiver is gone.
+                    let _ = answer.send(outcome);
+                }
+            }
+            self.reap(false);
+        }
+        self.leave(machine);
+        Ok(())
+    }
+
+    fn spec(&self) -> Arc<crate::harness::scenario::GuestSpec> {
+        Arc::clone(&self.common.layout.guests[self.index].spec)
+    }
+
+    /// Starts the VMM and opens the adapter.
+    fn boot(&self) -> anyhow::Result<Machine> {
+        let spec = self.spec();
+        let without: Features =
+            spec.without.iter().filter_map(|name| Features::from_name(name)).collect();
+        let options = GuestOptions {
+            ram: spec.ram_mib << 20,
+            profile: profile(&spec.vmm).unwrap_or(&QEMU),
+            features: Features::all() - without,
+            ..GuestOptions::default()
+        };
+        let vm = FakeGuest::connect(self.socket, options).context("the VMM cannot be started")?;
+        self.open(vm)
+    }
+
+    fn open(&self, vm: Arc<FakeGuest>) -> anyhow::Result<Machine> {
+        let policy = match self.spec().placement {
+            PlacementSpec::Measured => PlacementPolicy::Measured,
+            PlacementSpec::Bar => PlacementPolicy::Fixed(Placements::BAR),
+            PlacementSpec::GuestMemory => PlacementPolicy::Fixed(Placements::GUEST_MEMORY),
+            PlacementSpec::AroundSlowBar => PlacementPolicy::Fixed(Placements::AROUND_SLOW_BAR),
+        };
+        let base = Adapter::open_with(Arc::clone(&vm) as Arc<dyn Transport>, policy)
+            .context("the adapter cannot be opened")?;
+        Ok(Machine { vm, base: Arc::new(base) })
+    }
+
+    /// Begins a process, with a number of threads for its queues.
+    fn start(&mut self, machine: &Machine, number: u32) -> anyhow::Result<()> {
+        let spec = self.spec();
+        let Some(slot) = self.slots.get_mut(&number) else { return Ok(()) };
+        let process = Process::begin(&machine.base, &spec, &slot.idle)
+            .with_context(|| format!("process {number} cannot begin"))?;
+        let lanes = std::mem::take(&mut slot.idle);
+        let threads = (spec.threads as usize).min(lanes.len()).max(1);
+        let mut parts: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
+        for (place, lane) in lanes.into_iter().enumerate() {
+            parts[place % threads].push(lane);
+        }
+        slot.process = Some(Arc::clone(&process));
+        slot.working = threads;
+        let Common { scenario, layout, board, .. } = *self.common;
+        for part in parts {
+            let process = Arc::clone(&process);
+            let in_flight = spec.in_flight;
+            let worker = Worker { scenario, layout, board, process, number, in_flight };
+            let ended = self.to_itself.clone();
+            self.scope.spawn(move || {
+                let report = worker.run(part);
+                // The thread's own part of the process goes before its end is known.
+                drop(worker);
+                // An error means that the guest's thread has ended.
+                let _ = ended.send(Message::Worked(report));
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes note of what a thread did.
+    fn note(&mut self, report: Report) {
+        let Report { process, tallies, open, measures, error } = report;
+        for (all, own) in self.result.measures.iter_mut().zip(measures) {
+            match (all.as_mut(), own) {
+                (Some(all), Some(own)) => all.add(&own),
+                (None, own) => *all = own,
+                (Some(_), None) => {}
+            }
+        }
+        let Some(slot) = self.slots.get_mut(&process) else { return };
+        slot.idle.extend(tallies);
+        slot.halted.extend(open);
+        slot.working -= 1;
+        let is_over = slot.process.as_ref().is_some_and(|process| process.is_over());
+        if let (Some(error), false) = (error, is_over || self.common.board.is_given_up()) {
+            self.result.problems.push(format!("process {process}: {error}"));
+        }
+    }
+
+    /// Waits until no thread works any more.
+    fn collect_all(&mut self) {
+        let numbers: Vec<_> = self.slots.keys().copied().collect();
+        self.collect(&numbers);
+    }
+
+    /// Waits until no thread works for these processes any more, which are over then.
+    fn collect(&mut self, numbers: &[u32]) {
+        let slots = || numbers.iter().copied();
+        for process in slots().filter_map(|number| self.slots.get(&number)?.process.as_ref()) {
+            process.end();
+        }
+        self.common.board.wake();
+        let works = |slots: &BTreeMap<u32, Slot>, number| {
+            slots.get(&number).is_some_and(|slot: &Slot| slot.working > 0)
+        };
+        while slots().any(|number| works(&self.slots, number)) {
+            match self.orders.recv() {
+                Ok(Message::Worked(report)) => self.note(report),
+                Ok(order) => self.postponed.push_back(order),
+                Err(_) => break,
+            }
+        }
+        for number in slots() {
+            if let Some(slot) = self.slots.get_mut(&number) {
+                slot.process = None;
+            }
+        }
+    }
+
+    fn doom_all(&self) {
+        self.slots
+            .values()
+            .filter_map(|slot| slot.process.as_ref())
+            .for_each(|process| process.doom());
+    }
+
+    /// Begins all processes that have work left, and do not work at it.
+    fn start_all(&mut self, machine: &Machine) -> anyhow::Result<()> {
+        let has_work = |slot: &Slot| slot.idle.iter().any(|(_, tally)| tally.ended.is_none());
+        let slots = self.slots.iter();
+        let idle = slots.filter(|(_, slot)| slot.process.is_none() && has_work(slot));
+        let numbers: Vec<_> = idle.map(|(number, _)| *number).collect();
+        numbers.into_iter().try_for_each(|number| self.start(machine, number))
+    }
+
+    /// Makes something happen; returns the machine that is there after. An error is the guest's
+    /// end.
+    fn obey(
+        &mut self,
+        machine: Machine,
+        action: &Action,
+        lane: Option<usize>,
+    ) -> anyhow::Result<(Machine, Outcome)> {
+        let done = |machine, outcome| Ok((machine, outcome));
+        match action {
+            Action::ResetGuest { .. } => self.reset(machine).map(|machine| (machine, Ok(()))),
+            Action::KillGuest { .. } => self.kill(machine).map(|machine| (machine, Ok(()))),
+            Action::EndProcess { process, .. } => {
+                let outcome = self.end_process(&machine, *process)?;
+                done(machine, outcome)
+            }
+            Action::AnnounceMemory { .. } => {
+                let outcome = machine.vm.announce_memory().map_err(|error| error.to_string());
+                done(machine, outcome)
+            }
+            Action::WriteDoorbells { for_ms, .. } => {
+                let (vm, time) = (Arc::clone(&machine.vm), Duration::from_millis(*for_ms));
+                let outcome = self.send_on_errand(move |stop| {
+                    mischief::write_doorbells(&vm, time, stop).map(|_| ())
+                });
+                done(machine, outcome)
+            }
+            Action::QueueStorm { node, queues, rounds, .. } => {
+                let (base, node) = (Arc::clone(&machine.base), *node);
+                let (queues, rounds) = (*queues, *rounds);
+                let outcome = self.send_on_errand(move |stop| {
+                    mischief::queue_storm(&base, node, queues, rounds, stop)
+                        .map_err(|error| format!("queue storm: {error}"))
+                });
+                done(machine, outcome)
+            }
+            Action::ConnectStorm { connects, .. } => {
+                let outcome = self.connect_storm(&machine, lane, *connects);
+                done(machine, outcome)
+            }
+            Action::SuspendContext { .. } => {
+                let outcome = self.with_context(lane, |context| context.suspend());
+                done(machine, outcome)
+            }
+            Action::ResumeContext { .. } => {
+                let outcome = self.with_context(lane, |context| context.resume());
+                done(machine, outcome)
+            }
+            _ => done(machine, Err("no guest does it".into())),
+        }
+    }
+
+    fn send_on_errand(
+        &mut self,
+        what: impl FnOnce(&std::sync::atomic::AtomicBool) -> Outcome + Send + 'static,
+    ) -> Outcome {
+        self.errands.push(Errand::begin(what)?);
+        Ok(())
+    }
+
+    /// Does something to the context of a queue.
+    fn with_context(
+        &self,
+        lane: Option<usize>,
+        act: impl FnOnce(&Context) -> std::result::Result<(), Error>,
+    ) -> Outcome {
+        let lane = lane.and_then(|lane| self.common.layout.lanes.get(lane));
+        let lane = lane.ok_or("there is no such queue")?;
+        let process = self.slots.get(&lane.process).and_then(|slot| slot.process.as_ref());
+        let context = process.and_then(|process| process.context(lane));
+        act(context.ok_or("the process has ended")?).map_err(|error| error.to_string())
+    }
+
+    fn connect_storm(&mut self, machine: &Machine, lane: Option<usize>, connects: u64) -> Outcome {
+        let lane = lane.and_then(|lane| self.common.layout.lanes.get(lane));
+        let lane = lane.ok_or("there is no such queue")?;
+        let slot = self.slots.get(&lane.process);
+        let process = slot.and_then(|slot| slot.process.clone()).ok_or("the process has ended")?;
+        let handle = self.common.board.handle(lane.index).ok_or("the queue is not there yet")?;
+        let vm = Arc::clone(&machine.vm);
+        self.send_on_errand(move |stop| {
+            mischief::connect_storm(&vm, &process, handle, connects, stop)
+        })
+    }
+
+    /// The process ends with everything in use, as when its guest's kernel kills it: its threads
+    /// are stopped where they are, then it is destroyed. It begins anew after.
+    fn end_process(&mut self, machine: &Machine, number: u32) -> anyhow::Result<Outcome> {
+        let slot = self.slots.get(&number);
+        let Some(process) = slot.and_then(|slot| slot.process.clone()) else {
+            return Ok(Err("the process had ended".into()));
+        };
+        process.halt();
+        self.collect(&[number]);
+        process.doom();
+        let request = DestroyProcess { flags: TERMINATED_ABNORMALLY };
+        let status = send(&*machine.vm, process.number(), &request)?;
+        drop(process);
+        self.close_halted();
+        self.start_all(machine)?;
+        Ok(status.is_success().then_some(()).ok_or_else(|| status.to_string()))
+    }
+
+    /// Closes what threads left behind that were stopped.
+    fn close_halted(&mut self) {
+        for slot in self.slots.values_mut() {
+            slot.idle.extend(slot.halted.drain(..).map(Queue::close));
+        }
+    }
+
+    /// The guest reboots with everything in use.
+    fn reset(&mut self, machine: Machine) -> anyhow::Result<Machine> {
+        self.count(&machine);
+        self.doom_all();
+        let Machine { vm, base } = machine;
+        vm.stop().context("the guest cannot be reset")?;
+        self.collect_all();
+        self.reap(true);
+        drop(base);
+        vm.reclaim_memory().context("the guest cannot be reset")?;
+        vm.start().context("the guest cannot be reset")?;
+        let machine = self.open(vm)?;
+        self.start_all(&machine)?;
+        Ok(machine)
+    }
+
+    /// The guest's VMM is killed, and another started.
+    fn kill(&mut self, machine: Machine) -> anyhow::Result<Machine> {
+        self.count(&machine);
+        self.doom_all();
+        machine.vm.kill();
+        self.collect_all();
+        self.reap(true);
+        self.result.violations.extend(violations(&machine.vm));
+        drop(machine);
+        let machine = self.boot()?;
+        self.start_all(&machine)?;
+        Ok(machine)
+    }
+
+    /// The guest goes.
+    fn leave(&mut self, machine: Machine) {
+        self.reap(true);
+        self.count(&machine);
+        self.result.violations.extend(violations(&machine.vm));
+        if self.spec().leaves == Leaving::Abruptly || self.is_given_up() {
+            machine.vm.kill();
+        }
+        for slot in self.slots.values_mut() {
+            slot.process = None;
+        }
+    }
+
+    fn is_given_up(&self) -> bool {
+        let ended = |tally: &Tally| tally.ended == Some(Ended::GivenUp);
+        self.slots.values().any(|slot| slot.idle.iter().any(|(_, tally)| ended(tally)))
+    }
+
+    /// Adds what the device counted for this guest so far, which its end makes it forget.
+    fn count(&mut self, machine: &Machine) {
+        match machine.base.statistics() {
+            Ok(statistics) => self.result.victims += statistics.victims,
+            Err(error) => self.result.problems.push(format!("no statistics: {error}")),
+        }
+    }
+
+    /// Takes note of errands that are done, or of all, which end then. What goes wrong with one
+    /// because its guest ends is no news.
+    fn reap(&mut self, all: bool) {
+        if all {
+            self.errands.iter().for_each(Errand::stop);
+        }
+        let (done, rest) = std::mem::take(&mut self.errands)
+            .into_iter()
+            .partition::<Vec<_>, _>(|errand| all || errand.is_finished());
+        self.errands = rest;
+        let failed: Vec<_> = done.into_iter().filter_map(|errand| errand.join().err()).collect();
+        if !all {
+            self.result.problems.extend(failed);
+        }
+    }
+}
+
+fn violations(vm: &FakeGuest) -> Vec<String> {
+    vm.violations().into_iter().map(|violation| violation.0).collect()
+}

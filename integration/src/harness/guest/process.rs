@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A process of a guest: what its queues share.
+
+use crate::harness::guest::proof::Extent;
+use crate::harness::guest::tally::Tally;
+use crate::harness::scenario::GuestSpec;
+use crate::harness::scenario::layout::Lane;
+use bellhop_guest_umd::{Adapter, Context, Device, Error, Fence, GpuMapping};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::gpu_va::Protection;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What its queues share, from its beginning to its end.
+pub(in crate::harness) struct Process {
+    // Dropped in this order.
+    fences: HashMap<usize, Arc<Fence>>,
+    contexts: BTreeMap<usize, Context>,
+    pub(in crate::harness) memory: Arc<GpuMapping>,
+    extents: HashMap<usize, Extent>,
+    pub(in crate::harness) device: Device,
+    adapter: Adapter,
+    is_halted: AtomicBool,
+    is_doomed: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Process {
+    /// Begins one with contexts and memory for these queues.
+    pub(in crate::harness) fn begin(
+        base: &Adapter,
+        guest: &GuestSpec,
+        queues: &[(Arc<Lane>, Tally)],
+    ) -> Result<Arc<Self>, Error> {
+        let adapter = base.open_process()?;
+        let device = adapter.create_device()?;
+        let mut extents = HashMap::new();
+        let mut end = 0;
+        for (lane, _) in queues {
+            let extent = Extent::new(&lane.spec, end);
+            end = extent.end();
+            extents.insert(lane.index, extent);
+        }
+        // In the guest's own memory, which a reset leaves as it is.
+        let size = end.max(1).next_multiple_of(PAGE_SIZE);
+        let memory = device.create_allocation(AllocationKind::SYSTEM, size)?;
+        let memory = Arc::new(memory.map(Protection::WRITE)?);
+        let (mut contexts, mut fences) = (BTreeMap::new(), HashMap::new());
+        for (lane, tally) in queues {
+            let index = lane.context_index;
+            if let (false, Some(spec)) = (contexts.contains_key(&index), guest.context.get(index)) {
+                contexts.insert(index, device.create_context(spec.node)?);
+            }
+            if lane.is_waited_for {
+                fences.insert(lane.index, Arc::new(device.create_fence(tally.number)?));
+            }
+        }
+        Ok(Arc::new(Self {
+            fences,
+            contexts,
+            memory,
+            extents,
+            device,
+            adapter,
+            is_halted: AtomicBool::new(false),
+            is_doomed: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+        }))
+    }
+
+    /// Its number, as requests name it.
+    pub(in crate::harness) fn number(&self) -> u32 {
+        self.adapter.process()
+    }
+
+    pub(in crate::harness) fn context(&self, lane: &Lane) -> Option<&Context> {
+        self.contexts.get(&lane.context_index)
+    }
+
+    pub(in crate::harness) fn extent(&self, lane: usize) -> Option<Extent> {
+        self.extents.get(&lane).copied()
+    }
+
+    /// The fence that a queue signals for others.
+    pub(in crate::harness) fn fence(&self, lane: usize) -> Option<&Arc<Fence>> {
+        self.fences.get(&lane)
+    }
+
+    /// Its threads stop where they are and leave everything as it is.
+    pub(in crate::harness) fn halt(&self) {
+        self.is_halted.store(true, Ordering::Release);
+    }
+
+    pub(in crate::harness) fn is_halted(&self) -> bool {
+        self.is_halted.load(Ordering::Acquire)
+    }
+
+    /// It is about to be ended with everything in use: queues that are lost from now on are lost
+    /// with it.
+    pub(in crate::harness) fn doom(&self) {
+        self.is_doomed.store(true, Ordering::Release);
+    }
+
+    pub(in crate::harness) fn is_doomed(&self) -> bool {
+        self.is_doomed.load(Ordering::Acquire)
+    }
+
+    /// Its queues are to be given up: it is about to be gone, or is gone already.
+    pub(in crate::harness) fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    pub(in crate::harness) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! One queue: what was submitted to it, and what came of that.
+
+use crate::harness::board::Board;
+use crate::harness::guest::process::Process;
+use crate::harness::guest::proof::{After, COMMANDS, Proof};
+use crate::harness::guest::tally::{Ended, Tally};
+use crate::harness::report::measure::Measure;
+use crate::harness::scenario::layout::Lane;
+use crate::harness::scenario::{Completion, Mode, Scenario, Status, Work};
+use bellhop_guest_umd::{
+    CommandBuffer, DoorbellCounters, Error, Fence, KernelModeQueue, UserModeQueue,
+};
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::status::Status as Refusal;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a blocked look lasts before the thread looks at its other queues.
+const SLICE: Duration = Duration::from_millis(5);
+
+/// A submission on its way.
+struct InFlight {
+    number: u64,
+    value: u64,
+    digest: u64,
+    since: Instant,
+    commands: CommandBuffer,
+}
+
+enum Hardware {
+    User(UserModeQueue),
+    Kernel(KernelModeQueue),
+}
+
+impl Hardware {
+    fn progress(&self) -> &Fence {
+        match self {
+            Self::User(queue) => queue.progress_fence(),
+            Self::Kernel(queue) => queue.progress_fence(),
+        }
+    }
+
+    fn counters(&self) -> DoorbellCounters {
+        match self {
+            Self::User(queue) => queue.counters(),
+            Self::Kernel(_) => DoorbellCounters::default(),
+        }
+    }
+
+    fn handle(&self) -> Handle {
+        match self {
+            Self::User(queue) => queue.handle(),
+            Self::Kernel(queue) => queue.handle(),
+        }
+    }
+
+    /// Why it is lost, as far as the device has told.
+    fn loss(&self) -> Option<String> {
+        match self {
+            Self::User(queue) => Some(queue.lost().to_string()),
+            Self::Kernel(_) => None,
+        }
+    }
+
+    fn status(&self) -> Option<ConnectionStatus> {
+        match self {
+            Self::User(queue) => queue.status().ok(),
+            Self::Kernel(_) => None,
+        }
+    }
+
+    /// Puts work where the device may see it; [`Self::ring`] says so.
+    fn queue(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
+        match self {
+            Self::User(queue) => queue.queue(commands),
+            Self::Kernel(queue) => queue.submit(commands),
+        }
+    }
+
+    fn ring(&mut self) -> Result<(), Error> {
+        match self {
+            Self::User(queue) => queue.ring(),
+            Self::Kernel(_) => Ok(()),
+        }
+    }
+}
+
+/// Whether the error says that the queue is lost, and not more than the queue.
+fn is_loss(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::QueueLost { .. } | Error::Refused { status: Refusal::DEVICE_REMOVED, .. }
+    )
+}
+
+/// An error when the process ends: what its fences and statuses read may be somebody else's by
+/// now. Looked at after them.
+fn check_process(shared: &Shared<'_>) -> Result<(), Error> {
+    match shared.process.is_doomed() {
+        true => Err(Error::NotAvailable("the queue's process")),
+        false => Ok(()),
+    }
+}
+
+/// What all queues of one thread share.
+pub(in crate::harness) struct Shared<'a> {
+    pub(in crate::harness) scenario: &'a Scenario,
+    pub(in crate::harness) board: &'a Board,
+    pub(in crate::harness) process: &'a Process,
+    /// By row.
+    pub(in crate::harness) measures: Vec<Option<Measure>>,
+    /// Command buffers that are not in use.
+    pub(in crate::harness) pool: Vec<CommandBuffer>,
+    /// How many more there may be.
+    pub(in crate::harness) unmade: u32,
+}
+
+impl Shared<'_> {
+    /// Whether this number of command buffers is free.
+    fn has_commands(&self, count: usize) -> bool {
+        self.pool.len() + self.unmade as usize >= count
+    }
+
+    fn commands(&mut self) -> Result<CommandBuffer, Error> {
+        match self.pool.pop() {
+            Some(commands) => Ok(commands),
+            None => {
+                self.unmade = self.unmade.saturating_sub(1);
+                CommandBuffer::new(&self.process.device, COMMANDS)
+            }
+        }
+    }
+
+    fn measure(&mut self, row: usize) -> Option<&mut Measure> {
+        self.measures.get_mut(row)?.as_mut()
+    }
+}
+
+/// What a look at a queue brought.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::harness) struct Looked {
+    /// Something was submitted or completed.
+    pub(in crate::harness) has_moved: bool,
+    /// Since when a submission is on its way.
+    pub(in crate::harness) waits_since: Option<Instant>,
+    /// When there is something to submit, if only time stands between.
+    pub(in crate::harness) due: Option<Instant>,
+}
+
+/// A queue in use.
+pub(in crate::harness) struct Queue {
+    // Dropped in this order: the queue, then what its packets reach.
+    hardware: Hardware,
+    in_flight: VecDeque<InFlight>,
+    proof: Proof,
+    pub(in crate::harness) lane: Arc<Lane>,
+    pub(in crate::harness) tally: Tally,
+    /// What its counters were when last looked at.
+    counted: DoorbellCounters,
+    /// The digest after the last submission that was completed.
+    proven: u64,
+    /// What a submission leaves behind that was not answered.
+    unanswered: Option<u64>,
+    /// A bad packet was submitted: there is nothing to come but its loss.
+    poison: Option<Poison>,
+}
+
+/// A bad packet on its way.
+#[derive(Debug, Clone, Copy)]
+struct Poison {
+    /// What the progress fence would get.
+    value: u64,
+    since: Instant,
+}
+
+impl Queue {
+    pub(in crate::harness) fn create(
+        process: &Process,
+        board: &Board,
+        lane: Arc<Lane>,
+        tally: Tally,
+    ) -> Result<Self, Error> {
+        const MISSING: Error = Error::NotAvailable("what the harness made for this queue");
+        let context = process.context(&lane).ok_or(MISSING)?;
+        let extent = process.extent(lane.index).ok_or(MISSING)?;
+        let memory = Arc::clone(&process.memory);
+        let proof = Proof::begin(memory, extent, &lane.to_string(), tally.number)?;
+        let hardware = match lane.spec.mode {
+            Mode::User => {
+                Hardware::User(context.create_user_mode_queue(lane.spec.ring_kib * 1024)?)
+            }
+            Mode::Kernel => Hardware::Kernel(context.create_kernel_mode_queue()?),
+        };
+        board.post_handle(lane.index, hardware.handle());
+        Ok(Self {
+            hardware,
+            in_flight: VecDeque::new(),
+            proven: proof.digest(),
+            proof,
+            lane,
+            tally,
+            counted: DoorbellCounters::default(),
+            unanswered: None,
+            poison: None,
+        })
+    }
+
+    pub(in crate::harness) fn has_ended(&self) -> bool {
+        self.tally.ended.is_some()
+    }
+
+    /// Looks once at what is done, and submits what is due.
+    pub(in crate::harness) fn look(
+        &mut self,
+        shared: &mut Shared<'_>,
+        now: Instant,
+    ) -> Result<Looked, Error> {
+        let mut looked = Looked { has_moved: self.complete(shared)?, ..Looked::default() };
+        self.look_at_status(shared)?;
+        if self.has_ended() {
+            return Ok(looked);
+        }
+        if let Some(waiter) = shared.board.take_bad_packet(self.lane.index) {
+            let poisoned = self.poison(shared);
+            let told = match &poisoned {
+                // The device may have seen it before the ring.
+                Err(error) if is_loss(error) && self.poison.is_some() => Ok(()),
+                Err(error) => Err(error.to_string()),
+                Ok(()) => Ok(()),
+            };
+            // An error means that the receiver is gone.
+            let _ = waiter.send(told);
+            self.survive(shared, poisoned)?;
+            looked.has_moved = true;
+        }
+        if self.is_done(shared) {
+            self.end(shared, Ended::Done);
+            return Ok(Looked { has_moved: true, ..looked });
+        }
+        match self.wants_to_submit(shared) {
+            Some(count) => match self.tally.due {
+                Some(due) if due > now => looked.due = Some(due),
+                _ => {
+                    let submitted = self.submit(shared, count);
+                    self.survive(shared, submitted)?;
+                    looked.has_moved = true;
+                }
+            },
+            None => self.look_for_trouble(shared, now),
+        }
+        looked.waits_since = self.oldest().map(|(_, since)| since);
+        Ok(looked)
+    }
+
+    /// The progress value that comes next, and since when it is waited for.
+    fn oldest(&self) -> Option<(u64, Instant)> {
+        let submission = self.in_flight.front().map(|oldest| (oldest.value, oldest.since));
+        submission.or(self.poison.map(|poison| (poison.value, poison.since)))
+    }
+
+    /// Whether everything is done that had to be.
+    fn is_done(&self, shared: &Shared<'_>) -> bool {
+        let enough = self.tally.completed >= self.lane.spec.submissions.unwrap_or(u64::MAX);
+        let ends = enough || (self.is_told_to_end(shared) && self.in_flight.is_empty());
+        ends && self.poison.is_none()
+    }
+
+    fn is_told_to_end(&self, shared: &Shared<'_>) -> bool {
+        if shared.board.is_given_up() {
+            return true;
+        }
+        let spec = &self.lane.spec;
+        match (&spec.until, spec.submissions) {
+            (Some(until), _) if self.has_happened(shared, until) => true,
+            (None, Some(_)) => false,
+            _ => shared.board.is_over(),
+        }
+    }
+
+    fn has_happened(&self, shared: &Shared<'_>, name: &str) -> bool {
+        let events = &shared.scenario.event;
+        let place = events.iter().position(|event| event.name.as_deref() == Some(name));
+        place.is_none_or(|event| shared.board.has_happened(event))
+    }
+
+    /// How many submissions are next, unless something stands in their way.
+    fn wants_to_submit(&self, shared: &Shared<'_>) -> Option<u32> {
+        let spec = &self.lane.spec;
+        if self.poison.is_some() || self.is_told_to_end(shared) {
+            return None;
+        }
+        if spec.start.as_ref().is_some_and(|start| !self.has_happened(shared, start)) {
+            return None;
+        }
+        let on_their_way = self.in_flight.len() as u64;
+        let left = spec.submissions.unwrap_or(u64::MAX) - self.tally.completed;
+        let count = left.saturating_sub(on_their_way).min(spec.batch.into());
+        let has_room = on_their_way + count <= u64::from(spec.depth);
+        let has_commands = shared.has_commands(count as usize);
+        let is_free = self.lane.after.is_none_or(|after| {
+            // What the other submitted it will complete, and what it still must submit too.
+            let has_to = !shared.board.has_ended(after) && spec.submissions.is_some();
+            has_to || shared.board.reached(after) >= self.tally.number + count
+        });
+        (count > 0 && has_room && has_commands && is_free).then_some(count as u32)
+    }
+
+    fn submit(&mut self, shared: &mut Shared<'_>, count: u32) -> Result<(), Error> {
+        let since = Instant::now();
+        for _ in 0..count {
+            self.queue_one(shared, since)?;
+        }
+        let before = self.hardware.counters().connects;
+        let rung = Instant::now();
+        let result = self.hardware.ring();
+        if self.hardware.counters().connects > before {
+            let took = rung.elapsed();
+            if let Some(measure) = shared.measure(self.lane.row) {
+                measure.connect.record(took);
+            }
+        }
+        self.post(shared);
+        let [low, high] = self.lane.spec.think_us;
+        let think = Duration::from_micros(self.tally.choose(low, high));
+        self.tally.due = (!think.is_zero()).then(|| Instant::now() + think);
+        result
+    }
+
+    fn queue_one(&mut self, shared: &mut Shared<'_>, since: Instant) -> Result<(), Error> {
+        let work = match self.lane.spec.work {
+            Work::Mixed => match self.tally.choose(0, 3) {
+                0 => Work::Nop,
+                1 => Work::Fill,
+                2 => Work::Copy,
+                _ => Work::Write,
+            },
+            work => work,
+        };
+        let number = self.tally.number + 1;
+        let mut commands = shared.commands()?;
+        let process = shared.process;
+        let after = self.lane.after.and_then(|after| {
+            let fence = process.fence(after)?;
+            Some(After { fence, number: process.extent(after)?.number() })
+        });
+        let before = self.proof.digest();
+        let signal = process.fence(self.lane.index).map(Arc::as_ref);
+        self.proof.record(&mut commands, number, work, after.as_ref(), signal)?;
+        let queued = self.hardware.queue(&mut commands);
+        if queued.is_err() {
+            // It is unknown whether the device has it.
+            self.unanswered = Some(self.proof.digest());
+            self.proof.forget_beyond(before);
+        }
+        let value = queued?;
+        self.tally.number = number;
+        self.tally.submitted += 1;
+        let digest = self.proof.digest();
+        self.in_flight.push_back(InFlight { number, value, digest, since, commands });
+        Ok(())
+    }
+
+    /// Submits what no packet can be.
+    fn poison(&mut self, shared: &mut Shared<'_>) -> Result<(), Error> {
+        let mut commands = shared.commands()?;
+        commands.reset();
+        commands.raw(&[0xFF; 8])?;
+        let value = self.hardware.queue(&mut commands)?;
+        self.poison = Some(Poison { value, since: Instant::now() });
+        // The device is about to read the buffer, so it is not used again.
+        self.hardware.ring()
+    }
+
+    /// A lost queue is this queue's affair; any other error is its thread's.
+    fn survive<T>(
+        &mut self,
+        shared: &mut Shared<'_>,
+        result: Result<T, Error>,
+    ) -> Result<(), Error> {
+        match result {
+            Err(error) if is_loss(&error) => self.lose(shared),
+            Err(error) => Err(error),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Takes note of what is done.
+    fn complete(&mut self, shared: &mut Shared<'_>) -> Result<bool, Error> {
+        if self.in_flight.is_empty() {
+            return Ok(false);
+        }
+        // Where the driver does not reach fences, waiting is what tells.
+        let Ok(current) = self.hardware.progress().current_value() else { return Ok(false) };
+        check_process(shared)?;
+        Ok(self.complete_to(shared, current))
+    }
+
+    fn complete_to(&mut self, shared: &mut Shared<'_>, current: u64) -> bool {
+        if current == Fence::ALWAYS_SIGNALED {
+            // The queue is lost; its doorbell or the next wait tells.
+            return false;
+        }
+        let mut has_moved = false;
+        while self.in_flight.front().is_some_and(|oldest| oldest.value <= current)
+            && let Some(InFlight { number, digest, since, commands, .. }) =
+                self.in_flight.pop_front()
+        {
+            let took = since.elapsed();
+            if let Some(measure) = shared.measure(self.lane.row) {
+                measure.latency.record(took);
+            }
+            if let Err(problem) = self.proof.check(number, digest, self.lane.after.is_some()) {
+                self.tally.problem(problem);
+            }
+            self.proven = digest;
+            self.tally.completed += 1;
+            shared.pool.push(commands);
+            has_moved = true;
+        }
+        if has_moved {
+            self.post(shared);
+        }
+        has_moved
+    }
+
+    /// Tells others how far it is, and what its doorbell read.
+    fn post(&mut self, shared: &Shared<'_>) {
+        let lane = self.lane.index;
+        shared.board.post_progress(lane, self.tally.completed, self.tally.number);
+        let counters = self.hardware.counters();
+        let DoorbellCounters { rings, notifies, connects } = self.counted;
+        let other = counters.notifies - notifies + counters.connects - connects;
+        if counters.connects > connects {
+            shared.board.post_status(lane, Status::DisconnectedRetry);
+        }
+        if counters.notifies > notifies {
+            shared.board.post_status(lane, Status::ConnectedNotify);
+        }
+        if counters.rings - rings > other {
+            shared.board.post_status(lane, Status::Connected);
+        }
+        self.counted = counters;
+    }
+
+    fn look_at_status(&mut self, shared: &mut Shared<'_>) -> Result<(), Error> {
+        let is_watched = shared.board.is_status_watched(self.lane.index);
+        if self.oldest().is_none() && !is_watched {
+            return Ok(());
+        }
+        let status = match self.hardware.status() {
+            Some(ConnectionStatus::CONNECTED) => Status::Connected,
+            Some(ConnectionStatus::CONNECTED_NOTIFY) => Status::ConnectedNotify,
+            Some(ConnectionStatus::DISCONNECTED_RETRY) => Status::DisconnectedRetry,
+            Some(ConnectionStatus::DISCONNECTED_ABORT) => Status::DisconnectedAbort,
+            _ => return Ok(()),
+        };
+        shared.board.post_status(self.lane.index, status);
+        match status {
+            Status::DisconnectedAbort => self.lose(shared),
+            _ => Ok(()),
+        }
+    }
+
+    /// The queue is lost: what is on its way is gone.
+    fn lose(&mut self, shared: &mut Shared<'_>) -> Result<(), Error> {
+        // What was done before the loss may not have been looked at.
+        self.complete(shared)?;
+        check_process(shared)?;
+        self.tally.losses += 1;
+        if let Some(why) = self.hardware.loss() {
+            self.tally.last_loss = why;
+        }
+        shared.board.post_status(self.lane.index, Status::DisconnectedAbort);
+        self.drop_what_is_left();
+        self.post(shared);
+        if !self.lane.spec.recover || shared.board.is_given_up() {
+            self.end(shared, Ended::Lost);
+            return Ok(());
+        }
+        self.count();
+        // The lost one is destroyed only when the other is there: two exist for a moment.
+        let lane = Arc::clone(&self.lane);
+        *self = Self::create(shared.process, shared.board, lane, self.tally.clone())?;
+        Ok(())
+    }
+
+    /// What is on its way will not be completed. What was executed of it must be its beginning.
+    fn drop_what_is_left(&mut self) {
+        let mut possible = vec![self.proven];
+        possible.extend(self.in_flight.iter().map(|submission| submission.digest));
+        possible.extend(self.unanswered);
+        match self.proof.found() {
+            Ok(digest) if possible.contains(&digest) => {}
+            Ok(digest) => self.tally.problem(format!(
+                "digest {digest:#018x} at its end: no number of submissions in their order leaves that"
+            )),
+            Err(error) => self.tally.problem(format!("its proof cannot be read: {error}")),
+        }
+        self.tally.dropped += self.in_flight.len() as u64;
+        self.in_flight.clear();
+    }
+
+    /// Why nothing moves, if that is for good.
+    fn look_for_trouble(&mut self, shared: &mut Shared<'_>, now: Instant) {
+        if shared.board.is_given_up() {
+            self.drop_what_is_left();
+            return self.end(shared, Ended::GivenUp);
+        }
+        let stranded = self.lane.after.is_some_and(|after| {
+            let wanted = self.in_flight.front().map_or(self.tally.number + 1, |next| next.number);
+            // It says that it has ended after it has said how far it is.
+            shared.board.has_ended(after) && shared.board.reached(after) < wanted
+        });
+        let limit = Duration::from_millis(shared.scenario.stuck_ms);
+        let oldest = self.oldest();
+        let is_stuck = |since| now.saturating_duration_since(since) > limit;
+        if stranded {
+            self.drop_what_is_left();
+            self.end(shared, Ended::Stranded);
+        } else if oldest.is_some_and(|(_, since)| is_stuck(since)) {
+            let number = self.in_flight.front().map_or(self.tally.number, |oldest| oldest.number);
+            self.tally.problem(format!("submission {number} was not completed in {limit:?}"));
+            self.drop_what_is_left();
+            self.end(shared, Ended::Stuck);
+        }
+    }
+
+    fn end(&mut self, shared: &Shared<'_>, how: Ended) {
+        self.tally.ended = Some(how);
+        self.post(shared);
+        shared.board.post_end(self.lane.index);
+    }
+
+    /// Adds what the queue did to its doorbell to the tally.
+    fn count(&mut self) {
+        let counters = self.hardware.counters();
+        let all = &mut self.tally.counters;
+        all.rings += counters.rings;
+        all.notifies += counters.notifies;
+        all.connects += counters.connects;
+    }
+
+    /// Whether its driver is woken rather than looks.
+    pub(in crate::harness) fn is_woken(&self) -> bool {
+        self.lane.spec.completion == Completion::Wait
+            || self.hardware.progress().current_value().is_err()
+    }
+
+    /// Waits a little for its oldest submission.
+    pub(in crate::harness) fn wait(
+        &mut self,
+        shared: &mut Shared<'_>,
+        limit: Duration,
+    ) -> Result<(), Error> {
+        let Some((value, _)) = self.oldest() else { return Ok(()) };
+        match self.hardware.progress().wait(value, limit.min(SLICE)) {
+            Ok(()) => {
+                // A wait that ends because its process does is no completion: the fence tells,
+                // where the driver reaches it.
+                let current = self.hardware.progress().current_value().unwrap_or(value);
+                check_process(shared)?;
+                self.complete_to(shared, current);
+                Ok(())
+            }
+            Err(Error::Timeout { .. }) => Ok(()),
+            failed => self.survive(shared, failed),
+        }
+    }
+
+    /// Its process ends: what is on its way goes with it. What is left is the tally.
+    pub(in crate::harness) fn close(mut self) -> (Arc<Lane>, Tally) {
+        if !self.has_ended() {
+            self.drop_what_is_left();
+        }
+        self.count();
+        (Arc::clone(&self.lane), std::mem::take(&mut self.tally))
+    }
+}

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Reading a scenario, and saying in one line what is wrong with it.
+
+use crate::harness::scenario::layout::Layout;
+use crate::harness::scenario::names::is_valid;
+use crate::harness::scenario::{
+    Action, Condition, ContextSpec, EventSpec, GuestSpec, Mode, QueueSpec, Scenario,
+};
+use bellhop_device::service::config::{Fault, KeyPath, Position};
+use bellhop_guest::fake_guest::{VMMS, VmmProfile};
+use bellhop_protocol::features::Features;
+use bellhop_protocol::packet::flow::IndirectBuffer;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// Why a scenario cannot be run. One line, which says what to change.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// The file cannot be read.
+    #[error(
+        "cannot read scenario {path}: {source}; `bellhop harness --list` shows those that bellhop has"
+    )]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// bellhop has no scenario of this name.
+    #[error("there is no scenario {0:?}; `bellhop harness --list` shows those that bellhop has")]
+    Unknown(String),
+    /// The text is not TOML, or has a key or a type that does not exist here.
+    #[error("scenario {file}, line {line}: {message}")]
+    Parse {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A value is not one that its key can have.
+    #[error("scenario {file}{}: {key} is {value}; it must be {expected}", .line.map_or(String::new(), |line| format!(", line {line}")))]
+    Value {
+        /// The file, or the scenario's title.
+        file: String,
+        /// The line, from 1, where the scenario is from a file.
+        line: Option<usize>,
+        /// The key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        expected: String,
+    },
+}
+
+impl Scenario {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// See [`ScenarioError`].
+    pub fn load(path: &Path) -> Result<Self, ScenarioError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ScenarioError::Read { path: path.to_owned(), source })?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads and checks a scenario; `file` is what errors call it.
+    ///
+    /// # Errors
+    /// See [`ScenarioError`].
+    pub fn parse(text: &str, file: &str) -> Result<Self, ScenarioError> {
+        let scenario: Self = toml::from_str(text).map_err(|error| {
+            let span = error.span().unwrap_or_default();
+            let line = Position::at(text, span.start).line;
+            if let Some(Fault { key, value, expected, .. }) = Fault::of_value(text, span, &["host"])
+            {
+                let (file, line, key) = (file.into(), Some(line), key.to_string());
+                return ScenarioError::Value { file, line, key, value, expected };
+            }
+            let shown = text.lines().nth(line - 1).unwrap_or_default().trim();
+            let message = format!("{}, in {shown:?}", error.message().replace('\n', "; "));
+            ScenarioError::Parse { file: file.into(), line, message }
+        })?;
+        scenario.problem().map_or(Ok(scenario), |Problem { key, value, expected }| {
+            let line = find(text, &key);
+            Err(ScenarioError::Value { file: file.into(), line, key, value, expected })
+        })
+    }
+
+    /// Checks a scenario that was not read from a file.
+    ///
+    /// # Errors
+    /// When a value is not one that its key can have.
+    pub fn validate(&self) -> Result<(), ScenarioError> {
+        self.problem().map_or(Ok(()), |Problem { key, value, expected }| {
+            let file = format!("{:?}", self.title);
+            Err(ScenarioError::Value { file, line: None, key, value, expected })
+        })
+    }
+
+    fn problem(&self) -> Option<Problem> {
+        // Before everything is counted out.
+        if let Err(problem) = check_counts(self) {
+            return Some(problem);
+        }
+        Checker { scenario: self, layout: Layout::of(self) }.check().err()
+    }
+}
+
+/// The profile of a VMM.
+pub(in crate::harness) fn profile(name: &str) -> Option<&'static VmmProfile> {
+    VMMS.into_iter().find(|profile| profile.name == name)
+}
+
+/// Where a key is written, such as `guest[0].context[1].name`; or, where it is not, the table that lacks it.
+fn find(text: &str, key: &str) -> Option<usize> {
+    let parts = key.split(['.', '[', ']']).filter(|part| !part.is_empty());
+    let key: KeyPath = parts.collect();
+    key.find_nearest(text).map(|position| position.line)
+}
+
+/// A value that its key cannot have.
+struct Problem {
+    key: String,
+    value: String,
+    expected: String,
+}
+
+fn require(
+    is_met: bool,
+    key: impl Into<String>,
+    value: impl ToString,
+    expected: impl Into<String>,
+) -> Result<(), Problem> {
+    match is_met {
+        true => Ok(()),
+        false => {
+            Err(Problem { key: key.into(), value: value.to_string(), expected: expected.into() })
+        }
+    }
+}
+
+fn within(
+    range: std::ops::RangeInclusive<u64>,
+    key: String,
+    value: impl Into<u64>,
+) -> Result<(), Problem> {
+    let value = value.into();
+    require(range.contains(&value), key, value, format!("{} to {}", range.start(), range.end()))
+}
+
+fn check_counts(scenario: &Scenario) -> Result<(), Problem> {
+    for (place, guest) in scenario.guest.iter().enumerate() {
+        let guest_key = format!("guest[{place}]");
+        within(1..=1000, format!("{guest_key}.count"), guest.count)?;
+        for (place, context) in guest.context.iter().enumerate() {
+            let key = format!("{guest_key}.context[{place}]");
+            for (place, queue) in context.queue.iter().enumerate() {
+                within(1..=16_384, format!("{key}.queue[{place}].count"), queue.count)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Names that an error tells.
+const NAMED: usize = 8;
+
+/// Some of these names, and how many there are beside them.
+fn some(names: impl Iterator<Item = impl Into<String>>) -> String {
+    let mut names: Vec<String> = names.map(Into::into).collect();
+    match names.len().checked_sub(NAMED) {
+        None | Some(0) => names.join(", "),
+        Some(more) => {
+            names.truncate(NAMED);
+            format!("{}, and {more} more", names.join(", "))
+        }
+    }
+}
+
+struct Checker<'a> {
+    scenario: &'a Scenario,
+    layout: Layout,
+}
+
+impl Checker<'_> {
+    fn check(&self) -> Result<(), Problem> {
+        let scenario = self.scenario;
+        self.host()?;
+        require(!scenario.guest.is_empty(), "guest", "empty", "at least one [[guest]]")?;
+        let mut names = HashSet::new();
+        for (place, guest) in scenario.guest.iter().enumerate() {
+            let key = format!("guest[{place}]");
+            self.name(&key, &guest.name, &mut names)?;
+            self.guest(&key, guest)?;
+        }
+        let mut names = HashSet::new();
+        for (place, event) in scenario.event.iter().enumerate() {
+            let key = format!("event[{place}]");
+            if let Some(name) = &event.name {
+                self.name(&key, name, &mut names)?;
+            }
+            self.event(&key, event)?;
+        }
+        let lost = scenario.expect.lost.iter().enumerate();
+        for (key, pattern) in lost.map(|(place, lost)| (format!("expect.lost[{place}]"), lost)) {
+            self.queue_pattern(key, pattern)?;
+        }
+        let may_lose = scenario.expect.may_lose.iter().enumerate();
+        for (place, pattern) in may_lose {
+            self.queue_pattern(format!("expect.may_lose[{place}]"), pattern)?;
+        }
+        for (place, queue) in scenario.expect.queue.iter().enumerate() {
+            self.queue_pattern(format!("expect.queue[{place}].queue"), &queue.queue)?;
+        }
+        Ok(())
+    }
+
+    fn host(&self) -> Result<(), Problem> {
+        match self.scenario.host.config().validate() {
+            Ok(()) => Ok(()),
+            Err(Fault { key, value, expected, .. }) => {
+                require(false, format!("host.{key}"), value, expected)
+            }
+        }
+    }
+
+    fn name<'n>(
+        &self,
+        key: &str,
+        name: &'n str,
+        names: &mut HashSet<&'n str>,
+    ) -> Result<(), Problem> {
+        let key = format!("{key}.name");
+        let expected = "letters, digits, - and _";
+        require(is_valid(name), &key, format!("{name:?}"), expected)?;
+        require(names.insert(name), &key, format!("{name:?}"), "another than those before")
+    }
+
+    fn guest(&self, key: &str, guest: &GuestSpec) -> Result<(), Problem> {
+        within(1..=65_536, format!("{key}.ram_mib"), guest.ram_mib)?;
+        within(1..=64, format!("{key}.threads"), guest.threads)?;
+        within(1..=4096, format!("{key}.in_flight"), guest.in_flight)?;
+        let vmms = VMMS.map(|profile| profile.name).join(", ");
+        let vmm = &guest.vmm;
+        require(
+            profile(vmm).is_some(),
+            format!("{key}.vmm"),
+            format!("{vmm:?}"),
+            format!("one of {vmms}"),
+        )?;
+        for (place, name) in guest.without.iter().enumerate() {
+            let names: Vec<_> = Features::all().iter_names().map(|(name, _)| name).collect();
+            let key = format!("{key}.without[{place}]");
+            let expected = format!("one of {}", names.join(", "));
+            require(names.contains(&name.as_str()), key, format!("{name:?}"), expected)?;
+        }
+        let has_contexts = !guest.context.is_empty();
+        require(has_contexts, format!("{key}.context"), "empty", "at least one")?;
+        let mut names = HashSet::new();
+        for (place, context) in guest.context.iter().enumerate() {
+            let key = format!("{key}.context[{place}]");
+            self.name(&key, &context.name, &mut names)?;
+            let last = self.scenario.host.adapter.copy_nodes.get().into();
+            within(0..=last, format!("{key}.node"), context.node)?;
+            let mut names = HashSet::new();
+            for (place, queue) in context.queue.iter().enumerate() {
+                let key = format!("{key}.queue[{place}]");
+                self.name(&key, &queue.name, &mut names)?;
+                self.queue(&key, guest, queue)?;
+            }
+        }
+        let queues = guest.context.iter().flat_map(|context| &context.queue);
+        let doorbells: u32 =
+            queues.filter(|queue| queue.mode == Mode::User).map(|queue| queue.count).sum();
+        let offered = self.scenario.host.guest.doorbells.get();
+        let expected = format!(
+            "at least {doorbells}: guest {:?} has so many queues for user-mode submission",
+            guest.name
+        );
+        require(doorbells <= offered, "host.guest.doorbells", offered, expected)
+    }
+
+    fn queue(&self, key: &str, guest: &GuestSpec, queue: &QueueSpec) -> Result<(), Problem> {
+        within(1..=1024, format!("{key}.depth"), queue.depth)?;
+        within(1..=queue.depth.into(), format!("{key}.batch"), queue.batch)?;
+        within(1..=guest.in_flight.into(), format!("{key}.batch"), queue.batch)?;
+        let is_ring = queue.ring_kib.is_power_of_two() && (4..=16_384).contains(&queue.ring_kib);
+        let expected = "a power of two from 4 to 16384";
+        require(is_ring, format!("{key}.ring_kib"), queue.ring_kib, expected)?;
+        // One more than fit would wait for room, with the doorbell not rung.
+        let fit = queue.ring_kib * 1024 / size_of::<IndirectBuffer>() as u64 - 1;
+        within(1..=fit, format!("{key}.depth"), queue.depth)?;
+        within(8..=1 << 20, format!("{key}.bytes"), queue.bytes)?;
+        let is_aligned = queue.bytes.is_multiple_of(8);
+        require(is_aligned, format!("{key}.bytes"), queue.bytes, "a multiple of 8")?;
+        let [low, high] = queue.think_us;
+        let expected = "two numbers, the first not above the second";
+        require(low <= high, format!("{key}.think_us"), format!("[{low}, {high}]"), expected)?;
+        let ends = queue.submissions.is_some()
+            || queue.until.is_some()
+            || self.scenario.duration_ms.is_some();
+        let expected = "given, or `until`, or the scenario's `duration_ms`";
+        require(ends, format!("{key}.submissions"), "missing", expected)?;
+        let names = [("start", &queue.start), ("until", &queue.until)];
+        for (name, event) in
+            names.iter().filter_map(|(name, event)| Some((name, (*event).as_ref()?)))
+        {
+            self.event_name(format!("{key}.{name}"), event)?;
+        }
+        self.after(key, queue)
+    }
+
+    /// Whom a queue waits for must be there, and must submit enough.
+    fn after(&self, key: &str, queue: &QueueSpec) -> Result<(), Problem> {
+        let Some(after) = &queue.after else { return Ok(()) };
+        let key = format!("{key}.after");
+        let shown = format!("{after:?}");
+        let own = self.layout.lanes.iter().filter(|lane| *lane.spec == *queue);
+        for lane in own {
+            let other = lane.after.and_then(|after| self.layout.lanes.get(after));
+            let expected = "another queue of the same process: `context/queue`, or `queue`";
+            require(other.is_some(), &key, &shown, expected)?;
+            let Some(other) = other else { continue };
+            let enough = match (queue.submissions, other.spec.submissions) {
+                (Some(own), Some(others)) => others >= own,
+                (None, Some(_)) => false,
+                (_, None) => true,
+            };
+            require(enough, &key, &shown, "a queue with at least as many submissions")?;
+        }
+        Ok(())
+    }
+
+    fn event_name(&self, key: String, name: &str) -> Result<(), Problem> {
+        let is_there = self.scenario.event.iter().any(|event| event.name.as_deref() == Some(name));
+        require(is_there, key, format!("{name:?}"), "the name of an [[event]]")
+    }
+
+    fn event(&self, key: &str, event: &EventSpec) -> Result<(), Problem> {
+        let is_timed = event.at_ms.is_some() || event.every_ms.is_some();
+        let expected = "one of at_ms, every_ms and when";
+        require(is_timed != event.when.is_some(), key, "without a time, or with two", expected)?;
+        let does = [event.r#do.is_some(), !event.choose.is_empty()];
+        let expected = "one of do and choose";
+        require(does[0] != does[1], key, "without an action, or with two kinds", expected)?;
+        if let Some(every) = event.every_ms {
+            within(1..=86_400_000, format!("{key}.every_ms"), every)?;
+        }
+        let is_repeated = event.every_ms.is_some() || event.times.is_none();
+        require(is_repeated, format!("{key}.times"), "given", "together with every_ms")?;
+        if let Some(condition) = &event.when {
+            self.condition(&format!("{key}.when"), condition)?;
+        }
+        match &event.r#do {
+            Some(action) => self.action(&format!("{key}.do"), action),
+            None => event.choose.iter().enumerate().try_for_each(|(place, action)| {
+                self.action(&format!("{key}.choose[{place}]"), action)
+            }),
+        }
+    }
+
+    fn condition(&self, key: &str, condition: &Condition) -> Result<(), Problem> {
+        let Condition { queue, completed, status, event } = condition;
+        let kinds = [completed.is_some(), status.is_some(), event.is_some()];
+        let is_one = kinds.iter().filter(|kind| **kind).count() == 1;
+        let expected = "one of completed, status and event";
+        require(is_one, key, "without a condition, or with two", expected)?;
+        if let Some(event) = event {
+            self.event_name(format!("{key}.event"), event)?;
+        }
+        let expected = "given with completed or status, and only there";
+        require(queue.is_some() != event.is_some(), format!("{key}.queue"), "not right", expected)?;
+        queue.iter().try_for_each(|queue| self.queue_pattern(format!("{key}.queue"), queue))
+    }
+
+    fn action(&self, key: &str, action: &Action) -> Result<(), Problem> {
+        match action {
+            Action::BadPacket { queue } => self.queue_pattern(format!("{key}.queue"), queue),
+            Action::ConnectStorm { queue, .. } => {
+                let key = format!("{key}.queue");
+                self.queue_pattern(key.clone(), queue)?;
+                let lanes = self.layout.lanes(queue);
+                let is_user = |lane: &usize| self.layout.lanes[*lane].spec.mode == Mode::User;
+                let expected = "queues for user-mode submission";
+                require(lanes.iter().all(is_user), key, format!("{queue:?}"), expected)
+            }
+            Action::KillGuest { guest }
+            | Action::ResetGuest { guest }
+            | Action::WriteDoorbells { guest, .. }
+            | Action::AnnounceMemory { guest }
+            | Action::SuspendGuest { guest, .. }
+            | Action::ResumeGuest { guest }
+            | Action::DisconnectGuest { guest }
+            | Action::FailGuest { guest } => self.guest_pattern(key, guest),
+            Action::SuspendContext { context, .. } | Action::ResumeContext { context } => {
+                let is_one = !self.layout.contexts(context).is_empty();
+                let (key, shown) = (format!("{key}.context"), format!("{context:?}"));
+                let contexts = self.scenario.guest.iter().flat_map(|guest| {
+                    let name = |context: &ContextSpec| format!("{}/{}", guest.name, context.name);
+                    guest.context.iter().map(name)
+                });
+                require(
+                    is_one,
+                    key,
+                    shown,
+                    format!("a context of this scenario: {}", some(contexts)),
+                )
+            }
+            Action::EnginePower { node, .. } => {
+                let last = self.scenario.host.adapter.copy_nodes.get().into();
+                within(0..=last, format!("{key}.node"), *node)
+            }
+            Action::EndProcess { guest, process } => {
+                self.guest_pattern(key, guest)?;
+                let has_process = |guest: &usize| {
+                    let contexts = &self.layout.guests[*guest].spec.context;
+                    contexts.iter().any(|context| context.process == *process)
+                };
+                let all = self.layout.guests(guest).iter().all(has_process);
+                require(all, format!("{key}.process"), process, "a process of that guest")
+            }
+            Action::QueueStorm { guest, node, queues, rounds } => {
+                self.guest_pattern(key, guest)?;
+                let last = self.scenario.host.adapter.copy_nodes.get().into();
+                within(0..=last, format!("{key}.node"), *node)?;
+                within(1..=16_384, format!("{key}.queues"), *queues)?;
+                within(1..=1_000_000, format!("{key}.rounds"), *rounds)
+            }
+            Action::DevicePower { .. } | Action::End => Ok(()),
+        }
+    }
+
+    fn queue_pattern(&self, key: String, pattern: &str) -> Result<(), Problem> {
+        let is_one = !self.layout.lanes(pattern).is_empty();
+        let names = self.layout.rows.iter().map(|row| row.name.as_str());
+        require(
+            is_one,
+            key,
+            format!("{pattern:?}"),
+            format!("a queue of this scenario: {}", some(names)),
+        )
+    }
+
+    fn guest_pattern(&self, key: &str, pattern: &str) -> Result<(), Problem> {
+        let is_one = !self.layout.guests(pattern).is_empty();
+        let names = self.scenario.guest.iter().map(|guest| guest.name.as_str());
+        let expected = format!("a guest of this scenario: {}", some(names));
+        require(is_one, format!("{key}.guest"), format!("{pattern:?}"), expected)
+    }
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! When control events happen, and to whom: worked out from the scenario and the seed alone.
+
+use crate::harness::scenario::layout::Layout;
+use crate::harness::scenario::seed::Choices;
+use crate::harness::scenario::{Action, DeviceState, EngineState, Scenario};
+use std::fmt;
+use std::time::Duration;
+
+/// Whom an event concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::harness) enum Target {
+    /// A guest.
+    Guest(usize),
+    /// A queue.
+    Queue(usize),
+    /// The context of this queue, its first.
+    Context(usize),
+    /// The host, or the run itself.
+    Nobody,
+}
+
+/// An event with all choices made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::harness) struct Planned {
+    /// Which of the scenario's events.
+    pub(in crate::harness) event: usize,
+    /// When, from the start; none on a condition.
+    pub(in crate::harness) at: Option<Duration>,
+    pub(in crate::harness) action: Action,
+    pub(in crate::harness) target: Target,
+}
+
+/// What an event is called where it is reported.
+pub(in crate::harness) struct Described<'a> {
+    pub(in crate::harness) planned: &'a Planned,
+    pub(in crate::harness) layout: &'a Layout,
+}
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Planned { action, target, .. } = self.planned;
+        write!(f, "{}", action.name())?;
+        let guest = |guest: &usize| self.layout.guests.get(*guest).map(|guest| &guest.name);
+        let lane = |lane: &usize| self.layout.lanes.get(*lane);
+        match target {
+            Target::Guest(place) => guest(place).map_or(Ok(()), |guest| write!(f, " {guest}"))?,
+            Target::Queue(place) => lane(place).map_or(Ok(()), |lane| write!(f, " {lane}"))?,
+            Target::Context(place) => {
+                lane(place).map_or(Ok(()), |lane| write!(f, " {}", lane.context_name()))?;
+            }
+            Target::Nobody => {}
+        }
+        match action {
+            Action::EndProcess { process, .. } => write!(f, " process {process}"),
+            Action::QueueStorm { node, queues, .. } => write!(f, " {queues} queues on node {node}"),
+            Action::ConnectStorm { connects, .. } => write!(f, " {connects} times"),
+            Action::DevicePower { state, .. } => write!(f, " {state:?}"),
+            Action::EnginePower { node, state, .. } => write!(f, " node {node} {state:?}"),
+            Action::WriteDoorbells { for_ms, .. } => write!(f, " for {for_ms} ms"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Action {
+    /// Its name in a scenario.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::BadPacket { .. } => "bad-packet",
+            Self::KillGuest { .. } => "kill-guest",
+            Self::ResetGuest { .. } => "reset-guest",
+            Self::EndProcess { .. } => "end-process",
+            Self::ConnectStorm { .. } => "connect-storm",
+            Self::QueueStorm { .. } => "queue-storm",
+            Self::WriteDoorbells { .. } => "write-doorbells",
+            Self::AnnounceMemory { .. } => "announce-memory",
+            Self::SuspendContext { .. } => "suspend-context",
+            Self::ResumeContext { .. } => "resume-context",
+            Self::DevicePower { .. } => "device-power",
+            Self::EnginePower { .. } => "engine-power",
+            Self::SuspendGuest { .. } => "suspend-guest",
+            Self::ResumeGuest { .. } => "resume-guest",
+            Self::DisconnectGuest { .. } => "disconnect-guest",
+            Self::FailGuest { .. } => "fail-guest",
+            Self::End => "end",
+        }
+    }
+
+    /// What takes it back, and after how many milliseconds.
+    pub(in crate::harness) fn undoing(&self) -> Option<(u64, Self)> {
+        let (after, undoing) = match self {
+            Self::SuspendContext { context, for_ms } => {
+                (for_ms, Self::ResumeContext { context: context.clone() })
+            }
+            Self::SuspendGuest { guest, for_ms } => {
+                (for_ms, Self::ResumeGuest { guest: guest.clone() })
+            }
+            Self::DevicePower { for_ms, .. } => {
+                (for_ms, Self::DevicePower { state: DeviceState::D0, for_ms: None })
+            }
+            Self::EnginePower { node, for_ms, .. } => {
+                (for_ms, Self::EnginePower { node: *node, state: EngineState::F0, for_ms: None })
+            }
+            _ => return None,
+        };
+        Some(((*after)?, undoing))
+    }
+
+    /// Whether the host does it, and not the guest itself.
+    pub(in crate::harness) fn is_the_host_s(&self) -> bool {
+        matches!(
+            self,
+            Self::SuspendGuest { .. }
+                | Self::ResumeGuest { .. }
+                | Self::DisconnectGuest { .. }
+                | Self::FailGuest { .. }
+        )
+    }
+
+    /// Whom it names.
+    fn candidates(&self, layout: &Layout) -> Vec<Target> {
+        match self {
+            Self::BadPacket { queue } | Self::ConnectStorm { queue, .. } => {
+                layout.lanes(queue).into_iter().map(Target::Queue).collect()
+            }
+            Self::KillGuest { guest }
+            | Self::ResetGuest { guest }
+            | Self::EndProcess { guest, .. }
+            | Self::QueueStorm { guest, .. }
+            | Self::WriteDoorbells { guest, .. }
+            | Self::AnnounceMemory { guest }
+            | Self::SuspendGuest { guest, .. }
+            | Self::ResumeGuest { guest }
+            | Self::DisconnectGuest { guest }
+            | Self::FailGuest { guest } => {
+                layout.guests(guest).into_iter().map(Target::Guest).collect()
+            }
+            Self::SuspendContext { context, .. } | Self::ResumeContext { context } => {
+                layout.contexts(context).into_iter().map(Target::Context).collect()
+            }
+            Self::DevicePower { .. } | Self::EnginePower { .. } | Self::End => {
+                vec![Target::Nobody]
+            }
+        }
+    }
+}
+
+/// The occurrences of one event.
+struct Source {
+    event: usize,
+    choices: Choices,
+    /// The next occurrence's number, and how many there are.
+    next: u64,
+    times: u64,
+    first: u64,
+    every: u64,
+    jitter: u64,
+}
+
+impl Source {
+    fn new(scenario: &Scenario, event: usize, seed: u64) -> Option<Self> {
+        let spec = scenario.event.get(event)?;
+        let is_repeated = spec.every_ms.is_some();
+        Some(Self {
+            event,
+            choices: Choices::of(&format!("event {event}"), seed),
+            next: 0,
+            times: if is_repeated { spec.times.unwrap_or(u64::MAX) } else { 1 },
+            first: spec.at_ms.or(spec.every_ms).unwrap_or_default(),
+            every: spec.every_ms.unwrap_or_default(),
+            jitter: spec.jitter_ms,
+        })
+    }
+
+    /// The next occurrence with everything drawn that is left open: its time, what of several
+    /// actions, and whom of several.
+    fn draw(&mut self, scenario: &Scenario, layout: &Layout) -> Option<Planned> {
+        if self.next == self.times {
+            return None;
+        }
+        let jitter = self.choices.between(0, self.jitter);
+        let at = self.first.saturating_add(self.every.saturating_mul(self.next));
+        self.next += 1;
+        let spec = scenario.event.get(self.event)?;
+        let actions: Vec<_> = spec.actions().collect();
+        let action = (*self.choices.pick(&actions)?).clone();
+        let target = *self.choices.pick(&action.candidates(layout))?;
+        let at = spec.when.is_none().then(|| Duration::from_millis(at.saturating_add(jitter)));
+        Some(Planned { event: self.event, at, action, target })
+    }
+}
+
+/// All events of a run.
+pub(in crate::harness) struct Plan<'a> {
+    scenario: &'a Scenario,
+    layout: &'a Layout,
+    seed: u64,
+    /// Events with times, each with its next occurrence.
+    timed: Vec<(Planned, Source)>,
+    /// What takes back what has happened.
+    undoing: Vec<Planned>,
+}
+
+impl<'a> Plan<'a> {
+    pub(in crate::harness) fn new(scenario: &'a Scenario, layout: &'a Layout, seed: u64) -> Self {
+        let timed = (0..scenario.event.len())
+            .filter(|event| scenario.event[*event].when.is_none())
+            .filter_map(|event| {
+                let mut source = Source::new(scenario, event, seed)?;
+                Some((source.draw(scenario, layout)?, source))
+            })
+            .collect();
+        Self { scenario, layout, seed, timed, undoing: Vec::new() }
+    }
+
+    /// When the next event with a time happens; once the duration is over, what takes something
+    /// back alone.
+    pub(in crate::harness) fn next_at(&self, is_over: bool) -> Option<Duration> {
+        let timed = self.timed.iter().map(|(planned, _)| planned).filter(|_| !is_over);
+        timed.chain(&self.undoing).filter_map(|planned| planned.at).min()
+    }
+
+    /// Takes that event: the earliest, and of several at one time the first in the file, after
+    /// what takes something back.
+    pub(in crate::harness) fn take(&mut self, is_over: bool) -> Option<Planned> {
+        let at = self.next_at(is_over);
+        if let Some(place) = self.undoing.iter().position(|planned| planned.at == at) {
+            return Some(self.undoing.remove(place));
+        }
+        let place = self.timed.iter().position(|(planned, _)| planned.at == at)?;
+        let (planned, source) = &mut self.timed[place];
+        match source.draw(self.scenario, self.layout) {
+            Some(next) => Some(std::mem::replace(planned, next)),
+            None => Some(self.timed.remove(place).0),
+        }
+    }
+
+    /// An event was made to happen that something takes back later: that is planned too. An event
+    /// on a condition counts from `now`.
+    pub(in crate::harness) fn happened(&mut self, planned: &Planned, now: Duration) {
+        if let Some((after, action)) = planned.action.undoing() {
+            let at = planned.at.unwrap_or(now) + Duration::from_millis(after);
+            let &Planned { event, target, .. } = planned;
+            self.undoing.push(Planned { event, at: Some(at), action, target });
+        }
+    }
+
+    /// An event whose condition is met.
+    pub(in crate::harness) fn on_condition(&self, event: usize) -> Option<Planned> {
+        Source::new(self.scenario, event, self.seed)?.draw(self.scenario, self.layout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCENARIO: &str = r#"
+        duration_ms = 1000
+        [[guest]]
+        name = "vm"
+        count = 3
+        [[guest.context]]
+        queue = [{ name = "q", count = 4 }]
+        [[event]]
+        every_ms = 10
+        jitter_ms = 15
+        choose = [
+            { action = "reset-guest", guest = "vm" },
+            { action = "bad-packet", queue = "vm/main/q" },
+        ]
+        [[event]]
+        at_ms = 25
+        do = { action = "announce-memory", guest = "vm.1" }
+    "#;
+
+    fn first(seed: u64) -> Vec<Planned> {
+        let scenario = Scenario::parse(SCENARIO, "test").unwrap();
+        let layout = Layout::of(&scenario);
+        let mut plan = Plan::new(&scenario, &layout, seed);
+        std::iter::from_fn(|| plan.take(false)).take(100).collect()
+    }
+
+    #[test]
+    fn the_same_seed_plans_the_same_and_another_does_not() {
+        assert_eq!(first(5), first(5));
+        assert_ne!(first(5), first(6));
+    }
+
+    #[test]
+    fn what_is_for_a_time_is_taken_back_even_after_the_end() {
+        let text = r#"
+            duration_ms = 10
+            guest = [{ name = "vm", context = [{ queue = [{ name = "q" }] }] }]
+            [[event]]
+            at_ms = 5
+            do = { action = "device-power", state = "d3", for_ms = 20 }
+            [[event]]
+            at_ms = 30
+            do = { action = "reset-guest", guest = "vm" }
+        "#;
+        let scenario = Scenario::parse(text, "test").unwrap();
+        let layout = Layout::of(&scenario);
+        let mut plan = Plan::new(&scenario, &layout, 1);
+        let planned = plan.take(false).unwrap();
+        plan.happened(&planned, Duration::ZERO);
+        let planned = plan.take(true).unwrap();
+        assert_eq!(planned.at, Some(Duration::from_millis(25)));
+        assert_eq!(planned.action, Action::DevicePower { state: DeviceState::D0, for_ms: None });
+        assert_eq!(plan.take(true), None);
+    }
+
+    #[test]
+    fn every_choice_is_made_sometimes() {
+        let planned = first(5);
+        let targets = |action: &str| -> Vec<String> {
+            let is = |planned: &&Planned| planned.action.name() == action;
+            planned.iter().filter(is).map(|planned| format!("{:?}", planned.target)).collect()
+        };
+        assert_eq!(targets("announce-memory").len(), 1);
+        assert!(targets("reset-guest").len() > 20 && targets("bad-packet").len() > 20);
+        let queues: std::collections::HashSet<_> = targets("bad-packet").into_iter().collect();
+        assert_eq!(queues.len(), 12);
+    }
+}

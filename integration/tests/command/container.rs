@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `bellhop container`: real guests in real containers.
+//!
+//! Everything podman keeps for these tests is in their own folders.
+
+use crate::support::{
+    self, DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, succeed, text,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use tempfile::TempDir;
+
+fn podman_is_here() -> bool {
+    support::is_here("podman", "nothing is run in a container")
+}
+
+fn container() -> Command {
+    let mut command = bellhop();
+    command.arg("container").stdin(Stdio::null());
+    command
+}
+
+/// What a failing command says on standard error.
+#[track_caller]
+fn fail(output: Output) -> String {
+    assert!(!output.status.success(), "{}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// A daemon with a socket that every user may connect to.
+fn daemon() -> Daemon {
+    let daemon = Daemon::start(1);
+    fs::set_permissions(daemon.socket(0), Permissions::from_mode(0o666)).unwrap();
+    daemon
+}
+
+/// A guest in a container that streams without end.
+struct Endless {
+    bellhop: Child,
+    /// On the host.
+    guest: Pid,
+    errors: Receiver<String>,
+}
+
+impl Endless {
+    /// Starts it, `samples` being a number that no other has, and returns once it streams.
+    fn start(command: &mut Command, samples: u32) -> Self {
+        let mut bellhop = command
+            .args(["--", "run", "--input", "/dev/zero", "--samples", &samples.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(bellhop.stderr.take().unwrap()).lines();
+        let (sender, errors) = channel();
+        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|l| sender.send(l)));
+        let streams = errors.iter().any(|line| line.contains("streaming"));
+        assert!(streams, "the guest did not begin: {:?}", bellhop.wait());
+        Self { bellhop, guest: guest_with(samples), errors }
+    }
+
+    /// How `bellhop` ended, and what it and the guest said after they began.
+    fn ended(mut self) -> (Option<i32>, String) {
+        let status = self.bellhop.wait().unwrap();
+        (status.code(), self.errors.iter().collect::<Vec<_>>().join("\n"))
+    }
+
+    /// A file of the guest's entry in the host's process table.
+    fn entry(&self, name: &str) -> String {
+        let path = format!("/proc/{}/{name}", self.guest.as_raw_nonzero());
+        fs::read_to_string(path).unwrap()
+    }
+
+    fn is_running(&self) -> bool {
+        rustix::process::test_kill_process(self.guest).is_ok()
+    }
+}
+
+/// Finds the guest by its command line, among the processes of this host.
+fn guest_with(samples: u32) -> Pid {
+    let guests = entries(Path::new("/proc")).into_iter().filter(|entry| {
+        let line = fs::read(entry.join("cmdline")).unwrap_or_default();
+        let words: Vec<_> = line.split(|byte| *byte == 0).collect();
+        words[0] == b"/bellhop-guest" && words.contains(&samples.to_string().as_bytes())
+    });
+    let numbers: Vec<i32> =
+        guests.map(|entry| entry.file_name().unwrap().to_str().unwrap().parse().unwrap()).collect();
+    assert_eq!(numbers.len(), 1, "one guest runs {samples} samples");
+    Pid::from_raw(numbers[0]).unwrap()
+}
+
+#[test]
+fn the_main_job_is_verified_and_leaves_nothing() {
+    if !podman_is_here() {
+        return;
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    let output = container().args(["--", "run", "--json"]).env("TMPDIR", temporary.path()).output();
+    let output = output.unwrap();
+    let chosen = text(&output.stderr);
+    let report: Value = serde_json::from_str(&succeed(output)).unwrap();
+    assert_eq!(report["verified"], true);
+    assert!(report["doorbells"].as_u64() > Some(20_000), "{report}");
+    assert!(chosen.contains("bellhop: podman ") && chosen.contains(" with runtime "), "{chosen}");
+    assert_eq!(entries(temporary.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn every_behaviour_is_seen_from_a_container() {
+    if !podman_is_here() {
+        return;
+    }
+    let printed = succeed(container().args(["--", "selftest", "--json"]).output().unwrap());
+    let report: Value = serde_json::from_str(&printed).unwrap();
+    assert_every_behaviour_is_seen(&report, DEFAULT_NOT_OFFERED);
+    let checks = report["checks"].as_array().unwrap();
+    let listed = succeed(bellhop().args(["selftest", "--list", "--json"]).output().unwrap());
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), checks.len());
+}
+
+#[test]
+fn the_guests_own_failure_is_the_commands() {
+    if !podman_is_here() {
+        return;
+    }
+    let errors = fail(container().args(["--", "selftest", "no.such.thing"]).output().unwrap());
+    assert!(errors.contains("no.such.thing"), "{errors}");
+}
+
+#[test]
+fn a_guest_has_its_socket_and_nothing_else() {
+    if !podman_is_here() {
+        return;
+    }
+    let job = Endless::start(&mut container(), 1_000_001);
+    let status = job.entry("status");
+    let value = |key: &str| {
+        let line = status.lines().find(|line| line.starts_with(&format!("{key}:"))).unwrap();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    // In a user namespace it is another number, but root it is nowhere.
+    assert!(value("Uid").parse::<u32>().unwrap() >= 65534, "{status}");
+    assert_eq!(u64::from_str_radix(&value("CapEff"), 16), Ok(0));
+    assert_eq!(u64::from_str_radix(&value("CapBnd"), 16), Ok(0));
+    assert_eq!((value("NoNewPrivs"), value("Seccomp")), ("1".into(), "2".into()));
+    let network = job.entry("net/dev");
+    let interfaces: Vec<_> = network
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, _)| name.trim())
+        .collect();
+    assert_eq!(interfaces, ["lo"]);
+    // Mount point and options are the 5th and 6th word.
+    let mounts = job.entry("mountinfo");
+    let mounts: Vec<Vec<_>> =
+        mounts.lines().map(|line| line.split(' ').skip(4).take(2).collect()).collect();
+    let read_only = |place: &str| {
+        let mount = mounts.iter().rfind(|mount| mount[0] == place).unwrap();
+        mount[1].split(',').any(|option| option == "ro")
+    };
+    assert!(read_only("/") && read_only("/run/bellhop/gpu.sock"), "{mounts:?}");
+    assert!(!mounts.iter().any(|mount| mount[0] == "/tmp"), "{mounts:?}");
+    kill_process(Pid::from_child(&job.bellhop), Signal::TERM).unwrap();
+    assert_eq!(job.ended().0, Some(130));
+}
+
+#[test]
+fn interrupting_it_ends_the_container_and_leaves_nothing() {
+    if !podman_is_here() {
+        return;
+    }
+    for (signal, samples) in [(Signal::INT, 1_000_002), (Signal::TERM, 1_000_003)] {
+        let temporary = tempfile::tempdir().unwrap();
+        let job = Endless::start(container().env("TMPDIR", temporary.path()), samples);
+        let guest = job.guest;
+        kill_process(Pid::from_child(&job.bellhop), signal).unwrap();
+        assert_eq!(job.ended().0, Some(130));
+        assert!(rustix::process::test_kill_process(guest).is_err(), "the guest still runs");
+        assert_eq!(entries(temporary.path()), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn a_killed_container_is_an_error_and_leaves_the_daemon_whole() {
+    if !podman_is_here() {
+        return;
+    }
+    let mut daemon = daemon();
+    let before = daemon.resources();
+    let job = Endless::start(container().arg("--socket-path").arg(daemon.socket(0)), 1_000_004);
+    assert!(job.is_running());
+    kill_process(job.guest, Signal::KILL).unwrap();
+    let (code, errors) = job.ended();
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("the container was killed"), "{errors}");
+    daemon.await_log("front end gone");
+    daemon.await_resources(before);
+    assert!(daemon.is_running());
+    let next = container()
+        .arg("--socket-path")
+        .arg(daemon.socket(0))
+        .args(["--", "run", "--samples", "10"])
+        .output();
+    assert!(succeed(next.unwrap()).contains("verified"));
+}
+
+#[test]
+fn a_memory_limit_below_what_the_guest_maps_is_an_error_that_says_so() {
+    if !podman_is_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // Several buffers of 8 MiB are in use at once.
+    let task = ["--", "run", "--input", "/dev/zero", "--chunk", "8192"];
+    let output = container().args(["--memory", "16m"]).args(task).current_dir(&folder).output();
+    let errors = fail(output.unwrap());
+    // A user whom no controller was delegated to cannot limit anything, and is told that.
+    let killed = errors.contains("needs more than --memory 16m");
+    assert!(killed || errors.contains("Delegate=memory"), "{errors}");
+    assert_eq!(entries(folder.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_limit_that_podman_cannot_read_is_podmans_error() {
+    if !podman_is_here() {
+        return;
+    }
+    let errors = fail(container().args(["--memory", "much"]).output().unwrap());
+    assert!(errors.contains("much") || errors.contains("Delegate=memory"), "{errors}");
+}
+
+#[test]
+fn a_missing_socket_is_named() {
+    if !podman_is_here() {
+        return;
+    }
+    for option in ["--print-command", "--memory=64m"] {
+        let output = container().args([option, "--socket-path", "/nonexistent/gpu.sock"]).output();
+        let errors = fail(output.unwrap());
+        assert!(
+            errors.contains("/nonexistent/gpu.sock") || errors.contains("Delegate"),
+            "{errors}"
+        );
+    }
+}
+
+/// A user's own storage of podman's.
+struct Storage {
+    folder: TempDir,
+}
+
+impl Storage {
+    fn new() -> Self {
+        let storage = Self { folder: tempfile::tempdir().unwrap() };
+        let folder = storage.folder.path().display();
+        let configuration = format!(
+            "[storage]\ndriver = \"vfs\"\ngraphroot = \"{folder}/images\"\nrunroot = \"{folder}/run\"\n"
+        );
+        fs::write(storage.configuration(), configuration).unwrap();
+        storage
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.folder.path().join("storage.conf")
+    }
+
+    fn make_image(&self) -> String {
+        let mut command = container();
+        command.arg("--image-only").env("CONTAINERS_STORAGE_CONF", self.configuration());
+        succeed(command.output().unwrap()).trim_end().to_owned()
+    }
+
+    /// What `--print-command` says, in words.
+    fn printed_command(&self, daemon: &Daemon) -> Vec<String> {
+        let mut command = container();
+        command.env("CONTAINERS_STORAGE_CONF", self.configuration());
+        command.args(["--print-command", "--socket-path"]).arg(daemon.socket(0));
+        let line = succeed(command.args(["--", "selftest", "doorbell"]).output().unwrap());
+        shlex::split(&line).unwrap()
+    }
+}
+
+#[test]
+fn the_image_and_the_printed_command_work_for_people() {
+    if !podman_is_here() {
+        return;
+    }
+    let (storage, daemon) = (Storage::new(), daemon());
+    assert_eq!(storage.make_image(), "localhost/bellhop-guest");
+    let words = storage.printed_command(&daemon);
+    let mut podman = Command::new(&words[0]);
+    podman.args(&words[1..]).env("CONTAINERS_STORAGE_CONF", storage.configuration());
+    assert!(succeed(podman.output().unwrap()).contains("passed"));
+}
+
+#[test]
+fn podman_gives_a_container_the_device_by_its_name() {
+    if !podman_is_here() {
+        return;
+    }
+    let namespace = ["--mount", "--propagation", "slave"];
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(namespace);
+        command
+    };
+    if !unshare().arg("true").output().unwrap().status.success() {
+        eprintln!("skipped: only root may hide this host's own devices from podman for a test");
+        return;
+    }
+    let (storage, daemon) = (Storage::new(), daemon());
+    let image = storage.make_image();
+    let mut words = storage.printed_command(&daemon);
+    // Instead of the socket, the name.
+    for option in ["--mount", "--env"] {
+        let place = words.iter().position(|word| word == option).unwrap();
+        words.drain(place..place + 2);
+    }
+    let place = words.iter().position(|word| *word == image).unwrap();
+    words.splice(place..place, ["--device".to_owned(), "bellhop.local/gpu=0".to_owned()]);
+    let run = |generate: bool| {
+        let script = "\
+set -e
+mkdir -p /var/run/cdi
+mount -t tmpfs none /var/run/cdi
+[ -z \"$GENERATE\" ] || \"$BELLHOP\" cdi generate --socket-path \"$SOCKET\" --output /var/run/cdi/bellhop.json
+exec \"$@\"";
+        unshare()
+            .args(["sh", "-c", script, "sh"])
+            .args(&words)
+            .env("GENERATE", if generate { "yes" } else { "" })
+            .env("BELLHOP", env!("CARGO_BIN_EXE_bellhop"))
+            .env("SOCKET", daemon.socket(0))
+            .env("CONTAINERS_STORAGE_CONF", storage.configuration())
+            .output()
+            .unwrap()
+    };
+    assert!(succeed(run(true)).contains("passed"));
+    assert!(fail(run(false)).contains("bellhop.local/gpu=0"));
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Which crate may depend on which: `docs/architecture.md`, checked against cargo's metadata.
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The crate whose feature `raw` is not for everybody.
+const DRIVER: &str = "bellhop-guest-umd";
+/// Each crate with the crates of this workspace that it may name.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("bellhop-protocol", &[]),
+    ("bellhop-host-kmd", &["bellhop-protocol"]),
+    ("bellhop-device", &["bellhop-host-kmd", "bellhop-protocol"]),
+    ("bellhop-guest-umd", &["bellhop-protocol"]),
+    ("bellhop-guest", &["bellhop-guest-umd", "bellhop-protocol"]),
+    ("bellhop-processes", &[]),
+    ("bellhop-vm", &["bellhop-device", "bellhop-guest", "bellhop-processes", "bellhop-protocol"]),
+    (
+        "bellhop-integration",
+        &[
+            "bellhop-device",
+            "bellhop-guest",
+            "bellhop-guest-umd",
+            "bellhop-processes",
+            "bellhop-protocol",
+            "bellhop-vm",
+        ],
+    ),
+    ("bellhop-fuzz", &["bellhop-device", "bellhop-host-kmd", "bellhop-protocol"]),
+    ("bellhop-package", &["bellhop-device", "bellhop-guest", "bellhop-integration"]),
+    ("bellhop-xtask", &[]),
+];
+
+fn metadata() -> Metadata {
+    MetadataCommand::new()
+        .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+        .no_deps()
+        .exec()
+        .unwrap()
+}
+
+#[test]
+fn crates_name_only_those_below_them() {
+    let metadata = metadata();
+    let allowed: BTreeMap<_, BTreeSet<_>> =
+        ALLOWED.iter().map(|(name, below)| (*name, below.iter().copied().collect())).collect();
+    let members: BTreeSet<_> = metadata.packages.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(members, allowed.keys().copied().collect(), "a crate came or went");
+    for package in &metadata.packages {
+        let named = package
+            .dependencies
+            .iter()
+            .filter(|dependency| dependency.kind != DependencyKind::Development)
+            .map(|dependency| dependency.name.as_str())
+            .filter(|name| members.contains(name));
+        for name in named {
+            let may = allowed[package.name.as_str()].contains(name);
+            assert!(may, "{} may not depend on {name}", package.name);
+        }
+    }
+}
+
+/// Crates that do I/O or schedule tasks, which the state machines of `host-kmd` and the words of `protocol` must
+/// not: their owners feed them inputs.
+const IO: &[&str] = &["tokio", "mio", "nix", "rustix", "libc", "vhost", "vm-memory", "io-uring"];
+
+#[test]
+fn the_kernel_and_the_protocol_do_no_io() {
+    let metadata = metadata();
+    let pure = ["bellhop-host-kmd", "bellhop-protocol"];
+    let checked = metadata.packages.iter().filter(|package| pure.contains(&package.name.as_str()));
+    let mut crates = 0;
+    for package in checked {
+        crates += 1;
+        let normal = package.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal);
+        for name in normal.map(|dependency| dependency.name.as_str()) {
+            assert!(!IO.contains(&name), "{} may not depend on {name}", package.name);
+        }
+    }
+    assert_eq!(crates, pure.len(), "a crate came or went");
+}
+
+/// A program that uses the driver cannot misuse a ring unless it asks for that.
+#[test]
+fn only_the_guest_program_has_raw_access_to_the_driver() {
+    let packages = metadata().packages;
+    let driver = packages.iter().find(|package| package.name.as_str() == DRIVER).unwrap();
+    assert!(driver.features.contains_key("raw") && !driver.features.contains_key("default"));
+    let has_raw = |package: &&Package| {
+        let mut dependencies = package.dependencies.iter();
+        dependencies.any(|dependency| {
+            dependency.name == DRIVER
+                && dependency.kind == DependencyKind::Normal
+                && dependency.features.iter().any(|feature| feature == "raw")
+        })
+    };
+    let with_raw: Vec<_> = packages.iter().filter(has_raw).map(|p| p.name.as_str()).collect();
+    assert_eq!(with_raw, ["bellhop-guest"]);
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The `bellhop` command and its daemon, as people, tools and service managers use them.
+
+mod container;
+mod daemon;
+mod dependencies;
+mod descriptors;
+mod inspect;
+mod main_job;
+mod output;
+mod service;
+#[path = "../support/mod.rs"]
+mod support;
+mod trace;

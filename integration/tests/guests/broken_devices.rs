@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The conformance suite, against devices that break a promise: each behaviour that is about it is not
+//! seen.
+//!
+//! A device is broken by what stands between it and the driver: a request is answered without being
+//! carried out, or with something else than the device said.
+
+use crate::support::intercepted::{Intercept, Intercepted};
+use crate::support::{self, Daemon};
+use bellhop_guest::conformance::{self, Outcome, Selection};
+use bellhop_guest_umd::{PlacementPolicy, Placements};
+use bellhop_protocol::control::RequestCode;
+use bellhop_protocol::control::adapter::{INTRA_GPU_FENCE_SUPPORTED, NativeFenceCaps};
+use bellhop_protocol::control::fence::{
+    CreateNativeFence, FenceFlags, NOT_PUBLISHED, NativeFenceType, OpenedFence,
+};
+use bellhop_protocol::status::Status;
+use std::sync::Arc;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// What a device does wrong.
+#[derive(Clone, Copy)]
+enum Fault {
+    /// It says that it has done what this asks for, and does nothing.
+    Ignores(RequestCode),
+    /// It refuses fences like this with `NOT_SUPPORTED`.
+    RefusesFences(fn(&CreateNativeFence) -> bool),
+    /// It says that it has no intra-GPU fences, and has them.
+    HidesIntraGpuFences,
+    /// It says that no CPU reads CurrentValues of monitored fences.
+    HidesMonitoredFences,
+    /// It has none.
+    None,
+}
+
+impl Intercept for Fault {
+    fn answer(&self, code: RequestCode, body: &[u8]) -> Option<Status> {
+        match self {
+            Self::Ignores(ignored) if code == *ignored => Some(Status::SUCCESS),
+            Self::RefusesFences(refuses) if code == RequestCode::CREATE_NATIVE_FENCE => {
+                let request = CreateNativeFence::read_from_bytes(body).ok()?;
+                refuses(&request).then_some(Status::NOT_SUPPORTED)
+            }
+            _ => None,
+        }
+    }
+
+    fn alter(&self, code: RequestCode, body: &mut [u8]) {
+        match (self, code) {
+            (Self::HidesIntraGpuFences, RequestCode::QUERY_NATIVE_FENCE_CAPS) => {
+                let mut caps = NativeFenceCaps::read_from_bytes(body).unwrap();
+                caps.flags &= !INTRA_GPU_FENCE_SUPPORTED;
+                body.copy_from_slice(caps.as_bytes());
+            }
+            (Self::HidesMonitoredFences, RequestCode::CREATE_MONITORED_FENCE) => {
+                let mut opened = OpenedFence::read_from_bytes(body).unwrap();
+                opened.mapping.current_value_offset = NOT_PUBLISHED;
+                body.copy_from_slice(opened.as_bytes());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Asserts that a behaviour is not seen with a device that has a fault, and is with one that has none.
+#[track_caller]
+fn assert_noticed(daemon: &Daemon, behaviour: &str, fault: Fault) {
+    assert_eq!(outcome(daemon, behaviour, Fault::None), Outcome::Passed, "{behaviour}");
+    assert_ne!(outcome(daemon, behaviour, fault), Outcome::Passed, "{behaviour}");
+}
+
+fn outcome(daemon: &Daemon, behaviour: &str, fault: Fault) -> Outcome {
+    let guest = support::guest(daemon, 0);
+    let broken = Arc::new(Intercepted { guest: Arc::clone(&guest), intercept: fault });
+    let policy = PlacementPolicy::Fixed(Placements::BAR);
+    let selection = Selection { filter: Some(behaviour), skip: &[] };
+    let report = conformance::run(broken, policy, selection, false).unwrap();
+    let [check] = &report.checks[..] else { panic!("{behaviour} is not the name of one") };
+    eprintln!("{behaviour}: {:?}: {}", check.outcome, check.detail);
+    guest.kill();
+    daemon.await_log("front end gone");
+    check.outcome
+}
+
+/// A daemon that offers everything that these behaviours are about.
+fn daemon() -> Daemon {
+    let configuration = support::quick("", "");
+    Daemon::start_with(1, &format!("{configuration}\n[fence_sharing]\nalone = [\"gpu0.sock\"]\n"))
+}
+
+#[test]
+fn a_device_that_does_nothing_of_what_it_says_that_it_did_is_noticed() {
+    let daemon = daemon();
+    for (ignored, behaviour) in [
+        (RequestCode::DESTROY_PROCESS, "handle.process-unknown"),
+        (RequestCode::DESTROY_DEVICE, "handle.cascade"),
+        (RequestCode::DESTROY_ALLOCATION, "memory.local.exhausted"),
+        (RequestCode::FREE_GPU_VIRTUAL_ADDRESS, "memory.free.takes-effect"),
+        (RequestCode::EVICT, "memory.sharing.residency"),
+        (RequestCode::UNLOCK, "memory.sharing.residency"),
+        (RequestCode::CLOSE_ALLOCATION, "memory.sharing.lifetime"),
+        (RequestCode::DESTROY_NATIVE_FENCE, "fence.share.lifetime"),
+        (RequestCode::SIGNAL_FENCES, "fence.rewind.cpu"),
+    ] {
+        assert_noticed(&daemon, behaviour, Fault::Ignores(ignored));
+    }
+}
+
+#[test]
+fn a_device_without_the_fences_that_it_should_have_is_noticed() {
+    let daemon = daemon();
+    let intra_gpu = |request: &CreateNativeFence| request.fence_type == NativeFenceType::INTRA_GPU;
+    let cross_adapter =
+        |request: &CreateNativeFence| request.flags & FenceFlags::CROSS_ADAPTER.bits() != 0;
+    for (behaviour, fault) in [
+        ("fence.cross.policy", Fault::RefusesFences(cross_adapter)),
+        ("fence.types.intra-gpu", Fault::RefusesFences(intra_gpu)),
+        ("fence.types.intra-gpu", Fault::HidesIntraGpuFences),
+        ("fence.monitored.cpu", Fault::HidesMonitoredFences),
+    ] {
+        assert_noticed(&daemon, behaviour, fault);
+    }
+}

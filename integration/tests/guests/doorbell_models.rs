@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Each model of doorbells, over the real transport: the conformance suite, and what is hard for it.
+
+use crate::support::{self, Daemon, GLOBAL_NOT_OFFERED, NOT_OFFERED, bellhop, quick};
+use bellhop_guest::client::{Client, Shape};
+use bellhop_guest::fake_guest::{
+    FakeGuest, GuestOptions, QEMU, QEMU_WITH_LATE_CHANGES, QEMU_WITH_MEMORY_SLOTS, VmmProfile,
+};
+use bellhop_guest_umd::transport::Transport;
+use bellhop_guest_umd::{Adapter, Error, Placement, PlacementPolicy, Placements};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::status::Status;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+const GLOBAL: &str = "[adapter]\ndoorbell_model = \"global\"\n";
+
+/// Doorbells whose pages are moved: as many as that many VMMs have room for, over this many
+/// physical ones.
+fn remap(doorbells: u32, physical: u32) -> String {
+    format!(
+        "[adapter]\nrotation = \"remap\"\nphysical_doorbells = {physical}\n\
+         [guest]\ndoorbells = {doorbells}\n"
+    )
+}
+
+/// Runs the conformance suite against such a daemon. All of it must pass but what is not offered,
+/// which must be exactly this.
+#[track_caller]
+fn conform(configuration: &str, vmm: &str, placement: &str, not_offered: &[&str]) {
+    let daemon = Daemon::start_with(1, configuration);
+    let output = bellhop()
+        .args(["selftest", "--json", "--vmm", vmm, "--placement", placement, "--socket-path"])
+        .arg(daemon.socket(0))
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    eprintln!("{vmm} {placement}");
+    support::assert_every_behaviour_is_seen(&report, not_offered);
+    assert!(output.status.success());
+}
+
+#[test]
+fn every_behaviour_is_seen_with_dedicated_doorbells_that_are_watched() {
+    let said = quick("doorbell_model = \"dedicated\"", "");
+    conform(&said, QEMU.name, "measured", NOT_OFFERED);
+}
+
+#[test]
+fn every_behaviour_is_seen_with_a_global_doorbell() {
+    let said = quick("doorbell_model = \"global\"", "");
+    for placement in ["bar", "guest-memory", "around-slow-bar"] {
+        conform(&said, QEMU.name, placement, GLOBAL_NOT_OFFERED);
+    }
+    conform(&said, "cloud-hypervisor", "measured", GLOBAL_NOT_OFFERED);
+}
+
+/// Sixteen threads, on three engines, ring one word as fast as they can, with engines that fall
+/// asleep all the time and with engines that never do.
+#[test]
+fn however_many_ring_one_word_nothing_is_lost() {
+    const QUEUES: usize = 16;
+    const ROUNDS: u64 = 400;
+    for spin in [0, 50, 100_000] {
+        let configuration = format!("{GLOBAL}spin = \"{spin}us\"\n");
+        let daemon = Daemon::start_with(2, &configuration);
+        let guests = [0, 1].map(|number| {
+            FakeGuest::connect(&daemon.socket(number), GuestOptions::default()).unwrap()
+        });
+        let adapters = guests
+            .each_ref()
+            .map(|guest| Adapter::open(Arc::clone(guest) as Arc<dyn Transport>).unwrap());
+        thread::scope(|threads| {
+            for number in 0..QUEUES {
+                let adapter = &adapters[number % adapters.len()];
+                threads.spawn(move || {
+                    let mut lane = Lane::new(adapter, number as u32 % 3).unwrap();
+                    for round in 1..=ROUNDS {
+                        let value = lane.submit().unwrap();
+                        assert_eq!(value, round);
+                        lane.0.finish(value).unwrap();
+                        assert_eq!(lane.0.word(round as usize * 8).unwrap(), round);
+                    }
+                    let queue = &lane.0.queue;
+                    assert_eq!(queue.progress_fence().current_value().unwrap(), ROUNDS);
+                    let counters = queue.counters();
+                    assert_eq!((counters.connects, counters.rings), (1, ROUNDS));
+                });
+            }
+        });
+        for (adapter, guest) in adapters.iter().zip(&guests) {
+            assert_eq!(adapter.statistics().unwrap().victims, 0);
+            assert_eq!(guest.violations(), []);
+        }
+    }
+}
+
+#[test]
+fn every_behaviour_is_seen_with_doorbells_whose_pages_are_moved() {
+    for vmm in [&QEMU_WITH_MEMORY_SLOTS, &QEMU_WITH_LATE_CHANGES] {
+        let adapter = "rotation = \"remap\"\nphysical_doorbells = 4";
+        let said = quick(adapter, "doorbells = 16");
+        conform(&said, vmm.name, "bar", NOT_OFFERED);
+    }
+}
+
+/// Stock QEMU has room for four.
+#[test]
+fn submission_is_as_specified_with_as_many_moved_doorbells_as_qemu_has_room_for() {
+    let daemon = Daemon::start_with(1, &remap(4, 1));
+    for behaviours in ["doorbell.", "um.submit."] {
+        let output = bellhop()
+            .args(["selftest", behaviours, "--placement", "bar", "--socket-path"])
+            .arg(daemon.socket(0))
+            .output()
+            .unwrap();
+        support::succeed(output);
+    }
+}
+
+/// A queue whose submissions each write their own number into a word of their own.
+struct Lane(Client);
+
+/// Packets of each of a lane's submissions: the write, its fence, and the buffer that both are in.
+const PACKETS: u64 = 3;
+
+impl Lane {
+    fn new(adapter: &Adapter, node: u32) -> Result<Self, Error> {
+        let shape = Shape { node, memory: 1 << 16, ..Shape::default() };
+        Ok(Self(Client::new(adapter.open_process()?, shape)?))
+    }
+
+    fn submit(&mut self) -> Result<u64, Error> {
+        let next = self.0.queue.last_value() + 1;
+        self.0.commands.reset();
+        self.0.commands.write_data(self.0.va(next * 8), &next.to_le_bytes())?;
+        self.0.submit()
+    }
+
+    fn run(&mut self) -> Result<(), Error> {
+        let value = self.submit()?;
+        self.0.finish(value)
+    }
+
+    fn check(&self) {
+        for number in 1..=self.0.queue.last_value() {
+            assert_eq!(self.0.word(number as usize * 8).unwrap(), number);
+        }
+    }
+}
+
+fn guest_of(profile: &'static VmmProfile, daemon: &Daemon, number: usize) -> Arc<FakeGuest> {
+    let options = GuestOptions { profile, ..GuestOptions::default() };
+    FakeGuest::connect(&daemon.socket(number), options).unwrap()
+}
+
+fn open(guest: &Arc<FakeGuest>) -> Adapter {
+    let policy = PlacementPolicy::Fixed(Placements::BAR);
+    Adapter::open_with(Arc::clone(guest) as Arc<dyn Transport>, policy).unwrap()
+}
+
+/// Lanes that take turns in no order.
+fn run_in_no_order(lanes: &mut [Lane], submissions: usize, seed: u64) {
+    let mut random = seed;
+    for _ in 0..submissions {
+        // Knuth's linear congruential generator.
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let lane = (random >> 33) as usize % lanes.len();
+        lanes[lane].run().unwrap();
+    }
+}
+
+#[test]
+fn sixteen_queues_over_two_physical_doorbells_complete_everything_once_and_in_order() {
+    for profile in [&QEMU_WITH_MEMORY_SLOTS, &QEMU_WITH_LATE_CHANGES] {
+        let daemon = Daemon::start_with(1, &remap(16, 2));
+        let guest = guest_of(profile, &daemon, 0);
+        let adapter = open(&guest);
+        let mut lanes: Vec<_> =
+            (0..16).map(|number| Lane::new(&adapter, number % 3).unwrap()).collect();
+        run_in_no_order(&mut lanes, 400, 5);
+        // And all at once.
+        thread::scope(|threads| {
+            for lane in &mut lanes {
+                threads.spawn(|| (0..25).for_each(|_| lane.run().unwrap()));
+            }
+        });
+        lanes.iter().for_each(Lane::check);
+        let statistics = adapter.statistics().unwrap();
+        assert_eq!(statistics.packets, (400 + 16 * 25) * PACKETS);
+        assert!(statistics.victims > 100, "{statistics:?}");
+        assert!(guest.unmapped() > 100, "{}", guest.unmapped());
+        assert_eq!(guest.violations(), [], "{}", profile.name);
+    }
+}
+
+#[test]
+fn guests_take_each_others_physical_doorbells() {
+    let daemon = Daemon::start_with(4, &remap(4, 2));
+    let guests: Vec<_> = (0..4).map(|number| guest_of(&QEMU, &daemon, number)).collect();
+    let adapters: Vec<_> = guests.iter().map(open).collect();
+    thread::scope(|threads| {
+        for (adapter, seed) in adapters.iter().zip(1..) {
+            threads.spawn(move || {
+                let mut lanes: Vec<_> =
+                    (0..4).map(|number| Lane::new(adapter, number % 3).unwrap()).collect();
+                run_in_no_order(&mut lanes, 200, seed);
+                lanes.iter().for_each(Lane::check);
+            });
+        }
+    });
+    for (adapter, guest) in adapters.iter().zip(&guests) {
+        let statistics = adapter.statistics().unwrap();
+        assert_eq!(statistics.packets, 200 * PACKETS);
+        assert!(statistics.victims > 0 && guest.unmapped() > 0);
+        assert_eq!(guest.violations(), []);
+    }
+}
+
+/// Threads that ring while their doorbells' pages are on the move, into whichever of them.
+#[test]
+fn rings_into_pages_that_are_late_are_not_lost() {
+    let daemon = Daemon::start_with(1, &remap(8, 2));
+    let guest = guest_of(&QEMU_WITH_LATE_CHANGES, &daemon, 0);
+    let adapter = open(&guest);
+    let mut lanes: Vec<_> = (0..6).map(|_| Lane::new(&adapter, 0).unwrap()).collect();
+    thread::scope(|threads| {
+        for lane in &mut lanes {
+            threads.spawn(|| {
+                for round in 0..60 {
+                    // Several before one is waited for, so that some ring a page that just came.
+                    for _ in 0..round % 5 {
+                        lane.submit().unwrap();
+                        let value = lane.0.queue.last_value();
+                        lane.0.queue.progress_fence().poll(value, TIMEOUT).unwrap();
+                    }
+                    // As long as a change may be late, so that some come in between.
+                    let idle = Duration::from_millis(round % 4 * 5);
+                    let _ = lane.0.queue.progress_fence().poll(u64::MAX, idle);
+                }
+            });
+        }
+    });
+    lanes.iter().for_each(Lane::check);
+    assert_eq!(guest.violations(), []);
+}
+
+#[test]
+fn ten_resets_with_pages_on_the_move_are_survived() {
+    for profile in [&QEMU_WITH_MEMORY_SLOTS, &QEMU_WITH_LATE_CHANGES] {
+        let daemon = Daemon::start_with(1, &remap(8, 2));
+        let guest = guest_of(profile, &daemon, 0);
+        for round in 0..10 {
+            let adapter = open(&guest);
+            let mut lanes: Vec<_> = (0..6).map(|_| Lane::new(&adapter, 0).unwrap()).collect();
+            run_in_no_order(&mut lanes, 40, round);
+            lanes.iter().for_each(Lane::check);
+            // The victim of the last connect went to the dummy page before that was answered.
+            guest.reset().unwrap();
+        }
+        assert_eq!(guest.violations(), [], "{}", profile.name);
+        let mut lane = Lane::new(&open(&guest), 0).unwrap();
+        lane.run().unwrap();
+    }
+}
+
+/// Nine queues and two physical doorbells: at any moment some page is on its way.
+#[test]
+fn a_guest_that_is_killed_with_pages_on_the_move_leaves_nothing() {
+    let daemon = Daemon::start_with(1, &remap(16, 2));
+    let before = daemon.resources();
+    for _ in 0..8 {
+        let mut guest = bellhop()
+            .args(["guest", "--vmm", QEMU_WITH_LATE_CHANGES.name, "--placement", "bar"])
+            .arg("--socket-path")
+            .arg(daemon.socket(0))
+            .arg("churn")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(guest.stdout.take().unwrap()).lines();
+        assert!(lines.by_ref().map_while(Result::ok).any(|line| line.trim() == "working"));
+        guest.kill().unwrap();
+        guest.wait().unwrap();
+        daemon.await_log("front end gone");
+        daemon.await_resources(before);
+    }
+    let guest = guest_of(&QEMU_WITH_MEMORY_SLOTS, &daemon, 0);
+    Lane::new(&open(&guest), 0).unwrap().run().unwrap();
+    assert_eq!(guest.violations(), []);
+}
+
+#[test]
+fn a_page_that_the_vmm_does_not_map_is_an_error_and_can_be_tried_again() {
+    let daemon = Daemon::start_with(1, &remap(4, 1));
+    let guest = guest_of(&QEMU, &daemon, 0);
+    let adapter = open(&guest);
+    let mut lanes = [(); 2].map(|()| Lane::new(&adapter, 0).unwrap());
+    lanes[0].run().unwrap();
+    guest.refuse_mappings(true);
+    for _ in 0..3 {
+        let refused = lanes[1].run().unwrap_err();
+        let expected = Status::IO_DEVICE_ERROR;
+        assert!(
+            matches!(refused, Error::Refused { status, .. } if status == expected),
+            "{refused}"
+        );
+        let status = lanes[1].0.queue.status().unwrap();
+        assert_eq!(status, ConnectionStatus::DISCONNECTED_RETRY);
+        // The engine executes what is in the ring nevertheless.
+        let value = lanes[1].0.queue.last_value();
+        lanes[1].0.queue.progress_fence().poll(value, TIMEOUT).unwrap();
+    }
+    guest.refuse_mappings(false);
+    for _ in 0..3 {
+        lanes.iter_mut().for_each(|lane| lane.run().unwrap());
+    }
+    lanes.iter().for_each(Lane::check);
+    assert_eq!(guest.violations(), []);
+}
+
+/// A VMM whose table is full maps no BAR, and says so; doorbells are then where the guest has them.
+#[test]
+fn without_room_for_all_pages_doorbells_are_watched_in_the_guests_memory() {
+    let daemon = Daemon::start_with(1, &remap(16, 2));
+    let guest = guest_of(&QEMU, &daemon, 0);
+    let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
+    daemon.await_log("did not map all pieces");
+    assert_eq!(adapter.placements(), Placements::GUEST_MEMORY);
+    let mut lanes: Vec<_> = (0..8).map(|_| Lane::new(&adapter, 0).unwrap()).collect();
+    run_in_no_order(&mut lanes, 100, 1);
+    lanes.iter().for_each(Lane::check);
+    assert_eq!(guest.violations(), []);
+}
+
+/// Doorbells that a driver keeps in its own memory are not moved, wherever the rest is.
+#[test]
+fn doorbells_outside_the_bar_stay_where_they_are() {
+    let daemon = Daemon::start_with(1, &remap(4, 1));
+    let guest = guest_of(&QEMU, &daemon, 0);
+    let placements = Placements { doorbells: Placement::GuestMemory, ..Placements::BAR };
+    let policy = PlacementPolicy::Fixed(placements);
+    let adapter = Adapter::open_with(Arc::clone(&guest) as Arc<dyn Transport>, policy).unwrap();
+    let mut lanes: Vec<_> = (0..4).map(|_| Lane::new(&adapter, 0).unwrap()).collect();
+    run_in_no_order(&mut lanes, 100, 1);
+    assert_eq!(guest.unmapped(), 0);
+    assert!(adapter.statistics().unwrap().victims > 0);
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Accepted work is executed, or its waiters are told, when a queue, a process or a guest ends and when the device
+//! loses its power: over the real transport.
+
+use crate::support::{self, Daemon, client};
+use bellhop_guest::client::{Client, Shape};
+use bellhop_guest_umd::transport::Transport;
+use bellhop_guest_umd::{Fence, GpuMapping};
+use bellhop_protocol::control::power::DevicePowerState;
+use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
+use bellhop_protocol::control::{ReplyHeader, Request, RequestHeader};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::packet::dispatch::Kernel;
+use bellhop_protocol::status::Status;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+use zerocopy::{FromBytes, IntoBytes};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// One physical doorbell, so that each connect takes it from the queue before; only requests take power away,
+/// and no wait times out within a test.
+const CONFIGURATION: &str = "[adapter]\nphysical_doorbells = 1\nengine_idle = \"0s\"\n\
+     timeout = \"10m\"\n\
+     [debug]\npower_control = true\n\
+     [fence_sharing]\nguests = [\"gpu0.sock\", \"gpu1.sock\"]\n";
+
+/// Has the queue do something and waits for it, so that its doorbell is connected.
+fn warm(client: &mut Client) {
+    client.commands.nop().unwrap();
+    client.run().unwrap();
+}
+
+/// Submits a wait for a fence. It is executed as soon as the fence has the value.
+fn wait_for(client: &mut Client, fence: &Fence, value: u64) -> u64 {
+    client.commands.wait_fence(fence, value).unwrap();
+    client.submit().unwrap()
+}
+
+/// The first word of memory.
+fn word(memory: &GpuMapping) -> u64 {
+    let mut word = [0; 8];
+    memory.allocation().read(0, &mut word).unwrap();
+    u64::from_le_bytes(word)
+}
+
+#[test]
+fn a_queue_whose_doorbell_is_a_victim_executes_what_it_was_given_before_it_ends() {
+    let daemon = Daemon::start_with(2, CONFIGURATION);
+    let mut rival = client(&daemon, 1);
+    for round in 1..=4u64 {
+        let mut party = client(&daemon, 0);
+        warm(&mut party);
+        warm(&mut rival);
+        assert_eq!(party.queue.status().unwrap(), ConnectionStatus::DISCONNECTED_RETRY);
+        // Into the ring, and no further: it is destroyed next, and not connected first.
+        party.commands.write_data(party.memory.gpu_va(), &round.to_le_bytes()).unwrap();
+        party.queue.queue(&mut party.commands).unwrap();
+        assert_eq!(party.word(0).unwrap(), 0, "an engine looked at it");
+        let Client { queue, memory, .. } = party;
+        drop(queue);
+        assert_eq!(word(&memory), round, "it was not executed");
+    }
+}
+
+#[test]
+fn work_of_one_guest_is_not_left_in_d3_when_another_asks_for_it() {
+    let daemon = Daemon::start_with(2, CONFIGURATION);
+    let (mut worker, other) = (client(&daemon, 0), client(&daemon, 1));
+    for round in 1..=20u64 {
+        worker.commands.write_data(worker.memory.gpu_va(), &round.to_le_bytes()).unwrap();
+        let value = worker.submit().unwrap();
+        other.process.set_device_power(DevicePowerState::D3).unwrap();
+        // No request asks for power: the guest only looks at its fence.
+        worker.finish(value).unwrap();
+        assert_eq!(worker.word(0).unwrap(), round);
+        worker.commands.reset();
+    }
+}
+
+#[test]
+fn a_queue_that_waits_in_d3_goes_on_whoever_signals_its_fence() {
+    let daemon = Daemon::start_with(2, CONFIGURATION);
+    let (mut waiting, mut other) = (client(&daemon, 0), client(&daemon, 1));
+    let fence = other.device.fence(0).cross_adapter().create().unwrap();
+    let opened = waiting.device.open_fence(fence.share().unwrap()).unwrap();
+    for round in 0..4u64 {
+        let signal = round + 1;
+        let value = wait_for(&mut waiting, &opened, signal);
+        other.process.set_device_power(DevicePowerState::D3).unwrap();
+        match round {
+            0 => fence.signal(signal).unwrap(),
+            1 => opened.signal(signal).unwrap(),
+            _ => {
+                other.commands.reset();
+                other.commands.signal_fence(&fence, signal).unwrap();
+                other.submit().unwrap();
+            }
+        }
+        waiting.finish(value).unwrap();
+        waiting.commands.reset();
+    }
+}
+
+#[test]
+fn whoever_waits_for_the_fence_of_a_process_that_dies_or_a_guest_that_goes_is_told() {
+    for dies in [true, false] {
+        let daemon = Daemon::start_with(2, CONFIGURATION);
+        let mut waiting = client(&daemon, 0);
+        let guest = support::guest(&daemon, 1);
+        let gone = support::client_of(&guest, Shape::default());
+        let fence = gone.device.fence(0).cross_adapter().create().unwrap();
+        let opened = waiting.device.open_fence(fence.share().unwrap()).unwrap();
+        let value = wait_for(&mut waiting, &opened, 5);
+        thread::scope(|threads| {
+            let waiter = threads.spawn(|| opened.wait(5, TIMEOUT));
+            if dies {
+                gone.process.terminate_abnormally().unwrap();
+            } else {
+                // As a reboot does, without destroying anything.
+                guest.reset().unwrap();
+            }
+            waiter.join().unwrap().unwrap();
+        });
+        waiting.finish(value).unwrap();
+        // What it had is gone, and is not to be destroyed.
+        std::mem::forget((fence, gone));
+    }
+}
+
+/// How what has an endless queue ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Process,
+    ProcessAbnormally,
+    /// As a reboot does, without destroying anything.
+    Reset,
+    Guest,
+}
+
+/// `DisableGpuTimeout`: no hang ends what it executes, so the end of its owner must.
+#[test]
+fn a_queue_whose_timeout_is_off_ends_with_its_process_and_with_its_guest() {
+    let configuration = "[adapter]\ntimeout = \"500ms\"\n\
+                         [guest]\ngpu_timeout_may_be_disabled = true\n\
+                         [debug]\ntest_kernels = true\n";
+    for end in [End::Process, End::ProcessAbnormally, End::Reset, End::Guest] {
+        let daemon = Daemon::start_with(2, configuration);
+        let mut neighbour = client(&daemon, 1);
+        let guest = support::guest(&daemon, 0);
+        let Client { queue, mut commands, memory, context: idle, device, process } =
+            support::client_of(&guest, Shape::default());
+        let at = memory.gpu_va();
+        // It says in the second word that it has begun, and in the fourth that it has ended.
+        commands.write_data(at + 8, &[1; 8]).unwrap();
+        commands.dispatch(Kernel::SPIN_UNTIL, at, at + 16, 8, 1).unwrap();
+        commands.write_data(at + 24, &[1; 8]).unwrap();
+        let context = device.create_context(0).unwrap();
+        let mut endless = context.user_mode_queue(4096).without_timeout().create().unwrap();
+        endless.submit(&mut commands).unwrap();
+        let start = Instant::now();
+        while memory.allocation().word(8).unwrap().load(Ordering::Acquire) == 0 {
+            assert!(start.elapsed() < TIMEOUT, "it never begins");
+            thread::yield_now();
+        }
+        warm(&mut neighbour);
+        let destroy = |flags| {
+            let (request, process) = (DestroyProcess { flags }, process.process());
+            let length = (size_of::<RequestHeader>() + size_of_val(&request)) as u32;
+            let header = RequestHeader { code: DestroyProcess::CODE, length, process, reserved: 0 };
+            let mut reply = [0; 64];
+            let request = [header.as_bytes(), request.as_bytes()].concat();
+            guest.request(&request, &mut reply).unwrap();
+            let (reply, _) = ReplyHeader::read_from_prefix(&reply).unwrap();
+            assert_eq!(reply.status, Status::SUCCESS, "{end:?}");
+        };
+        match end {
+            End::Process => destroy(0),
+            End::ProcessAbnormally => destroy(TERMINATED_ABNORMALLY),
+            End::Reset => guest.reset().unwrap(),
+            End::Guest => guest.kill(),
+        }
+        if let End::Guest = end {
+            daemon.await_log("front end gone");
+        }
+        warm(&mut neighbour);
+        // The word that would end the endless work finds none.
+        memory.allocation().write(0, &1u64.to_le_bytes()).unwrap();
+        (0..3).for_each(|_| warm(&mut neighbour));
+        let ended = memory.allocation().word(24).unwrap().load(Ordering::Acquire);
+        assert_eq!(ended, 0, "{end:?}: it was executed after its end");
+        // The next guest has the engine.
+        let next = match end {
+            End::Guest => support::guest(&daemon, 0),
+            _ => guest.clone(),
+        };
+        warm(&mut support::client_of(&next, Shape::default()));
+        // What it had is gone, and is not to be destroyed.
+        std::mem::forget((queue, endless, commands, context, idle, memory, device, process));
+    }
+}

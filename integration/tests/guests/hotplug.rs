@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Guest memory that is plugged in and pulled out while the GPU works on it.
+
+use crate::support::{self, Daemon};
+use bellhop_guest::client::{Client, Shape};
+use bellhop_guest::fake_guest::{
+    CLOUD_HYPERVISOR, FakeGuest, GuestOptions, Plugged, QEMU_WITHOUT_SHARED_MEMORY,
+};
+use bellhop_guest_umd::{Adapter, Error, GpuMapping};
+use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::event::FaultReason;
+use std::sync::Arc;
+
+/// More than the guest has but in its module.
+const SIZE: u64 = 24 << 20;
+const BASE: Plugged = Plugged { base: true, module: false };
+const ALL: Plugged = Plugged { base: true, module: true };
+
+fn guest(daemon: &Daemon, number: usize) -> Arc<FakeGuest> {
+    let options = GuestOptions { ram: 16 << 20, module: 32 << 20, ..GuestOptions::default() };
+    FakeGuest::connect(&daemon.socket(number), options).unwrap()
+}
+
+/// What works on memory that may go, with nothing of its own in it.
+struct Worker(Client);
+
+impl Worker {
+    fn new(adapter: &Adapter) -> Self {
+        let shape = Shape { kind: AllocationKind::LOCAL, ..Shape::default() };
+        Self(Client::new(adapter.open_process().unwrap(), shape).unwrap())
+    }
+
+    fn system(&self) -> Result<GpuMapping, Error> {
+        self.0.device.create_allocation(AllocationKind::SYSTEM, SIZE)?.map(Protection::WRITE)
+    }
+
+    /// Fills the range in the GPU.
+    fn fill(&mut self, address: u64, length: u64, pattern: u32) -> Result<(), Error> {
+        self.0.commands.reset();
+        self.0.commands.fill(address, length, pattern)?;
+        self.0.run()
+    }
+
+    /// Works on what never goes.
+    fn work(&mut self) {
+        self.fill(self.0.va(0), 4096, 5).unwrap();
+    }
+
+    /// Returns when all engines have forgotten what they found before: the reply to a request that
+    /// takes something away comes then.
+    fn quiesce(&self) {
+        drop(self.0.device.create_fence(0).unwrap());
+    }
+}
+
+#[test]
+fn memory_that_is_plugged_in_is_used_at_once_and_faults_those_who_use_it_when_it_goes() {
+    let daemon = Daemon::start(2);
+    let (guest, other) = (guest(&daemon, 0), support::guest(&daemon, 1));
+    let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
+    let elsewhere = Adapter::open(other as Arc<_>).unwrap();
+    let (mut user, mut neighbour) = (Worker::new(&adapter), Worker::new(&adapter));
+    let mut stranger = Worker::new(&elsewhere);
+    for round in 0..4 {
+        assert!(user.system().is_err(), "there is no such memory yet");
+        guest.plug_memory(ALL).unwrap();
+        let mapping = user.system().unwrap();
+        user.fill(mapping.gpu_va(), SIZE, round).unwrap();
+        let mut bytes = [0; 8];
+        mapping.allocation().read(SIZE as usize - 8, &mut bytes).unwrap();
+        assert_eq!(bytes, [round.to_le_bytes(), round.to_le_bytes()].concat()[..]);
+
+        guest.plug_memory(BASE).unwrap();
+        neighbour.quiesce();
+        let end = mapping.gpu_va() + SIZE - 4096;
+        let lost = user.fill(end, 4096, 7).unwrap_err();
+        let Error::QueueLost { fault: Some(fault), .. } = lost else { panic!("{lost}") };
+        assert_eq!((fault.reason, fault.address), (FaultReason::WRITE_PAGE_FAULT, end));
+        neighbour.work();
+        stranger.work();
+        // Another queue of the process works with the memory that is left.
+        user.0.queue = user.0.context.create_user_mode_queue(4096).unwrap();
+        user.work();
+    }
+}
+
+#[test]
+fn memory_that_goes_while_the_gpu_works_on_it_faults_or_is_worked_on_but_harms_nobody() {
+    let daemon = Daemon::start(2);
+    let (guest, other) = (guest(&daemon, 0), support::guest(&daemon, 1));
+    let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
+    let elsewhere = Adapter::open(other as Arc<_>).unwrap();
+    let (mut neighbour, mut stranger) = (Worker::new(&adapter), Worker::new(&elsewhere));
+    for _ in 0..8 {
+        guest.plug_memory(ALL).unwrap();
+        let mut user = Worker::new(&adapter);
+        let mapping = user.system().unwrap();
+        let range = mapping.gpu_va()..mapping.gpu_va() + SIZE;
+        user.0.commands.reset();
+        for pattern in 0..40 {
+            user.0.commands.fill(range.start, SIZE, pattern).unwrap();
+        }
+        let value = user.0.submit().unwrap();
+        guest.plug_memory(BASE).unwrap();
+        neighbour.work();
+        stranger.work();
+        match user.0.finish(value) {
+            // It was through.
+            Ok(()) => {}
+            Err(_) => {
+                // The next operation on a queue reports its loss.
+                let lost = user.fill(range.start, 4096, 1).unwrap_err();
+                let Error::QueueLost { fault: Some(fault), .. } = lost else { panic!("{lost}") };
+                assert_eq!(fault.reason, FaultReason::WRITE_PAGE_FAULT);
+                assert!(range.contains(&fault.address), "{fault}");
+            }
+        }
+        drop(mapping);
+    }
+}
+
+#[test]
+fn areas_of_the_bar_in_memory_that_goes_end_the_guest_at_most() {
+    for profile in [&QEMU_WITHOUT_SHARED_MEMORY, &CLOUD_HYPERVISOR] {
+        let mut daemon = Daemon::start(2);
+        let options =
+            GuestOptions { ram: 16 << 20, module: 96 << 20, profile, ..Default::default() };
+        let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
+        let elsewhere = Adapter::open(support::guest(&daemon, 1) as Arc<_>).unwrap();
+        let mut stranger = Worker::new(&elsewhere);
+        // Doorbells, fences and local memory do not fit anywhere else.
+        guest.plug_memory(ALL).unwrap();
+        let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
+        let mut user = Worker::new(&adapter);
+        user.work();
+        guest.plug_memory(BASE).unwrap();
+        stranger.quiesce();
+        stranger.work();
+        // What was local memory is not there any more.
+        let lost = user.fill(user.0.va(0), 4096, 7);
+        assert!(lost.is_err());
+        stranger.work();
+        guest.plug_memory(ALL).unwrap();
+        guest.reset().unwrap();
+        drop((user, adapter));
+        guest.reclaim_memory().unwrap();
+        let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
+        Worker::new(&adapter).work();
+        stranger.work();
+        assert!(daemon.is_running());
+    }
+}
+
+#[test]
+fn queues_and_all_in_memory_that_goes_end_the_guest_at_most() {
+    let mut daemon = Daemon::start(2);
+    let (guest, other) = (guest(&daemon, 0), support::guest(&daemon, 1));
+    let elsewhere = Adapter::open(other as Arc<_>).unwrap();
+    let mut stranger = Worker::new(&elsewhere);
+    let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
+    let mut user = Worker::new(&adapter);
+    user.work();
+    // Only the module is left: the virtqueues are nowhere.
+    guest.plug_memory(Plugged { base: false, module: true }).unwrap();
+    stranger.quiesce();
+    stranger.work();
+    // As before, and with a driver that starts anew.
+    guest.plug_memory(ALL).unwrap();
+    stranger.work();
+    guest.reset().unwrap();
+    drop((user, adapter));
+    let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
+    Worker::new(&adapter).work();
+    stranger.work();
+    assert!(daemon.is_running());
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Guests of a daemon, each a connection of the test's own: what works for them, what they share and
+//! what they leave behind.
+
+mod adapters;
+mod broken_devices;
+mod doorbell_models;
+mod endings;
+mod example;
+mod fence_sharing;
+mod hotplug;
+mod independent;
+mod kernel_mode;
+mod many_objects;
+mod memory;
+mod neighbours;
+mod profiles;
+mod reference;
+mod selftest;
+mod submitting;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Guests of every VMM, with everything in every place, and guests that ask for less.
+
+use crate::support::{self, Daemon, NOT_OFFERED, assert_every_behaviour_is_seen, bellhop};
+use bellhop_guest::fake_guest::{
+    CLOUD_HYPERVISOR, ConfigAccess, FakeGuest, GuestOptions, QEMU, Step, VMMS, VmmProfile,
+};
+use bellhop_guest_umd::transport::{Transport, TransportError};
+use bellhop_guest_umd::{
+    Adapter, CommandBuffer, Error, Placement, PlacementPolicy, Placements, UserModeQueue,
+};
+use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::features::Features;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{hint, thread};
+use zerocopy::IntoBytes;
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Only something that never ends takes so long.
+const HANG: Duration = Duration::from_secs(60);
+
+/// Every VMM with every placement: the conformance suite, from inside the guest.
+#[test]
+fn every_behaviour_is_seen_under_every_vmm_wherever_things_are() {
+    let config = support::quick_configuration("", "");
+    for vmm in VMMS {
+        for placement in ["measured", "bar", "guest-memory", "around-slow-bar"] {
+            let output = bellhop()
+                .args(["selftest", "--json", "--vmm", vmm.name, "--placement", placement])
+                .arg("--config")
+                .arg(config.path())
+                .output()
+                .unwrap();
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            eprintln!("{} {placement}", vmm.name);
+            assert_every_behaviour_is_seen(&report, NOT_OFFERED);
+        }
+    }
+}
+
+/// Guests that ask for less than user-mode submission takes, on the engine that a guest which has it
+/// uses at the same time.
+#[test]
+fn without_user_mode_submission_the_kernel_mode_path_works_beside_guests_that_have_it() {
+    for (profile, features) in [
+        (&QEMU, Features::empty()),
+        (&QEMU, Features::DONATED_AREAS),
+        (&CLOUD_HYPERVISOR, Features::empty()),
+        (&CLOUD_HYPERVISOR, Features::USER_MODE_SUBMISSION),
+    ] {
+        let daemon = Daemon::start(2);
+        let newer = Adapter::open(support::guest(&daemon, 1)).unwrap();
+        let newer_device = newer.create_device().unwrap();
+        let newer_context = newer_device.create_context(0).unwrap();
+        let mut newer_queue = newer_context.create_user_mode_queue(4096).unwrap();
+        let mut newer_commands = CommandBuffer::new(&newer_device, 64).unwrap();
+        let options = GuestOptions { profile, features, ..GuestOptions::default() };
+        let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
+        let adapter = Adapter::open(guest).unwrap();
+        assert!(!adapter.features().contains(Features::USER_MODE_SUBMISSION));
+        assert!(adapter.nodes().unwrap().iter().all(|node| node.flags == 0));
+        let device = adapter.create_device().unwrap();
+        let context = device.create_context(0).unwrap();
+        let refused = context.create_user_mode_queue(4096).err();
+        assert!(matches!(refused, Some(Error::NotAvailable(_))), "{refused:?}");
+
+        let memory = device.create_allocation(AllocationKind::SYSTEM, 8192).unwrap();
+        let mapping = memory.map(Protection::WRITE).unwrap();
+        let mut queue = context.create_kernel_mode_queue().unwrap();
+        let mut commands = CommandBuffer::new(&device, 256).unwrap();
+        for round in 1..=20 {
+            commands.reset();
+            commands.fill(mapping.gpu_va(), 8192, round).unwrap();
+            newer_commands.reset();
+            let newer_value = newer_queue.submit(newer_commands.nop().unwrap()).unwrap();
+            let value = queue.submit(&mut commands).unwrap();
+            queue.progress_fence().wait(value, TIMEOUT).unwrap();
+            newer_queue.progress_fence().poll(newer_value, TIMEOUT).unwrap();
+            let mut word = [0; 4];
+            memory.read(8188, &mut word).unwrap();
+            assert_eq!(u32::from_le_bytes(word), round);
+        }
+    }
+}
+
+/// Submits once and waits.
+fn submit(queue: &mut UserModeQueue, commands: &mut CommandBuffer) {
+    let value = queue.submit(commands.nop().unwrap()).unwrap();
+    queue.progress_fence().poll(value, TIMEOUT).unwrap();
+    commands.reset();
+}
+
+/// A guest of a VMM.
+fn guest_of(profile: &'static VmmProfile, daemon: &Daemon) -> Arc<FakeGuest> {
+    let options = GuestOptions { profile, ..GuestOptions::default() };
+    FakeGuest::connect(&daemon.socket(0), options).unwrap()
+}
+
+/// Opens the adapter and submits once each way.
+fn work(guest: &Arc<FakeGuest>) {
+    let adapter = Adapter::open(Arc::clone(guest) as Arc<dyn Transport>).unwrap();
+    let device = adapter.create_device().unwrap();
+    let context = device.create_context(0).unwrap();
+    let mut commands = CommandBuffer::new(&device, 64).unwrap();
+    submit(&mut context.create_user_mode_queue(4096).unwrap(), &mut commands);
+    let mut queue = context.create_kernel_mode_queue().unwrap();
+    let value = queue.submit(commands.nop().unwrap()).unwrap();
+    queue.progress_fence().wait(value, TIMEOUT).unwrap();
+}
+
+#[test]
+fn ten_resets_are_survived_under_every_vmm() {
+    for profile in VMMS {
+        let daemon = Daemon::start(1);
+        let guest = guest_of(profile, &daemon);
+        for _ in 0..10 {
+            work(&guest);
+            guest.reset().unwrap();
+        }
+        // A driver that resets the device before it has asked for anything.
+        guest.reset().unwrap();
+        work(&guest);
+        assert_eq!(guest.violations(), [], "{}", profile.name);
+    }
+}
+
+/// cloud-hypervisor ends its VM when an access is refused, and passes on what a driver asks for:
+/// at the most 4 KiB, as much as PCI transports have room for.
+#[test]
+fn the_configuration_can_be_accessed_anywhere_in_any_size() {
+    const ROOM: u32 = 4096;
+    let daemon = Daemon::start(1);
+    for profile in VMMS {
+        let guest = guest_of(profile, &daemon);
+        let config = guest.config();
+        let config = config.as_bytes();
+        let beyond = if profile.config_access == ConfigAccess::AsItIs { 0 } else { 0xff };
+        let offsets = (0..80).chain(ROOM - 16..ROOM);
+        for (offset, length) in offsets.flat_map(|o| [1, 2, 3, 4, 8].map(|length| (o, length))) {
+            if offset + length > ROOM {
+                continue;
+            }
+            let mut bytes = vec![0x55; length as usize];
+            guest.write_config(offset, &bytes).unwrap();
+            guest.read_config(offset, &mut bytes).unwrap();
+            let all = offset as usize..(offset + length) as usize;
+            let is_within = all.end <= config.len();
+            for (byte, at) in bytes.into_iter().zip(all) {
+                let expected = config.get(at).copied().unwrap_or(beyond);
+                // A read that begins within and ends beyond is beyond for those that look.
+                let expected = if is_within || beyond == 0 { expected } else { beyond };
+                assert_eq!(byte, expected, "{} {at} of {offset}+{length}", profile.name);
+            }
+        }
+        work(&guest);
+    }
+}
+
+/// This VMM, gone after each part of what it says to begin with.
+fn cut_short(profile: &'static VmmProfile) -> Vec<VmmProfile> {
+    let connecting = (0..profile.connect.len()).map(|said| VmmProfile {
+        connect: &profile.connect[..said],
+        start: &[],
+        ..*profile
+    });
+    let starting = (0..profile.start.len())
+        .map(|said| VmmProfile { start: &profile.start[..said], ..*profile });
+    let amid_queues = profile.start.iter().enumerate().flat_map(|(said, step)| {
+        let Step::EachQueue(steps) = *step else { return Vec::new() };
+        let amid = |length| {
+            let start = [&profile.start[..said], &[Step::EachQueue(&steps[..length])]].concat();
+            VmmProfile { start: start.leak(), ..*profile }
+        };
+        (1..steps.len()).map(amid).collect()
+    });
+    connecting.chain(starting).chain(amid_queues).collect()
+}
+
+#[test]
+fn a_vmm_may_go_after_any_of_its_messages() {
+    let daemon = Daemon::start(1);
+    work(&guest_of(&QEMU, &daemon));
+    daemon.await_log("front end gone");
+    let before = daemon.resources();
+    for profile in VMMS {
+        for cut in cut_short(profile) {
+            // Without its last part the guest may fail to start: that is an end as well.
+            let options = GuestOptions { profile: Box::leak(Box::new(cut)), ..Default::default() };
+            drop(FakeGuest::connect(&daemon.socket(0), options));
+            daemon.await_log("front end gone");
+            daemon.await_resources(before);
+        }
+        work(&guest_of(profile, &daemon));
+        daemon.await_log("front end gone");
+    }
+}
+
+#[test]
+fn a_paused_guest_goes_on_with_all_that_it_had() {
+    let daemon = Daemon::start(1);
+    let guest = guest_of(&CLOUD_HYPERVISOR, &daemon);
+    let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
+    let device = adapter.create_device().unwrap();
+    let context = device.create_context(0).unwrap();
+    let mut queue = context.create_user_mode_queue(4096).unwrap();
+    let mut commands = CommandBuffer::new(&device, 64).unwrap();
+    for round in 0..200 {
+        commands.reset();
+        let submitted = queue.submit(commands.nop().unwrap()).unwrap();
+        guest.pause().unwrap();
+        // A request that is on its way while the queues are disabled is answered after that.
+        thread::scope(|threads| {
+            let request = threads.spawn(|| adapter.statistics());
+            // Another moment of its way each time.
+            (0..round * 100).for_each(|_| hint::spin_loop());
+            guest.resume().unwrap();
+            request.join().unwrap().unwrap();
+        });
+        queue.progress_fence().poll(submitted, TIMEOUT).unwrap();
+    }
+    assert!(guest_of(&QEMU, &Daemon::start(1)).pause().is_err());
+}
+
+#[test]
+fn memory_may_be_announced_again_while_work_runs() {
+    for profile in VMMS {
+        let daemon = Daemon::start(1);
+        let guest = guest_of(profile, &daemon);
+        let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
+        let device = adapter.create_device().unwrap();
+        let context = device.create_context(0).unwrap();
+        let mut queue =
+            context.user_mode_queue(4096).ring_in(AllocationKind::SYSTEM).create().unwrap();
+        let mut commands = CommandBuffer::new(&device, 256).unwrap();
+        let memory = device.create_allocation(AllocationKind::SYSTEM, 1 << 20).unwrap();
+        let mapping = memory.map(Protection::WRITE).unwrap();
+        thread::scope(|threads| {
+            let announcer = threads.spawn(|| {
+                for _ in 0..50 {
+                    guest.announce_memory().unwrap();
+                }
+            });
+            let mut round = 0;
+            while round < 50 || !announcer.is_finished() {
+                round += 1;
+                commands.fill(mapping.gpu_va(), 1 << 20, round).unwrap();
+                submit(&mut queue, &mut commands);
+                let mut word = [0; 4];
+                memory.read((1 << 20) - 4, &mut word).unwrap();
+                assert_eq!(u32::from_le_bytes(word), round, "{}", profile.name);
+            }
+        });
+    }
+}
+
+/// A guest of a VMM that connects again by itself, and says nothing to its guest.
+fn guest_that_outlives_its_daemon(daemon: &Daemon) -> Arc<FakeGuest> {
+    let options =
+        GuestOptions { profile: &CLOUD_HYPERVISOR, awaits_device: true, ..GuestOptions::default() };
+    FakeGuest::connect(&daemon.socket(0), options).unwrap()
+}
+
+#[track_caller]
+fn assert_told<T>(result: Result<T, Error>) {
+    let error = result.err().expect("the device was replaced");
+    assert!(matches!(error, Error::Transport(TransportError::Replaced)), "{error}");
+    assert!(error.is_device_gone());
+}
+
+/// Blocked for a fence, polling one, with a request on its way that is never answered, and with nothing
+/// at all: each is told by the device that came back, and told from the loss of a queue.
+#[test]
+fn whatever_a_guest_does_it_is_told_when_its_daemon_was_started_again() {
+    let mut daemon = Daemon::start(1);
+    let guest = guest_that_outlives_its_daemon(&daemon);
+    let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
+    let device = adapter.create_device().unwrap();
+    let context = device.create_context(0).unwrap();
+    let mut queue = context.create_user_mode_queue(4096).unwrap();
+    let mut commands = CommandBuffer::new(&device, 64).unwrap();
+    submit(&mut queue, &mut commands);
+    let fence = device.create_fence(0).unwrap();
+    let restarted = thread::scope(|threads| {
+        let blocked = threads.spawn(|| queue.progress_fence().wait(2, HANG));
+        let polling = threads.spawn(|| fence.poll(1, HANG));
+        daemon.signal(Signal::KILL);
+        daemon.wait();
+        let asking = threads.spawn(|| adapter.statistics());
+        let restarted = Daemon::start(1);
+        guest.reconnect(UnixStream::connect(restarted.socket(0)).unwrap()).unwrap();
+        assert_told(blocked.join().unwrap());
+        assert_told(polling.join().unwrap());
+        assert_told(asking.join().unwrap());
+        restarted
+    });
+    assert_told(queue.submit(commands.nop().unwrap()));
+    assert_told(device.create_allocation(AllocationKind::SYSTEM, 4096));
+    restarted.await_log("the driver goes on with a device that was replaced");
+    guest.reset().unwrap();
+    work(&guest);
+    // That was a driver of its own from the beginning.
+    guest.reset().unwrap();
+    work(&guest);
+}
+
+/// The first that it asks for: there is nothing yet that waits or polls.
+#[test]
+fn a_guest_that_did_nothing_is_told_by_its_next_request() {
+    let mut daemon = Daemon::start(1);
+    let guest = guest_that_outlives_its_daemon(&daemon);
+    let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
+    let device = adapter.create_device().unwrap();
+    daemon.signal(Signal::KILL);
+    daemon.wait();
+    let restarted = Daemon::start(1);
+    guest.reconnect(UnixStream::connect(restarted.socket(0)).unwrap()).unwrap();
+    assert_told(device.create_allocation(AllocationKind::SYSTEM, 4096));
+    guest.reset().unwrap();
+    work(&guest);
+}
+
+/// Memory is given out from its end: above the hole.
+#[test]
+fn memory_in_two_pieces_around_a_hole_is_memory() {
+    for profile in VMMS {
+        let daemon = Daemon::start(1);
+        let ram = profile.low_memory + (256 << 20);
+        let options = GuestOptions { profile, ram, ..GuestOptions::default() };
+        let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
+        let adapter = Adapter::open(guest).unwrap();
+        let device = adapter.create_device().unwrap();
+        let context = device.create_context(0).unwrap();
+        let mut queue =
+            context.user_mode_queue(4096).ring_in(AllocationKind::SYSTEM).create().unwrap();
+        let mut commands = CommandBuffer::new(&device, 256).unwrap();
+        // The second one lies across the hole.
+        for size in [1 << 20, 256 << 20] {
+            let memory = device.create_allocation(AllocationKind::SYSTEM, size).unwrap();
+            let mapping = memory.map(Protection::WRITE).unwrap();
+            commands.fill(mapping.gpu_va(), size, 0x5a5a_1234).unwrap();
+            submit(&mut queue, &mut commands);
+            let mut word = [0; 4];
+            for offset in [0, size as usize / 2, size as usize - 4] {
+                memory.read(offset, &mut word).unwrap();
+                assert_eq!(u32::from_le_bytes(word), 0x5a5a_1234, "{} {offset:#x}", profile.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_daemon_may_keep_its_bar_to_itself() {
+    let daemon = Daemon::start_with(1, "[guest]\nbar = false\n");
+    let guest = support::guest(&daemon, 0);
+    assert!(guest.bar().is_none());
+    let adapter = Adapter::open(guest).unwrap();
+    assert_eq!(adapter.placements(), Placements::GUEST_MEMORY);
+    let device = adapter.create_device().unwrap();
+    let context = device.create_context(0).unwrap();
+    let mut queue = context.create_user_mode_queue(4096).unwrap();
+    submit(&mut queue, &mut CommandBuffer::new(&device, 64).unwrap());
+}
+
+#[test]
+fn a_queue_may_have_its_ring_in_memory_of_either_kind() {
+    let daemon = Daemon::start(1);
+    let guest = support::guest(&daemon, 0);
+    let adapter = Adapter::open(guest).unwrap();
+    let device = adapter.create_device().unwrap();
+    let context = device.create_context(0).unwrap();
+    let mut commands = CommandBuffer::new(&device, 64).unwrap();
+    let kinds = [AllocationKind::LOCAL, AllocationKind::SYSTEM];
+    let mut queues =
+        kinds.map(|kind| context.user_mode_queue(4096).ring_in(kind).create().unwrap());
+    for _ in 0..500 {
+        for queue in &mut queues {
+            submit(queue, &mut commands);
+        }
+    }
+}
+
+#[test]
+fn donated_areas_last_until_the_device_is_reset() {
+    let daemon = Daemon::start(1);
+    let options = GuestOptions { profile: &CLOUD_HYPERVISOR, ..GuestOptions::default() };
+    let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
+    let work = || {
+        let transport = Arc::clone(&guest) as Arc<dyn Transport>;
+        let adapter = Adapter::open(transport).unwrap();
+        assert_eq!(adapter.placements(), Placements::GUEST_MEMORY);
+        let device = adapter.create_device().unwrap();
+        let context = device.create_context(0).unwrap();
+        let mut queue = context.create_user_mode_queue(4096).unwrap();
+        submit(&mut queue, &mut CommandBuffer::new(&device, 64).unwrap());
+    };
+    // The second driver finds what the first has donated; after a reset nothing is.
+    for _ in 0..3 {
+        work();
+        work();
+        guest.reset().unwrap();
+    }
+    assert!(guest.violations().is_empty());
+}
+
+#[test]
+fn without_donated_areas_what_is_asked_to_be_in_guest_memory_is_an_error() {
+    let daemon = Daemon::start(1);
+    let features = Features::USER_MODE_SUBMISSION | Features::NATIVE_FENCES;
+    let options = GuestOptions { features, ..GuestOptions::default() };
+    let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
+    let transport = Arc::clone(&guest) as Arc<dyn Transport>;
+    let fences = Placements { fences: Placement::GuestMemory, ..Placements::BAR };
+    let error = Adapter::open_with(transport, PlacementPolicy::Fixed(fences)).err();
+    assert!(matches!(error, Some(Error::NotAvailable(_))), "{error:?}");
+    Adapter::open(guest).unwrap();
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A submission that fails, over the real transport: what was refused was not submitted.
+
+use crate::support::intercepted::{Intercept, Intercepted};
+use crate::support::{self, Daemon};
+use bellhop_guest::client::{Client, Shape};
+use bellhop_guest_umd::{Adapter, Error};
+use bellhop_protocol::control::RequestCode;
+use bellhop_protocol::packet::dispatch::Kernel;
+use bellhop_protocol::status::Status;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Refuses, while it is told to, to connect doorbells.
+struct Refuses(AtomicBool);
+
+impl Intercept for Refuses {
+    fn answer(&self, code: RequestCode, _body: &[u8]) -> Option<Status> {
+        let refuses = code == RequestCode::CONNECT_DOORBELL && self.0.load(Ordering::Relaxed);
+        refuses.then_some(Status::INSUFFICIENT_RESOURCES)
+    }
+}
+
+/// What the buffers of these tests do is undone when it is done twice.
+#[test]
+fn what_was_refused_is_executed_once_however_often_it_is_tried() {
+    let daemon = Daemon::start(1);
+    let guest = support::guest(&daemon, 0);
+    let device = Arc::new(Intercepted { guest, intercept: Refuses(true.into()) });
+    let refuses = &device.intercept.0;
+    let adapter = Adapter::open(Arc::clone(&device) as Arc<_>).unwrap();
+    let Client { mut queue, mut commands, memory, context, .. } =
+        Client::new(adapter, Shape::default()).unwrap();
+    let mut fallback = context.create_fallback_queue(4096).unwrap();
+    let word = || memory.allocation().word(0).unwrap().load(Ordering::Acquire);
+    let at = memory.gpu_va();
+    commands.dispatch(Kernel::XOR_STREAM, at, at, 8, 0x5eed).unwrap();
+    for _ in 0..3 {
+        let refused = queue.submit(&mut commands).unwrap_err();
+        assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+    }
+    refuses.store(false, Ordering::Relaxed);
+    let value = queue.submit(&mut commands).unwrap();
+    queue.progress_fence().wait(value, TIMEOUT).unwrap();
+    let once = word();
+    assert_ne!(once, 0, "it was executed an even number of times");
+
+    // A queue that falls back does so at the first refusal, and what it was given runs once.
+    refuses.store(true, Ordering::Relaxed);
+    let submission = fallback.submit(&mut commands).unwrap();
+    assert!(!submission.user_mode);
+    fallback.wait(submission, TIMEOUT).unwrap();
+    assert_eq!(word(), 0);
+    drop(fallback);
+    assert_eq!(word(), 0);
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A daemon that has nothing to do does nothing.
+
+use crate::alone;
+use crate::support::{self, Daemon};
+use bellhop_guest_umd::{Adapter, CommandBuffer, UserModeQueue};
+use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use std::time::Duration;
+
+const GUESTS: usize = 4;
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// More than half of the daemon's default time-out.
+const LOOK: Duration = Duration::from_millis(1500);
+
+/// A guest with a queue on each node, each of which has had work.
+struct Attached {
+    adapter: Adapter,
+    queues: Vec<(UserModeQueue, CommandBuffer)>,
+}
+
+impl Attached {
+    fn new(daemon: &Daemon, number: usize) -> Self {
+        let adapter = Adapter::open(support::guest(daemon, number)).unwrap();
+        let device = adapter.create_device().unwrap();
+        let queue = |node| {
+            let queue = device.create_context(node).unwrap().create_user_mode_queue(4096).unwrap();
+            (queue, CommandBuffer::new(&device, 64).unwrap())
+        };
+        let mut attached = Self { queues: (0..3).map(queue).collect(), adapter };
+        attached.work();
+        attached
+    }
+
+    fn work(&mut self) {
+        for (queue, commands) in &mut self.queues {
+            let value = queue.submit(commands).unwrap();
+            queue.progress_fence().poll(value, TIMEOUT).unwrap();
+        }
+    }
+
+    /// Waits until every doorbell reads a status.
+    fn await_status(&self, status: ConnectionStatus) {
+        for (queue, _) in &self.queues {
+            while queue.status().unwrap() != status {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+fn expect_no_wakeups(daemon: &Daemon) {
+    daemon.await_quiet();
+    // After the last work engines are looked at once more for hangs, half a time-out later.
+    let look = std::time::Instant::now() + LOOK;
+    while std::time::Instant::now() < look {
+        daemon.expect_no_log_for(LOOK / 10);
+    }
+    daemon.await_quiet();
+    let before = daemon.wakeups();
+    daemon.expect_no_log_for(Duration::from_secs(2));
+    assert_eq!(daemon.wakeups(), before, "wake-ups in two idle seconds");
+}
+
+#[test]
+fn with_guests_attached_and_doorbells_connected_no_thread_wakes() {
+    let _alone = alone();
+    // Engines that never ask for F1, and are not looked at within the test.
+    let config = "[adapter]\nengine_idle = \"0s\"\ntimeout = \"1h\"\n";
+    let daemon = Daemon::start_with(GUESTS, config);
+    let mut guests: Vec<_> = (0..GUESTS).map(|number| Attached::new(&daemon, number)).collect();
+    // Engines fall asleep one after another; the last to do so has armed its doorbells.
+    for guest in &guests {
+        guest.await_status(ConnectionStatus::CONNECTED_NOTIFY);
+    }
+    expect_no_wakeups(&daemon);
+    guests.iter_mut().for_each(Attached::work);
+}
+
+/// "Dxgkrnl monitors whether a GPU engine is making progress using TDR timeout cadence."
+#[test]
+fn engines_that_never_ask_for_it_lose_their_power_too_and_then_no_thread_wakes() {
+    let _alone = alone();
+    let config = "[adapter]\nengine_idle = \"0s\"\ndevice_idle = \"100ms\"\ntimeout = \"200ms\"\n";
+    let daemon = Daemon::start_with(1, config);
+    let mut guest = Attached::new(&daemon, 0);
+    guest.await_status(ConnectionStatus::DISCONNECTED_RETRY);
+    while guest.adapter.power(0).unwrap().device != DevicePowerState::D3 {
+        std::thread::yield_now();
+    }
+    expect_no_wakeups(&daemon);
+    guest.work();
+}
+
+#[test]
+fn without_power_no_thread_wakes_and_the_next_submission_brings_it_back() {
+    let _alone = alone();
+    let config = "[adapter]\nengine_idle = \"100ms\"\ndevice_idle = \"100ms\"\n";
+    let daemon = Daemon::start_with(GUESTS, config);
+    let mut guests: Vec<_> = (0..GUESTS).map(|number| Attached::new(&daemon, number)).collect();
+    for guest in &guests {
+        guest.await_status(ConnectionStatus::DISCONNECTED_RETRY);
+        while guest.adapter.power(0).unwrap().device != DevicePowerState::D3 {
+            std::thread::yield_now();
+        }
+    }
+    expect_no_wakeups(&daemon);
+    let power = guests[0].adapter.power(1).unwrap();
+    assert_eq!((power.device, power.engine), (DevicePowerState::D3, EnginePowerState::F1));
+    guests.iter_mut().for_each(Attached::work);
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What another test's load would change: shares, hangs, wake-ups, and scenarios that fill the machine. These tests
+//! run one after another.
+
+mod doorbell_shares;
+mod harness;
+mod idle;
+mod recovery;
+mod scheduling;
+mod stops;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Waits until no other test of this crate runs.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}

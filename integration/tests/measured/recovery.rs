@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Hangs over the real transport: what each degree costs the guest that hangs and its neighbours, and that the
+//! daemon survives.
+
+use crate::alone;
+use crate::support::{self, Daemon};
+use bellhop_guest::client::{Client, Shape};
+use bellhop_guest::fake_guest::FakeGuest;
+use bellhop_guest_umd::{CommandBuffer, Error};
+use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::dispatch::Kernel;
+use bellhop_protocol::status::Status;
+use std::sync::Arc;
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+const SIZE: u64 = 4 << 20;
+/// A hang is detected after 200 ms.
+const CONFIGURATION: &str = "[adapter]\ncopy_nodes = 1\ntimeout = \"200ms\"\nrecovery_timeout = \"100ms\"\n\
+     engine_idle = \"0s\"\nhang_limit = 3\n[guest]\nlocal_memory = \"16MiB\"\n[debug]\ntest_kernels = true\n";
+
+/// A guest with a client on the compute node.
+struct Party {
+    guest: Arc<FakeGuest>,
+    client: Client,
+}
+
+impl Party {
+    const SHAPE: Shape =
+        Shape { node: 0, commands: 256, kind: AllocationKind::LOCAL, memory: SIZE };
+
+    fn new(daemon: &Daemon, number: usize) -> Self {
+        Self::of(support::guest(daemon, number))
+    }
+
+    fn of(guest: Arc<FakeGuest>) -> Self {
+        let client = support::client_of(&guest, Self::SHAPE);
+        Self { guest, client }
+    }
+
+    /// Goes on with another context on this device.
+    fn renew(&mut self) {
+        self.client.context = self.client.device.create_context(0).unwrap();
+        self.client.queue = self.client.context.create_user_mode_queue(4096).unwrap();
+        self.client.commands.reset();
+    }
+
+    /// Has the engine hang, and returns why the queue was lost.
+    fn hang(&mut self, kernel: Kernel) -> FaultReason {
+        let client = &mut self.client;
+        let at = client.va(0);
+        client.commands.dispatch(kernel, at, at + 8, 8, 1).unwrap();
+        let value = client.submit().unwrap();
+        match client.queue.progress_fence().wait(value, TIMEOUT) {
+            Err(Error::QueueLost { fault: Some(fault), .. }) => fault.reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Submits copies that take a while. Returns the last value of the progress fence, and the buffers.
+    fn begin_copies(&mut self) -> (u64, Vec<CommandBuffer>) {
+        let pattern: Vec<u8> = (0..SIZE / 2).map(|at| (at % 251) as u8).collect();
+        let client = &mut self.client;
+        client.write(0, &pattern).unwrap();
+        let (low, high) = (client.va(0), client.va(SIZE / 2));
+        let mut buffers = Vec::new();
+        let mut last = 0;
+        for round in 0..50 {
+            let (from, to) = if round % 2 == 0 { (low, high) } else { (high, low) };
+            let mut commands = CommandBuffer::new(&client.device, 256).unwrap();
+            commands.copy(from, to, SIZE / 2).unwrap().fill(from, SIZE / 2, round).unwrap();
+            last = client.queue.submit(&mut commands).unwrap();
+            buffers.push(commands);
+        }
+        (last, buffers)
+    }
+
+    /// Waits for the copies and checks their result.
+    fn end_copies(&self, last: u64) {
+        self.client.queue.progress_fence().wait(last, TIMEOUT).unwrap();
+        let bytes = self.client.read(0, SIZE as usize / 2).unwrap();
+        assert!(bytes.iter().enumerate().all(|(at, byte)| usize::from(*byte) == at % 251));
+    }
+
+    fn work(&mut self) {
+        self.client.commands.nop().unwrap();
+        let value = self.client.submit().unwrap();
+        self.client.queue.progress_fence().wait(value, TIMEOUT).unwrap();
+        self.client.commands.reset();
+    }
+}
+
+#[test]
+fn a_hang_that_a_preemption_or_a_reset_of_its_engine_ends_costs_its_context_alone() {
+    let _alone = alone();
+    let daemon = Daemon::start_with(2, CONFIGURATION);
+    let mut innocent = Party::new(&daemon, 1);
+    for (kernel, said) in [
+        (Kernel::SPIN_UNTIL, "pre-empting"),
+        (Kernel::HANG_UNTIL_ENGINE_RESET, "resetting the engine"),
+    ] {
+        let mut guilty = Party::new(&daemon, 0);
+        let (last, _buffers) = innocent.begin_copies();
+        assert_eq!(guilty.hang(kernel), FaultReason::ENGINE_TIMEOUT);
+        daemon.await_log(said);
+        innocent.end_copies(last);
+        // The guest continues on this device with another context.
+        guilty.renew();
+        guilty.work();
+    }
+}
+
+#[test]
+fn a_reset_of_the_adapter_costs_everybody_their_devices_and_nothing_else() {
+    let _alone = alone();
+    let daemon = Daemon::start_with(2, CONFIGURATION);
+    let mut clients = [0, 1].map(|number| Party::new(&daemon, number));
+    let gate = clients[1].client.device.create_fence(0).unwrap();
+    assert_eq!(clients[0].hang(Kernel::HANG_UNTIL_ADAPTER_RESET), FaultReason::ENGINE_TIMEOUT);
+    daemon.await_log("the adapter was reset");
+    clients[1].client.commands.nop().unwrap();
+    match clients[1].client.submit() {
+        Err(Error::QueueLost { fault: Some(fault), .. }) => {
+            assert_eq!(fault.reason, FaultReason::ADAPTER_RESET);
+        }
+        other => panic!("{other:?}"),
+    }
+    // A wait for a fence of the lost device ends at once.
+    gate.wait(1_000_000, TIMEOUT).unwrap();
+    for Party { guest, client } in clients {
+        match client.device.create_context(0) {
+            Err(Error::Refused { status: Status::DEVICE_REMOVED, .. }) => {}
+            other => panic!("{:?}", other.map(|_| ())),
+        }
+        let device = client.process.create_device().unwrap();
+        let client = Client::on(client.process, device, Party::SHAPE).unwrap();
+        let mut anew = Party { guest, client };
+        let (last, _buffers) = anew.begin_copies();
+        anew.end_copies(last);
+    }
+}
+
+#[test]
+fn a_guest_that_hangs_too_often_is_taken_out_until_it_is_reset_and_others_go_on() {
+    let _alone = alone();
+    let daemon = Daemon::start_with(2, CONFIGURATION);
+    let mut innocent = Party::new(&daemon, 1);
+    let mut guilty = Party::new(&daemon, 0);
+    for round in 1..=3 {
+        assert_eq!(guilty.hang(Kernel::SPIN_UNTIL), FaultReason::ENGINE_TIMEOUT);
+        innocent.work();
+        if round < 3 {
+            guilty.renew();
+        }
+    }
+    daemon.await_log("gets nothing executed until it is reset");
+    match guilty.client.process.create_device() {
+        Err(Error::Refused { status, detail, .. }) => {
+            assert_eq!((status, detail), (Status::GRAPHICS_GPU_EXCEPTION_ON_DEVICE, 3));
+        }
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+    innocent.work();
+    let guest = Arc::clone(&guilty.guest);
+    // As a reboot does, without destroying anything.
+    std::mem::forget(guilty);
+    guest.reset().unwrap();
+    Party::of(guest).work();
+    innocent.work();
+}
+
+#[test]
+fn a_guest_that_goes_while_its_engine_hangs_leaves_the_engine_to_others() {
+    let _alone = alone();
+    let daemon = Daemon::start_with(2, CONFIGURATION);
+    let mut innocent = Party::new(&daemon, 1);
+    for kernel in [Kernel::SPIN_UNTIL, Kernel::HANG_UNTIL_ENGINE_RESET] {
+        let mut guilty = Party::new(&daemon, 0);
+        let client = &mut guilty.client;
+        let at = client.va(0);
+        client.commands.write_data(at + 16, &[1; 8]).unwrap();
+        client.commands.dispatch(kernel, at, at + 8, 8, 1).unwrap();
+        client.submit().unwrap();
+        while client.word(16).unwrap() == 0 {
+            std::thread::yield_now();
+        }
+        drop(guilty);
+        daemon.await_log("front end gone");
+        innocent.work();
+    }
+    Party::new(&daemon, 0).work();
+}
+
+#[test]
+fn a_kernel_mode_submission_that_hangs_is_told_to_whoever_waits_for_it() {
+    let _alone = alone();
+    let daemon = Daemon::start_with(1, CONFIGURATION);
+    let mut client = Party::new(&daemon, 0).client;
+    let mut queue = client.context.create_kernel_mode_queue().unwrap();
+    let at = client.va(0);
+    client.commands.dispatch(Kernel::SPIN_UNTIL, at, at + 8, 8, 1).unwrap();
+    let value = queue.submit(&mut client.commands).unwrap();
+    match queue.progress_fence().wait(value, TIMEOUT) {
+        Err(Error::QueueLost { fault: Some(fault), .. }) => {
+            assert_eq!(fault.reason, FaultReason::ENGINE_TIMEOUT);
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How engines share their time: among guests by weight, and between a short command and a long one.
+//!
+//! Shares are taken from the engines' own accounts, which the statistics show, so they are the same on
+//! a machine that is slow or busy. Times are printed and not asserted.
+
+use crate::alone;
+use crate::support::{self, Daemon};
+use bellhop_guest_umd::{
+    Adapter, CommandBuffer, Context, Device, Error, Fence, GpuMapping, KernelModeQueue,
+    UserModeQueue,
+};
+use bellhop_protocol::control::allocation::{AllocationKind, SegmentSet};
+use bellhop_protocol::control::gpu_va::Protection;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+const WEIGHTS: [u64; 3] = [100, 200, 400];
+const CONFIGURATION: &str = "[adapter]\ncopy_nodes = 1\nspin = \"1ms\"\nengine_idle = \"0s\"\n\
+     [guest]\nlocal_memory = \"8MiB\"\n[weights]\n\"gpu1.sock\" = 200\n\"gpu2.sock\" = 400\n";
+/// The one copy node.
+const NODE: u32 = 1;
+const SIZE: u64 = 1 << 20;
+/// The least weight's part of two seconds: turns are longer now and then by what the engine's thread was
+/// not running, which is made up for only later.
+const SEVENTH: Duration = Duration::from_millis(320);
+/// Submissions that a queue always has, each some ten milliseconds of an engine's time.
+const DEPTH: u64 = 8;
+
+/// A guest that keeps an engine busy.
+struct Guest {
+    adapter: Adapter,
+    context: Context,
+    commands: CommandBuffer,
+    _inner: CommandBuffer,
+    _memory: GpuMapping,
+    device: Device,
+}
+
+impl Guest {
+    fn new(daemon: &Daemon, number: usize) -> Self {
+        let adapter = Adapter::open(support::guest(daemon, number)).unwrap();
+        let device = adapter.create_device().unwrap();
+        let memory = device.create_allocation(AllocationKind::LOCAL, SIZE).unwrap();
+        let memory = memory.map(Protection::WRITE).unwrap();
+        let (from, to) = (memory.gpu_va(), memory.gpu_va() + SIZE / 2);
+        let mut inner = CommandBuffer::new(&device, 1024).unwrap();
+        for _ in 0..16 {
+            inner.copy(from, to, SIZE / 2).unwrap();
+        }
+        let mut commands = CommandBuffer::new(&device, 1024).unwrap();
+        for _ in 0..8 {
+            commands.indirect_buffer(inner.gpu_va(), inner.len() as u32).unwrap();
+        }
+        let context = device.create_context(NODE).unwrap();
+        Self { adapter, context, commands, _inner: inner, _memory: memory, device }
+    }
+
+    /// A command buffer for each submission that is under way at once: all do the same.
+    fn long_commands(&self) -> Vec<CommandBuffer> {
+        let buffer = |_| {
+            let mut commands = CommandBuffer::new(&self.device, 64).unwrap();
+            let (gpu_va, size) = (self.commands.gpu_va(), self.commands.len() as u32);
+            commands.indirect_buffer(gpu_va, size).unwrap();
+            commands
+        };
+        (0..=DEPTH).map(buffer).collect()
+    }
+
+    fn engine_time(&self) -> u64 {
+        self.adapter.statistics().unwrap().engine_time
+    }
+}
+
+/// Either kind of queue.
+enum Queue {
+    UserMode(UserModeQueue),
+    KernelMode(KernelModeQueue),
+}
+
+impl Queue {
+    fn submit(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
+        match self {
+            Self::UserMode(queue) => queue.submit(commands),
+            Self::KernelMode(queue) => queue.submit(commands),
+        }
+    }
+
+    fn progress_fence(&self) -> &Fence {
+        match self {
+            Self::UserMode(queue) => queue.progress_fence(),
+            Self::KernelMode(queue) => queue.progress_fence(),
+        }
+    }
+
+    /// Always has work, until it is told to stop.
+    fn saturate(&mut self, commands: &mut [CommandBuffer], stop: &AtomicBool) {
+        for buffer in (0..commands.len()).cycle() {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let commands = &mut commands[buffer];
+            let value = self.submit(commands).unwrap();
+            self.progress_fence().wait(value.saturating_sub(DEPTH), TIMEOUT).unwrap();
+        }
+    }
+}
+
+/// What a guest does all the time.
+#[derive(Debug, Clone, Copy)]
+struct Kinds {
+    /// Keeps a queue for user-mode submission busy.
+    user_mode: bool,
+    /// Keeps one for kernel-mode submission busy.
+    kernel_mode: bool,
+    /// So many other processes of its page without end.
+    paging: u32,
+}
+
+const USER_MODE: Kinds = Kinds { user_mode: true, kernel_mode: false, paging: 0 };
+const KERNEL_MODE: Kinds = Kinds { user_mode: false, kernel_mode: true, paging: 0 };
+const BOTH: Kinds = Kinds { user_mode: true, kernel_mode: true, paging: 0 };
+const PAGING: Kinds = Kinds { user_mode: true, kernel_mode: false, paging: 3 };
+
+/// Moves memory out of local memory and back again, until it is told to stop. Returns how often.
+fn page(adapter: &Adapter, stop: &AtomicBool) -> u64 {
+    let device = adapter.open_process().unwrap().create_device().unwrap();
+    let allocation = device.allocation(2 * SIZE).segments(SegmentSet::LOCAL).create().unwrap();
+    let mut rounds = 0;
+    while !stop.load(Ordering::Relaxed) {
+        allocation.make_resident().unwrap();
+        allocation.evict().unwrap();
+        rounds += 1;
+    }
+    rounds
+}
+
+/// Saturates the node with three guests until the least of them has had so much of its time, and asserts
+/// their shares.
+fn assert_shares(kinds: [Kinds; 3], least: Duration) {
+    let _alone = alone();
+    let daemon = Daemon::start_with(3, CONFIGURATION);
+    let guests = [0, 1, 2].map(|number| Guest::new(&daemon, number));
+    let stop = AtomicBool::new(false);
+    let shares = thread::scope(|threads| {
+        let stop = &stop;
+        let mut pagers = Vec::new();
+        for (guest, kinds) in guests.iter().zip(kinds) {
+            let pager = |_| threads.spawn(|| page(&guest.adapter, stop));
+            pagers.extend((0..kinds.paging).map(pager));
+            let mut queues = Vec::new();
+            if kinds.user_mode {
+                queues.push(Queue::UserMode(guest.context.create_user_mode_queue(4096).unwrap()));
+            }
+            if kinds.kernel_mode {
+                queues.push(Queue::KernelMode(guest.context.create_kernel_mode_queue().unwrap()));
+            }
+            for mut queue in queues {
+                let mut commands = guest.long_commands();
+                threads.spawn(move || queue.saturate(&mut commands, stop));
+            }
+        }
+        let times = || guests.each_ref().map(Guest::engine_time);
+        let since = |before: [u64; 3]| {
+            let now = times();
+            [0, 1, 2].map(|guest| now[guest] - before[guest])
+        };
+        let await_each = |least: Duration| {
+            let (start, before) = (Instant::now(), times());
+            loop {
+                let times = since(before);
+                if times.iter().all(|time| *time >= least.as_nanos() as u64) {
+                    return times;
+                }
+                assert!(start.elapsed() < 2 * TIMEOUT, "{times:?}");
+                thread::sleep(Duration::from_millis(5));
+            }
+        };
+        // All have begun.
+        await_each(Duration::from_millis(20));
+        let times = await_each(least);
+        stop.store(true, Ordering::Relaxed);
+        for pager in pagers {
+            let rounds = pager.join().unwrap();
+            println!("a process moved {} MiB out and in {rounds} times", (2 * SIZE) >> 20);
+            assert_ne!(rounds, 0);
+        }
+        times
+    });
+    let total: u64 = shares.iter().sum();
+    println!("{kinds:?}: {shares:?} ns of {total}");
+    for (share, weight) in shares.into_iter().zip(WEIGHTS) {
+        let wanted = total as f64 * weight as f64 / WEIGHTS.iter().sum::<u64>() as f64;
+        let off = share as f64 / wanted - 1.0;
+        assert!(
+            off.abs() <= 0.05,
+            "weight {weight}: {share} ns of {total}, {:.1} % off",
+            off * 100.0
+        );
+    }
+}
+
+#[test]
+fn user_mode_queues_of_three_guests_share_an_engine_by_weight() {
+    assert_shares([USER_MODE; 3], SEVENTH);
+}
+
+#[test]
+fn kernel_mode_queues_of_three_guests_share_an_engine_by_weight() {
+    assert_shares([KERNEL_MODE; 3], SEVENTH);
+}
+
+#[test]
+fn shares_are_the_guests_whatever_kinds_of_queue_they_have_and_how_many() {
+    assert_shares([BOTH, KERNEL_MODE, USER_MODE], SEVENTH);
+}
+
+#[test]
+fn guests_that_page_without_end_take_no_more_than_their_share() {
+    // With that many threads in one test.
+    assert_shares([PAGING, KERNEL_MODE, PAGING], 2 * SEVENTH);
+}
+
+#[test]
+fn a_guest_alone_has_the_engine_whatever_its_weight() {
+    let _alone = alone();
+    let daemon = Daemon::start_with(3, CONFIGURATION);
+    let guests = [0, 2].map(|number| Guest::new(&daemon, number));
+    let mut queue = Queue::UserMode(guests[0].context.create_user_mode_queue(4096).unwrap());
+    let mut commands = guests[0].long_commands();
+    for commands in &mut commands[..4] {
+        queue.submit(commands).unwrap();
+    }
+    queue.progress_fence().wait(4, TIMEOUT).unwrap();
+    // The other one's is what paging took for its memory. A turn's counts when it ends, a little after
+    // what it signals.
+    let deadline = Instant::now() + TIMEOUT;
+    while guests[0].engine_time() <= guests[1].engine_time() {
+        assert!(Instant::now() < deadline, "no time was counted");
+        thread::yield_now();
+    }
+}
+
+/// A short command alone, beside a long one of the same guest, with a higher priority, and beside
+/// another guest's.
+#[test]
+fn a_short_command_beside_a_long_one_waits_for_a_turn_and_not_for_its_end() {
+    let _alone = alone();
+    let daemon = Daemon::start_with(3, CONFIGURATION);
+    let guests = [0, 1].map(|number| Guest::new(&daemon, number));
+    let measure = |what: &str, context: &Context| {
+        let mut queue = context.create_user_mode_queue(4096).unwrap();
+        let mut commands = CommandBuffer::new(context.device(), 64).unwrap();
+        commands.nop().unwrap();
+        let mut times: Vec<_> = (0..500)
+            .map(|_| {
+                let start = Instant::now();
+                let value = queue.submit(&mut commands).unwrap();
+                queue.progress_fence().poll(value, TIMEOUT).unwrap();
+                start.elapsed()
+            })
+            .collect();
+        times.sort();
+        println!("{what}: p50 {:?}, p99 {:?}, most {:?}", times[250], times[495], times[499]);
+    };
+    let contexts = guests.each_ref().map(|guest| guest.device.create_context(NODE).unwrap());
+    measure("alone", &contexts[0]);
+    let stop = AtomicBool::new(false);
+    thread::scope(|threads| {
+        let mut long = Queue::UserMode(guests[0].context.create_user_mode_queue(4096).unwrap());
+        let mut commands = guests[0].long_commands();
+        let stop = &stop;
+        threads.spawn(move || long.saturate(&mut commands, stop));
+        measure("beside a long command of the same guest", &contexts[0]);
+        contexts[0].set_scheduling_priority(1).unwrap();
+        measure("with a higher priority", &contexts[0]);
+        measure("beside another guest's", &contexts[1]);
+        stop.store(true, Ordering::Relaxed);
+    });
+}

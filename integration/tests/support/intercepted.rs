@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A device that a test stands in front of.
+
+use bellhop_guest::Guest;
+use bellhop_guest::fake_guest::FakeGuest;
+use bellhop_guest_umd::transport::virtqueue::Descriptor;
+use bellhop_guest_umd::transport::{
+    BarMapping, DmaMemory, Donations, SystemMemory, Transport, TransportError,
+};
+use bellhop_protocol::config::ConfigSpace;
+use bellhop_protocol::control::{ReplyHeader, RequestCode, RequestHeader};
+use bellhop_protocol::event::Event;
+use bellhop_protocol::features::Features;
+use bellhop_protocol::status::Status;
+use std::sync::Arc;
+use std::time::Duration;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Changes what the driver sees of the device's answers.
+pub trait Intercept: Send + Sync {
+    /// The answer to a request that the device never sees.
+    fn answer(&self, code: RequestCode, body: &[u8]) -> Option<Status>;
+
+    /// Alters the body of the device's answer to a request.
+    fn alter(&self, _code: RequestCode, _body: &mut [u8]) {}
+}
+
+/// A guest whose driver speaks with its device through an [`Intercept`].
+pub struct Intercepted<I> {
+    /// The guest.
+    pub guest: Arc<FakeGuest>,
+    /// What stands between.
+    pub intercept: I,
+}
+
+impl<I: Intercept> Transport for Intercepted<I> {
+    fn config(&self) -> ConfigSpace {
+        self.guest.config()
+    }
+
+    fn features(&self) -> Features {
+        self.guest.features()
+    }
+
+    fn bar(&self) -> Option<BarMapping> {
+        self.guest.bar()
+    }
+
+    fn donations(&self) -> &Donations {
+        self.guest.donations()
+    }
+
+    fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {
+        let Ok((header, body)) = RequestHeader::read_from_prefix(request) else {
+            return self.guest.request(request, reply);
+        };
+        if let Some(status) = self.intercept.answer(header.code, body) {
+            let length = size_of::<ReplyHeader>();
+            let answer = ReplyHeader { status, length: length as u32, detail: 0 };
+            reply[..length].copy_from_slice(answer.as_bytes());
+            return Ok(length);
+        }
+        let length = self.guest.request(request, reply)?;
+        if let Some(body) = reply.get_mut(size_of::<ReplyHeader>()..length) {
+            self.intercept.alter(header.code, body);
+        }
+        Ok(length)
+    }
+
+    fn post(&self, request: &[u8]) -> Result<(), TransportError> {
+        match RequestHeader::read_from_prefix(request) {
+            Ok((header, body)) if self.intercept.answer(header.code, body).is_some() => Ok(()),
+            _ => self.guest.post(request),
+        }
+    }
+
+    fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
+        self.guest.next_event(timeout)
+    }
+
+    fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
+        self.guest.allocate(size)
+    }
+
+    fn check(&self) -> Result<(), TransportError> {
+        self.guest.check()
+    }
+}
+
+impl<I: Intercept> Guest for Intercepted<I> {
+    fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError> {
+        self.guest.offer_raw(descriptors)
+    }
+
+    fn memory(&self, length: u64) -> Result<DmaMemory, TransportError> {
+        self.guest.memory(length)
+    }
+
+    fn reset(&self) -> anyhow::Result<()> {
+        Guest::reset(&*self.guest)
+    }
+
+    fn reached(&self) -> String {
+        self.guest.reached()
+    }
+
+    fn end_of_memory(&self) -> u64 {
+        self.guest.end_of_memory()
+    }
+}

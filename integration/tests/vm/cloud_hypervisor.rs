@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `bellhop vm --vmm cloud-hypervisor`: a guest without interrupts and without a BAR, in the VMM itself.
+//!
+//! cloud-hypervisor runs on the KVM of a VM that QEMU emulates, so that it runs anywhere. Two VMs boot for
+//! that, one in the other, which takes a minute or more: one test does all there is to do in them.
+
+use crate::support::{self, succeed, text, vm};
+use bellhop_integration::guest_binary;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+const VARIABLE: &str = "BELLHOP_CLOUD_HYPERVISOR";
+
+/// The program: one that this machine names or has, else one beside the checkout.
+fn program() -> Option<PathBuf> {
+    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let installed = std::env::split_paths(&folders).map(|folder| folder.join("cloud-hypervisor"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let beside = root.join("shared/vmm/cloud-hypervisor");
+    named.into_iter().chain(installed).chain([beside]).find(|path| path.is_file())
+}
+
+/// A program for the guest that runs `bellhop-guest` as often as a script says.
+fn scripted(script: &str) -> NamedTempFile {
+    let guest = std::fs::read(guest_binary::find(None).unwrap()).unwrap();
+    // What is behind the script is the program.
+    let head = |length: usize| {
+        format!(
+            "#!/bin/sh\ntail -c +{} \"$0\" > /tmp/guest\nchmod +x /tmp/guest\n{script}\nexit\n",
+            length + 1
+        )
+    };
+    // As long as its own length, of any number of digits, makes it.
+    let length = (0..1 << 20).find(|length| head(*length).len() == *length).unwrap();
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(head(length).as_bytes()).unwrap();
+    file.write_all(&guest).unwrap();
+    file.as_file().set_permissions(PermissionsExt::from_mode(0o755)).unwrap();
+    file
+}
+
+#[test]
+fn a_guest_of_cloud_hypervisor_does_the_main_job_without_an_interrupt() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let Some(program) = program() else {
+        let why = format!("there is no cloud-hypervisor in PATH, and {VARIABLE} names none");
+        support::skip(&why, "nothing is run in it");
+        return;
+    };
+    let guest = scripted(
+        "set -e\n/tmp/guest probe\n/tmp/guest run --samples 200\n\
+         /tmp/guest selftest doorbell.status\n/tmp/guest selftest fence.wait\n\
+         echo this is told of >&2\nexit 42",
+    );
+    let mut command = vm();
+    command.env(VARIABLE, program).args(["--vmm", "cloud-hypervisor", "--nested"]);
+    command.args(["--timeout", "1500"]);
+    command.arg("--guest-binary").arg(guest.path().canonicalize().unwrap());
+    let output = command.output().unwrap();
+    let (said, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(42), "{said}\n{errors}");
+    assert!(said.contains("without interrupts"), "{said}");
+    assert!(said.contains("0 failed") && !said.contains("FAILED"), "{said}");
+    assert!(errors.contains("this is told of"), "{errors}");
+}
+
+/// The command says what this machine lacks.
+#[test]
+fn what_is_missing_is_said_and_what_is_qemu_s_is_refused() {
+    let missing = vm()
+        .env("PATH", "/no/such/folder")
+        .env_remove(VARIABLE)
+        .args(["--vmm", "cloud-hypervisor", "--guest-binary", "/bin/true"])
+        .output()
+        .unwrap();
+    let error = text(&missing.stderr);
+    assert!(!missing.status.success());
+    assert!(error.contains("not in PATH") && error.contains(VARIABLE), "{error}");
+    let named = vm()
+        .env(VARIABLE, "/no/such/program")
+        .args(["--vmm", "cloud-hypervisor", "--guest-binary", "/bin/true"])
+        .output()
+        .unwrap();
+    assert!(text(&named.stderr).contains("/no/such/program"), "{}", text(&named.stderr));
+    let iommu = vm()
+        .args(["--vmm", "cloud-hypervisor", "--variant", "iommu", "--guest-binary", "/bin/true"])
+        .output()
+        .unwrap();
+    assert!(text(&iommu.stderr).contains("--variant is for --vmm qemu"), "{}", text(&iommu.stderr));
+    let nested = vm().args(["--nested", "--guest-binary", "/bin/true"]).output().unwrap();
+    assert!(text(&nested.stderr).contains("--vmm cloud-hypervisor"), "{}", text(&nested.stderr));
+    assert!(succeed(vm().arg("--help").output().unwrap()).contains("cloud-hypervisor"));
+}

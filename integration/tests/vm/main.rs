@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `bellhop vm`: real guests in real VMs.
+
+mod cloud_hypervisor;
+#[path = "../support/mod.rs"]
+mod support;
+mod together;
+mod variants;

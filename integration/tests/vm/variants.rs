@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `bellhop vm`: real guests in real VMs.
+//!
+//! What a VM is made from is fetched from Debian when it is not in the cache. Each boot takes
+//! seconds without KVM, so each test boots once for each thing that it shows.
+
+use crate::support::typed::Typed;
+use crate::support::{self, independent::IndependentDriver};
+use crate::support::{Daemon, NOT_OFFERED, assert_every_behaviour_is_seen, succeed, text, vm};
+use bellhop_vm::variant::{KernelSeries, VARIANTS, Variant};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// A program that the guest runs: a script for its shell.
+struct Program {
+    folder: TempDir,
+}
+
+impl Program {
+    fn new(script: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = Self { folder };
+        std::fs::write(program.path(), format!("#!/bin/sh\n{script}")).unwrap();
+        std::fs::set_permissions(program.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        program
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("program")
+    }
+
+    /// `bellhop vm` that runs it.
+    fn vm(&self) -> Command {
+        let mut command = vm();
+        command.arg("--guest-binary").arg(self.path());
+        command
+    }
+}
+
+/// Has the guest's shell say what its VM is, in lines that begin with "is: ".
+const DESCRIBE: &str = "\
+is() { echo \"is: $*\"; }
+is $(nproc)
+is $(free -m | sed -n 's/Mem: *\\([0-9]*\\) .*/\\1/p')
+is $(uname -r | cut -d. -f1)
+for device in /sys/bus/pci/devices/*; do
+    [ $(cat $device/vendor)$(cat $device/device) = 0x1af40x1067 ] || continue
+    driver=$(readlink $device/driver)
+    bus=${device##*/0000:}
+    is ${driver##*/} ${bus%%:*}
+done
+";
+
+/// What the VM of a variant must say of itself.
+#[track_caller]
+fn assert_described(lines: &[String], variant: &Variant) {
+    let said: Vec<_> = lines.iter().filter_map(|line| line.split_once("is: ")).collect();
+    let said: Vec<_> = said.iter().map(|(_, value)| value.trim_end()).collect();
+    let name = variant.name;
+    assert_eq!(said[0], variant.processors.to_string(), "{name}");
+    let memory: u32 = said[1].parse().unwrap();
+    // The kernel and its tables take a part.
+    assert!(memory <= variant.memory_mib && memory > variant.memory_mib * 3 / 4, "{name}");
+    let kernel = match variant.kernel {
+        KernelSeries::Stable => "6",
+        KernelSeries::Backports => "7",
+    };
+    assert_eq!(said[2], kernel, "{name}");
+    let driver = if variant.iommu { "vfio-pci" } else { "uio_pci_generic" };
+    let gpus = (1..=variant.devices).map(|number| match variant.root_ports {
+        true => format!("{driver} {number:02x}"),
+        false => format!("{driver} 00"),
+    });
+    assert_eq!(said[3..], gpus.collect::<Vec<_>>(), "{name}");
+}
+
+/// The whole suite runs in two kinds below. Here each kind shows what is its own: where the device and
+/// its interrupts are, how many processors and devices there are, and where memory is.
+#[test]
+fn every_kind_of_vm_has_the_gpu_it_says_and_does_the_main_job_with_it() {
+    if !support::vms_are_here() {
+        return;
+    }
+    for variant in VARIANTS {
+        let mut vm = Typed::start(&["--variant", variant.name, "--interactive"]);
+        vm.wait_for_shell();
+        vm.stop_echo();
+        vm.write(DESCRIBE);
+        vm.write("echo all is $((40 + 1))\n");
+        assert_described(&vm.wait_for("all is 41"), &variant);
+        vm.write("for work in 'selftest um.' 'selftest virtqueue.' 'run --samples 200'; do ");
+        vm.write("bellhop-guest --all-devices $work || exit 9; done; ");
+        vm.write("echo all is $((40 + 2)); exit 0\n");
+        vm.wait_for("all is 42");
+        assert!(vm.wait().success(), "{}", variant.name);
+    }
+}
+
+/// The two kinds that differ in all that a driver could notice: the kernel, the way of interrupts (UIO
+/// and INTx, VFIO and MSI-X), an IOMMU, and the bus.
+#[test]
+fn every_behaviour_is_seen_in_the_two_most_different_vms() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let config = support::quick_configuration("", "");
+    for variant in ["plain", "new-kernel-iommu"] {
+        let mut vm = vm();
+        vm.arg("--config").arg(config.path()).args(["--variant", variant]);
+        let said = succeed(vm.args(["--", "selftest", "--json"]).output().unwrap());
+        eprintln!("{variant}");
+        let report = serde_json::from_str(&said).unwrap();
+        assert_every_behaviour_is_seen(&report, NOT_OFFERED);
+    }
+}
+
+#[test]
+fn output_errors_and_exit_status_come_back_as_they_are() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let script = "\
+head -c 100000 /dev/zero | tr '\\0' x
+printf '\\000\\377\\r\\n\\004'
+echo \"these: $*\" >&2
+exit 42";
+    let arguments = ["--", "two words", "it's", "--help"];
+    let output = Program::new(script).vm().args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(42), "{}", text(&output.stderr));
+    let mut expected = vec![b'x'; 100_000];
+    expected.extend(b"\x00\xff\r\n\x04");
+    assert!(output.stdout == expected, "{} bytes came", output.stdout.len());
+    assert!(text(&output.stderr).contains("these: two words it's --help\n"));
+}
+
+#[test]
+fn a_guest_that_panics_or_hangs_is_an_error_that_quotes_its_kernel() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let panics = Program::new("echo c > /proc/sysrq-trigger");
+    let hangs = Program::new("echo it hangs > /dev/console; sleep 1000000");
+    let cases = [(&panics, "600", "sysrq triggered crash"), (&hangs, "20", "--timeout")];
+    for (program, timeout, expected) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("kernel.log");
+        let output =
+            program.vm().args(["--timeout", timeout, "--kernel-log"]).arg(&log).output().unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(expected), "{error}");
+        let log = std::fs::read_to_string(log).unwrap();
+        let last = log.lines().rfind(|line| !line.is_empty()).unwrap();
+        assert!(error.trim_end().ends_with(last.trim_end()), "{error}");
+    }
+}
+
+/// A QEMU whose VM stops before its kernel runs, as with a KVM that seems to work until then.
+const STOPS: &str = "\
+case \"$*\" in *-version*) echo 'QEMU emulator version 11.0.0'; exit ;; esac
+echo 'error: kvm run failed Bad address' >&2
+echo '{\"QMP\": {}}' >&3
+read -r capabilities <&3
+echo '{\"event\": \"STOP\"}' >&3
+read -r status <&3
+echo '{\"return\": {\"status\": \"internal-error\"}}' >&3
+read -r end <&3";
+/// One that has no KVM at all.
+const HAS_NONE: &str = "\
+case \"$*\" in *-version*) echo 'QEMU emulator version 11.0.0'; exit ;; esac
+echo 'qemu: failed to initialize kvm: Permission denied' >&2
+exit 1";
+
+#[test]
+fn why_kvm_executes_no_guest_is_told_in_qemus_own_words() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let guest = Program::new("exit");
+    let cases = [
+        (STOPS, &["internal-error", "kvm run failed Bad address", "--accel tcg"][..]),
+        (HAS_NONE, &["failed to initialize kvm: Permission denied"]),
+    ];
+    for (script, words) in cases {
+        let qemu = Program::new(script);
+        let output =
+            guest.vm().args(["--accel", "kvm", "--qemu"]).arg(qemu.path()).output().unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        for word in words {
+            assert!(error.contains(word), "{error:?} lacks {word:?}");
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_ends_it_and_nothing_is_left() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::new("echo it runs; sleep 1000000");
+    let mut child =
+        program.vm().env("TMPDIR", folder.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "it runs");
+    let names = |folder: &TempDir| {
+        let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+        let named = folder.path().to_str().unwrap().as_bytes();
+        let lines = processes.filter_map(|path| std::fs::read(path.join("cmdline")).ok());
+        lines.filter(|line| line.windows(named.len()).any(|part| part == named)).count()
+    };
+    assert_eq!(names(&folder), 2, "QEMU names its sockets, and bellhopd its configuration");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(names(&folder), 0, "QEMU or bellhopd is left");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "files are left");
+}
+
+#[test]
+fn a_shell_in_the_guest_takes_commands_and_its_status_comes_back() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let mut vm = Typed::start(&["--interactive"]);
+    vm.wait_for_shell();
+    vm.write("echo $((6 * 7)) $(tty); bellhop-guest probe; exit 3\n");
+    vm.wait_for("42 /dev/ttyS1");
+    vm.wait_for("Bellhop GPU");
+    assert_eq!(vm.wait().code(), Some(3));
+}
+
+/// The commands of `docs/vmm.md`, "In the guest", for the device at this address.
+fn documented_commands(address: &str) -> String {
+    let page = include_str!("../../../docs/vmm.md");
+    let (_, section) = page.split_once("## In the guest").unwrap();
+    let commands = section.split("```\n").nth(1).unwrap();
+    let example = "device=0000:01:00.0 ";
+    assert!(commands.contains(example), "{commands}");
+    commands.replace(example, &format!("device={address} "))
+}
+
+/// Debian's kernels give the device to a driver that has no use for it.
+#[test]
+fn a_device_that_virtio_pci_has_is_had_by_doing_what_the_page_and_the_error_say() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let mut vm = Typed::start(&["--interactive"]);
+    vm.wait_for_shell();
+    vm.stop_echo();
+    vm.write("found=$(dirname $(grep -l 0x1067 /sys/bus/pci/devices/*/device))\n");
+    vm.write("cd $found; found=${found##*/}\n");
+    vm.write("echo $found > driver/unbind; echo > driver_override\n");
+    vm.write("echo $found > /sys/bus/pci/drivers_probe\n");
+    vm.write("bellhop-guest probe; echo it ended with $?\n");
+    let said = vm.wait_for("it ended with 1").join(" ");
+    for words in ["is bound to virtio-pci", "/driver/unbind", "/driver_override", "/drivers_probe"]
+    {
+        assert!(said.contains(words), "{said:?} lacks {words:?}");
+    }
+    vm.write(&documented_commands("$found"));
+    vm.wait_for("Bellhop GPU");
+    vm.write("exit 3\n");
+    assert_eq!(vm.wait().code(), Some(3));
+}
+
+/// The second guest's driver is the one in C, which finds the device on its VM's PCI bus.
+#[test]
+fn guests_come_and_go_at_a_daemon_that_runs_already() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let independent = IndependentDriver::build(true);
+    let daemon = Daemon::start_with(1, "[adapter]\nphysical_doorbells = 3\n");
+    let boot = |configure: &dyn Fn(&mut Command)| {
+        let mut vm = vm();
+        vm.arg("--socket-path").arg(daemon.socket(0));
+        configure(&mut vm);
+        let said = succeed(vm.output().unwrap());
+        daemon.await_log("front end gone");
+        said
+    };
+    assert!(boot(&|_| {}).contains("Bellhop GPU"));
+    let Some(independent) = independent else { return };
+    let works = ["probe", "submit", "copy", "victim", "reset", "malformed"];
+    let said = boot(&|vm| {
+        vm.arg("--guest-binary").arg(independent.path());
+        vm.arg("--").args(works);
+    });
+    let done: Vec<_> = said.lines().filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(done, works, "{said}");
+}
+
+#[test]
+fn no_access_to_shared_memory_stops_the_guest() {
+    if !support::vms_are_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.log");
+    let output = vm()
+        .arg("--trace-mmio")
+        .arg(&trace)
+        .args(["--accel", "tcg", "--", "run", "--samples", "1000", "--json"])
+        .output()
+        .unwrap();
+    let summary = text(&output.stderr);
+    let report: Value = serde_json::from_str(&succeed(output)).unwrap();
+    assert_eq!(report["verified"], true);
+    let regions = summary.lines().filter(|line| line.contains(" reads ")).map(|line| {
+        let region = line.split_whitespace().next().unwrap();
+        region.split("-virtio").next().unwrap().to_owned()
+    });
+    // Set-up and interrupts only. Shared memory would be a region of its own.
+    let registers = ["virtio-pci-common", "virtio-pci-device", "virtio-pci-isr"];
+    assert_eq!(regions.collect::<Vec<_>>(), registers, "{summary}");
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A VM in cloud-hypervisor, which has one serial port and one console.
+//!
+//! The guest's output goes through the console as it is. The port has its kernel's messages, and between
+//! them, marked, its errors and its exit status.
+
+use crate::environment::Stock;
+use crate::initramfs::{self, Task};
+use crate::machine::{OUTPUT_FD, finish, last_lines, redirect};
+use crate::options::{Options, Outcome, or_in};
+use anyhow::{Context, bail, ensure};
+use bellhop_processes::daemon::{self, Daemon};
+use bellhop_processes::process::{self, Signals, block_on};
+use bellhop_protocol::config::VIRTIO_DEVICE_ID;
+use command_fds::CommandFdExt;
+use rustix::fs::{Access, access};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The program's name, and the name people know it by.
+pub const PROGRAM: &str = "cloud-hypervisor";
+/// The variable that names another.
+const VARIABLE: &str = "BELLHOP_CLOUD_HYPERVISOR";
+const KVM: &str = "/dev/kvm";
+/// What the guest marks with these, among its kernel's messages (`init.sh`).
+const ERROR: &str = "bellhop-guest-error: ";
+const STATUS: &str = "bellhop-guest-status: ";
+
+/// Finds the program.
+///
+/// # Errors
+/// When it is nowhere.
+pub fn find() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
+        let path = PathBuf::from(path);
+        ensure!(path.is_file(), "{VARIABLE} names {}, which is no file", path.display());
+        return Ok(path);
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).map(|folder| folder.join(PROGRAM)).find(|path| path.is_file())
+        .with_context(|| {
+            format!(
+                "{PROGRAM} is not in PATH, and {VARIABLE} names none; it is one static program: see \
+                 https://github.com/cloud-hypervisor/cloud-hypervisor/releases"
+            )
+        })
+}
+
+/// Boots the VM on this machine's KVM, and has it do its task.
+///
+/// # Errors
+/// When it cannot be set up or started, or does not come to the task's end.
+pub fn run(options: &Options) -> anyhow::Result<Outcome> {
+    let program = find()?;
+    access(KVM, Access::READ_OK | Access::WRITE_OK)
+        .with_context(|| format!("{PROGRAM} needs {KVM}; without it, try --nested"))?;
+    let task = options.task.as_deref().context("cloud-hypervisor's guest takes no shell")?;
+    let stock = Stock::open(&options.sources)?;
+    let (kernel, busybox) = (stock.kernel(options.variant.kernel)?, stock.busybox()?);
+    drop(stock);
+    let folder = daemon::folder()?;
+    let file = |name: &str| folder.path().join(name);
+    let initramfs = file("initramfs");
+    let archive = File::create(&initramfs).context("cannot write the guest's file system")?;
+    initramfs::write(&busybox, &options.guest_program, &kernel, &Task::Run(task), archive)?;
+    let socket = match &options.sockets[..] {
+        [] => file("gpu0.sock"),
+        [socket] => socket.clone(),
+        _ => bail!("this VM has one GPU, so it needs one socket"),
+    };
+    let log = or_in(folder.path(), options.kernel_log.as_deref(), "kernel.log");
+    let own_log = file("cloud-hypervisor.log");
+    let mut command = Command::new(program);
+    command.args(arguments(options, &kernel.image, &initramfs, &socket, &log)?);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(File::create(&own_log).context("cannot make cloud-hypervisor's log")?);
+    // Ctrl-C is for bellhop, which ends it.
+    command.process_group(0);
+    block_on(async {
+        let mut signals = Signals::new()?;
+        let mut daemon = match options.sockets.is_empty() {
+            true => Some(Daemon::start(&[&socket], options.config.as_deref())?),
+            false => None,
+        };
+        let mut mappings = Vec::new();
+        let copy = redirect(OUTPUT_FD, io::stdout(), &mut mappings)?;
+        command.fd_mappings(mappings).context("cannot pass descriptors on")?;
+        let mut command = tokio::process::Command::from(command);
+        command.kill_on_drop(true);
+        let mut child = command.spawn().context("cannot start cloud-hypervisor")?;
+        // Its end of the pipe must be the last.
+        drop(command);
+        let daemon_ended = async {
+            match &mut daemon {
+                Some(daemon) => daemon.ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        let outcome = tokio::select! {
+            status = child.wait() => {
+                let status = status.context("cannot wait for cloud-hypervisor")?;
+                let said = || last_lines(&own_log);
+                ensure!(status.success(), "cloud-hypervisor failed ({status}):\n{}", said());
+                None
+            }
+            ended = daemon_ended => bail!("bellhopd ended ({}) before the VM did", ended?),
+            () = signals.received() => Some(Outcome::Interrupted),
+            () = tokio::time::sleep(options.timeout) => bail!(
+                "the guest was not done after {} s; give it more with --timeout; the last that it \
+                 said:\n{}",
+                options.timeout.as_secs(),
+                last_lines(&log),
+            ),
+        };
+        process::end(child).await?;
+        finish(copy)?;
+        if let Some(daemon) = daemon {
+            daemon.end().await?;
+        }
+        match outcome {
+            Some(outcome) => Ok(outcome),
+            None => exit_status(&log).map(Outcome::Exited),
+        }
+    })
+}
+
+fn arguments(
+    options: &Options,
+    kernel: &Path,
+    initramfs: &Path,
+    socket: &Path,
+    log: &Path,
+) -> anyhow::Result<Vec<String>> {
+    let text = |path: &Path| {
+        let text = path.to_str().with_context(|| format!("this path is no text: {path:?}"))?;
+        ensure!(!text.contains(','), "cloud-hypervisor takes no path with a comma: {text}");
+        anyhow::Ok(text.to_owned())
+    };
+    let variant = options.variant;
+    let pairs = [
+        ("--kernel", text(kernel)?),
+        ("--initramfs", text(initramfs)?),
+        ("--cmdline", "console=ttyS0 panic=-1 mitigations=off ports=one".into()),
+        ("--serial", format!("file={}", text(log)?)),
+        ("--console", format!("file=/dev/fd/{OUTPUT_FD}")),
+        // The device reads and writes guest memory itself.
+        ("--memory", format!("size={}M,shared=on", variant.memory_mib)),
+        ("--cpus", format!("boot={}", variant.processors)),
+        (
+            "--generic-vhost-user",
+            format!("socket={},device_type={VIRTIO_DEVICE_ID},queue_sizes=[64,64]", text(socket)?),
+        ),
+    ];
+    Ok(pairs.into_iter().flat_map(|(option, value)| [option.to_owned(), value]).collect())
+}
+
+/// Passes on what the guest said of errors, and returns its exit status.
+fn exit_status(log: &Path) -> anyhow::Result<u8> {
+    let said = fs::read(log).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let marked = |mark: &'static str| {
+        said.lines().filter_map(move |line| line.split_once(mark)).map(|(_, text)| text.trim_end())
+    };
+    marked(ERROR).for_each(|line| eprintln!("{line}"));
+    match marked(STATUS).next_back() {
+        Some(status) => status.parse().with_context(|| format!("{status:?} is no exit status")),
+        None => bail!(
+            "the guest ended before its task did; the last that its kernel said:\n{}",
+            last_lines(log)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_found_among_the_kernel_s_messages() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let said = "[    1.0] booting\r\n[    2.0] bellhop-guest-error: why\r\n\
+                    bellhop-guest-status: 42\r\n[    3.0] reboot: Power down\r\n";
+        fs::write(&log, said).unwrap();
+        assert_eq!(exit_status(&log).unwrap(), 42);
+        fs::write(&log, "[    1.0] Kernel panic - not syncing: why\r\n").unwrap();
+        let error = exit_status(&log).unwrap_err().to_string();
+        assert!(error.contains("before its task did") && error.contains("not syncing"), "{error}");
+    }
+}

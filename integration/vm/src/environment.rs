@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What VMs are made from: QEMU, kernels and a shell, fetched once.
+
+use crate::accelerator::Note;
+use crate::cache::Cache;
+use crate::debian::{Closure, Debian, Release};
+use crate::kernel::{GUEST_MODULES, HOST_MODULES, Kernel};
+use crate::qemu::Qemu;
+use crate::variant::KernelSeries;
+use anyhow::{Context, ensure};
+use std::path::{Path, PathBuf};
+
+/// The folder of a guest's kernel in the cache.
+pub const KERNEL: &str = "kernel";
+/// The folder of its shell.
+pub const BUSYBOX: &str = "busybox";
+/// Where the shell's package has the program.
+pub const BUSYBOX_PROGRAM: &str = "usr/bin/busybox";
+
+/// The programs and files that a VM is started with.
+pub struct Environment {
+    /// A QEMU that is new enough.
+    pub qemu: Qemu,
+    /// The guest's kernel.
+    pub kernel: Kernel,
+    /// The guest's shell and tools.
+    pub busybox: PathBuf,
+    /// What is known of this machine's KVM.
+    pub kvm_fails: Note,
+}
+
+/// What a VM is made from, where that is not the usual.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// QEMU's program, instead of this machine's or Debian's.
+    pub qemu: Option<PathBuf>,
+    /// Debian's mirror, instead of the one that this machine uses.
+    pub mirror: Option<String>,
+    /// Whether to fetch again what is there.
+    pub refresh: bool,
+}
+
+impl Environment {
+    /// Finds or fetches everything.
+    ///
+    /// # Errors
+    /// When something is neither here nor can be fetched.
+    pub fn prepare(sources: &Sources, series: KernelSeries) -> anyhow::Result<Self> {
+        let stock = Stock::open(sources)?;
+        Ok(Self {
+            qemu: stock.qemu()?,
+            kernel: stock.kernel(series)?,
+            busybox: stock.busybox()?,
+            kvm_fails: stock.kvm_fails()?,
+        })
+    }
+}
+
+/// What there is to make VMs from, fetched piece by piece when it is asked for.
+pub struct Stock<'a> {
+    cache: Cache,
+    debian: Debian,
+    sources: &'a Sources,
+}
+
+impl<'a> Stock<'a> {
+    /// Opens and locks it; other processes wait until this is dropped.
+    ///
+    /// # Errors
+    /// When there is no place for it.
+    pub fn open(sources: &'a Sources) -> anyhow::Result<Self> {
+        let cache = Cache::open()?;
+        let debian = Debian::new(cache.folder("apt")?, sources.mirror.clone());
+        Ok(Self { cache, debian, sources })
+    }
+
+    /// A QEMU that is new enough.
+    ///
+    /// # Errors
+    /// As the other pieces: when it is neither here nor can be fetched.
+    pub fn qemu(&self) -> anyhow::Result<Qemu> {
+        match (&self.sources.qemu, Qemu::installed()) {
+            (Some(program), _) => Qemu::at(program),
+            (None, Some(installed)) => Ok(installed),
+            (None, None) => {
+                let piece = self.cache.piece("qemu", self.sources.refresh, |folder| {
+                    let package = "qemu-system-x86";
+                    self.debian.unpack(Release::Backports, package, Closure::Runtime, folder)
+                })?;
+                Ok(Qemu::unpacked(&piece))
+            }
+        }
+    }
+
+    /// A guest's kernel.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    pub fn kernel(&self, series: KernelSeries) -> anyhow::Result<Kernel> {
+        match series {
+            KernelSeries::Stable => self.kernel_with(KERNEL, Release::Stable, GUEST_MODULES),
+            KernelSeries::Backports => {
+                self.kernel_with("kernel-backports", Release::Backports, GUEST_MODULES)
+            }
+        }
+    }
+
+    /// The kernel of a VM that runs VMs.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    pub fn host_kernel(&self) -> anyhow::Result<Kernel> {
+        self.kernel_with("kernel-host", Release::Stable, HOST_MODULES)
+    }
+
+    fn kernel_with(
+        &self,
+        name: &str,
+        release: Release,
+        modules: &[&str],
+    ) -> anyhow::Result<Kernel> {
+        let piece = self.cache.piece(name, self.sources.refresh, |folder| {
+            // Most of it is not needed.
+            let packages = tempfile::tempdir_in(folder).context("cannot make a folder")?;
+            let package = "linux-image-cloud-amd64";
+            self.debian.unpack(release, package, Closure::Named("linux-"), packages.path())?;
+            Kernel::extract(packages.path(), modules, folder)
+        })?;
+        Kernel::open(&piece)
+    }
+
+    /// The guest's shell and tools.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    pub fn busybox(&self) -> anyhow::Result<PathBuf> {
+        let piece = self.cache.piece(BUSYBOX, self.sources.refresh, |folder| {
+            let package = "busybox-static";
+            self.debian.unpack(Release::Stable, package, Closure::Named(package), folder)
+        })?;
+        shell(&piece)
+    }
+
+    fn kvm_fails(&self) -> anyhow::Result<Note> {
+        Ok(Note::within(&self.cache.folder("machine")?))
+    }
+}
+
+fn shell(packages: &Path) -> anyhow::Result<PathBuf> {
+    let path = packages.join(BUSYBOX_PROGRAM);
+    ensure!(path.is_file(), "Debian's busybox-static has no {BUSYBOX_PROGRAM}");
+    Ok(path)
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Running a VM in QEMU.
+
+use crate::accelerator::Accelerator;
+use crate::environment::Environment;
+use crate::initramfs::{self, Task};
+use crate::keyboard::Keyboard;
+use crate::machine::{self, End, Machine, Running};
+use crate::options::{Options, Outcome, or_in};
+use crate::trace::Accesses;
+use anyhow::{Context, bail, ensure};
+use bellhop_guest::output::note;
+use bellhop_processes::daemon::{self, Daemon};
+use bellhop_processes::process::{Signals, block_on};
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+/// Boots a VM in QEMU, has it do its task, and waits for it.
+///
+/// # Errors
+/// When it cannot be set up or started, or does not come to the task's end.
+pub fn run(options: &Options) -> anyhow::Result<Outcome> {
+    let environment = Environment::prepare(&options.sources, options.variant.kernel)?;
+    let accelerator = options.accelerator.first(&environment.kvm_fails);
+    match attempt(options, &environment, accelerator)? {
+        Attempt::Ended(outcome) => Ok(outcome),
+        // Nothing of the task has been done, so it can be tried otherwise.
+        Attempt::NotExecuted(_) if accelerator == Accelerator::Auto => {
+            note("bellhop: this machine's KVM does not execute the guest; going on without");
+            environment.kvm_fails.write()?;
+            match attempt(options, &environment, Accelerator::Tcg)? {
+                Attempt::Ended(outcome) => Ok(outcome),
+                Attempt::NotExecuted(why) => {
+                    bail!("QEMU stopped the VM before its kernel ran: {why}")
+                }
+            }
+        }
+        Attempt::NotExecuted(why) => {
+            bail!("QEMU stopped the VM before its kernel ran: {why}\ntry it with --accel tcg")
+        }
+    }
+}
+
+/// How trying to run a VM ended.
+pub enum Attempt {
+    /// It ran.
+    Ended(Outcome),
+    /// Its kernel did not: why, in QEMU's words.
+    NotExecuted(String),
+}
+
+fn attempt(
+    options: &Options,
+    environment: &Environment,
+    accelerator: Accelerator,
+) -> anyhow::Result<Attempt> {
+    let folder = daemon::folder()?;
+    let task = match &options.task {
+        Some(arguments) => Task::Run(arguments),
+        None => Task::Shell,
+    };
+    let initramfs = folder.path().join("initramfs");
+    let archive = File::create(&initramfs).context("cannot write the guest's file system")?;
+    let Environment { qemu, kernel, busybox, .. } = environment;
+    initramfs::write(busybox, &options.guest_program, kernel, &task, archive)?;
+
+    let count = options.variant.devices;
+    let sockets = match options.sockets.len() {
+        0 => (0..count).map(|number| folder.path().join(format!("gpu{number}.sock"))).collect(),
+        given => {
+            ensure!(given == count, "this VM has {count} GPUs, so it needs as many sockets");
+            options.sockets.clone()
+        }
+    };
+    let kernel_log = or_in(folder.path(), options.kernel_log.as_deref(), "kernel.log");
+    let machine = Machine {
+        variant: options.variant,
+        accelerator,
+        kernel: &kernel.image,
+        initramfs: &initramfs,
+        task: &task,
+        reboots: options.reboots,
+        sockets: &sockets,
+        kernel_log: &kernel_log,
+        qemu_log: &folder.path().join("qemu.log"),
+        status: &folder.path().join("status"),
+        trace: options.trace.as_deref(),
+        qmp: options.qmp.as_deref(),
+        resets: None,
+    };
+    let attempt = block_on(async {
+        let mut signals = Signals::new()?;
+        let mut daemon = match options.sockets.is_empty() {
+            true => Some(Daemon::start(&sockets, options.config.as_deref())?),
+            false => None,
+        };
+        let mut running = machine.start(qemu)?;
+        let attempt =
+            attend(&machine, options.timeout, &mut signals, &mut daemon, &mut running).await;
+        running.end().await?;
+        if let Some(daemon) = daemon {
+            daemon.end().await?;
+        }
+        attempt
+    })?;
+    if let (Some(trace), Attempt::Ended(_)) = (&options.trace, &attempt) {
+        note(Accesses::read(trace)?.to_string().trim_end());
+    }
+    Ok(attempt)
+}
+
+/// Waits for the first of all that ends a VM.
+///
+/// # Errors
+/// When that is not the VM's own end, nor Ctrl-C.
+pub async fn attend<P: AsRef<Path>>(
+    machine: &Machine<'_, P>,
+    timeout: Duration,
+    signals: &mut Signals,
+    daemon: &mut Option<Daemon>,
+    running: &mut Running,
+) -> anyhow::Result<Attempt> {
+    let log = machine.kernel_log;
+    let keyboard = Keyboard::find();
+    let daemon_ended = async {
+        match daemon {
+            Some(daemon) => daemon.ended().await,
+            None => std::future::pending().await,
+        }
+    };
+    let too_late = async {
+        match machine.task {
+            Task::Run(_) => tokio::time::sleep(timeout).await,
+            Task::Shell => match keyboard.ended().await {
+                Ok(()) => tokio::time::sleep(timeout).await,
+                Err(error) => note(format_args!("bellhop: cannot watch standard input: {error}")),
+            },
+        }
+    };
+    tokio::select! {
+        end = running.ended() => match end? {
+            End::Exited(status) => {
+                let said = || machine::last_lines(machine.qemu_log);
+                ensure!(status.success(), "QEMU failed ({status}):\n{}", said());
+                let status = machine::exit_status(machine.status, log)?;
+                Ok(Attempt::Ended(Outcome::Exited(status)))
+            }
+            End::Stopped(why) if !machine::has_started(log) => {
+                let said = machine::last_lines(machine.qemu_log);
+                Ok(Attempt::NotExecuted(format!("{why}\n{said}").trim_end().to_owned()))
+            }
+            End::Stopped(why) => bail!("QEMU stopped the VM: {why}{}", machine::messages(log)),
+        },
+        ended = daemon_ended => bail!("bellhopd ended ({}) before the VM did", ended?),
+        () = signals.received() => Ok(Attempt::Ended(Outcome::Interrupted)),
+        () = too_late => bail!(
+            "the guest was not done after {} s; give it more with --timeout{}",
+            timeout.as_secs(),
+            machine::messages(log),
+        ),
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What is measured in a crate.
+
+use crate::check::rooms::circles::{self, Circle};
+use crate::check::rooms::edges::Graph;
+use crate::check::rooms::floors::{FILE, Floors};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Source files that may stand beside each other in a folder.
+pub const MOST_IN_FOLDER: usize = 20;
+
+/// What was measured in one crate.
+pub struct Figures {
+    /// The crate.
+    pub name: String,
+    /// Its files.
+    pub graph: Graph,
+    /// The circles of more than one file, largest first.
+    pub circles: Vec<Circle>,
+    /// How many source files stand in each folder, fullest first.
+    pub folders: Vec<(PathBuf, usize)>,
+    /// What is wrong with the floors.
+    pub floors: Vec<String>,
+}
+
+impl Figures {
+    /// Measures a crate that has its sources in `folder`.
+    pub fn of(
+        name: &str,
+        folder: &Path,
+        roots: &[PathBuf],
+        floors: Option<&Floors>,
+    ) -> Result<Self, String> {
+        let mut graph = Graph::read(roots)?;
+        graph.shorten(folder);
+        let circles = circles::find(&graph);
+        let mut folders = BTreeMap::<PathBuf, usize>::new();
+        for file in &graph.files {
+            *folders.entry(file.parent().unwrap_or(file).to_owned()).or_default() += 1;
+        }
+        let mut folders: Vec<_> = folders.into_iter().collect();
+        folders.sort_by_key(|(_, files)| std::cmp::Reverse(*files));
+        let floors = match floors {
+            Some(floors) => floors.broken_by(&graph),
+            None => vec![format!("{FILE} has no floors of this crate")],
+        };
+        Ok(Self { name: name.to_owned(), graph, circles, folders, floors })
+    }
+
+    /// The files of the largest circle; 1 where there is none.
+    pub fn largest_circle(&self) -> usize {
+        self.circles.first().map_or(1, |circle| circle.files.len())
+    }
+
+    /// The files of the fullest folder.
+    pub fn largest_folder(&self) -> usize {
+        self.folders.first().map_or(0, |(_, files)| *files)
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask rooms`: how the files of each crate depend on each other.
+//!
+//! Files are the nodes of a graph. An edge points from a file to the file that defines what the first
+//! one names. Re-exports on the way, `mod` declarations and code for tests make no edges. Three rules hold
+//! for every crate, with the floors of `rooms.toml`:
+//!
+//! - no circle of more than [`MOST_IN_CIRCLE`](circles::MOST_IN_CIRCLE) files,
+//! - no folder with more than [`MOST_IN_FOLDER`](figures::MOST_IN_FOLDER) source files beside each other,
+//! - no edge from a lower floor to a higher one, nor between rooms of one floor.
+
+mod circles;
+mod edges;
+mod figures;
+mod floors;
+mod modules;
+mod report;
+mod scan;
+
+use cargo_metadata::{MetadataCommand, Package, Target};
+use figures::Figures;
+use floors::Table;
+use std::path::{Path, PathBuf};
+
+/// Prints the figures of all crates, or everything about those that are named, with all arrows if
+/// that is wanted.
+///
+/// # Errors
+/// When a crate cannot be read, or there is none of a name.
+pub fn print(names: &[String], with_arrows: bool) -> Result<(), String> {
+    let figures = measure(&crate::workspace::root())?;
+    for name in names {
+        let short = |figures: &&Figures| figures.name == *name || short(&figures.name) == name;
+        let named = figures.iter().find(short);
+        let named = named.ok_or_else(|| format!("the workspace has no crate {name}"))?;
+        print!("{}", report::all(named));
+        if with_arrows {
+            print!("{}", report::arrows(named));
+        }
+    }
+    if names.is_empty() {
+        print!("{}", report::table(&figures));
+    }
+    Ok(())
+}
+
+/// Checks every crate.
+///
+/// # Errors
+/// When a rule is broken; it says which and where.
+pub fn check() -> Result<(), String> {
+    let figures = measure(&crate::workspace::root())?;
+    let broken: String = figures.iter().map(report::broken_rules).collect();
+    if broken.is_empty() { Ok(()) } else { Err(format!("\n{broken}")) }
+}
+
+/// A crate's name without what all names of the workspace begin with.
+fn short(name: &str) -> &str {
+    name.strip_prefix("bellhop-").unwrap_or(name)
+}
+
+/// Measures every crate of the workspace.
+fn measure(root: &Path) -> Result<Vec<Figures>, String> {
+    let metadata = MetadataCommand::new()
+        .manifest_path(root.join("Cargo.toml"))
+        .no_deps()
+        .exec()
+        .map_err(|error| format!("cannot read the workspace: {error}"))?;
+    let mut table = Table::read(root)?;
+    let mut packages: Vec<_> = metadata.workspace_packages();
+    packages.sort_by_key(|package| &package.name);
+    let figures = packages.into_iter().map(|package| {
+        let floors = table.crates.remove(package.name.as_str());
+        let folder = package.manifest_path.parent().map_or("".into(), |folder| folder.join("src"));
+        Figures::of(package.name.as_str(), folder.as_std_path(), &roots(package), floors.as_ref())
+    });
+    let figures = figures.collect::<Result<Vec<_>, String>>()?;
+    match table.crates.keys().next() {
+        None => Ok(figures),
+        Some(name) => Err(format!("{}: the workspace has no crate {name}", floors::FILE)),
+    }
+}
+
+/// The root files of a crate's library and programs.
+fn roots(package: &Package) -> Vec<PathBuf> {
+    let is_built = |target: &&Target| target.is_lib() || target.is_bin();
+    let built = package.targets.iter().filter(is_built);
+    built.map(|target| target.src_path.clone().into_std_path_buf()).collect()
+}
+
+#[cfg(test)]
+mod tests;
