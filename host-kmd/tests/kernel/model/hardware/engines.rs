@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The model's engines as the kernel controls them: power, resets, tickets and interrupts.
+
+use crate::model::{Call, Model};
+use bellhop_host_kmd::hardware::{
+    EngineProgress, Engines, GuestId, Interrupt, Interrupts, Ticket, UnknownId,
+};
+use bellhop_protocol::control::power::EnginePowerState;
+
+impl Engines for Model {
+    fn engine_progress(&self, node: u32) -> Result<EngineProgress, UnknownId> {
+        self.known(UnknownId::Node(node))?;
+        let asleep = EngineProgress { is_asleep: true, ..EngineProgress::default() };
+        Ok(self.state().progress.get(&node).copied().unwrap_or(asleep))
+    }
+
+    fn reset_engine(&self, node: u32) -> Result<(), UnknownId> {
+        self.known(UnknownId::Node(node))?;
+        self.state().log.push(Call::ResetEngine(node));
+        Ok(())
+    }
+
+    fn reset_adapter(&self) {
+        self.state().log.push(Call::ResetAdapter);
+    }
+
+    fn set_engine_power(
+        &self,
+        node: u32,
+        power: EnginePowerState,
+        transition: u64,
+    ) -> Result<(), UnknownId> {
+        self.known(UnknownId::Node(node))?;
+        let mut state = self.state();
+        let changed = match power {
+            EnginePowerState::F1 => {
+                let connected =
+                    state.watches.values().any(|queue| state.queues[queue].node == node);
+                assert!(!connected, "a doorbell of the engine is connected");
+                state.without_power.insert(node)
+            }
+            _ => state.without_power.remove(&node),
+        };
+        assert!(changed, "engine {node} was in {power} already");
+        let last = state.transitions.insert(node, transition);
+        assert!(last.is_none_or(|last| last < transition), "a transition's number is used again");
+        state.engines.change_power(node, power == EnginePowerState::F0, transition);
+        state.log.push(Call::EnginePower(node, power));
+        Ok(())
+    }
+
+    fn quiesce(&self, _: Option<GuestId>) -> Ticket {
+        let mut state = self.state();
+        state.log.push(Call::Quiesce);
+        state.issued += 1;
+        if state.prompt {
+            state.passed = state.issued;
+        }
+        Ticket(state.issued)
+    }
+
+    fn quiesced(&self) -> Ticket {
+        Ticket(self.state().passed)
+    }
+}
+
+impl Interrupts for Model {
+    fn take_interrupts(&self) -> Vec<Interrupt> {
+        std::mem::take(&mut self.state().interrupts)
+    }
+}

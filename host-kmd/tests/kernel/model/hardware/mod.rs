@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The model as the driver and dxgkrnl reach it: one file for each subject of `Hardware`.
+
+mod adapter;
+mod doorbells;
+mod engines;
+mod fences;
+mod memory;
+mod observe;
+mod page_tables;
+mod queues;
+
+use bellhop_host_kmd::hardware::NodeDescription;
+use bellhop_protocol::control::adapter::EngineType;
+
+/// The nodes that the adapter has. Paging is done by the last.
+const NODES: &[NodeDescription] = &[
+    NodeDescription {
+        engine_type: EngineType::THREE_D,
+        name: "compute",
+        user_mode_submission: true,
+    },
+    NodeDescription { engine_type: EngineType::COPY, name: "copy", user_mode_submission: true },
+];
