@@ -16,9 +16,10 @@
 //! 5. for a process within its budget, if only fragmentation stands in the way: allocations of any process that may
 //!    be resident elsewhere.
 
+use super::VidMm;
+use super::error::VidMmError;
 use super::pool::PageRange;
 use super::segment::{EvictionOrder, Group, LocalSegment, Place};
-use super::{VidMm, VidMmError};
 use crate::ddi::paging::AllocationId;
 use std::ops::Bound::{Excluded, Unbounded};
 

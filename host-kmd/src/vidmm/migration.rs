@@ -10,10 +10,12 @@
 //!
 //! Source: "Page Migration" of the Windows KMD overview.
 
+use super::VidMm;
+use super::allocation::Allocation;
+use super::error::VidMmError;
 use super::eviction::Need;
 use super::segment::{LocalSegment, Place};
 use super::step::Mapping;
-use super::{Allocation, VidMm, VidMmError};
 use crate::ddi::paging::AllocationId;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::SegmentSet;
@@ -89,9 +91,10 @@ impl VidMm {
                 let is_whole = offset + length >= found.length;
                 looked = true;
                 self.looks.used |= was_used(&part);
-                (self.looks.mapping, self.looks.offset) = match is_whole {
-                    true => ((space, start + PAGE_SIZE), 0),
-                    false => (*key, offset + length),
+                (self.looks.mapping, self.looks.offset) = if is_whole {
+                    ((space, start + PAGE_SIZE), 0)
+                } else {
+                    (*key, offset + length)
                 };
                 entries += OVERHEAD + length / PAGE_SIZE;
                 continue;

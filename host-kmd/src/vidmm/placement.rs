@@ -2,10 +2,12 @@
 
 //! Placement: the memory that an allocation gets, and the steps that move it there.
 
+use super::VidMm;
+use super::allocation::Description;
+use super::error::VidMmError;
 use super::eviction::Need;
 use super::segment::{LocalSegment, Place};
 use super::step::Step;
-use super::{Description, VidMm, VidMmError};
 use crate::ddi::paging::AllocationId;
 use bellhop_protocol::control::allocation::SegmentSet;
 
@@ -53,7 +55,7 @@ impl VidMm {
     }
 
     /// Reserves host memory for an allocation without pages of the guest, so that it can always be evicted.
-    fn keep_backing(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+    pub(super) fn keep_backing(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         if allocation.backing.is_some() || allocation.description.system.is_some() {
             return Ok(());
@@ -140,9 +142,10 @@ impl VidMm {
             .filter(|segment| supported.contains(segment.bit()))
             .map(|segment| self.local[segment.index()].pool.length())
             .sum();
-        match wanted > there_is {
-            true => VidMmError::NeverFits(wanted),
-            false => VidMmError::NoRoom(allocation.description.size),
+        if wanted > there_is {
+            VidMmError::NeverFits(wanted)
+        } else {
+            VidMmError::NoRoom(allocation.description.size)
         }
     }
 
@@ -189,11 +192,8 @@ impl VidMm {
             let kept = keeps_copy && !forgotten && !allocation.is_writable();
             allocation.copied = kept && (from == Place::Home || copied);
         })?;
-        match self.get(id)?.present {
-            true => self.notify_residency(id),
-            // The driver learns of its place when it is resident again.
-            false => Ok(()),
-        }
+        // If it is not resident, the driver learns of its place when it is again.
+        if self.get(id)?.present { self.notify_residency(id) } else { Ok(()) }
     }
 
     /// The next plan concerns an allocation, and so all processes that have it.
@@ -272,84 +272,14 @@ impl VidMm {
         Ok(())
     }
 
-    /// Locks an allocation for a process where a CPU reaches it: in the BAR, or in the guest's own pages if it has some.
-    /// It stays there until each lock is undone.
-    pub(crate) fn lock(&mut self, process: u32, id: AllocationId) -> Result<Place, VidMmError> {
-        self.touch(id)?;
-        let allocation = self.get(id)?;
-        let description = &allocation.description;
-        let is_own = description.system.is_some();
-        if !description.cpu_visible || !is_own && !description.supported.contains(SegmentSet::LOCAL)
-        {
-            return Err(VidMmError::NotLockable);
-        }
-        if description.notify_eviction && allocation.present {
-            // Under device access the driver may encode its bytes.
-            return Err(VidMmError::InUse);
-        }
-        let is_local = matches!(allocation.place, Place::Local(..));
-        if description.notify_eviction && !allocation.is_locked() && is_local {
-            // The driver may have encoded its bytes.
-            self.go_home(id)?;
-        }
-        let is_there = match self.get(id)?.place {
-            Place::Home => is_own,
-            Place::Local(segment, _) => !is_own && segment == LocalSegment::Visible,
-            Place::Nowhere => false,
-        };
-        if !is_there {
-            self.keep_backing(id)?;
-            if is_own {
-                self.go_home(id)?;
-            } else {
-                let begin = self.clock;
-                let visible = LocalSegment::Visible;
-                let range = self.take_room(process, id, visible, Need::Must, begin)?;
-                let Some(range) = range else { return Err(self.why_not_locked(id)) };
-                self.move_to(id, Place::Local(LocalSegment::Visible, range))?;
-            }
-        }
-        self.change(id, |allocation| {
-            let count = allocation.locks.entry(process).or_insert(0);
-            *count = count.saturating_add(1);
-            allocation.copied = false;
-        })?;
-        Ok(self.get(id)?.place)
-    }
-
-    fn why_not_locked(&self, id: AllocationId) -> VidMmError {
-        let size = self.get(id).map_or(0, |allocation| allocation.description.size);
-        match size > self.local[LocalSegment::Visible.index()].pool.length() {
-            true => VidMmError::NeverFits(size),
-            false => VidMmError::NoRoom(size),
-        }
-    }
-
-    /// Undoes one lock of a process.
-    pub(crate) fn unlock(&mut self, process: u32, id: AllocationId) -> Result<(), VidMmError> {
-        if !self.is_locked_by(process, id) {
-            return Err(VidMmError::Unbalanced);
-        }
-        self.change(id, |allocation| {
-            if let Some(count) = allocation.locks.get_mut(&process) {
-                *count -= 1;
-                if *count == 0 {
-                    allocation.locks.remove(&process);
-                }
-            }
-        })?;
-        self.may_restore = true;
-        Ok(())
-    }
-
     /// Evicts an allocation to its home.
     pub(super) fn go_home(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         self.move_to(id, Place::Home)?;
-        match self.get(id)?.present {
-            true => Ok(()),
-            // It passes through the implicit system memory segment out of device access, and its
-            // bytes are as the driver encoded them: the eviction is that segment's.
-            false => self.notify_eviction(id),
+        if self.get(id)?.present {
+            return Ok(());
         }
+        // It passes through the implicit system memory segment out of device access, and its
+        // bytes are as the driver encoded them: the eviction is that segment's.
+        self.notify_eviction(id)
     }
 }

@@ -7,7 +7,9 @@
 //! of those that want it or have it locked. Host memory that VidMm reserves for it counts against the first process
 //! that has it. When it is taken away for want of room, all processes that want it are suspended.
 
-use super::{Allocation, VidMm, VidMmError};
+use super::VidMm;
+use super::allocation::Allocation;
+use super::error::VidMmError;
 use crate::ddi::paging::AllocationId;
 use bellhop_protocol::control::Handle;
 

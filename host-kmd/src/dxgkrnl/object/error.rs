@@ -8,7 +8,7 @@ use crate::dxgkrnl::object::handles::ObjectKind;
 use crate::dxgkrnl::object::target::Target;
 use crate::hardware::{HardwareError, HardwareFull, UnknownId};
 use crate::port::ListError;
-use crate::vidmm::VidMmError;
+use crate::vidmm::error::VidMmError;
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::{Handle, RequestCode};
 use bellhop_protocol::features::{Features, Version};

@@ -8,11 +8,13 @@ mod operations;
 mod placement;
 mod property;
 
+use super::VidMm;
+use super::allocation::Description;
+use super::error::VidMmError;
 use super::operations::{Operation, Operations, Window};
 use super::pool::PageRange;
 use super::segment::{EvictionOrder, Group, LocalSegment, Memory, Place};
 use super::step::{Mapping, Notice, Plan, Step};
-use super::{Description, VidMm, VidMmError};
 use crate::ddi::paging::{
     APERTURE_START, AllocationId, AllocationNotification, LOCAL_START, PRIVATE_START, PageSize,
 };

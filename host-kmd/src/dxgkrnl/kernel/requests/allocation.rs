@@ -10,7 +10,7 @@ use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::queue::context::Context;
 use crate::hardware::Segment;
-use crate::vidmm::Description;
+use crate::vidmm::allocation::Description;
 use crate::vidmm::pool::is_whole_pages;
 use crate::vidmm::segment::Memory;
 use bellhop_protocol::control::Handle;

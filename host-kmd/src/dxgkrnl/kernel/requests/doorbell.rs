@@ -19,7 +19,7 @@ use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
 use crate::hardware::{
     DoorbellModel, HwQueueId, Reported as _, RingBinding, RotationProgress, Segment,
 };
-use crate::vidmm::VidMmError;
+use crate::vidmm::error::VidMmError;
 use crate::vidmm::pool::PageRange;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;

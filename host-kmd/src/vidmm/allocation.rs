@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! An allocation, and what follows from its state alone.
+
+use super::pool::PageRange;
+use super::segment::{EvictionOrder, Group, Memory, Place};
+use super::standing::{Standing, Stay};
+use super::step::Mapping;
+use crate::ddi::paging::{APERTURE_START, AllocationId};
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::allocation::SegmentSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an allocation is created as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Description {
+    /// The process that creates it.
+    pub(crate) process: u32,
+    /// Bytes, whole pages.
+    pub(crate) size: u64,
+    /// Segments that it may be resident in.
+    pub(crate) supported: SegmentSet,
+    /// The one of them that it should be in; none lets VidMm decide.
+    pub(crate) preferred: SegmentSet,
+    /// Local segments that it may be moved to before it goes home.
+    pub(crate) eviction: SegmentSet,
+    /// A copy of it is always kept at home, even when it is in a local segment.
+    pub(crate) keeps_copy: bool,
+    /// Whether it may be locked.
+    pub(crate) cpu_visible: bool,
+    /// Its priority.
+    pub(crate) priority: u32,
+    /// Engines access it by physical address, and the driver is told which one that is.
+    pub(crate) accessed_physically: bool,
+    /// The driver wants to be notified before it is evicted.
+    pub(crate) notify_eviction: bool,
+    /// The driver wants to be notified before it leaves the guest's own pages.
+    pub(crate) notify_io_mmu_unmap: bool,
+    /// The guest's own pages that it is made of. It supports the system segment then.
+    pub(crate) system: Option<Memory>,
+}
+
+/// An allocation, a record of what was decided about it. What is counted of it changes through `VidMm::change` alone.
+#[derive(Debug)]
+pub(super) struct Allocation {
+    pub(super) description: Description,
+    pub(super) place: Place,
+    /// The host memory that is kept for it.
+    pub(super) backing: Option<PageRange>,
+    /// The processes that have it, in the order in which they opened it.
+    pub(super) opened: Vec<u32>,
+    /// How often each device of each process wants it resident.
+    pub(super) wanted: BTreeMap<(u32, Handle), u32>,
+    /// Whether it has its copy at home while it is in a local segment: it could not be written there.
+    pub(super) copied: bool,
+    /// Whether page tables lead to it.
+    pub(super) present: bool,
+    /// Whether it was taken away although it is wanted.
+    pub(super) taken: bool,
+    /// How often each process has it locked.
+    pub(super) locks: BTreeMap<u32, u32>,
+    pub(super) used: u64,
+    pub(super) mappings: BTreeMap<(u64, u64), Mapping>,
+}
+
+impl Allocation {
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    pub(super) fn is_locked(&self) -> bool {
+        !self.locks.is_empty()
+    }
+
+    /// Whether engines may write it.
+    pub(super) fn is_writable(&self) -> bool {
+        self.present && self.mappings.values().any(|mapping| mapping.writable)
+    }
+
+    /// What is counted of it.
+    pub(super) fn standing(&self, allocation: AllocationId) -> Standing {
+        let lacking = if self.taken { self.wanted_by().collect() } else { BTreeSet::new() };
+        let (payer, stay) = (self.payer(), self.stay(allocation));
+        Standing { payer, stay, demanded: self.is_demanded(), lacking }
+    }
+
+    /// Its stay in a local segment, if it is in one.
+    pub(super) fn stay(&self, allocation: AllocationId) -> Option<Stay> {
+        let Place::Local(segment, _) = self.place else { return None };
+        let (priority, used) = (self.description.priority, self.used);
+        let order = EvictionOrder { priority, used, allocation };
+        let (process, demotable) = (self.payer(), self.lives_at_home());
+        let group =
+            if self.is_wanted() { Group::Wanted { process, demotable } } else { Group::Unwanted };
+        Some(Stay { segment, group, order, locked: self.is_locked(), counts: self.is_demanded() })
+    }
+
+    /// Where its first byte is to engines that access it physically: in its local segment, or at home
+    /// in the aperture, if it is mapped there.
+    pub(super) fn physical_address(&self) -> Option<u64> {
+        match self.place {
+            Place::Nowhere => None,
+            Place::Local(segment, range) => Some(segment.physical_address(range)),
+            // What processes map is below.
+            Place::Home => {
+                let mut addresses = self.mappings.values().map(|mapping| mapping.gpu_va);
+                addresses.find(|address| *address >= APERTURE_START)
+            }
+        }
+    }
+
+    /// Whether it is to be somewhere in any case.
+    pub(super) fn is_demanded(&self) -> bool {
+        self.is_wanted() || self.is_locked()
+    }
+
+    /// Whether it may be resident at home.
+    pub(super) fn lives_at_home(&self) -> bool {
+        self.description.supported.contains(SegmentSet::SYSTEM)
+    }
+}

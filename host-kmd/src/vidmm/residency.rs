@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Residency: how often devices want allocations resident.
+
+use super::VidMm;
+use super::error::VidMmError;
+use super::segment::Place;
+use crate::ddi::paging::AllocationId;
+use bellhop_protocol::control::Handle;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl VidMm {
+    /// A device of a process wants allocations resident, once more. All or none.
+    pub(crate) fn make_resident(
+        &mut self,
+        process: u32,
+        device: Handle,
+        ids: &[AllocationId],
+    ) -> Result<(), VidMmError> {
+        // What is used from here on makes no room for the rest of the list.
+        let begin = self.clock + 1;
+        let mut payers = BTreeSet::new();
+        for (index, id) in ids.iter().enumerate() {
+            self.change(*id, |allocation| {
+                let count = allocation.wanted.entry((process, device)).or_insert(0);
+                *count = count.saturating_add(1);
+            })?;
+            if let Err(error) = self.make_present(*id, begin) {
+                for id in ids.iter().take(index + 1) {
+                    self.evict(process, device, *id)?;
+                }
+                return Err(error);
+            }
+            payers.insert(self.get(*id)?.payer());
+        }
+        for payer in payers {
+            self.ask_to_trim(payer);
+        }
+        Ok(())
+    }
+
+    /// Whether a device wants each of these resident as often as it is in the list.
+    pub(crate) fn check_evict(
+        &self,
+        process: u32,
+        device: Handle,
+        ids: &[AllocationId],
+    ) -> Result<(), VidMmError> {
+        let mut left = BTreeMap::new();
+        for id in ids {
+            let wanted = self.get(*id)?.wanted.get(&(process, device)).copied().unwrap_or(0);
+            let left = left.entry(*id).or_insert(wanted);
+            *left = left.checked_sub(1).ok_or(VidMmError::Unbalanced)?;
+        }
+        Ok(())
+    }
+
+    /// A device wants an allocation resident once less.
+    pub(crate) fn evict(
+        &mut self,
+        process: u32,
+        device: Handle,
+        id: AllocationId,
+    ) -> Result<(), VidMmError> {
+        let wants = (process, device);
+        if !self.get(id)?.wanted.contains_key(&wants) {
+            return Err(VidMmError::Unbalanced);
+        }
+        self.change(id, |allocation| {
+            if let Some(count) = allocation.wanted.get_mut(&wants) {
+                *count -= 1;
+                if *count == 0 {
+                    allocation.wanted.remove(&wants);
+                }
+            }
+        })?;
+        self.let_go(id)
+    }
+
+    /// A device closes an allocation, however often it wants it resident.
+    pub(crate) fn close(
+        &mut self,
+        process: u32,
+        device: Handle,
+        id: AllocationId,
+    ) -> Result<(), VidMmError> {
+        self.change(id, |allocation| {
+            allocation.wanted.remove(&(process, device));
+        })?;
+        self.let_go(id)
+    }
+
+    /// Notes that no process wants an allocation resident any more, if so.
+    pub(super) fn let_go(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        let allocation = self.get(id)?;
+        if allocation.is_wanted() {
+            return Ok(());
+        }
+        let was_present = allocation.present;
+        self.change(id, |allocation| allocation.taken = false)?;
+        self.unmap_all(id)?;
+        if was_present && self.get(id)?.place == Place::Home {
+            self.notify_eviction(id)?;
+        }
+        self.may_restore = true;
+        Ok(())
+    }
+
+    /// Whether page tables lead to an allocation, as long as its mappings are there.
+    pub(crate) fn is_present(&self, id: AllocationId) -> bool {
+        self.allocations.get(&id).is_some_and(|allocation| allocation.present)
+    }
+
+    /// Whether a process wants an allocation resident.
+    pub(crate) fn is_wanted_by(&self, process: u32, id: AllocationId) -> bool {
+        let allocation = self.allocations.get(&id);
+        allocation.is_some_and(|allocation| allocation.is_wanted_by(process))
+    }
+
+    /// Whether a process has an allocation locked.
+    pub(crate) fn is_locked_by(&self, process: u32, id: AllocationId) -> bool {
+        self.allocations.get(&id).is_some_and(|allocation| allocation.locks.contains_key(&process))
+    }
+
+    /// Whether a process lacks something that it wants resident.
+    pub(crate) fn is_suspended(&self, process: u32) -> bool {
+        self.processes.get(&process).is_some_and(|process| !process.missing.is_empty())
+    }
+}
