@@ -9,12 +9,12 @@
 //!
 //! Source: native GPU fence object, "Cross-adapter native fences".
 
+use crate::dxgkrnl::object::names::Namer;
 use crate::dxgkrnl::object::pool::SlotPool;
 use crate::hardware::{GuestId, HardwareFull, PhysicalAddress, Segment};
 use crate::port::{CrossFenceId, SharingGroups};
 use bellhop_protocol::PAGE_SIZE;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, RandomState};
 
 /// A fence.
 #[derive(Debug)]
@@ -47,9 +47,7 @@ pub(crate) struct CrossFences {
     pages: SlotPool,
     fences: BTreeMap<CrossFenceId, CrossFence>,
     names: BTreeMap<u64, CrossFenceId>,
-    namer: RandomState,
-    /// How many names there were.
-    named: u64,
+    namer: Namer,
     signals: BTreeSet<CrossSignal>,
 }
 
@@ -71,8 +69,7 @@ impl CrossFences {
             pages: SlotPool::new(pages),
             fences: BTreeMap::new(),
             names: BTreeMap::new(),
-            namer: RandomState::new(),
-            named: 0,
+            namer: Namer::default(),
             signals: BTreeSet::new(),
         }
     }
@@ -114,14 +111,8 @@ impl CrossFences {
         if let Some(name) = self.fences.get(&id).and_then(|fence| fence.name) {
             return name;
         }
-        // Ends: fences are far fewer than numbers.
-        let name = loop {
-            self.named += 1;
-            let name = self.namer.hash_one(self.named);
-            if name != 0 && !self.names.contains_key(&name) {
-                break name;
-            }
-        };
+        let Self { namer, names, .. } = self;
+        let name = namer.next(|name| names.contains_key(&name));
         if let Some(fence) = self.fences.get_mut(&id) {
             fence.name = Some(name);
             self.names.insert(name, id);

@@ -7,13 +7,13 @@ use std::hash::{BuildHasher, RandomState};
 /// Makes names that cannot be guessed.
 #[derive(Debug, Default)]
 pub(crate) struct Namer {
-    pub(crate) state: RandomState,
-    /// How many names there were.
-    pub(crate) named: u64,
+    state: RandomState,
+    /// Number of names so far, those that were taken already included.
+    named: u64,
 }
 
 impl Namer {
-    /// A name, not 0, that is not taken. Far fewer than there are numbers may be.
+    /// A name, never 0, that is not taken. Names are far fewer than numbers, so one is found.
     pub(crate) fn next(&mut self, is_taken: impl Fn(u64) -> bool) -> u64 {
         loop {
             self.named += 1;
@@ -31,14 +31,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn no_two_names_are_the_same_and_none_is_0() {
+    fn names_are_distinct_and_not_0() {
         let mut namer = Namer::default();
         let mut names = BTreeSet::new();
         for _ in 0..1000 {
             let name = namer.next(|name| names.contains(&name));
             assert!(name != 0 && names.insert(name));
         }
-        // Another guest's are others.
+        // Another namer makes other names.
         let other = Namer::default().next(|_| false);
         assert!(!names.contains(&other));
     }
