@@ -14,3 +14,11 @@ pub mod hardware;
 pub mod miniport;
 pub mod port;
 mod vidmm;
+
+// Subsystems have their unit tests over the GPU that the tests of the whole kernel use. It names this crate as they do.
+#[cfg(test)]
+extern crate self as bellhop_host_kmd;
+#[cfg(test)]
+#[path = "../tests/kernel/model/mod.rs"]
+#[allow(dead_code, reason = "each user takes a part")]
+mod model;

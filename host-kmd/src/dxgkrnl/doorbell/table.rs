@@ -177,3 +177,125 @@ impl Doorbells {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hardware::PhysicalDoorbell;
+    use crate::model::{Call, Model};
+    use crate::port::RequestToken;
+    use bellhop_protocol::control::Handle;
+    use bellhop_protocol::doorbell::ConnectionStatus;
+
+    const GUEST: GuestId = GuestId(1);
+    const QUEUE: HwQueueId = HwQueueId(7);
+    const RETRY: ConnectionStatus = ConnectionStatus::DISCONNECTED_RETRY;
+    const NOTIFY: ConnectionStatus = ConnectionStatus::CONNECTED_NOTIFY;
+    const CONNECTED: ConnectionStatus = ConnectionStatus::CONNECTED;
+    const ABORT: ConnectionStatus = ConnectionStatus::DISCONNECTED_ABORT;
+
+    /// A disconnected doorbell, and a physical one that watches it, as the driver would have it.
+    fn new() -> (Arc<Model>, Doorbells) {
+        let model = Arc::new(Model::new(1));
+        model.state().rotates = true;
+        model.state().watches.insert(PhysicalDoorbell(0), QUEUE);
+        let recorder = Recorder::new(Arc::clone(&model) as _);
+        let mut doorbells = Doorbells::new(Arc::clone(&model) as _, recorder);
+        doorbells.create(GUEST, QUEUE);
+        (model, doorbells)
+    }
+
+    /// Two requests wait until the page of the doorbell is there.
+    fn connecting() -> (Arc<Model>, Doorbells) {
+        let (model, mut doorbells) = new();
+        doorbells.begin_connect(QUEUE, ConnectedStatus::Connected);
+        for token in [3, 4] {
+            let request = Connecting { token: RequestToken(token), hw_queue: Handle(9) };
+            doorbells.wait_for_connect(QUEUE, request);
+        }
+        (model, doorbells)
+    }
+
+    fn ended(doorbells: &mut Doorbells) -> Vec<(u64, ConnectOutcome)> {
+        let ended = doorbells.take_ended_connects().into_iter();
+        ended.map(|end| (end.request.token.0, end.outcome)).collect()
+    }
+
+    #[test]
+    fn a_victim_s_status_is_published_before_its_page_is_taken_and_once() {
+        let (model, mut doorbells) = new();
+        doorbells.publish_connected(QUEUE, ConnectedStatus::Connected);
+        assert_eq!(model.take_log(), [Call::Connected(QUEUE, CONNECTED)]);
+        for _ in 0..2 {
+            doorbells.victimise(QUEUE, DisconnectReason::Retry).unwrap();
+        }
+        let calls = [Call::Disconnected(QUEUE, RETRY), Call::RotateToDummy(QUEUE)];
+        assert_eq!(model.take_log(), calls);
+        // It had a physical doorbell to lose once.
+        assert_eq!(doorbells.victims(GUEST), 1);
+        doorbells.forget_guest(GUEST);
+        assert_eq!(doorbells.victims(GUEST), 0);
+        assert_eq!(doorbells.victimise(HwQueueId(8), DisconnectReason::Retry), None);
+    }
+
+    #[test]
+    fn a_doorbell_is_connected_to_be_notified_when_its_page_is_there_and_plainly_when_no_ring_misses_it()
+     {
+        let (model, mut doorbells) = connecting();
+        assert_eq!(model.take_log(), [], "a guest still reads that it is to be connected");
+        assert!(doorbells.end_connect(QUEUE));
+        assert_eq!(model.take_log(), [Call::Connected(QUEUE, NOTIFY)]);
+        let outcome = ConnectOutcome::Connected(ConnectedStatus::ConnectedNotify);
+        assert!(doorbells.has_ended_connects());
+        assert_eq!(ended(&mut doorbells), [(3, outcome), (4, outcome)]);
+        assert!(!doorbells.has_ended_connects());
+        assert!(!doorbells.end_connect(QUEUE), "the page comes once");
+        doorbells.settle(QUEUE);
+        doorbells.settle(QUEUE);
+        assert_eq!(model.take_log(), [Call::Connected(QUEUE, CONNECTED)]);
+    }
+
+    #[test]
+    fn requests_to_connect_end_once_with_what_became_of_the_doorbell() {
+        type End = fn(&mut Doorbells);
+        let ends: [(End, ConnectOutcome); 3] = [
+            (|doorbells| doorbells.refuse_connect(QUEUE), ConnectOutcome::Refused),
+            (
+                |doorbells| {
+                    doorbells.victimise(QUEUE, DisconnectReason::Retry);
+                },
+                ConnectOutcome::Victimised,
+            ),
+            (
+                |doorbells| {
+                    doorbells.publish_disconnected(QUEUE, DisconnectReason::Abort);
+                },
+                ConnectOutcome::Aborted,
+            ),
+        ];
+        for (end, outcome) in ends {
+            let (_, mut doorbells) = connecting();
+            end(&mut doorbells);
+            assert_eq!(ended(&mut doorbells), [(3, outcome), (4, outcome)]);
+            doorbells.publish_disconnected(QUEUE, DisconnectReason::Retry);
+            assert_eq!(ended(&mut doorbells), []);
+            // The page comes too late.
+            assert!(!doorbells.end_connect(QUEUE));
+        }
+    }
+
+    #[test]
+    fn an_aborted_doorbell_stays_aborted() {
+        let (model, mut doorbells) = new();
+        doorbells.publish_disconnected(QUEUE, DisconnectReason::Abort);
+        assert_eq!(model.state().status[&QUEUE], ABORT);
+        model.take_log();
+        doorbells.publish_disconnected(QUEUE, DisconnectReason::Retry);
+        assert_eq!(model.take_log(), []);
+        doorbells.publish_connected(QUEUE, ConnectedStatus::Connected);
+        assert_eq!(model.state().status[&QUEUE], ABORT);
+        assert_eq!(doorbells.state(QUEUE), Some(DoorbellState::Aborted));
+        doorbells.destroy(QUEUE);
+        assert_eq!(doorbells.state(QUEUE), None);
+    }
+}

@@ -170,3 +170,108 @@ impl GpuVa {
         (None, taken.charged() - left.charged())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bellhop_protocol::PAGE_SIZE;
+
+    const BASE: u64 = GPU_VA_START + (1 << 30);
+
+    fn pages(first: u64, count: u64) -> PageRange {
+        PageRange { start: BASE + first * PAGE_SIZE, length: count * PAGE_SIZE }
+    }
+
+    /// Takes a range and maps parts of it, given as a page of the range and a number of pages.
+    fn take(va: &mut GpuVa, range: PageRange, reserved: bool, parts: &[(u64, u64)]) {
+        assert_eq!(va.take_for_guest(range.start, range.length), Some(range));
+        let mappings = parts.len() as u64;
+        let taken = Taken { length: range.length, reserved, fixed: false, mappings };
+        va.set_taken(range.start, taken);
+        for (first, count) in parts {
+            let length = count * PAGE_SIZE;
+            let protection = Protection::empty();
+            let mapping = GuestMapping { length, allocation: Handle(1), offset: 0, protection };
+            va.insert_mapping(range.start + first * PAGE_SIZE, mapping);
+        }
+    }
+
+    #[test]
+    fn a_guest_gets_the_addresses_that_it_asks_for_or_any_and_none_of_the_host_s() {
+        let mut va = GpuVa::new();
+        assert_eq!(va.take_for_guest(BASE, PAGE_SIZE), Some(pages(0, 1)));
+        assert_eq!(va.take_for_guest(BASE, PAGE_SIZE), None, "it is taken");
+        let any = va.take_for_guest(0, 2 * PAGE_SIZE).unwrap();
+        assert!(any.start >= GPU_VA_START && any.start + any.length <= GPU_VA_END);
+        let host = va.take_for_host(PAGE_SIZE).unwrap();
+        assert!(host.start >= GPU_VA_END);
+        assert_eq!(va.take_for_guest(host.start, PAGE_SIZE), None);
+        // Each goes back to where it came from.
+        va.give_back(host);
+        assert_eq!(va.take_for_host(PAGE_SIZE), Some(host));
+        va.give_back(pages(0, 1));
+        assert_eq!(va.take_for_guest(BASE, PAGE_SIZE), Some(pages(0, 1)));
+    }
+
+    #[test]
+    fn addresses_that_a_process_freed_are_not_given_out_before_engines_forget_them() {
+        let mut va = GpuVa::new();
+        take(&mut va, pages(0, 4), false, &[(0, 4)]);
+        assert_eq!(va.remove_mapping(BASE), (Some(pages(0, 4)), 0));
+        assert_eq!(va.mapping_count(), 0);
+        assert_eq!(va.take_for_guest(BASE, PAGE_SIZE), None);
+        va.give_back(pages(0, 4));
+        assert_eq!(va.take_for_guest(BASE, PAGE_SIZE), Some(pages(0, 1)));
+    }
+
+    #[test]
+    fn a_reservation_outlives_its_mappings_and_is_charged_for_one() {
+        let mut va = GpuVa::new();
+        take(&mut va, pages(0, 4), true, &[(0, 1), (2, 2)]);
+        assert_eq!(va.remove_mapping(BASE), (None, 1));
+        assert_eq!(va.remove_mapping(BASE + 2 * PAGE_SIZE), (None, 0));
+        assert_eq!(va.remove_mapping(BASE), (None, 0), "nothing is mapped there");
+        assert!(va.forget_taken(pages(0, 3)).is_none(), "it was taken as a whole");
+        let taken = va.forget_taken(pages(0, 4)).unwrap();
+        assert_eq!((taken.mappings, taken.charged()), (0, 1));
+    }
+
+    #[test]
+    fn a_range_overlaps_the_mappings_that_have_a_byte_in_it() {
+        let mut va = GpuVa::new();
+        take(&mut va, pages(0, 2), false, &[(0, 2)]);
+        take(&mut va, pages(4, 2), false, &[(0, 2)]);
+        let [first, second] = [pages(0, 2), pages(4, 2)].map(|range| range.start);
+        assert_eq!(va.overlapping(pages(0, 6)), [first, second]);
+        assert_eq!(va.overlapping(pages(1, 3)), [first]);
+        assert_eq!(va.overlapping(pages(1, 4)), [first, second]);
+        assert!(va.overlapping(pages(2, 2)).is_empty());
+        assert!(va.overlapping(pages(6, 1)).is_empty());
+    }
+
+    #[test]
+    fn a_range_was_taken_together_only_if_all_of_it_was() {
+        let mut va = GpuVa::new();
+        take(&mut va, pages(0, 2), true, &[]);
+        take(&mut va, pages(2, 2), true, &[]);
+        let around = |first, count| {
+            let PageRange { start, length } = pages(first, count);
+            va.taken_around(start, length).map(|(range, _)| range)
+        };
+        assert_eq!(around(1, 1), Some(pages(0, 2)));
+        assert_eq!(around(2, 2), Some(pages(2, 2)));
+        assert_eq!(around(1, 2), None, "two were taken beside each other");
+        assert_eq!(around(4, 1), None);
+        assert!(va.taken_around(BASE, u64::MAX).is_none());
+    }
+
+    #[test]
+    fn a_process_that_ends_gives_up_all_addresses_and_what_was_charged_for_them() {
+        let mut va = GpuVa::new();
+        take(&mut va, pages(0, 4), true, &[(0, 1), (1, 1), (2, 1)]);
+        take(&mut va, pages(8, 1), true, &[]);
+        // One mapping of each is refunded with its addresses, the others now.
+        assert_eq!(va.remove_all(), [(pages(0, 4), 2), (pages(8, 1), 0)]);
+        assert_eq!(va.remove_all(), []);
+    }
+}

@@ -261,3 +261,199 @@ impl<W> Paging<W> {
         (freed, waiters)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ddi::paging::PAGING_VA_START;
+    use crate::dxgkrnl::memory::page_tables::make_page_tables;
+    use crate::hardware::Segment;
+    use crate::miniport::BellhopMiniport;
+    use crate::model::Model;
+    use crate::vidmm::segment::Memory;
+    use bellhop_protocol::PAGE_SIZE;
+    use std::sync::Arc;
+
+    const GUEST: GuestId = GuestId(1);
+    const WINDOW: u64 = 64 * PAGE_SIZE;
+    const NOW: Ticket = Ticket(1);
+
+    /// A guest's paging, and a GPU that executes it when the test says so.
+    struct Rig {
+        model: Arc<Model>,
+        miniport: BellhopMiniport,
+        system: SystemContext,
+        paging: Paging<u32>,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let model = Arc::new(Model::new(1));
+            model.state().prompt_paging = false;
+            let mut miniport = BellhopMiniport::new(Arc::clone(&model) as _);
+            let system = miniport.create_system_context(GUEST).unwrap();
+            let window = PageRange { start: PAGING_VA_START, length: WINDOW };
+            make_page_tables(&mut miniport, GUEST, system.address_space, window).unwrap();
+            let paging = Paging::new(Some(system), WINDOW);
+            Self { model, miniport, system, paging }
+        }
+
+        /// Begins a work with these steps that something waits for, once engines have passed a ticket.
+        fn begin(&mut self, waiter: u32, steps: Vec<Step>, ticket: Option<Ticket>) {
+            let batch = Batch {
+                held: BTreeSet::new(),
+                concerned: BTreeSet::new(),
+                freed: vec![page(waiter)],
+                waiter: Some(waiter),
+                failed: false,
+            };
+            self.paging.begin(steps, ticket, batch);
+        }
+
+        fn submit(&mut self, quiesced: Ticket) {
+            let mut node = PagingNode {
+                guest: GUEST,
+                system: self.system,
+                miniport: &mut self.miniport,
+                wake: &mut |_, _| {},
+            };
+            self.paging.submit(quiesced, &mut node);
+        }
+
+        /// Number of buffers that the GPU has.
+        fn buffers(&self) -> usize {
+            self.model.state().paging.get(&GUEST).map_or(0, VecDeque::len)
+        }
+
+        /// The GPU is done with its oldest buffer.
+        fn complete(&mut self) {
+            let fence = self.model.oldest_paging(GUEST).unwrap();
+            self.model.complete_paging(GUEST);
+            self.paging.complete(fence);
+        }
+
+        /// What has ended: what waited for it, and whether it failed.
+        fn ended(&mut self) -> Vec<(u32, bool)> {
+            let ended = std::iter::from_fn(|| self.paging.take_ended());
+            ended.map(|batch| (batch.waiter.unwrap(), batch.failed)).collect()
+        }
+    }
+
+    fn page(number: u32) -> PageRange {
+        PageRange { start: u64::from(number) * PAGE_SIZE, length: PAGE_SIZE }
+    }
+
+    /// A step that is one buffer.
+    fn zero(number: u32) -> Vec<Step> {
+        let memory = Memory::range(Segment::Backing, page(number));
+        vec![Step::Zero { memory, length: PAGE_SIZE }]
+    }
+
+    #[test]
+    fn memory_moves_when_engines_have_left_the_contexts_of_its_process() {
+        let mut rig = Rig::new();
+        rig.begin(1, zero(1), Some(Ticket(2)));
+        rig.submit(NOW);
+        assert_eq!(rig.buffers(), 0);
+        assert!(rig.paging.is_pending());
+        rig.submit(Ticket(2));
+        assert_eq!(rig.buffers(), 1);
+        assert!(!rig.paging.is_pending() && rig.paging.is_busy());
+    }
+
+    #[test]
+    fn a_work_ends_with_its_last_buffer_and_works_end_in_their_order() {
+        let mut rig = Rig::new();
+        rig.begin(1, zero(1), None);
+        rig.begin(2, Vec::new(), None);
+        rig.begin(3, zero(3), None);
+        rig.submit(NOW);
+        assert_eq!(rig.buffers(), 2);
+        assert!(!rig.paging.has_ended());
+        rig.complete();
+        assert!(rig.paging.has_ended());
+        // The second has nothing of its own to wait for.
+        assert_eq!(rig.ended(), [(1, false), (2, false)]);
+        assert!(rig.paging.has_finished(2) && !rig.paging.has_finished(3));
+        rig.complete();
+        assert_eq!(rig.ended(), [(3, false)]);
+        assert!(!rig.paging.is_busy());
+    }
+
+    #[test]
+    fn a_guest_has_a_bounded_number_of_buffers_with_the_hardware() {
+        let mut rig = Rig::new();
+        for number in 0..6 {
+            rig.begin(number, zero(number), None);
+        }
+        rig.submit(NOW);
+        assert_eq!(rig.buffers() as u64, MAX_IN_FLIGHT);
+        rig.submit(NOW);
+        assert_eq!(rig.buffers() as u64, MAX_IN_FLIGHT);
+        rig.complete();
+        rig.submit(NOW);
+        assert_eq!(rig.buffers() as u64, MAX_IN_FLIGHT);
+        while rig.buffers() > 0 {
+            rig.complete();
+            rig.submit(NOW);
+        }
+        assert_eq!(rig.ended(), (0..6).map(|number| (number, false)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_the_hardware_has_no_room_for_waits_and_is_not_lost() {
+        let mut rig = Rig::new();
+        rig.model.state().paging_room = 1;
+        rig.begin(1, zero(1), None);
+        rig.begin(2, zero(2), None);
+        rig.submit(NOW);
+        assert_eq!(rig.buffers(), 1);
+        rig.complete();
+        assert_eq!(rig.ended(), [(1, false)]);
+        rig.submit(NOW);
+        rig.complete();
+        assert_eq!(rig.ended(), [(2, false)]);
+    }
+
+    #[test]
+    fn a_buffer_that_fails_costs_its_own_work_alone() {
+        let mut rig = Rig::new();
+        for number in 1..=3 {
+            rig.begin(number, zero(number), None);
+        }
+        rig.submit(NOW);
+        // Its completion follows, as each failed buffer's does.
+        rig.paging.fail(2);
+        (0..3).for_each(|_| rig.complete());
+        assert_eq!(rig.ended(), [(1, false), (2, true), (3, false)]);
+    }
+
+    #[test]
+    fn an_allocation_leaves_the_iommu_after_all_paging_operations() {
+        let mut rig = Rig::new();
+        let memory = Memory::range(Segment::System, page(1));
+        let allocation = crate::ddi::paging::AllocationId(1);
+        let mut steps = vec![Step::NotifyIoMmuUnmap { allocation, memory, length: PAGE_SIZE }];
+        steps.extend(zero(2));
+        rig.begin(1, steps, None);
+        rig.submit(NOW);
+        assert_eq!(rig.buffers(), 1, "what comes after waits");
+        rig.complete();
+        rig.submit(NOW);
+        assert_eq!(rig.buffers(), 1);
+        assert_eq!(rig.ended(), []);
+        rig.complete();
+        assert_eq!(rig.ended(), [(1, false)]);
+    }
+
+    #[test]
+    fn a_guest_that_goes_gives_up_all_its_works() {
+        let mut rig = Rig::new();
+        rig.begin(1, zero(1), None);
+        rig.begin(2, zero(2), Some(Ticket(9)));
+        rig.submit(NOW);
+        let (freed, waiters) = rig.paging.abandon();
+        assert_eq!((freed, waiters), (vec![page(1), page(2)], vec![1, 2]));
+        assert!(!rig.paging.is_busy() && !rig.paging.is_pending());
+    }
+}

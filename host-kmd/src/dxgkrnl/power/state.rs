@@ -265,3 +265,157 @@ impl Power {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::miniport::BellhopMiniport;
+    use crate::model::{Call, Model};
+    use crate::port::RequestToken;
+    use std::sync::Arc;
+
+    const F0: EnginePowerState = EnginePowerState::F0;
+    const F1: EnginePowerState = EnginePowerState::F1;
+    const SECOND: Duration = Duration::from_secs(1);
+    const GUEST: GuestId = GuestId(1);
+
+    /// The power of two engines, with the driver that changes it.
+    struct Rig {
+        model: Arc<Model>,
+        miniport: BellhopMiniport,
+        power: Power,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let model = Arc::new(Model::new(1));
+            let miniport = BellhopMiniport::new(Arc::clone(&model) as _);
+            let power = Power::new(2, Recorder::new(Arc::clone(&model) as _));
+            Self { model, miniport, power }
+        }
+
+        fn power_down(&mut self, node: u32, now: Duration) {
+            self.power.power_down_engine(node, now, &mut self.miniport);
+        }
+
+        fn wake(&mut self, node: u32) {
+            self.power.wake_engine(node, &mut self.miniport);
+        }
+
+        /// An engine keeps the power that it was to give up.
+        fn refuse(&mut self, node: u32, transition: u64) {
+            self.model.state().without_power.remove(&node);
+            self.power.refused(node, transition);
+        }
+
+        fn engine(&self, node: u32) -> (EnginePowerState, u64) {
+            self.power.describe_engine(node).unwrap()
+        }
+
+        /// What engines were asked for since the last call.
+        fn asked(&self) -> Vec<(u32, EnginePowerState)> {
+            let log = self.model.take_log().into_iter();
+            log.filter_map(|call| match call {
+                Call::EnginePower(node, state) => Some((node, state)),
+                _ => None,
+            })
+            .collect()
+        }
+    }
+
+    #[test]
+    fn the_driver_is_asked_only_for_a_state_that_an_engine_is_not_in() {
+        let mut rig = Rig::new();
+        rig.wake(0);
+        assert_eq!(rig.asked(), []);
+        rig.power_down(0, SECOND);
+        rig.power_down(0, SECOND);
+        assert_eq!(rig.asked(), [(0, F1)]);
+        assert!(!rig.power.is_in_f0(0) && rig.power.is_in_f0(1));
+        rig.wake(0);
+        rig.wake(0);
+        assert_eq!(rig.asked(), [(0, F0)]);
+        // There is no such engine.
+        rig.wake(2);
+        rig.power_down(2, SECOND);
+        assert_eq!(rig.asked(), []);
+    }
+
+    #[test]
+    fn an_engine_that_refuses_f1_stays_in_f0_unless_it_was_asked_again_since() {
+        let mut rig = Rig::new();
+        rig.power_down(0, SECOND);
+        rig.wake(0);
+        rig.power_down(0, SECOND);
+        // The first transition to F1 was number 1, the second is number 3.
+        rig.power.refused(0, 1);
+        assert_eq!(rig.engine(0), (F1, 2));
+        rig.refuse(0, 3);
+        assert_eq!(rig.engine(0), (F0, 1));
+    }
+
+    #[test]
+    fn d3_waits_for_engines_to_leave_contexts_then_to_forget_rings_and_for_paging() {
+        let mut rig = Rig::new();
+        let power = &mut rig.power;
+        assert_eq!(power.next_step(Ticket(9), false), None);
+        power.await_d3(GUEST, Completion::Reply(RequestToken(7)));
+        power.begin_suspending(Ticket(3));
+        assert!(!power.has_power() && !power.is_off());
+        assert_eq!(power.next_step(Ticket(2), false), None);
+        assert_eq!(power.next_step(Ticket(3), true), Some(PowerDownStep::EvictRings));
+        power.begin_evicting(Ticket(5));
+        assert_eq!(power.next_step(Ticket(4), false), None);
+        assert_eq!(power.next_step(Ticket(5), true), None);
+        assert_eq!(power.next_step(Ticket(5), false), Some(PowerDownStep::PowerOff));
+        let waited = power.power_off(&mut rig.miniport);
+        assert!(matches!(waited[..], [(GUEST, Completion::Reply(RequestToken(7)))]));
+        assert!(rig.power.is_off());
+        assert_eq!(rig.asked(), [(0, F1), (1, F1)]);
+        assert_eq!(rig.power.describe_device(), ("D3", 1));
+        let (was_evicted, waiting) = rig.power.power_on(&mut rig.miniport);
+        assert!(was_evicted && waiting.is_empty() && rig.power.has_power());
+        assert_eq!(rig.asked(), [(0, F0), (1, F0)]);
+    }
+
+    #[test]
+    fn a_device_that_is_woken_on_its_way_to_d3_hands_back_what_waited() {
+        for (evicts, rings_were_evicted) in [(false, false), (true, true)] {
+            let mut rig = Rig::new();
+            rig.power.await_d3(GUEST, Completion::Nothing);
+            rig.power.begin_suspending(Ticket(3));
+            if evicts {
+                rig.power.begin_evicting(Ticket(5));
+            }
+            let (was_evicted, waiting) = rig.power.power_on(&mut rig.miniport);
+            assert_eq!(was_evicted, rings_were_evicted);
+            assert!(matches!(waiting[..], [(GUEST, Completion::Nothing)]));
+            assert_eq!(rig.power.describe_device(), ("D0", 0));
+            // No engine had lost its power.
+            assert_eq!(rig.asked(), []);
+        }
+    }
+
+    #[test]
+    fn idleness_counts_from_when_the_last_engine_went_to_f1() {
+        let mut rig = Rig::new();
+        let device_idle = Some(10 * SECOND);
+        rig.power.set_policy(PowerPolicy { engine_idle: None, device_idle });
+        rig.power_down(0, SECOND);
+        assert_eq!(rig.power.deadline(), None);
+        rig.power_down(1, 3 * SECOND);
+        assert_eq!(rig.power.deadline(), Some(13 * SECOND));
+        rig.power_down(1, 7 * SECOND);
+        assert_eq!(rig.power.deadline(), Some(13 * SECOND));
+        rig.wake(0);
+        assert_eq!(rig.power.deadline(), None);
+        rig.power_down(0, 20 * SECOND);
+        assert_eq!(rig.power.deadline(), Some(30 * SECOND));
+        // An engine that refuses is not idle either.
+        rig.refuse(0, 3);
+        assert_eq!(rig.power.deadline(), None);
+        rig.power_down(0, 40 * SECOND);
+        rig.power.begin_suspending(Ticket(1));
+        assert_eq!(rig.power.deadline(), None);
+    }
+}
