@@ -13,8 +13,8 @@ use crate::dxgkrnl::kernel::waiter::Waiter;
 use crate::dxgkrnl::memory::donation::Donations;
 use crate::dxgkrnl::memory::paging::Paging;
 use crate::dxgkrnl::memory::sharing::SharedAllocations;
-use crate::dxgkrnl::object::handles::{Handles, MAX_HANDLES};
-use crate::dxgkrnl::object::limits::{Limits, Quota};
+use crate::dxgkrnl::object::handles::Handles;
+use crate::dxgkrnl::object::limits::Limits;
 use crate::dxgkrnl::object::pool::SlotPool;
 use crate::dxgkrnl::object::quotas::Quotas;
 use crate::dxgkrnl::recovery::tdr::Hangs;
@@ -108,26 +108,7 @@ impl Guest {
             donations: Donations::default(),
             aperture: PagePool::new(0, resources.segments.aperture),
             dma_buffers: PagePool::new(0, DMA_BUFFERS_SIZE),
-            quotas: Quotas {
-                processes: Quota::new(limits.processes, "processes"),
-                handles: Quota::new(limits.handles.min(MAX_HANDLES), "handles"),
-                allocations: Quota::new(limits.allocations, "allocations"),
-                hw_queues: Quota::new(limits.hw_queues, "hardware queues"),
-                waits: Quota::new(limits.waits, "pending waits"),
-                mappings: Quota::new(limits.mappings, "mappings"),
-                mapped_bytes: Quota::new(limits.mapped_bytes, "mapped bytes"),
-                extents: Quota::new(limits.extents, "extents"),
-                submissions: Quota::new(limits.submissions, "submissions"),
-                listed_allocations: Quota::new(
-                    limits.listed_allocations,
-                    "entries of allocation lists",
-                ),
-                cross_adapter_fences: Quota::new(
-                    limits.cross_adapter_fences,
-                    "cross-adapter fences",
-                ),
-                held: Quota::new(limits.held, "held in software queues"),
-            },
+            quotas: Quotas::new(limits),
             global_doorbells: 0,
             control_messages: 0,
             notifies: 0,
@@ -143,24 +124,6 @@ impl Guest {
 
     /// Its use of its limits and of its BAR, for tools.
     pub(crate) fn describe_quotas(&self) -> Vec<snapshot::Quota> {
-        let Quotas { processes, handles, allocations, hw_queues, .. } = &self.quotas;
-        let Quotas { waits, mappings, mapped_bytes, extents, .. } = &self.quotas;
-        let Quotas { submissions, listed_allocations, cross_adapter_fences, held, .. } =
-            &self.quotas;
-        let limits = [
-            processes,
-            handles,
-            allocations,
-            hw_queues,
-            waits,
-            mappings,
-            mapped_bytes,
-            extents,
-            submissions,
-            listed_allocations,
-            cross_adapter_fences,
-            held,
-        ];
         let bar = &self.resources.bar;
         let slots = [
             ("doorbells", self.doorbell_slots.used(), bar.doorbell_count),
@@ -171,12 +134,11 @@ impl Guest {
             used: used.into(),
             limit: limit.into(),
         });
-        limits.into_iter().map(Quota::describe).chain(slots).collect()
+        self.quotas.describe().chain(slots).collect()
     }
 
     /// Whether it has given back everything.
     pub(crate) fn is_empty(&self) -> bool {
-        let quotas = &self.quotas;
         self.processes.is_empty()
             && self.handles.is_empty()
             && self.fences.is_unused()
@@ -186,17 +148,6 @@ impl Guest {
             && self.shared_allocations.is_empty()
             && self.aperture.is_unused()
             && self.dma_buffers.is_unused()
-            && quotas.processes.is_unused()
-            && quotas.handles.is_unused()
-            && quotas.allocations.is_unused()
-            && quotas.hw_queues.is_unused()
-            && quotas.waits.is_unused()
-            && quotas.mappings.is_unused()
-            && quotas.mapped_bytes.is_unused()
-            && quotas.extents.is_unused()
-            && quotas.submissions.is_unused()
-            && quotas.listed_allocations.is_unused()
-            && quotas.cross_adapter_fences.is_unused()
-            && quotas.held.is_unused()
+            && self.quotas.is_unused()
     }
 }

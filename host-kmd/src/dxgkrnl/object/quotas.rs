@@ -3,44 +3,61 @@
 //! What a guest has used of its limits.
 
 use crate::dxgkrnl::object::error::RequestError;
-use crate::dxgkrnl::object::handles::ObjectKind;
-use crate::dxgkrnl::object::limits::Quota;
+use crate::dxgkrnl::object::handles::{MAX_HANDLES, ObjectKind};
+use crate::dxgkrnl::object::limits::{Limits, Quota};
+use bellhop_protocol::snapshot;
 
-/// What a guest has used of its [`Limits`].
-#[derive(Debug)]
-pub(crate) struct Quotas {
+/// What is limited: a field of [`Limits`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limited {
     /// [`Limits::processes`]
-    pub(crate) processes: Quota,
+    Processes,
     /// [`Limits::handles`]
-    pub(crate) handles: Quota,
+    Handles,
     /// [`Limits::allocations`]
-    pub(crate) allocations: Quota,
+    Allocations,
     /// [`Limits::hw_queues`]
-    pub(crate) hw_queues: Quota,
+    HwQueues,
     /// [`Limits::waits`]
-    pub(crate) waits: Quota,
+    Waits,
     /// [`Limits::mappings`]
-    pub(crate) mappings: Quota,
+    Mappings,
     /// [`Limits::mapped_bytes`]
-    pub(crate) mapped_bytes: Quota,
+    MappedBytes,
     /// [`Limits::extents`]
-    pub(crate) extents: Quota,
+    Extents,
     /// [`Limits::submissions`]
-    pub(crate) submissions: Quota,
+    Submissions,
     /// [`Limits::listed_allocations`]
-    pub(crate) listed_allocations: Quota,
+    ListedAllocations,
     /// [`Limits::cross_adapter_fences`]
-    pub(crate) cross_adapter_fences: Quota,
+    CrossAdapterFences,
     /// [`Limits::held`]
-    pub(crate) held: Quota,
+    Held,
 }
 
-impl Quotas {
-    /// The limit that objects of a kind have beside that of [`Limits::handles`].
-    pub(crate) fn of(&mut self, kind: ObjectKind) -> Option<&mut Quota> {
+impl Limited {
+    /// All of them, in the order of their declaration.
+    const ALL: [Self; 12] = [
+        Self::Processes,
+        Self::Handles,
+        Self::Allocations,
+        Self::HwQueues,
+        Self::Waits,
+        Self::Mappings,
+        Self::MappedBytes,
+        Self::Extents,
+        Self::Submissions,
+        Self::ListedAllocations,
+        Self::CrossAdapterFences,
+        Self::Held,
+    ];
+
+    /// The limit that objects of a kind have beside [`Self::Handles`].
+    fn of(kind: ObjectKind) -> Option<Self> {
         match kind {
-            ObjectKind::Allocation => Some(&mut self.allocations),
-            ObjectKind::HwQueue => Some(&mut self.hw_queues),
+            ObjectKind::Allocation => Some(Self::Allocations),
+            ObjectKind::HwQueue => Some(Self::HwQueues),
             ObjectKind::Device
             | ObjectKind::Context
             | ObjectKind::Doorbell
@@ -48,23 +65,103 @@ impl Quotas {
         }
     }
 
+    /// Its quota, with nothing used.
+    fn quota(self, limits: &Limits) -> Quota {
+        match self {
+            Self::Processes => Quota::new(limits.processes, "processes"),
+            Self::Handles => Quota::new(limits.handles.min(MAX_HANDLES), "handles"),
+            Self::Allocations => Quota::new(limits.allocations, "allocations"),
+            Self::HwQueues => Quota::new(limits.hw_queues, "hardware queues"),
+            Self::Waits => Quota::new(limits.waits, "pending waits"),
+            Self::Mappings => Quota::new(limits.mappings, "mappings"),
+            Self::MappedBytes => Quota::new(limits.mapped_bytes, "mapped bytes"),
+            Self::Extents => Quota::new(limits.extents, "extents"),
+            Self::Submissions => Quota::new(limits.submissions, "submissions"),
+            Self::ListedAllocations => {
+                Quota::new(limits.listed_allocations, "entries of allocation lists")
+            }
+            Self::CrossAdapterFences => {
+                Quota::new(limits.cross_adapter_fences, "cross-adapter fences")
+            }
+            Self::Held => Quota::new(limits.held, "held in software queues"),
+        }
+    }
+}
+
+/// What a guest has used of its [`Limits`].
+#[derive(Debug)]
+pub(crate) struct Quotas([Quota; Limited::ALL.len()]);
+
+impl Quotas {
+    /// Nothing used.
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self(Limited::ALL.map(|limited| limited.quota(limits)))
+    }
+
+    /// Uses `amount` more, or nothing when that is too much.
+    pub(crate) fn charge(&mut self, limited: Limited, amount: u64) -> Result<(), RequestError> {
+        self.0[limited as usize].charge(amount)
+    }
+
+    /// Gives back what was charged before.
+    pub(crate) fn refund(&mut self, limited: Limited, amount: u64) {
+        self.0[limited as usize].refund(amount);
+    }
+
     /// Charges for one more object, or for nothing when there may be no more.
     pub(crate) fn charge_object(&mut self, kind: ObjectKind) -> Result<(), RequestError> {
-        if let Some(quota) = self.of(kind) {
-            quota.charge(1)?;
+        if let Some(limited) = Limited::of(kind) {
+            self.charge(limited, 1)?;
         }
-        self.handles.charge(1).inspect_err(|_| {
-            if let Some(quota) = self.of(kind) {
-                quota.refund(1);
+        self.charge(Limited::Handles, 1).inspect_err(|_| {
+            if let Some(limited) = Limited::of(kind) {
+                self.refund(limited, 1);
             }
         })
     }
 
     /// Gives back what was charged for an object.
     pub(crate) fn refund_object(&mut self, kind: ObjectKind) {
-        self.handles.refund(1);
-        if let Some(quota) = self.of(kind) {
-            quota.refund(1);
+        self.refund(Limited::Handles, 1);
+        if let Some(limited) = Limited::of(kind) {
+            self.refund(limited, 1);
         }
+    }
+
+    /// What tools are told of them.
+    pub(crate) fn describe(&self) -> impl Iterator<Item = snapshot::Quota> + '_ {
+        self.0.iter().map(Quota::describe)
+    }
+
+    /// Whether all is given back.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.0.iter().all(Quota::is_unused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_has_its_own_quota() {
+        for (place, limited) in Limited::ALL.into_iter().enumerate() {
+            assert_eq!(limited as usize, place);
+            let mut quotas = Quotas::new(&Limits::default());
+            quotas.charge(limited, 1).unwrap();
+            let mut others = Limited::ALL.into_iter().filter(|other| *other != limited);
+            assert!(others.all(|other| quotas.0[other as usize].is_unused()));
+            assert!(!quotas.is_unused());
+        }
+    }
+
+    #[test]
+    fn an_object_is_charged_for_as_a_handle_and_as_its_kind_or_not_at_all() {
+        let limits = Limits { handles: 1, allocations: 2, ..Limits::default() };
+        let mut quotas = Quotas::new(&limits);
+        quotas.charge_object(ObjectKind::Allocation).unwrap();
+        assert!(quotas.charge_object(ObjectKind::Allocation).is_err());
+        quotas.refund_object(ObjectKind::Allocation);
+        assert!(quotas.is_unused(), "the refused one was charged for");
     }
 }

@@ -7,6 +7,7 @@ use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::memory::allocation::{Allocation, Content, total_length};
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::queue::context::Context;
 use crate::hardware::Segment;
@@ -83,7 +84,7 @@ impl Scope<'_> {
     ) -> Result<Handle, RequestError> {
         let (memory, count) = self.own_memory(request.size, extents)?;
         self.insert_allocation(request, Content::Fixed(memory, None), count)
-            .inspect_err(|_| self.guest.quotas.extents.refund(count))
+            .inspect_err(|_| self.guest.quotas.refund(Limited::Extents, count))
     }
 
     fn paged_allocation(
@@ -100,7 +101,7 @@ impl Scope<'_> {
         let id = self.guest.vidmm.create(description);
         let inserted = self.insert_allocation(request, Content::Paged(id), count);
         let handle = inserted.inspect_err(|_| {
-            self.guest.quotas.extents.refund(count);
+            self.guest.quotas.refund(Limited::Extents, count);
             // It exists: it was just created.
             let _ = self.guest.vidmm.destroy(id);
         })?;
@@ -166,7 +167,7 @@ impl Scope<'_> {
             return Err(RequestError::parameter("size", size));
         }
         let count = extents.len() as u64;
-        self.guest.quotas.extents.charge(count)?;
+        self.guest.quotas.charge(Limited::Extents, count)?;
         Ok((Memory { segment: Segment::System, extents: extents.into() }, count))
     }
 
@@ -268,7 +269,7 @@ impl Scope<'_> {
         }
         for start in allocation.mappings() {
             let (range, refund) = self.process()?.gpu_va.remove_mapping(start);
-            self.guest.quotas.mappings.refund(refund);
+            self.guest.quotas.refund(Limited::Mappings, refund);
             if let Some(range) = range {
                 self.given_up.push(Resource::GpuVa { process, range, paged: is_paged });
             }
@@ -277,7 +278,7 @@ impl Scope<'_> {
         if let Content::Fixed(_, Some(range)) = *allocation.content() {
             self.given_up.push(Resource::LocalMemory { process, range });
         }
-        self.guest.quotas.extents.refund(allocation.extent_count());
+        self.guest.quotas.refund(Limited::Extents, allocation.extent_count());
         for device in allocation.devices() {
             // A device that is destroyed with its allocations is gone by now.
             if let Ok(device) = self.get_mut::<Device>(device) {

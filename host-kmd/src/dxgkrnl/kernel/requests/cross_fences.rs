@@ -7,6 +7,7 @@ use crate::dxgkrnl::fence::state::{EVERY_SIGNAL, FenceState};
 use crate::dxgkrnl::fence::storage::FenceKind;
 use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::hardware::{FenceStorage, SlotValue};
 use crate::port::{CrossFenceId, SharingGroups};
@@ -38,9 +39,10 @@ impl Scope<'_> {
                 "a cross-adapter fence of a guest that the host's [fence_sharing] does not name",
             ));
         }
-        self.guest.quotas.cross_adapter_fences.charge(1)?;
+        self.guest.quotas.charge(Limited::CrossAdapterFences, 1)?;
         let created = self.cross_fences.create(self.guest_id, groups);
-        let cross = created.inspect_err(|_| self.guest.quotas.cross_adapter_fences.refund(1))?;
+        let cross =
+            created.inspect_err(|_| self.guest.quotas.refund(Limited::CrossAdapterFences, 1))?;
         self.insert_view(cross, device, kind, Some(initial_value))
     }
 
@@ -55,7 +57,7 @@ impl Scope<'_> {
         // A fence that the guest may not have is refused as an unknown name.
         let found = self.cross_fences.find(name, groups);
         let cross = found.ok_or(RequestError::parameter("nt_handle", name))?;
-        self.guest.quotas.cross_adapter_fences.charge(1)?;
+        self.guest.quotas.charge(Limited::CrossAdapterFences, 1)?;
         self.cross_fences.join(cross, self.guest_id, groups);
         let kind = if self.has_native_fences() {
             FenceKind::Native(NativeFenceType::DEFAULT)

@@ -11,6 +11,7 @@ use crate::dxgkrnl::fence::waits::{Needed, Owner, Wait, WaitId};
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::queue::hw_queue::HwQueue;
 use crate::hardware::{Reported as _, SlotValue};
 use bellhop_protocol::control::Handle;
@@ -50,7 +51,7 @@ impl Scope<'_> {
                 return Ok(None);
             }
         }
-        self.guest.quotas.waits.charge(wait.fences.len() as u64)?;
+        self.guest.quotas.charge(Limited::Waits, wait.fences.len() as u64)?;
         wait.since = self.recorder.now();
         let fences = wait.fences.clone();
         let id = self.guest.fences.waits.add(wait);
@@ -208,7 +209,7 @@ impl Scope<'_> {
                 continue;
             }
             let lost = waits.lose(id, global);
-            self.guest.quotas.waits.refund(1);
+            self.guest.quotas.refund(Limited::Waits, 1);
             self.global_mut(global)?.waiters().remove(value, id);
             if let Some(wait) = lost {
                 if let Owner::Queue(queue) = wait.owner {
@@ -248,7 +249,7 @@ impl Scope<'_> {
         id: WaitId,
         wait: Wait,
     ) -> impl Iterator<Item = u32> + use<> {
-        self.guest.quotas.waits.refund(wait.fences.len() as u64);
+        self.guest.quotas.refund(Limited::Waits, wait.fences.len() as u64);
         for (slot, needed) in &wait.fences {
             if let Some(fence) = self.guest.fences.get_mut(*slot) {
                 fence.waiters().remove(needed.value, id);
@@ -281,7 +282,7 @@ impl Scope<'_> {
                 changed.insert(slot);
                 let current = self.current_value(slot);
                 while let Some(id) = self.global_mut(slot)?.waiters().take_reached(current) {
-                    self.guest.quotas.waits.refund(1);
+                    self.guest.quotas.refund(Limited::Waits, 1);
                     let waits = &mut self.guest.fences.waits;
                     let handle = waits.get(id).and_then(|wait| wait.fences.get(&slot)).copied();
                     let Some(wait) = waits.reach(id, slot) else { continue };

@@ -8,6 +8,7 @@ use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::memory::gpu_va::{GuestMapping, Taken};
 use crate::dxgkrnl::memory::page_tables::write_entries;
 use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::hardware::Pte;
 use crate::vidmm::pool::{PageRange, is_whole_pages};
@@ -88,15 +89,15 @@ impl Scope<'_> {
 
     /// Takes addresses for a mapping of the guest at `base`, or anywhere when that is 0.
     fn take_guest_va(&mut self, base: u64, length: u64) -> Result<PageRange, RequestError> {
-        self.guest.quotas.mappings.charge(1)?;
-        if let Err(error) = self.guest.quotas.mapped_bytes.charge(length) {
-            self.guest.quotas.mappings.refund(1);
+        self.guest.quotas.charge(Limited::Mappings, 1)?;
+        if let Err(error) = self.guest.quotas.charge(Limited::MappedBytes, length) {
+            self.guest.quotas.refund(Limited::Mappings, 1);
             return Err(error);
         }
         let range = self.process()?.gpu_va.take_for_guest(base, length);
         range.ok_or_else(|| {
-            self.guest.quotas.mappings.refund(1);
-            self.guest.quotas.mapped_bytes.refund(length);
+            self.guest.quotas.refund(Limited::Mappings, 1);
+            self.guest.quotas.refund(Limited::MappedBytes, length);
             RequestError::ConflictingAddresses(base)
         })
     }
@@ -188,8 +189,8 @@ impl Scope<'_> {
         pieces.extend(new.map(|mapping| (part.start, mapping)));
         let mappings = taken.mappings + pieces.len() as u64 - old.len() as u64;
         let (before, after) = (taken.charged(), Taken { mappings, ..taken }.charged());
-        self.guest.quotas.mappings.charge(after.saturating_sub(before))?;
-        self.guest.quotas.mappings.refund(before.saturating_sub(after));
+        self.guest.quotas.charge(Limited::Mappings, after.saturating_sub(before))?;
+        self.guest.quotas.refund(Limited::Mappings, before.saturating_sub(after));
         self.process()?.gpu_va.set_taken(range.start, Taken { mappings, ..taken });
         if is_split {
             // What stays is mapped anew, because large pages may have to become small ones.
@@ -235,7 +236,7 @@ impl Scope<'_> {
         for start in gpu_va.overlapping(range) {
             self.forget_mapping(start)?;
         }
-        self.guest.quotas.mappings.refund(taken.charged() - 1);
+        self.guest.quotas.refund(Limited::Mappings, taken.charged() - 1);
         let process = self.process_id;
         self.given_up.push(Resource::GpuVa { process, range, paged: !taken.fixed });
         Ok(Answer::AfterQuiesce)

@@ -8,6 +8,7 @@ use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::memory::gpu_va::GpuVa;
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::dxgkrnl::queue::context::Context;
@@ -21,11 +22,11 @@ impl Scope<'_> {
     /// Creates a process.
     pub(crate) fn create_process(&mut self, request: CreateProcess) -> Handled<CreateProcessReply> {
         zero("reserved", request.reserved)?;
-        self.guest.quotas.processes.charge(1)?;
+        self.guest.quotas.charge(Limited::Processes, 1)?;
         let space = match self.miniport.create_process(self.guest_id) {
             Ok(space) => space,
             Err(full) => {
-                self.guest.quotas.processes.refund(1);
+                self.guest.quotas.refund(Limited::Processes, 1);
                 return Err(full.into());
             }
         };
@@ -66,7 +67,7 @@ impl Scope<'_> {
         let process = self.process_id;
         // No allocation frees reserved addresses.
         for (range, refund) in self.process()?.gpu_va.remove_all() {
-            self.guest.quotas.mappings.refund(refund);
+            self.guest.quotas.refund(Limited::Mappings, refund);
             self.given_up.push(Resource::GpuVa { process, range, paged: true });
         }
         self.guest.vidmm.remove_process(process);

@@ -23,6 +23,7 @@ use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::memory::page_tables::write_entries;
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::{Hold, Resource};
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::node::{Model, NodeSubmission};
@@ -194,10 +195,10 @@ impl Scope<'_> {
         holds: &mut Vec<Hold>,
     ) -> Result<(), RequestError> {
         let device = self.get::<Context>(context)?.device();
-        self.guest.quotas.listed_allocations.charge(list.len() as u64)?;
+        self.guest.quotas.charge(Limited::ListedAllocations, list.len() as u64)?;
         let handles: Vec<_> = list.iter().map(|entry| entry.allocation).collect();
         self.make_list_resident(context, device, &handles).inspect_err(|_| {
-            self.guest.quotas.listed_allocations.refund(list.len() as u64);
+            self.guest.quotas.refund(Limited::ListedAllocations, list.len() as u64);
         })?;
         for AllocationListEntry { allocation, .. } in list {
             let allocation = *allocation;

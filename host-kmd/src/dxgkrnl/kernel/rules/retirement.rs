@@ -18,6 +18,7 @@ use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::memory::page_tables::invalidate_entries;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::queue::hw_queue::HwQueue;
 use crate::dxgkrnl::recovery::retirement::Retirement;
@@ -138,8 +139,8 @@ impl Kernel {
             }
             Resource::GpuVa { process, range, .. } => {
                 if range.start < GPU_VA_END {
-                    guest.quotas.mappings.refund(1);
-                    guest.quotas.mapped_bytes.refund(range.length);
+                    guest.quotas.refund(Limited::Mappings, 1);
+                    guest.quotas.refund(Limited::MappedBytes, range.length);
                 }
                 if let Some(process) = guest.processes.get_mut(&process) {
                     process.gpu_va.give_back(range);
@@ -167,7 +168,7 @@ impl Kernel {
                 }
             }
             Resource::CrossFence(id) => {
-                guest.quotas.cross_adapter_fences.refund(1);
+                guest.quotas.refund(Limited::CrossAdapterFences, 1);
                 if self.cross_fences.forget(id) {
                     let PhysicalAddress { segment, address } = current_value(id);
                     self.hardware.zero_memory(guest_id, segment, address, PAGE_SIZE).reported();
@@ -190,7 +191,7 @@ impl Kernel {
             Resource::Process { process, space } => {
                 self.miniport.destroy_process(space);
                 self.process_ids.give_back(process);
-                guest.quotas.processes.refund(1);
+                guest.quotas.refund(Limited::Processes, 1);
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::faults::fault;
+use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HeldWork, HwQueue};
 use crate::dxgkrnl::queue::software_queue::{HeldSignal, Ready, Released};
@@ -154,7 +155,7 @@ impl Scope<'_> {
         for FenceValue { fence: handle, value } in list.iter().copied() {
             wait.add(self.cpu_fence(handle)?, Needed { handle, value });
         }
-        self.guest.quotas.held.charge(1)?;
+        self.guest.quotas.charge(Limited::Held, 1)?;
         match self.begin_wait(wait) {
             Ok(Some(wait)) => {
                 self.get_mut::<HwQueue>(queue)?.held_mut().push_wait(wait);
@@ -162,7 +163,7 @@ impl Scope<'_> {
             }
             // Values only grow: such a wait is over for good.
             other => {
-                self.guest.quotas.held.refund(1);
+                self.guest.quotas.refund(Limited::Held, 1);
                 other.map(|_| ())
             }
         }
@@ -175,7 +176,7 @@ impl Scope<'_> {
         list: &[FenceValue],
     ) -> Result<(), RequestError> {
         let signals = self.held_signals(list)?;
-        self.guest.quotas.held.charge(1)?;
+        self.guest.quotas.charge(Limited::Held, 1)?;
         self.get_mut::<HwQueue>(queue)?.held_mut().push_signal(signals);
         // The guest may know of finished submissions before their interrupt arrives.
         self.reap_submissions(queue)?;
@@ -209,14 +210,14 @@ impl Scope<'_> {
             let before = software.len();
             let next = software.next(is_idle);
             let given_up = before - software.len();
-            self.guest.quotas.held.refund(given_up as u64);
+            self.guest.quotas.refund(Limited::Held, given_up as u64);
             match next {
                 None => return Ok(()),
                 Some(Ready::Signal(signals)) => self.signal_held(handle, signals)?,
                 Some(Ready::Submission(held)) => {
                     if let Err(held) = self.submit_held(handle, held) {
                         // The hardware takes more of this queue when it has finished some.
-                        self.guest.quotas.held.charge(1)?;
+                        self.guest.quotas.charge(Limited::Held, 1)?;
                         self.get_mut::<HwQueue>(handle)?.held_mut().put_back(held);
                         return Ok(());
                     }
@@ -265,7 +266,7 @@ impl Scope<'_> {
 
     /// Drops what is held for a queue that is lost or destroyed.
     pub(crate) fn abandon_software_queue(&mut self, software: &mut HeldWork) {
-        self.guest.quotas.held.refund(software.len() as u64);
+        self.guest.quotas.refund(Limited::Held, software.len() as u64);
         let (waits, submissions) = software.abandon();
         let mut fences = Vec::new();
         for id in waits {

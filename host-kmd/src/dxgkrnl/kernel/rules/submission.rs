@@ -10,6 +10,7 @@ use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::{Hold, Resource};
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::HwQueue;
@@ -28,7 +29,7 @@ impl Guest {
             match *hold {
                 Hold::DmaBuffer(place) => self.dma_buffers.give_back(place),
                 Hold::Allocation { allocation, context } => {
-                    self.quotas.listed_allocations.refund(1);
+                    self.quotas.refund(Limited::ListedAllocations, 1);
                     // A device that is destroyed takes its allocations before their submissions are done.
                     let Ok(allocation) = self.handles.get_mut::<Allocation>(process, allocation)
                     else {
@@ -122,9 +123,9 @@ impl Scope<'_> {
     ) -> Result<u64, RequestError> {
         let queue = self.get::<HwQueue>(handle)?;
         let (id, is_held) = (queue.id(), !queue.held().is_empty());
-        if self.guest.quotas.submissions.charge(1).is_err() {
+        if self.guest.quotas.charge(Limited::Submissions, 1).is_err() {
             self.reap_submissions(handle)?;
-            self.guest.quotas.submissions.charge(1)?;
+            self.guest.quotas.charge(Limited::Submissions, 1)?;
         }
         let submission = KernelSubmission {
             gpu_va: commands.gpu_va,
@@ -133,11 +134,11 @@ impl Scope<'_> {
             submission_fence: self.submissions.next_fence(),
         };
         let accepted = if is_held {
-            self.guest.quotas.held.charge(1)
+            self.guest.quotas.charge(Limited::Held, 1)
         } else {
             self.submit_to_hardware(handle, submission).map_err(RequestError::from)
         };
-        accepted.inspect_err(|_| self.guest.quotas.submissions.refund(1))?;
+        accepted.inspect_err(|_| self.guest.quotas.refund(Limited::Submissions, 1))?;
         self.submissions.begin(id);
         let holds = std::mem::take(holds);
         let queue = self.get_mut::<HwQueue>(handle)?;
@@ -193,7 +194,7 @@ impl Scope<'_> {
 
     /// Drops submissions that were held.
     pub(crate) fn give_up_held(&mut self, held: Vec<HeldSubmission>) {
-        self.guest.quotas.submissions.refund(held.len() as u64);
+        self.guest.quotas.refund(Limited::Submissions, held.len() as u64);
         let holds: Vec<_> = held.into_iter().flat_map(|dropped| dropped.holds).collect();
         if !holds.is_empty() {
             self.given_up.push(Resource::Submissions { process: self.process_id, holds });
@@ -211,7 +212,7 @@ impl Scope<'_> {
     /// Releases what the submissions of a queue up to `fence` hold, which are done.
     fn complete_submissions(&mut self, handle: Handle, fence: u64) -> Result<(), RequestError> {
         while let Some(holds) = self.get_mut::<HwQueue>(handle)?.complete_submission(fence) {
-            self.guest.quotas.submissions.refund(1);
+            self.guest.quotas.refund(Limited::Submissions, 1);
             self.guest.release_holds(self.process_id, &holds);
         }
         self.look_at_software_queue(handle);
@@ -220,7 +221,7 @@ impl Scope<'_> {
 
     /// Drops the submissions of a queue, which engines may still execute.
     pub(crate) fn give_up_in_flight(&mut self, in_flight: InFlight) {
-        self.guest.quotas.submissions.refund(in_flight.len() as u64);
+        self.guest.quotas.refund(Limited::Submissions, in_flight.len() as u64);
         let holds = in_flight.into_holds();
         if !holds.is_empty() {
             self.given_up.push(Resource::Submissions { process: self.process_id, holds });
