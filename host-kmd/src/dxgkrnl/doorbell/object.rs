@@ -6,24 +6,49 @@ use crate::dxgkrnl::memory::allocation::HostMapping;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::hardware::HwQueueId;
 use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::Handle;
 use bellhop_protocol::ring::RING_CONTROL_SIZE;
 
 /// A doorbell. Its state is with [`Doorbells`](crate::dxgkrnl::doorbell::table::Doorbells), under its queue.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
-    /// The queue as the GPU knows it.
-    pub(crate) queue: HwQueueId,
+    queue: HwQueueId,
     /// Where the host has mapped ring buffer and ring buffer control.
-    pub(crate) ring: [HostMapping; 2],
+    ring: [HostMapping; 2],
     /// What it holds until engines have forgotten it.
-    pub(crate) holds: Vec<Resource>,
+    holds: Vec<Resource>,
 }
 
 impl Doorbell {
+    /// A queue's doorbell with this ring, which holds these resources.
+    pub(crate) fn new(queue: HwQueueId, ring: [HostMapping; 2], holds: Vec<Resource>) -> Self {
+        Self { queue, ring, holds }
+    }
+
+    /// The queue as the GPU knows it.
+    pub(crate) fn queue(&self) -> HwQueueId {
+        self.queue
+    }
+
+    /// Ring buffer and ring buffer control.
+    pub(crate) fn allocations(&self) -> [Handle; 2] {
+        self.ring.map(|mapping| mapping.allocation)
+    }
+
     /// Bytes in its ring buffer.
     pub(crate) fn ring_size(&self) -> u64 {
         let [ring, _] = self.ring;
         ring.range.length
+    }
+
+    /// What it holds until engines have forgotten it.
+    pub(crate) fn holds(&self) -> &[Resource] {
+        &self.holds
+    }
+
+    /// It is destroyed. Returns what it holds.
+    pub(crate) fn into_holds(self) -> Vec<Resource> {
+        self.holds
     }
 }
 

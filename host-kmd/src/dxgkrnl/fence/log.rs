@@ -3,8 +3,8 @@
 //! How far the logs of a guest's HW queues were read.
 
 use crate::hardware::{FENCE_LOGS_SIZE, HwQueueId};
-use bellhop_protocol::fence_log::FenceLogType;
-use bellhop_protocol::handoff::fence_log::LogReader;
+use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogType};
+use bellhop_protocol::handoff::fence_log::{FenceLog, LogPosition, LogReader};
 use std::collections::BTreeMap;
 
 /// Both logs of a queue, in the order of their addresses.
@@ -13,11 +13,50 @@ pub(crate) const LOG_TYPES: [FenceLogType; 2] = [FenceLogType::WAITS, FenceLogTy
 /// How far the logs of a queue were read.
 #[derive(Debug, Default)]
 pub(crate) struct QueueLogs {
-    pub(crate) readers: [LogReader; 2],
-    /// Entries that were read.
-    pub(crate) read: u64,
-    /// Entries that were overwritten before they were read.
-    pub(crate) lost: u64,
+    /// In the order of [`LOG_TYPES`].
+    readers: [LogReader; 2],
+    read: u64,
+    lost: u64,
+}
+
+impl QueueLogs {
+    /// The reader of one of the logs.
+    fn reader(&self, log_type: FenceLogType) -> &LogReader {
+        let [waits, signals] = &self.readers;
+        if log_type == FenceLogType::WAITS { waits } else { signals }
+    }
+
+    /// Whether a log has entries before a position that were not read.
+    pub(crate) fn is_behind(&self, log_type: FenceLogType, position: LogPosition) -> bool {
+        self.reader(log_type).is_behind(position)
+    }
+
+    /// Hands the new entries of a log before a position to `each`. Returns how many were overwritten before.
+    pub(crate) fn read_entries(
+        &mut self,
+        (log_type, log): (FenceLogType, &FenceLog<'_>),
+        until: LogPosition,
+        mut each: impl FnMut(FenceLogEntry),
+    ) -> u64 {
+        let Self { readers: [waits, signals], read, lost } = self;
+        let reader = if log_type == FenceLogType::WAITS { waits } else { signals };
+        let gone = reader.read_entries(log, until, |entry| {
+            *read += 1;
+            each(entry);
+        });
+        *lost += gone;
+        gone
+    }
+
+    /// Number of entries that were read.
+    pub(crate) fn read(&self) -> u64 {
+        self.read
+    }
+
+    /// Number of entries that were overwritten before they were read.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
 }
 
 /// Where the logs of a queue are to its process: GPU virtual addresses.

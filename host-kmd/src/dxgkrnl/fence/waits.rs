@@ -42,22 +42,49 @@ pub(crate) enum Owner {
 /// A wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
-    /// The process that waits.
-    pub(crate) process: u32,
-    /// What waits: a CPU or a queue.
-    pub(crate) owner: Owner,
+    process: u32,
+    owner: Owner,
     /// Whether one fence is enough.
     any: bool,
-    /// When it began, on the adapter's clock; 0 when no tool traced then.
-    pub(crate) since: u64,
-    /// The global fences that it needs and that were not there yet, by slot.
-    pub(crate) fences: BTreeMap<u32, Needed>,
+    since: u64,
+    /// The global fences that have not reached the values that it needs, by slot.
+    fences: BTreeMap<u32, Needed>,
 }
 
 impl Wait {
     /// A wait for nothing yet: for any of what is added, or for all of it.
     pub(crate) fn new(process: u32, owner: Owner, any: bool) -> Self {
         Self { process, owner, any, since: 0, fences: BTreeMap::new() }
+    }
+
+    /// It begins now, on the adapter's clock; 0 when no tool traces.
+    pub(crate) fn begin(&mut self, now: u64) {
+        self.since = now;
+    }
+
+    /// The process that waits.
+    pub(crate) fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// What waits: a CPU or a queue.
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// When it began, on the adapter's clock; 0 when no tool traced then.
+    pub(crate) fn since(&self) -> u64 {
+        self.since
+    }
+
+    /// The global fences that have not reached the values that it needs, by slot.
+    pub(crate) fn fences(&self) -> &BTreeMap<u32, Needed> {
+        &self.fences
+    }
+
+    /// It is forgotten. Returns the fences that it still needed.
+    pub(crate) fn into_fences(self) -> BTreeMap<u32, Needed> {
+        self.fences
     }
 
     /// Adds a fence, which may have been added before.

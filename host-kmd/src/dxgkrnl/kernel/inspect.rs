@@ -9,6 +9,7 @@
 use crate::ddi::Miniport;
 use crate::dxgkrnl::doorbell::object::Doorbell;
 use crate::dxgkrnl::doorbell::table::Doorbells;
+use crate::dxgkrnl::fence::log::QueueLogs;
 use crate::dxgkrnl::fence::state::NativeFence;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::objects::KernelObject;
@@ -157,7 +158,7 @@ impl View<'_> {
                 let processes = guest.processes.range((Excluded(after), Unbounded));
                 page(processes.map(|(id, process)| (u64::from(*id), entry(*id, process))), room)
             }
-            ObjectList::DEVICES => page(members.of(&found()?.devices, describe_device), room),
+            ObjectList::DEVICES => page(members.of(found()?.devices(), describe_device), room),
             ObjectList::CONTEXTS => page(members.of(device()?.contexts(), describe_context), room),
             ObjectList::HW_QUEUES => {
                 found()?;
@@ -300,8 +301,8 @@ impl View<'_> {
             progress_fence: progress_fence.into(),
             queued,
             completed,
-            logged: guest.logs.of(id).map_or(0, |logs| logs.read),
-            log_entries_lost: guest.logs.of(id).map_or(0, |logs| logs.lost),
+            logged: guest.logs.of(id).map_or(0, QueueLogs::read),
+            log_entries_lost: guest.logs.of(id).map_or(0, QueueLogs::lost),
             busy_time: self.hardware.busy_time(BusyOf::Queue(id)).reported(),
             doorbell,
         }
@@ -351,7 +352,7 @@ fn describe_context(handle: Handle, context: &Context) -> snapshot::Context {
         node: context.node(),
         priority: context.priority().number(),
         state: state.into(),
-        model: context.node_submission().map(|submission| model_name(submission.model).into()),
+        model: context.node_submission().map(|submission| model_name(submission.model()).into()),
         suspended_by: context.state().suspended_by(),
         hw_queues: Vec::new(),
     }

@@ -10,12 +10,52 @@ use std::collections::BTreeSet;
 /// A process.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Its page tables.
-    pub(crate) space: AddressSpaceId,
-    /// The addresses that it uses.
+    space: AddressSpaceId,
+    /// The addresses that it uses. They keep their own rules.
     pub(crate) gpu_va: GpuVa,
-    /// Its devices.
-    pub(crate) devices: BTreeSet<Handle>,
+    devices: BTreeSet<Handle>,
     /// Number of paging works that keep its contexts suspended.
-    pub(crate) holds: u32,
+    holds: u32,
+}
+
+impl Process {
+    /// A process without devices.
+    pub(crate) fn new(space: AddressSpaceId) -> Self {
+        Self { space, gpu_va: GpuVa::new(), devices: BTreeSet::new(), holds: 0 }
+    }
+
+    /// Its page tables.
+    pub(crate) fn space(&self) -> AddressSpaceId {
+        self.space
+    }
+
+    /// Its devices.
+    pub(crate) fn devices(&self) -> &BTreeSet<Handle> {
+        &self.devices
+    }
+
+    /// It has one more device.
+    pub(crate) fn add_device(&mut self, device: Handle) {
+        self.devices.insert(device);
+    }
+
+    /// A device of it is gone.
+    pub(crate) fn remove_device(&mut self, device: Handle) {
+        self.devices.remove(&device);
+    }
+
+    /// One more paging work keeps its contexts suspended.
+    pub(crate) fn hold(&mut self) {
+        self.holds += 1;
+    }
+
+    /// A paging work that kept its contexts suspended is done.
+    pub(crate) fn unhold(&mut self) {
+        self.holds = self.holds.saturating_sub(1);
+    }
+
+    /// Whether paging keeps its contexts suspended.
+    pub(crate) fn is_held(&self) -> bool {
+        self.holds > 0
+    }
 }

@@ -172,10 +172,10 @@ impl Context {
         self.node_submission = Some(submission);
     }
 
-    /// Its node was given something that its progress fence counts up to this value.
-    pub(crate) fn count_submission(&mut self, value: u64) {
+    /// Its node was given work.
+    pub(crate) fn count_submission(&mut self) {
         if let Some(submission) = &mut self.node_submission {
-            submission.submitted = value;
+            submission.count();
         }
     }
 

@@ -26,10 +26,35 @@ impl Model {
 /// A context's way to its node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NodeSubmission {
+    model: Model,
+    hw_queue: Handle,
+    /// How often it was given work, which is what its progress fence counts.
+    submitted: u64,
+}
+
+impl NodeSubmission {
+    /// One that was given nothing yet.
+    pub(crate) fn new(model: Model, hw_queue: Handle) -> Self {
+        Self { model, hw_queue, submitted: 0 }
+    }
+
     /// How it is given work.
-    pub(crate) model: Model,
+    pub(crate) fn model(&self) -> Model {
+        self.model
+    }
+
     /// The queue that takes it.
-    pub(crate) hw_queue: Handle,
-    /// How often it was given some, which is what its progress fence counts.
-    pub(crate) submitted: u64,
+    pub(crate) fn hw_queue(&self) -> Handle {
+        self.hw_queue
+    }
+
+    /// The value that the next submission gives its progress fence.
+    pub(crate) fn next_value(&self) -> u64 {
+        self.submitted + 1
+    }
+
+    /// It was given work.
+    pub(crate) fn count(&mut self) {
+        self.submitted += 1;
+    }
 }

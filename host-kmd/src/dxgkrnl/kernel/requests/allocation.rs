@@ -201,7 +201,7 @@ impl Scope<'_> {
             let contexts = devices.flat_map(|device: &Device| device.contexts().iter().copied());
             for context in contexts.collect::<Vec<_>>() {
                 if let Some(submission) = self.get::<Context>(context)?.node_submission() {
-                    self.reap_submissions(submission.hw_queue)?;
+                    self.reap_submissions(submission.hw_queue())?;
                 }
             }
         }

@@ -17,7 +17,7 @@ use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 impl Scope<'_> {
     /// Puts all devices of the process in error.
     pub(crate) fn fail_process(&mut self, fault: Fault, failing: Failing) {
-        let Ok(devices) = self.process().map(|process| process.devices.clone()) else { return };
+        let Ok(devices) = self.process().map(|process| process.devices().clone()) else { return };
         for device in devices {
             self.fail_device(device, fault, failing);
         }
@@ -43,7 +43,7 @@ impl Scope<'_> {
     pub(crate) fn create_device(&mut self, request: CreateDevice) -> Handled<Handle> {
         zero("reserved", request.reserved)?;
         let device = self.insert(Device::default())?;
-        self.process()?.devices.insert(device);
+        self.process()?.add_device(device);
         Ok(Answer::Done(device))
     }
 
@@ -68,7 +68,7 @@ impl Scope<'_> {
         for allocation in device.allocations().clone() {
             self.close(handle, allocation)?;
         }
-        self.process()?.devices.remove(&handle);
+        self.process()?.remove_device(handle);
         Ok(())
     }
 }

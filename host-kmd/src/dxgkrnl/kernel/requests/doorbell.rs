@@ -57,13 +57,11 @@ impl Scope<'_> {
             range: PageRange { start: 0, length: 0 },
             protection: Protection::empty(),
         };
-        let doorbell =
-            self.insert(Doorbell { queue: id, ring: [unmapped; 2], holds: Vec::new() })?;
+        let doorbell = self.insert(Doorbell::new(id, [unmapped; 2], Vec::new()))?;
         let mut holds = Vec::with_capacity(4);
         match self.bind_doorbell(&request, id, ring_size, &mut holds) {
             Ok((slot, ring)) => {
-                let state = self.get_mut::<Doorbell>(doorbell)?;
-                (state.ring, state.holds) = (ring, holds);
+                *self.get_mut::<Doorbell>(doorbell)? = Doorbell::new(id, ring, holds);
                 self.get_mut::<HwQueue>(request.hw_queue)?.set_doorbell(Some(doorbell));
                 self.callbacks.doorbells.create(self.guest_id, id);
                 let (word, ring_tag) = self.doorbell_word(slot);
@@ -280,27 +278,27 @@ impl Scope<'_> {
 
     /// The queue that has a doorbell.
     pub(crate) fn queue_of_doorbell(&self, doorbell: Handle) -> Option<Handle> {
-        let queue = self.get::<Doorbell>(doorbell).ok()?.queue;
+        let queue = self.get::<Doorbell>(doorbell).ok()?.queue();
         self.queues.get(&queue).map(|owner| owner.handle)
     }
 
     /// Destroys a doorbell. The queue and the allocations of the ring stay.
     pub(crate) fn remove_doorbell(&mut self, handle: Handle) -> Result<(), RequestError> {
-        let mut doorbell = self.remove::<Doorbell>(handle)?;
-        let allocations = doorbell.ring.map(|mapping| mapping.allocation);
-        self.forget_host_mappings(allocations, &doorbell.holds);
+        let doorbell = self.remove::<Doorbell>(handle)?;
+        let queue = doorbell.queue();
+        self.forget_host_mappings(doorbell.allocations(), doorbell.holds());
         // Aborted, so that a guest thread that still rings it does not connect it again.
-        self.disconnect(doorbell.queue, DisconnectReason::Abort);
-        self.miniport.destroy_doorbell(doorbell.queue);
-        self.callbacks.doorbells.destroy(doorbell.queue);
-        self.given_up.append(&mut doorbell.holds);
+        self.disconnect(queue, DisconnectReason::Abort);
+        self.miniport.destroy_doorbell(queue);
+        self.callbacks.doorbells.destroy(queue);
+        self.given_up.append(&mut doorbell.into_holds());
         Ok(())
     }
 
     /// `D3DKMTNotifyWorkSubmission`. No effect on an aborted doorbell.
     pub(crate) fn notify_work_submission(&mut self, request: NotifyWorkSubmission) -> Handled<()> {
         self.guest.notifies += 1;
-        let queue = self.get::<Doorbell>(request.doorbell)?.queue;
+        let queue = self.get::<Doorbell>(request.doorbell)?.queue();
         if self.callbacks.doorbells.state(queue) != Some(DoorbellState::Aborted) {
             self.miniport.notify_work_submission(queue);
         }

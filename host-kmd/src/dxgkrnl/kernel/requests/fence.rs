@@ -202,7 +202,7 @@ impl Scope<'_> {
         slot: u32,
         device: Option<Handle>,
     ) -> Result<Handle, RequestError> {
-        let space = self.process()?.space;
+        let space = self.process()?.space();
         if slot != global {
             // The fence is in a page of another process.
             let current = self.global_mut(global)?.storage().current;
@@ -269,7 +269,7 @@ impl Scope<'_> {
         page: u32,
         current: Option<PhysicalAddress>,
     ) -> Result<(), RequestError> {
-        let space = self.process()?.space;
+        let space = self.process()?.space();
         let pages = self.guest.fences.storage().pages(page, current).into_iter();
         let entries: Vec<_> = pages.map(|(page, writable)| Pte::new(page, writable)).collect();
         let va = self.guest.fences.storage().page_va(page);
@@ -282,7 +282,7 @@ impl Scope<'_> {
 
     /// Unmaps a page of fences. No packet of the process reaches it once a later quiesce has passed.
     fn unmap_fence_page(&mut self, page: u32) {
-        let Ok(space) = self.process().map(|process| process.space) else { return };
+        let Ok(space) = self.process().map(|process| process.space()) else { return };
         invalidate_entries(self.miniport, space, self.guest.fences.page_range(page));
     }
 

@@ -45,15 +45,15 @@ impl Scope<'_> {
 
     /// Begins a wait, unless it is satisfied already.
     pub(crate) fn begin_wait(&mut self, mut wait: Wait) -> Result<Option<WaitId>, RequestError> {
-        for (fence, Needed { value, .. }) in wait.fences.clone() {
+        for (fence, Needed { value, .. }) in wait.fences().clone() {
             // A value that was reached once need not be waited for.
             if self.current_value(fence) >= value && wait.reach(fence) {
                 return Ok(None);
             }
         }
-        self.guest.quotas.charge(Limited::Waits, wait.fences.len() as u64)?;
-        wait.since = self.recorder.now();
-        let fences = wait.fences.clone();
+        self.guest.quotas.charge(Limited::Waits, wait.fences().len() as u64)?;
+        wait.begin(self.recorder.now());
+        let fences = wait.fences().clone();
         let id = self.guest.fences.waits.add(wait);
         for (fence, Needed { value, .. }) in &fences {
             self.global_mut(*fence)?.waiters().add(*value, id);
@@ -205,15 +205,15 @@ impl Scope<'_> {
         let mut fences = BTreeSet::from([global]);
         for (value, id) in waiters {
             let waits = &mut self.guest.fences.waits;
-            if waits.get(id).is_none_or(|wait| wait.process != process) {
+            if waits.get(id).is_none_or(|wait| wait.process() != process) {
                 continue;
             }
             let lost = waits.lose(id, global);
             self.guest.quotas.refund(Limited::Waits, 1);
             self.global_mut(global)?.waiters().remove(value, id);
             if let Some(wait) = lost {
-                if let Owner::Queue(queue) = wait.owner {
-                    self.orphan_queue(queue, wait.process, global);
+                if let Owner::Queue(queue) = wait.owner() {
+                    self.orphan_queue(queue, wait.process(), global);
                 }
                 fences.extend(self.forget_wait(id, wait));
             }
@@ -249,13 +249,13 @@ impl Scope<'_> {
         id: WaitId,
         wait: Wait,
     ) -> impl Iterator<Item = u32> + use<> {
-        self.guest.quotas.refund(Limited::Waits, wait.fences.len() as u64);
-        for (slot, needed) in &wait.fences {
+        self.guest.quotas.refund(Limited::Waits, wait.fences().len() as u64);
+        for (slot, needed) in wait.fences() {
             if let Some(fence) = self.guest.fences.get_mut(*slot) {
                 fence.waiters().remove(needed.value, id);
             }
         }
-        wait.fences.into_keys()
+        wait.into_fences().into_keys()
     }
 
     /// Satisfies the waits that CurrentValues have reached and keeps each MonitoredValue at the least
@@ -284,7 +284,7 @@ impl Scope<'_> {
                 while let Some(id) = self.global_mut(slot)?.waiters().take_reached(current) {
                     self.guest.quotas.refund(Limited::Waits, 1);
                     let waits = &mut self.guest.fences.waits;
-                    let handle = waits.get(id).and_then(|wait| wait.fences.get(&slot)).copied();
+                    let handle = waits.get(id).and_then(|wait| wait.fences().get(&slot)).copied();
                     let Some(wait) = waits.reach(id, slot) else { continue };
                     if let Some(needed) = handle {
                         self.record_wait(&wait, slot, needed);
@@ -292,9 +292,9 @@ impl Scope<'_> {
                     if own == Some(id) {
                         own_is_satisfied = true;
                     } else if let Some(Needed { handle, .. }) = handle {
-                        match wait.owner {
+                        match wait.owner() {
                             Owner::Cpu(cookie) => self.tell(&wait, cookie, handle, current),
-                            Owner::Queue(queue) => self.release_queue(queue, wait.process, id),
+                            Owner::Queue(queue) => self.release_queue(queue, wait.process(), id),
                         }
                     }
                     // The fences that it needs no more may need no monitoring.
@@ -325,8 +325,8 @@ impl Scope<'_> {
 
     /// Records the end of a wait for a tool that traced when the wait began.
     fn record_wait(&self, wait: &Wait, slot: u32, needed: Needed) {
-        let Wait { process, since, .. } = *wait;
-        match wait.owner {
+        let (process, since) = (wait.process(), wait.since());
+        match wait.owner() {
             _ if since == 0 => {}
             Owner::Cpu(_) => {
                 let Needed { handle, value } = needed;
@@ -345,7 +345,7 @@ impl Scope<'_> {
     fn tell(&mut self, wait: &Wait, cookie: u64, fence: Handle, current: u64) {
         self.event(Event {
             kind: EventKind::FENCE_SIGNALED,
-            process: wait.process,
+            process: wait.process(),
             object: fence.0,
             value: current,
             cookie,

@@ -34,7 +34,7 @@ impl Scope<'_> {
         check_base(request.base, request.size)?;
         let paged = self.get::<Allocation>(request.allocation)?.paged();
         let range = self.take_guest_va(request.base, request.size)?;
-        let space = self.process()?.space;
+        let space = self.process()?.space();
         let written = match paged {
             Some(_) => self.make_page_tables(space, range),
             None => self.write_mapping(request.allocation, range, request.offset, protection),
@@ -56,7 +56,7 @@ impl Scope<'_> {
 
     /// Notes a mapping, and has VidMm map it if its allocation is paged.
     fn insert_mapping(&mut self, start: u64, mapping: GuestMapping) -> Result<(), RequestError> {
-        let space = self.process()?.space;
+        let space = self.process()?.space();
         self.process()?.gpu_va.insert_mapping(start, mapping);
         let allocation = self.get_mut::<Allocation>(mapping.allocation)?;
         allocation.add_mapping(start);
@@ -77,7 +77,7 @@ impl Scope<'_> {
     /// Forgets a mapping but not its addresses, and has VidMm unmap it if its allocation is paged.
     fn forget_mapping(&mut self, start: u64) -> Result<Option<GuestMapping>, RequestError> {
         let process = self.process()?;
-        let space = process.space;
+        let space = process.space();
         let Some(mapping) = process.gpu_va.forget_mapping(start) else { return Ok(None) };
         let allocation = self.get_mut::<Allocation>(mapping.allocation)?;
         allocation.remove_mapping(start);
@@ -155,7 +155,7 @@ impl Scope<'_> {
         }
         let part = PageRange { start: gpu_va, length: size };
         if new.is_some() {
-            let space = self.process()?.space;
+            let space = self.process()?.space();
             self.make_page_tables(space, part)?;
         }
         self.replace_mappings(part, new, (range, taken))?;
@@ -213,7 +213,7 @@ impl Scope<'_> {
         offset: u64,
         protection: Protection,
     ) -> Result<(), RequestError> {
-        let space = self.process()?.space;
+        let space = self.process()?.space();
         if !self.get::<Allocation>(allocation)?.is_resident() {
             return Ok(());
         }

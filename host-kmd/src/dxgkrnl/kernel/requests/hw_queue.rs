@@ -54,7 +54,7 @@ impl Scope<'_> {
             // "User-mode queues can't support monitored fences."
             return Err(RequestError::parameter("flags", request.flags.into()));
         }
-        let address_space = self.process()?.space;
+        let address_space = self.process()?.space();
         self.insert_hw_queue(request.context, flags, address_space).map(Answer::Done)
     }
 
@@ -74,7 +74,7 @@ impl Scope<'_> {
         if state.is_lost() {
             return Err(RequestError::DeviceRemoved(context_handle));
         }
-        let process = self.process()?.space;
+        let process = self.process()?.space();
         let kind = if native_progress_fence {
             FenceKind::Native(NativeFenceType::DEFAULT)
         } else {

@@ -59,7 +59,7 @@ impl Scope<'_> {
     ) -> Result<CreateNodeContextReply, RequestError> {
         // Physical addresses are those of the system context, which belongs to no process.
         let address_space =
-            if physical { self.guest.system?.address_space } else { self.process()?.space };
+            if physical { self.guest.system?.address_space } else { self.process()?.space() };
         let flags = if self.has_native_fences() {
             HwQueueFlags::NATIVE_PROGRESS_FENCE
         } else {
@@ -94,7 +94,7 @@ impl Scope<'_> {
                 Model::Virtual(buffer)
             }
         };
-        let submission = NodeSubmission { model, hw_queue, submitted: 0 };
+        let submission = NodeSubmission::new(model, hw_queue);
         self.get_mut::<Context>(context)?.set_node_submission(submission);
         Ok(reply)
     }
@@ -131,7 +131,7 @@ impl Scope<'_> {
         &mut self,
         submission: NodeSubmission,
     ) -> Result<(), RequestError> {
-        let Model::Virtual(buffer) = submission.model else { return Ok(()) };
+        let Model::Virtual(buffer) = submission.model() else { return Ok(()) };
         let (process, range) = (self.process_id, buffer.range);
         self.given_up.push(Resource::GpuVa { process, range, paged: false });
         self.remove_allocation(buffer.allocation)
@@ -143,7 +143,7 @@ impl Scope<'_> {
         let submission = context
             .node_submission()
             .ok_or(RequestError::NotSupported("the context submits to its HW queues"))?;
-        let alive = self.get::<HwQueue>(submission.hw_queue)?.check_alive(handle);
+        let alive = self.get::<HwQueue>(submission.hw_queue())?.check_alive(handle);
         alive.map(|()| submission)
     }
 
@@ -154,7 +154,7 @@ impl Scope<'_> {
     ) -> Handled<SubmissionReply> {
         zero("reserved", request.reserved)?;
         let submission = self.node_submission(request.context)?;
-        let Model::Virtual(buffer) = submission.model else {
+        let Model::Virtual(buffer) = submission.model() else {
             return Err(RequestError::NotSupported("the context's model submits with RENDER"));
         };
         let commands = CommandBuffer::new(request.gpu_va, request.size)?;
@@ -175,10 +175,11 @@ impl Scope<'_> {
         commands: CommandBuffer,
         holds: &mut Vec<Hold>,
     ) -> Result<SubmissionReply, RequestError> {
-        let NodeSubmission { hw_queue, submitted, .. } = self.node_submission(context)?;
-        let progress_fence_value = submitted + 1;
-        let submission_fence = self.submit(hw_queue, commands, progress_fence_value, holds)?;
-        self.get_mut::<Context>(context)?.count_submission(progress_fence_value);
+        let node = self.node_submission(context)?;
+        let progress_fence_value = node.next_value();
+        let submission_fence =
+            self.submit(node.hw_queue(), commands, progress_fence_value, holds)?;
+        self.get_mut::<Context>(context)?.count_submission();
         Ok(SubmissionReply { submission_fence, progress_fence_value })
     }
 }

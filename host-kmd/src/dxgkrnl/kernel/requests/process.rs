@@ -5,7 +5,6 @@
 use crate::dxgkrnl::kernel::process::Process;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::kernel::scope::Scope;
-use crate::dxgkrnl::memory::gpu_va::GpuVa;
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
@@ -16,7 +15,6 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::process::{
     CreateProcess, CreateProcessReply, DestroyProcess, TERMINATED_ABNORMALLY,
 };
-use std::collections::BTreeSet;
 
 impl Scope<'_> {
     /// Creates a process.
@@ -31,7 +29,7 @@ impl Scope<'_> {
             }
         };
         let process = self.process_ids.take();
-        let state = Process { space, gpu_va: GpuVa::new(), devices: BTreeSet::new(), holds: 0 };
+        let state = Process::new(space);
         self.guest.vidmm.add_process(process);
         self.guest.processes.insert(process, state);
         Ok(Answer::Done(CreateProcessReply { process, reserved: 0 }))
@@ -50,7 +48,7 @@ impl Scope<'_> {
     /// The process's contexts.
     pub(crate) fn contexts(&mut self) -> Vec<Handle> {
         let Ok(process) = self.process() else { return Vec::new() };
-        let devices = process.devices.clone();
+        let devices = process.devices().clone();
         let contexts = |device: &Handle| match self.get::<Device>(*device) {
             Ok(device) => device.contexts().iter().copied().collect(),
             Err(_) => Vec::new(),
@@ -60,7 +58,7 @@ impl Scope<'_> {
 
     /// Destroys the process and everything that it has.
     pub(crate) fn remove_process(&mut self) -> Result<(), RequestError> {
-        let devices = std::mem::take(&mut self.process()?.devices);
+        let devices = self.process()?.devices().clone();
         for device in devices {
             self.remove_device(device)?;
         }
@@ -71,7 +69,8 @@ impl Scope<'_> {
             self.given_up.push(Resource::GpuVa { process, range, paged: true });
         }
         self.guest.vidmm.remove_process(process);
-        if let Some(Process { space, .. }) = self.guest.processes.remove(&process) {
+        if let Some(state) = self.guest.processes.remove(&process) {
+            let space = state.space();
             self.given_up.push(Resource::Process { process, space });
         }
         Ok(())

@@ -26,7 +26,7 @@ use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::{Hold, Resource};
 use crate::dxgkrnl::queue::context::Context;
-use crate::dxgkrnl::queue::node::{Model, NodeSubmission};
+use crate::dxgkrnl::queue::node::Model;
 use crate::dxgkrnl::queue::submission::{CommandBuffer, Deferred, DeferredWork};
 use crate::hardware::{HardwareFull, Pte};
 use crate::vidmm::pool::PageRange;
@@ -93,7 +93,8 @@ impl Scope<'_> {
     pub(crate) fn render(&mut self, body: Body<'_>) -> Handled<SubmissionReply> {
         let rendering = Rendering::parse(body)?;
         let context = rendering.request.context;
-        let NodeSubmission { model, hw_queue, .. } = self.node_submission(context)?;
+        let node = self.node_submission(context)?;
+        let (model, hw_queue) = (node.model(), node.hw_queue());
         rendering.check(model)?;
         let listed = self.check_list(context, &rendering.allocations)?;
         // The guest may know of finished submissions before their interrupt arrives.

@@ -234,8 +234,8 @@ impl Scope<'_> {
         let Some(doorbell) = self.get::<HwQueue>(queue)?.doorbell() else { return Ok(()) };
         // The doorbell may be destroyed, while engines have not forgotten it.
         let Ok(doorbell) = self.get::<Doorbell>(doorbell) else { return Ok(()) };
-        for mapping in doorbell.ring {
-            act(self, mapping.allocation)?;
+        for allocation in doorbell.allocations() {
+            act(self, allocation)?;
         }
         Ok(())
     }
@@ -251,7 +251,7 @@ impl Scope<'_> {
 
     /// Makes the page-table entries of an allocation invalid. Engines have forgotten them once a later ticket passed.
     fn evict_allocation(&mut self, handle: Handle) -> Result<(), RequestError> {
-        let space = self.process()?.space;
+        let space = self.process()?.space();
         let allocation = self.get_mut::<Allocation>(handle)?;
         if !allocation.set_resident(false) {
             return Ok(());

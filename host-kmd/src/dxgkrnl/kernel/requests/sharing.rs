@@ -73,7 +73,7 @@ impl Scope<'_> {
         id: AllocationId,
         allocation: &Allocation,
     ) -> Result<(), RequestError> {
-        let space = self.process()?.space;
+        let space = self.process()?.space();
         for start in allocation.mappings() {
             self.guest.vidmm.unmap(id, space, start)?;
         }

@@ -10,7 +10,7 @@
 //! Source: native GPU fence object, "Native fence log buffer design".
 
 use crate::ddi::paging::PageSize;
-use crate::dxgkrnl::fence::log::{LOG_TYPES, MappedLogs, QueueLogs};
+use crate::dxgkrnl::fence::log::{LOG_TYPES, MappedLogs};
 use crate::dxgkrnl::fence::scan::Scan;
 use crate::dxgkrnl::fence::storage::ValueStorage;
 use crate::dxgkrnl::kernel::Kernel;
@@ -89,7 +89,7 @@ impl Scope<'_> {
         if !self.has_native_fences() {
             return Ok(MappedLogs::default());
         }
-        let space = self.process()?.space;
+        let space = self.process()?.space();
         let entries = LOG_TYPES.map(|log_type| {
             let log = self.storage().log(slot, log_type);
             Pte::new(PhysicalPage { segment: log.segment, address: log.address }, false)
@@ -105,7 +105,7 @@ impl Scope<'_> {
 
     /// No packet reaches the logs, once a later quiesce has passed.
     pub(crate) fn unmap_logs(&mut self, slot: u32) {
-        let Ok(space) = self.process().map(|process| process.space) else { return };
+        let Ok(space) = self.process().map(|process| process.space()) else { return };
         let range = PageRange { start: self.storage().logs_va(slot), length: FENCE_LOGS_SIZE };
         invalidate_entries(self.miniport, space, range);
     }
@@ -165,16 +165,13 @@ impl Scope<'_> {
         let mut found = Vec::new();
         for queue in queues.iter().copied() {
             let Some(logs) = self.guest.logs.of(queue) else { continue };
-            for (index, log_type) in LOG_TYPES.into_iter().enumerate() {
-                let (Some(reader), log) = (logs.readers.get(index), QueueLog { queue, log_type })
-                else {
-                    continue;
-                };
+            for log_type in LOG_TYPES {
+                let log = QueueLog { queue, log_type };
                 self.hardware
                     .with_fence_log(log, &mut |content| {
                         let position = content.position();
-                        if reader.is_behind(position) {
-                            found.push((log, index, position));
+                        if logs.is_behind(log_type, position) {
+                            found.push((log, position));
                         }
                     })
                     .reported();
@@ -186,18 +183,12 @@ impl Scope<'_> {
         let mut written: Vec<_> = found.iter().map(|(log, ..)| log.queue).collect();
         written.dedup();
         self.miniport.update_native_fence_logs(&written);
-        for (log, index, until) in found {
+        for (log, until) in found {
             let Some(logs) = self.guest.logs.of_mut(log.queue) else { continue };
-            let QueueLogs { readers, read, lost } = logs;
-            let Some(reader) = readers.get_mut(index) else { continue };
             self.hardware
                 .with_fence_log(log, &mut |content| {
-                    let gone = reader.read_entries(&content, until, |entry| {
-                        *read += 1;
-                        each(log, entry);
-                    });
-                    *lost += gone;
-                    overwritten += gone;
+                    let entries = (log.log_type, &content);
+                    overwritten += logs.read_entries(entries, until, |entry| each(log, entry));
                 })
                 .reported();
         }

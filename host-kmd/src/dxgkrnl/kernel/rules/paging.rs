@@ -76,7 +76,7 @@ impl Kernel {
     fn hold(&mut self, guest: GuestId, process: u32, effects: &mut Vec<Effect>) {
         let Some(mut scope) = self.scope(guest, process, effects) else { return };
         let Ok(state) = scope.process() else { return };
-        state.holds += 1;
+        state.hold();
         self.each_context_of(guest, process, effects, |scope, context| {
             scope.suspend_context(context, Suspension::MEMORY)
         });
@@ -85,7 +85,7 @@ impl Kernel {
     fn unhold(&mut self, guest: GuestId, process: u32, effects: &mut Vec<Effect>) {
         let Some(mut scope) = self.scope(guest, process, effects) else { return };
         let Ok(state) = scope.process() else { return };
-        state.holds = state.holds.saturating_sub(1);
+        state.unhold();
         if !scope.is_held() {
             self.each_context_of(guest, process, effects, |scope, context| {
                 scope.resume_context(context, Suspension::MEMORY)
@@ -197,7 +197,7 @@ impl Scope<'_> {
     /// Whether the process's contexts are suspended because of its memory.
     pub(crate) fn is_held(&mut self) -> bool {
         let process = self.process_id;
-        let holds = self.process().map_or(0, |process| process.holds);
-        holds > 0 || self.guest.vidmm.is_suspended(process)
+        self.process().is_ok_and(|process| process.is_held())
+            || self.guest.vidmm.is_suspended(process)
     }
 }

@@ -55,7 +55,7 @@ impl Kernel {
         let mapped = match *resource {
             // A process that is gone has its page tables freed as a whole.
             Resource::GpuVa { process, range, paged: false } => {
-                guest.processes.get(&process).map(|process| (process.space, range))
+                guest.processes.get(&process).map(|process| (process.space(), range))
             }
             Resource::Aperture(PageRange { start, length }) => guest.system.ok().map(|system| {
                 let start = APERTURE_START + start;

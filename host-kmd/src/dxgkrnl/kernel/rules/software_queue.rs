@@ -84,7 +84,7 @@ impl Scope<'_> {
             }
             Err(RequestError::TypeMismatch { .. }) => {
                 let node = self.node_submission(handle)?;
-                Ok((node.hw_queue, node.model.renders().then_some(handle)))
+                Ok((node.hw_queue(), node.model().renders().then_some(handle)))
             }
             Err(error) => Err(error),
         }

@@ -91,11 +91,11 @@ impl Kernel {
             }
             (Some(mut scope), DeferredWork::Wait(list)) => scope
                 .node_submission(context)
-                .and_then(|node| scope.give_wait(node.hw_queue, &list))
+                .and_then(|node| scope.give_wait(node.hw_queue(), &list))
                 .map(|()| Vec::new()),
             (Some(mut scope), DeferredWork::Signal(list)) => scope
                 .node_submission(context)
-                .and_then(|node| scope.give_signal(node.hw_queue, &list))
+                .and_then(|node| scope.give_signal(node.hw_queue(), &list))
                 .map(|()| Vec::new()),
         };
         if let Some(guest) = self.guests.get_mut(&guest) {

@@ -157,7 +157,7 @@ impl Kernel {
     /// VidMm while it moves memory. Either can take any time, which does not count as the queue's.
     fn is_held_by_host(&self, guest: GuestId, process: u32, wait: Drain) -> bool {
         let Some(state) = self.guests.get(&guest) else { return false };
-        let is_moved = state.processes.get(&process).is_some_and(|process| process.holds > 0);
+        let is_moved = state.processes.get(&process).is_some_and(|process| process.is_held());
         let queue = state.handles.get::<HwQueue>(process, wait.queue);
         let context =
             queue.and_then(|queue| state.handles.get::<Context>(process, queue.context()));
