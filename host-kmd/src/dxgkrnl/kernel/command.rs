@@ -25,7 +25,7 @@ impl Kernel {
             effects.push(Effect::CommandDone { token, result: Err(CommandError(why.to_owned())) });
         };
         if let Some(guest) = command.guest()
-            && self.guests.get(&guest).is_none_or(|guest| guest.detaching)
+            && self.guests.get(&guest).is_none_or(|guest| guest.is_detaching())
         {
             return refuse("there is no such guest", effects);
         }

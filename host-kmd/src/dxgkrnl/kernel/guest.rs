@@ -27,21 +27,17 @@ use bellhop_protocol::features::Features;
 use bellhop_protocol::snapshot;
 use std::collections::BTreeMap;
 
-/// An attached guest.
+/// An attached guest. The states of its subsystems are open to the kernel's room: each keeps its own rules.
 #[derive(Debug)]
 pub(crate) struct Guest {
-    /// The resources that it got when it attached.
+    /// The resources that it got when it attached. They never change.
     pub(crate) resources: GuestResources,
-    /// The context that executes its paging buffers. Without one, the kernel refuses all its requests.
-    pub(crate) system: Result<SystemContext, HardwareError>,
-    /// Whether it has opened the adapter.
-    pub(crate) open: bool,
-    /// The features that it negotiated.
-    pub(crate) features: Features,
+    system: Result<SystemContext, HardwareError>,
+    open: bool,
+    features: Features,
     /// Whether a refused version was logged. A guest can repeat it at will, so the log has it once.
-    pub(crate) mismatch_logged: bool,
-    /// Whether it has detached, and only what engines may still use is left.
-    pub(crate) detaching: bool,
+    mismatch_logged: bool,
+    detaching: bool,
     /// Its processes, by id.
     pub(crate) processes: BTreeMap<u32, Process>,
     /// The handles of all its processes.
@@ -66,12 +62,12 @@ pub(crate) struct Guest {
     pub(crate) dma_buffers: PagePool,
     /// Its use of its limits.
     pub(crate) quotas: Quotas,
-    /// Number of doorbells that it created in the global model.
-    pub(crate) global_doorbells: u16,
+    /// Number of doorbells that it created in the global model, modulo 2^16.
+    global_doorbells: u16,
     /// Number of requests that it sent.
-    pub(crate) control_messages: u64,
+    control_messages: u64,
     /// Number of `NOTIFY_WORK_SUBMISSION` requests among them.
-    pub(crate) notifies: u64,
+    notifies: u64,
     /// The hangs that it caused.
     pub(crate) hangs: Hangs,
 }
@@ -114,6 +110,67 @@ impl Guest {
             notifies: 0,
             hangs: Hangs::default(),
         }
+    }
+
+    /// The context that executes its paging buffers. Without one, the kernel refuses all its requests.
+    pub(crate) fn system(&self) -> Result<SystemContext, HardwareError> {
+        self.system
+    }
+
+    /// It opens the adapter with these features.
+    pub(crate) fn open(&mut self, features: Features) {
+        (self.open, self.features) = (true, features);
+    }
+
+    /// Whether it has opened the adapter.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// The features that it negotiated.
+    pub(crate) fn features(&self) -> Features {
+        self.features
+    }
+
+    /// It was refused for its version or features. Whether that was the first time.
+    pub(crate) fn note_mismatch(&mut self) -> bool {
+        !std::mem::replace(&mut self.mismatch_logged, true)
+    }
+
+    /// It detaches. Whether it had not begun to.
+    pub(crate) fn begin_detach(&mut self) -> bool {
+        !std::mem::replace(&mut self.detaching, true)
+    }
+
+    /// Whether it has detached, and only what engines may still use is left.
+    pub(crate) fn is_detaching(&self) -> bool {
+        self.detaching
+    }
+
+    /// It created one more doorbell in the global model. Returns how many it has created, modulo 2^16.
+    pub(crate) fn count_global_doorbell(&mut self) -> u16 {
+        self.global_doorbells = self.global_doorbells.wrapping_add(1);
+        self.global_doorbells
+    }
+
+    /// It sent a request.
+    pub(crate) fn count_control_message(&mut self) {
+        self.control_messages += 1;
+    }
+
+    /// It sent a `NOTIFY_WORK_SUBMISSION`.
+    pub(crate) fn count_notify(&mut self) {
+        self.notifies += 1;
+    }
+
+    /// Number of requests that it sent.
+    pub(crate) fn control_messages(&self) -> u64 {
+        self.control_messages
+    }
+
+    /// Number of `NOTIFY_WORK_SUBMISSION` requests among them.
+    pub(crate) fn notifies(&self) -> u64 {
+        self.notifies
     }
 
     /// Whether the guest can reach the areas that a doorbell needs.

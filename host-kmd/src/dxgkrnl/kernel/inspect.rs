@@ -226,14 +226,14 @@ impl View<'_> {
     }
 
     fn guest(&self, id: GuestId, guest: &Guest) -> snapshot::Guest {
-        let state = match (guest.detaching, guest.open) {
+        let state = match (guest.is_detaching(), guest.is_open()) {
             (true, _) => "leaving",
             (false, true) => "open",
             (false, false) => "attached",
         };
         let statistics = Statistics {
-            control_messages: guest.control_messages,
-            notifies: guest.notifies,
+            control_messages: guest.control_messages(),
+            notifies: guest.notifies(),
             victims: self.doorbells.victims(id),
             ..self.hardware.statistics(id).reported()
         };
@@ -249,7 +249,7 @@ impl View<'_> {
             command,
             state: state.into(),
             bar_mapped: guest.resources.bar_mapped,
-            features: guest.features.to_string(),
+            features: guest.features().to_string(),
             weight: self.hardware.guest_weight(id).reported(),
             statistics: statistics.into(),
             quotas: guest.describe_quotas(),

@@ -260,7 +260,7 @@ impl Kernel {
         let mut effects = Vec::new();
         if let Some(mut scope) = self.scope(id, 0, &mut effects)
             && let Err(error) = scope.make_window_tables(window)
-            && scope.guest.system.is_ok()
+            && scope.guest.system().is_ok()
         {
             tracing::error!(guest = id.0, %error, "no page tables for paging");
         }
@@ -285,7 +285,7 @@ impl Kernel {
             effects.push(Effect::Detached { guest: id });
             return;
         };
-        if std::mem::replace(&mut guest.detaching, true) {
+        if !guest.begin_detach() {
             return;
         }
         self.terminations.forget_guest(id);
@@ -300,7 +300,7 @@ impl Kernel {
         effects: &mut Vec<Effect>,
     ) {
         match self.guests.get_mut(&id) {
-            Some(guest) if !guest.detaching => guest.control_messages += 1,
+            Some(guest) if !guest.is_detaching() => guest.count_control_message(),
             _ => {
                 tracing::debug!(guest = id.0, "a request of a guest that is gone");
                 return;
@@ -426,8 +426,8 @@ impl Kernel {
 impl Scope<'_> {
     /// Refuses a request that may not be made now, or not by this process.
     fn check(&mut self, request: &Declaration) -> Result<(), RequestError> {
-        self.guest.system?;
-        if !self.guest.open && !request.rules.contains(Rules::BEFORE_OPEN) {
+        self.guest.system()?;
+        if !self.guest.is_open() && !request.rules.contains(Rules::BEFORE_OPEN) {
             return Err(RequestError::NotOpen(request.code));
         }
         if request.rules.contains(Rules::NEW_WORK) {

@@ -99,7 +99,7 @@ impl Scope<'_> {
 
     /// Sends the guest an event, unless it is detaching.
     pub(crate) fn event(&mut self, event: Event) {
-        if self.guest.detaching {
+        if self.guest.is_detaching() {
             return;
         }
         self.effects.push(Effect::Event { guest: self.guest_id, event });

@@ -33,7 +33,7 @@ impl Scope<'_> {
             None
         };
         if let Some(error) = mismatch {
-            if !std::mem::replace(&mut self.guest.mismatch_logged, true) {
+            if self.guest.note_mismatch() {
                 tracing::warn!(
                     guest = self.guest_id.0,
                     "{error}; install the driver that came with this daemon in the guest, or run \
@@ -46,8 +46,7 @@ impl Scope<'_> {
             return Err(RequestError::AdapterBusy(self.guest.processes.len() as u64));
         }
         let mut features = Features::from_bits_truncate(request.features);
-        let resources = &self.guest.resources;
-        if !resources.bar_mapped && !features.contains(Features::DONATED_AREAS) {
+        if !self.guest.resources.bar_mapped && !features.contains(Features::DONATED_AREAS) {
             // The guest has no place for doorbells.
             features.remove(Features::USER_MODE_SUBMISSION);
         }
@@ -55,7 +54,8 @@ impl Scope<'_> {
             // "User-mode queues can't support monitored fences."
             features.remove(Features::USER_MODE_SUBMISSION);
         }
-        (self.guest.open, self.guest.features) = (true, features);
+        self.guest.open(features);
+        let resources = &self.guest.resources;
         Ok(Answer::Done(AdapterInfo {
             version: Version::CURRENT,
             node_count: self.miniport.node_count(),
@@ -77,7 +77,7 @@ impl Scope<'_> {
             .miniport
             .get_node_metadata(node)
             .ok_or(RequestError::parameter("node", node.into()))?;
-        if !self.guest.features.contains(Features::USER_MODE_SUBMISSION) {
+        if !self.guest.features().contains(Features::USER_MODE_SUBMISSION) {
             metadata.flags &= !NODE_USER_MODE_SUBMISSION_SUPPORTED;
         }
         Ok(metadata)
@@ -127,8 +127,8 @@ impl Scope<'_> {
     pub(crate) fn query_statistics(&mut self, request: QueryStatistics) -> Handled<Statistics> {
         zero("reserved", request.reserved)?;
         Ok(Answer::Done(Statistics {
-            control_messages: self.guest.control_messages,
-            notifies: self.guest.notifies,
+            control_messages: self.guest.control_messages(),
+            notifies: self.guest.notifies(),
             victims: self.callbacks.doorbells.victims(self.guest_id),
             ..self.hardware.statistics(self.guest_id)?
         }))

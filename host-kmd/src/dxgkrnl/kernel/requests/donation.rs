@@ -24,7 +24,7 @@ impl Scope<'_> {
 
     /// Takes memory of the guest for an area.
     pub(crate) fn donate_area(&mut self, request: DonateArea, extents: Vec<Extent>) -> Handled<()> {
-        if !self.guest.features.contains(Features::DONATED_AREAS) {
+        if !self.guest.features().contains(Features::DONATED_AREAS) {
             return Err(RequestError::NotSupported("donated areas"));
         }
         // Objects of a process may be in the area, and so may memory that engines have not forgotten.

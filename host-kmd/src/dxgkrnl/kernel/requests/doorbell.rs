@@ -90,8 +90,7 @@ impl Scope<'_> {
         match self.hardware.doorbell_model() {
             DoorbellModel::Dedicated => (slot, RingTag(0)),
             DoorbellModel::Global => {
-                let count = self.guest.global_doorbells.wrapping_add(1);
-                self.guest.global_doorbells = count;
+                let count = self.guest.count_global_doorbell();
                 // A BAR has fewer than 2^16 doorbells, and a tag of another slot is a hint only.
                 (GLOBAL_DOORBELL_SLOT, RingTag::new(slot as u16, count))
             }
@@ -297,7 +296,7 @@ impl Scope<'_> {
 
     /// `D3DKMTNotifyWorkSubmission`. No effect on an aborted doorbell.
     pub(crate) fn notify_work_submission(&mut self, request: NotifyWorkSubmission) -> Handled<()> {
-        self.guest.notifies += 1;
+        self.guest.count_notify();
         let queue = self.get::<Doorbell>(request.doorbell)?.queue();
         if self.callbacks.doorbells.state(queue) != Some(DoorbellState::Aborted) {
             self.miniport.notify_work_submission(queue);

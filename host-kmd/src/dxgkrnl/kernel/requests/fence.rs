@@ -58,7 +58,7 @@ impl Scope<'_> {
 
     /// Whether the guest has negotiated native fences.
     pub(crate) fn has_native_fences(&self) -> bool {
-        self.guest.features.contains(Features::NATIVE_FENCES)
+        self.guest.features().contains(Features::NATIVE_FENCES)
     }
 
     /// `D3DKMTCreateNativeFence`.
@@ -302,7 +302,7 @@ impl Scope<'_> {
         if !self.maps_to_system_process() {
             return Ok(());
         }
-        let space = self.guest.system?.address_space;
+        let space = self.guest.system()?.address_space;
         let pages = self.guest.fences.storage().pages(page, current).into_iter();
         let entries: Vec<_> = pages.map(|(page, _)| Pte::new(page, true)).collect();
         let va = self.guest.fences.storage().page_va(page);
@@ -318,7 +318,7 @@ impl Scope<'_> {
     fn unmap_old_fence_page(&mut self, page: u32) {
         self.unmap_fence_page(page);
         if self.maps_to_system_process()
-            && let Ok(system) = self.guest.system
+            && let Ok(system) = self.guest.system()
         {
             let range = self.guest.fences.page_range(page);
             invalidate_entries(self.miniport, system.address_space, range);

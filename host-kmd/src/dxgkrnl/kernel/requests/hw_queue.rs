@@ -40,7 +40,7 @@ impl Scope<'_> {
             self.check_native_fences()?;
         }
         let disable_gpu_timeout = flags.contains(HwQueueFlags::DISABLE_GPU_TIMEOUT);
-        if disable_gpu_timeout && !self.guest.features.contains(Features::DISABLE_GPU_TIMEOUT) {
+        if disable_gpu_timeout && !self.guest.features().contains(Features::DISABLE_GPU_TIMEOUT) {
             return Err(RequestError::NotSupported("queues whose GPU time-out is off"));
         }
         if user_mode_submission && self.node(node)?.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED == 0

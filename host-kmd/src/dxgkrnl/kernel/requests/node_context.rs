@@ -59,7 +59,7 @@ impl Scope<'_> {
     ) -> Result<CreateNodeContextReply, RequestError> {
         // Physical addresses are those of the system context, which belongs to no process.
         let address_space =
-            if physical { self.guest.system?.address_space } else { self.process()?.space() };
+            if physical { self.guest.system()?.address_space } else { self.process()?.space() };
         let flags = if self.has_native_fences() {
             HwQueueFlags::NATIVE_PROGRESS_FENCE
         } else {

@@ -19,7 +19,7 @@ impl Scope<'_> {
     }
 
     fn check_power_control(&self) -> Result<(), RequestError> {
-        if self.guest.features.contains(Features::POWER_CONTROL) {
+        if self.guest.features().contains(Features::POWER_CONTROL) {
             Ok(())
         } else {
             Err(RequestError::NotSupported("changing power states"))

@@ -227,7 +227,7 @@ impl Scope<'_> {
 
     /// Takes an allocation out of the aperture, through which no engine reaches it.
     pub(crate) fn take_out_of_aperture(&mut self, handle: Handle) -> Result<(), RequestError> {
-        let space = self.guest.system?.address_space;
+        let space = self.guest.system()?.address_space;
         let allocation = self.get_mut::<Allocation>(handle)?;
         let Some(range) = allocation.take_out_of_aperture() else { return Ok(()) };
         if let Some(id) = allocation.paged() {
@@ -264,7 +264,7 @@ impl Scope<'_> {
 
     /// Maps all of an allocation to a range of the aperture. The mapping of a paged one follows it when it is moved.
     fn map_in_aperture(&mut self, handle: Handle, range: PageRange) -> Result<(), RequestError> {
-        let space = self.guest.system?.address_space;
+        let space = self.guest.system()?.address_space;
         let gpu_va = APERTURE_START + range.start;
         let allocation = self.get::<Allocation>(handle)?;
         // The driver checked writes packet by packet.

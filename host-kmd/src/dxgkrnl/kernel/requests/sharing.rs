@@ -78,7 +78,7 @@ impl Scope<'_> {
             self.guest.vidmm.unmap(id, space, start)?;
         }
         if let Some(range) = allocation.aperture() {
-            let system = self.guest.system?.address_space;
+            let system = self.guest.system()?.address_space;
             self.guest.vidmm.unmap(id, system, APERTURE_START + range.start)?;
         }
         Ok(self.guest.vidmm.leave_to_others(self.process_id, id)?)

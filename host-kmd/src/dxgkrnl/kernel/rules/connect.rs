@@ -50,7 +50,7 @@ impl Kernel {
         for ConnectEnd { guest, request, outcome } in self.callbacks.doorbells.take_ended_connects()
         {
             // A guest that goes is not answered any more.
-            if self.guests.get(&guest).is_none_or(|guest| guest.detaching) {
+            if self.guests.get(&guest).is_none_or(|guest| guest.is_detaching()) {
                 continue;
             }
             let Connecting { token, hw_queue } = request;

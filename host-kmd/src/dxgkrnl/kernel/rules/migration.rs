@@ -16,7 +16,7 @@ impl Kernel {
     /// A request of a guest may wake an engine.
     pub(crate) fn watch_use(&mut self, guest: GuestId) {
         let guest = self.guests.get(&guest);
-        if guest.is_some_and(|guest| guest.features.contains(Features::PAGE_MIGRATION)) {
+        if guest.is_some_and(|guest| guest.features().contains(Features::PAGE_MIGRATION)) {
             self.migration.next_look.get_or_insert(self.now.saturating_add(PERIOD));
         }
     }
@@ -34,8 +34,8 @@ impl Kernel {
             let hardware = &self.hardware;
             let Some(guest) = self.guests.get_mut(&id) else { continue };
             // While paging is under way, memory is not yet where VidMm has decided that it is.
-            let takes_part = guest.features.contains(Features::PAGE_MIGRATION);
-            if !takes_part || guest.detaching || guest.paging.is_busy() {
+            let takes_part = guest.features().contains(Features::PAGE_MIGRATION);
+            if !takes_part || guest.is_detaching() || guest.paging.is_busy() {
                 continue;
             }
             let was_used = |mapping: &Mapping| {

@@ -96,7 +96,7 @@ impl Kernel {
     /// Continues a guest's paging, as far as engines have come.
     pub(crate) fn continue_paging(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
         loop {
-            if self.guests.get(&id).is_none_or(|guest| guest.detaching) {
+            if self.guests.get(&id).is_none_or(|guest| guest.is_detaching()) {
                 break;
             }
             self.submit_paging(id, effects);
@@ -107,7 +107,8 @@ impl Kernel {
             self.work.wake(Rule::Retirements);
             self.work.wake(Rule::PowerDown);
         }
-        if self.guests.get(&id).is_none_or(|guest| guest.detaching || !guest.paging.is_busy()) {
+        if self.guests.get(&id).is_none_or(|guest| guest.is_detaching() || !guest.paging.is_busy())
+        {
             self.paging.remove(&id);
         }
     }
@@ -158,7 +159,7 @@ impl Kernel {
         }
         let Self { guests, power, miniport, quiesced, .. } = self;
         let Some(guest) = guests.get_mut(&id) else { return };
-        let Ok(system) = guest.system else { return };
+        let Ok(system) = guest.system() else { return };
         guest.paging.submit(
             *quiesced,
             &mut PagingNode {
@@ -172,7 +173,7 @@ impl Kernel {
 
     /// Whether the paging of any guest is under way. A guest that detaches does not count.
     pub(crate) fn is_paging(&self) -> bool {
-        let is_busy = |guest: &Guest| guest.paging.is_busy() && !guest.detaching;
+        let is_busy = |guest: &Guest| guest.paging.is_busy() && !guest.is_detaching();
         self.paging.iter().any(|guest| self.guests.get(guest).is_some_and(is_busy))
     }
 }
@@ -189,7 +190,7 @@ impl Scope<'_> {
 
     /// The page tables of the paging process's GPU VA space, which has `length` bytes.
     pub(crate) fn make_window_tables(&mut self, length: u64) -> Result<(), RequestError> {
-        let system = self.guest.system?;
+        let system = self.guest.system()?;
         let range = PageRange { start: PAGING_VA_START, length };
         self.make_page_tables(system.address_space, range)
     }

@@ -108,7 +108,7 @@ impl Kernel {
             return;
         }
         // A destroyed queue does not hang. A queue with an engine stuck in it is not destroyed yet.
-        let is_system = |guest: &Guest| guest.system.is_ok_and(|system| system.hw_queue == queue);
+        let is_system = |guest: &Guest| guest.system().is_ok_and(|system| system.hw_queue == queue);
         let guilty = if let Some(owner) = self.queues.get(&queue) {
             let (guest, queue_handle) = (owner.guest.0, owner.handle);
             tracing::warn!(guest, hw_queue = %queue_handle, node, ?fault, "hang: pre-empting");
@@ -176,7 +176,7 @@ impl Kernel {
 
     /// Paging of a guest hung, and has stopped: it continues after this buffer, unless the guest is gone.
     fn abandon_paging(&mut self, guest: GuestId, fence: u64) {
-        if self.guests.get(&guest).is_some_and(|guest| !guest.detaching) {
+        if self.guests.get(&guest).is_some_and(|guest| !guest.is_detaching()) {
             self.miniport.abandon_paging(guest, fence);
         }
     }

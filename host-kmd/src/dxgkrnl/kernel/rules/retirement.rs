@@ -57,7 +57,7 @@ impl Kernel {
             Resource::GpuVa { process, range, paged: false } => {
                 guest.processes.get(&process).map(|process| (process.space(), range))
             }
-            Resource::Aperture(PageRange { start, length }) => guest.system.ok().map(|system| {
+            Resource::Aperture(PageRange { start, length }) => guest.system().ok().map(|system| {
                 let start = APERTURE_START + start;
                 (system.address_space, PageRange { start, length })
             }),
@@ -105,7 +105,7 @@ impl Kernel {
         match completion {
             Completion::Nothing => {}
             Completion::Reply(token) => {
-                if self.guests.get(&guest).is_some_and(|guest| !guest.detaching) {
+                if self.guests.get(&guest).is_some_and(|guest| !guest.is_detaching()) {
                     let reply = match result {
                         Ok(()) => reply(Status::SUCCESS, 0, &[]),
                         Err(error) => reply(error.status(), error.detail(), &[]),
@@ -151,7 +151,7 @@ impl Kernel {
             Resource::FenceName(_) => {}
             Resource::FenceLogs(slot) => {
                 // A guest that detaches has all of its memory freed.
-                if !guest.detaching {
+                if !guest.is_detaching() {
                     let start = guest.fences.storage().log(slot, FenceLogType::WAITS);
                     let (segment, offset) = (start.segment, start.address);
                     self.hardware

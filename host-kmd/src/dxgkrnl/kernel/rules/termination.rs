@@ -104,7 +104,7 @@ impl Kernel {
     ) -> Ticket {
         if target == Target::Guest {
             self.fail_guest(guest, fault, effects);
-            if let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system) {
+            if let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system()) {
                 self.miniport.suspend_context(&[system.hw_queue]);
             }
         } else if let Some(mut scope) = self.scope(guest, process, effects) {
@@ -195,7 +195,7 @@ impl Kernel {
             given_up.append(&mut scope.given_up);
         }
         if target == Target::Guest
-            && let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system)
+            && let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system())
         {
             self.miniport.destroy_hw_queue(system.hw_queue);
             if let Some(guest) = self.guests.get_mut(&guest) {
