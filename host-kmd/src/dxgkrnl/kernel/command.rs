@@ -45,13 +45,13 @@ impl Kernel {
                 self.set_engine_power(node, state, effects);
             }
             Command::SuspendGuest(guest) => {
-                self.each_context_of_guest(guest, effects, |scope, context| {
-                    scope.suspend_context(context, Suspension::HOST)
+                self.each_context_of_guest(guest, effects, |access, context| {
+                    access.suspend_context(context, Suspension::HOST)
                 })
             }
             Command::ResumeGuest(guest) => {
-                self.each_context_of_guest(guest, effects, |scope, context| {
-                    scope.resume_context(context, Suspension::HOST)
+                self.each_context_of_guest(guest, effects, |access, context| {
+                    access.resume_context(context, Suspension::HOST)
                 });
                 // Engines execute what was queued meanwhile, as after the guest's own resume.
                 self.ensure_power(effects);
@@ -108,9 +108,9 @@ impl Kernel {
         let queues: Vec<_> = self.queues.iter().map(|(id, owner)| (*id, *owner)).collect();
         for (id, owner) in queues.into_iter().filter(|(_, owner)| is_wanted(owner)) {
             if self.callbacks.doorbells.state(id).is_some_and(|state| state.is_connected())
-                && let Some(mut scope) = self.scope(owner.guest, owner.process, effects)
+                && let Some(mut access) = self.access(owner.guest, owner.process, effects)
             {
-                scope.disconnect(id, DisconnectReason::Retry);
+                access.disconnect(id, DisconnectReason::Retry);
             }
         }
     }

@@ -11,11 +11,11 @@ use crate::dxgkrnl::doorbell::object::Doorbell;
 use crate::dxgkrnl::doorbell::table::Doorbells;
 use crate::dxgkrnl::fence::log::QueueLogs;
 use crate::dxgkrnl::fence::state::NativeFence;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::objects::KernelObject;
 use crate::dxgkrnl::kernel::process::Process;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::kernel::{Identity, Kernel};
 use crate::dxgkrnl::memory::allocation::{Allocation, Content};
 use crate::dxgkrnl::object::device::Device;
@@ -86,7 +86,7 @@ impl Kernel {
     }
 }
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// `D3DKMTEscape`.
     pub(crate) fn escape(&mut self, request: Escape) -> Handled<EscapeReply> {
         let view = View {

@@ -5,6 +5,7 @@
 //! A handler in `requests` takes in a request; interrupts, commands and traces have files of their own. What
 //! an input leads to in other subsystems, the work list carries to `rules`, until nothing is left: see `settle`.
 
+mod access;
 mod callbacks;
 mod command;
 mod guest;
@@ -16,7 +17,6 @@ mod request;
 mod request_table;
 mod requests;
 mod rules;
-mod scope;
 mod settle;
 mod trace;
 mod waiter;
@@ -30,9 +30,8 @@ use crate::dxgkrnl::fence::cross::CrossFences;
 use crate::dxgkrnl::fence::features::{AdapterError, NativeFences, OsFeatures};
 use crate::dxgkrnl::kernel::callbacks::Callbacks;
 use crate::dxgkrnl::kernel::guest::Guest;
-use crate::dxgkrnl::kernel::request::{Answer, Body, Handled, reply, zero};
-use crate::dxgkrnl::kernel::request_table::{About, Declaration, Rules, parse};
-use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::kernel::request::{Answer, Body, Handled, reply};
+use crate::dxgkrnl::kernel::request_table::{Rules, parse};
 use crate::dxgkrnl::kernel::waiter::{Outcome, Waiter};
 use crate::dxgkrnl::kernel::work::WorkList;
 use crate::dxgkrnl::memory::migration::Migration;
@@ -258,9 +257,9 @@ impl Kernel {
         let native = self.native_fences;
         self.guests.insert(id, Guest::new(id, resources, system, window, &self.limits, native));
         let mut effects = Vec::new();
-        if let Some(mut scope) = self.scope(id, 0, &mut effects)
-            && let Err(error) = scope.make_window_tables(window)
-            && scope.guest.system().is_ok()
+        if let Some(mut access) = self.access(id, 0, &mut effects)
+            && let Err(error) = access.make_window_tables(window)
+            && access.guest.system().is_ok()
         {
             tracing::error!(guest = id.0, %error, "no page tables for paging");
         }
@@ -375,67 +374,24 @@ impl Kernel {
         };
         let process = header.process;
         let no_process = RequestError::NoSuchProcess(process);
-        let Some(mut scope) = self.scope(guest, process, effects) else {
+        let Some(mut access) = self.access(guest, process, effects) else {
             return (process, Err(no_process), Vec::new());
         };
-        if let Err(error) = scope.check(declaration) {
+        if let Err(error) = declaration.check(&mut access) {
             return (process, Err(error), Vec::new());
         }
         let needs_power = declaration.rules.contains(Rules::NEEDS_POWER) && !self.has_power();
         if needs_power {
             self.power_up(effects);
         }
-        let Some(mut scope) = self.scope(guest, process, effects) else {
+        let Some(mut access) = self.access(guest, process, effects) else {
             return (process, Err(no_process), Vec::new());
         };
-        let answer = (declaration.serve)(&mut scope, body);
-        let given_up = scope.given_up;
+        let answer = (declaration.serve)(&mut access, body);
+        let given_up = access.into_given_up();
         if needs_power {
             self.resume_after_power_up(effects);
         }
         (process, answer, given_up)
-    }
-
-    /// The scope of one process of a guest, or of the adapter with process 0. `None` when there is no such guest.
-    fn scope<'k>(
-        &'k mut self,
-        guest_id: GuestId,
-        process_id: u32,
-        effects: &'k mut Vec<Effect>,
-    ) -> Option<Scope<'k>> {
-        Some(Scope {
-            guest_id,
-            process_id,
-            guest: self.guests.get_mut(&guest_id)?,
-            miniport: self.miniport.as_mut(),
-            hardware: self.hardware.as_ref(),
-            callbacks: &mut self.callbacks,
-            queues: &mut self.queues,
-            power: &mut self.power,
-            submissions: &mut self.submissions,
-            work: &mut self.work,
-            process_ids: &mut self.process_ids,
-            cross_fences: &mut self.cross_fences,
-            recorder: &self.recorder,
-            effects,
-            given_up: Vec::new(),
-        })
-    }
-}
-
-impl Scope<'_> {
-    /// Refuses a request that may not be made now, or not by this process.
-    fn check(&mut self, request: &Declaration) -> Result<(), RequestError> {
-        self.guest.system()?;
-        if !self.guest.is_open() && !request.rules.contains(Rules::BEFORE_OPEN) {
-            return Err(RequestError::NotOpen(request.code));
-        }
-        if request.rules.contains(Rules::NEW_WORK) {
-            self.guest.hangs.check_new_work()?;
-        }
-        match request.about {
-            About::Adapter => zero("process", self.process_id),
-            About::Process => self.process().map(|_| ()),
-        }
     }
 }

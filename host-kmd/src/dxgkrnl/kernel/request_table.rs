@@ -3,10 +3,10 @@
 //! Each request, declared once: its body, the list behind the body, its handler, and the rules that it is held to
 //! before the handler sees it.
 
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{
-    Answer, Body, Handled, check_header, fixed, split_header, with_list,
+    Answer, Body, Handled, check_header, fixed, split_header, with_list, zero,
 };
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::adapter::{
     DonateArea, GetNodeMetadata, OpenAdapter, QueryBarLayout, QueryClockCalibration,
@@ -72,7 +72,24 @@ pub(crate) struct Declaration {
     /// What it is held to.
     pub(crate) rules: Rules,
     /// Parses the body and answers.
-    pub(crate) serve: fn(&mut Scope<'_>, Body<'_>) -> Handled<Vec<u8>>,
+    pub(crate) serve: fn(&mut ProcessAccess<'_>, Body<'_>) -> Handled<Vec<u8>>,
+}
+
+impl Declaration {
+    /// Refuses a request that may not be made now, or not by this process.
+    pub(crate) fn check(&self, access: &mut ProcessAccess<'_>) -> Result<(), RequestError> {
+        access.guest.system()?;
+        if !access.guest.is_open() && !self.rules.contains(Rules::BEFORE_OPEN) {
+            return Err(RequestError::NotOpen(self.code));
+        }
+        if self.rules.contains(Rules::NEW_WORK) {
+            access.guest.hangs.check_new_work()?;
+        }
+        match self.about {
+            About::Adapter => zero("process", access.process_id),
+            About::Process => access.process().map(|_| ()),
+        }
+    }
 }
 
 /// Makes the table. A line names a request's body, its handler and its rules. `Body[count]` has a list behind it,
@@ -89,15 +106,15 @@ macro_rules! declare {
         },)+)+]
     };
     (@serve $body:ident, $handler:ident) => {
-        |scope, body| into_bytes(scope.$handler(fixed::<$body>(body)?))
+        |access, body| into_bytes(access.$handler(fixed::<$body>(body)?))
     };
     (@serve $body:ident[..], $handler:ident) => {
-        |scope, body| into_bytes(scope.$handler(body))
+        |access, body| into_bytes(access.$handler(body))
     };
     (@serve $body:ident[$count:ident], $handler:ident) => {
-        |scope, body| {
+        |access, body| {
             let (request, list) = with_list(body, |request: &$body| request.$count)?;
-            into_bytes(scope.$handler(request, list))
+            into_bytes(access.$handler(request, list))
         }
     };
 }

@@ -2,8 +2,8 @@
 
 //! Requests about the adapter as a whole.
 
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::adapter::{
     ADAPTER_BAR_MAPPED, AdapterInfo, ClockCalibration, GetNodeMetadata, INTRA_GPU_FENCE_SUPPORTED,
@@ -16,7 +16,7 @@ use bellhop_protocol::features::{Features, Version};
 /// Ticks of the adapter's clock in a second.
 const NANOSECONDS: u64 = 1_000_000_000;
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// `D3DKMTOpenAdapter`. A driver that restarts may open it again, but not while processes exist, which rely on
     /// the features.
     pub(crate) fn open_adapter(&mut self, request: OpenAdapter) -> Handled<AdapterInfo> {

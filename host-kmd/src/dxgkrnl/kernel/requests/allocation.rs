@@ -2,8 +2,8 @@
 
 //! Allocations: memory that a device's queues can work on.
 
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::memory::allocation::{Allocation, Content, total_length};
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
@@ -20,7 +20,7 @@ use bellhop_protocol::control::allocation::{
     DestroyAllocation, Extent, NOT_IN_BAR, OpenAllocation, SegmentSet,
 };
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// `D3DKMTCreateAllocation`.
     pub(crate) fn create_allocation(
         &mut self,
@@ -271,12 +271,12 @@ impl Scope<'_> {
             let (range, refund) = self.process()?.gpu_va.remove_mapping(start);
             self.guest.quotas.refund(Limited::Mappings, refund);
             if let Some(range) = range {
-                self.given_up.push(Resource::GpuVa { process, range, paged: is_paged });
+                self.give_up(Resource::GpuVa { process, range, paged: is_paged });
             }
         }
-        self.given_up.extend(allocation.aperture().map(Resource::Aperture));
+        self.give_up_all(allocation.aperture().map(Resource::Aperture));
         if let Content::Fixed(_, Some(range)) = *allocation.content() {
-            self.given_up.push(Resource::LocalMemory { process, range });
+            self.give_up(Resource::LocalMemory { process, range });
         }
         self.guest.quotas.refund(Limited::Extents, allocation.extent_count());
         for device in allocation.devices() {

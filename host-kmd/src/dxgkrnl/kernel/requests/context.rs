@@ -4,8 +4,8 @@
 //!
 //! Source: user-mode work submission, "Hardware context suspension".
 
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::target::{Manner, Target};
@@ -20,7 +20,7 @@ use bellhop_protocol::control::context::{
 /// Mask of the engines of a node. Every node has one.
 const ENGINES: u32 = 1;
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// `D3DKMTCreateContextVirtual`.
     pub(crate) fn create_context(&mut self, request: CreateContext) -> Handled<Handle> {
         let CreateContext { device, node, engine_affinity } = request;

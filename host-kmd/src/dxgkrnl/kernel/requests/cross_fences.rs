@@ -5,7 +5,7 @@
 use crate::dxgkrnl::fence::cross::current_value;
 use crate::dxgkrnl::fence::state::{EVERY_SIGNAL, FenceState};
 use crate::dxgkrnl::fence::storage::FenceKind;
-use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
@@ -14,7 +14,7 @@ use crate::port::{CrossFenceId, SharingGroups};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::fence::{FenceFlags, NativeFenceType};
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// Creates a fence that other guests may have. Source: native GPU fence object, "Cross-adapter native fences":
     /// "must be created with type D3DDDI_NATIVEFENCE_TYPE_DEFAULT, otherwise D3DKMTCreateNativeFence fails."
     pub(crate) fn create_cross_fence(
@@ -100,6 +100,6 @@ impl Scope<'_> {
     pub(crate) fn leave_view(&mut self, cross: CrossFenceId) {
         self.guest.fences.remove_view(cross);
         self.cross_fences.leave(cross, self.guest_id);
-        self.given_up.push(Resource::CrossFence(cross));
+        self.give_up(Resource::CrossFence(cross));
     }
 }

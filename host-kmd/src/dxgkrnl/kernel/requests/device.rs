@@ -5,8 +5,8 @@
 //!
 //! Source: native GPU fence object, "AlwaysSignaled" ("parent device of fence being put in error").
 
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::object::device::{Device, Failing};
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::target::{Manner, Target};
@@ -14,7 +14,7 @@ use crate::hardware::Fault;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// Puts all devices of the process in error.
     pub(crate) fn fail_process(&mut self, fault: Fault, failing: Failing) {
         let Ok(devices) = self.process().map(|process| process.devices().clone()) else { return };

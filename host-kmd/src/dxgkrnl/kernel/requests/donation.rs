@@ -5,8 +5,8 @@
 //! The BAR's layout does not change; only the bytes are elsewhere. Dxgkrnl places local memory page by page, as it
 //! gives it out. The hardware places the other areas once, and the system context's window of local memory.
 
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::memory::allocation::total_length;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::vidmm::pool::is_whole_pages;
@@ -15,7 +15,7 @@ use bellhop_protocol::control::adapter::{DonateArea, QueryBarLayout};
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::features::Features;
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// Returns the BAR's header page.
     pub(crate) fn query_bar_layout(&mut self, request: QueryBarLayout) -> Handled<BarHeader> {
         zero("reserved", request.reserved)?;

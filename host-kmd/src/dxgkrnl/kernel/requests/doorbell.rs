@@ -8,8 +8,8 @@
 use crate::ddi::ConnectedStatus;
 use crate::dxgkrnl::doorbell::object::Doorbell;
 use crate::dxgkrnl::doorbell::state::{DisconnectReason, DoorbellState};
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::memory::allocation::{Allocation, HostMapping};
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::resource::Resource;
@@ -31,7 +31,7 @@ use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::doorbell::{GLOBAL_DOORBELL_SLOT, RingTag};
 use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET, is_valid_ring_size};
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// `D3DKMTCreateDoorbell`. No physical doorbell is assigned yet.
     pub(crate) fn create_doorbell(
         &mut self,
@@ -78,7 +78,7 @@ impl Scope<'_> {
             Err(error) => {
                 self.remove::<Doorbell>(doorbell)?;
                 self.forget_host_mappings([request.ring_buffer, request.ring_control], &holds);
-                self.given_up.append(&mut holds);
+                self.give_up_all(holds);
                 Err(error)
             }
         }
@@ -290,7 +290,7 @@ impl Scope<'_> {
         self.disconnect(queue, DisconnectReason::Abort);
         self.miniport.destroy_doorbell(queue);
         self.callbacks.doorbells.destroy(queue);
-        self.given_up.append(&mut doorbell.into_holds());
+        self.give_up_all(doorbell.into_holds());
         Ok(())
     }
 

@@ -15,8 +15,8 @@ use crate::ddi::paging::PageSize;
 use crate::dxgkrnl::fence::pages::page_of;
 use crate::dxgkrnl::fence::state::{FenceState, NativeFence};
 use crate::dxgkrnl::fence::storage::FenceKind;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::memory::page_tables::invalidate_entries;
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
@@ -30,7 +30,7 @@ use bellhop_protocol::control::fence::{
 use bellhop_protocol::features::Features;
 use bellhop_protocol::handoff::fence::SignalRule;
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// The slot of the global fence that a handle of the process names.
     pub(crate) fn global_of(&self, handle: Handle) -> Result<u32, RequestError> {
         self.get::<NativeFence>(handle).map(|fence| fence.global)
@@ -349,7 +349,7 @@ impl Scope<'_> {
         if self.guest.fences.leave_slot(slot) {
             self.unmap_old_fence_page(page_of(slot));
         }
-        self.given_up.push(Resource::FenceSlot(slot));
+        self.give_up(Resource::FenceSlot(slot));
     }
 
     /// Whether a fence was created on a device of this process, and not by another guest.
@@ -415,7 +415,7 @@ impl Scope<'_> {
             self.unmap_fence_page(page_of(global));
             if self.guest.fences.has_optimized_interrupt() {
                 // A log may report a signal by this name after the name is gone.
-                self.given_up.push(Resource::FenceName(global));
+                self.give_up(Resource::FenceName(global));
             }
         }
         Some(slot)

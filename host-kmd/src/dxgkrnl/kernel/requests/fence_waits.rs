@@ -8,8 +8,8 @@
 use crate::ddi::CurrentValuesFlags;
 use crate::dxgkrnl::fence::storage::FenceKind;
 use crate::dxgkrnl::fence::waits::{Needed, Owner, Wait, WaitId};
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::queue::hw_queue::HwQueue;
@@ -22,7 +22,7 @@ use bellhop_protocol::event::{Event, EventKind};
 use std::collections::{BTreeMap, BTreeSet};
 use zerocopy::FromZeros;
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// `D3DKMTWaitForSynchronizationObjectFromCpu`.
     pub(crate) fn wait_for_fences(
         &mut self,

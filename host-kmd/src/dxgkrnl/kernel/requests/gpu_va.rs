@@ -2,8 +2,8 @@
 
 //! Requests about GPU virtual addresses.
 
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::memory::gpu_va::{GuestMapping, Taken};
 use crate::dxgkrnl::memory::page_tables::write_entries;
@@ -20,7 +20,7 @@ use bellhop_protocol::control::gpu_va::{
     MapGpuVirtualAddressReply, Protection, ReserveGpuVirtualAddress, UpdateGpuVirtualAddress,
 };
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// `D3DKMTMapGpuVirtualAddress`.
     pub(crate) fn map_gpu_virtual_address(
         &mut self,
@@ -42,7 +42,7 @@ impl Scope<'_> {
         if let Err(error) = written {
             // Some entries may be valid already.
             let process = self.process_id;
-            self.given_up.push(Resource::GpuVa { process, range, paged: paged.is_some() });
+            self.give_up(Resource::GpuVa { process, range, paged: paged.is_some() });
             return Err(error);
         }
         let MapGpuVirtualAddress { allocation, offset, .. } = request;
@@ -238,7 +238,7 @@ impl Scope<'_> {
         }
         self.guest.quotas.refund(Limited::Mappings, taken.charged() - 1);
         let process = self.process_id;
-        self.given_up.push(Resource::GpuVa { process, range, paged: !taken.fixed });
+        self.give_up(Resource::GpuVa { process, range, paged: !taken.fixed });
         Ok(Answer::AfterQuiesce)
     }
 }

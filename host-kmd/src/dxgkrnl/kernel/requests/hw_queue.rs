@@ -4,8 +4,8 @@
 
 use crate::dxgkrnl::doorbell::object::Doorbell;
 use crate::dxgkrnl::fence::storage::FenceKind;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::dxgkrnl::queue::context::Context;
@@ -20,7 +20,7 @@ use bellhop_protocol::control::hw_queue::{
 };
 use bellhop_protocol::features::Features;
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// `D3DKMTCreateHwQueue`, with its progress fence at 0.
     pub(crate) fn create_hw_queue(
         &mut self,

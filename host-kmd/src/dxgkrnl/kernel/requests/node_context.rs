@@ -7,8 +7,8 @@
 //!
 //! Source: "GPU submissions" and "Physical vs virtual submission" of the Windows KMD overview.
 
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::memory::allocation::{Allocation, HostMapping};
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::resource::{Hold, Resource};
@@ -28,7 +28,7 @@ use bellhop_protocol::control::node_context::{
 };
 use bellhop_protocol::packet::flow::MAX_INDIRECT_BUFFER_SIZE;
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// `D3DKMTCreateContext`.
     pub(crate) fn create_node_context(
         &mut self,
@@ -119,7 +119,7 @@ impl Scope<'_> {
         match self.map_for_host(allocation, size, Protection::empty(), &mut holds) {
             Ok(mapping) => Ok((mapping, offset)),
             Err(error) => {
-                self.given_up.append(&mut holds);
+                self.give_up_all(holds);
                 self.remove_allocation(allocation)?;
                 Err(error)
             }
@@ -133,7 +133,7 @@ impl Scope<'_> {
     ) -> Result<(), RequestError> {
         let Model::Virtual(buffer) = submission.model() else { return Ok(()) };
         let (process, range) = (self.process_id, buffer.range);
-        self.given_up.push(Resource::GpuVa { process, range, paged: false });
+        self.give_up(Resource::GpuVa { process, range, paged: false });
         self.remove_allocation(buffer.allocation)
     }
 
@@ -168,7 +168,7 @@ impl Scope<'_> {
         self.submit_to_node(request.context, commands, &mut Vec::new()).map(Answer::Done)
     }
 
-    /// Submits packets to a context's node. See [`Scope::submit`].
+    /// Submits packets to a context's node. See [`ProcessAccess::submit`].
     pub(crate) fn submit_to_node(
         &mut self,
         context: Handle,

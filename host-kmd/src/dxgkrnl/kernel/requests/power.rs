@@ -2,15 +2,15 @@
 
 //! Requests about power.
 
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, PowerInfo, QueryPower, SetDevicePower, SetEnginePower,
 };
 use bellhop_protocol::features::Features;
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// Returns the state of the device and of an engine.
     pub(crate) fn query_power(&mut self, request: QueryPower) -> Handled<PowerInfo> {
         zero("reserved", request.reserved)?;

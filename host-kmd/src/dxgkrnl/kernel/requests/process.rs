@@ -2,9 +2,9 @@
 
 //! Requests about processes. Each process has its own handles and GPU virtual addresses.
 
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::process::Process;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
@@ -16,7 +16,7 @@ use bellhop_protocol::control::process::{
     CreateProcess, CreateProcessReply, DestroyProcess, TERMINATED_ABNORMALLY,
 };
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// Creates a process.
     pub(crate) fn create_process(&mut self, request: CreateProcess) -> Handled<CreateProcessReply> {
         zero("reserved", request.reserved)?;
@@ -28,7 +28,7 @@ impl Scope<'_> {
                 return Err(full.into());
             }
         };
-        let process = self.process_ids.take();
+        let process = self.new_process_id();
         let state = Process::new(space);
         self.guest.vidmm.add_process(process);
         self.guest.processes.insert(process, state);
@@ -66,12 +66,12 @@ impl Scope<'_> {
         // No allocation frees reserved addresses.
         for (range, refund) in self.process()?.gpu_va.remove_all() {
             self.guest.quotas.refund(Limited::Mappings, refund);
-            self.given_up.push(Resource::GpuVa { process, range, paged: true });
+            self.give_up(Resource::GpuVa { process, range, paged: true });
         }
         self.guest.vidmm.remove_process(process);
         if let Some(state) = self.guest.processes.remove(&process) {
             let space = state.space();
-            self.given_up.push(Resource::Process { process, space });
+            self.give_up(Resource::Process { process, space });
         }
         Ok(())
     }

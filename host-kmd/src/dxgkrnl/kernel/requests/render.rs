@@ -17,8 +17,8 @@
 
 use crate::ddi::dma_buffer::{DMA_BUFFERS_START, RenderAllocation, RenderArguments};
 use crate::ddi::paging::APERTURE_START;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Body, Handled, entries, no_more, prefix, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::memory::page_tables::write_entries;
 use crate::dxgkrnl::object::device::Device;
@@ -88,7 +88,7 @@ impl Rendering {
     }
 }
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// `D3DKMTRender`.
     pub(crate) fn render(&mut self, body: Body<'_>) -> Handled<SubmissionReply> {
         let rendering = Rendering::parse(body)?;
@@ -233,7 +233,7 @@ impl Scope<'_> {
         if let Some(id) = allocation.paged() {
             self.guest.vidmm.unmap(id, space, APERTURE_START + range.start)?;
         }
-        self.given_up.push(Resource::Aperture(range));
+        self.give_up(Resource::Aperture(range));
         Ok(())
     }
 
@@ -255,7 +255,7 @@ impl Scope<'_> {
         };
         if let Err(error) = self.map_in_aperture(handle, range) {
             // Some entries may be valid already.
-            self.given_up.push(Resource::Aperture(range));
+            self.give_up(Resource::Aperture(range));
             return Err(error);
         }
         self.get_mut::<Allocation>(handle)?.put_into_aperture(range);

@@ -10,8 +10,8 @@
 //! and "Engine D-state transitions"; "Memory Manager" of the Windows KMD overview.
 
 use crate::dxgkrnl::doorbell::object::Doorbell;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::memory::allocation::{Allocation, Content};
 use crate::dxgkrnl::memory::page_tables::invalidate_entries;
 use crate::dxgkrnl::object::device::Device;
@@ -25,7 +25,7 @@ use bellhop_protocol::control::allocation::{
     SegmentSet, SetAllocationPriority, Unlock, VideoMemoryInfo,
 };
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// `D3DKMTMakeResident`.
     pub(crate) fn make_resident(
         &mut self,

@@ -6,8 +6,8 @@
 //! knows: the bytes, wherever they are. The last process to close the allocation destroys it.
 
 use crate::ddi::paging::{APERTURE_START, AllocationId};
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled};
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
@@ -17,7 +17,7 @@ use bellhop_protocol::control::allocation::{
 };
 use bellhop_protocol::control::fence::NtHandle;
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// `D3DKMTShareObjects`.
     pub(crate) fn share_allocation(&mut self, request: ShareAllocation) -> Handled<NtHandle> {
         let id = self.get::<Allocation>(request.allocation)?.paged();

@@ -37,9 +37,9 @@ impl Kernel {
                 self.callbacks.doorbells.refuse_connect(queue);
                 let owner = self.queues.get(&queue).copied();
                 if let Some(owner) = owner
-                    && let Some(mut scope) = self.scope(owner.guest, owner.process, effects)
+                    && let Some(mut access) = self.access(owner.guest, owner.process, effects)
                 {
-                    scope.disconnect(queue, DisconnectReason::Retry);
+                    access.disconnect(queue, DisconnectReason::Retry);
                 }
             }
         }

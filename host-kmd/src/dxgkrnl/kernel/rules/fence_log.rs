@@ -14,7 +14,7 @@ use crate::dxgkrnl::fence::log::{LOG_TYPES, MappedLogs};
 use crate::dxgkrnl::fence::scan::Scan;
 use crate::dxgkrnl::fence::storage::ValueStorage;
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::memory::page_tables::invalidate_entries;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::resource::Resource;
@@ -68,8 +68,8 @@ impl Kernel {
         }
         let mut signaled = Vec::new();
         for (guest, queues) in queues {
-            let Some(mut scope) = self.scope(guest, 0, effects) else { continue };
-            let slots = scope.signaled_slots(&queues);
+            let Some(mut access) = self.access(guest, 0, effects) else { continue };
+            let slots = access.signaled_slots(&queues);
             signaled.extend(slots.into_iter().map(|slot| GlobalFence { guest, slot }));
         }
         if !signaled.is_empty() {
@@ -78,7 +78,7 @@ impl Kernel {
     }
 }
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     fn storage(&self) -> &ValueStorage {
         self.guest.fences.storage()
     }
@@ -126,7 +126,7 @@ impl Scope<'_> {
     pub(crate) fn remove_logs(&mut self, queue: HwQueueId, slot: u32) {
         if self.guest.logs.remove(queue) {
             self.unmap_logs(slot);
-            self.given_up.push(Resource::FenceLogs(slot));
+            self.give_up(Resource::FenceLogs(slot));
         }
     }
 

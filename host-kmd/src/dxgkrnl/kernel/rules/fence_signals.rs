@@ -29,15 +29,15 @@ impl Kernel {
             fences.entry(guest).or_default().push(slot);
         }
         for (guest, fences) in fences {
-            let Some(mut scope) = self.scope(guest, 0, effects) else { continue };
+            let Some(mut access) = self.access(guest, 0, effects) else { continue };
             for fence in &fences {
-                scope.tell_other_guests(*fence, false);
+                access.tell_other_guests(*fence, false);
             }
-            if let Err(error) = scope.satisfy_waits(fences, None) {
+            if let Err(error) = access.satisfy_waits(fences, None) {
                 tracing::error!(guest = guest.0, %error, "a fence is missing");
             }
-            if !scope.guest.fences.has_optimized_interrupt() {
-                scope.read_some_logs();
+            if !access.guest.fences.has_optimized_interrupt() {
+                access.read_some_logs();
             }
         }
     }
@@ -51,9 +51,9 @@ impl Kernel {
         always: bool,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(mut scope) = self.scope(guest, 0, effects) else { return };
-        let Some(slot) = scope.guest.fences.view(fence) else { return };
-        if let Err(error) = scope.notify_fence(slot, always) {
+        let Some(mut access) = self.access(guest, 0, effects) else { return };
+        let Some(slot) = access.guest.fences.view(fence) else { return };
+        if let Err(error) = access.notify_fence(slot, always) {
             tracing::error!(guest = guest.0, %error, "a fence is missing");
         }
         self.ensure_power(effects);

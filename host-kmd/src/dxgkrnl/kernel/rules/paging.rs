@@ -7,9 +7,9 @@
 
 use crate::ddi::paging::PAGING_VA_START;
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::request::reply;
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::kernel::waiter::{Outcome, Waiter};
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::memory::page_tables::make_page_tables;
@@ -74,21 +74,21 @@ impl Kernel {
 
     /// Suspends a process's contexts until [`Self::unhold`].
     fn hold(&mut self, guest: GuestId, process: u32, effects: &mut Vec<Effect>) {
-        let Some(mut scope) = self.scope(guest, process, effects) else { return };
-        let Ok(state) = scope.process() else { return };
+        let Some(mut access) = self.access(guest, process, effects) else { return };
+        let Ok(state) = access.process() else { return };
         state.hold();
-        self.each_context_of(guest, process, effects, |scope, context| {
-            scope.suspend_context(context, Suspension::MEMORY)
+        self.each_context_of(guest, process, effects, |access, context| {
+            access.suspend_context(context, Suspension::MEMORY)
         });
     }
 
     fn unhold(&mut self, guest: GuestId, process: u32, effects: &mut Vec<Effect>) {
-        let Some(mut scope) = self.scope(guest, process, effects) else { return };
-        let Ok(state) = scope.process() else { return };
+        let Some(mut access) = self.access(guest, process, effects) else { return };
+        let Ok(state) = access.process() else { return };
         state.unhold();
-        if !scope.is_held() {
-            self.each_context_of(guest, process, effects, |scope, context| {
-                scope.resume_context(context, Suspension::MEMORY)
+        if !access.is_held() {
+            self.each_context_of(guest, process, effects, |access, context| {
+                access.resume_context(context, Suspension::MEMORY)
             });
         }
     }
@@ -117,8 +117,8 @@ impl Kernel {
     fn finish_paging(&mut self, id: GuestId, work: Batch<Waiter>, effects: &mut Vec<Effect>) {
         if work.failed {
             for process in &work.concerned {
-                self.each_context_of(id, *process, effects, |scope, context| {
-                    scope.lose_context(context, IN_ERROR);
+                self.each_context_of(id, *process, effects, |access, context| {
+                    access.lose_context(context, IN_ERROR);
                     Ok(())
                 });
             }
@@ -178,7 +178,7 @@ impl Kernel {
     }
 }
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// Makes the page tables for a range of an address space of the guest's.
     pub(crate) fn make_page_tables(
         &mut self,

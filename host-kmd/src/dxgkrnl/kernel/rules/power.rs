@@ -6,7 +6,7 @@
 //! Source: user-mode work submission, "Engine F-state transitions" and "Engine D-state transitions".
 
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::error::RequestError;
@@ -43,8 +43,8 @@ impl Kernel {
         if !self.power.has_power() {
             return;
         }
-        self.each_context(effects, |scope, context| {
-            scope.suspend_context(context, Suspension::POWER)
+        self.each_context(effects, |access, context| {
+            access.suspend_context(context, Suspension::POWER)
         });
         self.disconnect_doorbells(|_| true, effects);
         self.power.begin_suspending(self.hardware.quiesce(None));
@@ -56,7 +56,7 @@ impl Kernel {
         while let Some(step) = self.power.next_step(self.quiesced, self.is_paging()) {
             match step {
                 PowerDownStep::EvictRings => {
-                    self.each_ring(effects, |scope, queue| scope.evict_ring(queue));
+                    self.each_ring(effects, |access, queue| access.evict_ring(queue));
                     self.power.begin_evicting(self.hardware.quiesce(None));
                 }
                 PowerDownStep::PowerOff => self.power_off(effects),
@@ -122,7 +122,7 @@ impl Kernel {
     pub(crate) fn power_up(&mut self, effects: &mut Vec<Effect>) {
         let (was_evicted, waiting) = self.power.power_on(self.miniport.as_mut());
         if was_evicted {
-            self.each_ring(effects, |scope, queue| scope.make_ring_resident(queue));
+            self.each_ring(effects, |access, queue| access.make_ring_resident(queue));
         }
         for (guest, completion) in waiting {
             self.complete(guest, completion, Err(RequestError::PoweredUpAgain), effects);
@@ -139,8 +139,8 @@ impl Kernel {
 
     /// Second half of D3 to D0: all contexts resume.
     pub(crate) fn resume_after_power_up(&mut self, effects: &mut Vec<Effect>) {
-        self.each_context(effects, |scope, context| {
-            scope.resume_context(context, Suspension::POWER)
+        self.each_context(effects, |access, context| {
+            access.resume_context(context, Suspension::POWER)
         });
     }
 
@@ -155,7 +155,7 @@ impl Kernel {
     pub(crate) fn each_context(
         &mut self,
         effects: &mut Vec<Effect>,
-        act: impl Fn(&mut Scope<'_>, Handle) -> Result<(), RequestError>,
+        act: impl Fn(&mut ProcessAccess<'_>, Handle) -> Result<(), RequestError>,
     ) {
         for guest in self.guests.keys().copied().collect::<Vec<_>>() {
             self.each_context_of_guest(guest, effects, &act);
@@ -167,7 +167,7 @@ impl Kernel {
         &mut self,
         guest: GuestId,
         effects: &mut Vec<Effect>,
-        act: impl Fn(&mut Scope<'_>, Handle) -> Result<(), RequestError>,
+        act: impl Fn(&mut ProcessAccess<'_>, Handle) -> Result<(), RequestError>,
     ) {
         let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
         for process in processes.into_iter().flatten().collect::<Vec<_>>() {
@@ -181,15 +181,15 @@ impl Kernel {
         guest: GuestId,
         process: u32,
         effects: &mut Vec<Effect>,
-        act: impl Fn(&mut Scope<'_>, Handle) -> Result<(), RequestError>,
+        act: impl Fn(&mut ProcessAccess<'_>, Handle) -> Result<(), RequestError>,
     ) {
-        let Some(mut scope) = self.scope(guest, process, effects) else { return };
-        for context in scope.contexts() {
-            if let Err(error) = act(&mut scope, context) {
+        let Some(mut access) = self.access(guest, process, effects) else { return };
+        for context in access.contexts() {
+            if let Err(error) = act(&mut access, context) {
                 tracing::error!(guest = guest.0, process, %context, %error, "a context is missing");
             }
         }
-        let given_up = scope.given_up;
+        let given_up = access.into_given_up();
         self.retire_given_up(guest, given_up);
     }
 
@@ -197,12 +197,14 @@ impl Kernel {
     fn each_ring(
         &mut self,
         effects: &mut Vec<Effect>,
-        act: impl Fn(&mut Scope<'_>, Handle) -> Result<(), RequestError>,
+        act: impl Fn(&mut ProcessAccess<'_>, Handle) -> Result<(), RequestError>,
     ) {
         let owners: Vec<_> = self.queues.values().copied().collect();
         for owner in owners {
-            let Some(mut scope) = self.scope(owner.guest, owner.process, effects) else { continue };
-            if let Err(error) = act(&mut scope, owner.handle) {
+            let Some(mut access) = self.access(owner.guest, owner.process, effects) else {
+                continue;
+            };
+            if let Err(error) = act(&mut access, owner.handle) {
                 tracing::error!(guest = owner.guest.0, queue = %owner.handle, %error, "a ring is missing");
             }
         }

@@ -8,7 +8,7 @@
 
 use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::scope::Scope;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::queue::context::{Context, Suspension};
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
@@ -30,15 +30,15 @@ impl Kernel {
     ) {
         // The queue may be gone by now.
         let Some(owner) = self.queues.get(&id).copied() else { return };
-        if let Some(mut scope) = self.scope(owner.guest, owner.process, effects) {
-            scope.lose_queue(owner.handle, fault);
-            let given_up = scope.given_up;
+        if let Some(mut access) = self.access(owner.guest, owner.process, effects) {
+            access.lose_queue(owner.handle, fault);
+            let given_up = access.into_given_up();
             self.retire_given_up(owner.guest, given_up);
         }
     }
 }
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// Suspends a context for good, and puts all its queues in error.
     pub(crate) fn lose_context(&mut self, handle: Handle, fault: Fault) {
         if let Err(error) = self.suspend_context(handle, Suspension::ERROR) {

@@ -184,12 +184,12 @@ impl Kernel {
     /// Loses the context of a queue that hung, with all its queues.
     fn lose_context_of(&mut self, queue: HwQueueId, fault: Fault, effects: &mut Vec<Effect>) {
         if let Some(QueueOwner { guest, process, handle, .. }) = self.queues.get(&queue).copied()
-            && let Some(mut scope) = self.scope(guest, process, effects)
-            && let Ok(queue) = scope.get::<HwQueue>(handle)
+            && let Some(mut access) = self.access(guest, process, effects)
+            && let Ok(queue) = access.get::<HwQueue>(handle)
         {
             let context = queue.context();
-            scope.lose_context(context, fault);
-            let given_up = scope.given_up;
+            access.lose_context(context, fault);
+            let given_up = access.into_given_up();
             self.retire_given_up(guest, given_up);
         }
     }
@@ -214,9 +214,9 @@ impl Kernel {
     pub(crate) fn fail_guest(&mut self, guest: GuestId, fault: Fault, effects: &mut Vec<Effect>) {
         let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
         for process in processes.into_iter().flatten().collect::<Vec<_>>() {
-            let Some(mut scope) = self.scope(guest, process, effects) else { continue };
-            scope.fail_process(fault, Failing::WithItsGuest);
-            let given_up = scope.given_up;
+            let Some(mut access) = self.access(guest, process, effects) else { continue };
+            access.fail_process(fault, Failing::WithItsGuest);
+            let given_up = access.into_given_up();
             self.retire_given_up(guest, given_up);
         }
     }

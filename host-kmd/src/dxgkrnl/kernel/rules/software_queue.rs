@@ -9,9 +9,9 @@
 use crate::ddi::CurrentValuesFlags;
 use crate::dxgkrnl::fence::waits::{Needed, Owner, Wait, WaitId};
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::kernel::requests::fence_waits::check_count;
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::faults::fault;
@@ -36,8 +36,8 @@ impl Kernel {
         Released { guest, process, hw_queue, fault }: Released,
         effects: &mut Vec<Effect>,
     ) {
-        let holds = self.scope(guest, process, effects).is_some_and(|scope| {
-            scope.get::<HwQueue>(hw_queue).is_ok_and(|queue| !queue.held().is_empty())
+        let holds = self.access(guest, process, effects).is_some_and(|access| {
+            access.get::<HwQueue>(hw_queue).is_ok_and(|queue| !queue.held().is_empty())
         });
         if !holds {
             // The queue is gone, or has nothing to do.
@@ -49,15 +49,15 @@ impl Kernel {
         if needs_power {
             self.power_up(effects);
         }
-        if let Some(mut scope) = self.scope(guest, process, effects) {
+        if let Some(mut access) = self.access(guest, process, effects) {
             let result = match fault {
-                Some(fault) => scope.lose_queue_s_context(hw_queue, fault),
-                None => scope.continue_software_queue(hw_queue),
+                Some(fault) => access.lose_queue_s_context(hw_queue, fault),
+                None => access.continue_software_queue(hw_queue),
             };
             if let Err(error) = result {
                 tracing::error!(guest = guest.0, %hw_queue, %error, "a software queue is stuck");
             }
-            let given_up = scope.given_up;
+            let given_up = access.into_given_up();
             self.retire_given_up(guest, given_up);
         }
         if needs_power {
@@ -68,7 +68,7 @@ impl Kernel {
     }
 }
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// The queue for kernel-mode submission that a request names, by its own handle or by that of its
     /// context. And the context if its submissions wait for paging.
     fn software_target(&self, handle: Handle) -> Result<(Handle, Option<Handle>), RequestError> {

@@ -5,8 +5,8 @@
 //! Source: "DMA buffers" and "Interrupt" of the Windows KMD overview.
 
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::guest::Guest;
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::error::RequestError;
@@ -52,8 +52,8 @@ impl Kernel {
     pub(crate) fn dma_completed(&mut self, id: HwQueueId, fence: u64, effects: &mut Vec<Effect>) {
         // The queue may be gone by now.
         let Some(owner) = self.queues.get(&id).copied() else { return };
-        if let Some(mut scope) = self.scope(owner.guest, owner.process, effects)
-            && let Err(error) = scope.complete_submissions(owner.handle, fence)
+        if let Some(mut access) = self.access(owner.guest, owner.process, effects)
+            && let Err(error) = access.complete_submissions(owner.handle, fence)
         {
             tracing::error!(?id, %error, "a completion names no HW queue");
         }
@@ -75,27 +75,27 @@ impl Kernel {
             self.power_up(effects);
         }
         let mut holds = Vec::new();
-        let submitted = match (self.scope(guest, process, effects), work) {
+        let submitted = match (self.access(guest, process, effects), work) {
             (None, work) => {
                 holds = Deferred { process, context, work }.into_holds();
                 Err(RequestError::NoSuchProcess(process))
             }
-            (Some(mut scope), DeferredWork::Submission { commands, holds: its }) => {
+            (Some(mut access), DeferredWork::Submission { commands, holds: its }) => {
                 holds = its;
                 let submitted = if failed {
                     Err(RequestError::PagingFailed)
                 } else {
-                    scope.submit_to_node(context, commands, &mut holds)
+                    access.submit_to_node(context, commands, &mut holds)
                 };
                 submitted.map(|reply| reply.as_bytes().to_vec())
             }
-            (Some(mut scope), DeferredWork::Wait(list)) => scope
+            (Some(mut access), DeferredWork::Wait(list)) => access
                 .node_submission(context)
-                .and_then(|node| scope.give_wait(node.hw_queue(), &list))
+                .and_then(|node| access.give_wait(node.hw_queue(), &list))
                 .map(|()| Vec::new()),
-            (Some(mut scope), DeferredWork::Signal(list)) => scope
+            (Some(mut access), DeferredWork::Signal(list)) => access
                 .node_submission(context)
-                .and_then(|node| scope.give_signal(node.hw_queue(), &list))
+                .and_then(|node| access.give_signal(node.hw_queue(), &list))
                 .map(|()| Vec::new()),
         };
         if let Some(guest) = self.guests.get_mut(&guest) {
@@ -110,7 +110,7 @@ impl Kernel {
     }
 }
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// Submits packets to a HW queue that is not lost, or holds them in its software queue. What the submission holds
     /// is released when it is done, and stays with the caller if this fails.
     /// Returns the submission's fence id.
@@ -197,7 +197,7 @@ impl Scope<'_> {
         self.guest.quotas.refund(Limited::Submissions, held.len() as u64);
         let holds: Vec<_> = held.into_iter().flat_map(|dropped| dropped.holds).collect();
         if !holds.is_empty() {
-            self.given_up.push(Resource::Submissions { process: self.process_id, holds });
+            self.give_up(Resource::Submissions { process: self.process_id, holds });
         }
     }
 
@@ -224,7 +224,7 @@ impl Scope<'_> {
         self.guest.quotas.refund(Limited::Submissions, in_flight.len() as u64);
         let holds = in_flight.into_holds();
         if !holds.is_empty() {
-            self.given_up.push(Resource::Submissions { process: self.process_id, holds });
+            self.give_up(Resource::Submissions { process: self.process_id, holds });
         }
     }
 }

@@ -13,8 +13,8 @@
 
 use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::guest::Guest;
-use crate::dxgkrnl::kernel::scope::Scope;
 use crate::dxgkrnl::kernel::waiter::Outcome;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::completion::Completion;
@@ -57,8 +57,8 @@ impl Kernel {
     ) {
         let phase = match manner {
             Manner::Normal => {
-                let Some(mut scope) = self.scope(guest, process, effects) else { return };
-                let waits = scope.begin_drain(target);
+                let Some(mut access) = self.access(guest, process, effects) else { return };
+                let waits = access.begin_drain(target);
                 self.have_engines_look(guest, process, &waits, effects);
                 Phase::Draining { waits, deadline: self.now.saturating_add(self.timeout) }
             }
@@ -84,9 +84,9 @@ impl Kernel {
             return;
         }
         self.ensure_power(effects);
-        let Some(mut scope) = self.scope(guest, process, effects) else { return };
+        let Some(mut access) = self.access(guest, process, effects) else { return };
         for wait in waits {
-            if let Err(error) = scope.have_engine_look(wait.queue) {
+            if let Err(error) = access.have_engine_look(wait.queue) {
                 tracing::error!(guest = guest.0, hw_queue = %wait.queue, %error, "it is missing");
             }
         }
@@ -107,9 +107,9 @@ impl Kernel {
             if let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system()) {
                 self.miniport.suspend_context(&[system.hw_queue]);
             }
-        } else if let Some(mut scope) = self.scope(guest, process, effects) {
-            scope.lose_target(target, fault);
-            let given_up = scope.given_up;
+        } else if let Some(mut access) = self.access(guest, process, effects) {
+            access.lose_target(target, fault);
+            let given_up = access.into_given_up();
             self.retire_given_up(guest, given_up);
         }
         self.hardware.quiesce(Some(guest))
@@ -187,12 +187,12 @@ impl Kernel {
         };
         let mut given_up = Vec::new();
         for process in processes {
-            let Some(mut scope) = self.scope(guest, process, effects) else { continue };
+            let Some(mut access) = self.access(guest, process, effects) else { continue };
             // It may have been destroyed with what contains it.
-            if let Err(error) = scope.remove_target(target) {
+            if let Err(error) = access.remove_target(target) {
                 tracing::debug!(guest = guest.0, process, ?target, %error, "gone already");
             }
-            given_up.append(&mut scope.given_up);
+            given_up.extend(access.into_given_up());
         }
         if target == Target::Guest
             && let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system())
@@ -219,7 +219,7 @@ impl Kernel {
     }
 }
 
-impl Scope<'_> {
+impl ProcessAccess<'_> {
     /// The queues of what ends.
     fn queues_of(&mut self, target: Target) -> Vec<Handle> {
         let contexts: Vec<Handle> = match target {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a request may touch: one process of one guest, and the GPU.
+//! What the kernel may touch on behalf of a process: the process, its guest and the GPU.
 
 use crate::ddi::Miniport;
 use crate::dxgkrnl::fence::cross::CrossFences;
+use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::callbacks::Callbacks;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::objects::KernelObject;
@@ -23,42 +24,71 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::Event;
 use std::collections::BTreeMap;
 
-/// One process of one guest, with the state that its requests may touch. The files in `requests` add the
-/// handlers. No other guest can be reached from here, except by the driver when it takes a doorbell.
-pub(crate) struct Scope<'k> {
+/// What the kernel does on behalf of one process of one guest: borrows of all that it may touch. The files in
+/// `requests` and `rules` add what is done. No other guest can be reached from here, except by the driver when it takes
+/// a doorbell.
+///
+/// A record of borrows. Each subsystem behind one keeps its own rules, so these are open to the kernel's room.
+pub(crate) struct ProcessAccess<'k> {
     /// The guest.
-    pub(crate) guest_id: GuestId,
-    /// The process; 0 for requests about the adapter.
-    pub(crate) process_id: u32,
+    pub(super) guest_id: GuestId,
+    /// The process; 0 for the adapter.
+    pub(super) process_id: u32,
     /// The guest's objects.
-    pub(crate) guest: &'k mut Guest,
+    pub(super) guest: &'k mut Guest,
     /// The driver.
-    pub(crate) miniport: &'k mut dyn Miniport,
+    pub(super) miniport: &'k mut dyn Miniport,
     /// The GPU's memory and status pages that dxgkrnl itself accesses.
-    pub(crate) hardware: &'k dyn Hardware,
+    pub(super) hardware: &'k dyn Hardware,
     /// All doorbells, and the other callbacks of the driver.
-    pub(crate) callbacks: &'k mut Callbacks,
+    pub(super) callbacks: &'k mut Callbacks,
     /// The owner of each HW queue.
-    pub(crate) queues: &'k mut BTreeMap<HwQueueId, QueueOwner>,
+    pub(super) queues: &'k mut BTreeMap<HwQueueId, QueueOwner>,
     /// Power of the device and its engines.
-    pub(crate) power: &'k mut Power,
+    pub(super) power: &'k mut Power,
     /// Kernel-mode submissions in flight.
-    pub(crate) submissions: &'k mut SubmissionFences,
-    /// Ids for processes.
-    pub(crate) process_ids: &'k mut ProcessIds,
+    pub(super) submissions: &'k mut SubmissionFences,
     /// Fences that several guests share.
-    pub(crate) cross_fences: &'k mut CrossFences,
+    pub(super) cross_fences: &'k mut CrossFences,
     /// Work that is left before the input is handled.
-    pub(crate) work: &'k mut WorkList,
+    pub(super) work: &'k mut WorkList,
     /// What is recorded for a tool that traces.
-    pub(crate) recorder: &'k Recorder,
-    /// The effects of the input.
-    pub(crate) effects: &'k mut Vec<Effect>,
-    /// Resources that the process gave up and an engine may still use; see `rules::retirement`.
-    pub(crate) given_up: Vec<Resource>,
+    pub(super) recorder: &'k Recorder,
+    process_ids: &'k mut ProcessIds,
+    effects: &'k mut Vec<Effect>,
+    /// See [`Self::give_up`].
+    given_up: Vec<Resource>,
 }
 
-impl Scope<'_> {
+impl Kernel {
+    /// Access to one process of a guest, or to its adapter with process 0. `None` when there is no such guest.
+    pub(crate) fn access<'k>(
+        &'k mut self,
+        guest_id: GuestId,
+        process_id: u32,
+        effects: &'k mut Vec<Effect>,
+    ) -> Option<ProcessAccess<'k>> {
+        Some(ProcessAccess {
+            guest_id,
+            process_id,
+            guest: self.guests.get_mut(&guest_id)?,
+            miniport: self.miniport.as_mut(),
+            hardware: self.hardware.as_ref(),
+            callbacks: &mut self.callbacks,
+            queues: &mut self.queues,
+            power: &mut self.power,
+            submissions: &mut self.submissions,
+            cross_fences: &mut self.cross_fences,
+            work: &mut self.work,
+            recorder: &self.recorder,
+            process_ids: &mut self.process_ids,
+            effects,
+            given_up: Vec::new(),
+        })
+    }
+}
+
+impl ProcessAccess<'_> {
     /// The process.
     pub(crate) fn process(&mut self) -> Result<&mut Process, RequestError> {
         let id = self.process_id;
@@ -103,5 +133,26 @@ impl Scope<'_> {
             return;
         }
         self.effects.push(Effect::Event { guest: self.guest_id, event });
+    }
+
+    /// An id for a new process.
+    pub(crate) fn new_process_id(&mut self) -> u32 {
+        self.process_ids.take()
+    }
+
+    /// The process gives up a resource. An engine may still use it, so it is free after its retirement: see
+    /// `rules::retirement`.
+    pub(crate) fn give_up(&mut self, resource: Resource) {
+        self.given_up.push(resource);
+    }
+
+    /// The process gives up resources.
+    pub(crate) fn give_up_all(&mut self, resources: impl IntoIterator<Item = Resource>) {
+        self.given_up.extend(resources);
+    }
+
+    /// What was given up, for the kernel to retire.
+    pub(crate) fn into_given_up(self) -> Vec<Resource> {
+        self.given_up
     }
 }
