@@ -149,9 +149,9 @@ const REQUESTS: &[Declaration] = declare! {
         CreateHwQueue => create_hw_queue, NEEDS_POWER | NEW_WORK;
         DestroyHwQueue => destroy_hw_queue;
         SubmitCommand => submit_command, NEEDS_POWER | NEW_WORK;
-        CreateNodeContext => create_node_context, NEEDS_POWER;
-        Render[..] => render, NEEDS_POWER;
-        SubmitCommandVirtual => submit_command_virtual, NEEDS_POWER;
+        CreateNodeContext => create_node_context, NEEDS_POWER | NEW_WORK;
+        Render[..] => render, NEEDS_POWER | NEW_WORK;
+        SubmitCommandVirtual => submit_command_virtual, NEEDS_POWER | NEW_WORK;
 
         CreateAllocation[extent_count] => create_allocation, NEW_WORK;
         DestroyAllocation => destroy_allocation;
@@ -251,6 +251,22 @@ mod tests {
         for code in [RequestCode::DESTROY_DEVICE, RequestCode::QUERY_STATISTICS] {
             assert!(!find(code).unwrap().rules.contains(Rules::NEW_WORK), "{code}");
         }
-        assert!(find(RequestCode::SUBMIT_COMMAND).unwrap().rules.contains(Rules::NEW_WORK));
+    }
+
+    #[test]
+    fn every_way_to_submit_is_new_work_and_needs_power() {
+        for code in [
+            RequestCode::CREATE_CONTEXT,
+            RequestCode::CREATE_NODE_CONTEXT,
+            RequestCode::CREATE_HW_QUEUE,
+            RequestCode::SUBMIT_COMMAND,
+            RequestCode::SUBMIT_COMMAND_VIRTUAL,
+            RequestCode::RENDER,
+            RequestCode::CREATE_DOORBELL,
+            RequestCode::CONNECT_DOORBELL,
+        ] {
+            let rules = Rules::NEW_WORK | Rules::NEEDS_POWER;
+            assert!(find(code).unwrap().rules.contains(rules), "{code}");
+        }
     }
 }

@@ -8,12 +8,16 @@ use bellhop_host_kmd::dxgkrnl::TdrPolicy;
 use bellhop_host_kmd::hardware::{EngineProgress, EngineState, Fault, Interrupt, SlotValue};
 use bellhop_host_kmd::port::RequestToken;
 use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::QueryStatistics;
 use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocation, Extent, SegmentSet};
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 use bellhop_protocol::control::fence::CreateNativeFence;
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::node_context::{
+    CreateNodeContext, Render, SubmissionModel, SubmitCommandVirtual,
+};
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::control::process::CreateProcess;
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -431,16 +435,30 @@ fn a_guest_that_hangs_too_often_gets_nothing_executed_until_it_is_reset() {
     let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
     let limit = TdrPolicy::default().limit_count;
     for _ in 0..limit {
-        let (client, doorbell) = bench.connected(guest);
+        let (client, _) = bench.connected(guest);
         hang_and_preempt(&mut bench, client);
         let destroy = DestroyDevice { device: client.device };
-        let _ = doorbell;
         bench.call(client, &destroy).unwrap();
         bench.later(Duration::from_secs(1));
     }
     let refused = (Status::GRAPHICS_GPU_EXCEPTION_ON_DEVICE, limit.into());
     let context = CreateContext { device, node: 0, engine_affinity: 0 };
     assert_eq!(bench.ask(guest, process, &context).unwrap_err(), refused);
+    let model = SubmissionModel::VIRTUAL;
+    let context = CreateNodeContext { device, node: 0, model };
+    assert_eq!(bench.ask(guest, process, &context).unwrap_err(), refused);
+    let (context, gpu_va) = (Handle(1), 0);
+    let submit = SubmitCommandVirtual { context, gpu_va, size: 8, reserved: 0 };
+    assert_eq!(bench.ask(guest, process, &submit).unwrap_err(), refused);
+    let render = Render {
+        context,
+        dma_buffer: 0,
+        dma_buffer_size: 0,
+        command_length: 0,
+        allocation_count: 0,
+        patch_location_count: 0,
+    };
+    assert_eq!(bench.ask(guest, process, &render).unwrap_err(), refused);
     let create = CreateDevice { reserved: 0 };
     assert_eq!(bench.ask(guest, process, &create).unwrap_err(), refused);
     assert_eq!(bench.ask(guest, 0, &CreateProcess { reserved: 0 }).unwrap_err(), refused);
