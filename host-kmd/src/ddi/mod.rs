@@ -107,6 +107,17 @@ pub enum CreateDoorbellError {
     Unknown(#[from] UnknownId),
 }
 
+/// Why a doorbell was not connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectDoorbellError {
+    /// There is none to take from any queue.
+    #[error(transparent)]
+    NoPhysicalDoorbell(#[from] NoPhysicalDoorbell),
+    /// The hardware does not have the queue.
+    #[error(transparent)]
+    Unknown(#[from] UnknownId),
+}
+
 /// What dxgkrnl refuses of a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidParameter {
@@ -122,6 +133,10 @@ pub enum InvalidParameter {
 ///
 /// A doorbell is named by its HW queue, which has at most one. Ids, slots and addresses were
 /// checked by dxgkrnl.
+///
+/// A call with an id that the hardware does not have is a bug of dxgkrnl. It fails, and with it the request that led
+/// to it. Calls that end something, stop something or ask for an interrupt return nothing: no request can fail over
+/// them, and the driver reports the bug and carries on.
 pub trait Miniport: Send {
     /// `DxgkDdiStartDevice`: the first call. The driver finds out what the OS has enabled.
     fn start_device(&mut self, features: &dyn DxgkFeatures);
@@ -189,10 +204,16 @@ pub trait Miniport: Send {
 
     /// `DxgkDdiSuspendContext`: removes the context's queues from the HW scheduler's list. They
     /// execute no more once a later quiesce of the hardware has passed. Doorbells stay connected.
-    fn suspend_context(&mut self, queues: &[HwQueueId]);
+    ///
+    /// # Errors
+    /// When the hardware does not have what it names.
+    fn suspend_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId>;
 
     /// `DxgkDdiResumeContext`: adds the context's queues to the HW scheduler's list.
-    fn resume_context(&mut self, queues: &[HwQueueId]);
+    ///
+    /// # Errors
+    /// When the hardware does not have what it names.
+    fn resume_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId>;
 
     /// `DxgkDdiPreemptCommand`: stops the queue's running command at its next boundary.
     /// [`Interrupt::DmaPreempted`] with `preemption_fence` follows; [`Self::resume_context`] makes the
@@ -212,11 +233,14 @@ pub trait Miniport: Send {
     fn reset_from_timeout(&mut self);
 
     /// `DxgkDdiSetContextSchedulingProperties`: the priority of the context's queues.
+    ///
+    /// # Errors
+    /// When the hardware does not have what it names.
     fn set_context_scheduling_priority(
         &mut self,
         queues: &[HwQueueId],
         priority: SchedulingPriority,
-    );
+    ) -> Result<(), UnknownId>;
 
     /// `DxgkDdiSetPowerComponentFState` of a node's component. `transition` is greater for each call of a
     /// node's; [`EngineState::Active`](crate::hardware::EngineState::Active) names the one that was refused.
@@ -256,7 +280,10 @@ pub trait Miniport: Send {
     /// `DxgkDdiQueryCurrentFence`: [`KernelSubmission::submission_fence`] of the queue's last command buffer
     /// that is done, whether an interrupt has told of it yet or not; 0 when none is. Of one queue and
     /// not of its node, which executes its queues in turns.
-    fn query_current_fence(&self, queue: HwQueueId) -> u64;
+    ///
+    /// # Errors
+    /// When the hardware does not have what it names.
+    fn query_current_fence(&self, queue: HwQueueId) -> Result<u64, UnknownId>;
 
     /// `DxgkDdiCreateDoorbell`: gives the queue its ring, and takes the user-mode driver's private
     /// data. No physical doorbell is assigned yet.
@@ -275,12 +302,12 @@ pub trait Miniport: Send {
     /// returned. The queue's doorbell is not connected.
     ///
     /// # Errors
-    /// When there is no physical doorbell to take from any queue.
+    /// When there is no physical doorbell to take from any queue, or the hardware does not have the queue.
     fn connect_doorbell(
         &mut self,
         queue: HwQueueId,
         callbacks: &mut dyn DxgkCallbacks,
-    ) -> Result<ConnectedStatus, NoPhysicalDoorbell>;
+    ) -> Result<ConnectedStatus, ConnectDoorbellError>;
 
     /// `DxgkDdiDisconnectDoorbell`: stops the watch and then looks at the ring one last time.
     /// dxgkrnl has published the disconnected status before.
@@ -291,14 +318,28 @@ pub trait Miniport: Send {
 
     /// `DxgkDdiNotifyWorkSubmission`: there may be work in the queue's ring; makes its engine
     /// look.
-    fn notify_work_submission(&mut self, queue: HwQueueId);
+    ///
+    /// # Errors
+    /// When the hardware does not have what it names.
+    fn notify_work_submission(&mut self, queue: HwQueueId) -> Result<(), UnknownId>;
 
     /// `DxgkDdiCreateNativeFence`: a fence that no process has open yet.
-    fn create_native_fence(&mut self, fence: CreateNativeFence);
+    ///
+    /// # Errors
+    /// When the hardware does not have what it names.
+    fn create_native_fence(&mut self, fence: CreateNativeFence) -> Result<(), UnknownId>;
 
     /// `DxgkDdiOpenNativeFence`: packets of `owner` name the fence by `slot`, which is the fence's own for the
     /// first that opens it.
-    fn open_native_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId);
+    ///
+    /// # Errors
+    /// When the hardware does not have what it names.
+    fn open_native_fence(
+        &mut self,
+        fence: GlobalFence,
+        slot: u32,
+        owner: AddressSpaceId,
+    ) -> Result<(), UnknownId>;
 
     /// `DxgkDdiCloseNativeFence`: packets that name `slot` fault.
     fn close_native_fence(&mut self, fence: GlobalFence, slot: u32);
@@ -309,34 +350,62 @@ pub trait Miniport: Send {
     /// Makes a monitored fence that no process has open yet; each of its signals interrupts:
     /// [`Interrupt::MonitoredFenceSignaled`]. WDDM has no DDI for these; packets know them by their
     /// addresses there, and ours by slots. Without an initial value it is as with a native one.
+    ///
+    /// # Errors
+    /// When the hardware does not have what it names.
     fn create_monitored_fence(
         &mut self,
         fence: GlobalFence,
         storage: FenceStorage,
         initial_value: Option<u64>,
-    );
+    ) -> Result<(), UnknownId>;
 
     /// Packets of `owner` name a monitored fence by `slot`, as with [`Self::open_native_fence`].
-    fn open_monitored_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId);
+    ///
+    /// # Errors
+    /// When the hardware does not have what it names.
+    fn open_monitored_fence(
+        &mut self,
+        fence: GlobalFence,
+        slot: u32,
+        owner: AddressSpaceId,
+    ) -> Result<(), UnknownId>;
 
     /// Packets that name a monitored fence by `slot` fault.
     fn close_monitored_fence(&mut self, fence: GlobalFence, slot: u32);
 
     /// `DxgkDdiUpdateMonitoredValues`: a CurrentValue that is read when this has returned was written
     /// by an engine that saw the fence's new MonitoredValue, or will be followed by an interrupt.
-    fn update_monitored_values(&mut self, guest: GuestId, values: &[SlotValue]);
+    ///
+    /// # Errors
+    /// When the hardware does not have what it names.
+    fn update_monitored_values(
+        &mut self,
+        guest: GuestId,
+        values: &[SlotValue],
+    ) -> Result<(), UnknownId>;
 
     /// `DxgkDdiUpdateCurrentValuesFromCpu`: signals fences, and releases the queues that wait for them: it has
     /// their engines look at the run list again.
+    ///
+    /// # Errors
+    /// When the hardware does not have what it names.
     fn update_current_values_from_cpu(
         &mut self,
         guest: GuestId,
         values: &[SlotValue],
         flags: CurrentValuesFlags,
-    );
+    ) -> Result<(), UnknownId>;
 
     /// `DxgkDdiSetNativeFenceLogBuffer`: gives a queue, to which nothing was submitted yet, one of its logs.
-    fn set_native_fence_log_buffer(&mut self, queue: HwQueueId, log: FenceLogBuffer);
+    ///
+    /// # Errors
+    /// When the hardware does not have what it names.
+    fn set_native_fence_log_buffer(
+        &mut self,
+        queue: HwQueueId,
+        log: FenceLogBuffer,
+    ) -> Result<(), UnknownId>;
 
     /// `DxgkDdiUpdateNativeFenceLogs`: entries of these queues' logs before the positions that dxgkrnl has
     /// loaded are there to be read.

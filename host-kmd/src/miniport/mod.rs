@@ -12,8 +12,9 @@ use crate::ddi::feature::{
 };
 use crate::ddi::paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
 use crate::ddi::{
-    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, CreateDoorbellError, CreateNativeFence,
-    CurrentValuesFlags, DxgkCallbacks, Miniport, NoPhysicalDoorbell, VirtualAddressingModel,
+    AllocationInfoFlags2, BadPrivateData, ConnectDoorbellError, ConnectedStatus,
+    CreateDoorbellError, CreateNativeFence, CurrentValuesFlags, DxgkCallbacks, Miniport,
+    NoPhysicalDoorbell, VirtualAddressingModel,
 };
 use crate::hardware::{
     AddressSpaceId, DoorbellModel, DriverProtection, EngineProgress, FenceLogBuffer, FenceStorage,
@@ -234,12 +235,12 @@ impl Miniport for BellhopMiniport {
         self.hardware.destroy_hw_queue(queue).reported();
     }
 
-    fn suspend_context(&mut self, queues: &[HwQueueId]) {
-        self.hardware.suspend_hw_queues(queues).reported();
+    fn suspend_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId> {
+        self.hardware.suspend_hw_queues(queues)
     }
 
-    fn resume_context(&mut self, queues: &[HwQueueId]) {
-        self.hardware.resume_hw_queues(queues).reported();
+    fn resume_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId> {
+        self.hardware.resume_hw_queues(queues)
     }
 
     fn abandon_paging(&mut self, guest: GuestId, fence: u64) {
@@ -266,8 +267,8 @@ impl Miniport for BellhopMiniport {
         &mut self,
         queues: &[HwQueueId],
         priority: SchedulingPriority,
-    ) {
-        self.hardware.set_scheduling_priority(queues, priority).reported();
+    ) -> Result<(), UnknownId> {
+        self.hardware.set_scheduling_priority(queues, priority)
     }
 
     fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState, transition: u64) {
@@ -304,8 +305,8 @@ impl Miniport for BellhopMiniport {
         self.submit_command_to_hw_queue(queue, submission)
     }
 
-    fn query_current_fence(&self, queue: HwQueueId) -> u64 {
-        self.hardware.current_fence(queue).reported()
+    fn query_current_fence(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
+        self.hardware.current_fence(queue)
     }
 
     fn create_doorbell(
@@ -333,13 +334,13 @@ impl Miniport for BellhopMiniport {
         &mut self,
         queue: HwQueueId,
         callbacks: &mut dyn DxgkCallbacks,
-    ) -> Result<ConnectedStatus, NoPhysicalDoorbell> {
+    ) -> Result<ConnectedStatus, ConnectDoorbellError> {
         if self.is_global() {
+            self.hardware.watch_global(queue)?;
             self.globally_connected.insert(queue);
-            self.hardware.watch_global(queue).reported();
             return Ok(self.connected_status(queue));
         }
-        let guest = *self.owners.get(&queue).ok_or(NoPhysicalDoorbell)?;
+        let guest = *self.owners.get(&queue).ok_or(UnknownId::HwQueue(queue))?;
         let doorbell = match self.doorbells.assign(guest, queue) {
             Some(doorbell) => doorbell,
             None => {
@@ -347,7 +348,10 @@ impl Miniport for BellhopMiniport {
                 self.doorbells.assign(guest, queue).ok_or(NoPhysicalDoorbell)?
             }
         };
-        self.hardware.watch(doorbell, queue).reported();
+        if let Err(unknown) = self.hardware.watch(doorbell, queue) {
+            self.doorbells.release(queue);
+            return Err(unknown.into());
+        }
         Ok(self.connected_status(queue))
     }
 
@@ -371,18 +375,23 @@ impl Miniport for BellhopMiniport {
         self.hardware.unbind_ring(queue).reported();
     }
 
-    fn notify_work_submission(&mut self, queue: HwQueueId) {
+    fn notify_work_submission(&mut self, queue: HwQueueId) -> Result<(), UnknownId> {
         // The engine's look is a use of the doorbell, if it finds anything.
-        self.hardware.kick(queue).reported();
+        self.hardware.kick(queue)
     }
 
-    fn create_native_fence(&mut self, arguments: CreateNativeFence) {
+    fn create_native_fence(&mut self, arguments: CreateNativeFence) -> Result<(), UnknownId> {
         let CreateNativeFence { fence, storage, initial_value, .. } = arguments;
-        self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value).reported();
+        self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value)
     }
 
-    fn open_native_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId) {
-        self.hardware.open_fence(fence.guest, slot, fence.slot, owner).reported();
+    fn open_native_fence(
+        &mut self,
+        fence: GlobalFence,
+        slot: u32,
+        owner: AddressSpaceId,
+    ) -> Result<(), UnknownId> {
+        self.hardware.open_fence(fence.guest, slot, fence.slot, owner)
     }
 
     fn close_native_fence(&mut self, fence: GlobalFence, slot: u32) {
@@ -398,20 +407,29 @@ impl Miniport for BellhopMiniport {
         fence: GlobalFence,
         storage: FenceStorage,
         initial_value: Option<u64>,
-    ) {
-        self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value).reported();
+    ) -> Result<(), UnknownId> {
+        self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value)
     }
 
-    fn open_monitored_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId) {
-        self.hardware.open_fence(fence.guest, slot, fence.slot, owner).reported();
+    fn open_monitored_fence(
+        &mut self,
+        fence: GlobalFence,
+        slot: u32,
+        owner: AddressSpaceId,
+    ) -> Result<(), UnknownId> {
+        self.hardware.open_fence(fence.guest, slot, fence.slot, owner)
     }
 
     fn close_monitored_fence(&mut self, fence: GlobalFence, slot: u32) {
         self.hardware.close_fence(fence.guest, slot).reported();
     }
 
-    fn update_monitored_values(&mut self, guest: GuestId, values: &[SlotValue]) {
-        self.hardware.update_monitored_values(guest, values).reported();
+    fn update_monitored_values(
+        &mut self,
+        guest: GuestId,
+        values: &[SlotValue],
+    ) -> Result<(), UnknownId> {
+        self.hardware.update_monitored_values(guest, values)
     }
 
     fn update_current_values_from_cpu(
@@ -419,17 +437,21 @@ impl Miniport for BellhopMiniport {
         guest: GuestId,
         values: &[SlotValue],
         flags: CurrentValuesFlags,
-    ) {
+    ) -> Result<(), UnknownId> {
         let CurrentValuesFlags { always_signaled, notification_only } = flags;
         if notification_only {
             let slots: Vec<_> = values.iter().map(|value| value.slot).collect();
-            return self.hardware.notify_current_values(guest, &slots, always_signaled).reported();
+            return self.hardware.notify_current_values(guest, &slots, always_signaled);
         }
-        self.hardware.update_current_values(guest, values, always_signaled).reported();
+        self.hardware.update_current_values(guest, values, always_signaled)
     }
 
-    fn set_native_fence_log_buffer(&mut self, queue: HwQueueId, log: FenceLogBuffer) {
-        self.hardware.set_fence_log(queue, log).reported();
+    fn set_native_fence_log_buffer(
+        &mut self,
+        queue: HwQueueId,
+        log: FenceLogBuffer,
+    ) -> Result<(), UnknownId> {
+        self.hardware.set_fence_log(queue, log)
     }
 
     fn update_native_fence_logs(&mut self, queues: &[HwQueueId]) {

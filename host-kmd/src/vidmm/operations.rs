@@ -195,6 +195,12 @@ impl Operations {
         self.ready.pop_front()
     }
 
+    /// Drops what is left of the step.
+    pub(crate) fn drop_step(&mut self) {
+        self.step = None;
+        self.ready.clear();
+    }
+
     /// Prepares a part of a step. Whether the step had more.
     fn advance(&mut self, step: &Step) -> bool {
         match step {

@@ -10,9 +10,9 @@ use bellhop_host_kmd::ddi::paging::{
     AllocationId, BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation,
 };
 use bellhop_host_kmd::ddi::{
-    AllocationInfoFlags2, BadPrivateData, ConnectedStatus, CreateDoorbellError, CreateNativeFence,
-    CurrentValuesFlags, DxgkCallbacks, InvalidParameter, Miniport, NoPhysicalDoorbell,
-    VirtualAddressingModel,
+    AllocationInfoFlags2, BadPrivateData, ConnectDoorbellError, ConnectedStatus,
+    CreateDoorbellError, CreateNativeFence, CurrentValuesFlags, DxgkCallbacks, InvalidParameter,
+    Miniport, VirtualAddressingModel,
 };
 use bellhop_host_kmd::dxgkrnl::{AdapterError, Kernel, Limits, OsFeatures};
 use bellhop_host_kmd::hardware::{
@@ -122,7 +122,7 @@ impl Miniport for NotifyMiniport {
         &mut self,
         queue: HwQueueId,
         callbacks: &mut dyn DxgkCallbacks,
-    ) -> Result<ConnectedStatus, NoPhysicalDoorbell> {
+    ) -> Result<ConnectedStatus, ConnectDoorbellError> {
         let unknown = HwQueueId(u64::MAX);
         let mut answers = self.answers.lock().unwrap();
         for reason in ConnectionStatus::ALL {
@@ -211,16 +211,16 @@ impl Miniport for NotifyMiniport {
         self.rest.submit_command(queue, submission)
     }
 
-    fn query_current_fence(&self, queue: HwQueueId) -> u64 {
+    fn query_current_fence(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
         self.rest.query_current_fence(queue)
     }
 
-    fn suspend_context(&mut self, queues: &[HwQueueId]) {
-        self.rest.suspend_context(queues);
+    fn suspend_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId> {
+        self.rest.suspend_context(queues)
     }
 
-    fn resume_context(&mut self, queues: &[HwQueueId]) {
-        self.rest.resume_context(queues);
+    fn resume_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId> {
+        self.rest.resume_context(queues)
     }
 
     fn abandon_paging(&mut self, guest: GuestId, fence: u64) {
@@ -247,8 +247,8 @@ impl Miniport for NotifyMiniport {
         &mut self,
         queues: &[HwQueueId],
         priority: SchedulingPriority,
-    ) {
-        self.rest.set_context_scheduling_priority(queues, priority);
+    ) -> Result<(), UnknownId> {
+        self.rest.set_context_scheduling_priority(queues, priority)
     }
 
     fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState, transition: u64) {
@@ -268,8 +268,8 @@ impl Miniport for NotifyMiniport {
         self.rest.destroy_doorbell(queue);
     }
 
-    fn notify_work_submission(&mut self, queue: HwQueueId) {
-        self.rest.notify_work_submission(queue);
+    fn notify_work_submission(&mut self, queue: HwQueueId) -> Result<(), UnknownId> {
+        self.rest.notify_work_submission(queue)
     }
 
     fn start_device(&mut self, features: &dyn DxgkFeatures) {
@@ -285,9 +285,9 @@ impl Miniport for NotifyMiniport {
         self.driver.map_or(self.rest.query_native_fence_caps(), |driver| driver.caps)
     }
 
-    fn create_native_fence(&mut self, fence: CreateNativeFence) {
+    fn create_native_fence(&mut self, fence: CreateNativeFence) -> Result<(), UnknownId> {
         self.fences.lock().unwrap().push(FenceCall::Create(fence));
-        self.rest.create_native_fence(fence);
+        self.rest.create_native_fence(fence)
     }
 
     fn create_monitored_fence(
@@ -295,21 +295,31 @@ impl Miniport for NotifyMiniport {
         fence: GlobalFence,
         storage: FenceStorage,
         initial_value: Option<u64>,
-    ) {
-        self.rest.create_monitored_fence(fence, storage, initial_value);
+    ) -> Result<(), UnknownId> {
+        self.rest.create_monitored_fence(fence, storage, initial_value)
     }
 
-    fn open_monitored_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId) {
-        self.rest.open_monitored_fence(fence, slot, owner);
+    fn open_monitored_fence(
+        &mut self,
+        fence: GlobalFence,
+        slot: u32,
+        owner: AddressSpaceId,
+    ) -> Result<(), UnknownId> {
+        self.rest.open_monitored_fence(fence, slot, owner)
     }
 
     fn close_monitored_fence(&mut self, fence: GlobalFence, slot: u32) {
         self.rest.close_monitored_fence(fence, slot);
     }
 
-    fn open_native_fence(&mut self, fence: GlobalFence, slot: u32, owner: AddressSpaceId) {
+    fn open_native_fence(
+        &mut self,
+        fence: GlobalFence,
+        slot: u32,
+        owner: AddressSpaceId,
+    ) -> Result<(), UnknownId> {
         self.fences.lock().unwrap().push(FenceCall::Open(fence, slot));
-        self.rest.open_native_fence(fence, slot, owner);
+        self.rest.open_native_fence(fence, slot, owner)
     }
 
     fn close_native_fence(&mut self, fence: GlobalFence, slot: u32) {
@@ -322,8 +332,12 @@ impl Miniport for NotifyMiniport {
         self.rest.destroy_native_fence(fence);
     }
 
-    fn update_monitored_values(&mut self, guest: GuestId, values: &[SlotValue]) {
-        self.rest.update_monitored_values(guest, values);
+    fn update_monitored_values(
+        &mut self,
+        guest: GuestId,
+        values: &[SlotValue],
+    ) -> Result<(), UnknownId> {
+        self.rest.update_monitored_values(guest, values)
     }
 
     fn update_current_values_from_cpu(
@@ -331,14 +345,18 @@ impl Miniport for NotifyMiniport {
         guest: GuestId,
         values: &[SlotValue],
         flags: CurrentValuesFlags,
-    ) {
+    ) -> Result<(), UnknownId> {
         let call = FenceCall::UpdateCurrentValues(values.to_vec(), flags);
         self.fences.lock().unwrap().push(call);
-        self.rest.update_current_values_from_cpu(guest, values, flags);
+        self.rest.update_current_values_from_cpu(guest, values, flags)
     }
 
-    fn set_native_fence_log_buffer(&mut self, queue: HwQueueId, log: FenceLogBuffer) {
-        self.rest.set_native_fence_log_buffer(queue, log);
+    fn set_native_fence_log_buffer(
+        &mut self,
+        queue: HwQueueId,
+        log: FenceLogBuffer,
+    ) -> Result<(), UnknownId> {
+        self.rest.set_native_fence_log_buffer(queue, log)
     }
 
     fn update_native_fence_logs(&mut self, queues: &[HwQueueId]) {

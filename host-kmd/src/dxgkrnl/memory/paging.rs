@@ -14,7 +14,7 @@
 
 use crate::ddi::Miniport;
 use crate::ddi::paging::{BuildPagingBufferError, PagingBuffer};
-use crate::hardware::{AddressSpaceId, GuestId, SystemContext, Ticket};
+use crate::hardware::{AddressSpaceId, GuestId, HardwareError, SystemContext, Ticket, UnknownId};
 use crate::vidmm::operations::{Operation, Operations, Window};
 use crate::vidmm::pool::PageRange;
 use crate::vidmm::step::Step;
@@ -149,6 +149,10 @@ impl<W> Paging<W> {
                     {
                         true
                     }
+                    Err(BuildPagingBufferError::Hardware(HardwareError::Unknown(unknown))) => {
+                        self.give_up(node.guest, unknown);
+                        return true;
+                    }
                     Err(error) => {
                         // Page tables were made when addresses were taken.
                         tracing::error!(?operation, %error, "the driver cannot build it at all");
@@ -178,12 +182,29 @@ impl<W> Paging<W> {
                 self.buffer = PagingBuffer::new();
                 true
             }
-            Err(error) => {
-                error.report();
-                // It takes more when it is done with some.
-                tracing::debug!(guest = node.guest.0, %error, "paging waits");
+            Err(HardwareError::Full(full)) => {
+                // The hardware takes more when it is done with some.
+                tracing::debug!(guest = node.guest.0, %full, "paging waits");
                 false
             }
+            Err(HardwareError::Unknown(unknown)) => {
+                self.give_up(node.guest, unknown);
+                true
+            }
+        }
+    }
+
+    /// The hardware does not have what the oldest pending work names, a bug of the kernel: the work fails, and nothing
+    /// more of it is carried out. Trying again would fail again.
+    fn give_up(&mut self, guest: GuestId, unknown: UnknownId) {
+        HardwareError::from(unknown).report();
+        self.buffer = PagingBuffer::new();
+        self.operations.drop_step();
+        if let Some(work) = self.pending.front_mut() {
+            work.steps.clear();
+            work.batch.failed = true;
+            let processes = &work.batch.concerned;
+            tracing::error!(guest = guest.0, ?processes, "paging failed: they lose their contexts");
         }
     }
 
@@ -411,6 +432,23 @@ mod tests {
         rig.complete();
         assert_eq!(rig.ended(), [(1, false)]);
         rig.submit(NOW);
+        rig.complete();
+        assert_eq!(rig.ended(), [(2, false)]);
+    }
+
+    #[test]
+    fn a_work_that_names_what_the_hardware_does_not_have_fails_once_and_alone() {
+        let mut rig = Rig::new();
+        rig.model.state().lost = vec![UnknownId::Guest(GUEST)];
+        let steps = zero(1).into_iter().chain(zero(2)).collect();
+        rig.begin(1, steps, None);
+        rig.submit(NOW);
+        assert_eq!(rig.ended(), [(1, true)]);
+        assert!(!rig.paging.is_pending() && !rig.paging.is_busy());
+        rig.model.state().lost.clear();
+        rig.begin(2, zero(2), None);
+        rig.submit(NOW);
+        assert_eq!(rig.buffers(), 1, "nothing of the failed work is submitted");
         rig.complete();
         assert_eq!(rig.ended(), [(2, false)]);
     }

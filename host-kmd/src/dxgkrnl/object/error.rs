@@ -2,8 +2,8 @@
 
 //! Why a request is refused.
 
-use crate::ddi::CreateDoorbellError;
 use crate::ddi::dma_buffer::RenderError;
+use crate::ddi::{ConnectDoorbellError, CreateDoorbellError};
 use crate::dxgkrnl::object::handles::ObjectKind;
 use crate::dxgkrnl::object::target::Target;
 use crate::hardware::{HardwareError, HardwareFull, UnknownId};
@@ -151,6 +151,15 @@ impl From<CreateDoorbellError> for RequestError {
         match error {
             CreateDoorbellError::PrivateData(bad) => bad.into(),
             CreateDoorbellError::Unknown(unknown) => unknown.into(),
+        }
+    }
+}
+
+impl From<ConnectDoorbellError> for RequestError {
+    fn from(error: ConnectDoorbellError) -> Self {
+        match error {
+            ConnectDoorbellError::NoPhysicalDoorbell(none) => none.into(),
+            ConnectDoorbellError::Unknown(unknown) => unknown.into(),
         }
     }
 }

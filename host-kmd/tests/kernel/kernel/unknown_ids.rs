@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Calls that name what the hardware does not have. Only a bug of the kernel makes one: a request fails over it,
-//! nothing panics, and the kernel carries on.
+//! Calls that name what the hardware does not have. Only a bug of the kernel makes one: the request that led to it
+//! fails and changes nothing, what ends carries on, and nothing panics.
 
 use crate::bench::Bench;
 use crate::model::Call;
 use bellhop_host_kmd::hardware::UnknownId;
+use bellhop_host_kmd::port::Command;
 use bellhop_protocol::control::adapter::QueryStatistics;
-use bellhop_protocol::control::context::{ResumeContext, SuspendContext};
-use bellhop_protocol::control::doorbell::NotifyWorkSubmission;
+use bellhop_protocol::control::context::{
+    ResumeContext, SetContextSchedulingPriority, SuspendContext,
+};
+use bellhop_protocol::control::doorbell::{ConnectDoorbell, NotifyWorkSubmission};
+use bellhop_protocol::control::fence::CreateMonitoredFence;
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags, SubmitCommand};
 use bellhop_protocol::control::process::CreateProcess;
 use bellhop_protocol::status::Status;
@@ -67,16 +71,86 @@ fn a_request_fails_over_a_queue_that_the_hardware_does_not_know() {
 }
 
 #[test]
-fn what_cannot_fail_carries_on() {
+fn a_request_about_a_doorbell_fails_over_a_queue_that_the_hardware_does_not_know() {
     let mut bench = Bench::new(2);
     let guest = bench.guest(1);
     let (client, doorbell) = bench.connected(guest);
     bench.model.take_log();
     bench.model.state().lost = vec![UnknownId::HwQueue(client.id)];
-    bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap();
+    assert_eq!(bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap_err(), BUG);
     assert!(!bench.model.take_log().contains(&Call::Kick(client.id)));
     bench.model.state().lost.clear();
+    bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap();
+}
+
+#[test]
+fn a_doorbell_that_the_hardware_cannot_watch_costs_no_physical_one() {
+    let mut bench = Bench::new(1);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let ring = bench.ring(client);
+    bench.doorbell_on(client, ring).unwrap();
+    let connect = ConnectDoorbell { hw_queue: client.queue };
+    bench.model.state().lost = vec![UnknownId::HwQueue(client.id)];
+    assert_eq!(bench.call(client, &connect).unwrap_err(), BUG);
+    bench.model.state().lost.clear();
+    bench.call(client, &connect).unwrap();
+}
+
+#[test]
+fn a_context_stays_as_it_was_when_the_hardware_does_not_know_its_queue() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let lost = vec![UnknownId::HwQueue(client.id)];
+    let context = client.context;
+    bench.model.state().lost = lost.clone();
+    assert_eq!(bench.call(client, &SuspendContext { context }).unwrap_err(), BUG);
+    let raise = SetContextSchedulingPriority { context, priority: 1, reserved: 0 };
+    assert_eq!(bench.call(client, &raise).unwrap_err(), BUG);
+    bench.model.state().lost.clear();
+    // It was not suspended.
+    bench.model.take_log();
+    bench.call(client, &SuspendContext { context }).unwrap();
+    assert!(bench.model.take_log().contains(&Call::Suspend(vec![client.id])));
+    bench.model.state().lost = lost;
+    assert_eq!(bench.call(client, &ResumeContext { context }).unwrap_err(), BUG);
+    bench.model.state().lost.clear();
+    // It was not resumed.
+    bench.call(client, &ResumeContext { context }).unwrap();
+    assert!(bench.model.take_log().contains(&Call::Resume(vec![client.id])));
+    bench.call(client, &raise).unwrap();
+}
+
+#[test]
+fn a_fence_is_neither_made_nor_signaled_for_a_guest_that_the_hardware_does_not_know() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let (device, initial_value, flags) = (client.device, 0, 0);
+    let create = CreateMonitoredFence { device, initial_value, flags, reserved: 0 };
+    let fence = bench.call(client, &create).unwrap().fence;
+    let fences = bench.model.state().opened.len();
+    bench.model.state().lost = vec![UnknownId::Guest(guest)];
+    assert_eq!(bench.call(client, &create).unwrap_err(), BUG);
+    assert_eq!(bench.signal(client, &[(fence, 5)]).unwrap_err(), BUG);
+    bench.model.state().lost.clear();
+    assert_eq!(bench.model.state().opened.len(), fences);
+    bench.call(client, &create).unwrap();
+    bench.signal(client, &[(fence, 5)]).unwrap();
+}
+
+#[test]
+fn what_no_request_asks_for_carries_on() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let (client, doorbell) = bench.connected(guest);
+    bench.model.state().lost = vec![UnknownId::HwQueue(client.id)];
+    bench.command(Command::SuspendGuest(guest)).unwrap().unwrap();
+    bench.command(Command::ResumeGuest(guest)).unwrap().unwrap();
+    bench.model.state().lost.clear();
     // The kernel works as before.
-    bench.call(client, &SuspendContext { context: client.context }).unwrap();
-    bench.call(client, &ResumeContext { context: client.context }).unwrap();
+    bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap();
+    bench.command(Command::SuspendGuest(guest)).unwrap().unwrap();
+    bench.command(Command::ResumeGuest(guest)).unwrap().unwrap();
 }

@@ -5,7 +5,9 @@
 use crate::bench::{Bench, Client, FEATURES, Refused, TIMEOUT, USER_MODE, fence_values};
 use crate::model::Call;
 use bellhop_host_kmd::dxgkrnl::Limits;
-use bellhop_host_kmd::hardware::{EngineState, Fault, GlobalFence, HwQueueId, Interrupt};
+use bellhop_host_kmd::hardware::{
+    EngineState, Fault, GlobalFence, HwQueueId, Interrupt, UnknownId,
+};
 use bellhop_host_kmd::port::{Command, Input, RequestToken};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::context::{CreateContext, ResumeContext, SuspendContext};
@@ -145,6 +147,20 @@ fn what_is_submitted_behind_a_wait_is_held_in_order_until_the_cpu_sees_the_value
     wait(&mut bench, client, &fence, 5);
     submit(&mut bench, client, 4);
     assert_eq!(submitted(&bench, client.id), [4]);
+    gone(bench);
+}
+
+#[test]
+fn a_held_submission_to_a_queue_that_the_hardware_does_not_know_loses_the_queue() {
+    let (mut bench, client) = new();
+    let fence = monitored(&mut bench, client, 0);
+    wait(&mut bench, client, &fence, 5);
+    submit(&mut bench, client, 1);
+    bench.model.state().lost = vec![UnknownId::HwQueue(client.id)];
+    bench.signal(client, &[(fence.fence, 5)]).unwrap();
+    let removed = (Status::DEVICE_REMOVED, client.queue.0);
+    assert_eq!(bench.call(client, &submit_to(client, 2)).unwrap_err(), removed);
+    bench.model.state().lost.clear();
     gone(bench);
 }
 

@@ -76,8 +76,8 @@ impl ProcessAccess<'_> {
         // The refused value, with its bits as an unsigned number.
         let refused = RequestError::parameter("priority", request.priority.cast_unsigned().into());
         let priority = SchedulingPriority::new(request.priority).ok_or(refused)?;
+        self.miniport.set_context_scheduling_priority(&queues, priority)?;
         self.get_mut::<Context>(request.context)?.set_priority(priority);
-        self.miniport.set_context_scheduling_priority(&queues, priority);
         Ok(Answer::Done(()))
     }
 
@@ -89,7 +89,11 @@ impl ProcessAccess<'_> {
     ) -> Result<(), RequestError> {
         if self.get_mut::<Context>(handle)?.suspend(by) == Some(Change::Suspend) {
             let queues = self.queue_ids(handle)?;
-            self.miniport.suspend_context(&queues);
+            if let Err(unknown) = self.miniport.suspend_context(&queues) {
+                // Its queues are still on the run list.
+                self.get_mut::<Context>(handle)?.resume(by);
+                return Err(unknown.into());
+            }
         }
         Ok(())
     }
@@ -107,7 +111,11 @@ impl ProcessAccess<'_> {
             if !queues.is_empty() {
                 self.power.wake_engine(node, self.miniport);
             }
-            self.miniport.resume_context(&queues);
+            if let Err(unknown) = self.miniport.resume_context(&queues) {
+                // Its queues are still off the run list.
+                self.get_mut::<Context>(handle)?.suspend(by);
+                return Err(unknown.into());
+            }
             for queue in self.get::<Context>(handle)?.hw_queues().clone() {
                 self.look_at_software_queue(queue);
             }

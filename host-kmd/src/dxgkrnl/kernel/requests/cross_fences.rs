@@ -83,17 +83,24 @@ impl ProcessAccess<'_> {
         let slot =
             self.take_fence_slot(true, Some(current)).inspect_err(|_| self.leave_view(cross))?;
         let storage = FenceStorage { current, ..self.guest.fences.storage().of(slot, kind) };
-        self.create_global(slot, kind, storage, initial_value);
-        if storage.native {
-            // Before the guest can name it, and for its life.
-            let value = SlotValue { slot, value: EVERY_SIGNAL };
-            self.miniport.update_monitored_values(self.guest_id, &[value]);
-        }
+        let created = self.create_global(slot, kind, storage, initial_value);
         let flags = FenceFlags::SHARED | FenceFlags::CROSS_ADAPTER;
         let fence = FenceState::new(kind, storage, flags).view_of(cross);
         self.guest.fences.add_global(slot, fence);
         self.guest.fences.add_view(cross, slot);
-        self.open_global(slot, slot, Some(device)).inspect_err(|_| self.remove_global(slot))
+        let watched = created.and_then(|()| {
+            if !storage.native {
+                return Ok(());
+            }
+            // Before the guest can name it, and for its life.
+            let value = SlotValue { slot, value: EVERY_SIGNAL };
+            self.miniport.update_monitored_values(self.guest_id, &[value])
+        });
+        let opened = match watched {
+            Ok(()) => self.open_global(slot, slot, Some(device)),
+            Err(unknown) => Err(unknown.into()),
+        };
+        opened.inspect_err(|_| self.remove_global(slot))
     }
 
     /// Takes away the view of a fence, once engines have forgotten it.

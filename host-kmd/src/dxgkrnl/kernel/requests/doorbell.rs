@@ -223,11 +223,11 @@ impl ProcessAccess<'_> {
             }
             // Another request connected it first. The guest may have rung meanwhile, unseen.
             Some(DoorbellState::Connected(status)) => {
-                self.miniport.notify_work_submission(queue);
+                self.miniport.notify_work_submission(queue)?;
                 status
             }
             Some(DoorbellState::Settling(_)) => {
-                self.miniport.notify_work_submission(queue);
+                self.miniport.notify_work_submission(queue)?;
                 ConnectedStatus::ConnectedNotify
             }
             Some(DoorbellState::Connecting(_)) => {
@@ -258,7 +258,7 @@ impl ProcessAccess<'_> {
             return Ok(None);
         }
         self.callbacks.doorbells.publish_connected(queue, status);
-        self.miniport.notify_work_submission(queue);
+        self.miniport.notify_work_submission(queue)?;
         Ok(Some(status))
     }
 
@@ -299,7 +299,7 @@ impl ProcessAccess<'_> {
         self.guest.count_notify();
         let queue = self.get::<Doorbell>(request.doorbell)?.queue();
         if self.callbacks.doorbells.state(queue) != Some(DoorbellState::Aborted) {
-            self.miniport.notify_work_submission(queue);
+            self.miniport.notify_work_submission(queue)?;
         }
         Ok(Answer::Done(()))
     }

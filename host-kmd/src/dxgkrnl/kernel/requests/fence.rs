@@ -21,7 +21,7 @@ use crate::dxgkrnl::memory::page_tables::invalidate_entries;
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::resource::Resource;
-use crate::hardware::{FenceStorage, GlobalFence as FenceId, PhysicalAddress, Pte};
+use crate::hardware::{FenceStorage, GlobalFence as FenceId, PhysicalAddress, Pte, UnknownId};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::fence::{
     CreateMonitoredFence, CreateNativeFence, DestroyNativeFence, FenceFlags, NOT_PUBLISHED,
@@ -163,7 +163,8 @@ impl ProcessAccess<'_> {
             SignalRule::Monotonic
         };
         let storage = FenceStorage { rule, ..self.guest.fences.storage().of(slot, kind) };
-        self.create_global(slot, kind, storage, Some(initial_value));
+        self.create_global(slot, kind, storage, Some(initial_value))
+            .inspect_err(|_| self.leave_fence_slot(slot))?;
         let fence = FenceState::new(kind, storage, flags);
         let fence = if device.is_none() { fence.of_queue() } else { fence };
         self.guest.fences.add_global(slot, fence);
@@ -177,7 +178,7 @@ impl ProcessAccess<'_> {
         kind: FenceKind,
         storage: FenceStorage,
         initial_value: Option<u64>,
-    ) {
+    ) -> Result<(), UnknownId> {
         let fence = self.fence_id(slot);
         if kind == FenceKind::Monitored {
             return self.miniport.create_monitored_fence(fence, storage, initial_value);
@@ -192,7 +193,7 @@ impl ProcessAccess<'_> {
             storage,
             initial_value,
             system_process,
-        });
+        })
     }
 
     /// Opens a global fence in this process, which does not have it open, by a slot of the process.
@@ -215,13 +216,15 @@ impl ProcessAccess<'_> {
             fence.set_parent(process, device);
         }
         fence.open(process, slot);
-        match fence.kind() {
-            FenceKind::Native(_) => {
-                self.miniport.open_native_fence(self.fence_id(global), slot, space);
-            }
-            FenceKind::Monitored => {
-                self.miniport.open_monitored_fence(self.fence_id(global), slot, space);
-            }
+        let kind = fence.kind();
+        let id = self.fence_id(global);
+        let opened = match kind {
+            FenceKind::Native(_) => self.miniport.open_native_fence(id, slot, space),
+            FenceKind::Monitored => self.miniport.open_monitored_fence(id, slot, space),
+        };
+        if let Err(unknown) = opened {
+            self.close_local(global);
+            return Err(unknown.into());
         }
         self.insert_fence_handle(global, device).inspect_err(|_| {
             self.close_local(global);

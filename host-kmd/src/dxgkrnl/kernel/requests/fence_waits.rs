@@ -13,7 +13,7 @@ use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::queue::hw_queue::HwQueue;
-use crate::hardware::{Reported as _, SlotValue};
+use crate::hardware::{Reported as _, SlotValue, UnknownId};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::fence::{
     CancelWait, FenceValue, MAX_FENCE_LIST, NativeFenceType, SignalFences, WaitFlags, WaitForFences,
@@ -124,16 +124,16 @@ impl ProcessAccess<'_> {
         };
         let (native, monitored): (Vec<_>, Vec<_>) = updates.partition(is_native);
         if !native.is_empty() {
-            self.miniport.update_current_values_from_cpu(self.guest_id, &native, flags);
+            self.miniport.update_current_values_from_cpu(self.guest_id, &native, flags)?;
         }
         if !monitored.is_empty() {
             // Dxgkrnl writes their values itself.
             let always = flags.always_signaled;
             if flags.notification_only {
                 let slots: Vec<_> = monitored.iter().map(|value| value.slot).collect();
-                self.hardware.notify_current_values(self.guest_id, &slots, always).reported();
+                self.hardware.notify_current_values(self.guest_id, &slots, always)?;
             } else {
-                self.hardware.update_current_values(self.guest_id, &monitored, always).reported();
+                self.hardware.update_current_values(self.guest_id, &monitored, always)?;
             }
         }
         for slot in values.keys().filter(|_| !flags.notification_only) {
@@ -303,14 +303,17 @@ impl ProcessAccess<'_> {
                 let fence = self.global_mut(slot)?;
                 fence.reach_drain(current);
             }
-            fences = self.update_monitored_values(changed);
+            fences = self.update_monitored_values(changed)?;
         }
         Ok(own_is_satisfied)
     }
 
     /// `DxgkDdiUpdateMonitoredValues` for the fences that need another MonitoredValue. Returns them:
     /// their CurrentValues have to be sampled again.
-    fn update_monitored_values(&mut self, fences: BTreeSet<u32>) -> BTreeSet<u32> {
+    fn update_monitored_values(
+        &mut self,
+        fences: BTreeSet<u32>,
+    ) -> Result<BTreeSet<u32>, UnknownId> {
         let mut updates = Vec::new();
         for slot in fences {
             let Some(fence) = self.guest.fences.get_mut(slot) else { continue };
@@ -318,9 +321,9 @@ impl ProcessAccess<'_> {
             updates.extend(value.map(|value| SlotValue { slot, value }));
         }
         if !updates.is_empty() {
-            self.miniport.update_monitored_values(self.guest_id, &updates);
+            self.miniport.update_monitored_values(self.guest_id, &updates)?;
         }
-        updates.into_iter().map(|update| update.slot).collect()
+        Ok(updates.into_iter().map(|update| update.slot).collect())
     }
 
     /// Records the end of a wait for a tool that traced when the wait began.

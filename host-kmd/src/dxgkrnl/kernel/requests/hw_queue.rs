@@ -11,7 +11,9 @@ use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity, QueueOwner};
 use crate::dxgkrnl::queue::submission::CommandBuffer;
-use crate::hardware::{AddressSpaceId, HwContextId, HwQueueDescription, SchedulingPriority};
+use crate::hardware::{
+    AddressSpaceId, HwContextId, HwQueueDescription, HwQueueId, SchedulingPriority, UnknownId,
+};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::NODE_USER_MODE_SUBMISSION_SUPPORTED;
 use bellhop_protocol::control::fence::{FenceFlags, NativeFenceType};
@@ -123,7 +125,6 @@ impl ProcessAccess<'_> {
                 return Err(error);
             }
         };
-        self.create_logs(id, opened.slot);
         let (guest, process) = (self.guest_id, self.process_id);
         let progress_fence = opened.slot;
         let handle = hw_queue;
@@ -131,13 +132,12 @@ impl ProcessAccess<'_> {
             QueueOwner { guest, process, handle, node, progress_fence, disable_gpu_timeout };
         owner.note(id, self.recorder);
         self.queues.insert(id, owner);
-        if priority != SchedulingPriority::default() {
-            self.miniport.set_context_scheduling_priority(&[id], priority);
-        }
-        if !state.is_running() {
-            self.miniport.suspend_context(&[id]);
-        }
         self.get_mut::<Context>(context_handle)?.add_hw_queue(hw_queue);
+        let begun = self.begin_hw_queue((id, opened.slot), priority, state.is_running());
+        if let Err(unknown) = begun {
+            self.remove_hw_queue(hw_queue)?;
+            return Err(unknown.into());
+        }
         Ok(CreateHwQueueReply {
             hw_queue,
             progress_fence: opened,
@@ -146,6 +146,23 @@ impl ProcessAccess<'_> {
             log_entries: logs.entries,
             reserved: 0,
         })
+    }
+
+    /// Gives a new queue its logs, and what its context has: the priority, and a place on the run list or none.
+    fn begin_hw_queue(
+        &mut self,
+        (id, progress_fence): (HwQueueId, u32),
+        priority: SchedulingPriority,
+        is_running: bool,
+    ) -> Result<(), UnknownId> {
+        self.create_logs(id, progress_fence)?;
+        if priority != SchedulingPriority::default() {
+            self.miniport.set_context_scheduling_priority(&[id], priority)?;
+        }
+        if !is_running {
+            self.miniport.suspend_context(&[id])?;
+        }
+        Ok(())
     }
 
     /// A queue that the guest created. A context that submits to its node has another queue, which no guest can name.

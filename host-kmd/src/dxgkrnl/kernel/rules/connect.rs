@@ -12,7 +12,7 @@ use crate::dxgkrnl::doorbell::connect::{ConnectEnd, Connecting};
 use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::request::reply;
-use crate::hardware::{HwQueueId, RotationOutcome};
+use crate::hardware::{HwQueueId, Reported as _, RotationOutcome};
 use crate::port::Effect;
 use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
 use bellhop_protocol::status::Status;
@@ -29,7 +29,7 @@ impl Kernel {
         match outcome {
             RotationOutcome::Shown => {
                 if self.callbacks.doorbells.end_connect(queue) {
-                    self.miniport.notify_work_submission(queue);
+                    self.miniport.notify_work_submission(queue).reported();
                 }
             }
             RotationOutcome::Settled => self.callbacks.doorbells.settle(queue),

@@ -20,7 +20,7 @@ use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::hardware::{
     FENCE_LOGS_SIZE, FenceLogBuffer, GlobalFence, HwQueueId, PhysicalPage, Pte, QueueLog,
-    Reported as _,
+    Reported as _, UnknownId,
 };
 use crate::port::Effect;
 use crate::vidmm::pool::PageRange;
@@ -111,15 +111,17 @@ impl ProcessAccess<'_> {
     }
 
     /// Gives a new queue its logs.
-    pub(crate) fn create_logs(&mut self, queue: HwQueueId, slot: u32) {
+    pub(crate) fn create_logs(&mut self, queue: HwQueueId, slot: u32) -> Result<(), UnknownId> {
         if !self.has_native_fences() {
-            return;
-        }
-        for log_type in LOG_TYPES {
-            let storage = self.storage().log(slot, log_type);
-            self.miniport.set_native_fence_log_buffer(queue, FenceLogBuffer { log_type, storage });
+            return Ok(());
         }
         self.guest.logs.add(queue);
+        for log_type in LOG_TYPES {
+            let storage = self.storage().log(slot, log_type);
+            let log = FenceLogBuffer { log_type, storage };
+            self.miniport.set_native_fence_log_buffer(queue, log)?;
+        }
+        Ok(())
     }
 
     /// A queue is gone, which engines may not know yet.

@@ -14,13 +14,13 @@ use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::kernel::requests::fence_waits::check_count;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::error::RequestError;
-use crate::dxgkrnl::object::faults::fault;
+use crate::dxgkrnl::object::faults::{IN_ERROR, fault};
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HeldWork, HwQueue};
 use crate::dxgkrnl::queue::software_queue::{HeldSignal, Ready, Released};
 use crate::dxgkrnl::queue::submission::{Deferred, DeferredWork};
-use crate::hardware::Fault;
+use crate::hardware::{Fault, HardwareError};
 use crate::port::Effect;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::fence::{FenceValue, SignalFromGpu, WaitFromGpu};
@@ -214,14 +214,21 @@ impl ProcessAccess<'_> {
             match next {
                 None => return Ok(()),
                 Some(Ready::Signal(signals)) => self.signal_held(handle, signals)?,
-                Some(Ready::Submission(held)) => {
-                    if let Err(held) = self.submit_held(handle, held) {
+                Some(Ready::Submission(held)) => match self.submit_held(handle, held) {
+                    Ok(()) => {}
+                    Err((held, HardwareError::Full(_))) => {
                         // The hardware takes more of this queue when it has finished some.
                         self.guest.quotas.charge(Limited::Held, 1)?;
                         self.get_mut::<HwQueue>(handle)?.held_mut().put_back(held);
                         return Ok(());
                     }
-                }
+                    Err((held, error @ HardwareError::Unknown(_))) => {
+                        // A bug of the kernel. The queue can never execute what is held for it.
+                        error.report();
+                        self.give_up_held(vec![held]);
+                        return self.lose_queue_s_context(handle, IN_ERROR);
+                    }
+                },
             }
         }
     }

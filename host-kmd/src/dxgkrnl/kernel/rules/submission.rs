@@ -174,16 +174,15 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Submits what was held. Returns it when the hardware has no room.
+    /// Submits what was held. Returns it when the hardware does not take it.
     pub(crate) fn submit_held(
         &mut self,
         handle: Handle,
         held: HeldSubmission,
-    ) -> Result<(), HeldSubmission> {
+    ) -> Result<(), (HeldSubmission, HardwareError)> {
         let HeldSubmission { submission, holds } = held;
         if let Err(error) = self.submit_to_hardware(handle, submission) {
-            error.report();
-            return Err(HeldSubmission { submission, holds });
+            return Err((HeldSubmission { submission, holds }, error));
         }
         let fence = submission.submission_fence;
         if let Ok(queue) = self.get_mut::<HwQueue>(handle) {
@@ -205,7 +204,7 @@ impl ProcessAccess<'_> {
     /// seen its progress fence already.
     pub(crate) fn reap_submissions(&mut self, handle: Handle) -> Result<(), RequestError> {
         let id = self.get::<HwQueue>(handle)?.id();
-        let fence = self.miniport.query_current_fence(id);
+        let fence = self.miniport.query_current_fence(id)?;
         self.complete_submissions(handle, fence)
     }
 

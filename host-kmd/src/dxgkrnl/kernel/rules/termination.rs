@@ -105,7 +105,7 @@ impl Kernel {
         if target == Target::Guest {
             self.fail_guest(guest, fault, effects);
             if let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system()) {
-                self.miniport.suspend_context(&[system.hw_queue]);
+                self.miniport.suspend_context(&[system.hw_queue]).reported();
             }
         } else if let Some(mut access) = self.access(guest, process, effects) {
             access.lose_target(target, fault);
@@ -279,7 +279,7 @@ impl ProcessAccess<'_> {
         let QueueIdentity { id, context, .. } = self.get::<HwQueue>(handle)?.identity();
         let node = self.get::<Context>(context)?.node();
         self.power.wake_engine(node, self.miniport);
-        self.miniport.notify_work_submission(id);
+        self.miniport.notify_work_submission(id)?;
         Ok(())
     }
 
@@ -290,7 +290,7 @@ impl ProcessAccess<'_> {
                 for handle in self.queues_of(target) {
                     if let Ok(queue) = self.get::<HwQueue>(handle) {
                         let id = queue.id();
-                        self.miniport.suspend_context(&[id]);
+                        self.miniport.suspend_context(&[id]).reported();
                     }
                     self.lose_queue(handle, fault);
                 }
