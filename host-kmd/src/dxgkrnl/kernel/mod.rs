@@ -380,18 +380,13 @@ impl Kernel {
         if let Err(error) = declaration.check(&mut access) {
             return (process, Err(error), Vec::new());
         }
-        let needs_power = declaration.rules.contains(Rules::NEEDS_POWER) && !self.has_power();
-        if needs_power {
-            self.power_up(effects);
+        if declaration.rules.contains(Rules::NEEDS_POWER) {
+            self.ensure_power(effects);
         }
         let Some(mut access) = self.access(guest, process, effects) else {
             return (process, Err(no_process), Vec::new());
         };
         let answer = (declaration.serve)(&mut access, body);
-        let given_up = access.into_given_up();
-        if needs_power {
-            self.resume_after_power_up(effects);
-        }
-        (process, answer, given_up)
+        (process, answer, access.into_given_up())
     }
 }

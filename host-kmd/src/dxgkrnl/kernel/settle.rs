@@ -76,6 +76,7 @@ impl Kernel {
 
     fn look(&mut self, rule: Rule, effects: &mut Vec<Effect>) {
         match rule {
+            Rule::PowerUp => self.resume_after_power_up(effects),
             Rule::Recoveries => self.continue_recoveries(effects),
             Rule::Migration => self.continue_migration(effects),
             Rule::Connects => self.answer_connects(effects),

@@ -13,6 +13,8 @@ use std::collections::{BTreeSet, VecDeque};
 /// A rule that may have something to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rule {
+    /// Resumes the contexts that the lack of power suspended.
+    PowerUp,
     /// Looks for hangs, and takes the next step of recoveries that are stuck.
     Recoveries,
     /// Looks in page tables for what engines use.

@@ -107,19 +107,17 @@ impl Kernel {
         !queue.is_idle() || queued > self.hardware.fence_value(guest, progress_fence).reported()
     }
 
-    /// Whether the device has power and is not about to lose it.
-    pub(crate) fn has_power(&self) -> bool {
-        self.power.has_power()
-    }
-
     /// Whether the device is in D3.
     pub(crate) fn is_without_power(&self) -> bool {
         self.power.is_off()
     }
 
-    /// First half of D3 to D0: power, and the rings resident again. The request that needs the power is handled
-    /// between this and [`Self::resume_after_power_up`].
-    pub(crate) fn power_up(&mut self, effects: &mut Vec<Effect>) {
+    /// Gives the device power, unless it has it: D3 to D0, with the rings resident again. What needs the power comes
+    /// next, and the work list resumes the contexts after it, so a doorbell is connected before its queue executes.
+    pub(crate) fn ensure_power(&mut self, effects: &mut Vec<Effect>) {
+        if self.power.has_power() {
+            return;
+        }
         let (was_evicted, waiting) = self.power.power_on(self.miniport.as_mut());
         if was_evicted {
             self.each_ring(effects, |access, queue| access.make_ring_resident(queue));
@@ -127,17 +125,10 @@ impl Kernel {
         for (guest, completion) in waiting {
             self.complete(guest, completion, Err(RequestError::PoweredUpAgain), effects);
         }
+        self.work.wake(Rule::PowerUp);
     }
 
-    /// Gives the device power, unless it has it: both halves of D3 to D0.
-    pub(crate) fn ensure_power(&mut self, effects: &mut Vec<Effect>) {
-        if !self.has_power() {
-            self.power_up(effects);
-            self.resume_after_power_up(effects);
-        }
-    }
-
-    /// Second half of D3 to D0: all contexts resume.
+    /// Resumes all contexts, after [`Self::ensure_power`].
     pub(crate) fn resume_after_power_up(&mut self, effects: &mut Vec<Effect>) {
         self.each_context(effects, |access, context| {
             access.resume_context(context, Suspension::POWER)

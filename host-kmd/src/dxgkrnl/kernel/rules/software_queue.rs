@@ -45,9 +45,8 @@ impl Kernel {
         }
         // It may wake an engine.
         self.watch_engines();
-        let needs_power = fault.is_none() && !self.has_power();
-        if needs_power {
-            self.power_up(effects);
+        if fault.is_none() {
+            self.ensure_power(effects);
         }
         if let Some(mut access) = self.access(guest, process, effects) {
             let result = match fault {
@@ -59,9 +58,6 @@ impl Kernel {
             }
             let given_up = access.into_given_up();
             self.retire_given_up(guest, given_up);
-        }
-        if needs_power {
-            self.resume_after_power_up(effects);
         }
         // The end of the queue may wait for what it held.
         self.work.wake(Rule::Terminations);

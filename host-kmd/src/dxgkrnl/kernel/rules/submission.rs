@@ -70,9 +70,8 @@ impl Kernel {
         effects: &mut Vec<Effect>,
     ) -> Result<Vec<u8>, RequestError> {
         let Deferred { process, context, work } = deferred;
-        let needs_power = !failed && !self.has_power();
-        if needs_power {
-            self.power_up(effects);
+        if !failed {
+            self.ensure_power(effects);
         }
         let mut holds = Vec::new();
         let submitted = match (self.access(guest, process, effects), work) {
@@ -103,9 +102,6 @@ impl Kernel {
             guest.release_holds(process, &holds);
         }
         self.begin_paging(guest, process, None, effects);
-        if needs_power {
-            self.resume_after_power_up(effects);
-        }
         submitted
     }
 }
