@@ -354,7 +354,8 @@ impl Kernel {
             }
         };
         effects.extend(reply.map(|reply| Effect::Reply { guest: id, token, reply }));
-        // After a refused request, too: VidMm may have made room for it.
+        // After a refused request, too: VidMm may have made room for it. Before the retirement, so that what was given up
+        // is free after the paging that uses it.
         self.begin_paging(id, process, waiter, effects);
         if !given_up.is_empty() || matches!(completion, Completion::Reply(_)) {
             self.retire(id, given_up, completion);

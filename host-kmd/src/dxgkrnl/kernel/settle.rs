@@ -78,7 +78,7 @@ impl Kernel {
         match rule {
             Rule::PowerUp => self.resume_after_power_up(effects),
             Rule::Recoveries => self.continue_recoveries(effects),
-            Rule::Migration => self.continue_migration(effects),
+            Rule::Migration => self.continue_migration(),
             Rule::Connects => self.answer_connects(effects),
             Rule::Paging(guest) => self.continue_paging(guest, effects),
             // The list hands out the queues themselves.

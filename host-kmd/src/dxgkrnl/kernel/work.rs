@@ -21,7 +21,7 @@ pub(crate) enum Rule {
     Migration,
     /// Answers requests to connect that have ended.
     Connects,
-    /// Continues the paging of a guest.
+    /// Begins and continues the paging of a guest: VidMm may have decided something, or engines have come further.
     Paging(GuestId),
     /// Continues with software queues.
     SoftwareQueues,

@@ -6,9 +6,9 @@
 //! [`super::recovery`]. It does not wake a daemon while all engines sleep.
 
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::memory::migration::PERIOD;
 use crate::hardware::{GuestId, Reported as _};
-use crate::port::Effect;
 use crate::vidmm::step::Mapping;
 use bellhop_protocol::features::Features;
 
@@ -22,7 +22,7 @@ impl Kernel {
     }
 
     /// Looks at what engines used, if that is due.
-    pub(crate) fn continue_migration(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn continue_migration(&mut self) {
         if self.migration.next_look.is_none_or(|time| time > self.now) {
             return;
         }
@@ -45,7 +45,7 @@ impl Kernel {
                 Ok(found) => looked |= found,
                 Err(error) => tracing::error!(guest = id.0, %error, "VidMm cannot look"),
             }
-            self.begin_paging(id, 0, None, effects);
+            self.work.wake(Rule::Paging(id));
         }
         if looked {
             self.hardware.forget_translations();

@@ -93,12 +93,13 @@ impl Kernel {
         }
     }
 
-    /// Continues a guest's paging, as far as engines have come.
+    /// Begins what VidMm has decided for a guest since, and continues the guest's paging as far as engines have come.
     pub(crate) fn continue_paging(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
         loop {
             if self.guests.get(&id).is_none_or(|guest| guest.is_detaching()) {
                 break;
             }
+            self.begin_paging(id, 0, None, effects);
             self.submit_paging(id, effects);
             let Some(guest) = self.guests.get_mut(&id) else { break };
             let Some(work) = guest.paging.take_ended() else { break };

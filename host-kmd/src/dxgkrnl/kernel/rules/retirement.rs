@@ -89,7 +89,7 @@ impl Kernel {
             if !fences.is_empty() {
                 self.fences_signaled(fences, Scan::default(), effects);
             }
-            self.begin_paging(guest, 0, None, effects);
+            self.work.wake(Rule::Paging(guest));
             self.complete(guest, retirement.completion, Ok(()), effects);
         }
     }

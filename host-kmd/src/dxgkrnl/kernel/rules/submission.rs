@@ -7,6 +7,7 @@
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::error::RequestError;
@@ -58,7 +59,7 @@ impl Kernel {
             tracing::error!(?id, %error, "a completion names no HW queue");
         }
         // VidMm may be able to evict what it held.
-        self.begin_paging(owner.guest, owner.process, None, effects);
+        self.work.wake(Rule::Paging(owner.guest));
     }
 
     /// Paging is done for a deferred submission: submits it. Returns the body of the reply.
@@ -101,7 +102,7 @@ impl Kernel {
             // Empty when it was submitted.
             guest.release_holds(process, &holds);
         }
-        self.begin_paging(guest, process, None, effects);
+        self.work.wake(Rule::Paging(guest));
         submitted
     }
 }

@@ -214,6 +214,7 @@ impl Kernel {
             given_up.push(Resource::SystemContext(system.address_space));
         }
         tracing::debug!(guest = guest.0, process, ?target, "ended");
+        // Now, so that what was given up is free after the paging that uses it.
         self.begin_paging(guest, process, None, effects);
         self.retire(guest, given_up, completion);
     }
