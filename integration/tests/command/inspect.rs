@@ -2,7 +2,7 @@
 
 //! What tools on the host see of a daemon, and what they cannot do to it.
 
-use crate::support::{Daemon, bellhop, guest, succeed, text};
+use crate::support::{Daemon, bellhop, client, client_of, guest, succeed, text};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest::inspect::{self, Source};
@@ -46,15 +46,12 @@ fn objects_of_two_guests_appear_in_their_places_and_go() {
     assert!(snapshot(&daemon).guests.is_empty());
 
     let guests = [guest(&daemon, 0), guest(&daemon, 1)];
-    let adapters = guests.each_ref().map(adapter);
-    let device = adapters[0].create_device().unwrap();
-    let context = device.create_context(1).unwrap();
-    let mut queue = context.create_user_mode_queue(4096).unwrap();
-    let fence = device.create_fence(41).unwrap();
-    let mut commands = CommandBuffer::new(&device, 4096 - 64).unwrap();
-    commands.nop().unwrap();
-    let value = queue.submit(&mut commands).unwrap();
-    queue.progress_fence().poll(value, TIMEOUT).unwrap();
+    let mut client = client_of(&guests[0], Shape { node: 1, ..Shape::default() });
+    let _idle = adapter(&guests[1]);
+    let fence = client.device.create_fence(41).unwrap();
+    client.commands.nop().unwrap();
+    let value = client.submit().unwrap();
+    client.finish(value).unwrap();
 
     let seen = snapshot(&daemon);
     assert_eq!(seen.version, SNAPSHOT_VERSION);
@@ -86,7 +83,7 @@ fn objects_of_two_guests_appear_in_their_places_and_go() {
     assert!(handles(first) > Some(5) && handles(second) == Some(0));
 
     // The guest sees its own objects as the host does, and no others.
-    let own = inspect::snapshot(&mut &adapters[0]).unwrap();
+    let own = inspect::snapshot(&mut &client.process).unwrap();
     assert_eq!(own.guests.len(), 1);
     assert_eq!(own.guests[0].processes, first.processes);
     let of_the_host = (&own.guests[0].socket, own.guests[0].pid, &own.guests[0].command);
@@ -252,28 +249,19 @@ fn look_after(daemon: &Daemon, begin: &Snapshot, while_: Duration) -> Snapshot {
 #[test]
 fn what_executes_all_the_time_is_busy_all_the_time_and_what_waits_is_not() {
     let daemon = Daemon::start_with(1, SPINS);
-    let guest = guest(&daemon, 0);
-    let adapter = adapter(&guest);
-    let device = adapter.create_device().unwrap();
-    let context = device.create_context(0).unwrap();
-    let (mut spins, mut waits) = (
-        context.create_user_mode_queue(4096).unwrap(),
-        context.create_user_mode_queue(4096).unwrap(),
-    );
-    let memory = device.create_allocation(AllocationKind::SYSTEM, 4096).unwrap();
-    let mapping = memory.map(Protection::WRITE).unwrap();
-    let at = mapping.gpu_va();
-    let gate = device.create_fence(0).unwrap();
-    let mut waiting = CommandBuffer::new(&device, 256).unwrap();
+    let mut client = client(&daemon, 0);
+    let at = client.va(0);
+    let mut waits = client.context.create_user_mode_queue(4096).unwrap();
+    let gate = client.device.create_fence(0).unwrap();
+    let mut waiting = client.more_commands(256).unwrap();
     waiting.wait_fence(&gate, 1).unwrap();
-    let mut commands = CommandBuffer::new(&device, 256).unwrap();
-    commands.dispatch(Kernel::SPIN_UNTIL, at, at + 8, 8, 1).unwrap();
+    client.commands.dispatch(Kernel::SPIN_UNTIL, at, at + 8, 8, 1).unwrap();
     // Nothing executes yet, so all that is counted from here on lies between two looks at the clock. Between
     // looks while it executes more may be counted: an engine that its host suspends on the way into a turn
     // counts from before the suspension.
     let idle = snapshot(&daemon);
     let blocked = waits.submit(&mut waiting).unwrap();
-    let value = spins.submit(&mut commands).unwrap();
+    let value = client.submit().unwrap();
     let busy = |seen: &Snapshot| {
         let queues = &seen.guests[0].processes[0].devices[0].contexts[0].hw_queues;
         [queues[0].busy_time, queues[1].busy_time]
@@ -306,11 +294,11 @@ fn what_executes_all_the_time_is_busy_all_the_time_and_what_waits_is_not() {
     let had = engine_time(&after) - engine_time(&idle);
     assert!(had <= at_most, "{had} of at most {at_most} ns");
     // A guest sees its own queues' time, and not the engines', which others share.
-    let own = inspect::snapshot(&mut &adapter).unwrap();
+    let own = inspect::snapshot(&mut &client.process).unwrap();
     assert!(own.nodes[0].busy_time.is_none() && busy(&own)[0] > busy(&before)[0]);
 
-    memory.write(0, &1u64.to_ne_bytes()).unwrap();
-    spins.progress_fence().poll(value, TIMEOUT).unwrap();
+    client.write(0, &1u64.to_ne_bytes()).unwrap();
+    client.finish(value).unwrap();
     gate.signal(1).unwrap();
     waits.progress_fence().poll(blocked, TIMEOUT).unwrap();
     // The last turn ends after the fence is signaled.
@@ -330,20 +318,16 @@ fn what_executes_all_the_time_is_busy_all_the_time_and_what_waits_is_not() {
 #[test]
 fn submissions_that_come_one_by_one_keep_an_engine_busy_too() {
     let daemon = Daemon::start(1);
-    let guest = guest(&daemon, 0);
-    let adapter = adapter(&guest);
-    let device = adapter.create_device().unwrap();
-    let mut queue = device.create_context(1).unwrap().create_user_mode_queue(4096).unwrap();
-    let mut commands = CommandBuffer::new(&device, 64).unwrap();
-    commands.nop().unwrap();
-    let time = || adapter.statistics().unwrap().engine_time;
+    let shape = Shape { node: 1, ..Shape::default() };
+    let mut client = client_of(&guest(&daemon, 0), shape);
+    let time = |client: &Client| client.process.statistics().unwrap().engine_time;
     for _ in 0..100 {
-        let before = time();
-        let value = queue.submit(&mut commands).unwrap();
-        queue.progress_fence().poll(value, TIMEOUT).unwrap();
+        let before = time(&client);
+        client.commands.nop().unwrap();
+        client.run().unwrap();
         // The turn ends after the fence is signaled.
         let start = Instant::now();
-        while time() == before {
+        while time(&client) == before {
             assert!(start.elapsed() < TIMEOUT, "a submission took no engine any time");
         }
     }

@@ -5,8 +5,7 @@
 #[path = "../../../device/tests/gpu/support/one_processor.rs"]
 mod one_processor;
 
-use crate::support::{Daemon, bellhop, guest, succeed, text};
-use bellhop_guest_umd::{Adapter, CommandBuffer};
+use crate::support::{Daemon, bellhop, client, succeed, text};
 use one_processor::stay_on_one_processor;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -44,19 +43,12 @@ fn what_the_commands_print_fits_a_terminal() {
 #[test]
 fn what_a_daemon_with_a_busy_guest_has_fits_a_terminal() {
     let daemon = Daemon::start(1);
-    let adapter = Adapter::open(guest(&daemon, 0) as Arc<_>).unwrap();
-    let device = adapter.create_device().unwrap();
-    let context = device.create_context(0).unwrap();
-    let mut commands = CommandBuffer::new(&device, 64).unwrap();
-    commands.nop().unwrap();
-    let _queues: Vec<_> = (0..3)
-        .map(|_| {
-            let mut queue = context.create_user_mode_queue(4096).unwrap();
-            let value = queue.submit(&mut commands).unwrap();
-            queue.progress_fence().poll(value, TIMEOUT).unwrap();
-            queue
-        })
-        .collect();
+    let mut client = client(&daemon, 0);
+    let _queues = [0; 3].map(|_| {
+        let mut queue = client.context.create_user_mode_queue(4096).unwrap();
+        client.run_on(&mut queue).unwrap();
+        queue
+    });
     let inspect = || {
         let mut command = bellhop();
         command.args(["inspect", "--socket"]).arg(daemon.control_socket());

@@ -2,16 +2,17 @@
 
 //! Timelines for Perfetto, read back with Perfetto's own definition of its format.
 
-use crate::support::{Daemon, bellhop, guest, is_here, skip, succeed, text};
+use crate::support::{Daemon, bellhop, client, client_of, guest, is_here, skip, succeed, text};
+use bellhop_guest::client::Shape;
 use bellhop_guest::inspect;
-use bellhop_guest_umd::{Adapter, CommandBuffer};
+use bellhop_guest_umd::CommandBuffer;
 use bellhop_integration::inspect::ControlClient;
 use bellhop_integration::trace::{Trace, What};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -184,15 +185,12 @@ fn a_timeline_has_each_submission_wait_and_signal_and_the_states_around() {
     const ROUNDS: u64 = 20;
     let Some(python) = PYTHON.as_deref() else { return };
     let daemon = Daemon::start(1);
-    let guest = guest(&daemon, 0);
-    let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
-    let device = adapter.create_device().unwrap();
-    let [mut first, mut second] = [0, 1]
-        .map(|node| device.create_context(node).unwrap().create_user_mode_queue(4096).unwrap());
+    let client = client(&daemon, 0);
+    let [mut first, mut second] = [0, 1].map(|node| client.queue_on(node).unwrap());
     let bystander = std::time::SystemTime::now();
     let mut trace = begin(&daemon).unwrap();
-    let fence = device.create_fence(0).unwrap();
-    let mut commands = [0; 2].map(|_| CommandBuffer::new(&device, 256).unwrap());
+    let fence = client.device.create_fence(0).unwrap();
+    let mut commands = [0; 2].map(|_| client.more_commands(256).unwrap());
     for round in 1..=ROUNDS {
         commands.iter_mut().for_each(CommandBuffer::reset);
         commands[1].wait_fence(&fence, round).unwrap();
@@ -286,15 +284,11 @@ fn a_timeline_has_each_submission_wait_and_signal_and_the_states_around() {
 fn what_cpus_do_with_fences_is_on_the_timeline() {
     let Some(python) = PYTHON.as_deref() else { return };
     let daemon = Daemon::start(1);
-    let guest = guest(&daemon, 0);
-    let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
-    let device = adapter.create_device().unwrap();
-    let mut queue = device.create_context(0).unwrap().create_user_mode_queue(4096).unwrap();
+    let mut client = client(&daemon, 0);
     let trace = begin(&daemon).unwrap();
-    let (gate, done) = (device.create_fence(0).unwrap(), device.create_fence(0).unwrap());
-    let mut commands = CommandBuffer::new(&device, 256).unwrap();
-    commands.wait_fence(&gate, 1).unwrap().signal_fence(&done, 1).unwrap();
-    queue.submit(&mut commands).unwrap();
+    let [gate, done] = [0; 2].map(|value| client.device.create_fence(value).unwrap());
+    client.commands.wait_fence(&gate, 1).unwrap().signal_fence(&done, 1).unwrap();
+    client.submit().unwrap();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| done.wait(1, TIMEOUT).unwrap());
         // Once it waits, it is for the host to wake it.
@@ -340,20 +334,18 @@ fn what_cpus_do_with_fences_is_on_the_timeline() {
 fn a_busy_queue_is_traced_whole_where_there_is_room_and_what_is_lost_is_told() {
     const SUBMISSIONS: u64 = 30_000;
     let daemon = Daemon::start(1);
-    let guest = guest(&daemon, 0);
-    let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
-    let device = adapter.create_device().unwrap();
-    let mut queue = device.create_context(0).unwrap().create_user_mode_queue(64 << 10).unwrap();
-    let mut commands = CommandBuffer::many(&device, 64, 64).unwrap();
+    let shape = Shape { ring: 64 << 10, ..Shape::default() };
+    let mut client = client_of(&guest(&daemon, 0), shape);
+    let mut commands = CommandBuffer::many(&client.device, 64, 64).unwrap();
     for (buffer_mib, is_whole) in [(64, true), (1, false)] {
         let what = What { buffer_mib, ..What::default() };
         let trace = Trace::begin(&daemon.control_socket(), what, Vec::new()).unwrap();
         for _ in 0..SUBMISSIONS / 64 {
             for buffer in &mut commands {
                 buffer.reset();
-                queue.submit(buffer.nop().unwrap()).unwrap();
+                client.queue.submit(buffer.nop().unwrap()).unwrap();
             }
-            queue.progress_fence().poll(queue.last_value(), TIMEOUT).unwrap();
+            client.finish(client.queue.last_value()).unwrap();
         }
         let (summary, written) = trace.end().unwrap();
         let missing = summary.lost > 0;
@@ -434,16 +426,10 @@ fn one_tool_traces_at_a_time_and_its_end_however_it_comes_ends_the_recording() {
 #[test]
 fn a_tool_that_is_killed_leaves_what_it_wrote_and_the_logging_level_as_it_was() {
     let daemon = Daemon::start(1);
-    let guest = guest(&daemon, 0);
-    let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
-    let device = adapter.create_device().unwrap();
-    let mut queue = device.create_context(0).unwrap().create_user_mode_queue(4096).unwrap();
-    let mut commands = CommandBuffer::new(&device, 64).unwrap();
+    let mut client = client(&daemon, 0);
     let mut submit = || {
-        commands.reset();
-        let value = queue.submit(commands.nop().unwrap()).unwrap();
-        queue.progress_fence().poll(value, TIMEOUT).unwrap();
-        value
+        client.commands.nop().unwrap();
+        client.run().unwrap();
     };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace");

@@ -3,13 +3,12 @@
 //! Guests of every VMM, with everything in every place, and guests that ask for less.
 
 use crate::support::{self, Daemon, NOT_OFFERED, assert_every_behaviour_is_seen, bellhop};
+use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{
     CLOUD_HYPERVISOR, ConfigAccess, FakeGuest, GuestOptions, QEMU, Step, VMMS, VmmProfile,
 };
 use bellhop_guest_umd::transport::{Transport, TransportError};
-use bellhop_guest_umd::{
-    Adapter, CommandBuffer, Error, Placement, PlacementPolicy, Placements, UserModeQueue,
-};
+use bellhop_guest_umd::{Adapter, CommandBuffer, Error, Placement, PlacementPolicy, Placements};
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::features::Features;
@@ -55,11 +54,7 @@ fn without_user_mode_submission_the_kernel_mode_path_works_beside_guests_that_ha
         (&CLOUD_HYPERVISOR, Features::USER_MODE_SUBMISSION),
     ] {
         let daemon = Daemon::start(2);
-        let newer = Adapter::open(support::guest(&daemon, 1)).unwrap();
-        let newer_device = newer.create_device().unwrap();
-        let newer_context = newer_device.create_context(0).unwrap();
-        let mut newer_queue = newer_context.create_user_mode_queue(4096).unwrap();
-        let mut newer_commands = CommandBuffer::new(&newer_device, 64).unwrap();
+        let mut newer = support::client(&daemon, 1);
         let options = GuestOptions { profile, features, ..GuestOptions::default() };
         let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
         let adapter = Adapter::open(guest).unwrap();
@@ -77,23 +72,17 @@ fn without_user_mode_submission_the_kernel_mode_path_works_beside_guests_that_ha
         for round in 1..=20 {
             commands.reset();
             commands.fill(mapping.gpu_va(), 8192, round).unwrap();
-            newer_commands.reset();
-            let newer_value = newer_queue.submit(newer_commands.nop().unwrap()).unwrap();
+            newer.commands.reset();
+            newer.commands.nop().unwrap();
+            let newer_value = newer.submit().unwrap();
             let value = queue.submit(&mut commands).unwrap();
             queue.progress_fence().wait(value, TIMEOUT).unwrap();
-            newer_queue.progress_fence().poll(newer_value, TIMEOUT).unwrap();
+            newer.finish(newer_value).unwrap();
             let mut word = [0; 4];
             memory.read(8188, &mut word).unwrap();
             assert_eq!(u32::from_le_bytes(word), round);
         }
     }
-}
-
-/// Submits once and waits.
-fn submit(queue: &mut UserModeQueue, commands: &mut CommandBuffer) {
-    let value = queue.submit(commands.nop().unwrap()).unwrap();
-    queue.progress_fence().poll(value, TIMEOUT).unwrap();
-    commands.reset();
 }
 
 /// A guest of a VMM.
@@ -102,15 +91,22 @@ fn guest_of(profile: &'static VmmProfile, daemon: &Daemon) -> Arc<FakeGuest> {
     FakeGuest::connect(&daemon.socket(0), options).unwrap()
 }
 
+fn client_of(guest: &Arc<FakeGuest>) -> Client {
+    support::client_of(guest, Shape::default())
+}
+
+/// Submits once and waits.
+fn submit(client: &mut Client) {
+    client.commands.nop().unwrap();
+    client.run().unwrap();
+}
+
 /// Opens the adapter and submits once each way.
 fn work(guest: &Arc<FakeGuest>) {
-    let adapter = Adapter::open(Arc::clone(guest) as Arc<dyn Transport>).unwrap();
-    let device = adapter.create_device().unwrap();
-    let context = device.create_context(0).unwrap();
-    let mut commands = CommandBuffer::new(&device, 64).unwrap();
-    submit(&mut context.create_user_mode_queue(4096).unwrap(), &mut commands);
-    let mut queue = context.create_kernel_mode_queue().unwrap();
-    let value = queue.submit(commands.nop().unwrap()).unwrap();
+    let mut client = client_of(guest);
+    submit(&mut client);
+    let mut queue = client.context.create_kernel_mode_queue().unwrap();
+    let value = queue.submit(client.commands.nop().unwrap()).unwrap();
     queue.progress_fence().wait(value, TIMEOUT).unwrap();
 }
 
@@ -205,26 +201,30 @@ fn a_vmm_may_go_after_any_of_its_messages() {
 fn a_paused_guest_goes_on_with_all_that_it_had() {
     let daemon = Daemon::start(1);
     let guest = guest_of(&CLOUD_HYPERVISOR, &daemon);
-    let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
-    let device = adapter.create_device().unwrap();
-    let context = device.create_context(0).unwrap();
-    let mut queue = context.create_user_mode_queue(4096).unwrap();
-    let mut commands = CommandBuffer::new(&device, 64).unwrap();
+    let mut client = client_of(&guest);
     for round in 0..200 {
-        commands.reset();
-        let submitted = queue.submit(commands.nop().unwrap()).unwrap();
+        client.commands.reset();
+        client.commands.nop().unwrap();
+        let submitted = client.submit().unwrap();
         guest.pause().unwrap();
         // A request that is on its way while the queues are disabled is answered after that.
         thread::scope(|threads| {
-            let request = threads.spawn(|| adapter.statistics());
+            let request = threads.spawn(|| client.process.statistics());
             // Another moment of its way each time.
             (0..round * 100).for_each(|_| hint::spin_loop());
             guest.resume().unwrap();
             request.join().unwrap().unwrap();
         });
-        queue.progress_fence().poll(submitted, TIMEOUT).unwrap();
+        client.finish(submitted).unwrap();
     }
     assert!(guest_of(&QEMU, &Daemon::start(1)).pause().is_err());
+}
+
+fn with_ring_in_system_memory(guest: &Arc<FakeGuest>, memory: u64) -> Client {
+    let mut client = support::client_of(guest, Shape { memory, ..Shape::default() });
+    let builder = client.context.user_mode_queue(4096).ring_in(AllocationKind::SYSTEM);
+    client.queue = builder.create().unwrap();
+    client
 }
 
 #[test]
@@ -232,14 +232,7 @@ fn memory_may_be_announced_again_while_work_runs() {
     for profile in VMMS {
         let daemon = Daemon::start(1);
         let guest = guest_of(profile, &daemon);
-        let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
-        let device = adapter.create_device().unwrap();
-        let context = device.create_context(0).unwrap();
-        let mut queue =
-            context.user_mode_queue(4096).ring_in(AllocationKind::SYSTEM).create().unwrap();
-        let mut commands = CommandBuffer::new(&device, 256).unwrap();
-        let memory = device.create_allocation(AllocationKind::SYSTEM, 1 << 20).unwrap();
-        let mapping = memory.map(Protection::WRITE).unwrap();
+        let mut client = with_ring_in_system_memory(&guest, 1 << 20);
         thread::scope(|threads| {
             let announcer = threads.spawn(|| {
                 for _ in 0..50 {
@@ -249,11 +242,10 @@ fn memory_may_be_announced_again_while_work_runs() {
             let mut round = 0;
             while round < 50 || !announcer.is_finished() {
                 round += 1;
-                commands.fill(mapping.gpu_va(), 1 << 20, round).unwrap();
-                submit(&mut queue, &mut commands);
-                let mut word = [0; 4];
-                memory.read((1 << 20) - 4, &mut word).unwrap();
-                assert_eq!(u32::from_le_bytes(word), round, "{}", profile.name);
+                client.commands.fill(client.va(0), 1 << 20, round).unwrap();
+                client.run().unwrap();
+                let word = client.read((1 << 20) - 4, 4).unwrap();
+                assert_eq!(word, round.to_le_bytes(), "{}", profile.name);
             }
         });
     }
@@ -279,19 +271,15 @@ fn assert_told<T>(result: Result<T, Error>) {
 fn whatever_a_guest_does_it_is_told_when_its_daemon_was_started_again() {
     let mut daemon = Daemon::start(1);
     let guest = guest_that_outlives_its_daemon(&daemon);
-    let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
-    let device = adapter.create_device().unwrap();
-    let context = device.create_context(0).unwrap();
-    let mut queue = context.create_user_mode_queue(4096).unwrap();
-    let mut commands = CommandBuffer::new(&device, 64).unwrap();
-    submit(&mut queue, &mut commands);
-    let fence = device.create_fence(0).unwrap();
+    let mut client = client_of(&guest);
+    submit(&mut client);
+    let fence = client.device.create_fence(0).unwrap();
     let restarted = thread::scope(|threads| {
-        let blocked = threads.spawn(|| queue.progress_fence().wait(2, HANG));
+        let blocked = threads.spawn(|| client.queue.progress_fence().wait(2, HANG));
         let polling = threads.spawn(|| fence.poll(1, HANG));
         daemon.signal(Signal::KILL);
         daemon.wait();
-        let asking = threads.spawn(|| adapter.statistics());
+        let asking = threads.spawn(|| client.process.statistics());
         let restarted = Daemon::start(1);
         guest.reconnect(UnixStream::connect(restarted.socket(0)).unwrap()).unwrap();
         assert_told(blocked.join().unwrap());
@@ -299,8 +287,8 @@ fn whatever_a_guest_does_it_is_told_when_its_daemon_was_started_again() {
         assert_told(asking.join().unwrap());
         restarted
     });
-    assert_told(queue.submit(commands.nop().unwrap()));
-    assert_told(device.create_allocation(AllocationKind::SYSTEM, 4096));
+    assert_told(client.submit());
+    assert_told(client.device.create_allocation(AllocationKind::SYSTEM, 4096));
     restarted.await_log("the driver goes on with a device that was replaced");
     guest.reset().unwrap();
     work(&guest);
@@ -333,22 +321,14 @@ fn memory_in_two_pieces_around_a_hole_is_memory() {
         let ram = profile.low_memory + (256 << 20);
         let options = GuestOptions { profile, ram, ..GuestOptions::default() };
         let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
-        let adapter = Adapter::open(guest).unwrap();
-        let device = adapter.create_device().unwrap();
-        let context = device.create_context(0).unwrap();
-        let mut queue =
-            context.user_mode_queue(4096).ring_in(AllocationKind::SYSTEM).create().unwrap();
-        let mut commands = CommandBuffer::new(&device, 256).unwrap();
-        // The second one lies across the hole.
+        // The second one's memory lies across the hole.
         for size in [1 << 20, 256 << 20] {
-            let memory = device.create_allocation(AllocationKind::SYSTEM, size).unwrap();
-            let mapping = memory.map(Protection::WRITE).unwrap();
-            commands.fill(mapping.gpu_va(), size, 0x5a5a_1234).unwrap();
-            submit(&mut queue, &mut commands);
-            let mut word = [0; 4];
+            let mut client = with_ring_in_system_memory(&guest, size);
+            client.commands.fill(client.va(0), size, 0x5a5a_1234).unwrap();
+            client.run().unwrap();
             for offset in [0, size as usize / 2, size as usize - 4] {
-                memory.read(offset, &mut word).unwrap();
-                assert_eq!(u32::from_le_bytes(word), 0x5a5a_1234, "{} {offset:#x}", profile.name);
+                let word = client.read(offset, 4).unwrap();
+                assert_eq!(word, 0x5a5a_1234_u32.to_le_bytes(), "{} {offset:#x}", profile.name);
             }
         }
     }
@@ -359,28 +339,22 @@ fn a_daemon_may_keep_its_bar_to_itself() {
     let daemon = Daemon::start_with(1, "[guest]\nbar = false\n");
     let guest = support::guest(&daemon, 0);
     assert!(guest.bar().is_none());
-    let adapter = Adapter::open(guest).unwrap();
-    assert_eq!(adapter.placements(), Placements::GUEST_MEMORY);
-    let device = adapter.create_device().unwrap();
-    let context = device.create_context(0).unwrap();
-    let mut queue = context.create_user_mode_queue(4096).unwrap();
-    submit(&mut queue, &mut CommandBuffer::new(&device, 64).unwrap());
+    let mut client = client_of(&guest);
+    assert_eq!(client.process.placements(), Placements::GUEST_MEMORY);
+    submit(&mut client);
 }
 
 #[test]
 fn a_queue_may_have_its_ring_in_memory_of_either_kind() {
     let daemon = Daemon::start(1);
-    let guest = support::guest(&daemon, 0);
-    let adapter = Adapter::open(guest).unwrap();
-    let device = adapter.create_device().unwrap();
-    let context = device.create_context(0).unwrap();
-    let mut commands = CommandBuffer::new(&device, 64).unwrap();
+    let mut client = support::client(&daemon, 0);
     let kinds = [AllocationKind::LOCAL, AllocationKind::SYSTEM];
     let mut queues =
-        kinds.map(|kind| context.user_mode_queue(4096).ring_in(kind).create().unwrap());
+        kinds.map(|kind| client.context.user_mode_queue(4096).ring_in(kind).create().unwrap());
     for _ in 0..500 {
         for queue in &mut queues {
-            submit(queue, &mut commands);
+            client.commands.nop().unwrap();
+            client.run_on(queue).unwrap();
         }
     }
 }
@@ -391,13 +365,9 @@ fn donated_areas_last_until_the_device_is_reset() {
     let options = GuestOptions { profile: &CLOUD_HYPERVISOR, ..GuestOptions::default() };
     let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
     let work = || {
-        let transport = Arc::clone(&guest) as Arc<dyn Transport>;
-        let adapter = Adapter::open(transport).unwrap();
-        assert_eq!(adapter.placements(), Placements::GUEST_MEMORY);
-        let device = adapter.create_device().unwrap();
-        let context = device.create_context(0).unwrap();
-        let mut queue = context.create_user_mode_queue(4096).unwrap();
-        submit(&mut queue, &mut CommandBuffer::new(&device, 64).unwrap());
+        let mut client = client_of(&guest);
+        assert_eq!(client.process.placements(), Placements::GUEST_MEMORY);
+        submit(&mut client);
     };
     // The second driver finds what the first has donated; after a reset nothing is.
     for _ in 0..3 {

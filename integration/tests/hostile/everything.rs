@@ -5,13 +5,12 @@
 use crate::neighbour::{Neighbour, beside_a_neighbour};
 use crate::support::{self, Daemon};
 use crate::{TIMEOUT, seed};
+use bellhop_guest::client::Shape;
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use bellhop_guest::hostile::{Hostile, Noise};
 use bellhop_guest::inspect;
-use bellhop_guest_umd::{Adapter, CommandBuffer};
+use bellhop_guest_umd::Adapter;
 use bellhop_integration::inspect::ControlClient;
-use bellhop_protocol::control::allocation::AllocationKind;
-use bellhop_protocol::control::gpu_va::Protection;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -94,16 +93,13 @@ fn a_guest_that_does_everything_wrong_gets_no_more_of_the_engine_than_its_neighb
     const FILLS: usize = 16;
     const SIZE: u64 = 4 << 20;
     let daemon = Daemon::start_with(2, CONFIGURATION);
-    let adapter = Adapter::open(support::guest(&daemon, 0)).unwrap();
-    let device = adapter.create_device().unwrap();
-    let memory = device.create_allocation(AllocationKind::SYSTEM, SIZE).unwrap();
-    let mapping = memory.map(Protection::WRITE).unwrap();
-    let mut queue = device.create_context(0).unwrap().create_user_mode_queue(64 << 10).unwrap();
+    let shape = Shape { ring: 64 << 10, memory: SIZE, ..Shape::default() };
+    let mut client = support::client_of(&support::guest(&daemon, 0), shape);
     let mut commands = Vec::new();
     for _ in 0..SUBMISSIONS {
-        let mut buffer = CommandBuffer::new(&device, 1024).unwrap();
+        let mut buffer = client.more_commands(1024).unwrap();
         for _ in 0..FILLS {
-            buffer.fill(mapping.gpu_va(), SIZE, 7).unwrap();
+            buffer.fill(client.va(0), SIZE, 7).unwrap();
         }
         commands.push(buffer);
     }
@@ -116,9 +112,9 @@ fn a_guest_that_does_everything_wrong_gets_no_more_of_the_engine_than_its_neighb
     }
     let before = engine_times(&daemon);
     for commands in &mut commands {
-        queue.submit(commands).unwrap();
+        client.queue.submit(commands).unwrap();
     }
-    queue.progress_fence().wait(queue.last_value(), TIMEOUT).unwrap();
+    client.queue.progress_fence().wait(client.queue.last_value(), TIMEOUT).unwrap();
     let after = engine_times(&daemon);
     let [mine, its] = [0, 1].map(|guest: usize| after[guest] - before[guest]);
     println!(

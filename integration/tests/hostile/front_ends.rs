@@ -5,10 +5,11 @@
 use crate::TIMEOUT;
 use crate::neighbour::Neighbour;
 use crate::support::{self, Daemon};
+use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use bellhop_guest::hostile::{FEATURES, HostileVmm, QUEUES, Region, event, memory, message};
 use bellhop_guest::inspect;
-use bellhop_guest_umd::{Adapter, CommandBuffer};
+use bellhop_guest_umd::Adapter;
 use bellhop_integration::inspect::ControlClient;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
@@ -139,19 +140,19 @@ fn a_guest_whose_memory_shrinks_under_load_ends_alone() {
     let rounds = {
         let options = GuestOptions { is_sealed: false, ..GuestOptions::default() };
         let shrinking = FakeGuest::connect(&daemon.socket(0), options).unwrap();
-        let adapter = Adapter::open(shrinking.clone()).unwrap();
-        let device = adapter.create_device().unwrap();
+        let process = Adapter::open(shrinking.clone()).unwrap();
+        let device = process.create_device().unwrap();
         // It is the end of the memory, since it is the first that is given out.
         let target = device.create_allocation(AllocationKind::SYSTEM, SIZE).unwrap();
         let mapping = target.map(Protection::WRITE).unwrap();
+        let client = Client::on(process, device, Shape::default()).unwrap();
         let mut queues: Vec<_> = (0..3)
             .map(|node| {
-                let context = device.create_context(node).unwrap();
-                let mut commands = CommandBuffer::new(&device, 4096).unwrap();
+                let mut commands = client.more_commands(4096).unwrap();
                 for _ in 0..32 {
                     commands.fill(mapping.gpu_va(), SIZE, node).unwrap();
                 }
-                (context.create_user_mode_queue(4096).unwrap(), commands)
+                (client.queue_on(node).unwrap(), commands)
             })
             .collect();
         let mut neighbour = Neighbour::new(support::guest(&daemon, 1));

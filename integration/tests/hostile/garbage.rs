@@ -5,11 +5,11 @@
 use crate::neighbour::beside_a_neighbour;
 use crate::support::Daemon;
 use bellhop_guest::Guest as _;
+use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::hostile::{Noise, descriptors, packets, request};
 use bellhop_guest_umd::transport::Transport;
-use bellhop_guest_umd::{Adapter, CommandBuffer, Error};
+use bellhop_guest_umd::{Adapter, Error};
 use bellhop_protocol::control::allocation::AllocationKind;
-use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,29 +21,26 @@ fn random_command_buffers_and_rings_lose_their_own_queue_at_most() {
         let adapter = Adapter::open(guest).unwrap();
         let mut noise = Noise::new(0);
         for round in 0..300 {
-            let device = adapter.create_device().unwrap();
-            let context = device.create_context(noise.below(3) as u32).unwrap();
-            let mut queue = context.create_user_mode_queue(4096).unwrap();
-            let memory = device.create_allocation(AllocationKind::LOCAL, 8192).unwrap();
-            let mapping = memory.map(Protection::WRITE).unwrap();
-            let mut commands = CommandBuffer::new(&device, 2048).unwrap();
+            let (node, kind) = (noise.below(3) as u32, AllocationKind::LOCAL);
+            let shape = Shape { node, kind, memory: 8192, ..Shape::default() };
+            let mut client = Client::new(adapter.open_process().unwrap(), shape).unwrap();
             let length = 8 * noise.below(64);
             let bytes = match noise.below(3) {
                 0 => noise.bytes(length),
-                _ => packets(&mut noise, mapping.gpu_va()),
+                _ => packets(&mut noise, client.va(0)),
             };
             let submitted = if round % 3 == 0 {
-                queue.queue_raw(&bytes).and_then(|()| {
+                client.queue.queue_raw(&bytes).and_then(|()| {
                     let pointer = noise.pick(&[8, 4096, 4104, 7, u64::MAX]);
-                    queue.ring_with(pointer).map(|()| 1)
+                    client.queue.ring_with(pointer).map(|()| 1)
                 })
             } else {
-                commands.raw(&bytes).unwrap();
-                queue.submit(&mut commands)
+                client.commands.raw(&bytes).unwrap();
+                client.submit()
             };
             // The queue is done, or lost, or waits for a fence that is never signaled.
-            let ended = submitted
-                .and_then(|value| queue.progress_fence().poll(value, Duration::from_millis(2)));
+            let fence = client.queue.progress_fence();
+            let ended = submitted.and_then(|value| fence.poll(value, Duration::from_millis(2)));
             let expected =
                 matches!(ended, Ok(()) | Err(Error::QueueLost { .. } | Error::Timeout { .. }));
             assert!(expected, "round {round}: {ended:?}");

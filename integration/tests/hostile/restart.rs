@@ -2,14 +2,13 @@
 
 //! A daemon that is killed under load, and guests that continue with another.
 
-use crate::support::Daemon;
+use crate::support::{self, Daemon};
 use crate::{TIMEOUT, seed};
+use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{CLOUD_HYPERVISOR, FakeGuest, GuestOptions, QEMU, VmmProfile};
 use bellhop_guest::hostile::Noise;
 use bellhop_guest_umd::transport::{Transport, TransportError};
-use bellhop_guest_umd::{
-    Adapter, Allocation, CommandBuffer, Device, Error, GpuMapping, UserModeQueue,
-};
+use bellhop_guest_umd::{Allocation, CommandBuffer, Error, GpuMapping};
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -30,50 +29,48 @@ const DEPTH: u64 = 16;
 /// One connection's worth of work on the guest's memory.
 struct Work {
     // Dropped in this order.
-    queue: UserModeQueue,
+    client: Client,
     commands: Vec<CommandBuffer>,
-    mappings: Vec<GpuMapping>,
-    device: Device,
-    adapter: Adapter,
+    /// Not every VMM shows it.
+    local: Option<GpuMapping>,
     /// How far it got: the last number that the fence told of.
     told: u64,
 }
 
 impl Work {
     fn new(guest: &Arc<FakeGuest>) -> Self {
-        let adapter = Adapter::open(Arc::clone(guest) as Arc<dyn Transport>).unwrap();
-        let device = adapter.create_device().unwrap();
-        // Not every VMM shows local memory.
-        let kinds = [AllocationKind::SYSTEM, AllocationKind::LOCAL];
-        let kinds = if guest.bar().is_some() { &kinds[..] } else { &kinds[..1] };
-        let map = |kind| {
-            let memory = device.create_allocation(kind, 8 * NUMBERS as u64).unwrap();
+        let memory = 8 * NUMBERS as u64;
+        let client = support::client_of(guest, Shape { memory, ..Shape::default() });
+        let local = guest.bar().map(|_| {
+            let memory = client.device.create_allocation(AllocationKind::LOCAL, memory).unwrap();
             memory.map(Protection::WRITE).unwrap()
-        };
-        let mappings = kinds.iter().copied().map(map).collect();
-        let queue = device.create_context(0).unwrap().create_user_mode_queue(4096).unwrap();
-        let commands = (0..2 * DEPTH).map(|_| CommandBuffer::new(&device, 256).unwrap()).collect();
-        Self { queue, commands, mappings, device, adapter, told: 0 }
+        });
+        let commands = (0..2 * DEPTH).map(|_| client.more_commands(256).unwrap()).collect();
+        Self { client, commands, local, told: 0 }
+    }
+
+    fn mappings(&self) -> impl Iterator<Item = &GpuMapping> {
+        std::iter::once(&self.client.memory).chain(&self.local)
     }
 
     /// Submits these, until all are done or the queue is lost.
     fn run(&mut self, numbers: RangeInclusive<u64>, progress: &AtomicU64) -> Result<(), Error> {
         let (base, last) = (numbers.start() - 1, *numbers.end());
         for number in numbers {
+            let places: Vec<_> = self.mappings().map(|m| m.gpu_va() + 8 * (number - 1)).collect();
             let commands = &mut self.commands[(number % (2 * DEPTH)) as usize];
             commands.reset();
-            for mapping in &self.mappings {
-                let place = mapping.gpu_va() + 8 * (number - 1);
+            for place in places {
                 commands.write_data(place, &number.to_le_bytes()).unwrap();
             }
-            let value = self.queue.submit(commands)?;
+            let value = self.client.queue.submit(commands)?;
             assert_eq!(base + value, number);
             let wanted = value.saturating_sub(DEPTH);
-            self.queue.progress_fence().poll(wanted, TIMEOUT)?;
+            self.client.queue.progress_fence().poll(wanted, TIMEOUT)?;
             self.told = base + wanted;
             progress.store(self.told, Ordering::Release);
         }
-        self.queue.progress_fence().poll(self.queue.last_value(), TIMEOUT)?;
+        self.client.queue.progress_fence().poll(self.client.queue.last_value(), TIMEOUT)?;
         self.told = last;
         Ok(())
     }
@@ -81,11 +78,12 @@ impl Work {
     /// Submits as many as it may, then polls the fence until the queue is lost.
     fn run_until_lost(&mut self, progress: &AtomicU64) -> Result<(), Error> {
         self.run(1..=BEFORE, progress)?;
-        self.queue.progress_fence().poll(BEFORE + 1, TIMEOUT)
+        self.client.queue.progress_fence().poll(BEFORE + 1, TIMEOUT)
     }
 
-    fn memory(&self, place: usize) -> &Arc<Allocation> {
-        self.mappings[place].allocation()
+    /// The guest's own memory.
+    fn memory(&self) -> &Arc<Allocation> {
+        self.client.memory.allocation()
     }
 }
 
@@ -133,15 +131,15 @@ fn a_guest_whose_daemon_is_killed_is_told_and_goes_on_with_another_where_it_was(
             _ => false,
         };
         assert!(ended.as_ref().is_err_and(is_told), "{ended:?}");
-        assert_eq!(work.queue.status().unwrap(), ConnectionStatus::DISCONNECTED_ABORT);
-        let again = work.queue.submit(&mut work.commands[0]);
+        assert_eq!(work.client.queue.status().unwrap(), ConnectionStatus::DISCONNECTED_ABORT);
+        let again = work.client.queue.submit(&mut work.commands[0]);
         assert!(again.as_ref().is_err_and(is_told), "{again:?}");
-        let refused = work.device.create_context(0).map(|_| ());
+        let refused = work.client.device.create_context(0).map(|_| ());
         assert!(refused.as_ref().is_err_and(is_told), "{refused:?}");
 
         // What it was told of is there, in memory of either kind, and so is perhaps a little more.
         let done = |mapping: &GpuMapping| written(mapping.allocation(), 1);
-        let done: Vec<_> = work.mappings.iter().map(done).collect();
+        let done: Vec<_> = work.mappings().map(done).collect();
         let most = work.told + 2 * DEPTH;
         println!(
             "{}: killed at {moment}, told of {}, there were {done:?}",
@@ -150,7 +148,7 @@ fn a_guest_whose_daemon_is_killed_is_told_and_goes_on_with_another_where_it_was(
         assert!(done.iter().all(|done| (work.told..=most).contains(done)), "{done:?}");
 
         let told = work.told;
-        let kept = Arc::clone(work.memory(0));
+        let kept = Arc::clone(work.memory());
         drop(work);
         if profile.reconnect.is_some() {
             guest.reset().unwrap();
@@ -163,7 +161,7 @@ fn a_guest_whose_daemon_is_killed_is_told_and_goes_on_with_another_where_it_was(
             (1..=told)
                 .all(|n| kept.word(8 * (n as usize - 1)).unwrap().load(Ordering::Acquire) == n)
         );
-        assert_eq!(written(work.memory(0), told + 1), NUMBERS as u64);
-        assert!(work.adapter.statistics().unwrap().doorbells > 0);
+        assert_eq!(written(work.memory(), told + 1), NUMBERS as u64);
+        assert!(work.client.process.statistics().unwrap().doorbells > 0);
     }
 }

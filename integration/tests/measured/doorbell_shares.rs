@@ -5,13 +5,12 @@
 
 use crate::alone;
 use crate::support::{self, Daemon};
-use bellhop_guest_umd::{Adapter, CommandBuffer, Device, UserModeQueue};
+use bellhop_guest::client::Client;
+use bellhop_guest_umd::UserModeQueue;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(60);
 /// Each of two guests has a share of three.
 const DOORBELLS: &str = "[adapter]\nphysical_doorbells = 6\nengine_idle = \"0s\"\n";
 const SHARE: usize = 3;
@@ -19,39 +18,32 @@ const SHARE: usize = 3;
 const QUEUES: usize = 100;
 const PASSES: usize = 100;
 
-struct Client {
-    queues: Vec<(UserModeQueue, CommandBuffer)>,
-    _device: Device,
-    adapter: Adapter,
+/// A guest that rings some doorbells in turn.
+struct Ringer {
+    queues: Vec<UserModeQueue>,
+    client: Client,
 }
 
-impl Client {
+impl Ringer {
     fn new(daemon: &Daemon, number: usize, queues: usize) -> Self {
-        let adapter = Adapter::open(support::guest(daemon, number)).unwrap();
-        let device = adapter.create_device().unwrap();
-        let context = device.create_context(0).unwrap();
-        let queue = |_| {
-            let queue = context.create_user_mode_queue(4096).unwrap();
-            (queue, CommandBuffer::new(&device, 64).unwrap())
-        };
-        Self { queues: (0..queues).map(queue).collect(), _device: device, adapter }
+        let client = support::client(daemon, number);
+        let queue = |_| client.context.create_user_mode_queue(4096).unwrap();
+        Self { queues: (0..queues).map(queue).collect(), client }
     }
 
     /// Has each of these queues do something, and waits for that.
     fn run(&mut self, queues: impl IntoIterator<Item = usize>) {
         for queue in queues {
-            let (queue, commands) = &mut self.queues[queue];
-            let value = queue.submit(commands).unwrap();
-            queue.progress_fence().poll(value, TIMEOUT).unwrap();
+            self.client.run_on(&mut self.queues[queue]).unwrap();
         }
     }
 
     fn victims(&self) -> u64 {
-        self.adapter.statistics().unwrap().victims
+        self.client.process.statistics().unwrap().victims
     }
 
     fn connects(&self) -> Vec<u64> {
-        self.queues.iter().map(|(queue, _)| queue.counters().connects).collect()
+        self.queues.iter().map(|queue| queue.counters().connects).collect()
     }
 }
 
@@ -59,8 +51,8 @@ impl Client {
 fn a_guest_that_rings_ten_thousand_times_disconnects_no_doorbell_of_anothers_share() {
     let _alone = alone();
     let daemon = Daemon::start_with(2, DOORBELLS);
-    let mut neighbour = Client::new(&daemon, 0, SHARE);
-    let mut greedy = Client::new(&daemon, 1, QUEUES);
+    let mut neighbour = Ringer::new(&daemon, 0, SHARE);
+    let mut greedy = Ringer::new(&daemon, 1, QUEUES);
     neighbour.run(0..SHARE);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -87,11 +79,11 @@ fn a_guest_that_rings_ten_thousand_times_disconnects_no_doorbell_of_anothers_sha
 fn a_guest_that_comes_late_gets_its_share_back_from_one_that_had_borrowed_it() {
     let _alone = alone();
     let daemon = Daemon::start_with(2, DOORBELLS);
-    let mut first = Client::new(&daemon, 0, 2 * SHARE);
+    let mut first = Ringer::new(&daemon, 0, 2 * SHARE);
     // No other guest wants a doorbell yet.
     first.run((0..2 * SHARE).chain(0..2 * SHARE));
     assert_eq!((first.connects(), first.victims()), (vec![1; 2 * SHARE], 0));
-    let mut late = Client::new(&daemon, 1, SHARE);
+    let mut late = Ringer::new(&daemon, 1, SHARE);
     late.run((0..SHARE).chain(0..SHARE));
     assert_eq!((late.connects(), late.victims()), (vec![1; SHARE], 0));
     assert_eq!(first.victims(), SHARE as u64);
@@ -102,9 +94,9 @@ fn a_share_is_what_the_configuration_says() {
     let _alone = alone();
     let reserved = format!("{DOORBELLS}[guest]\nphysical_doorbells_reserved = 1\n");
     let daemon = Daemon::start_with(2, &reserved);
-    let mut first = Client::new(&daemon, 0, 2 * SHARE);
+    let mut first = Ringer::new(&daemon, 0, 2 * SHARE);
     first.run(0..2 * SHARE);
-    let mut late = Client::new(&daemon, 1, 2);
+    let mut late = Ringer::new(&daemon, 1, 2);
     late.run([0, 1]);
     assert_eq!((first.victims(), late.victims()), (1, 1));
 }
@@ -115,16 +107,16 @@ fn the_doorbell_that_was_rung_least_recently_goes_and_one_that_rings_all_the_tim
     // The engine does not sleep, so it alone sees a ring.
     let configuration = "[adapter]\nphysical_doorbells = 3\nengine_idle = \"0s\"\nspin = \"1s\"\n";
     let daemon = Daemon::start_with(1, configuration);
-    let mut client = Client::new(&daemon, 0, 5);
+    let mut ringer = Ringer::new(&daemon, 0, 5);
     // Connected in this order, and rung in another.
-    client.run([0, 1, 2, 2, 0, 1, 0]);
-    assert_eq!(client.connects(), [1, 1, 1, 0, 0]);
-    client.run([3]);
-    let status = |client: &Client, queue: usize| client.queues[queue].0.status().unwrap();
-    assert_eq!(status(&client, 2), ConnectionStatus::DISCONNECTED_RETRY);
-    client.run([0]);
-    client.run([4]);
-    assert_eq!(status(&client, 1), ConnectionStatus::DISCONNECTED_RETRY);
-    client.run([0, 3, 4]);
-    assert_eq!(client.connects(), [1, 1, 1, 1, 1]);
+    ringer.run([0, 1, 2, 2, 0, 1, 0]);
+    assert_eq!(ringer.connects(), [1, 1, 1, 0, 0]);
+    ringer.run([3]);
+    let status = |ringer: &Ringer, queue: usize| ringer.queues[queue].status().unwrap();
+    assert_eq!(status(&ringer, 2), ConnectionStatus::DISCONNECTED_RETRY);
+    ringer.run([0]);
+    ringer.run([4]);
+    assert_eq!(status(&ringer, 1), ConnectionStatus::DISCONNECTED_RETRY);
+    ringer.run([0, 3, 4]);
+    assert_eq!(ringer.connects(), [1, 1, 1, 1, 1]);
 }

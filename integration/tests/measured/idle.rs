@@ -4,48 +4,50 @@
 
 use crate::alone;
 use crate::support::{self, Daemon};
-use bellhop_guest_umd::{Adapter, CommandBuffer, UserModeQueue};
+use bellhop_guest::client::Client;
+use bellhop_guest_umd::UserModeQueue;
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use std::time::Duration;
 
 const GUESTS: usize = 4;
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// More than half of the daemon's default time-out.
 const LOOK: Duration = Duration::from_millis(1500);
 
 /// A guest with a queue on each node, each of which has had work.
 struct Attached {
-    adapter: Adapter,
-    queues: Vec<(UserModeQueue, CommandBuffer)>,
+    client: Client,
+    queues: Vec<UserModeQueue>,
 }
 
 impl Attached {
     fn new(daemon: &Daemon, number: usize) -> Self {
-        let adapter = Adapter::open(support::guest(daemon, number)).unwrap();
-        let device = adapter.create_device().unwrap();
-        let queue = |node| {
-            let queue = device.create_context(node).unwrap().create_user_mode_queue(4096).unwrap();
-            (queue, CommandBuffer::new(&device, 64).unwrap())
-        };
-        let mut attached = Self { queues: (0..3).map(queue).collect(), adapter };
+        let client = support::client(daemon, number);
+        let queues = (0..3).map(|node| client.queue_on(node).unwrap()).collect();
+        let mut attached = Self { client, queues };
         attached.work();
         attached
     }
 
     fn work(&mut self) {
-        for (queue, commands) in &mut self.queues {
-            let value = queue.submit(commands).unwrap();
-            queue.progress_fence().poll(value, TIMEOUT).unwrap();
+        for queue in &mut self.queues {
+            self.client.run_on(queue).unwrap();
         }
     }
 
     /// Waits until every doorbell reads a status.
     fn await_status(&self, status: ConnectionStatus) {
-        for (queue, _) in &self.queues {
+        for queue in &self.queues {
             while queue.status().unwrap() != status {
                 std::thread::yield_now();
             }
+        }
+    }
+
+    /// Waits until the device has no power.
+    fn await_d3(&self) {
+        while self.client.process.power(0).unwrap().device != DevicePowerState::D3 {
+            std::thread::yield_now();
         }
     }
 }
@@ -86,9 +88,7 @@ fn engines_that_never_ask_for_it_lose_their_power_too_and_then_no_thread_wakes()
     let daemon = Daemon::start_with(1, config);
     let mut guest = Attached::new(&daemon, 0);
     guest.await_status(ConnectionStatus::DISCONNECTED_RETRY);
-    while guest.adapter.power(0).unwrap().device != DevicePowerState::D3 {
-        std::thread::yield_now();
-    }
+    guest.await_d3();
     expect_no_wakeups(&daemon);
     guest.work();
 }
@@ -101,12 +101,10 @@ fn without_power_no_thread_wakes_and_the_next_submission_brings_it_back() {
     let mut guests: Vec<_> = (0..GUESTS).map(|number| Attached::new(&daemon, number)).collect();
     for guest in &guests {
         guest.await_status(ConnectionStatus::DISCONNECTED_RETRY);
-        while guest.adapter.power(0).unwrap().device != DevicePowerState::D3 {
-            std::thread::yield_now();
-        }
+        guest.await_d3();
     }
     expect_no_wakeups(&daemon);
-    let power = guests[0].adapter.power(1).unwrap();
+    let power = guests[0].client.process.power(1).unwrap();
     assert_eq!((power.device, power.engine), (DevicePowerState::D3, EnginePowerState::F1));
     guests.iter_mut().for_each(Attached::work);
 }

@@ -29,7 +29,7 @@ struct Party {
 
 impl Party {
     const SHAPE: Shape =
-        Shape { node: 0, commands: 256, kind: AllocationKind::LOCAL, memory: SIZE };
+        Shape { node: 0, ring: 4096, commands: 256, kind: AllocationKind::LOCAL, memory: SIZE };
 
     fn new(daemon: &Daemon, number: usize) -> Self {
         Self::of(support::guest(daemon, number))

@@ -7,12 +7,9 @@
 
 use crate::alone;
 use crate::support::{self, Daemon};
-use bellhop_guest_umd::{
-    Adapter, CommandBuffer, Context, Device, Error, Fence, GpuMapping, KernelModeQueue,
-    UserModeQueue,
-};
+use bellhop_guest::client::{Client, Mode, Queue, Shape};
+use bellhop_guest_umd::{Adapter, CommandBuffer};
 use bellhop_protocol::control::allocation::{AllocationKind, SegmentSet};
-use bellhop_protocol::control::gpu_va::Protection;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,98 +29,70 @@ const DEPTH: u64 = 8;
 
 /// A guest that keeps an engine busy.
 struct Guest {
-    adapter: Adapter,
-    context: Context,
-    commands: CommandBuffer,
+    client: Client,
+    long: CommandBuffer,
     _inner: CommandBuffer,
-    _memory: GpuMapping,
-    device: Device,
 }
 
 impl Guest {
     fn new(daemon: &Daemon, number: usize) -> Self {
-        let adapter = Adapter::open(support::guest(daemon, number)).unwrap();
-        let device = adapter.create_device().unwrap();
-        let memory = device.create_allocation(AllocationKind::LOCAL, SIZE).unwrap();
-        let memory = memory.map(Protection::WRITE).unwrap();
-        let (from, to) = (memory.gpu_va(), memory.gpu_va() + SIZE / 2);
-        let mut inner = CommandBuffer::new(&device, 1024).unwrap();
+        let kind = AllocationKind::LOCAL;
+        let shape = Shape { node: NODE, kind, memory: SIZE, ..Shape::default() };
+        let client = support::client_of(&support::guest(daemon, number), shape);
+        let mut inner = client.more_commands(1024).unwrap();
         for _ in 0..16 {
-            inner.copy(from, to, SIZE / 2).unwrap();
+            inner.copy(client.va(0), client.va(SIZE / 2), SIZE / 2).unwrap();
         }
-        let mut commands = CommandBuffer::new(&device, 1024).unwrap();
+        let mut long = client.more_commands(1024).unwrap();
         for _ in 0..8 {
-            commands.indirect_buffer(inner.gpu_va(), inner.len() as u32).unwrap();
+            long.indirect_buffer(inner.gpu_va(), inner.len() as u32).unwrap();
         }
-        let context = device.create_context(NODE).unwrap();
-        Self { adapter, context, commands, _inner: inner, _memory: memory, device }
+        Self { client, long, _inner: inner }
+    }
+
+    fn queue(&self, mode: Mode) -> Queue {
+        Queue::create(&self.client.context, mode, 4096).unwrap()
     }
 
     /// A command buffer for each submission that is under way at once: all do the same.
     fn long_commands(&self) -> Vec<CommandBuffer> {
         let buffer = |_| {
-            let mut commands = CommandBuffer::new(&self.device, 64).unwrap();
-            let (gpu_va, size) = (self.commands.gpu_va(), self.commands.len() as u32);
-            commands.indirect_buffer(gpu_va, size).unwrap();
+            let mut commands = self.client.more_commands(64).unwrap();
+            commands.indirect_buffer(self.long.gpu_va(), self.long.len() as u32).unwrap();
             commands
         };
         (0..=DEPTH).map(buffer).collect()
     }
 
     fn engine_time(&self) -> u64 {
-        self.adapter.statistics().unwrap().engine_time
+        self.client.process.statistics().unwrap().engine_time
     }
 }
 
-/// Either kind of queue.
-enum Queue {
-    UserMode(UserModeQueue),
-    KernelMode(KernelModeQueue),
-}
-
-impl Queue {
-    fn submit(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
-        match self {
-            Self::UserMode(queue) => queue.submit(commands),
-            Self::KernelMode(queue) => queue.submit(commands),
+/// A queue always has work, until it is told to stop.
+fn saturate(mut queue: Queue, mut commands: Vec<CommandBuffer>, stop: &AtomicBool) {
+    for buffer in (0..commands.len()).cycle() {
+        if stop.load(Ordering::Relaxed) {
+            break;
         }
-    }
-
-    fn progress_fence(&self) -> &Fence {
-        match self {
-            Self::UserMode(queue) => queue.progress_fence(),
-            Self::KernelMode(queue) => queue.progress_fence(),
-        }
-    }
-
-    /// Always has work, until it is told to stop.
-    fn saturate(&mut self, commands: &mut [CommandBuffer], stop: &AtomicBool) {
-        for buffer in (0..commands.len()).cycle() {
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let commands = &mut commands[buffer];
-            let value = self.submit(commands).unwrap();
-            self.progress_fence().wait(value.saturating_sub(DEPTH), TIMEOUT).unwrap();
-        }
+        let value = queue.submit(&mut commands[buffer]).unwrap();
+        queue.progress_fence().wait(value.saturating_sub(DEPTH), TIMEOUT).unwrap();
     }
 }
 
 /// What a guest does all the time.
 #[derive(Debug, Clone, Copy)]
 struct Kinds {
-    /// Keeps a queue for user-mode submission busy.
-    user_mode: bool,
-    /// Keeps one for kernel-mode submission busy.
-    kernel_mode: bool,
+    /// Keeps a queue of each of these modes busy.
+    modes: &'static [Mode],
     /// So many other processes of its page without end.
     paging: u32,
 }
 
-const USER_MODE: Kinds = Kinds { user_mode: true, kernel_mode: false, paging: 0 };
-const KERNEL_MODE: Kinds = Kinds { user_mode: false, kernel_mode: true, paging: 0 };
-const BOTH: Kinds = Kinds { user_mode: true, kernel_mode: true, paging: 0 };
-const PAGING: Kinds = Kinds { user_mode: true, kernel_mode: false, paging: 3 };
+const USER_MODE: Kinds = Kinds { modes: &[Mode::User], paging: 0 };
+const KERNEL_MODE: Kinds = Kinds { modes: &[Mode::Kernel], paging: 0 };
+const BOTH: Kinds = Kinds { modes: &[Mode::User, Mode::Kernel], paging: 0 };
+const PAGING: Kinds = Kinds { modes: &[Mode::User], paging: 3 };
 
 /// Moves memory out of local memory and back again, until it is told to stop. Returns how often.
 fn page(adapter: &Adapter, stop: &AtomicBool) -> u64 {
@@ -149,18 +118,11 @@ fn assert_shares(kinds: [Kinds; 3], least: Duration) {
         let stop = &stop;
         let mut pagers = Vec::new();
         for (guest, kinds) in guests.iter().zip(kinds) {
-            let pager = |_| threads.spawn(|| page(&guest.adapter, stop));
+            let pager = |_| threads.spawn(|| page(&guest.client.process, stop));
             pagers.extend((0..kinds.paging).map(pager));
-            let mut queues = Vec::new();
-            if kinds.user_mode {
-                queues.push(Queue::UserMode(guest.context.create_user_mode_queue(4096).unwrap()));
-            }
-            if kinds.kernel_mode {
-                queues.push(Queue::KernelMode(guest.context.create_kernel_mode_queue().unwrap()));
-            }
-            for mut queue in queues {
-                let mut commands = guest.long_commands();
-                threads.spawn(move || queue.saturate(&mut commands, stop));
+            for mode in kinds.modes {
+                let (queue, commands) = (guest.queue(*mode), guest.long_commands());
+                threads.spawn(move || saturate(queue, commands, stop));
             }
         }
         let times = || guests.each_ref().map(Guest::engine_time);
@@ -229,7 +191,7 @@ fn a_guest_alone_has_the_engine_whatever_its_weight() {
     let _alone = alone();
     let daemon = Daemon::start_with(3, CONFIGURATION);
     let guests = [0, 2].map(|number| Guest::new(&daemon, number));
-    let mut queue = Queue::UserMode(guests[0].context.create_user_mode_queue(4096).unwrap());
+    let mut queue = guests[0].queue(Mode::User);
     let mut commands = guests[0].long_commands();
     for commands in &mut commands[..4] {
         queue.submit(commands).unwrap();
@@ -250,34 +212,30 @@ fn a_guest_alone_has_the_engine_whatever_its_weight() {
 fn a_short_command_beside_a_long_one_waits_for_a_turn_and_not_for_its_end() {
     let _alone = alone();
     let daemon = Daemon::start_with(3, CONFIGURATION);
-    let guests = [0, 1].map(|number| Guest::new(&daemon, number));
-    let measure = |what: &str, context: &Context| {
-        let mut queue = context.create_user_mode_queue(4096).unwrap();
-        let mut commands = CommandBuffer::new(context.device(), 64).unwrap();
-        commands.nop().unwrap();
+    let mut guests = [0, 1].map(|number| Guest::new(&daemon, number));
+    let measure = |what: &str, client: &mut Client| {
         let mut times: Vec<_> = (0..500)
             .map(|_| {
                 let start = Instant::now();
-                let value = queue.submit(&mut commands).unwrap();
-                queue.progress_fence().poll(value, TIMEOUT).unwrap();
+                client.commands.nop().unwrap();
+                client.run().unwrap();
                 start.elapsed()
             })
             .collect();
         times.sort();
         println!("{what}: p50 {:?}, p99 {:?}, most {:?}", times[250], times[495], times[499]);
     };
-    let contexts = guests.each_ref().map(|guest| guest.device.create_context(NODE).unwrap());
-    measure("alone", &contexts[0]);
+    measure("alone", &mut guests[0].client);
     let stop = AtomicBool::new(false);
     thread::scope(|threads| {
-        let mut long = Queue::UserMode(guests[0].context.create_user_mode_queue(4096).unwrap());
-        let mut commands = guests[0].long_commands();
         let stop = &stop;
-        threads.spawn(move || long.saturate(&mut commands, stop));
-        measure("beside a long command of the same guest", &contexts[0]);
-        contexts[0].set_scheduling_priority(1).unwrap();
-        measure("with a higher priority", &contexts[0]);
-        measure("beside another guest's", &contexts[1]);
+        let long = Queue::User(guests[0].client.queue_on(NODE).unwrap());
+        let commands = guests[0].long_commands();
+        threads.spawn(move || saturate(long, commands, stop));
+        measure("beside a long command of the same guest", &mut guests[0].client);
+        guests[0].client.context.set_scheduling_priority(1).unwrap();
+        measure("with a higher priority", &mut guests[0].client);
+        measure("beside another guest's", &mut guests[1].client);
         stop.store(true, Ordering::Relaxed);
     });
 }

@@ -5,7 +5,8 @@
 
 use crate::alone;
 use crate::support::{self, Daemon};
-use bellhop_guest_umd::{Adapter, CommandBuffer, Device, GpuMapping};
+use bellhop_guest::client::{Client, Mode, Queue, Shape};
+use bellhop_guest_umd::CommandBuffer;
 use bellhop_protocol::control::allocation::{AllocationKind, SegmentSet};
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::packet::dispatch::Kernel;
@@ -48,11 +49,9 @@ fn stops() -> Stops {
     if std::env::var_os("BELLHOP_LONG_STOPS").is_some() { LONG } else { SHORT }
 }
 
-/// A guest's device and memory, and when its load is to end.
+/// A guest, and when its load is to end.
 struct Guest<'a> {
-    device: Device,
-    memory: GpuMapping,
-    node: u32,
+    client: Client,
     timeout: Duration,
     stop: &'a AtomicBool,
     rounds: &'a AtomicU64,
@@ -72,7 +71,7 @@ impl Guest<'_> {
 
     /// Writes the number, and some more that takes a while.
     fn fill(&self, commands: &mut CommandBuffer, number: u64) {
-        let va = self.memory.gpu_va();
+        let va = self.client.va(0);
         commands.reset();
         commands.fill(va + 8, SIZE - 8, number as u32).unwrap();
         commands.write_data(va, &number.to_le_bytes()).unwrap();
@@ -80,34 +79,19 @@ impl Guest<'_> {
 
     #[track_caller]
     fn expect(&self, number: u64) {
-        let mut word = [0; 8];
-        self.memory.allocation().read(0, &mut word).unwrap();
-        assert_eq!(u64::from_le_bytes(word), number, "work was lost");
+        assert_eq!(self.client.word(0).unwrap(), number, "work was lost");
     }
 
     fn commands(&self) -> CommandBuffer {
-        CommandBuffer::new(&self.device, 1024).unwrap()
+        self.client.more_commands(1024).unwrap()
     }
 }
 
 /// What a guest does meanwhile.
 type Load = fn(&Guest<'_>);
 
-fn user_mode(guest: &Guest<'_>) {
-    let mut queue =
-        guest.device.create_context(guest.node).unwrap().create_user_mode_queue(4096).unwrap();
-    let mut commands = guest.commands();
-    guest.until_the_end(|number| {
-        guest.fill(&mut commands, number);
-        let value = queue.submit(&mut commands).unwrap();
-        queue.progress_fence().wait(value, TIMEOUT).unwrap();
-        guest.expect(number);
-    });
-}
-
-fn kernel_mode(guest: &Guest<'_>) {
-    let mut queue =
-        guest.device.create_context(guest.node).unwrap().create_kernel_mode_queue().unwrap();
+fn submissions(guest: &Guest<'_>, mode: Mode) {
+    let mut queue = Queue::create(&guest.client.context, mode, 4096).unwrap();
     let mut commands = guest.commands();
     guest.until_the_end(|number| {
         guest.fill(&mut commands, number);
@@ -119,15 +103,15 @@ fn kernel_mode(guest: &Guest<'_>) {
 
 /// Two queues that wait for each other on the GPU.
 fn gpu_waits(guest: &Guest<'_>) {
-    let contexts = [0, guest.node].map(|node| guest.device.create_context(node).unwrap());
-    let [mut ping, mut pong] =
-        contexts.each_ref().map(|context| context.create_user_mode_queue(4096).unwrap());
-    let [there, back] = [0, 0].map(|initial| guest.device.create_fence(initial).unwrap());
+    let client = &guest.client;
+    let nodes = [0, client.context.node()];
+    let [mut ping, mut pong] = nodes.map(|node| client.queue_on(node).unwrap());
+    let [there, back] = [0, 0].map(|initial| client.device.create_fence(initial).unwrap());
     let (mut first, mut second) = (guest.commands(), guest.commands());
     guest.until_the_end(|number| {
         second.reset();
         second.wait_fence(&there, number).unwrap();
-        second.write_data(guest.memory.gpu_va(), &number.to_le_bytes()).unwrap();
+        second.write_data(client.va(0), &number.to_le_bytes()).unwrap();
         second.signal_fence(&back, number).unwrap();
         pong.submit(&mut second).unwrap();
         first.reset();
@@ -139,7 +123,8 @@ fn gpu_waits(guest: &Guest<'_>) {
 }
 
 fn paging(guest: &Guest<'_>) {
-    let allocation = guest.device.allocation(SIZE).segments(SegmentSet::LOCAL).create().unwrap();
+    let device = &guest.client.device;
+    let allocation = device.allocation(SIZE).segments(SegmentSet::LOCAL).create().unwrap();
     guest.until_the_end(|_| {
         allocation.make_resident().unwrap();
         allocation.evict().unwrap();
@@ -148,8 +133,8 @@ fn paging(guest: &Guest<'_>) {
 
 /// Dispatches without progress, each for a good part of what would be a hang.
 fn long_dispatches(guest: &Guest<'_>) {
-    let mut queue = guest.device.create_context(0).unwrap().create_user_mode_queue(4096).unwrap();
-    let gate = guest.device.create_allocation(AllocationKind::SYSTEM, 4096).unwrap();
+    let mut queue = guest.client.queue_on(0).unwrap();
+    let gate = guest.client.device.create_allocation(AllocationKind::SYSTEM, 4096).unwrap();
     let gate = gate.map(Protection::WRITE).unwrap();
     let va = gate.gpu_va();
     let mut commands = guest.commands();
@@ -165,7 +150,7 @@ fn long_dispatches(guest: &Guest<'_>) {
 
 /// Queues that are destroyed while they have work: they finish it first.
 fn destroying(guest: &Guest<'_>) {
-    let context = guest.device.create_context(guest.node).unwrap();
+    let context = &guest.client.context;
     let mut commands = guest.commands();
     guest.until_the_end(|number| {
         let mut queue = context.create_user_mode_queue(4096).unwrap();
@@ -177,8 +162,8 @@ fn destroying(guest: &Guest<'_>) {
 }
 
 const LOADS: [(&str, Load); 6] = [
-    ("user-mode submissions", user_mode),
-    ("kernel-mode submissions", kernel_mode),
+    ("user-mode submissions", |guest| submissions(guest, Mode::User)),
+    ("kernel-mode submissions", |guest| submissions(guest, Mode::Kernel)),
     ("waits on the GPU", gpu_waits),
     ("paging", paging),
     ("long dispatches", long_dispatches),
@@ -197,21 +182,16 @@ fn a_daemon_that_is_stopped_takes_nobody_for_a_hang_and_loses_no_work() {
              hang_limit = 1\n[guest]\nlocal_memory = \"8MiB\"\n"
         ),
     );
-    let adapters: Vec<_> = (0..LOADS.len())
-        .map(|number| Adapter::open(support::guest(&daemon, number)).unwrap())
-        .collect();
     let (ended, rounds) = (AtomicBool::new(false), LOADS.map(|_| AtomicU64::new(0)));
     thread::scope(|scope| {
         for (number, (name, load)) in LOADS.into_iter().enumerate() {
-            let (device, node) = (adapters[number].create_device().unwrap(), number as u32 % 2);
-            let memory = device.create_allocation(AllocationKind::LOCAL, SIZE).unwrap();
-            let memory = memory.map(Protection::WRITE).unwrap();
+            let (node, kind) = (number as u32 % 2, AllocationKind::LOCAL);
+            let shape = Shape { node, kind, memory: SIZE, ..Shape::default() };
+            let client = support::client_of(&support::guest(&daemon, number), shape);
             let (stop, rounds) = (&ended, &rounds[number]);
             thread::Builder::new()
                 .name(name.into())
-                .spawn_scoped(scope, move || {
-                    load(&Guest { device, memory, node, timeout, stop, rounds })
-                })
+                .spawn_scoped(scope, move || load(&Guest { client, timeout, stop, rounds }))
                 .unwrap();
         }
         for _ in 0..count {

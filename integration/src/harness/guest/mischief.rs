@@ -4,9 +4,10 @@
 
 use crate::harness::guest::process::Process;
 use crate::harness::guest::request::send;
+use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest_umd::transport::Transport;
-use bellhop_guest_umd::{Adapter, CommandBuffer, Error};
+use bellhop_guest_umd::{Adapter, Error};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{AreaKind, BarHeader, doorbell_word_offset};
 use bellhop_protocol::control::Handle;
@@ -16,9 +17,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vm_memory::{Bytes, VolatileMemory};
 use zerocopy::{FromZeros, IntoBytes};
-
-/// How long a storm's submission may take.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connects a doorbell again and again; returns how often it was done.
 pub(in crate::harness) fn connect_storm(
@@ -47,25 +45,20 @@ pub(in crate::harness) fn queue_storm(
     rounds: u32,
     stop: &AtomicBool,
 ) -> Result<(), Error> {
-    let device = base.open_process()?.create_device()?;
-    let context = device.create_context(node)?;
-    let mut commands = CommandBuffer::new(&device, 64)?;
-    commands.nop()?;
+    let mut client = Client::new(base.open_process()?, Shape { node, ..Shape::default() })?;
     let mut created = Vec::new();
     for _ in 0..queues {
         if stop.load(Ordering::Acquire) {
             return Ok(());
         }
-        created.push(context.create_user_mode_queue(4096)?);
+        created.push(client.context.create_user_mode_queue(4096)?);
     }
     for _ in 0..rounds {
         for queue in &mut created {
             if stop.load(Ordering::Acquire) {
                 return Ok(());
             }
-            // One buffer serves all: each is done before the next is submitted.
-            let value = queue.submit(&mut commands)?;
-            queue.progress_fence().poll(value, TIMEOUT)?;
+            client.run_on(queue)?;
         }
     }
     Ok(())

@@ -236,17 +236,16 @@ mod tests {
     use super::*;
     use crate::harness::scenario::Scenario;
     use bellhop_device::service::{Endpoint, Service};
+    use bellhop_guest::client::{Client, Shape};
     use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
-    use bellhop_guest_umd::{Adapter, UserModeQueue};
-    use bellhop_protocol::control::allocation::AllocationKind;
+    use bellhop_guest_umd::Adapter;
     use bellhop_protocol::control::gpu_va::Protection;
     use std::os::unix::net::UnixStream;
-    use std::time::Duration;
 
-    /// A queue on a real device, what proves its work, and command buffers that hold submissions
+    /// A client of a real device, what proves its queue's work, and command buffers that hold submissions
     /// 1 to 3 of it, with the digest that each must leave.
     struct Bench {
-        queue: UserModeQueue,
+        client: Client,
         recorded: Vec<(CommandBuffer, u64)>,
         proof: Proof,
         _service: Service,
@@ -258,27 +257,24 @@ mod tests {
             let (front_end, device_end) = UnixStream::pair().unwrap();
             service.serve(Endpoint::connected(device_end).unwrap()).unwrap();
             let guest = FakeGuest::over(front_end, GuestOptions::default()).unwrap();
-            let device = Adapter::open(guest).unwrap().create_device().unwrap();
-            let queue = device.create_context(0).unwrap().create_user_mode_queue(4096).unwrap();
+            let client = Client::new(Adapter::open(guest).unwrap(), Shape::default()).unwrap();
             let spec = QueueSpec { bytes: 256, ..QueueSpec::new("q").work(work) };
-            let extent = Extent::new(&spec, 0);
-            let memory = device.create_allocation(AllocationKind::SYSTEM, 4096).unwrap();
-            let memory = Arc::new(memory.map(Protection::WRITE).unwrap());
-            let mut proof = Proof::begin(memory, extent, "vm/main/q", 0).unwrap();
+            let memory = Arc::new(client.memory.allocation().map(Protection::WRITE).unwrap());
+            let mut proof = Proof::begin(memory, Extent::new(&spec, 0), "vm/main/q", 0).unwrap();
             let record = |number| {
-                let mut commands = CommandBuffer::new(&device, COMMANDS).unwrap();
+                let mut commands = client.more_commands(COMMANDS).unwrap();
                 proof.record(&mut commands, number, work, None, None).unwrap();
                 (commands, proof.digest())
             };
             let recorded = (1..=3).map(record).collect();
-            Self { queue, recorded, proof, _service: service }
+            Self { client, recorded, proof, _service: service }
         }
 
         /// Executes these submissions in this order; whether the last of all proves to be right.
         fn is_right_after(&mut self, order: &[usize]) -> bool {
             for number in order {
-                let value = self.queue.submit(&mut self.recorded[number - 1].0).unwrap();
-                self.queue.progress_fence().wait(value, Duration::from_secs(30)).unwrap();
+                let value = self.client.queue.submit(&mut self.recorded[number - 1].0).unwrap();
+                self.client.finish(value).unwrap();
             }
             let digest = self.recorded[2].1;
             let is_right = self.proof.check(3, digest, false).is_ok();

@@ -8,11 +8,9 @@ use crate::harness::guest::proof::{After, COMMANDS, Proof};
 use crate::harness::guest::tally::{Ended, Tally};
 use crate::harness::report::measure::Measure;
 use crate::harness::scenario::layout::Lane;
-use crate::harness::scenario::{Completion, Mode, Scenario, Status, Work};
-use bellhop_guest_umd::{
-    CommandBuffer, DoorbellCounters, Error, Fence, KernelModeQueue, UserModeQueue,
-};
-use bellhop_protocol::control::Handle;
+use crate::harness::scenario::{Completion, Scenario, Status, Work};
+use bellhop_guest::client;
+use bellhop_guest_umd::{CommandBuffer, DoorbellCounters, Error, Fence};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::status::Status as Refusal;
 use std::collections::VecDeque;
@@ -29,64 +27,6 @@ struct InFlight {
     digest: u64,
     since: Instant,
     commands: CommandBuffer,
-}
-
-enum Hardware {
-    User(UserModeQueue),
-    Kernel(KernelModeQueue),
-}
-
-impl Hardware {
-    fn progress(&self) -> &Fence {
-        match self {
-            Self::User(queue) => queue.progress_fence(),
-            Self::Kernel(queue) => queue.progress_fence(),
-        }
-    }
-
-    fn counters(&self) -> DoorbellCounters {
-        match self {
-            Self::User(queue) => queue.counters(),
-            Self::Kernel(_) => DoorbellCounters::default(),
-        }
-    }
-
-    fn handle(&self) -> Handle {
-        match self {
-            Self::User(queue) => queue.handle(),
-            Self::Kernel(queue) => queue.handle(),
-        }
-    }
-
-    /// Why it is lost, as far as the device has told.
-    fn loss(&self) -> Option<String> {
-        match self {
-            Self::User(queue) => Some(queue.lost().to_string()),
-            Self::Kernel(_) => None,
-        }
-    }
-
-    fn status(&self) -> Option<ConnectionStatus> {
-        match self {
-            Self::User(queue) => queue.status().ok(),
-            Self::Kernel(_) => None,
-        }
-    }
-
-    /// Puts work where the device may see it; [`Self::ring`] says so.
-    fn queue(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
-        match self {
-            Self::User(queue) => queue.queue(commands),
-            Self::Kernel(queue) => queue.submit(commands),
-        }
-    }
-
-    fn ring(&mut self) -> Result<(), Error> {
-        match self {
-            Self::User(queue) => queue.ring(),
-            Self::Kernel(_) => Ok(()),
-        }
-    }
 }
 
 /// Whether the error says that the queue is lost, and not more than the queue.
@@ -154,7 +94,7 @@ pub(in crate::harness) struct Looked {
 /// A queue in use.
 pub(in crate::harness) struct Queue {
     // Dropped in this order: the queue, then what its packets reach.
-    hardware: Hardware,
+    hardware: client::Queue,
     in_flight: VecDeque<InFlight>,
     proof: Proof,
     pub(in crate::harness) lane: Arc<Lane>,
@@ -189,12 +129,7 @@ impl Queue {
         let extent = process.extent(lane.index).ok_or(MISSING)?;
         let memory = Arc::clone(&process.memory);
         let proof = Proof::begin(memory, extent, &lane.to_string(), tally.number)?;
-        let hardware = match lane.spec.mode {
-            Mode::User => {
-                Hardware::User(context.create_user_mode_queue(lane.spec.ring_kib * 1024)?)
-            }
-            Mode::Kernel => Hardware::Kernel(context.create_kernel_mode_queue()?),
-        };
+        let hardware = client::Queue::create(context, lane.spec.mode, lane.spec.ring_kib * 1024)?;
         board.post_handle(lane.index, hardware.handle());
         Ok(Self {
             hardware,
@@ -394,7 +329,7 @@ impl Queue {
             return Ok(false);
         }
         // Where the driver does not reach fences, waiting is what tells.
-        let Ok(current) = self.hardware.progress().current_value() else { return Ok(false) };
+        let Ok(current) = self.hardware.progress_fence().current_value() else { return Ok(false) };
         check_process(shared)?;
         Ok(self.complete_to(shared, current))
     }
@@ -472,7 +407,7 @@ impl Queue {
         check_process(shared)?;
         self.tally.losses += 1;
         if let Some(why) = self.hardware.loss() {
-            self.tally.last_loss = why;
+            self.tally.last_loss = why.to_string();
         }
         shared.board.post_status(self.lane.index, Status::DisconnectedAbort);
         self.drop_what_is_left();
@@ -547,7 +482,7 @@ impl Queue {
     /// Whether its driver is woken rather than looks.
     pub(in crate::harness) fn is_woken(&self) -> bool {
         self.lane.spec.completion == Completion::Wait
-            || self.hardware.progress().current_value().is_err()
+            || self.hardware.progress_fence().current_value().is_err()
     }
 
     /// Waits a little for its oldest submission.
@@ -557,11 +492,11 @@ impl Queue {
         limit: Duration,
     ) -> Result<(), Error> {
         let Some((value, _)) = self.oldest() else { return Ok(()) };
-        match self.hardware.progress().wait(value, limit.min(SLICE)) {
+        match self.hardware.progress_fence().wait(value, limit.min(SLICE)) {
             Ok(()) => {
                 // A wait that ends because its process does is no completion: the fence tells,
                 // where the driver reaches it.
-                let current = self.hardware.progress().current_value().unwrap_or(value);
+                let current = self.hardware.progress_fence().current_value().unwrap_or(value);
                 check_process(shared)?;
                 self.complete_to(shared, current);
                 Ok(())

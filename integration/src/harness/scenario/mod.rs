@@ -10,6 +10,7 @@ pub(in crate::harness) mod seed;
 pub(in crate::harness) mod shipped;
 
 use bellhop_device::service::config::{AdapterConfig, Config, GuestConfig};
+pub use bellhop_guest::client::Mode;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -305,17 +306,6 @@ impl QueueSpec {
         self.work = work;
         self
     }
-}
-
-/// How work gets to a queue.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// Through a doorbell.
-    #[default]
-    User,
-    /// Through the control queue, a request each.
-    Kernel,
 }
 
 /// What a submission does beside its proof.

@@ -2,6 +2,10 @@
 
 //! What most work begins with: a process that has one of each thing that a submission needs.
 
+mod queue;
+
+pub use queue::{Mode, Queue};
+
 use bellhop_guest_umd::{
     Adapter, CommandBuffer, Context, Device, Error, GpuMapping, UserModeQueue,
 };
@@ -17,6 +21,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Shape {
     /// The node that its queue submits to.
     pub node: u32,
+    /// Bytes of its queue's ring.
+    pub ring: u64,
     /// Bytes of its command buffer.
     pub commands: usize,
     /// Where its memory is.
@@ -27,7 +33,8 @@ pub struct Shape {
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { node: 0, commands: 4096 - 64, kind: AllocationKind::SYSTEM, memory: 4096 }
+        let kind = AllocationKind::SYSTEM;
+        Self { node: 0, ring: 4096, commands: 4096 - 64, kind, memory: 4096 }
     }
 }
 
@@ -64,7 +71,7 @@ impl Client {
     /// When the device refuses, or does not answer.
     pub fn on(process: Adapter, device: Device, shape: Shape) -> Result<Self, Error> {
         let context = device.create_context(shape.node)?;
-        let queue = context.create_user_mode_queue(4096)?;
+        let queue = context.create_user_mode_queue(shape.ring)?;
         let commands = CommandBuffer::new(&device, shape.commands)?;
         let memory = device.create_allocation(shape.kind, shape.memory)?;
         let memory = memory.map(Protection::WRITE)?;
@@ -130,5 +137,32 @@ impl Client {
         self.finish(value)?;
         self.commands.reset();
         Ok(())
+    }
+
+    /// Another queue of the device, in a context of its own on this node.
+    ///
+    /// # Errors
+    /// When the device refuses, or does not answer.
+    pub fn queue_on(&self, node: u32) -> Result<UserModeQueue, Error> {
+        self.device.create_context(node)?.create_user_mode_queue(4096)
+    }
+
+    /// As [`Self::run`], through another queue.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_on(&mut self, queue: &mut UserModeQueue) -> Result<(), Error> {
+        let value = queue.submit(&mut self.commands)?;
+        queue.progress_fence().poll(value, TIMEOUT)?;
+        self.commands.reset();
+        Ok(())
+    }
+
+    /// A command buffer of the device, beside the client's own.
+    ///
+    /// # Errors
+    /// When the device refuses, or does not answer.
+    pub fn more_commands(&self, bytes: usize) -> Result<CommandBuffer, Error> {
+        CommandBuffer::new(&self.device, bytes)
     }
 }
