@@ -32,13 +32,10 @@ fn an_engine_finds_what_each_of_its_callers_did_before_it_called() {
         let attention = Arc::new(Attention::new());
         let callers = [1, 2].map(|bit| {
             let (attention, done) = (attention.clone(), Arc::new(Bytes::new()));
-            let caller = {
-                let done = done.clone();
-                thread::spawn(move || {
-                    done.write();
-                    attention.raise(bit)
-                })
-            };
+            let caller = spawn!(done => {
+                done.write();
+                attention.raise(bit)
+            });
             (bit, done, caller)
         });
         let raised = attention.take();
@@ -58,10 +55,7 @@ fn an_engine_wakes_by_itself_or_is_woken_and_never_both() {
     loom::model(|| {
         let attention = Arc::new(Attention::new());
         assert!(attention.try_sleep());
-        let caller = {
-            let attention = attention.clone();
-            thread::spawn(move || attention.raise(1))
-        };
+        let caller = spawn!(attention => attention.raise(1));
         let woke = attention.try_wake();
         let is_woken = caller.join().unwrap();
         assert!(woke != is_woken);

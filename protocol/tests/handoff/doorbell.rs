@@ -6,23 +6,19 @@ use super::{Bytes, KICK, Queue, ring_dummy_page};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use loom::sync::Arc;
-use loom::thread;
 
 #[test]
 fn a_ring_is_seen_before_the_engine_sleeps_or_the_guest_is_told_to_notify() {
     loom::model(|| {
         let queue = Queue::new(ConnectionStatus::CONNECTED);
-        let guest = {
-            let queue = queue.clone();
-            thread::spawn(move || {
-                queue.push();
-                match queue.words().ring(8) {
-                    ConnectionStatus::CONNECTED => None,
-                    // Notifying makes the host kick the engine.
-                    _ => Some(queue.attention.raise(KICK)),
-                }
-            })
-        };
+        let guest = spawn!(queue => {
+            queue.push();
+            match queue.words().ring(8) {
+                ConnectionStatus::CONNECTED => None,
+                // Notifying makes the host kick the engine.
+                _ => Some(queue.attention.raise(KICK)),
+            }
+        });
         queue.words().arm();
         DoorbellWords::after_arming();
         let seen = queue.words().look() == 8;
@@ -45,13 +41,10 @@ fn a_ring_is_seen_before_the_engine_sleeps_or_the_guest_is_told_to_notify() {
 fn an_engine_that_wakes_does_not_undo_a_disconnect() {
     loom::model(|| {
         let queue = Queue::new(ConnectionStatus::CONNECTED_NOTIFY);
-        let engine = {
-            let queue = queue.clone();
-            thread::spawn(move || {
-                queue.words().disarm();
-                queue.words().arm();
-            })
-        };
+        let engine = spawn!(queue => {
+            queue.words().disarm();
+            queue.words().arm();
+        });
         queue.words().disconnect(ConnectionStatus::DISCONNECTED_RETRY);
         engine.join().unwrap();
         assert_eq!(queue.words().status(), ConnectionStatus::DISCONNECTED_RETRY);
@@ -62,10 +55,7 @@ fn an_engine_that_wakes_does_not_undo_a_disconnect() {
 fn a_ring_before_a_disconnect_is_seen_by_the_last_look() {
     loom::model(|| {
         let queue = Queue::new(ConnectionStatus::CONNECTED);
-        let guest = {
-            let queue = queue.clone();
-            thread::spawn(move || ring_dummy_page(&queue))
-        };
+        let guest = spawn!(queue => ring_dummy_page(&queue));
         queue.words().disconnect(ConnectionStatus::DISCONNECTED_RETRY);
         let last_look = queue.pointers().written();
         if guest.join().unwrap() == ConnectionStatus::CONNECTED {
@@ -78,13 +68,10 @@ fn a_ring_before_a_disconnect_is_seen_by_the_last_look() {
 fn a_ring_that_another_threads_connect_overtakes_is_seen_or_told_to_notify() {
     loom::model(|| {
         let queue = Queue::new(ConnectionStatus::DISCONNECTED_RETRY);
-        let ringing = {
-            let queue = queue.clone();
-            thread::spawn(move || {
-                queue.push();
-                queue.words().ring(8)
-            })
-        };
+        let ringing = spawn!(queue => {
+            queue.push();
+            queue.words().ring(8)
+        });
         // Another thread of the guest has the host connect; the engine looks at the write pointer
         // and, finding nothing, goes to sleep.
         queue.words().connect(ConnectionStatus::CONNECTED);
@@ -104,13 +91,10 @@ fn a_ring_that_another_threads_connect_overtakes_is_seen_or_told_to_notify() {
 fn what_was_written_before_a_ring_is_read_after_the_look() {
     loom::model(|| {
         let queue = Queue::new(ConnectionStatus::CONNECTED);
-        let guest = {
-            let queue = queue.clone();
-            thread::spawn(move || {
-                queue.push();
-                queue.words().ring(8)
-            })
-        };
+        let guest = spawn!(queue => {
+            queue.push();
+            queue.words().ring(8)
+        });
         if queue.words().look() == 8 {
             queue.packets.read();
             assert_eq!(queue.pointers().written(), 8);
@@ -123,10 +107,7 @@ fn what_was_written_before_a_ring_is_read_after_the_look() {
 fn packets_are_read_after_a_kick_without_any_ring() {
     loom::model(|| {
         let queue = Queue::new(ConnectionStatus::DISCONNECTED_RETRY);
-        let guest = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.push())
-        };
+        let guest = spawn!(queue => queue.push());
         if queue.pointers().written() == 8 {
             queue.packets.read();
         }
@@ -139,13 +120,10 @@ fn packets_are_overwritten_only_after_they_were_read() {
     loom::model(|| {
         let queue = Queue::new(ConnectionStatus::CONNECTED);
         queue.push();
-        let engine = {
-            let queue = queue.clone();
-            thread::spawn(move || {
-                queue.packets.read();
-                queue.pointers().consume(8);
-            })
-        };
+        let engine = spawn!(queue => {
+            queue.packets.read();
+            queue.pointers().consume(8);
+        });
         if queue.pointers().consumed() == 8 {
             queue.packets.write();
         }
@@ -162,16 +140,13 @@ fn who_reads_a_status_finds_what_the_host_did_before_it() {
         loom::model(move || {
             let queue = Queue::new(first);
             let left = Arc::new(Bytes::new());
-            let host = {
-                let (queue, left) = (queue.clone(), left.clone());
-                thread::spawn(move || {
-                    left.write();
-                    match then {
-                        ConnectionStatus::CONNECTED => queue.words().connect(then),
-                        _ => queue.words().disconnect(then),
-                    }
-                })
-            };
+            let host = spawn!(queue, left => {
+                left.write();
+                match then {
+                    ConnectionStatus::CONNECTED => queue.words().connect(then),
+                    _ => queue.words().disconnect(then),
+                }
+            });
             if queue.words().status() == then {
                 left.read();
             }
@@ -185,17 +160,11 @@ fn who_reads_a_status_that_an_engine_armed_finds_what_the_host_did_before_it_con
     loom::model(|| {
         let queue = Queue::new(ConnectionStatus::DISCONNECTED_RETRY);
         let left = Arc::new(Bytes::new());
-        let host = {
-            let (queue, left) = (queue.clone(), left.clone());
-            thread::spawn(move || {
-                left.write();
-                queue.words().connect(ConnectionStatus::CONNECTED);
-            })
-        };
-        let engine = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.words().arm())
-        };
+        let host = spawn!(queue, left => {
+            left.write();
+            queue.words().connect(ConnectionStatus::CONNECTED);
+        });
+        let engine = spawn!(queue => queue.words().arm());
         if queue.words().status() == ConnectionStatus::CONNECTED_NOTIFY {
             left.read();
         }

@@ -53,10 +53,7 @@ impl Fence {
 fn a_cpu_waiter_is_interrupted_or_sees_the_value() {
     loom::model(|| {
         let fence = Fence::new();
-        let engine = {
-            let fence = fence.clone();
-            thread::spawn(move || fence.work_and_signal(1).unwrap())
-        };
+        let engine = spawn!(fence => fence.work_and_signal(1).unwrap());
         // Waits for 1, so the least waited value minus 1 is 0.
         FenceCell::monitor([(fence.cell(), 0)]);
         let current = fence.cell().current();
@@ -87,10 +84,7 @@ fn of_several_fences_that_a_cpu_waits_for_none_is_missed() {
 fn a_waiting_engine_is_called_or_sees_the_value() {
     loom::model(|| {
         let fence = Fence::new();
-        let signaling = {
-            let fence = fence.clone();
-            thread::spawn(move || fence.work_and_signal(1).unwrap())
-        };
+        let signaling = spawn!(fence => fence.work_and_signal(1).unwrap());
         let reached = fence.cell().wait(5, 1);
         if reached {
             fence.done.read();
@@ -100,27 +94,29 @@ fn a_waiting_engine_is_called_or_sees_the_value() {
     });
 }
 
+/// An engine waits for the last of the values that another thread signals one after another.
+#[track_caller]
+fn assert_called_or_seen(fence: Arc<Fence>, values: [u64; 2]) {
+    let attention = Arc::new(Attention::new());
+    let signaling = spawn!(fence, attention => {
+        for value in values {
+            if fence.signal(value).unwrap().engines != 0 {
+                let _awake = attention.raise(KICK);
+            }
+        }
+    });
+    let mut reached = fence.cell().wait(5, values[1]);
+    if !reached && attention.take() == KICK {
+        reached = fence.cell().wait(5, values[1]);
+    }
+    signaling.join().unwrap();
+    assert!(reached || attention.take() == KICK, "the wait never ends");
+}
+
 #[test]
 fn an_engine_that_a_signal_calls_too_early_is_called_again_or_sees_the_value() {
     loom::model(|| {
-        let fence = Fence::new();
-        let attention = Arc::new(Attention::new());
-        let signaling = {
-            let (fence, attention) = (fence.clone(), attention.clone());
-            thread::spawn(move || {
-                for value in [1, 2] {
-                    if fence.signal(value).unwrap().engines != 0 {
-                        let _awake = attention.raise(KICK);
-                    }
-                }
-            })
-        };
-        let mut reached = fence.cell().wait(5, 2);
-        if !reached && attention.take() == KICK {
-            reached = fence.cell().wait(5, 2);
-        }
-        signaling.join().unwrap();
-        assert!(reached || attention.take() == KICK, "the wait never ends");
+        assert_called_or_seen(Fence::new(), [1, 2]);
     });
 }
 
@@ -130,13 +126,10 @@ fn a_waiting_engine_sees_the_fence_gone_or_its_destroyer_sees_it_wait() {
         let fence = Fence::new();
         let owner = Arc::new(Owner::new());
         owner.open(OWNER);
-        let waiting = {
-            let (fence, owner) = (fence.clone(), owner.clone());
-            thread::spawn(move || {
-                assert!(!fence.cell().wait(5, 1));
-                owner.is(OWNER)
-            })
-        };
+        let waiting = spawn!(fence, owner => {
+            assert!(!fence.cell().wait(5, 1));
+            owner.is(OWNER)
+        });
         owner.close();
         let engines = fence.cell().evaluate(None).engines;
         let seen = waiting.join().unwrap();
@@ -148,10 +141,7 @@ fn a_waiting_engine_sees_the_fence_gone_or_its_destroyer_sees_it_wait() {
 fn who_polls_a_fence_finds_what_the_engine_did_before_it_signaled() {
     loom::model(|| {
         let fence = Fence::new();
-        let engine = {
-            let fence = fence.clone();
-            thread::spawn(move || fence.work_and_signal(1).unwrap())
-        };
+        let engine = spawn!(fence => fence.work_and_signal(1).unwrap());
         if fence.published.load(Ordering::Acquire) == 1 {
             fence.done.read();
         }
@@ -164,18 +154,12 @@ fn who_polls_a_fence_finds_what_every_engine_did_before_it_signaled() {
     loom::model(|| {
         let fence = Fence::new();
         let earlier = Arc::new(AtomicU64::new(0));
-        let smaller = {
-            let (fence, earlier) = (fence.clone(), earlier.clone());
-            thread::spawn(move || {
-                // Not plain bytes: of an engine that signals too late nothing is promised.
-                earlier.store(1, Ordering::Relaxed);
-                fence.signal(1)
-            })
-        };
-        let greater = {
-            let fence = fence.clone();
-            thread::spawn(move || fence.work_and_signal(2).unwrap())
-        };
+        let smaller = spawn!(fence, earlier => {
+            // Not plain bytes: of an engine that signals too late nothing is promised.
+            earlier.store(1, Ordering::Relaxed);
+            fence.signal(1)
+        });
+        let greater = spawn!(fence => fence.work_and_signal(2).unwrap());
         let published = fence.published.load(Ordering::Acquire);
         let earlier = earlier.load(Ordering::Relaxed);
         if published == 2 {
@@ -198,17 +182,14 @@ fn a_slot_that_is_used_again_holds_the_new_fence_only() {
         FenceCell::monitor([(fence.cell(), 0)]);
         fence.cell().waiting_engines.store(1 << 5, Ordering::Relaxed);
         let owner = Arc::new(Owner::new());
-        let engine = {
-            let (fence, owner) = (fence.clone(), owner.clone());
-            thread::spawn(move || {
-                if owner.is(OWNER) {
-                    let signaled = fence.signal(4).unwrap();
-                    assert_eq!(signaled, Signaled { interrupt: false, engines: 0 });
-                    assert!(fence.cell().wait(5, 4));
-                    assert!(!fence.cell().wait(5, 9), "the old one was always signaled");
-                }
-            })
-        };
+        let engine = spawn!(fence, owner => {
+            if owner.is(OWNER) {
+                let signaled = fence.signal(4).unwrap();
+                assert_eq!(signaled, Signaled { interrupt: false, engines: 0 });
+                assert!(fence.cell().wait(5, 4));
+                assert!(!fence.cell().wait(5, 9), "the old one was always signaled");
+            }
+        });
         fence.cell().reset(Some(3), NOT_MONITORED);
         owner.open(OWNER);
         engine.join().unwrap();
@@ -220,10 +201,7 @@ fn of_two_signals_the_greater_value_stays_published_and_is_monitored() {
     loom::model(|| {
         let fence = Fence::new();
         FenceCell::monitor([(fence.cell(), 1)]);
-        let smaller = {
-            let fence = fence.clone();
-            thread::spawn(move || fence.signal(1))
-        };
+        let smaller = spawn!(fence => fence.signal(1));
         let greater = fence.signal(2).unwrap();
         let smaller = smaller.join().unwrap();
         assert_eq!(fence.cell().current(), 2);
@@ -237,14 +215,11 @@ fn of_two_signals_the_greater_value_stays_published_and_is_monitored() {
 fn a_value_that_an_engine_stores_by_itself_is_published_and_monitored_once_it_is_evaluated() {
     loom::model(|| {
         let fence = Fence::new();
-        let engine = {
-            let fence = fence.clone();
-            thread::spawn(move || {
-                fence.done.write();
-                words::store(slice::from_ref(fence.cell().current), &[1u64.to_ne_bytes()]);
-                fence.cell().evaluate(Some(&fence.published))
-            })
-        };
+        let engine = spawn!(fence => {
+            fence.done.write();
+            words::store(slice::from_ref(fence.cell().current), &[1u64.to_ne_bytes()]);
+            fence.cell().evaluate(Some(&fence.published))
+        });
         if fence.published.load(Ordering::Acquire) == 1 {
             fence.done.read();
         }
@@ -263,10 +238,7 @@ fn a_value_that_an_engine_stores_by_itself_is_published_and_monitored_once_it_is
 fn a_fence_that_is_abandoned_amid_a_signal_stays_published_as_always_signaled() {
     loom::model(|| {
         let fence = Fence::new();
-        let signaling = {
-            let fence = fence.clone();
-            thread::spawn(move || fence.signal(1))
-        };
+        let signaling = spawn!(fence => fence.signal(1));
         let _ = fence.cell().abandon(Some(&fence.published));
         signaling.join().unwrap().unwrap();
         assert_eq!(fence.published.load(Ordering::Relaxed), u64::MAX);
@@ -280,10 +252,8 @@ fn a_fence_that_is_abandoned_amid_a_signal_stays_published_as_always_signaled() 
 fn a_signal_that_comes_too_late_for_a_fence_that_is_signaled_for_good_knows_that() {
     loom::model(|| {
         let fence = Fence::new();
-        let signaling = {
-            let fence = fence.clone();
-            thread::spawn(move || fence.signal(1).is_ok() || fence.cell().is_always_signaled())
-        };
+        let signaling =
+            spawn!(fence => fence.signal(1).is_ok() || fence.cell().is_always_signaled());
         let _ = fence.cell().abandon(None);
         fence.signal(u64::MAX).unwrap();
         assert!(signaling.join().unwrap(), "its queue would be lost over it");
@@ -294,10 +264,7 @@ fn a_signal_that_comes_too_late_for_a_fence_that_is_signaled_for_good_knows_that
 fn an_engine_that_waits_for_a_fence_that_is_abandoned_is_called_or_goes_on() {
     loom::model(|| {
         let fence = Fence::new();
-        let abandoning = {
-            let fence = fence.clone();
-            thread::spawn(move || fence.cell().abandon(Some(&fence.published)))
-        };
+        let abandoning = spawn!(fence => fence.cell().abandon(Some(&fence.published)));
         let reached = fence.cell().wait(5, 1);
         let signaled = abandoning.join().unwrap();
         assert!(reached || signaled.engines == 1 << 5, "the wait never ends");
@@ -309,14 +276,8 @@ fn an_engine_that_waits_for_a_fence_that_is_abandoned_is_called_or_goes_on() {
 fn who_polls_a_fence_finds_what_an_engine_did_whose_value_another_published() {
     loom::model(|| {
         let fence = Fence::new();
-        let signaling = {
-            let fence = fence.clone();
-            thread::spawn(move || fence.work_and_signal(1).unwrap())
-        };
-        let evaluating = {
-            let fence = fence.clone();
-            thread::spawn(move || fence.cell().evaluate(Some(&fence.published)))
-        };
+        let signaling = spawn!(fence => fence.work_and_signal(1).unwrap());
+        let evaluating = spawn!(fence => fence.cell().evaluate(Some(&fence.published)));
         if fence.published.load(Ordering::Acquire) == 1 {
             fence.done.read();
         }
@@ -340,14 +301,8 @@ fn a_fence_that_nobody_waits_for_interrupts_nobody() {
 fn of_a_signal_and_a_rewind_the_one_that_stands_stays_published_and_no_waiter_of_it_is_missed() {
     loom::model(|| {
         let fence = Fence::at(5, SignalRule::Rewindable);
-        let greater = {
-            let fence = fence.clone();
-            thread::spawn(move || fence.signal(7).unwrap())
-        };
-        let smaller = {
-            let fence = fence.clone();
-            thread::spawn(move || fence.signal(1).unwrap())
-        };
+        let greater = spawn!(fence => fence.signal(7).unwrap());
+        let smaller = spawn!(fence => fence.signal(1).unwrap());
         // A CPU waits for 6.
         FenceCell::monitor([(fence.cell(), 5)]);
         let reached = fence.cell().current() >= 6;
@@ -363,13 +318,10 @@ fn of_a_signal_and_a_rewind_the_one_that_stands_stays_published_and_no_waiter_of
 fn a_cpu_that_waits_for_a_value_after_a_rewind_is_interrupted_or_sees_it() {
     loom::model(|| {
         let fence = Fence::at(5, SignalRule::Rewindable);
-        let engine = {
-            let fence = fence.clone();
-            thread::spawn(move || {
-                fence.signal(0).unwrap();
-                fence.work_and_signal(3).unwrap().interrupt
-            })
-        };
+        let engine = spawn!(fence => {
+            fence.signal(0).unwrap();
+            fence.work_and_signal(3).unwrap().interrupt
+        });
         // It has seen the rewind, and waits for 3.
         let mut current = fence.cell().current();
         if current == 5 {
@@ -388,24 +340,7 @@ fn a_cpu_that_waits_for_a_value_after_a_rewind_is_interrupted_or_sees_it() {
 #[test]
 fn an_engine_that_waits_for_a_value_after_a_rewind_is_called_or_sees_it() {
     loom::model(|| {
-        let fence = Fence::at(5, SignalRule::Rewindable);
-        let attention = Arc::new(Attention::new());
-        let signaling = {
-            let (fence, attention) = (fence.clone(), attention.clone());
-            thread::spawn(move || {
-                for value in [0, 6] {
-                    if fence.signal(value).unwrap().engines != 0 {
-                        let _awake = attention.raise(KICK);
-                    }
-                }
-            })
-        };
-        let mut reached = fence.cell().wait(5, 6);
-        if !reached && attention.take() == KICK {
-            reached = fence.cell().wait(5, 6);
-        }
-        signaling.join().unwrap();
-        assert!(reached || attention.take() == KICK, "the wait never ends");
+        assert_called_or_seen(Fence::at(5, SignalRule::Rewindable), [0, 6]);
     });
 }
 
@@ -413,10 +348,7 @@ fn an_engine_that_waits_for_a_value_after_a_rewind_is_called_or_sees_it() {
 fn a_fence_that_is_signaled_for_good_is_not_rewound() {
     loom::model(|| {
         let fence = Fence::at(5, SignalRule::Rewindable);
-        let engine = {
-            let fence = fence.clone();
-            thread::spawn(move || fence.signal(1))
-        };
+        let engine = spawn!(fence => fence.signal(1));
         fence.signal(u64::MAX).unwrap();
         let rewound = engine.join().unwrap();
         assert_eq!(fence.cell().current(), u64::MAX);
@@ -471,13 +403,10 @@ impl Views {
 fn an_engine_that_waits_in_one_view_is_called_by_a_signal_in_the_other_or_sees_the_value() {
     loom::model(|| {
         let views = Views::new();
-        let signaling = {
-            let views = views.clone();
-            thread::spawn(move || {
-                views.done.write();
-                views.signal(1, 1)
-            })
-        };
+        let signaling = spawn!(views => {
+            views.done.write();
+            views.signal(1, 1)
+        });
         let reached = views.cell(0).wait(5, 1);
         if reached {
             views.done.read();
@@ -492,13 +421,10 @@ fn an_engine_that_waits_in_one_view_is_called_by_a_signal_in_the_other_or_sees_t
 fn who_polls_a_view_finds_what_the_engine_did_that_signaled_in_the_other() {
     loom::model(|| {
         let views = Views::new();
-        let signaling = {
-            let views = views.clone();
-            thread::spawn(move || {
-                views.done.write();
-                views.signal(1, 1)
-            })
-        };
+        let signaling = spawn!(views => {
+            views.done.write();
+            views.signal(1, 1)
+        });
         if views.published[0].load(Ordering::Acquire) == 1 {
             views.done.read();
         }
@@ -515,10 +441,7 @@ fn of_two_signals_in_two_views_the_greater_value_stays_published_in_both() {
     }
     model.check(|| {
         let views = Views::new();
-        let signaling = {
-            let views = views.clone();
-            thread::spawn(move || views.signal(1, 2))
-        };
+        let signaling = spawn!(views => views.signal(1, 2));
         views.signal(0, 1);
         signaling.join().unwrap();
         assert_eq!(views.cell(0).current(), 2);

@@ -8,7 +8,6 @@ use bellhop_protocol::handoff::fence::{FenceCell, FenceWords, SignalRule};
 use bellhop_protocol::handoff::fence_log::{FenceLog, LogReader};
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
 use loom::sync::Arc;
-use loom::thread;
 
 /// Words of a header.
 const HEADER: usize = 5;
@@ -54,13 +53,10 @@ impl Log {
 fn an_entry_that_is_announced_is_there_whole() {
     loom::model(|| {
         let log = Log::new(3);
-        let reading = {
-            let log = log.clone();
-            thread::spawn(move || {
-                let mut reader = LogReader::default();
-                (log.read(&mut reader), reader)
-            })
-        };
+        let reading = spawn!(log => {
+            let mut reader = LogReader::default();
+            (log.read(&mut reader), reader)
+        });
         log.write(1);
         log.write(2);
         let ((mut entries, lost), mut reader) = reading.join().unwrap();
@@ -77,13 +73,10 @@ fn an_entry_that_is_overwritten_while_it_is_read_counts_as_lost_and_is_not_hande
     loom::model(|| {
         let log = Log::new(2);
         log.write(1);
-        let reading = {
-            let log = log.clone();
-            thread::spawn(move || {
-                let mut reader = LogReader::default();
-                (log.read(&mut reader), reader)
-            })
-        };
+        let reading = spawn!(log => {
+            let mut reader = LogReader::default();
+            (log.read(&mut reader), reader)
+        });
         // The second goes where the one that is being read is.
         log.write(2);
         log.write(3);
@@ -103,17 +96,14 @@ fn who_is_interrupted_for_a_signal_finds_its_entry() {
     loom::model(|| {
         let (fence, log) = (Arc::new(FenceWords::new(0, SignalRule::Monotonic)), Log::new(2));
         let interrupt = Arc::new(AtomicU64::new(0));
-        let waiting = {
-            let (fence, log, interrupt) = (fence.clone(), log.clone(), interrupt.clone());
-            thread::spawn(move || {
-                FenceCell::monitor([(fence.cell(), 0)]);
-                let current = fence.cell().current();
-                if interrupt.load(Ordering::Acquire) == 1 {
-                    assert_eq!(log.read(&mut LogReader::default()), (vec![1], 0));
-                }
-                current
-            })
-        };
+        let waiting = spawn!(fence, log, interrupt => {
+            FenceCell::monitor([(fence.cell(), 0)]);
+            let current = fence.cell().current();
+            if interrupt.load(Ordering::Acquire) == 1 {
+                assert_eq!(log.read(&mut LogReader::default()), (vec![1], 0));
+            }
+            current
+        });
         fence.cell().write(1).unwrap();
         log.write(1);
         let interrupted = fence.cell().evaluate(None).interrupt;
@@ -132,16 +122,13 @@ fn a_log_that_is_used_again_is_empty() {
         let log = Log::new(2);
         log.write(1);
         let told = Arc::new(AtomicU64::new(0));
-        let engine = {
-            let (log, told) = (log.clone(), told.clone());
-            thread::spawn(move || {
-                if told.load(Ordering::Acquire) == 1 {
-                    assert_eq!(log.get().last(), None);
-                    log.write(2);
-                    assert_eq!(log.get().last(), Some([2, 2]));
-                }
-            })
-        };
+        let engine = spawn!(log, told => {
+            if told.load(Ordering::Acquire) == 1 {
+                assert_eq!(log.get().last(), None);
+                log.write(2);
+                assert_eq!(log.get().last(), Some([2, 2]));
+            }
+        });
         log.get().reset(FenceLogType::SIGNALS);
         told.store(1, Ordering::Release);
         engine.join().unwrap();

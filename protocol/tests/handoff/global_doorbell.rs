@@ -76,13 +76,10 @@ fn a_global_ring_before_a_disconnect_is_seen_by_the_last_look() {
     loom::model(|| {
         let word = Arc::new(AtomicU64::new(0));
         let queue = Queue::new(ConnectionStatus::CONNECTED);
-        let guest = {
-            let (word, queue) = (word.clone(), queue.clone());
-            thread::spawn(move || {
-                queue.push();
-                HintWord::new(&word).ring(1, &queue.words())
-            })
-        };
+        let guest = spawn!(word, queue => {
+            queue.push();
+            HintWord::new(&word).ring(1, &queue.words())
+        });
         queue.words().disconnect(ConnectionStatus::DISCONNECTED_RETRY);
         let last_look = is_written(&queue);
         if guest.join().unwrap() == ConnectionStatus::CONNECTED {

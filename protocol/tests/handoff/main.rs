@@ -8,6 +8,14 @@
 //! types in turn, and each time a model here must fail.
 #![cfg(loom)]
 
+/// Starts a thread that has clones of these variables under their names.
+macro_rules! spawn {
+    ($($shared:ident),+ => $body:expr) => {{
+        $(let $shared = $shared.clone();)+
+        loom::thread::spawn(move || $body)
+    }};
+}
+
 mod attention;
 mod doorbell;
 mod fence;

@@ -5,7 +5,6 @@
 use bellhop_protocol::handoff::owner::Owner;
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
 use loom::sync::Arc;
-use loom::thread;
 
 const PROCESS: u64 = 3;
 
@@ -13,13 +12,10 @@ const PROCESS: u64 = 3;
 fn a_process_that_owns_a_slot_finds_it_filled() {
     loom::model(|| {
         let shared = Arc::new((Owner::new(), AtomicU64::new(0)));
-        let engine = {
-            let shared = shared.clone();
-            thread::spawn(move || {
-                let (owner, fence) = &*shared;
-                owner.is(PROCESS).then(|| fence.load(Ordering::Relaxed))
-            })
-        };
+        let engine = spawn!(shared => {
+            let (owner, fence) = &*shared;
+            owner.is(PROCESS).then(|| fence.load(Ordering::Relaxed))
+        });
         let (owner, fence) = &*shared;
         fence.store(9, Ordering::Relaxed);
         owner.open(PROCESS);

@@ -6,7 +6,6 @@ use bellhop_protocol::handoff::attention::Attention;
 use bellhop_protocol::handoff::pending::PendingSet;
 use bellhop_protocol::handoff::power::{Asked, PowerSwitch};
 use loom::sync::Arc;
-use loom::thread;
 
 const POWER: u64 = 1;
 
@@ -59,17 +58,14 @@ fn what_is_recorded_of_an_engine_is_what_it_does_however_late_a_refusal_is_read(
     for reads_between in [false, true] {
         loom::model(move || {
             let shared = Arc::new((Attention::new(), PowerSwitch::new(), PendingSet::new()));
-            let engine = {
-                let shared = shared.clone();
-                thread::spawn(move || {
-                    let (attention, switch, told) = &*shared;
-                    let mut engine = Engine { has_power: true, has_refused: false, answered: 0 };
-                    for _ in 0..2 {
-                        engine.attend(attention, switch, told);
-                    }
-                    engine
-                })
-            };
+            let engine = spawn!(shared => {
+                let (attention, switch, told) = &*shared;
+                let mut engine = Engine { has_power: true, has_refused: false, answered: 0 };
+                for _ in 0..2 {
+                    engine.attend(attention, switch, told);
+                }
+                engine
+            });
             let (attention, switch, told) = &*shared;
             let mut recorded = Recorded { on: true, transition: 0 };
             recorded.ask(false, attention, switch);

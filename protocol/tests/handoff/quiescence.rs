@@ -29,20 +29,17 @@ fn what_was_changed_before_a_ticket_is_not_used_after_all_have_passed_it() {
     loom::model(|| {
         let memory = Arc::new(Bytes::new());
         let shared = Arc::new((Tickets::new(), Attention::new(), AtomicU64::new(0), Passed::new()));
-        let engine = {
-            let (shared, memory) = (shared.clone(), memory.clone());
-            thread::spawn(move || {
-                let (tickets, attention, is_unmapped, passed) = &*shared;
-                for _ in 0..2 {
-                    if attention.take() & KICK != 0 {
-                        let _tell = passed.pass(tickets.latest(), [passed].into_iter());
-                    }
-                    if is_unmapped.load(Ordering::Relaxed) == 0 {
-                        memory.read();
-                    }
+        let engine = spawn!(shared, memory => {
+            let (tickets, attention, is_unmapped, passed) = &*shared;
+            for _ in 0..2 {
+                if attention.take() & KICK != 0 {
+                    let _tell = passed.pass(tickets.latest(), [passed].into_iter());
                 }
-            })
-        };
+                if is_unmapped.load(Ordering::Relaxed) == 0 {
+                    memory.read();
+                }
+            }
+        });
         let (tickets, attention, is_unmapped, passed) = &*shared;
         is_unmapped.store(1, Ordering::Relaxed);
         let ticket = tickets.draw();

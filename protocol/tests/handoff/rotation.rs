@@ -13,10 +13,7 @@ use loom::thread;
 fn a_ring_that_a_rotated_page_never_shows_is_found_before_the_engine_sleeps() {
     loom::model(|| {
         let queue = Queue::new(ConnectionStatus::CONNECTED);
-        let guest = {
-            let queue = queue.clone();
-            thread::spawn(move || ring_dummy_page(&queue))
-        };
+        let guest = spawn!(queue => ring_dummy_page(&queue));
         queue.words().arm();
         DoorbellWords::after_arming();
         let last_look = is_written(&queue);
@@ -35,13 +32,10 @@ fn a_store_of_an_earlier_owner_hides_no_ring_of_a_rotated_doorbell() {
             // Of all that it may store, the value that the engine has seen last is the worst.
             thread::spawn(move || queue.doorbell.store(0, Ordering::Relaxed))
         };
-        let guest = {
-            let queue = queue.clone();
-            thread::spawn(move || {
-                queue.push();
-                queue.words().ring(8)
-            })
-        };
+        let guest = spawn!(queue => {
+            queue.push();
+            queue.words().ring(8)
+        });
         let mut last = 0;
         let mut seen = HintWord::new(&queue.doorbell).changed(&mut last) && is_written(&queue);
         if !seen {

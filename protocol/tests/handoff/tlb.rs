@@ -6,7 +6,6 @@ use bellhop_protocol::handoff::accessed;
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
 use bellhop_protocol::handoff::tlb::{Flushes, TlbUsers};
 use loom::sync::Arc;
-use loom::thread;
 
 #[test]
 fn an_engine_that_remembers_an_old_entry_is_asked_to_flush() {
@@ -14,17 +13,14 @@ fn an_engine_that_remembers_an_old_entry_is_asked_to_flush() {
     const NEW: u64 = 2;
     loom::model(|| {
         let shared = Arc::new((TlbUsers::new(), AtomicU64::new(OLD)));
-        let engine = {
-            let shared = shared.clone();
-            thread::spawn(move || {
-                let (users, entry) = &*shared;
-                // The second time, it is known to use the address space already.
-                [(); 2].map(|()| {
-                    users.enter(3);
-                    entry.load(Ordering::Acquire)
-                })
+        let engine = spawn!(shared => {
+            let (users, entry) = &*shared;
+            // The second time, it is known to use the address space already.
+            [(); 2].map(|()| {
+                users.enter(3);
+                entry.load(Ordering::Acquire)
             })
-        };
+        });
         let (users, entry) = &*shared;
         entry.store(NEW, Ordering::Release);
         let flushed = users.after_change();
@@ -37,13 +33,10 @@ fn an_engine_that_remembers_an_old_entry_is_asked_to_flush() {
 fn a_turn_that_begins_with_the_new_count_of_flushes_finds_what_was_changed_before() {
     loom::model(|| {
         let shared = Arc::new((Flushes::new(), AtomicU64::new(0)));
-        let engine = {
-            let shared = shared.clone();
-            thread::spawn(move || {
-                let (flushes, memory) = &*shared;
-                (flushes.current(), memory.load(Ordering::Relaxed))
-            })
-        };
+        let engine = spawn!(shared => {
+            let (flushes, memory) = &*shared;
+            (flushes.current(), memory.load(Ordering::Relaxed))
+        });
         let (flushes, memory) = &*shared;
         memory.store(1, Ordering::Relaxed);
         assert_eq!(flushes.advance(), 1);
@@ -65,21 +58,15 @@ fn noting_a_use_never_undoes_a_change_of_the_entry() {
     for change in [0, NEW] {
         loom::model(move || {
             let entry = Arc::new(AtomicU64::new(OLD));
-            let engine = {
-                let entry = entry.clone();
-                thread::spawn(move || {
-                    let seen = entry.load(Ordering::Acquire);
-                    // Nobody uses what is not valid.
-                    if seen & 1 != 0 {
-                        accessed::note(&entry, seen, BIT);
-                    }
-                    seen
-                })
-            };
-            let looks = {
-                let entry = entry.clone();
-                thread::spawn(move || accessed::take(&entry, BIT))
-            };
+            let engine = spawn!(entry => {
+                let seen = entry.load(Ordering::Acquire);
+                // Nobody uses what is not valid.
+                if seen & 1 != 0 {
+                    accessed::note(&entry, seen, BIT);
+                }
+                seen
+            });
+            let looks = spawn!(entry => accessed::take(&entry, BIT));
             // The product stores. loom finds no place for a plain store among exchanges that have read what
             // was there before it, and would have the earlier one come back; a swap has one.
             let _ = entry.swap(change, Ordering::Release);
