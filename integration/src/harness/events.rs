@@ -69,8 +69,7 @@ impl Director<'_> {
         self.events.counts = vec![0; self.scenario.event.len()];
         self.events.refusals = vec![0; self.scenario.event.len()];
         let mut at_work = self.guests.len();
-        let limit = Duration::from_millis(self.scenario.limit_ms)
-            .saturating_add(self.duration.unwrap_or_default());
+        let limit = self.scenario.limit.get() + self.duration.unwrap_or_default();
         let mut following = Vec::new();
         while at_work > 0 {
             let now = self.start.elapsed();

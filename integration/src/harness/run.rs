@@ -59,7 +59,7 @@ impl Scenario {
     /// When the scenario cannot be run. What did not pass is in the report.
     pub fn run(&self, options: &Options) -> Result<Report, RunError> {
         self.validate()?;
-        let duration = match (options.duration, self.duration_ms) {
+        let duration = match (options.duration, self.duration) {
             (Some(_), None) => {
                 Err(anyhow::anyhow!(
                     "the scenario has no duration: it ends when its submissions are done"
@@ -67,7 +67,7 @@ impl Scenario {
                 None
             }
             (Some(duration), Some(_)) => Some(duration),
-            (None, own) => own.map(Duration::from_millis),
+            (None, own) => own.map(|duration| duration.get()),
         };
         Ok(Run { scenario: self, duration, options }.run()?)
     }

@@ -6,11 +6,9 @@ use crate::support::{Daemon, bellhop, client, client_of, guest, succeed, text};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest::inspect::{self, Source};
-use bellhop_guest_umd::{Adapter, CommandBuffer};
+use bellhop_guest_umd::Adapter;
 use bellhop_integration::inspect::ControlClient;
-use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::escape::ObjectList;
-use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::packet::dispatch::Kernel;
 use bellhop_protocol::snapshot::{
     Guest, ListRequest, MAX_LIST_REQUEST, Name, SNAPSHOT_VERSION, Snapshot,
@@ -47,7 +45,7 @@ fn objects_of_two_guests_appear_in_their_places_and_go() {
 
     let guests = [guest(&daemon, 0), guest(&daemon, 1)];
     let mut client = client_of(&guests[0], Shape { node: 1, ..Shape::default() });
-    let _idle = adapter(&guests[1]);
+    let idle = adapter(&guests[1]);
     let fence = client.device.create_fence(41).unwrap();
     client.commands.nop().unwrap();
     let value = client.submit().unwrap();
@@ -90,15 +88,16 @@ fn objects_of_two_guests_appear_in_their_places_and_go() {
     assert_eq!(of_the_host, (&None, None, &None));
     assert_eq!(own.adapter.physical_doorbells_used, None);
 
-    context.suspend().unwrap();
+    client.context.suspend().unwrap();
     let seen = snapshot(&daemon);
     let found = &seen.guests[0].processes[0].devices[0].contexts[0];
     assert_eq!((found.state.as_str(), found.suspended_by.len()), ("suspended", 1));
     assert!(seen.nodes.iter().all(|node| node.run_list.is_empty()));
 
-    drop((fence, commands, queue, context, device));
+    let Client { queue, commands, memory, context, device, process } = client;
+    drop((fence, queue, commands, memory, context, device));
     assert!(snapshot(&daemon).guests[0].processes[0].devices.is_empty());
-    drop(adapters);
+    drop((process, idle));
     drop(guests);
     daemon.await_log("front end gone");
     daemon.await_log("front end gone");

@@ -13,10 +13,7 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// Columns of a terminal.
 const WIDTH: usize = 80;
 

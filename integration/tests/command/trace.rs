@@ -185,8 +185,8 @@ fn a_timeline_has_each_submission_wait_and_signal_and_the_states_around() {
     const ROUNDS: u64 = 20;
     let Some(python) = PYTHON.as_deref() else { return };
     let daemon = Daemon::start(1);
-    let client = client(&daemon, 0);
-    let [mut first, mut second] = [0, 1].map(|node| client.queue_on(node).unwrap());
+    let mut client = client(&daemon, 0);
+    let mut second = client.queue_on(1).unwrap();
     let bystander = std::time::SystemTime::now();
     let mut trace = begin(&daemon).unwrap();
     let fence = client.device.create_fence(0).unwrap();
@@ -196,11 +196,11 @@ fn a_timeline_has_each_submission_wait_and_signal_and_the_states_around() {
         commands[1].wait_fence(&fence, round).unwrap();
         let waited = second.submit(&mut commands[1]).unwrap();
         commands[0].signal_fence(&fence, round).unwrap();
-        first.submit(&mut commands[0]).unwrap();
+        client.queue.submit(&mut commands[0]).unwrap();
         second.progress_fence().poll(waited, TIMEOUT).unwrap();
         trace.fetch().unwrap();
     }
-    drop((first, second));
+    drop((client, second));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace");
     let (summary, written) = trace.end().unwrap();
@@ -458,8 +458,9 @@ fn a_tool_that_is_killed_leaves_what_it_wrote_and_the_logging_level_as_it_was() 
     tool.wait().unwrap();
     wait_until(&mut || !is_traced());
     // The driver stops logging its progress fence when the level changes; waiters are still told.
-    let value = submit();
-    queue.progress_fence().wait(value, TIMEOUT).unwrap();
+    client.commands.nop().unwrap();
+    let value = client.submit().unwrap();
+    client.queue.progress_fence().wait(value, TIMEOUT).unwrap();
     let Some(python) = PYTHON.as_deref() else { return };
     let left = std::fs::read(written()).unwrap();
     let whole = folder.path().join("whole");

@@ -9,7 +9,6 @@ use bellhop_guest::client::Shape;
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use bellhop_guest::hostile::{Hostile, Noise};
 use bellhop_guest::inspect;
-use bellhop_guest_umd::Adapter;
 use bellhop_integration::inspect::ControlClient;
 use std::io::Write;
 use std::os::unix::net::UnixStream;

@@ -87,16 +87,16 @@ fn what_is_wrong_with_a_scenario_is_one_line_with_file_line_and_key() {
             vec!["line 7", "expect.queue[0].queue", "\"vn/main/q\"", "scenario: vm/main/q"],
         ),
         (
-            with("[[event]]\nat_ms = 1\ndo = { action = \"kill-guest\", guest = \"no\" }"),
+            with("[[event]]\nat = \"1ms\"\ndo = { action = \"kill-guest\", guest = \"no\" }"),
             vec!["line 8", "event[0].do.guest", "\"no\""],
         ),
         (
             with("[[event]]\ndo = { action = \"end\" }"),
-            vec!["line 6", "event[0]", "at_ms, every_ms and when"],
+            vec!["line 6", "event[0]", "at, every and when"],
         ),
         (
             SMALL.replace("submissions = 100, ", ""),
-            vec!["line 5", "guest[0].context[0].queue[0].submissions", "duration_ms"],
+            vec!["line 5", "guest[0].context[0].queue[0].submissions", "`duration`"],
         ),
         (SMALL.replace("work", "after = \"p\", work"), vec!["line 5", "queue[0].after"]),
         (SMALL.replace("work", "count = 4_000_000_000, work"), vec!["line 5", "queue[0].count"]),
@@ -111,11 +111,52 @@ fn what_is_wrong_with_a_scenario_is_one_line_with_file_line_and_key() {
 }
 
 #[test]
+fn a_key_of_an_older_version_says_what_it_is_now() {
+    let queue = |keys: &str| SMALL.replace("work = \"write\"", keys);
+    let event = |keys: &str| format!("{SMALL}[[event]]\n{keys}\n");
+    for (scenario, message) in [
+        (
+            SMALL.replace("title", "duration_ms = 1500\ntitle"),
+            "line 2, column 1: duration_ms is now duration; write `duration = \"1s 500ms\"`",
+        ),
+        (
+            SMALL.replace("name = \"vm\"", "name = \"vm\"\nram_mib = 2_048"),
+            "line 5, column 1: guest[0].ram_mib is now guest[0].ram; write `ram = \"2GiB\"`",
+        ),
+        (queue("ring_kib = 16"), "queue[0].ring; write `ring = \"16KiB\"`"),
+        (
+            queue("bytes = 4096"),
+            "queue[0].bytes is now guest[0].context[0].queue[0].size; write `size = \"4KiB\"`",
+        ),
+        (queue("think_us = [0, 2_000]"), "queue[0].think; write `think = [\"0s\", \"2ms\"]`"),
+        (event("at_ms = 200\ndo = { action = \"end\" }"), "event[0].at; write `at = \"200ms\"`"),
+        (
+            event("at = \"1s\"\ndo = { action = \"suspend-guest\", guest = \"vm\", for_ms = 30 }"),
+            "event[0].do.for_ms is now event[0].do.for; write `for = \"30ms\"`",
+        ),
+        (
+            format!("{SMALL}[[expect.queue]]\nlatency_ms = {{ p99 = 1000 }}\n"),
+            "expect.queue[0].latency; write `latency = { p99 = \"1s\" }`",
+        ),
+        (
+            format!("{SMALL}[host.adapter]\nspin_us = 50\n"),
+            "host.adapter.spin_us is now host.adapter.spin; write `spin = \"50us\"` in [host.adapter]",
+        ),
+    ] {
+        let error = refusal(&scenario);
+        assert!(
+            error.starts_with("scenario mine.toml, line ") && error.ends_with(message),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn an_expectation_that_does_not_hold_fails_with_what_was_seen() {
     let scenario = format!(
         r#"{SMALL}
         [[event]]
-        at_ms = 3_600_000
+        at = "3600s"
         do = {{ action = "reset-guest", guest = "vm" }}
         [expect]
         lost = ["vm/main/q"]
@@ -123,7 +164,7 @@ fn an_expectation_that_does_not_hold_fails_with_what_was_seen() {
         [[expect.queue]]
         queue = "vm/main/q"
         completed = {{ max = 99 }}
-        latency_ms = {{ max = 0 }}
+        latency = {{ max = "0s" }}
         seen.disconnected-retry = {{ min = 1000 }}
         "#
     );
@@ -147,23 +188,23 @@ fn an_expectation_that_does_not_hold_fails_with_what_was_seen() {
 #[test]
 fn the_same_seed_gives_the_same_events_in_the_same_order() {
     let scenario = r#"
-        duration_ms = 500
+        duration = "500ms"
         [[guest]]
         name = "vm"
         count = 2
         context = [{ queue = [{ name = "q", count = 2, work = "mixed", recover = true }] }]
         [[event]]
-        every_ms = 20
-        jitter_ms = 30
+        every = "20ms"
+        jitter = "30ms"
         times = 12
         choose = [
             { action = "announce-memory", guest = "vm" },
             { action = "disconnect-guest", guest = "vm" },
             { action = "connect-storm", queue = "vm", connects = 5 },
-            { action = "suspend-context", context = "vm/main", for_ms = 7 },
+            { action = "suspend-context", context = "vm/main", for = "7ms" },
         ]
         [[event]]
-        at_ms = 100
+        at = "100ms"
         do = { action = "engine-power", node = 1, state = "f1" }
     "#;
     let scenario = Scenario::parse(scenario, "mine.toml").unwrap();

@@ -19,6 +19,10 @@ pub type Micros<const MIN: u64, const MAX: u64> = Bounded<Microseconds, MIN, MAX
 pub type Millis<const MIN: u64, const MAX: u64> = Bounded<Milliseconds, MIN, MAX>;
 /// A time, with its bounds in seconds.
 pub type Secs<const MIN: u64, const MAX: u64> = Bounded<Seconds, MIN, MAX>;
+/// An amount of memory, with its bounds in bytes.
+pub type Bytes<const MIN: u64, const MAX: u64> = Bounded<SingleBytes, MIN, MAX>;
+/// An amount of memory, with its bounds in KiB.
+pub type Kib<const MIN: u64, const MAX: u64> = Bounded<Kibibytes, MIN, MAX>;
 /// An amount of memory, with its bounds in MiB.
 pub type Mib<const MIN: u64, const MAX: u64> = Bounded<Mebibytes, MIN, MAX>;
 
@@ -202,35 +206,58 @@ unit_of_time!(
     Seconds, "seconds", Duration::from_secs, 1_000_000_000
 );
 
-/// The unit of [`Mib`].
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Mebibytes;
+/// Declares a unit of memory: 1024 to this power.
+macro_rules! unit_of_memory {
+    ($(#[$doc:meta])* $unit:ident, $name:literal, $power:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub struct $unit;
 
-impl Unit for Mebibytes {
-    type Value = u64;
-    const NAME: Option<&'static str> = Some("MiB");
+        impl Unit for $unit {
+            type Value = u64;
+            const NAME: Option<&'static str> = Some($name);
 
-    fn value(units: u64) -> u64 {
-        units.saturating_mul(bytesize::MIB)
-    }
-
-    /// In the largest unit that divides it: `bytesize` rounds, and what is printed must read back.
-    fn text(units: u64) -> String {
-        let (mut number, mut names) = (units, ["MiB", "GiB", "TiB"].into_iter());
-        let mut name = names.next().unwrap_or_default();
-        for larger in names {
-            if number == 0 || !number.is_multiple_of(1024) {
-                break;
+            fn value(units: u64) -> u64 {
+                units.saturating_mul(1 << (10 * $power))
             }
-            (number, name) = (number / 1024, larger);
-        }
-        format!("{number}{name}")
-    }
 
-    fn parse(text: &str) -> Option<u64> {
-        let bytes = text.parse::<ByteSize>().ok()?.as_u64();
-        bytes.is_multiple_of(bytesize::MIB).then_some(bytes / bytesize::MIB)
+            fn text(units: u64) -> String {
+                memory_text(units, $power)
+            }
+
+            fn parse(text: &str) -> Option<u64> {
+                let (bytes, unit) = (text.parse::<ByteSize>().ok()?.as_u64(), 1 << (10 * $power));
+                bytes.is_multiple_of(unit).then_some(bytes / unit)
+            }
+        }
+    };
+}
+
+unit_of_memory!(
+    /// The unit of [`Bytes`].
+    SingleBytes, "bytes", 0
+);
+unit_of_memory!(
+    /// The unit of [`Kib`].
+    Kibibytes, "KiB", 1
+);
+unit_of_memory!(
+    /// The unit of [`Mib`].
+    Mebibytes, "MiB", 2
+);
+
+/// A size in the largest unit that divides it: `bytesize` rounds, and what is printed must read back.
+fn memory_text(units: u64, power: usize) -> String {
+    let (mut number, mut names) =
+        (units, ["B", "KiB", "MiB", "GiB", "TiB"].into_iter().skip(power));
+    let mut name = names.next().unwrap_or_default();
+    for larger in names {
+        if number == 0 || !number.is_multiple_of(1024) {
+            break;
+        }
+        (number, name) = (number / 1024, larger);
     }
+    format!("{number}{name}")
 }
 
 #[cfg(test)]
@@ -248,6 +275,8 @@ mod tests {
             prop_assert!(reads_back::<Microseconds>(units));
             prop_assert!(reads_back::<Milliseconds>(units));
             prop_assert!(reads_back::<Seconds>(units));
+            prop_assert!(reads_back::<SingleBytes>(units));
+            prop_assert!(reads_back::<Kibibytes>(units));
             prop_assert!(reads_back::<Mebibytes>(units));
         }
     }

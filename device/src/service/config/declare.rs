@@ -12,7 +12,7 @@ pub struct Key {
     pub name: &'static str,
     /// The lines of its description.
     pub about: &'static [&'static str],
-    /// The key of older versions that it replaces, with its section.
+    /// The key of older versions that it replaces, with its section if that is another.
     pub was: Option<&'static str>,
     /// What it may hold.
     pub kind: Kind,
@@ -32,7 +32,7 @@ pub enum Kind {
     },
     /// A section.
     Section(&'static [Key]),
-    /// Entries by names of the user's choice, each of this kind.
+    /// Entries by names of the user's choice or by their place, each of this kind.
     Map(&'static Kind),
 }
 
@@ -47,15 +47,23 @@ impl Setting for bool {
 }
 
 impl Setting for String {
-    const KIND: Kind = Kind::value(String::new);
+    const KIND: Kind = Kind::PLAIN;
 }
 
 impl Setting for PathBuf {
-    const KIND: Kind = Kind::value(String::new);
+    const KIND: Kind = Kind::PLAIN;
 }
 
-impl<T> Setting for Vec<T> {
-    const KIND: Kind = Kind::value(String::new);
+impl<T: Setting> Setting for Option<T> {
+    const KIND: Kind = T::KIND;
+}
+
+impl<T: Setting> Setting for Vec<T> {
+    const KIND: Kind = Kind::Map(&T::KIND);
+}
+
+impl<T: Setting, const N: usize> Setting for [T; N] {
+    const KIND: Kind = Kind::Map(&T::KIND);
 }
 
 impl<T: Setting> Setting for BTreeMap<String, T> {
@@ -63,6 +71,9 @@ impl<T: Setting> Setting for BTreeMap<String, T> {
 }
 
 impl Kind {
+    /// Any value of the key's type.
+    pub const PLAIN: Self = Self::value(String::new);
+
     /// A value that a message describes as a table does.
     pub const fn value(range: fn() -> String) -> Self {
         Self::Value { range, expected: range, of_old_number: |number| number.to_string() }
@@ -85,15 +96,29 @@ pub fn choices<T: clap::ValueEnum>() -> String {
     values.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(" or ")
 }
 
-/// Declares a section as a structure with a field for each key: `name: type = default`, with `was "section.name"`
-/// behind it where it replaces another key. Without a default the type's own is taken.
+/// The name that an identifier stands for.
+#[must_use]
+pub const fn key_name(identifier: &'static str) -> &'static str {
+    match identifier.as_bytes() {
+        [b'r', b'#', name @ ..] => match str::from_utf8(name) {
+            Ok(name) => name,
+            Err(_) => identifier,
+        },
+        _ => identifier,
+    }
+}
+
+/// Declares a section as a structure with a field for each key: `name: type = default`, with `was "name"` behind it
+/// where it replaces another key, and `was "section.name"` where that was in another section. Without a default the
+/// type's own is taken. `as plain` is for a type that says itself what values it has.
+#[macro_export]
 macro_rules! section {
     (
         $(#[doc = $about:literal])*
         pub struct $section:ident {
             $(
                 $(#[doc = $doc:literal])*
-                $key:ident: $type:ty $(= $default:expr)? $(, was $was:literal)?;
+                $key:ident: $type:ty $(as $plain:ident)? $(= $default:expr)? $(, was $was:literal)?;
             )*
         }
     ) => {
@@ -109,25 +134,20 @@ macro_rules! section {
 
         impl Default for $section {
             fn default() -> Self {
-                Self { $($key: $crate::service::config::declare::section!(@default $($default)?),)* }
+                Self { $($key: $crate::section!(@default $($default)?),)* }
             }
         }
 
-        #[cfg(test)]
-        impl $crate::service::config::sample::Sample for $section {
-            fn sample(random: &mut proptest::test_runner::TestRng) -> Self {
-                Self { $($key: $crate::service::config::sample::Sample::sample(random),)* }
-            }
-        }
+        $crate::sampled!($section $($key)*);
 
-        impl $crate::service::config::declare::Setting for $section {
-            const KIND: $crate::service::config::declare::Kind =
-                $crate::service::config::declare::Kind::Section(&[
-                    $($crate::service::config::declare::Key {
-                        name: stringify!($key),
+        impl $crate::service::config::Setting for $section {
+            const KIND: $crate::service::config::Kind =
+                $crate::service::config::Kind::Section(&[
+                    $($crate::service::config::Key {
+                        name: $crate::service::config::key_name(stringify!($key)),
                         about: &[$($doc),*],
-                        was: $crate::service::config::declare::section!(@was $($was)?),
-                        kind: <$type as $crate::service::config::declare::Setting>::KIND,
+                        was: $crate::section!(@was $($was)?),
+                        kind: $crate::section!(@kind $type $(, $plain)?),
                     },)*
                 ]);
         }
@@ -136,5 +156,27 @@ macro_rules! section {
     (@default $default:expr) => { $default };
     (@was) => { None };
     (@was $was:literal) => { Some($was) };
+    (@kind $type:ty) => { <$type as $crate::service::config::Setting>::KIND };
+    (@kind $type:ty, plain) => { $crate::service::config::Kind::PLAIN };
 }
-pub(super) use section;
+
+/// Makes any value of a section for tests of this crate, and nothing for others.
+#[cfg(test)]
+#[macro_export]
+macro_rules! sampled {
+    ($section:ident $($key:ident)*) => {
+        impl $crate::service::config::sample::Sample for $section {
+            fn sample(random: &mut proptest::test_runner::TestRng) -> Self {
+                Self { $($key: $crate::service::config::sample::Sample::sample(random),)* }
+            }
+        }
+    };
+}
+
+/// Makes any value of a section for tests of this crate, and nothing for others.
+#[cfg(not(test))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! sampled {
+    ($($section:tt)*) => {};
+}

@@ -4,7 +4,7 @@
 
 use super::Config;
 use super::place::Position;
-use super::renamed::{self, Renamed};
+use super::reading::{Flaw, read};
 use super::rules::Fault;
 use std::path::{Path, PathBuf};
 
@@ -20,26 +20,16 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    /// The file is not TOML, or has a key that does not exist.
-    #[error("configuration {path}, {position}: {message}")]
-    Parse {
+    /// The file is not a configuration.
+    #[error("configuration {path}, {flaw}")]
+    Flaw {
         /// The file.
         path: PathBuf,
-        /// Where in it.
-        position: Position,
-        /// What is wrong there.
-        message: String,
-    },
-    /// The file has a key of an older version.
-    #[error("configuration {path}, {}: {renamed}", .renamed.position)]
-    Renamed {
-        /// The file.
-        path: PathBuf,
-        /// The key, and what it is now.
+        /// What is wrong with it, and where.
         #[source]
-        renamed: Box<Renamed>,
+        flaw: Flaw,
     },
-    /// A key has a value that it cannot have.
+    /// A value does not go with another.
     #[error("configuration{}: {fault}", shown_place(.path.as_deref(), *.position))]
     Value {
         /// The file, if there is one.
@@ -77,7 +67,8 @@ impl ConfigFile {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        let config = parse(path, &text)?;
+        let config =
+            read(&text).map_err(|flaw| ConfigError::Flaw { path: path.to_owned(), flaw })?;
         let file = Self { path: Some(path.to_owned()), text, config };
         file.config.validate().map_err(|fault| file.error(fault))?;
         Ok(file)
@@ -98,21 +89,4 @@ impl ConfigFile {
     pub fn to_toml(&self) -> Result<String, ConfigError> {
         Ok(toml::to_string(&self.config)?)
     }
-}
-
-fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
-    if let Some(renamed) = renamed::find(text) {
-        return Err(ConfigError::Renamed { path: path.to_owned(), renamed: Box::new(renamed) });
-    }
-    toml::from_str(text).map_err(|error| {
-        let span = error.span().unwrap_or_default();
-        let position = Position::at(text, span.start);
-        if let Some(fault) = Fault::of_value(text, span, &[]) {
-            let (path, position) = (Some(path.to_owned()), Some(position));
-            return ConfigError::Value { path, position, fault: Box::new(fault) };
-        }
-        let line = text.lines().nth(position.line - 1).unwrap_or_default().trim();
-        let message = format!("{}, in {line:?}", error.message().replace('\n', "; "));
-        ConfigError::Parse { path: path.to_owned(), position, message }
-    })
 }

@@ -8,6 +8,7 @@ mod declare;
 mod file;
 mod keys;
 mod place;
+mod reading;
 #[cfg(test)]
 mod reference;
 mod renamed;
@@ -15,14 +16,15 @@ mod rules;
 #[cfg(test)]
 mod sample;
 
-pub use bounded::{Bounded, Unit, at};
-pub use declare::{Key, Kind, Setting};
+pub use bounded::{Bounded, Bytes, Count, Kib, Mib, Micros, Millis, Unit, at};
+pub use declare::{Key, Kind, Setting, key_name};
 pub use file::{ConfigError, ConfigFile};
 pub use keys::{
     AdapterConfig, Config, ControlConfig, DebugConfig, DoorbellModel, GuestConfig, LogConfig,
     Rotation, Weight,
 };
 pub use place::{KeyPath, Position};
+pub use reading::{Flaw, Why, read};
 pub use renamed::Renamed;
 pub use rules::Fault;
 

@@ -3,6 +3,7 @@
 //! Places of keys and bytes in a TOML file.
 
 use std::fmt;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A key: the names of its tables, its own name, and the number of an element if it holds an array.
@@ -14,6 +15,11 @@ impl KeyPath {
     #[must_use]
     pub fn new<const N: usize>(names: [&str; N]) -> Self {
         names.into_iter().collect()
+    }
+
+    /// Whether it is a table with a header that names it alone, `[a.b]`.
+    pub(super) fn is_header(&self) -> bool {
+        !self.0.is_empty() && self.0.iter().all(|name| name.parse::<usize>().is_err())
     }
 
     /// The key in this table or array.
@@ -43,22 +49,26 @@ impl KeyPath {
         walk(text, &self.0).map(|(offset, _)| Position::at(text, offset))
     }
 
-    /// The key in a text whose value contains this byte. Tables are no values here.
+    /// The key in a text whose value contains this byte. Tables and arrays are no values here.
     pub(super) fn containing(text: &str, offset: usize) -> Option<Self> {
-        let table = DeTable::parse(text).ok()?;
-        containing(table.get_ref(), offset, &Self(Vec::new()))
+        containing(DeTable::parse(text).ok()?.get_ref(), offset, &Self(Vec::new()))
     }
 }
 
 fn containing(table: &DeTable<'_>, offset: usize, path: &KeyPath) -> Option<KeyPath> {
-    table.iter().find_map(|(name, value)| {
-        let path = path.child(name.get_ref());
-        match value.get_ref() {
-            // A table's own span is that of its header.
-            DeValue::Table(table) => containing(table, offset, &path),
-            _ => value.span().contains(&offset).then_some(path),
+    table.iter().find_map(|(name, value)| within(value, offset, path.child(name.get_ref())))
+}
+
+fn within(value: &Spanned<DeValue<'_>>, offset: usize, path: KeyPath) -> Option<KeyPath> {
+    match value.get_ref() {
+        // A table's own span is that of its header, and an array's of tables that of the first one's.
+        DeValue::Table(table) => containing(table, offset, &path),
+        DeValue::Array(array) => {
+            let mut elements = array.iter().enumerate();
+            elements.find_map(|(place, value)| within(value, offset, path.child(place)))
         }
-    })
+        _ => value.span().contains(&offset).then_some(path),
+    }
 }
 
 impl<'n> FromIterator<&'n str> for KeyPath {

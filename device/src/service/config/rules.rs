@@ -2,10 +2,9 @@
 
 //! Rules for values that the types of the keys cannot express.
 
-use super::declare::{Kind, Setting};
 use super::place::KeyPath;
 use super::{Config, DoorbellModel, Rotation};
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// A value that its key cannot have: one line, which says what the key may have.
@@ -25,20 +24,6 @@ pub struct Fault {
 impl Fault {
     pub(crate) fn new(key: KeyPath, value: impl ToString, expected: impl Into<String>) -> Self {
         Self { key, cause: None, value: value.to_string(), expected: expected.into() }
-    }
-
-    /// What is wrong with the value at `span` of a TOML file that cannot be read for it. The file has the
-    /// configuration in the table of these names. None when any value of the right type would do.
-    #[must_use]
-    pub fn of_value(text: &str, span: Range<usize>, table: &[&str]) -> Option<Self> {
-        let key = KeyPath::containing(text, span.start)?;
-        let names = key.names();
-        let Kind::Value { expected, .. } = Config::KIND.find(names.strip_prefix(table)?)? else {
-            return None;
-        };
-        let expected = Some(expected()).filter(|expected| !expected.is_empty())?;
-        let value = text.get(span)?.lines().next().unwrap_or_default().to_owned();
-        Some(Self::new(key, value, expected))
     }
 }
 

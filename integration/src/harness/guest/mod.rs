@@ -32,7 +32,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
-use std::time::Duration;
 
 /// What a guest's thread is told.
 pub(in crate::harness) enum Message {
@@ -194,7 +193,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         let without: Features =
             spec.without.iter().filter_map(|name| Features::from_name(name)).collect();
         let options = GuestOptions {
-            ram: spec.ram_mib << 20,
+            ram: spec.ram.get(),
             profile: profile(&spec.vmm).unwrap_or(&QEMU),
             features: Features::all() - without,
             ..GuestOptions::default()
@@ -222,7 +221,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         let process = Process::begin(&machine.base, &spec, &slot.idle)
             .with_context(|| format!("process {number} cannot begin"))?;
         let lanes = std::mem::take(&mut slot.idle);
-        let threads = (spec.threads as usize).min(lanes.len()).max(1);
+        let threads = (spec.threads.get() as usize).min(lanes.len()).max(1);
         let mut parts: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
         for (place, lane) in lanes.into_iter().enumerate() {
             parts[place % threads].push(lane);
@@ -232,7 +231,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         let Common { scenario, layout, board, .. } = *self.common;
         for part in parts {
             let process = Arc::clone(&process);
-            let in_flight = spec.in_flight;
+            let in_flight = spec.in_flight.get();
             let worker = Worker { scenario, layout, board, process, number, in_flight };
             let ended = self.to_itself.clone();
             self.scope.spawn(move || {
@@ -332,8 +331,8 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
                 let outcome = machine.vm.announce_memory().map_err(|error| error.to_string());
                 done(machine, outcome)
             }
-            Action::WriteDoorbells { for_ms, .. } => {
-                let (vm, time) = (Arc::clone(&machine.vm), Duration::from_millis(*for_ms));
+            Action::WriteDoorbells { r#for, .. } => {
+                let (vm, time) = (Arc::clone(&machine.vm), r#for.get());
                 let outcome = self.send_on_errand(move |stop| {
                     mischief::write_doorbells(&vm, time, stop).map(|_| ())
                 });

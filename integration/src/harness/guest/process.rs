@@ -52,7 +52,7 @@ impl Process {
         for (lane, tally) in queues {
             let index = lane.context_index;
             if let (false, Some(spec)) = (contexts.contains_key(&index), guest.context.get(index)) {
-                contexts.insert(index, device.create_context(spec.node)?);
+                contexts.insert(index, device.create_context(spec.node.get())?);
             }
             if lane.is_waited_for {
                 fences.insert(lane.index, Arc::new(device.create_fence(tally.number)?));

@@ -55,9 +55,9 @@ impl Extent {
         let bytes = match spec.work {
             Work::Nop => 0,
             Work::Write => WORD,
-            Work::Fill | Work::Copy | Work::Mixed => spec.bytes,
+            Work::Fill | Work::Copy | Work::Mixed => spec.size.get(),
         };
-        Self { start, bytes, depth: spec.depth.into() }
+        Self { start, bytes, depth: spec.depth.get().into() }
     }
 
     /// Where the next queue's begins: behind two sources, what work writes, digest, number, and
@@ -235,6 +235,7 @@ impl Proof {
 mod tests {
     use super::*;
     use crate::harness::scenario::Scenario;
+    use bellhop_device::service::config::at;
     use bellhop_device::service::{Endpoint, Service};
     use bellhop_guest::client::{Client, Shape};
     use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
@@ -258,7 +259,7 @@ mod tests {
             service.serve(Endpoint::connected(device_end).unwrap()).unwrap();
             let guest = FakeGuest::over(front_end, GuestOptions::default()).unwrap();
             let client = Client::new(Adapter::open(guest).unwrap(), Shape::default()).unwrap();
-            let spec = QueueSpec { bytes: 256, ..QueueSpec::new("q").work(work) };
+            let spec = QueueSpec { size: at(256), ..QueueSpec::new("q").work(work) };
             let memory = Arc::new(client.memory.allocation().map(Protection::WRITE).unwrap());
             let mut proof = Proof::begin(memory, Extent::new(&spec, 0), "vm/main/q", 0).unwrap();
             let record = |number| {

@@ -129,7 +129,7 @@ impl Queue {
         let extent = process.extent(lane.index).ok_or(MISSING)?;
         let memory = Arc::clone(&process.memory);
         let proof = Proof::begin(memory, extent, &lane.to_string(), tally.number)?;
-        let hardware = client::Queue::create(context, lane.spec.mode, lane.spec.ring_kib * 1024)?;
+        let hardware = client::Queue::create(context, lane.spec.mode, lane.spec.ring.get())?;
         board.post_handle(lane.index, hardware.handle());
         Ok(Self {
             hardware,
@@ -233,8 +233,8 @@ impl Queue {
         }
         let on_their_way = self.in_flight.len() as u64;
         let left = spec.submissions.unwrap_or(u64::MAX) - self.tally.completed;
-        let count = left.saturating_sub(on_their_way).min(spec.batch.into());
-        let has_room = on_their_way + count <= u64::from(spec.depth);
+        let count = left.saturating_sub(on_their_way).min(spec.batch.get().into());
+        let has_room = on_their_way + count <= u64::from(spec.depth.get());
         let has_commands = shared.has_commands(count as usize);
         let is_free = self.lane.after.is_none_or(|after| {
             // What the other submitted it will complete, and what it still must submit too.
@@ -259,7 +259,7 @@ impl Queue {
             }
         }
         self.post(shared);
-        let [low, high] = self.lane.spec.think_us;
+        let [low, high] = self.lane.spec.think.map(|time| time.get().as_micros() as u64);
         let think = Duration::from_micros(self.tally.choose(low, high));
         self.tally.due = (!think.is_zero()).then(|| Instant::now() + think);
         result
@@ -450,7 +450,7 @@ impl Queue {
             // It says that it has ended after it has said how far it is.
             shared.board.has_ended(after) && shared.board.reached(after) < wanted
         });
-        let limit = Duration::from_millis(shared.scenario.stuck_ms);
+        let limit = shared.scenario.stuck.get();
         let oldest = self.oldest();
         let is_stuck = |since| now.saturating_duration_since(since) > limit;
         if stranded {

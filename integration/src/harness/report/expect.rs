@@ -6,9 +6,10 @@ use crate::harness::events::Events;
 use crate::harness::guest::tally::{Ended, Tally};
 use crate::harness::report::measure::{Measure, Times, Waits};
 use crate::harness::scenario::layout::Layout;
-use crate::harness::scenario::{Bounds, QueueExpect, Scenario, Status, WaitBounds};
+use crate::harness::scenario::{Bounds, QueueExpect, Scenario, Status, Time, WaitBounds};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// One thing that had to hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -218,8 +219,8 @@ impl Outcomes<'_> {
         }
         let latency = self.waits(pattern, |measure| &measure.latency);
         let connect = self.waits(pattern, |measure| &measure.connect);
-        checks.extend(waits(&format!("{pattern}: latency"), expect.latency_ms, latency));
-        checks.extend(waits(&format!("{pattern}: connect"), expect.connect_ms, connect));
+        checks.extend(waits(&format!("{pattern}: latency"), &expect.latency, latency));
+        checks.extend(waits(&format!("{pattern}: connect"), &expect.connect, connect));
         checks
     }
 
@@ -238,23 +239,18 @@ impl Outcomes<'_> {
     }
 }
 
-fn waits(what: &str, bounds: WaitBounds, seen: Option<Waits>) -> Vec<Check> {
+fn waits(what: &str, bounds: &WaitBounds, seen: Option<Waits>) -> Vec<Check> {
     let Some(seen) = seen else { return Vec::new() };
     let quantiles = [
         ("p50", bounds.p50, seen.p50_ns),
         ("p99", bounds.p99, seen.p99_ns),
         ("max", bounds.max, seen.max_ns),
     ];
-    let check = |(quantile, bound, seen): (&str, Option<u64>, u64)| {
+    let check = |(quantile, bound, seen): (&str, Option<Time>, u64)| {
         let bound = bound?;
         let shown = format!("{:.3} ms", seen as f64 / 1e6);
-        let passed = seen <= bound.saturating_mul(1_000_000);
-        Some(Check::new(
-            format!("{what}, {quantile}"),
-            format!("at most {bound} ms"),
-            shown,
-            passed,
-        ))
+        let passed = Duration::from_nanos(seen) <= bound.get();
+        Some(Check::new(format!("{what}, {quantile}"), format!("at most {bound:?}"), shown, passed))
     };
     quantiles.into_iter().filter_map(check).collect()
 }

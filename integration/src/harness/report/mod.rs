@@ -91,7 +91,7 @@ impl Report {
         if events.is_given_up {
             checks.push(Check {
                 what: "the run's time".into(),
-                expected: format!("at most {} ms beyond its duration", scenario.limit_ms),
+                expected: format!("at most {:?} beyond its duration", scenario.limit),
                 seen: "it was given up".into(),
                 passed: false,
             });

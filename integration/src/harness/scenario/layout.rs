@@ -73,8 +73,8 @@ impl Layout {
         let mut layout = Self::default();
         for spec in &scenario.guest {
             let spec = Arc::new(spec.clone());
-            for number in 0..spec.count {
-                layout.add(Name::of(&spec.name, number, spec.count), &spec);
+            for number in 0..spec.count.get() {
+                layout.add(Name::of(&spec.name, number, spec.count.get()), &spec);
             }
         }
         layout
@@ -87,14 +87,14 @@ impl Layout {
             for queue in &context.queue {
                 let row = self.rows.len();
                 let row_name = format!("{name}/{}/{}", context.name, queue.name);
-                self.rows.push(Row { name: row_name, count: queue.count });
+                self.rows.push(Row { name: row_name, count: queue.count.get() });
                 let queue_spec = Arc::new(queue.clone());
-                for number in 0..queue.count {
+                for number in 0..queue.count.get() {
                     lanes.push(Lane {
                         index: first + lanes.len(),
                         guest: name.clone(),
                         context: Name::of(&context.name, 0, 1),
-                        queue: Name::of(&queue.name, number, queue.count),
+                        queue: Name::of(&queue.name, number, queue.count.get()),
                         context_index,
                         process: context.process,
                         spec: Arc::clone(&queue_spec),

@@ -9,59 +9,51 @@ pub(in crate::harness) mod plan;
 pub(in crate::harness) mod seed;
 pub(in crate::harness) mod shipped;
 
-use bellhop_device::service::config::{AdapterConfig, Config, GuestConfig};
+use bellhop_device::section;
+use bellhop_device::service::config::{
+    AdapterConfig, Bytes, Config, Count, GuestConfig, Key, Kib, Kind, Mib, Micros, Millis, Setting,
+    at,
+};
 pub use bellhop_guest::client::Mode;
+use bellhop_guest::fake_guest::QEMU;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A scenario.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Scenario {
-    /// What it shows, in one line.
-    pub title: String,
-    /// What all random choices come from.
-    pub seed: u64,
-    /// How long queues without a number of submissions go on, in milliseconds.
-    pub duration_ms: Option<u64>,
-    /// The longest that the whole may take beyond its duration before it is given up.
-    pub limit_ms: u64,
-    /// The longest that one submission may take before its queue is given up.
-    pub stuck_ms: u64,
-    /// What the host is configured with.
-    pub host: HostSpec,
-    /// The guests.
-    pub guest: Vec<GuestSpec>,
-    /// What happens to them.
-    pub event: Vec<EventSpec>,
-    /// What must hold at the end.
-    pub expect: Expect,
-}
+/// A time in a scenario: up to 31 days.
+pub type Time = Millis<0, 2_678_400_000>;
 
-impl Default for Scenario {
-    fn default() -> Self {
-        Self {
-            title: String::new(),
-            seed: 1,
-            duration_ms: None,
-            limit_ms: 120_000,
-            stuck_ms: 30_000,
-            host: HostSpec::default(),
-            guest: Vec::new(),
-            event: Vec::new(),
-            expect: Expect::default(),
-        }
+section! {
+    /// A scenario.
+    pub struct Scenario {
+        /// What it shows, in one line.
+        title: String;
+        /// What all random choices come from.
+        seed: u64 as plain = 1;
+        /// How long queues without a number of submissions work.
+        duration: Option<Time>, was "duration_ms";
+        /// The longest that a run may take beyond its duration before it is given up.
+        limit: Time = at(120_000), was "limit_ms";
+        /// The longest that one submission may take before its queue is given up.
+        stuck: Time = at(30_000), was "stuck_ms";
+        /// What the host is configured with.
+        host: HostSpec;
+        /// The guests.
+        guest: Vec<GuestSpec>;
+        /// What happens to them.
+        event: Vec<EventSpec>;
+        /// What must hold at the end.
+        expect: Expect;
     }
 }
 
-/// The host: the keys of `bellhopd`'s configuration.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct HostSpec {
-    /// The adapter that all guests share.
-    pub adapter: AdapterConfig,
-    /// What each guest gets of it.
-    pub guest: GuestConfig,
+section! {
+    /// The host: the keys of `bellhopd`'s configuration.
+    pub struct HostSpec {
+        /// The adapter that all guests share.
+        adapter: AdapterConfig;
+        /// What each guest gets of it.
+        guest: GuestConfig;
+    }
 }
 
 impl HostSpec {
@@ -72,72 +64,37 @@ impl HostSpec {
     }
 }
 
-/// A guest, or several that are alike.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GuestSpec {
-    /// Its name. Of several, each has a number behind it: `name.0`, `name.1`.
-    pub name: String,
-    /// How many.
-    #[serde(default = "one")]
-    pub count: u32,
-    /// The VMM that it runs under.
-    #[serde(default = "qemu")]
-    pub vmm: String,
-    /// Its memory.
-    #[serde(default = "ram")]
-    pub ram_mib: u64,
-    /// Where what driver and device share is.
-    #[serde(default)]
-    pub placement: PlacementSpec,
-    /// Features that its driver does not take, by name.
-    #[serde(default)]
-    pub without: Vec<String>,
-    /// Threads that submit, in each of its processes.
-    #[serde(default = "one")]
-    pub threads: u32,
-    /// Most submissions on their way of one thread.
-    #[serde(default = "in_flight")]
-    pub in_flight: u32,
-    /// How it goes at the end.
-    #[serde(default)]
-    pub leaves: Leaving,
-    /// Its contexts.
-    pub context: Vec<ContextSpec>,
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn qemu() -> String {
-    bellhop_guest::fake_guest::QEMU.name.into()
-}
-
-fn ram() -> u64 {
-    64
-}
-
-fn in_flight() -> u32 {
-    256
+section! {
+    /// A guest, or several that are alike.
+    pub struct GuestSpec {
+        /// Its name. Of several, each has a number behind it: `name.0`, `name.1`.
+        name: String;
+        /// How many.
+        count: Count<1, 1000> = at(1);
+        /// The VMM that it runs under.
+        vmm: String = QEMU.name.into();
+        /// Its memory.
+        ram: Mib<1, 65_536> = at(64), was "ram_mib";
+        /// Where the memory is that driver and device share.
+        placement: PlacementSpec as plain;
+        /// Features that its driver declines, by name.
+        without: Vec<String>;
+        /// Threads that submit, in each of its processes.
+        threads: Count<1, 64> = at(1);
+        /// Most submissions of one thread in flight.
+        in_flight: Count<1, 4096> = at(256);
+        /// How it ends.
+        leaves: Leaving as plain;
+        /// Its contexts.
+        context: Vec<ContextSpec>;
+    }
 }
 
 impl GuestSpec {
     /// One guest of QEMU's, without contexts yet.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        Self {
-            name: name.into(),
-            count: one(),
-            vmm: qemu(),
-            ram_mib: ram(),
-            placement: PlacementSpec::default(),
-            without: Vec::new(),
-            threads: one(),
-            in_flight: in_flight(),
-            leaves: Leaving::default(),
-            context: Vec::new(),
-        }
+        Self { name: name.into(), ..Self::default() }
     }
 
     /// Adds a context.
@@ -174,32 +131,28 @@ pub enum Leaving {
     Abruptly,
 }
 
-/// A context of a guest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ContextSpec {
-    /// Its name.
-    #[serde(default = "main")]
-    pub name: String,
-    /// The node that executes its queues: 0 is the 3D/compute node, the others copy.
-    #[serde(default)]
-    pub node: u32,
-    /// The process that it belongs to: a number of the scenario's choice.
-    #[serde(default)]
-    pub process: u32,
-    /// Its queues.
-    pub queue: Vec<QueueSpec>,
-}
-
-fn main() -> String {
-    "main".into()
+section! {
+    /// A context of a guest.
+    pub struct ContextSpec {
+        /// Its name.
+        name: String = "main".into();
+        /// The node that executes its queues: 0 is the 3D/compute node, the others copy.
+        node: Count<0, 8> = at(0);
+        /// The process that it belongs to: a number of the scenario's choice.
+        process: u32 as plain;
+        /// Its queues.
+        queue: Vec<QueueSpec>;
+    }
 }
 
 impl ContextSpec {
-    /// A context on a node, called `main`, without queues yet.
+    /// A context called `main` on a node, without queues yet.
+    ///
+    /// # Panics
+    /// When no GPU has this node.
     #[must_use]
     pub fn new(node: u32) -> Self {
-        Self { name: main(), node, process: 0, queue: Vec::new() }
+        Self { node: at(node.into()), ..Self::default() }
     }
 
     /// Adds a queue.
@@ -210,87 +163,49 @@ impl ContextSpec {
     }
 }
 
-/// A HW queue, or several that are alike, and what is submitted to it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct QueueSpec {
-    /// Its name. Of several, each has a number behind it: `name.0`, `name.1`.
-    pub name: String,
-    /// How many.
-    #[serde(default = "one")]
-    pub count: u32,
-    /// How work gets to it.
-    #[serde(default)]
-    pub mode: Mode,
-    /// Its ring, for user-mode submission.
-    #[serde(default = "ring")]
-    pub ring_kib: u64,
-    /// How many submissions must be completed; without it the queue goes on until the scenario's
-    /// duration is over, or the event `until`.
-    pub submissions: Option<u64>,
-    /// What each submission does, beside proving that it was executed.
-    #[serde(default)]
-    pub work: Work,
-    /// How many bytes `fill` and `copy` write.
-    #[serde(default = "bytes")]
-    pub bytes: u64,
-    /// Submissions for each ring of the doorbell.
-    #[serde(default = "one")]
-    pub batch: u32,
-    /// Most submissions on their way.
-    #[serde(default = "depth")]
-    pub depth: u32,
-    /// A time between batches, drawn between these two, in microseconds.
-    #[serde(default)]
-    pub think_us: [u64; 2],
-    /// A queue of the same process: submission `n` of this one waits, on the GPU, for submission
-    /// `n` of that one. `context/queue`, or `queue` of the same context.
-    pub after: Option<String>,
-    /// The event that it waits for before the first submission.
-    pub start: Option<String>,
-    /// The event that ends it.
-    pub until: Option<String>,
-    /// How the driver learns of completions.
-    #[serde(default)]
-    pub completion: Completion,
-    /// Whether a queue that is lost is destroyed and another created, to go on with.
-    #[serde(default)]
-    pub recover: bool,
-}
-
-fn ring() -> u64 {
-    4
-}
-
-fn bytes() -> u64 {
-    4096
-}
-
-fn depth() -> u32 {
-    8
+section! {
+    /// A HW queue, or several that are alike, and what is submitted to it.
+    pub struct QueueSpec {
+        /// Its name. Of several, each has a number behind it: `name.0`, `name.1`.
+        name: String;
+        /// How many.
+        count: Count<1, 16_384> = at(1);
+        /// How work gets to it.
+        mode: Mode as plain;
+        /// Its ring, for user-mode submission.
+        ring: Kib<4, 16_384> = at(4), was "ring_kib";
+        /// How many submissions must be completed; without it the queue works until the scenario's duration is
+        /// over, or the event `until`.
+        submissions: Option<u64> as plain;
+        /// What each submission does, beside proving that it was executed.
+        work: Work as plain;
+        /// How much `fill` and `copy` write.
+        size: Bytes<8, 1_048_576> = at(4096), was "bytes";
+        /// Submissions for each ring of the doorbell.
+        batch: Count<1, 1024> = at(1);
+        /// Most submissions in flight.
+        depth: Count<1, 1024> = at(8);
+        /// A time between batches, drawn between these two.
+        think: [Micros<0, 3_600_000_000>; 2] = [at(0); 2], was "think_us";
+        /// A queue of the same process: submission `n` of this one waits, on the GPU, for submission
+        /// `n` of that one. `context/queue`, or `queue` of the same context.
+        after: Option<String>;
+        /// The event that it waits for before the first submission.
+        start: Option<String>;
+        /// The event that ends it.
+        until: Option<String>;
+        /// How the driver learns of completions.
+        completion: Completion as plain;
+        /// Whether a queue that is lost is destroyed and another created, to continue with.
+        recover: bool;
+    }
 }
 
 impl QueueSpec {
     /// A queue for user-mode submission to which nothing is submitted yet.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        Self {
-            name: name.into(),
-            count: one(),
-            mode: Mode::default(),
-            ring_kib: ring(),
-            submissions: None,
-            work: Work::default(),
-            bytes: bytes(),
-            batch: one(),
-            depth: depth(),
-            think_us: [0; 2],
-            after: None,
-            start: None,
-            until: None,
-            completion: Completion::default(),
-            recover: false,
-        }
+        Self { name: name.into(), ..Self::default() }
     }
 
     /// Sets the number of submissions.
@@ -336,58 +251,44 @@ pub enum Completion {
     Wait,
 }
 
-/// Something that happens, and when.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EventSpec {
-    /// Its name, for `start` and `until` of queues and `when` of events.
-    pub name: Option<String>,
-    /// When, in milliseconds from the start.
-    pub at_ms: Option<u64>,
-    /// The time from one occurrence to the next, in milliseconds; `at_ms` is the first's then.
-    pub every_ms: Option<u64>,
-    /// How many occurrences; without it until the end.
-    pub times: Option<u64>,
-    /// Up to so much is added to each of those times, from the seed.
-    #[serde(default)]
-    pub jitter_ms: u64,
-    /// Something else that it follows.
-    pub when: Option<Condition>,
-    /// What happens.
-    pub r#do: Option<Action>,
-    /// One of these happens, from the seed.
-    #[serde(default)]
-    pub choose: Vec<Action>,
-    /// Whether it may be refused, and may not happen at all.
-    #[serde(default)]
-    pub optional: bool,
+section! {
+    /// Something that happens, and when.
+    pub struct EventSpec {
+        /// Its name, for `start` and `until` of queues and `when` of events.
+        name: Option<String>;
+        /// When, from the start.
+        at: Option<Time>, was "at_ms";
+        /// The time from one occurrence to the next; `at` is the first's then.
+        every: Option<Millis<1, 86_400_000>>, was "every_ms";
+        /// How many occurrences; without it until the end.
+        times: Option<u64> as plain;
+        /// Most that is added to each of those times, from the seed.
+        jitter: Time = at(0), was "jitter_ms";
+        /// Something else that it follows.
+        when: Option<Condition> as plain;
+        /// What happens.
+        r#do: Option<Action>;
+        /// One of these happens, from the seed.
+        choose: Vec<Action>;
+        /// Whether it may be refused, and may not happen at all.
+        optional: bool;
+    }
 }
 
 impl EventSpec {
-    /// Something that happens at a time.
+    /// Something that happens at a time, in milliseconds from the start.
+    ///
+    /// # Panics
+    /// When the time is more than 31 days.
     #[must_use]
-    pub fn at(at_ms: u64, action: Action) -> Self {
-        Self { at_ms: Some(at_ms), ..Self::doing(action) }
+    pub fn at(milliseconds: u64, action: Action) -> Self {
+        Self { at: Some(at(milliseconds)), r#do: Some(action), ..Self::default() }
     }
 
     /// Something that happens on a condition.
     #[must_use]
     pub fn when(condition: Condition, action: Action) -> Self {
-        Self { when: Some(condition), ..Self::doing(action) }
-    }
-
-    fn doing(action: Action) -> Self {
-        Self {
-            name: None,
-            at_ms: None,
-            every_ms: None,
-            times: None,
-            jitter_ms: 0,
-            when: None,
-            r#do: Some(action),
-            choose: Vec::new(),
-            optional: false,
-        }
+        Self { when: Some(condition), r#do: Some(action), ..Self::default() }
     }
 
     /// What may happen.
@@ -422,6 +323,10 @@ pub enum Status {
     DisconnectedRetry,
     /// `DISCONNECTED_ABORT`
     DisconnectedAbort,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// What can happen. Of several guests or queues that a name matches one is taken, from the seed.
@@ -477,7 +382,7 @@ pub enum Action {
         /// The guest.
         guest: String,
         /// For how long.
-        for_ms: u64,
+        r#for: Time,
     },
     /// A guest's VMM announces its memory again.
     AnnounceMemory {
@@ -489,7 +394,7 @@ pub enum Action {
         /// The context: `guest/context`.
         context: String,
         /// Resumes it after so long.
-        for_ms: Option<u64>,
+        r#for: Option<Time>,
     },
     /// A guest resumes a context.
     ResumeContext {
@@ -501,7 +406,7 @@ pub enum Action {
         /// The state.
         state: DeviceState,
         /// Goes to D0 after so long.
-        for_ms: Option<u64>,
+        r#for: Option<Time>,
     },
     /// The host changes an engine's power state.
     EnginePower {
@@ -510,14 +415,14 @@ pub enum Action {
         /// The state.
         state: EngineState,
         /// Goes to F0 after so long.
-        for_ms: Option<u64>,
+        r#for: Option<Time>,
     },
     /// The host suspends all contexts that a guest has.
     SuspendGuest {
         /// The guest.
         guest: String,
         /// Resumes them after so long.
-        for_ms: Option<u64>,
+        r#for: Option<Time>,
     },
     /// The host resumes them.
     ResumeGuest {
@@ -558,66 +463,69 @@ pub enum EngineState {
     F1,
 }
 
-/// What must hold at the end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Expect {
-    /// Every submission is executed exactly once and in the order of its queue, and all that a
-    /// queue must complete is completed; what its own fault, or its guest's end, took away is not
-    /// counted.
-    pub complete: bool,
-    /// Every event that is not optional happened and was not refused.
-    pub events: bool,
-    /// The queues that are lost: these and no others.
-    pub lost: Vec<String>,
-    /// Queues that may be lost too.
-    pub may_lose: Vec<String>,
-    /// Most violations of the VMMs' rules.
-    pub violations: u64,
-    /// How many doorbells were taken from a queue for another.
-    pub victims: Bounds,
-    /// What must hold for some queues.
-    pub queue: Vec<QueueExpect>,
+impl Setting for Action {
+    const KIND: Kind =
+        Kind::Section(&[Key { name: "for", about: &[], was: Some("for_ms"), kind: Time::KIND }]);
 }
 
-impl Default for Expect {
-    fn default() -> Self {
-        Self {
-            complete: true,
-            events: true,
-            lost: Vec::new(),
-            may_lose: Vec::new(),
-            violations: 0,
-            victims: Bounds::default(),
-            queue: Vec::new(),
-        }
+section! {
+    /// What must hold at the end.
+    pub struct Expect {
+        /// Every submission is executed exactly once and in the order of its queue, and all that a
+        /// queue must complete is completed; what its own fault, or its guest's end, took away is not
+        /// counted.
+        complete: bool = true;
+        /// Every event that is not optional happened and was not refused.
+        events: bool = true;
+        /// The queues that are lost: these and no others.
+        lost: Vec<String>;
+        /// Queues that may be lost too.
+        may_lose: Vec<String>;
+        /// Most violations of the VMMs' rules.
+        violations: u64 as plain;
+        /// How many doorbells were taken from a queue for another.
+        victims: Bounds as plain;
+        /// What must hold for some queues.
+        queue: Vec<QueueExpect>;
     }
 }
 
-/// What must hold for all queues that a name matches, together.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct QueueExpect {
-    /// The queues.
-    pub queue: String,
-    /// Submissions that were completed.
-    pub completed: Bounds,
-    /// Submissions that went with a lost queue or a guest's end.
-    pub dropped: Bounds,
-    /// Stores to doorbells.
-    pub rings: Bounds,
-    /// Requests to connect a doorbell.
-    pub connects: Bounds,
-    /// Requests that wake an engine.
-    pub notifies: Bounds,
-    /// Times that a queue was lost.
-    pub losses: Bounds,
-    /// What rings and looks found the doorbell's status to be, how often each.
-    pub seen: BTreeMap<Status, Bounds>,
-    /// From a submission to its completion.
-    pub latency_ms: WaitBounds,
-    /// What a ring took that had to connect the doorbell first.
-    pub connect_ms: WaitBounds,
+section! {
+    /// What must hold for all queues that a name matches, together.
+    pub struct QueueExpect {
+        /// The queues.
+        queue: String;
+        /// Submissions that were completed.
+        completed: Bounds as plain;
+        /// Submissions that went with a lost queue or a guest's end.
+        dropped: Bounds as plain;
+        /// Stores to doorbells.
+        rings: Bounds as plain;
+        /// Requests to connect a doorbell.
+        connects: Bounds as plain;
+        /// Requests that wake an engine.
+        notifies: Bounds as plain;
+        /// Times that a queue was lost.
+        losses: Bounds as plain;
+        /// What rings and looks found the doorbell's status to be, how often each.
+        seen: BTreeMap<Status, Bounds> as plain;
+        /// From a submission to its completion.
+        latency: WaitBounds, was "latency_ms";
+        /// What a ring took that had to connect the doorbell first.
+        connect: WaitBounds, was "connect_ms";
+    }
+}
+
+section! {
+    /// What waits may take at most.
+    pub struct WaitBounds {
+        /// Half of them.
+        p50: Option<Time>;
+        /// 99 of 100.
+        p99: Option<Time>;
+        /// All.
+        max: Option<Time>;
+    }
 }
 
 /// What a number must be.
@@ -654,16 +562,4 @@ impl std::fmt::Display for Bounds {
             (None, None) => f.write_str("anything"),
         }
     }
-}
-
-/// What waits may take at most, in milliseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WaitBounds {
-    /// Half of them.
-    pub p50: Option<u64>,
-    /// 99 of 100.
-    pub p99: Option<u64>,
-    /// All.
-    pub max: Option<u64>,
 }

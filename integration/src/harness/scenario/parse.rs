@@ -7,7 +7,7 @@ use crate::harness::scenario::names::is_valid;
 use crate::harness::scenario::{
     Action, Condition, ContextSpec, EventSpec, GuestSpec, Mode, QueueSpec, Scenario,
 };
-use bellhop_device::service::config::{Fault, KeyPath, Position};
+use bellhop_device::service::config::{Fault, Flaw, KeyPath, read};
 use bellhop_guest::fake_guest::{VMMS, VmmProfile};
 use bellhop_protocol::features::Features;
 use bellhop_protocol::packet::flow::IndirectBuffer;
@@ -31,17 +31,16 @@ pub enum ScenarioError {
     /// bellhop has no scenario of this name.
     #[error("there is no scenario {0:?}; `bellhop harness --list` shows those that bellhop has")]
     Unknown(String),
-    /// The text is not TOML, or has a key or a type that does not exist here.
-    #[error("scenario {file}, line {line}: {message}")]
-    Parse {
+    /// The text is not a scenario.
+    #[error("scenario {file}, {flaw}")]
+    Flaw {
         /// The file.
         file: String,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        message: String,
+        /// What is wrong with it, and where.
+        #[source]
+        flaw: Flaw,
     },
-    /// A value is not one that its key can have.
+    /// A value does not go with another.
     #[error("scenario {file}{}: {key} is {value}; it must be {expected}", .line.map_or(String::new(), |line| format!(", line {line}")))]
     Value {
         /// The file, or the scenario's title.
@@ -73,18 +72,8 @@ impl Scenario {
     /// # Errors
     /// See [`ScenarioError`].
     pub fn parse(text: &str, file: &str) -> Result<Self, ScenarioError> {
-        let scenario: Self = toml::from_str(text).map_err(|error| {
-            let span = error.span().unwrap_or_default();
-            let line = Position::at(text, span.start).line;
-            if let Some(Fault { key, value, expected, .. }) = Fault::of_value(text, span, &["host"])
-            {
-                let (file, line, key) = (file.into(), Some(line), key.to_string());
-                return ScenarioError::Value { file, line, key, value, expected };
-            }
-            let shown = text.lines().nth(line - 1).unwrap_or_default().trim();
-            let message = format!("{}, in {shown:?}", error.message().replace('\n', "; "));
-            ScenarioError::Parse { file: file.into(), line, message }
-        })?;
+        let scenario: Self =
+            read(text).map_err(|flaw| ScenarioError::Flaw { file: file.into(), flaw })?;
         scenario.problem().map_or(Ok(scenario), |Problem { key, value, expected }| {
             let line = find(text, &key);
             Err(ScenarioError::Value { file: file.into(), line, key, value, expected })
@@ -103,10 +92,6 @@ impl Scenario {
     }
 
     fn problem(&self) -> Option<Problem> {
-        // Before everything is counted out.
-        if let Err(problem) = check_counts(self) {
-            return Some(problem);
-        }
         Checker { scenario: self, layout: Layout::of(self) }.check().err()
     }
 }
@@ -153,18 +138,9 @@ fn within(
     require(range.contains(&value), key, value, format!("{} to {}", range.start(), range.end()))
 }
 
-fn check_counts(scenario: &Scenario) -> Result<(), Problem> {
-    for (place, guest) in scenario.guest.iter().enumerate() {
-        let guest_key = format!("guest[{place}]");
-        within(1..=1000, format!("{guest_key}.count"), guest.count)?;
-        for (place, context) in guest.context.iter().enumerate() {
-            let key = format!("{guest_key}.context[{place}]");
-            for (place, queue) in context.queue.iter().enumerate() {
-                within(1..=16_384, format!("{key}.queue[{place}].count"), queue.count)?;
-            }
-        }
-    }
-    Ok(())
+/// A value as a file has it.
+fn shown(value: impl std::fmt::Debug) -> String {
+    format!("{value:?}")
 }
 
 /// Names that an error tells.
@@ -242,9 +218,6 @@ impl Checker<'_> {
     }
 
     fn guest(&self, key: &str, guest: &GuestSpec) -> Result<(), Problem> {
-        within(1..=65_536, format!("{key}.ram_mib"), guest.ram_mib)?;
-        within(1..=64, format!("{key}.threads"), guest.threads)?;
-        within(1..=4096, format!("{key}.in_flight"), guest.in_flight)?;
         let vmms = VMMS.map(|profile| profile.name).join(", ");
         let vmm = &guest.vmm;
         require(
@@ -266,7 +239,9 @@ impl Checker<'_> {
             let key = format!("{key}.context[{place}]");
             self.name(&key, &context.name, &mut names)?;
             let last = self.scenario.host.adapter.copy_nodes.get().into();
-            within(0..=last, format!("{key}.node"), context.node)?;
+            within(0..=last, format!("{key}.node"), context.node.get())?;
+            let has_queues = !context.queue.is_empty();
+            require(has_queues, format!("{key}.queue"), "empty", "at least one")?;
             let mut names = HashSet::new();
             for (place, queue) in context.queue.iter().enumerate() {
                 let key = format!("{key}.queue[{place}]");
@@ -276,7 +251,7 @@ impl Checker<'_> {
         }
         let queues = guest.context.iter().flat_map(|context| &context.queue);
         let doorbells: u32 =
-            queues.filter(|queue| queue.mode == Mode::User).map(|queue| queue.count).sum();
+            queues.filter(|queue| queue.mode == Mode::User).map(|queue| queue.count.get()).sum();
         let offered = self.scenario.host.guest.doorbells.get();
         let expected = format!(
             "at least {doorbells}: guest {:?} has so many queues for user-mode submission",
@@ -286,25 +261,25 @@ impl Checker<'_> {
     }
 
     fn queue(&self, key: &str, guest: &GuestSpec, queue: &QueueSpec) -> Result<(), Problem> {
-        within(1..=1024, format!("{key}.depth"), queue.depth)?;
-        within(1..=queue.depth.into(), format!("{key}.batch"), queue.batch)?;
-        within(1..=guest.in_flight.into(), format!("{key}.batch"), queue.batch)?;
-        let is_ring = queue.ring_kib.is_power_of_two() && (4..=16_384).contains(&queue.ring_kib);
-        let expected = "a power of two from 4 to 16384";
-        require(is_ring, format!("{key}.ring_kib"), queue.ring_kib, expected)?;
+        let (batch, depth) = (queue.batch.get(), queue.depth.get());
+        let most = depth.min(guest.in_flight.get());
+        within(1..=most.into(), format!("{key}.batch"), batch)?;
+        let ring = queue.ring.get();
+        let expected = "a power of two from 4KiB to 16MiB";
+        require(ring.is_power_of_two(), format!("{key}.ring"), shown(queue.ring), expected)?;
         // One more than fit would wait for room, with the doorbell not rung.
-        let fit = queue.ring_kib * 1024 / size_of::<IndirectBuffer>() as u64 - 1;
-        within(1..=fit, format!("{key}.depth"), queue.depth)?;
-        within(8..=1 << 20, format!("{key}.bytes"), queue.bytes)?;
-        let is_aligned = queue.bytes.is_multiple_of(8);
-        require(is_aligned, format!("{key}.bytes"), queue.bytes, "a multiple of 8")?;
-        let [low, high] = queue.think_us;
-        let expected = "two numbers, the first not above the second";
-        require(low <= high, format!("{key}.think_us"), format!("[{low}, {high}]"), expected)?;
+        let fit = ring / size_of::<IndirectBuffer>() as u64 - 1;
+        within(1..=fit, format!("{key}.depth"), depth)?;
+        let is_aligned = queue.size.get().is_multiple_of(8);
+        require(is_aligned, format!("{key}.size"), shown(queue.size), "a multiple of 8 bytes")?;
+        let [low, high] = queue.think;
+        let expected = "two times, the first not above the second";
+        let is_range = low.get() <= high.get();
+        require(is_range, format!("{key}.think"), shown(queue.think), expected)?;
         let ends = queue.submissions.is_some()
             || queue.until.is_some()
-            || self.scenario.duration_ms.is_some();
-        let expected = "given, or `until`, or the scenario's `duration_ms`";
+            || self.scenario.duration.is_some();
+        let expected = "given, or `until`, or the scenario's `duration`";
         require(ends, format!("{key}.submissions"), "missing", expected)?;
         let names = [("start", &queue.start), ("until", &queue.until)];
         for (name, event) in
@@ -342,17 +317,14 @@ impl Checker<'_> {
     }
 
     fn event(&self, key: &str, event: &EventSpec) -> Result<(), Problem> {
-        let is_timed = event.at_ms.is_some() || event.every_ms.is_some();
-        let expected = "one of at_ms, every_ms and when";
+        let is_timed = event.at.is_some() || event.every.is_some();
+        let expected = "one of at, every and when";
         require(is_timed != event.when.is_some(), key, "without a time, or with two", expected)?;
         let does = [event.r#do.is_some(), !event.choose.is_empty()];
         let expected = "one of do and choose";
         require(does[0] != does[1], key, "without an action, or with two kinds", expected)?;
-        if let Some(every) = event.every_ms {
-            within(1..=86_400_000, format!("{key}.every_ms"), every)?;
-        }
-        let is_repeated = event.every_ms.is_some() || event.times.is_none();
-        require(is_repeated, format!("{key}.times"), "given", "together with every_ms")?;
+        let is_repeated = event.every.is_some() || event.times.is_none();
+        require(is_repeated, format!("{key}.times"), "given", "together with every")?;
         if let Some(condition) = &event.when {
             self.condition(&format!("{key}.when"), condition)?;
         }

@@ -41,7 +41,7 @@ pub(in crate::harness) struct Described<'a> {
 impl fmt::Display for Described<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Planned { action, target, .. } = self.planned;
-        write!(f, "{}", action.name())?;
+        f.write_str(&action.name())?;
         let guest = |guest: &usize| self.layout.guests.get(*guest).map(|guest| &guest.name);
         let lane = |lane: &usize| self.layout.lanes.get(*lane);
         match target {
@@ -58,7 +58,7 @@ impl fmt::Display for Described<'_> {
             Action::ConnectStorm { connects, .. } => write!(f, " {connects} times"),
             Action::DevicePower { state, .. } => write!(f, " {state:?}"),
             Action::EnginePower { node, state, .. } => write!(f, " node {node} {state:?}"),
-            Action::WriteDoorbells { for_ms, .. } => write!(f, " for {for_ms} ms"),
+            Action::WriteDoorbells { r#for, .. } => write!(f, " for {for:?}"),
             _ => Ok(()),
         }
     }
@@ -66,46 +66,29 @@ impl fmt::Display for Described<'_> {
 
 impl Action {
     /// Its name in a scenario.
-    fn name(&self) -> &'static str {
-        match self {
-            Self::BadPacket { .. } => "bad-packet",
-            Self::KillGuest { .. } => "kill-guest",
-            Self::ResetGuest { .. } => "reset-guest",
-            Self::EndProcess { .. } => "end-process",
-            Self::ConnectStorm { .. } => "connect-storm",
-            Self::QueueStorm { .. } => "queue-storm",
-            Self::WriteDoorbells { .. } => "write-doorbells",
-            Self::AnnounceMemory { .. } => "announce-memory",
-            Self::SuspendContext { .. } => "suspend-context",
-            Self::ResumeContext { .. } => "resume-context",
-            Self::DevicePower { .. } => "device-power",
-            Self::EnginePower { .. } => "engine-power",
-            Self::SuspendGuest { .. } => "suspend-guest",
-            Self::ResumeGuest { .. } => "resume-guest",
-            Self::DisconnectGuest { .. } => "disconnect-guest",
-            Self::FailGuest { .. } => "fail-guest",
-            Self::End => "end",
-        }
+    fn name(&self) -> String {
+        let table = toml::Table::try_from(self).unwrap_or_default();
+        table.get("action").and_then(toml::Value::as_str).unwrap_or_default().to_owned()
     }
 
-    /// What takes it back, and after how many milliseconds.
-    pub(in crate::harness) fn undoing(&self) -> Option<(u64, Self)> {
+    /// What takes it back, and after which time.
+    pub(in crate::harness) fn undoing(&self) -> Option<(Duration, Self)> {
         let (after, undoing) = match self {
-            Self::SuspendContext { context, for_ms } => {
-                (for_ms, Self::ResumeContext { context: context.clone() })
+            Self::SuspendContext { context, r#for } => {
+                (r#for, Self::ResumeContext { context: context.clone() })
             }
-            Self::SuspendGuest { guest, for_ms } => {
-                (for_ms, Self::ResumeGuest { guest: guest.clone() })
+            Self::SuspendGuest { guest, r#for } => {
+                (r#for, Self::ResumeGuest { guest: guest.clone() })
             }
-            Self::DevicePower { for_ms, .. } => {
-                (for_ms, Self::DevicePower { state: DeviceState::D0, for_ms: None })
+            Self::DevicePower { r#for, .. } => {
+                (r#for, Self::DevicePower { state: DeviceState::D0, r#for: None })
             }
-            Self::EnginePower { node, for_ms, .. } => {
-                (for_ms, Self::EnginePower { node: *node, state: EngineState::F0, for_ms: None })
+            Self::EnginePower { node, r#for, .. } => {
+                (r#for, Self::EnginePower { node: *node, state: EngineState::F0, r#for: None })
             }
             _ => return None,
         };
-        Some(((*after)?, undoing))
+        Some(((*after)?.get(), undoing))
     }
 
     /// Whether the host does it, and not the guest itself.
@@ -154,23 +137,24 @@ struct Source {
     /// The next occurrence's number, and how many there are.
     next: u64,
     times: u64,
-    first: u64,
-    every: u64,
+    first: Duration,
+    every: Duration,
+    /// In milliseconds.
     jitter: u64,
 }
 
 impl Source {
     fn new(scenario: &Scenario, event: usize, seed: u64) -> Option<Self> {
         let spec = scenario.event.get(event)?;
-        let is_repeated = spec.every_ms.is_some();
+        let (at, every) = (spec.at.map(|at| at.get()), spec.every.map(|every| every.get()));
         Some(Self {
             event,
             choices: Choices::of(&format!("event {event}"), seed),
             next: 0,
-            times: if is_repeated { spec.times.unwrap_or(u64::MAX) } else { 1 },
-            first: spec.at_ms.or(spec.every_ms).unwrap_or_default(),
-            every: spec.every_ms.unwrap_or_default(),
-            jitter: spec.jitter_ms,
+            times: every.map_or(1, |_| spec.times.unwrap_or(u64::MAX)),
+            first: at.or(every).unwrap_or_default(),
+            every: every.unwrap_or_default(),
+            jitter: spec.jitter.get().as_millis() as u64,
         })
     }
 
@@ -180,14 +164,15 @@ impl Source {
         if self.next == self.times {
             return None;
         }
-        let jitter = self.choices.between(0, self.jitter);
-        let at = self.first.saturating_add(self.every.saturating_mul(self.next));
+        let jitter = Duration::from_millis(self.choices.between(0, self.jitter));
+        let turns = u32::try_from(self.next).unwrap_or(u32::MAX);
+        let at = self.first.saturating_add(self.every.saturating_mul(turns));
         self.next += 1;
         let spec = scenario.event.get(self.event)?;
         let actions: Vec<_> = spec.actions().collect();
         let action = (*self.choices.pick(&actions)?).clone();
         let target = *self.choices.pick(&action.candidates(layout))?;
-        let at = spec.when.is_none().then(|| Duration::from_millis(at.saturating_add(jitter)));
+        let at = spec.when.is_none().then(|| at.saturating_add(jitter));
         Some(Planned { event: self.event, at, action, target })
     }
 }
@@ -241,7 +226,7 @@ impl<'a> Plan<'a> {
     /// on a condition counts from `now`.
     pub(in crate::harness) fn happened(&mut self, planned: &Planned, now: Duration) {
         if let Some((after, action)) = planned.action.undoing() {
-            let at = planned.at.unwrap_or(now) + Duration::from_millis(after);
+            let at = planned.at.unwrap_or(now) + after;
             let &Planned { event, target, .. } = planned;
             self.undoing.push(Planned { event, at: Some(at), action, target });
         }
@@ -258,21 +243,21 @@ mod tests {
     use super::*;
 
     const SCENARIO: &str = r#"
-        duration_ms = 1000
+        duration = "1s"
         [[guest]]
         name = "vm"
         count = 3
         [[guest.context]]
         queue = [{ name = "q", count = 4 }]
         [[event]]
-        every_ms = 10
-        jitter_ms = 15
+        every = "10ms"
+        jitter = "15ms"
         choose = [
             { action = "reset-guest", guest = "vm" },
             { action = "bad-packet", queue = "vm/main/q" },
         ]
         [[event]]
-        at_ms = 25
+        at = "25ms"
         do = { action = "announce-memory", guest = "vm.1" }
     "#;
 
@@ -292,13 +277,13 @@ mod tests {
     #[test]
     fn what_is_for_a_time_is_taken_back_even_after_the_end() {
         let text = r#"
-            duration_ms = 10
+            duration = "10ms"
             guest = [{ name = "vm", context = [{ queue = [{ name = "q" }] }] }]
             [[event]]
-            at_ms = 5
-            do = { action = "device-power", state = "d3", for_ms = 20 }
+            at = "5ms"
+            do = { action = "device-power", state = "d3", for = "20ms" }
             [[event]]
-            at_ms = 30
+            at = "30ms"
             do = { action = "reset-guest", guest = "vm" }
         "#;
         let scenario = Scenario::parse(text, "test").unwrap();
@@ -308,7 +293,7 @@ mod tests {
         plan.happened(&planned, Duration::ZERO);
         let planned = plan.take(true).unwrap();
         assert_eq!(planned.at, Some(Duration::from_millis(25)));
-        assert_eq!(planned.action, Action::DevicePower { state: DeviceState::D0, for_ms: None });
+        assert_eq!(planned.action, Action::DevicePower { state: DeviceState::D0, r#for: None });
         assert_eq!(plan.take(true), None);
     }
 

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Reads what [`section!`](crate::section) declares from TOML, and says in one line what is wrong and where.
+
+use super::declare::{Kind, Setting};
+use super::place::{KeyPath, Position};
+use super::renamed::{self, Renamed};
+use super::rules::Fault;
+use serde::de::DeserializeOwned;
+
+/// What is wrong with a text, and where. One line, which says what to change.
+#[derive(Debug, thiserror::Error)]
+#[error("{position}: {why}")]
+pub struct Flaw {
+    /// Where in the text.
+    pub position: Position,
+    /// What is wrong there.
+    pub why: Why,
+}
+
+/// What is wrong with a text.
+#[derive(Debug, thiserror::Error)]
+pub enum Why {
+    /// It has a key of an older version.
+    #[error(transparent)]
+    Renamed(Box<Renamed>),
+    /// A key has a value that it cannot have.
+    #[error(transparent)]
+    Value(Box<Fault>),
+    /// It is not TOML, or has a key that does not exist.
+    #[error("{0}")]
+    Text(String),
+}
+
+/// Reads a section from a text.
+///
+/// # Errors
+/// See [`Why`].
+pub fn read<T: DeserializeOwned + Setting>(text: &str) -> Result<T, Flaw> {
+    if let Some(renamed) = renamed::find(text, T::KIND) {
+        return Err(Flaw { position: renamed.position, why: Why::Renamed(Box::new(renamed)) });
+    }
+    toml::from_str(text).map_err(|error| {
+        let span = error.span().unwrap_or_default();
+        let position = Position::at(text, span.start);
+        let line = text.lines().nth(position.line - 1).unwrap_or_default().trim();
+        let why = match fault(text, span, T::KIND) {
+            Some(fault) => Why::Value(Box::new(fault)),
+            None => Why::Text(format!("{}, in {line:?}", error.message().replace('\n', "; "))),
+        };
+        Flaw { position, why }
+    })
+}
+
+/// What is wrong with the value at `span`. None when any value of the right type would do.
+fn fault(text: &str, span: std::ops::Range<usize>, keys: Kind) -> Option<Fault> {
+    let key = KeyPath::containing(text, span.start)?;
+    let Kind::Value { expected, .. } = keys.find(&key.names())? else { return None };
+    let expected = Some(expected()).filter(|expected| !expected.is_empty())?;
+    let value = text.get(span)?.lines().next().unwrap_or_default().to_owned();
+    Some(Fault::new(key, value, expected))
+}
