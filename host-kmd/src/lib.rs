@@ -4,7 +4,7 @@
 //!
 //! Two floors, as in the references. [`dxgkrnl`] is the OS graphics kernel: objects, handles,
 //! memory, fence waits. [`miniport`] is the driver of our GPU, which dxgkrnl reaches through the
-//! DDIs in [`ddi`] only. Both stand on [`hardware`], the registers so to speak. [`port`] is what
+//! DDIs in [`ddi`] only. Both stand on [`hardware`], which stands for the registers. [`port`] is what
 //! goes in and out. The crate does no I/O and starts no task: its owner feeds it inputs and carries out effects.
 #![forbid(unsafe_code)]
 

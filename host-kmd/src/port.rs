@@ -71,7 +71,7 @@ pub trait GuestPort: Send {
     fn reply(&self, token: RequestToken, reply: &[u8]);
 
     /// Tells the guest something. The transport keeps it until the guest has room, within a bound
-    /// of its own: a guest may go on waiting without ever taking an event.
+    /// of its own: a guest may wait forever without taking an event.
     fn event(&self, event: Event);
 }
 
@@ -155,7 +155,7 @@ pub struct TracePage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// One tool at a time.
-    #[error("somebody traces this adapter already; try again when that has ended")]
+    #[error("another tool traces this adapter; try again when it has ended")]
     Busy,
     /// There is none with that number.
     #[error("there is no such adapter")]

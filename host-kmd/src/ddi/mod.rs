@@ -216,8 +216,8 @@ pub trait Miniport: Send {
     fn resume_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId>;
 
     /// `DxgkDdiPreemptCommand`: stops the queue's running command at its next boundary.
-    /// [`Interrupt::DmaPreempted`] with `preemption_fence` follows; [`Self::resume_context`] makes the
-    /// queue go on from there.
+    /// [`Interrupt::DmaPreempted`] with `preemption_fence` follows; [`Self::resume_context`] continues
+    /// the queue from there.
     fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64);
 
     /// `DxgkDdiQueryEngineStatus`: where a node's engine is. One that is responsive begins turns, or

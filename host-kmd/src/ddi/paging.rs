@@ -122,7 +122,7 @@ pub enum PagingOperation<'a> {
     },
     /// `UPDATE_PAGE_TABLE`: writes the entries of consecutive pages, when its turn comes.
     UpdatePageTable {
-        /// Whose.
+        /// The address space.
         space: AddressSpaceId,
         /// GPU virtual address of the first page.
         gpu_va: u64,
@@ -134,22 +134,22 @@ pub enum PagingOperation<'a> {
     /// `FLUSH_TLB`: no engine uses an entry of this address space that was changed before. What comes
     /// after it in the system context begins when none does.
     FlushTlb {
-        /// Whose.
+        /// The address space.
         space: AddressSpaceId,
     },
     /// `NOTIFY_RESIDENCY`: an allocation that is accessed physically is at another address, or at
     /// none.
     NotifyResidency {
-        /// Which.
+        /// The allocation.
         allocation: AllocationId,
         /// Its physical address now.
         address: Option<u64>,
     },
     /// `NOTIFY_ALLOC`
     NotifyAlloc {
-        /// Which.
+        /// The allocation.
         allocation: AllocationId,
-        /// Why.
+        /// The reason.
         notification: AllocationNotification,
         /// First byte of the range, from the allocation's start.
         offset: u64,

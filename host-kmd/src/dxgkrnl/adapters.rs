@@ -62,7 +62,7 @@ impl Adapters {
     }
 
     /// Handles one input: one that is about an attached guest where that is attached, and a guest that
-    /// comes or a command that is about none on `adapter`. Interrupts and time-outs are everybody's: the
+    /// comes or a command that is about none on `adapter`. Interrupts and time-outs go to every kernel: the
     /// adapters have one interrupt line, and each driver says whether it was its own.
     pub fn handle(&mut self, adapter: AdapterId, input: Input, effects: &mut Vec<Effect>) {
         let before = effects.len();

@@ -11,7 +11,7 @@ pub enum DoorbellModel {
     /// Each HW queue has a doorbell of its own, which one of few physical doorbells watches.
     #[default]
     Dedicated,
-    /// All HW queues of a guest ring one doorbell, and everything rung is seen.
+    /// All HW queues of a guest ring one doorbell, and engines see every ring.
     Global,
 }
 

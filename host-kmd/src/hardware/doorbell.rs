@@ -24,10 +24,10 @@ pub struct RingBinding {
 /// How far rotating a doorbell's page got.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RotationProgress {
-    /// There was nothing to do: the page is what it has to be.
+    /// The page is there already.
     #[default]
     Done,
-    /// An interrupt tells when the page is there: [`Interrupt::DoorbellRotated`](super::Interrupt::DoorbellRotated).
+    /// The page is on its way; an interrupt tells when it is there: [`Interrupt::DoorbellRotated`](super::Interrupt::DoorbellRotated).
     Pending,
 }
 
@@ -89,21 +89,21 @@ pub trait Doorbells {
     /// For a physical doorbell that does not exist.
     fn unwatch(&self, doorbell: PhysicalDoorbell) -> Result<(), UnknownId>;
 
-    /// In the global model: makes rings of the guest's one doorbell be looked for in this queue's
-    /// ring, too.
+    /// In the global model: has engines look at this queue's ring, too, when the guest's one doorbell
+    /// is rung.
     ///
     /// # Errors
     /// For a queue that does not exist.
     fn watch_global(&self, queue: HwQueueId) -> Result<(), UnknownId>;
 
-    /// In the global model: the opposite of [`Self::watch_global`].
+    /// In the global model: ends [`Self::watch_global`].
     ///
     /// # Errors
     /// For a queue that is not watched there.
     fn unwatch_global(&self, queue: HwQueueId) -> Result<(), UnknownId>;
 
     /// Makes the page of the queue's logical doorbell show the physical one that watches it, where
-    /// pages are moved at all. The VMM may take its time: that is not waited for.
+    /// pages are moved at all. Does not wait for the VMM.
     ///
     /// # Errors
     /// For a queue that does not exist.

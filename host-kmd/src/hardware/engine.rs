@@ -21,7 +21,7 @@ pub enum EngineState {
     Hung {
         /// The queue.
         queue: HwQueueId,
-        /// Where; the reason is `ENGINE_TIMEOUT`.
+        /// Where the queue stands; the reason is `ENGINE_TIMEOUT`.
         fault: Fault,
     },
 }
@@ -73,7 +73,7 @@ pub trait Engines {
         transition: u64,
     ) -> Result<(), UnknownId>;
 
-    /// Asks every engine to forget the guest's translations, or everybody's, and all destroyed queues. The
+    /// Asks every engine to forget the guest's translations, or those of all guests, and all destroyed queues. The
     /// ticket has passed once [`Self::quiesced`] is not less; an interrupt tells when that advances.
     fn quiesce(&self, guest: Option<GuestId>) -> Ticket;
 

@@ -22,7 +22,7 @@ pub const fn fence_storage_size(slots: u32) -> u64 {
 pub struct GlobalFence {
     /// The guest that has it.
     pub guest: GuestId,
-    /// Where it is among that guest's.
+    /// Its slot among the guest's fences.
     pub slot: u32,
 }
 
@@ -55,7 +55,7 @@ pub struct FenceStorage {
 pub trait Fences {
     /// Puts a global fence with CurrentValue `initial` into an empty slot, and publishes that if the fence
     /// is published. No CPU wait monitors it yet, unless it is a monitored fence. Without an initial value
-    /// CurrentValue stays what it is: others have the fence already.
+    /// CurrentValue stays what it is: other guests have the fence already.
     ///
     /// # Errors
     /// For a guest that does not exist, or a slot or storage that it does not have.

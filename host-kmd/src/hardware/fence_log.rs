@@ -29,7 +29,7 @@ pub fn fence_log_address(slots: u32, slot: u32, log_type: FenceLogType) -> Physi
 /// A log of a HW queue's (`DXGKARG_SETNATIVEFENCELOGBUFFER`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FenceLogBuffer {
-    /// What it is of.
+    /// What it logs.
     pub log_type: FenceLogType,
     /// Where it is: a page of the host's memory.
     pub storage: PhysicalAddress,
@@ -40,7 +40,7 @@ pub struct FenceLogBuffer {
 pub struct QueueLog {
     /// The queue.
     pub queue: HwQueueId,
-    /// Which of its two.
+    /// Which of its two logs.
     pub log_type: FenceLogType,
 }
 

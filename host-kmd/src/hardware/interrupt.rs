@@ -24,16 +24,16 @@ pub struct Fault {
 pub enum Interrupt {
     /// `DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED`: fences passed their MonitoredValues.
     NativeFenceSignaled {
-        /// `pSignaledNativeFenceArray`: which. None when that is not known: any that is monitored may
-        /// have.
+        /// `pSignaledNativeFenceArray`: the fences. Empty when the hardware does not know them: any fence that is
+        /// monitored may have passed its value.
         signaled: Vec<GlobalFence>,
-        /// `EvaluateLegacyMonitoredFences`: and any monitored fence may have been signaled. Of hardware
-        /// that cannot tell which kind of fence was.
+        /// `EvaluateLegacyMonitoredFences`: any monitored fence may have been signaled, too. Set by hardware that
+        /// cannot tell which kind of fence was signaled.
         evaluate_legacy_monitored_fences: bool,
     },
     /// `DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED`: monitored fences were signaled.
     MonitoredFenceSignaled {
-        /// Which. WDDM's tells the engine only.
+        /// The fences. WDDM's interrupt names the engine only.
         signaled: Vec<GlobalFence>,
     },
     /// `NativeFenceSignaled` of a driver with the cap `OptimizedNativeFenceSignaledInterrupt`: fences passed their
@@ -44,7 +44,8 @@ pub enum Interrupt {
         node: u32,
         /// Which of the node's engines: 0, since a node has one.
         engine: u32,
-        /// `hHWQueue`: the queue that has new entries in its log. None when that is not known: any of the engine's.
+        /// `hHWQueue`: the queue that has new entries in its log. `None` when the hardware does not know it: any queue of
+        /// the engine may have some.
         queue: Option<HwQueueId>,
     },
     /// A HW queue logged signals and is gone, and its log with it: any fence that its guest's packets can name may
@@ -80,24 +81,24 @@ pub enum Interrupt {
     /// `DXGK_INTERRUPT_PAGE_FAULTED`: a HW queue is in error since it accessed memory that is not
     /// mapped, or not for writing.
     PageFault {
-        /// Which.
+        /// The queue.
         queue: HwQueueId,
-        /// Where.
+        /// The access.
         fault: Fault,
     },
     /// A HW queue is in error over anything else.
     HwQueueFault {
-        /// Which.
+        /// The queue.
         queue: HwQueueId,
-        /// Why.
+        /// The error.
         fault: Fault,
     },
     /// The page of a doorbell was rotated, since
     /// [`Doorbells::rotate_to_physical`](super::Doorbells::rotate_to_physical) was asked last.
     DoorbellRotated {
-        /// The doorbell's.
+        /// The doorbell's queue.
         queue: HwQueueId,
-        /// What became of it.
+        /// How the rotation ended.
         outcome: RotationOutcome,
     },
     /// `DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE`.
@@ -107,7 +108,7 @@ pub enum Interrupt {
         /// What it is now, or asks for.
         new_state: EngineState,
     },
-    /// A paging buffer failed: nothing of it behind the fault was executed. Later ones go on. A
+    /// A paging buffer failed: nothing of it behind the fault was executed. Later ones are executed. A
     /// [`Self::PagingCompleted`] that covers its fence follows.
     PagingFaulted {
         /// The guest that has the system context.

@@ -44,7 +44,7 @@ pub use pte::{ACCESSED, DriverProtection, PhysicalAddress, PhysicalPage, Pte, Se
 pub use queue::{HwQueueDescription, KernelSubmission, Queues};
 pub use system_context::{SystemContext, SystemContexts};
 
-/// The registers of a GPU, so to speak.
+/// All that the control plane can do to a GPU, as through its registers.
 ///
 /// Calls come from one thread, the control plane's. Ids must be ones that the GPU gave out and that were not
 /// destroyed: a call with any other id changes nothing of what that id names and returns [`UnknownId`], which is a

@@ -26,7 +26,7 @@ pub struct HostClocks {
 pub struct FrontEnd {
     /// The path of the socket that it came by.
     pub socket: String,
-    /// Its process, when it connected. None of another PID namespace's.
+    /// Its process when it connected; `None` when that is in another PID namespace.
     pub pid: Option<u32>,
     /// That process's name, which the process chooses. None where the host keeps it from this one.
     pub command: Option<String>,

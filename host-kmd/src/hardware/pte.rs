@@ -12,17 +12,17 @@ pub enum Segment {
     System,
     /// The guest's CPU-visible local memory; addresses are offsets from its start.
     Local,
-    /// The guest's local memory that no CPU of it sees; addresses are offsets from its start.
+    /// The guest's local memory that its CPUs do not see; addresses are offsets from its start.
     Private,
-    /// Memory of the host's where the guest's pages are that nothing else has room for; addresses are
-    /// offsets from its start.
+    /// Host memory for pages of the guest that no other segment has room for; addresses are offsets from
+    /// its start.
     Backing,
-    /// Memory of the host's where values of native fences are, and logs; addresses are offsets from its
-    /// start. For each fence slot there is a CurrentValue, behind all of these a MonitoredValue, and behind
+    /// Host memory for values of native fences and for logs; addresses are offsets from its start.
+    /// For each fence slot there is a CurrentValue, behind all of these a MonitoredValue, and behind
     /// those room for two logs.
     Fence,
-    /// Memory of the host's that all its adapters share, where CurrentValues are that several guests have:
-    /// each alone in its page; addresses are offsets from its start.
+    /// Host memory that all adapters share, for CurrentValues of fences that several guests have, each alone in
+    /// its page; addresses are offsets from its start.
     CrossAdapter,
 }
 

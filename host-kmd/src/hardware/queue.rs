@@ -27,17 +27,17 @@ pub struct HwQueueDescription {
     pub guest: GuestId,
     /// The context that it goes with: all queues of one take turns as one.
     pub context: HwContextId,
-    /// Through which its addresses are translated.
+    /// The address space that translates its addresses.
     pub address_space: AddressSpaceId,
-    /// The process that has the fences which its packets may name.
+    /// The process that has the fences that its packets may name.
     pub process: AddressSpaceId,
     /// The node that executes it.
     pub node: u32,
     /// Slot of the progress fence (`hHwQueueProgressFence`).
     pub progress_fence: u32,
-    /// `NativeProgressFence`: that is a native fence, and not a monitored one.
+    /// `NativeProgressFence`: the progress fence is a native fence, not a monitored one.
     pub native_progress_fence: bool,
-    /// `DisableGpuTimeout`: that it makes no progress is no hang, and is not told.
+    /// `DisableGpuTimeout`: a lack of progress is no hang, and is not reported.
     pub disable_gpu_timeout: bool,
 }
 

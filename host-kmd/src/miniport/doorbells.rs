@@ -107,21 +107,21 @@ impl PhysicalDoorbells {
         let has_more = |(id, queues): (&GuestId, &ByLastUse)| {
             (queues.len() > uses.share(*id) as usize).then_some(*id)
         };
-        let candidates: Vec<GuestId> = match own > 0 && own >= uses.share(guest) as usize {
-            true => vec![guest],
-            false => self.guests.iter().filter_map(has_more).collect(),
-        };
-        let candidates = match (candidates.is_empty(), own) {
-            (false, _) => candidates,
-            (true, 0) => self.guests.keys().copied().collect(),
-            (true, _) => vec![guest],
+        let has_its_share = own > 0 && own >= uses.share(guest) as usize;
+        let others: Vec<GuestId> = self.guests.iter().filter_map(has_more).collect();
+        let candidates = if !has_its_share && !others.is_empty() {
+            others
+        } else if own > 0 {
+            vec![guest]
+        } else {
+            self.guests.keys().copied().collect()
         };
         let least_recent =
             candidates.into_iter().filter_map(|guest| self.least_recent(guest, uses));
         least_recent.min().map(|(_, queue)| queue)
     }
 
-    /// The guest's queue that used its doorbell least recently, and when. Guests go on to ring meanwhile, so
+    /// The guest's queue that used its doorbell least recently, and when. Guests ring meanwhile, so
     /// each queue is asked once at most.
     fn least_recent(&mut self, guest: GuestId, uses: &impl Uses) -> Option<(u64, HwQueueId)> {
         let Self { assigned, guests, .. } = self;
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_has_its_share_takes_from_itself_and_never_from_who_has_no_more() {
+    fn a_guest_that_has_its_share_takes_from_itself_and_never_from_a_guest_that_has_no_more() {
         let mut told = Told::with_shares([(A, 2), (B, 2)]);
         let mut doorbells = PhysicalDoorbells::new(4);
         for queue in [0, 1] {
@@ -240,14 +240,14 @@ mod tests {
         // B has used its own less recently, and keeps it.
         assert_eq!(connect(&mut doorbells, &mut told, C, 20), Some(HwQueueId(0)));
         assert_eq!(connect(&mut doorbells, &mut told, C, 21), Some(HwQueueId(1)));
-        // Everybody has exactly its share now.
+        // Every guest has exactly its share now.
         assert_eq!(connect(&mut doorbells, &mut told, C, 22), Some(HwQueueId(20)));
         assert_eq!(connect(&mut doorbells, &mut told, A, 3), Some(HwQueueId(2)));
         assert_eq!(connect(&mut doorbells, &mut told, B, 11), Some(HwQueueId(10)));
     }
 
     #[test]
-    fn where_shares_are_more_than_doorbells_everybody_gets_one_sometimes() {
+    fn where_shares_exceed_the_doorbells_every_guest_gets_one_at_times() {
         let mut told = Told::with_shares([(A, 1), (B, 1), (C, 1)]);
         let mut doorbells = PhysicalDoorbells::new(2);
         connect(&mut doorbells, &mut told, A, 0);

@@ -192,9 +192,10 @@ impl Miniport for BellhopMiniport {
         }
         Some(NodeMetadata {
             engine_type: description.engine_type,
-            flags: match description.user_mode_submission {
-                true => NODE_USER_MODE_SUBMISSION_SUPPORTED,
-                false => 0,
+            flags: if description.user_mode_submission {
+                NODE_USER_MODE_SUBMISSION_SUPPORTED
+            } else {
+                0
             },
             friendly_name,
         })

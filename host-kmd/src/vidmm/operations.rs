@@ -331,8 +331,8 @@ impl Operations {
     }
 }
 
-/// The entries of a mapping: large ones where both sides are multiples of that. They become invalid by
-/// the same division that they became valid by.
+/// The entries of a mapping: large ones where both sides are multiples of that. They become invalid in
+/// the parts that they became valid in.
 fn write(ready: &mut VecDeque<Operation>, memory: &Memory, mapping: &Mapping, valid: bool) {
     let large = PageSize::Large.bytes();
     let mut gpu_va = mapping.gpu_va;
@@ -351,12 +351,14 @@ fn write(ready: &mut VecDeque<Operation>, memory: &Memory, mapping: &Mapping, va
             let length = length.min(MAX_ENTRIES * page_size.bytes());
             let page = |at| PhysicalPage { segment: memory.segment, address: at };
             let pages = (address..address + length).step_by(page_size.bytes() as usize);
-            let entries = match valid {
-                true => pages
-                    .map(|at| Pte::new(page(at), mapping.writable).protected(mapping.driver))
-                    .collect(),
-                false => pages.map(|_| Pte::INVALID).collect(),
+            let entry = |at| {
+                if valid {
+                    Pte::new(page(at), mapping.writable).protected(mapping.driver)
+                } else {
+                    Pte::INVALID
+                }
             };
+            let entries = pages.map(entry).collect();
             let space = mapping.space;
             ready.push_back(Operation::UpdatePageTable { space, gpu_va, page_size, entries });
             (address, gpu_va, left) = (address + length, gpu_va + length, left - length);

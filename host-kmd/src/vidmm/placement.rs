@@ -192,7 +192,7 @@ impl VidMm {
             let kept = keeps_copy && !forgotten && !allocation.is_writable();
             allocation.copied = kept && (from == Place::Home || copied);
         })?;
-        // If it is not resident, the driver learns of its place when it is again.
+        // The driver learns of the place of one that is not resident when it is resident again.
         if self.get(id)?.present { self.notify_residency(id) } else { Ok(()) }
     }
 

@@ -106,7 +106,7 @@ pub(super) struct EvictionOrder {
     pub(super) allocation: AllocationId,
 }
 
-/// Allocations that make room for others under the same conditions.
+/// A kind of allocations that make room under one condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
     /// No process wants them resident.

@@ -72,7 +72,7 @@ impl Seen {
         picked.map_or((7, Handle(9)), |(_, process, handle)| (*process, *handle))
     }
 
-    /// The same, but of this process.
+    /// As above, but of this process.
     fn pick_of(&self, process: u32, code: RequestCode, choice: usize) -> Handle {
         let fitting = self.0.iter().rev().filter(|seen| seen.0 == code && seen.1 == process);
         let picked = fitting.clone().nth(choice % 4).or_else(|| fitting.clone().next());
@@ -282,9 +282,10 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
                 patch_location_count: u32::from(is_basic),
             };
             let fill = Fill::new(0, 8, 0);
-            let lists = match is_basic {
-                true => [fill.as_bytes(), list.as_bytes(), patches.as_bytes()].concat(),
-                false => list.as_bytes().to_vec(),
+            let lists = if is_basic {
+                [fill.as_bytes(), list.as_bytes(), patches.as_bytes()].concat()
+            } else {
+                list.as_bytes().to_vec()
             };
             bytes_with_list(process, &request, &lists)
         }

@@ -60,7 +60,7 @@ pub const USER_MODE: HwQueueFlags =
 
 /// How long all engines are in F1 before the device goes to D3.
 pub const DEVICE_IDLE: Duration = Duration::from_secs(10);
-/// How long what is destroyed may go on.
+/// How long the work of what is destroyed may take.
 pub const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Status and detail of a request that was refused.
@@ -134,7 +134,7 @@ impl Bench {
         Self::with_features(models, &features, limits)
     }
 
-    /// The same, with these features enabled for each.
+    /// As above, with these features enabled for each.
     pub fn with_features(models: Vec<Arc<Model>>, features: &[OsFeatures], limits: Limits) -> Self {
         let policy = PowerPolicy { engine_idle: None, device_idle: Some(DEVICE_IDLE) };
         let kernels = models.iter().zip(features).map(|(model, features)| {
@@ -345,7 +345,7 @@ impl Bench {
         self.client_with(guest, USER_MODE)
     }
 
-    /// The same with another queue.
+    /// The client with another queue.
     pub fn client_with(&mut self, guest: GuestId, flags: HwQueueFlags) -> Client {
         let process = self.process(guest);
         let device = self.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();

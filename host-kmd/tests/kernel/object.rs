@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Processes, devices, contexts, queues: who may name what, and what goes with what.
+//! Processes, devices, contexts, queues: which process may name what, and what goes with what.
 
 use crate::bench::{Bench, Client};
 use bellhop_host_kmd::dxgkrnl::Limits;
@@ -76,7 +76,7 @@ fn a_context_is_for_the_one_engine_that_its_node_has() {
 }
 
 #[test]
-fn a_queue_refuses_flags_that_nobody_knows() {
+fn a_queue_refuses_unknown_flags() {
     let mut bench = Bench::new(2);
     let guest = bench.guest(1);
     let client = bench.client(guest);
@@ -185,7 +185,7 @@ fn destruction_is_answered_when_engines_have_forgotten() {
 }
 
 #[test]
-fn quotas_are_the_guests_and_come_back() {
+fn quotas_belong_to_the_guest_and_are_refunded() {
     let limits = Limits { processes: 2, handles: 3, ..Limits::default() };
     let mut bench = Bench::with_limits(2, limits);
     let (one, two) = (bench.guest(1), bench.guest(2));

@@ -179,7 +179,7 @@ fn connecting_in_d3_wakes_makes_rings_resident_connects_and_resumes_in_this_orde
     let (client, doorbell) = bench.connected(guest);
     let (other, _) = bench.connected(guest);
     d3(&mut bench);
-    // A late notify wakes nobody.
+    // A late notify wakes no engine.
     bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap();
     assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D3);
     bench.model.take_log();
@@ -203,7 +203,7 @@ fn connecting_in_d3_wakes_makes_rings_resident_connects_and_resumes_in_this_orde
 }
 
 #[test]
-fn whoever_needs_the_device_on_its_way_to_d3_gets_it_and_who_wanted_d3_is_told() {
+fn a_request_that_needs_the_device_on_its_way_to_d3_gets_it_and_the_one_for_d3_fails() {
     for passed in 0..2 {
         let mut bench = Bench::new(4);
         let guest = bench.guest(1);
@@ -248,7 +248,7 @@ fn the_device_goes_to_d3_when_all_engines_have_been_in_f1_for_long_enough() {
 }
 
 #[test]
-fn what_was_accepted_before_d3_was_asked_for_is_executed_though_nobody_asks_for_power() {
+fn what_was_accepted_before_d3_was_asked_for_is_executed_without_a_request_for_power() {
     let mut bench = Bench::new(4);
     let guest = bench.guest(1);
     bench.model.state().engines.on = true;
@@ -265,7 +265,7 @@ fn what_was_accepted_before_d3_was_asked_for_is_executed_though_nobody_asks_for_
 }
 
 #[test]
-fn a_queue_that_waits_in_d3_goes_on_when_a_cpu_signals_its_fence() {
+fn a_queue_that_waits_in_d3_continues_when_a_cpu_signals_its_fence() {
     let mut bench = Bench::new(4);
     let guest = bench.guest(1);
     bench.model.state().engines.on = true;
@@ -283,7 +283,7 @@ fn a_queue_that_waits_in_d3_goes_on_when_a_cpu_signals_its_fence() {
 }
 
 #[test]
-fn who_waits_for_a_fence_or_signals_one_has_the_device_come_back() {
+fn a_cpu_that_waits_for_a_fence_or_signals_one_wakes_the_device() {
     let mut bench = Bench::new(4);
     let guest = bench.guest(1);
     let (client, _) = bench.connected(guest);
@@ -319,7 +319,7 @@ fn what_is_queued_while_the_host_suspends_a_guest_is_executed_after_it_whatever_
 }
 
 #[test]
-fn only_a_guest_that_may_changes_power() {
+fn only_a_guest_with_the_feature_changes_power() {
     let mut bench = Bench::new(4);
     let guest = bench.attach(1);
     bench.open_with(guest, Features::USER_MODE_SUBMISSION).unwrap();

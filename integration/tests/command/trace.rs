@@ -404,7 +404,7 @@ fn one_tool_traces_at_a_time_and_its_end_however_it_comes_ends_the_recording() {
     let socket = daemon.control_socket();
     let first = begin(&daemon).unwrap();
     let refused = begin(&daemon).err().unwrap().to_string();
-    assert!(refused.contains("somebody traces this adapter already"), "{refused}");
+    assert!(refused.contains("another tool traces this adapter"), "{refused}");
     let other = What { adapter: 7, ..What::default() };
     assert!(Trace::begin(&socket, other, Vec::new()).is_err());
     let too_much = What { buffer_mib: 4097, ..What::default() };

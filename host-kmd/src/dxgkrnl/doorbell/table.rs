@@ -239,8 +239,8 @@ mod tests {
     }
 
     #[test]
-    fn a_doorbell_is_connected_to_be_notified_when_its_page_is_there_and_plainly_when_no_ring_misses_it()
-     {
+    fn a_doorbell_is_connected_notify_when_its_page_is_there_and_connected_when_no_ring_misses_it()
+    {
         let (model, mut doorbells) = connecting();
         assert_eq!(model.take_log(), [], "a guest still reads that it is to be connected");
         assert!(doorbells.end_connect(QUEUE));

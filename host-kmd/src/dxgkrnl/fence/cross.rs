@@ -138,10 +138,10 @@ impl CrossFences {
     }
 
     /// Engines have forgotten a view that was left. Whether no engine of any adapter knows the fence any
-    /// more: then its page is to be zeroed, and may be another's.
+    /// more: then its page is to be zeroed, and is free.
     pub(crate) fn forget(&mut self, id: CrossFenceId) -> bool {
         let Some(fence) = self.fences.get_mut(&id) else {
-            tracing::error!(?id, "a view of a fence was left that is not there");
+            tracing::error!(?id, "a guest left its view of a fence that does not exist");
             return false;
         };
         fence.known = fence.known.saturating_sub(1);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_anothers_only_once_the_engines_of_all_who_had_it_have_forgotten_it() {
+    fn a_page_is_free_once_the_engines_of_all_guests_that_had_it_have_forgotten_it() {
         let mut fences = CrossFences::new(1);
         let id = fences.create(A, groups(&[0])).unwrap();
         let name = fences.name(id);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn one_group_names_all_who_have_a_fence() {
+    fn one_group_names_all_guests_that_have_a_fence() {
         let mut fences = CrossFences::new(1);
         let id = fences.create(A, groups(&[1, 2])).unwrap();
         let name = fences.name(id);

@@ -17,7 +17,7 @@ use bellhop_protocol::control::allocation::SegmentSet;
 /// The version of native fences that dxgkrnl implements.
 const NATIVE_FENCE_VERSION: u32 = 1;
 
-/// Fences of a guest that there must be addresses for: as many as one can have.
+/// The most fences that a guest can have: there must be addresses for all of them.
 const FENCES: u32 = 1 << 16;
 
 /// What the host enables.

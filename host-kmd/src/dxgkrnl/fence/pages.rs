@@ -138,7 +138,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_process_fills_its_page_and_shares_it_with_nobody() {
+    fn a_process_fills_its_page_and_shares_it_with_no_other_process() {
         let mut pages = FencePages::new(256);
         assert_eq!(pages.take(1, false), Some((0, true)));
         assert_eq!(pages.take(2, false), Some((64, true)));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_another_process_s_only_once_engines_have_forgotten_all_of_it() {
+    fn a_page_goes_to_another_process_once_engines_have_forgotten_all_of_it() {
         let mut pages = FencePages::new(64);
         assert_eq!(pages.take(1, false), Some((0, true)));
         assert_eq!(pages.take(1, false), Some((1, false)));

@@ -28,7 +28,7 @@ pub(crate) struct NativeFence {
 /// What the kernel knows of a global fence.
 #[derive(Debug)]
 pub(crate) struct FenceState {
-    /// Who may do what with it.
+    /// Its kind, which says what engines and CPUs may do with it.
     kind: FenceKind,
     storage: FenceStorage,
     flags: FenceFlags,
@@ -38,11 +38,11 @@ pub(crate) struct FenceState {
     is_progress: bool,
     /// The process and the device that it was made on; none of a progress fence.
     parent: Option<(u32, Handle)>,
-    /// Who has it open, by process.
+    /// What each process that has it open has of it.
     opened: BTreeMap<u32, LocalFence>,
     /// The name that it was shared by.
     name: Option<u64>,
-    /// Who waits for it on a CPU.
+    /// The CPU waits for it.
     waiters: Waiters,
     /// Whether it is signaled for good.
     always_signaled: bool,
@@ -86,7 +86,7 @@ impl FenceState {
         }
     }
 
-    /// What MonitoredValue must be, with all who wait: other guests that may have the fence are told
+    /// What MonitoredValue must be, with all that waits: other guests that may have the fence are told
     /// of every signal.
     fn wanted_monitored(&self) -> u64 {
         if self.kind == FenceKind::Monitored || self.cross.is_some() {
@@ -116,12 +116,12 @@ impl FenceState {
         Self { cross: Some(cross), monitored: EVERY_SIGNAL, ..self }
     }
 
-    /// One that differs from every other of its guest's by this number.
+    /// The fence with a serial number that no other fence of its guest has.
     pub(crate) fn numbered(self, serial: u64) -> Self {
         Self { serial, ..self }
     }
 
-    /// Who may do what with it.
+    /// Its kind, which says what engines and CPUs may do with it.
     pub(crate) fn kind(&self) -> FenceKind {
         self.kind
     }
@@ -215,7 +215,7 @@ impl FenceState {
         !self.opened.is_empty()
     }
 
-    /// Who waits for it.
+    /// The CPU waits for it.
     pub(crate) fn waiters(&mut self) -> &mut Waiters {
         &mut self.waiters
     }

@@ -32,8 +32,8 @@ use bellhop_protocol::control::fence::NativeFenceType;
 use bellhop_protocol::fence_log::FenceLogType;
 use bellhop_protocol::handoff::fence::SignalRule;
 
-/// Where the host maps values in address spaces, or a driver lets it from on: behind all that it maps
-/// otherwise.
+/// Where the host maps values in address spaces, unless a driver asks for a higher address: behind
+/// everything else that it maps.
 const VALUES_START: u64 = 1 << 41;
 
 /// Values are mapped below what is mapped next, in the system process.

@@ -55,9 +55,9 @@ pub(crate) enum Content {
 /// A mapping of an allocation's start that the host made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HostMapping {
-    /// Of what.
+    /// The allocation.
     pub(crate) allocation: Handle,
-    /// Where.
+    /// The addresses.
     pub(crate) range: PageRange,
     /// What it allows.
     pub(crate) protection: Protection,

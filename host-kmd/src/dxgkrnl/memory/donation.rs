@@ -34,7 +34,7 @@ impl Donations {
     }
 
     /// All that there is of an area with extents that begin at `offset`. The first of several pieces begins
-    /// anew, whatever came of an earlier one.
+    /// anew, even after an earlier donation failed.
     pub(crate) fn with_next(
         &self,
         kind: AreaKind,

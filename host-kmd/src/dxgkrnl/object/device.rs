@@ -78,7 +78,7 @@ impl Device {
 /// What fails together with a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failing {
-    /// Nothing, or its process: others who have its fences open go on.
+    /// The device alone, or with its process: other processes that have its fences open carry on.
     Alone,
     /// All devices of the guest.
     WithItsGuest,

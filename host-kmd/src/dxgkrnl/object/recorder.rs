@@ -217,7 +217,7 @@ impl Recorder {
     }
 }
 
-/// Which fence a guest's global fence is among all, in a trace. Never 0.
+/// The number of a guest's global fence in a trace, unique among all guests. Never 0.
 pub(crate) fn object_of(guest: GuestId, slot: u32) -> u64 {
     guest.0 << 32 | (u64::from(slot) + 1)
 }

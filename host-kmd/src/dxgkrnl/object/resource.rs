@@ -12,7 +12,7 @@ use bellhop_protocol::control::Handle;
 pub(crate) enum Hold {
     /// An allocation of its allocation list.
     Allocation {
-        /// Which.
+        /// The allocation.
         allocation: Handle,
         /// The context that wants it resident for the submission.
         context: Handle,

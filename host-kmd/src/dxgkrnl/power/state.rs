@@ -120,7 +120,7 @@ impl Power {
         Some((engine.state, engine.transitions))
     }
 
-    /// Gives an engine its power back, for a queue of its that is about to have work.
+    /// Gives an engine its power back: one of its queues is about to have work.
     pub(crate) fn wake_engine(&mut self, node: u32, miniport: &mut dyn Miniport) {
         let Some(engine) = self.engines.get_mut(node as usize) else { return };
         if engine.state != EnginePowerState::F0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a queue for kernel-mode submission is given while it cannot go on: its *software queue*, VidSch's
+//! What a queue for kernel-mode submission is given while it cannot continue: its *software queue*, VidSch's
 //! software context.
 //!
 //! Monitored fences cannot be waited for on the GPU: "the operating system implements this functionality on
@@ -90,7 +90,7 @@ impl<S, C> SoftwareQueue<S, C> {
         self.over.insert(wait);
     }
 
-    /// Takes what is the next that can go on, and waits before it that are over. `is_idle`: everything
+    /// Takes the next entry that can be released, and drops waits before it that are over. `is_idle`: everything
     /// that went to the hardware is done, and what takes effect may.
     pub(crate) fn next(&mut self, is_idle: bool) -> Option<Ready<S, C>> {
         while let Some(Held::Wait(wait)) = self.held.front()
@@ -135,7 +135,7 @@ pub(crate) struct HeldSignal {
     pub(crate) queued: u64,
 }
 
-/// A queue that can go on with its software queue.
+/// A queue whose software queue may continue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Released {
     pub(crate) guest: GuestId,

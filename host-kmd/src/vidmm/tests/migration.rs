@@ -100,7 +100,7 @@ fn what_engines_use_makes_no_room_while_there_is_what_they_do_not_use() {
 }
 
 #[test]
-fn a_look_is_bounded_and_the_next_goes_on_where_it_ended() {
+fn a_look_is_bounded_and_the_next_continues_where_it_ended() {
     let mut vidmm = vidmm(1 << 18, 0, 1);
     let large: Vec<_> = (0..3)
         .map(|_| {

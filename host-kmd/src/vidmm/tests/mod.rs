@@ -73,10 +73,11 @@ impl Machine {
 
     /// A page holds plain bytes, or encoded ones.
     fn set_encoded(&mut self, page: PhysicalPage, encoded: bool) {
-        match encoded {
-            true => self.encoded.insert(page),
-            false => self.encoded.remove(&page),
-        };
+        if encoded {
+            self.encoded.insert(page);
+        } else {
+            self.encoded.remove(&page);
+        }
     }
 
     fn perform(&mut self, operation: &Operation) {
@@ -130,7 +131,7 @@ impl Machine {
                 }
             }
             Operation::Discard { address, length } => {
-                // Whoever still needed it would see that.
+                // A process that still needed it would see that.
                 for at in (0..*length).step_by(PAGE_SIZE as usize) {
                     let page = self.physical_page(address + at);
                     self.pages.insert(page, Content::MAX);
@@ -144,7 +145,7 @@ impl Machine {
         self.log.push(operation.clone());
     }
 
-    /// Performs up to so many operations.
+    /// Performs at most `count` operations.
     fn run(&mut self, operations: &mut Operations, mut most: usize) {
         loop {
             while let Some(operation) = operations.peek().cloned() {

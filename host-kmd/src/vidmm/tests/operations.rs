@@ -44,9 +44,9 @@ fn the_driver_is_told_where_what_is_accessed_physically_is_after_its_bytes_are_t
             assert_eq!(log[change..].iter().any(is_notice), accessed_physically, "{log:?}");
             notices.collect::<Vec<_>>()
         };
-        let at = |address| match accessed_physically {
-            true => vec![Operation::NotifyResidency { allocation, address }],
-            false => Vec::new(),
+        let at = |address| {
+            let notice = Operation::NotifyResidency { allocation, address };
+            if accessed_physically { vec![notice] } else { Vec::new() }
         };
         vidmm.make_resident(1, device(1), &[allocation]).unwrap();
         let is_mapping = |operation: &Operation| match operation {
@@ -121,7 +121,7 @@ fn what_the_driver_keeps_in_its_own_form_is_plain_before_a_cpu_sees_it() {
     let id = resident(&mut vidmm, description);
     vidmm.evict(1, device(1), id).unwrap();
     operations(&mut vidmm, 1 << 20);
-    assert!(is_local(&vidmm, id), "nobody needed the room");
+    assert!(is_local(&vidmm, id), "no allocation needed the room");
     vidmm.lock(1, id).unwrap();
     let log = operations(&mut vidmm, 1 << 20);
     assert!(is_local(&vidmm, id));
@@ -155,7 +155,7 @@ fn an_eviction_is_notified_only_from_system_memory() {
 
 /// Source: "Allocation notification", "NotifyIoMmuUnmap".
 #[test]
-fn that_pages_are_unmapped_from_the_iommu_is_notified_and_all_paging_waited_for() {
+fn unmapping_pages_from_the_iommu_is_notified_and_waits_for_all_paging() {
     for both in [false, true] {
         let mut vidmm = vidmm(4, 0, 1);
         let description = Description {

@@ -27,7 +27,7 @@ fn new_memory_is_zeroed_and_what_is_unwanted_goes_first_then_what_matters_least_
     let steps = vidmm.take_plan().steps;
     assert!(steps.iter().all(|step| matches!(step, Step::Zero { .. })), "{steps:?}");
     vidmm.evict(1, device(1), unwanted).unwrap();
-    assert!(is_local(&vidmm, unwanted), "nobody needs the room");
+    assert!(is_local(&vidmm, unwanted), "no allocation needs the room");
     let place = |vidmm: &mut VidMm| resident(vidmm, description(1, 1, ANYWHERE));
     place(&mut vidmm);
     assert!(!is_local(&vidmm, unwanted));
@@ -86,7 +86,7 @@ fn a_process_within_its_budget_takes_from_one_that_is_over_and_gives_back() {
 }
 
 #[test]
-fn more_than_can_ever_fit_is_said_to_be_that() {
+fn a_request_for_more_than_can_ever_fit_says_so() {
     let mut vidmm = vidmm(4, 4, 1);
     let all = vidmm.create(description(1, 5, LOCAL_ONLY));
     let never = VidMmError::NeverFits(5 * PAGE_SIZE);

@@ -128,10 +128,10 @@ fn less(counts: &mut BTreeMap<u32, u32>, process: u32) -> bool {
 /// What was before something was decided.
 struct Snapshot {
     places: BTreeMap<AllocationId, (Place, bool)>,
-    /// What nobody wants, in each segment in the order that it goes.
+    /// Unwanted allocations of each segment, in the order of eviction.
     orders: [Vec<EvictionOrder>; 2],
     over: BTreeSet<u32>,
-    /// The same in each segment.
+    /// Pinned bytes of each segment.
     over_in: [BTreeSet<u32>; 2],
     /// Whether something is wanted that was taken away.
     lacking: bool,
@@ -222,7 +222,7 @@ impl World {
                 assert!(is_over, "{process} was within its budget");
             }
         }
-        // Of what nobody wanted, nothing stayed that had to go before something that went.
+        // No unwanted allocation stayed that had to go before one that went.
         for unwanted in orders {
             let went = |id| {
                 let place = self.vidmm.allocations.get(&id).map(|allocation| allocation.place);
@@ -249,7 +249,7 @@ impl World {
     /// Of what others want resident, only that of processes over their budgets made room for one that
     /// is over its own.
     fn judge_demotions(&self, asker: u32, before: &Snapshot) {
-        // Whoever lacks something asks too.
+        // A process that lacks something asks, too.
         if before.lacking {
             return;
         }
@@ -345,7 +345,7 @@ impl World {
         self.check_groups();
     }
 
-    /// Whoever may have to make room is in one group, and in the right one.
+    /// Each allocation that may have to make room is in one group, and in the right one.
     fn check_groups(&self) {
         let mut groups: BTreeMap<(LocalSegment, Group), (BTreeSet<EvictionOrder>, u64)> =
             BTreeMap::new();
@@ -357,9 +357,10 @@ impl World {
             let Description { priority, supported, size, .. } = allocation.description;
             let known = &self.known[id];
             let (process, demotable) = (known.payer(), supported.contains(SegmentSet::SYSTEM));
-            let group = match known.is_wanted() {
-                false => Group::Unwanted,
-                true => Group::Wanted { process, demotable },
+            let group = if known.is_wanted() {
+                Group::Wanted { process, demotable }
+            } else {
+                Group::Unwanted
             };
             let (orders, bytes) = groups.entry((segment, group)).or_default();
             orders.insert(EvictionOrder { priority, used: allocation.used, allocation: *id });

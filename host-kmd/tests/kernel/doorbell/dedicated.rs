@@ -112,7 +112,7 @@ fn a_victims_status_is_published_before_its_doorbell_is_taken_and_looked_at_afte
 }
 
 #[test]
-fn the_victim_is_who_connected_or_notified_least_recently() {
+fn the_victim_is_the_queue_that_connected_or_notified_least_recently() {
     let (mut bench, first) = new(2);
     let doorbell = bench.doorbell(first);
     bench.connect(first).unwrap();
@@ -138,7 +138,7 @@ fn a_queue_that_rings_is_no_victim_though_the_host_is_told_nothing_of_it() {
 }
 
 #[test]
-fn a_guest_that_connects_without_end_takes_no_doorbell_of_anothers_share() {
+fn a_guest_that_connects_without_end_takes_no_doorbell_of_another_guest_s_share() {
     let (mut bench, first) = new(4);
     bench.doorbell(first);
     bench.connect(first).unwrap();
@@ -155,7 +155,7 @@ fn a_guest_that_connects_without_end_takes_no_doorbell_of_anothers_share() {
 }
 
 #[test]
-fn without_any_physical_doorbell_nobody_connects() {
+fn without_any_physical_doorbell_no_queue_connects() {
     let (mut bench, client) = new(0);
     bench.doorbell(client);
     assert_eq!(bench.connect(client).unwrap_err(), (Status::INSUFFICIENT_RESOURCES, 0));

@@ -20,7 +20,7 @@ fn new() -> Bench {
 }
 
 #[test]
-fn the_caps_say_that_the_one_doorbell_is_everybodys() {
+fn the_caps_say_that_all_queues_have_one_doorbell() {
     let mut bench = new();
     let guest = bench.guest(1);
     let caps = bench.ask(guest, 0, &QueryUserModeSubmissionCaps { reserved: 0 }).unwrap();
@@ -60,7 +60,7 @@ fn a_slots_next_doorbell_has_another_tag() {
 }
 
 #[test]
-fn every_queue_is_connected_at_once_and_nobody_is_a_victim() {
+fn every_queue_is_connected_at_once_and_none_is_a_victim() {
     let mut bench = new();
     let guests = [bench.guest(1), bench.guest(2)];
     let clients: Vec<_> = (0..8).map(|number| bench.connected(guests[number % 2])).collect();

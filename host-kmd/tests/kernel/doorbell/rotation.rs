@@ -161,7 +161,7 @@ fn a_page_that_the_vmm_does_not_map_is_an_error_and_the_doorbell_can_be_tried_ag
             Call::Kick(client.id),
         ]
     );
-    // Its physical doorbell is another's to have.
+    // Another queue may have its physical doorbell.
     let query = QueryStatistics { reserved: 0 };
     for connected in [next, client] {
         let token = begin(&mut bench, connected);

@@ -182,7 +182,8 @@ fn processes_of_a_guest_have_one_view_and_it_goes_with_the_last() {
 }
 
 #[test]
-fn the_fence_of_a_process_that_ended_is_the_other_guests_and_its_page_is_zeroed_after_both() {
+fn the_fence_of_a_process_that_ended_stays_with_the_other_guest_and_its_page_is_zeroed_after_both()
+{
     let (mut bench, a, b) = two();
     let (first, second) = shared(&mut bench, a, b);
     assert_eq!(wait(&mut bench, a, first, 8), Some(Status::PENDING));
@@ -214,7 +215,7 @@ fn the_fence_of_a_process_that_ended_is_the_other_guests_and_its_page_is_zeroed_
 }
 
 #[test]
-fn who_waits_for_a_fence_whose_creator_dies_or_goes_is_told() {
+fn a_guest_that_waits_for_a_fence_is_told_when_its_creator_dies_or_detaches() {
     for dies in [false, true] {
         let (mut bench, a, b) = two();
         let (_, second) = shared(&mut bench, a, b);
@@ -235,7 +236,7 @@ fn a_process_that_dies_takes_no_fence_of_another_guests_with_it() {
     let (mut bench, a, b) = two();
     let (first, second) = shared(&mut bench, a, b);
     let name = share(&mut bench, b, second);
-    // Another process of the same guest has it open, too, and goes on.
+    // Another process of that guest has it open, too, and carries on.
     let sibling = bench.client(b.guest);
     let opened = open(&mut bench, sibling, name).unwrap();
     assert_eq!(wait(&mut bench, sibling, opened, 8), Some(Status::PENDING));
@@ -246,7 +247,7 @@ fn a_process_that_dies_takes_no_fence_of_another_guests_with_it() {
 }
 
 #[test]
-fn a_queue_that_waits_in_d3_goes_on_when_another_guest_signals_its_fence() {
+fn a_queue_that_waits_in_d3_continues_when_another_guest_signals_its_fence() {
     let (mut bench, a, b) = two();
     let (first, second) = shared(&mut bench, a, b);
     bench.doorbell(b);
@@ -277,9 +278,9 @@ fn only_guests_that_one_group_names_have_a_fence_and_others_are_told_that_there_
     assert_eq!(open(&mut bench, stranger, never).unwrap_err(), unknown(never));
     assert_eq!(open(&mut bench, b, never).unwrap_err(), unknown(never));
     open(&mut bench, b, name).unwrap();
-    // Its policy names it with the one who created the fence, and not with the other who has it now.
+    // One group names it with the guest that created the fence; none names it with the other guest that has it now.
     assert_eq!(open(&mut bench, c, name).unwrap_err(), unknown(name));
-    // Who shares with nobody creates none.
+    // A guest that no sharing group names creates none.
     assert_eq!(create(&mut bench, stranger, 5).unwrap_err(), (Status::NOT_SUPPORTED, 0));
     // What is shared within a guest is not shared with another.
     let request = CreateNativeFence::new(a.device, 0);
@@ -312,7 +313,7 @@ fn views_are_counted_and_come_back() {
     let names: Vec<_> = fences.iter().map(|fence| share(&mut bench, a, *fence)).collect();
     let opened: Vec<_> = names.iter().map(|name| open(&mut bench, b, *name).unwrap()).collect();
     assert_eq!(create(&mut bench, b, 0).unwrap_err(), quota);
-    // Whoever has one pays for it: the other may create more.
+    // The guest that has one pays for it: the other may create more.
     fences.iter().for_each(|fence| destroy(&mut bench, a, *fence));
     let more: Vec<_> = (0..2).map(|_| create(&mut bench, a, 0).unwrap()).collect();
     const { assert!(CROSS_ADAPTER_FENCES == 4) };
@@ -353,7 +354,7 @@ fn a_fence_that_page_tables_have_no_room_for_is_neither_created_nor_opened() {
 }
 
 #[test]
-fn the_fence_of_a_creator_in_error_is_signaled_for_all_and_holds_nobody() {
+fn the_fence_of_a_creator_in_error_is_signaled_for_all_and_holds_no_queue() {
     let (mut bench, a, b) = two();
     let (first, second) = shared(&mut bench, a, b);
     assert_eq!(wait(&mut bench, b, second, 10), Some(Status::PENDING));
@@ -387,7 +388,7 @@ fn a_queue_whose_signal_comes_after_a_greater_one_of_another_guest_is_not_lost()
 }
 
 #[test]
-fn a_guest_in_error_that_opened_a_fence_is_held_by_it_no_more_and_the_others_go_on() {
+fn a_guest_in_error_that_opened_a_fence_is_held_by_it_no_more_and_the_others_carry_on() {
     let (mut bench, a, b) = two();
     let (first, second) = shared(&mut bench, a, b);
     assert_eq!(wait(&mut bench, a, first, 10), Some(Status::PENDING));

@@ -29,7 +29,7 @@ const VALUE: u64 = 10;
 enum Gpu {
     /// It supports native fences, and packets wait for them and signal them.
     Native,
-    /// The same, but waits and signals are submitted to a queue for kernel-mode submission.
+    /// As above, but waits and signals are submitted to a queue for kernel-mode submission.
     KernelMode,
     /// It does not support native fences: there it is a monitored fence.
     Monitored,
@@ -42,7 +42,7 @@ enum From {
     Cpu,
 }
 
-/// A row: who waits and who signals, and which of them created the fence.
+/// A row: which guest waits and which signals, and which of them created the fence.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     wait: (Gpu, From),
@@ -202,7 +202,7 @@ fn check(row: Row) {
     assert_eq!(take(&signaler), signaler.expected_calls(Some(row.signal.1)), "{row:?}");
     assert_eq!(take(&waiter), waiter.expected_calls(None), "{row:?}");
     assert!(waiter.is_over(&bench, row.wait.1), "{row:?}");
-    // Nobody is told twice.
+    // No guest is told twice.
     assert!(bench.events.len() <= 1, "{row:?}");
     for side in [waiter, signaler] {
         let token = bench.wait(side.client, side.fence.fence, VALUE, 2);

@@ -100,7 +100,7 @@ fn the_monitored_value_follows_the_least_waited_value() {
 fn a_signal_between_the_look_and_the_monitored_value_is_not_missed() {
     let (mut bench, client, fence) = new(Limits::default());
     bench.model.state().signal_during_update = Some(45);
-    // The new waiter gets the reply and no event; nobody is monitored any more.
+    // The new waiter gets the reply and no event; no value is monitored any more.
     assert_eq!(wait(&mut bench, client, fence.fence, 42, 1), Status::SUCCESS);
     assert_eq!(bench.events, []);
     assert_eq!(monitored(&bench, client, fence.slot), NOT_MONITORED);
@@ -126,7 +126,7 @@ fn native(signaled: Vec<GlobalFence>) -> Interrupt {
 }
 
 #[test]
-fn spurious_interrupts_tell_nobody_anything() {
+fn spurious_interrupts_end_no_wait() {
     let (mut bench, client, fence) = new(Limits::default());
     assert_eq!(wait(&mut bench, client, fence.fence, 50, 5), Status::PENDING);
     for slot in [fence.slot, client.fence_slot, 11, u32::MAX] {
@@ -218,7 +218,7 @@ fn a_progress_fence_goes_with_its_queue_only() {
 }
 
 #[test]
-fn a_destroyed_fence_tells_nobody_and_its_slot_comes_back_after_the_quiesce() {
+fn a_destroyed_fence_ends_no_wait_and_its_slot_is_free_after_the_quiesce() {
     let (mut bench, client, fence) = new(Limits::default());
     assert_eq!(wait(&mut bench, client, fence.fence, 50, 5), Status::PENDING);
     bench.model.signal(client.guest, fence.slot, 60);
@@ -321,7 +321,7 @@ fn a_list_that_is_too_short_too_long_or_names_what_is_no_fence_is_refused_whole(
 }
 
 #[test]
-fn a_cpu_signals_several_fences_at_once_and_releases_who_waits_for_them() {
+fn a_cpu_signals_several_fences_at_once_and_ends_their_waits() {
     let (mut bench, client, one) = new(Limits::default());
     let two = fence(&mut bench, client, 0);
     let fences = [(&one, 50), (&two, 2)];
@@ -414,7 +414,7 @@ fn the_reference_s_example_of_a_fence_shared_by_processes_a_and_b() {
 }
 
 #[test]
-fn who_waits_for_a_shared_fence_of_a_process_that_dies_goes_on() {
+fn a_wait_for_a_shared_fence_ends_when_the_process_that_created_it_dies() {
     let mut bench = Bench::new(2);
     let guest = bench.guest(1);
     bench.model.state().engines.on = true;
@@ -469,7 +469,7 @@ fn a_fence_that_page_tables_have_no_room_for_is_neither_created_nor_opened() {
 }
 
 #[test]
-fn a_fence_opened_again_in_its_process_is_the_same_and_counted() {
+fn a_fence_opened_again_in_its_process_keeps_its_slot_and_is_counted() {
     let (mut bench, client, _) = new(Limits::default());
     let (first, name) = shared(&mut bench, client, 5);
     let second = open(&mut bench, client, name);
@@ -564,7 +564,7 @@ fn no_cpu_reaches_an_intra_gpu_fence() {
 
 /// The rule is a property of the fence.
 #[test]
-fn a_cpu_rewinds_a_fence_that_may_be_rewound_and_who_waits_for_more_waits() {
+fn a_cpu_rewinds_a_fence_that_may_be_rewound_and_waits_for_more_stay() {
     let (mut bench, client, monotonic) = new(Limits::default());
     let request = CreateNativeFence {
         flags: FenceFlags::REWINDABLE.bits(),

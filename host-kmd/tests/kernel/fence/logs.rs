@@ -26,7 +26,7 @@ fn context(bench: &mut Bench) -> (Client, CreateHwQueue) {
     (client, CreateHwQueue { context: client.context, flags: 0, reserved: 0 })
 }
 
-/// An engine signals the fence of a queue that somebody waits for.
+/// An engine signals a queue's fence that a CPU waits for.
 fn interrupt(bench: &mut Bench, client: Client, value: u64) {
     let token = bench.wait(client, client.fence, value, value);
     assert_eq!(bench.outcome(client, token), Some(Status::PENDING));
@@ -114,7 +114,7 @@ fn what_is_new_in_logs_is_read_when_a_fence_is_signaled_behind_the_drivers_barri
         bench.model.log(client.id, SIGNAL, slot, value);
     }
     bench.model.log(client.id, WAIT, slot, 1);
-    // Nobody was told of them.
+    // No event told of them.
     assert_eq!(counted(&bench, client), [(0, 0), (0, 0)]);
     interrupt(&mut bench, client, 4);
     // One barrier for both logs, and none for the queue that has logged nothing.

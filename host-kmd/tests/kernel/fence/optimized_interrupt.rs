@@ -80,7 +80,7 @@ fn every_fence_that_the_queue_has_logged_is_looked_at_for_one_interrupt() {
 }
 
 #[test]
-fn what_an_entry_says_satisfies_nobody_but_the_value_does() {
+fn an_entry_of_a_log_satisfies_no_wait_but_the_value_does() {
     let (mut bench, client) = bench();
     let [fence, other] = [0; 2].map(|_| fence(&mut bench, client, FenceFlags::empty()));
     wait(&mut bench, client, fence, 5, 1);
@@ -127,7 +127,7 @@ fn what_a_queue_logged_that_is_gone_has_the_fences_of_its_guest_looked_at_and_no
     bench.call(client, &DestroyHwQueue { hw_queue: gone.queue }).unwrap();
     bench.raise(Interrupt::GoneQueueLogged { guest: client.guest });
     assert_eq!(told(&bench), [2]);
-    // Nor is anybody's looked at where the guest has gone, too.
+    // Nor is any fence looked at when the guest has gone, too.
     bench.raise(Interrupt::GoneQueueLogged { guest: GuestId(9) });
     assert_eq!(told(&bench), [2]);
 }

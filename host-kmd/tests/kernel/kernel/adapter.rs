@@ -117,7 +117,7 @@ fn nodes_and_caps_are_what_the_hardware_has() {
 }
 
 #[test]
-fn statistics_are_the_hardwares_and_the_kernels() {
+fn statistics_come_from_the_hardware_and_the_kernel() {
     let mut bench = Bench::new(2);
     let guest = bench.guest(1);
     bench.ask(guest, 0, &GetNodeMetadata { node: 0, reserved: 0 }).unwrap();

@@ -57,7 +57,7 @@ fn a_guest_reaches_the_adapter_that_it_is_attached_to_and_no_other() {
         assert_eq!(bench.models[model].state().queues.len(), 1);
         assert!(bench.models[model].state().queues.values().all(|queue| queue.guest == guest));
     }
-    // Requests go where the guest is, whoever is asked.
+    // Requests go where the guest is, whichever adapter the input names.
     bench.input_on(FIRST, Input::Detach { guest: two });
     assert_eq!(bench.detached, [two]);
     assert!(bench.models[1].is_empty() && !bench.models[0].is_empty());

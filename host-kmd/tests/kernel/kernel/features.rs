@@ -346,7 +346,7 @@ fn each_type_of_fence_is_stored_mapped_and_reached_as_the_table_of_types_says() 
         // A user-mode CPU reads CurrentValue, and nothing of MonitoredValue, which no BAR has.
         assert_eq!(stored.storage.published, row.cpus_reach_it, "{what}");
         assert_eq!(mapping.current_value_offset != NOT_PUBLISHED, row.cpus_reach_it, "{what}");
-        // A kernel-mode CPU writes MonitoredValue when somebody waits, and reads and writes CurrentValue.
+        // A kernel-mode CPU writes MonitoredValue when a wait begins, and reads and writes CurrentValue.
         let token = bench.wait(client, fence.fence, 7, 1);
         let signaled = bench.signal(client, &[(fence.fence, 6)]);
         let after = bench.model.state().fences[&(guest, fence.slot)];
@@ -401,10 +401,7 @@ fn values_are_in_system_memory_where_the_driver_prefers_no_local_segment() {
         let request = CreateNativeFence { fence_type, ..CreateNativeFence::new(client.device, 0) };
         let fence = bench.call(client, &request).unwrap();
         let storage = bench.model.state().fences[&(guest, fence.slot)].storage;
-        let segment = match preferred_segments.is_empty() {
-            true => Segment::Fence,
-            false => Segment::Private,
-        };
+        let segment = if preferred_segments.is_empty() { Segment::Fence } else { Segment::Private };
         assert_eq!((storage.current.segment, storage.monitored.segment), (segment, segment));
     }
 }

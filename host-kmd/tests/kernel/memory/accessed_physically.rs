@@ -160,7 +160,7 @@ fn local_memory_is_discarded_when_its_content_goes_before_another_has_it_and_nev
 }
 
 #[test]
-fn its_place_in_the_aperture_is_its_own_as_long_as_anybody_wants_it_resident() {
+fn its_place_in_the_aperture_is_its_own_as_long_as_a_device_wants_it_resident() {
     let (mut bench, client, log) = new();
     let allocation = paged(&mut bench, client, PAGES, SegmentSet::SYSTEM, PHYSICAL);
     let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();

@@ -170,7 +170,7 @@ fn what_is_no_area_or_no_memory_is_refused() {
     }
     assert_eq!(donate(&mut bench, guest, all, &[extent]), DONE);
 
-    // Whoever has not negotiated it.
+    // A guest that has not negotiated it.
     let guest = bench.guest(2);
     assert_eq!(donate(&mut bench, guest, all, &[extent]).0, Status::NOT_SUPPORTED);
 }

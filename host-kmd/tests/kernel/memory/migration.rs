@@ -77,11 +77,11 @@ fn what_engines_go_on_to_use_comes_back_to_local_memory_with_its_bytes() {
     let state = bench.model.state();
     assert_eq!(state.contents.get(&(client.guest, back)), Some(&7));
     assert_eq!(state.looks, 3, "engines forget, so that the next look sees what they use then");
-    assert!(!state.suspended.contains(&client.id), "its context goes on");
+    assert!(!state.suspended.contains(&client.id), "its context runs");
 }
 
 #[test]
-fn nobody_looks_while_all_engines_sleep() {
+fn the_kernel_looks_at_no_page_table_while_all_engines_sleep() {
     let (mut bench, client) = new(FEATURES | Features::PAGE_MIGRATION);
     let (_, gpu_va) = placed(&mut bench, client);
     assert_eq!(bench.kernel.deadline(), Some(PERIOD));

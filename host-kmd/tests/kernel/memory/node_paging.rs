@@ -37,7 +37,7 @@ fn new() -> (Bench, Client) {
     (bench, client)
 }
 
-/// An allocation that VidMm places, and that nobody wants resident.
+/// An allocation that VidMm places, and that no device wants resident.
 fn paged(bench: &mut Bench, client: Client, pages: u64, supported: SegmentSet) -> Handle {
     let request = CreateAllocation {
         supported_segments: supported.bits(),
@@ -68,9 +68,10 @@ fn submit(bench: &mut Bench, node: &Node, model: SubmissionModel, list: &[Handle
     let list: Vec<_> = list.iter().map(entry).collect();
     let patch = PatchLocation { allocation_index: 0, patch_offset: 8, allocation_offset: 0 };
     let fill = Fill::new(0, 8, 0);
-    let lists = match is_basic {
-        true => [fill.as_bytes(), list.as_bytes(), patch.as_bytes()].concat(),
-        false => list.as_bytes().to_vec(),
+    let lists = if is_basic {
+        [fill.as_bytes(), list.as_bytes(), patch.as_bytes()].concat()
+    } else {
+        list.as_bytes().to_vec()
     };
     bench.send(node.client.guest, bytes_with_list(node.client.process, &request, &lists))
 }
@@ -123,7 +124,7 @@ fn a_submission_waits_until_what_it_lists_is_resident() {
         }
         let busy = (Status::GRAPHICS_ALLOCATION_BUSY, allocation.0);
         assert_eq!(bench.call(client, &DestroyAllocation { allocation }).unwrap_err(), busy);
-        // Nobody wants it any more when it is done.
+        // No device wants it any more when it is done.
         for fence in 1..=2 {
             bench.raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence });
         }
@@ -204,7 +205,7 @@ fn a_submission_whose_paging_fails_is_refused_and_holds_nothing() {
 }
 
 #[test]
-fn whoever_goes_while_a_submission_waits_leaves_nothing() {
+fn a_process_or_guest_that_goes_while_a_submission_waits_leaves_nothing() {
     for model in RENDERING {
         for what in 0..4 {
             let (mut bench, client) = new();

@@ -113,7 +113,7 @@ fn the_driver_is_told_before_pages_are_unmapped_from_the_iommu_and_paging_is_wai
 }
 
 /// "The notification is sent only when the device supports GpuVaIoMmu or GpuVaIoMmuGlobal virtual
-/// addressing models." The other one is sent all the same.
+/// addressing models." The other one is sent nevertheless.
 #[test]
 fn without_an_iommu_the_driver_is_not_told() {
     let (mut bench, client) = new(VirtualAddressingModel::GpuMmu);
@@ -127,7 +127,7 @@ fn without_an_iommu_the_driver_is_not_told() {
     assert_eq!(bench.outcome(client, evicted), Some(Status::SUCCESS));
 }
 
-/// Nobody wants the bytes then, and nothing makes them plain; but what the GPU keeps about the pages
+/// The bytes are not needed then, and nothing makes them plain; but what the GPU keeps about the pages
 /// goes with the allocation.
 #[test]
 fn the_driver_is_told_when_an_allocation_in_device_access_is_destroyed() {

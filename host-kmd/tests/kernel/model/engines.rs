@@ -39,7 +39,7 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// A queue is given something; nobody looks at it for that.
+    /// A queue is given something, and no engine looks at it for that.
     pub fn give(&mut self, queue: HwQueueId, work: Work) {
         self.given.entry(queue).or_default().push_back(work);
     }
@@ -96,7 +96,7 @@ impl Model {
         state.engines.give(queue, work);
     }
 
-    /// A guest rings the queue's doorbell. Where no engine watches that, nobody sees it.
+    /// A guest rings the queue's doorbell. Where no engine watches that, the ring is missed.
     pub fn ring(&self, queue: HwQueueId) {
         let mut state = self.state();
         let is_watched = state.watches.values().any(|watched| *watched == queue);
@@ -112,7 +112,7 @@ impl Model {
             return false;
         }
         for queue in std::mem::take(&mut state.engines.kicked) {
-            // The ring of one that is off the run list need not be resident: whoever puts it back kicks.
+            // The ring of a queue off the run list need not be resident: putting it back kicks.
             let holds = state.engines.given.get(&queue).is_some_and(|given| !given.is_empty());
             if holds && !state.suspended.contains(&queue) {
                 state.engines.in_line.insert(queue);
@@ -173,12 +173,11 @@ impl Model {
         self.set_current(fence, value);
         if value > fence.monitored {
             let signaled = vec![GlobalFence { guest, slot }];
-            let interrupt = match fence.storage.native {
-                true => Interrupt::NativeFenceSignaled {
-                    signaled,
-                    evaluate_legacy_monitored_fences: false,
-                },
-                false => Interrupt::MonitoredFenceSignaled { signaled },
+            let interrupt = if fence.storage.native {
+                let evaluate_legacy_monitored_fences = false;
+                Interrupt::NativeFenceSignaled { signaled, evaluate_legacy_monitored_fences }
+            } else {
+                Interrupt::MonitoredFenceSignaled { signaled }
             };
             state.interrupts.push(interrupt);
         }

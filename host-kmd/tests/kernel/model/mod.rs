@@ -138,7 +138,7 @@ pub struct State {
     pub global_watches: BTreeSet<HwQueueId>,
     /// Global fences by slot.
     pub fences: BTreeMap<(GuestId, u32), Fence>,
-    /// By slot, which global fence it names and whose packets do.
+    /// The global fence that each slot names, and the address space of the packets that name it.
     pub opened: BTreeMap<(GuestId, u32), (u32, AddressSpaceId)>,
     /// Logs of queues, and where they are.
     pub fence_logs: BTreeMap<(HwQueueId, FenceLogType), Log>,
@@ -393,7 +393,7 @@ impl Model {
         self.signal_with(&mut self.state(), guest, slot, value);
     }
 
-    /// An engine gives a fence a value, and tells nobody.
+    /// An engine gives a fence a value, without an interrupt.
     pub fn write(&self, guest: GuestId, slot: u32, value: u64) {
         self.state().fences.get_mut(&(guest, slot)).unwrap().current = value;
     }

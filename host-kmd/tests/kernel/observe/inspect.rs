@@ -17,12 +17,12 @@ fn wanted(list: ObjectList, guest: GuestId, process: u32, parent: Handle) -> Lis
 }
 
 #[test]
-fn whoever_runs_the_host_sees_all_guests_and_a_guest_sees_itself() {
+fn the_operator_of_the_host_sees_all_guests_and_a_guest_sees_itself() {
     let mut bench = Bench::new(2);
     let [first, second] = [bench.guest(1), bench.guest(2)];
     let processes = [bench.process(first), bench.process(second)];
-    let nobody = wanted(ObjectList::GUESTS, GuestId(0), 0, Handle(0));
-    let page = bench.list(nobody, 1 << 16).unwrap();
+    let guests = wanted(ObjectList::GUESTS, GuestId(0), 0, Handle(0));
+    let page = bench.list(guests, 1 << 16).unwrap();
     let guests: Vec<Guest> = serde_json::from_slice(&page.objects).unwrap();
     assert_eq!(guests.iter().map(|guest| guest.id).collect::<Vec<_>>(), [first.0, second.0]);
 
@@ -42,7 +42,7 @@ fn whoever_runs_the_host_sees_all_guests_and_a_guest_sees_itself() {
 }
 
 #[test]
-fn a_context_is_shown_with_who_suspends_it() {
+fn a_context_is_shown_with_what_suspends_it() {
     let mut bench = Bench::new(2);
     let guest = bench.guest(1);
     let process = bench.process(guest);

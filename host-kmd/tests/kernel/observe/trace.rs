@@ -33,7 +33,7 @@ fn levels(bench: &Bench) -> Vec<LoggingLevel> {
 }
 
 #[test]
-fn everything_is_logged_while_somebody_traces_and_what_there_is_and_changes_is_told() {
+fn while_a_tool_traces_everything_is_logged_and_states_and_their_changes_are_told() {
     let mut bench = Bench::new(2);
     let guest = bench.guest(1);
     let (client, _) = bench.connected(guest);
@@ -72,7 +72,7 @@ fn everything_is_logged_while_somebody_traces_and_what_there_is_and_changes_is_t
 }
 
 #[test]
-fn one_traces_at_a_time_and_overwritten_entries_are_told() {
+fn one_tool_traces_at_a_time_and_overwritten_entries_are_counted() {
     let mut bench = Bench::new(2);
     let guest = bench.guest(1);
     let client = bench.client(guest);
@@ -151,7 +151,7 @@ fn what_cpus_and_software_queues_do_with_fences_is_told_with_when_it_was_queued(
     let is_wait = |what: &&What| matches!(what, What::CpuWait { value: 5, since: 1.., object: of, .. } if *of == object);
     assert_eq!(fetched.iter().filter(is_wait).count(), 1, "{fetched:?}");
     recorded(&mut bench, TraceAction::End);
-    // Nothing of it is noted when nobody traces.
+    // Nothing of it is noted while no tool traces.
     bench.signal(client, &[(fence, 6)]).unwrap();
     recorded(&mut bench, BEGIN);
     let fetched = recorded(&mut bench, TraceAction::Fetch);

@@ -105,7 +105,7 @@ fn a_device_or_a_context_that_is_in_error_takes_nothing_more() {
     let context = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
     let lost = (Status::DEVICE_REMOVED, client.device.0);
     assert_eq!(bench.call(client, &context).unwrap_err(), lost);
-    // Another device of the same process is as good as ever.
+    // Another device of that process works as before.
     let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
     bench.call(client, &CreateContext { device, node: 0, engine_affinity: 0 }).unwrap();
 }

@@ -235,7 +235,7 @@ fn queues_hand_each_other_on_by_fences_of_either_kind() {
                 _ => None,
             });
             let first = submissions.next().expect("a submission");
-            assert_eq!(submissions.next(), None, "only one queue may go on");
+            assert_eq!(submissions.next(), None, "only one queue may continue");
             first
         };
         let (id, submission) = fence(&bench);
@@ -407,7 +407,7 @@ fn a_held_signal_that_goes_backwards_loses_its_context() {
 }
 
 #[test]
-fn a_held_signal_reaches_whoever_still_has_the_fence_and_never_another_fence() {
+fn a_held_signal_reaches_processes_that_still_have_the_fence_and_never_another_fence() {
     let (mut bench, client) = new();
     let other = bench.client(client.guest);
     let (device, flags) = (client.device, FenceFlags::SHARED.bits());
@@ -477,7 +477,7 @@ fn deadlock(bench: &mut Bench, client: Client) -> [Client; 2] {
 }
 
 #[test]
-fn queues_that_wait_for_each_other_hold_up_nobody_else_and_end_when_they_are_destroyed() {
+fn queues_that_wait_for_each_other_hold_up_no_other_queue_and_can_be_destroyed() {
     let (mut bench, client) = new();
     let queues = deadlock(&mut bench, client);
     submit(&mut bench, client, 1);
@@ -531,7 +531,7 @@ fn what_is_held_for_a_context_that_is_lost_or_a_process_that_ends_is_dropped() {
 }
 
 #[test]
-fn devices_in_error_release_who_waits_for_their_fences() {
+fn devices_in_error_end_the_waits_for_their_fences() {
     let (mut bench, client) = new();
     let fence = monitored(&mut bench, client, 0);
     let token = bench.wait(client, fence.fence, 9, 4);

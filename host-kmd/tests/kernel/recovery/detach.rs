@@ -70,7 +70,7 @@ fn a_guest_that_never_came_is_detached_at_once() {
 }
 
 #[test]
-fn other_guests_go_on_and_get_the_doorbells() {
+fn other_guests_carry_on_and_get_the_doorbells() {
     let mut bench = Bench::new(1);
     let (leaving, staying) = (bench.guest(1), bench.guest(2));
     let (client, _) = bench.connected(staying);

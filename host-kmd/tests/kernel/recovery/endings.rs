@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! What becomes of accepted work when what has it ends: a table of every suspension, doorbell, power state,
-//! target and manner. One rule: it is executed, or reported lost with a reason, and whoever waits for it is
+//! target and manner. One rule: it is executed, or reported lost with a reason, and what waits for it is
 //! told either way.
 //!
 //! What is expected is the reference's: user-mode work submission, "Normal and abnormal process termination"
@@ -64,10 +64,10 @@ const DOORBELLS: [Doorbell; 8] = [
     Doorbell::KernelMode,
 ];
 
-/// Who keeps the context off the run list.
+/// What keeps the context off the run list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
-    ByNobody,
+    ByNone,
     ByItsOwner,
     ByTheHost,
     ByVidMm,
@@ -75,7 +75,7 @@ enum Held {
 }
 
 const HELD: [Held; 5] =
-    [Held::ByNobody, Held::ByItsOwner, Held::ByTheHost, Held::ByVidMm, Held::InError];
+    [Held::ByNone, Held::ByItsOwner, Held::ByTheHost, Held::ByVidMm, Held::InError];
 
 /// The device's power when the end begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ struct Row {
     power: Power,
     target: Target,
     manner: Manner,
-    /// Who holds the context lets it go while its end is under way.
+    /// What holds the context lets it go while its end is under way.
     let_go: bool,
 }
 
@@ -140,7 +140,7 @@ impl Row {
             (_, Manner::Reset) => Fate::Lost(FaultReason::ADAPTER_RESET),
             // "Dxgkrnl marks the device in error."
             (_, Manner::Abnormal) => Fate::Lost(FaultReason::DEVICE_IN_ERROR),
-            (Held::ByNobody, Manner::Normal) => Fate::Executed,
+            (Held::ByNone, Manner::Normal) => Fate::Executed,
             (_, Manner::Normal) if self.let_go => Fate::Executed,
             // It is waited for no longer than that.
             (_, Manner::Normal) => Fate::Lost(FaultReason::ENGINE_TIMEOUT),
@@ -151,7 +151,7 @@ impl Row {
         let goes_with_process = self.manner != Manner::Abnormal || self.target == Target::Process;
         // Only these can be let go. The host, and VidMm, let go some time.
         let lets_go = match self.held {
-            Held::ByNobody | Held::InError => !self.let_go,
+            Held::ByNone | Held::InError => !self.let_go,
             Held::ByItsOwner => true,
             Held::ByTheHost | Held::ByVidMm => self.let_go,
         };
@@ -229,7 +229,7 @@ impl World {
         let Self { bench, client, row, .. } = self;
         let client = *client;
         match row.held {
-            Held::ByNobody | Held::InError => {}
+            Held::ByNone | Held::InError => {}
             Held::ByItsOwner => {
                 bench.call(client, &SuspendContext { context: client.context }).unwrap();
             }
@@ -270,7 +270,7 @@ impl World {
     fn let_go(&mut self) {
         let Self { bench, client, row, .. } = self;
         match row.held {
-            Held::ByNobody | Held::InError => {}
+            Held::ByNone | Held::InError => {}
             Held::ByItsOwner => {
                 // It may be gone with its process.
                 bench.begin(*client, &ResumeContext { context: client.context });
@@ -406,11 +406,11 @@ fn play(row: Row) -> Result<(), String> {
     let token = world.begin_end();
     world.bench.model.state().prompt = true;
     world.bench.pass_tickets();
-    if row.held != Held::ByNobody && row.fate() == Fate::Executed {
+    if row.held != Held::ByNone && row.fate() == Fate::Executed {
         if world.bench.outcome(client, token).is_some() {
             return Err("it ended while its work could not be executed".into());
         }
-        // Longer than anything is waited for that nobody holds, unless only its owner does.
+        // Longer than the kernel waits for work that is not held, unless only its owner holds it.
         if row.held != Held::ByItsOwner {
             tick(&mut world.bench, 6);
         }

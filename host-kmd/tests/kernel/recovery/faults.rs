@@ -57,13 +57,13 @@ fn a_fault_aborts_the_doorbell_and_tells_the_guest_once() {
     bench.model.take_log();
     bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap();
     assert_eq!(bench.model.take_log(), []);
-    // Others go on.
+    // Other queues carry on.
     assert_eq!(bench.model.state().status[&other.id], ConnectionStatus::CONNECTED);
     bench.connect(other).unwrap();
 }
 
 #[test]
-fn a_queue_that_waits_for_the_progress_of_one_that_is_lost_goes_on() {
+fn a_queue_that_waits_for_the_progress_of_a_lost_queue_continues() {
     let mut bench = Bench::new(2);
     let guest = bench.guest(1);
     bench.model.state().engines.on = true;
@@ -116,7 +116,7 @@ fn a_queue_for_kernel_mode_submission_can_be_lost_too() {
 }
 
 #[test]
-fn a_fault_of_a_queue_that_was_destroyed_meanwhile_is_nobodys() {
+fn a_fault_of_a_queue_that_was_destroyed_meanwhile_is_ignored() {
     let mut bench = Bench::new(1);
     let guest = bench.guest(1);
     let (client, _) = bench.connected(guest);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hangs: how they are found, how engines are brought back, and who pays.
+//! Hangs: how they are found, how engines are brought back, and what they cost.
 
 use crate::bench::{Bench, Client, DEVICE_IDLE, FEATURES, TIMEOUT, USER_MODE};
 use crate::model::{Call, Work};
@@ -151,7 +151,7 @@ fn without_the_feature_no_queue_has_its_timeout_off() {
 }
 
 #[test]
-fn whoever_waits_for_a_lost_contexts_progress_goes_on() {
+fn a_wait_for_the_progress_of_a_lost_context_ends() {
     let mut bench = Bench::new(4);
     let guest = bench.guest(1);
     let (guilty, _) = bench.connected(guest);
@@ -180,13 +180,13 @@ fn what_cannot_be_preempted_is_reset_with_its_engine_and_others_lose_nothing() {
     bench.raise(Interrupt::EngineReset { node: 0 });
     assert_eq!(told(&mut bench), [(guilty.queue.0, FaultReason::ENGINE_TIMEOUT)]);
     assert_eq!(status(&bench, innocent), ConnectionStatus::CONNECTED);
-    // Another reset of it is nobody's.
+    // Another reset of it belongs to no recovery.
     bench.raise(Interrupt::EngineReset { node: 0 });
     assert_eq!(told(&mut bench), []);
 }
 
 #[test]
-fn what_withstands_that_costs_everybody_their_devices_and_the_kernel_lives() {
+fn what_withstands_that_costs_all_guests_their_devices_and_the_kernel_carries_on() {
     let mut bench = Bench::new(4);
     let guests = [bench.guest(1), bench.guest(2)];
     let [guilty, innocent] = guests.map(|guest| bench.connected(guest).0);
@@ -373,7 +373,7 @@ fn a_guest_that_goes_while_its_paging_hangs_leaves_nothing() {
 
 /// "Dxgkrnl monitors whether a GPU engine is making progress using TDR timeout cadence."
 #[test]
-fn an_engine_that_does_nothing_for_a_time_out_goes_to_f1_and_then_nobody_looks() {
+fn an_engine_that_does_nothing_for_a_time_out_goes_to_f1_and_is_looked_at_no_more() {
     let mut bench = Bench::new(4);
     let guest = bench.guest(1);
     let (client, _) = bench.connected(guest);
@@ -465,7 +465,7 @@ fn a_guest_that_hangs_too_often_gets_nothing_executed_until_it_is_reset() {
     // It can ask, and let go of what it has.
     bench.ask(guest, 0, &QueryStatistics { reserved: 0 }).unwrap();
     bench.ask(guest, process, &DestroyDevice { device }).unwrap();
-    // Others are none the worse.
+    // Other guests are not affected.
     assert_ne!(status(&bench, innocent), ABORT);
     bench.client(other);
     // A reset makes another guest of it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Requests about devices, and devices in error: no engine executes work of theirs, and the fences that they
+//! Requests about devices, and devices in error: no engine executes their work, and the fences that they
 //! created are always signaled.
 //!
 //! Source: native GPU fence object, "AlwaysSignaled" ("parent device of fence being put in error").

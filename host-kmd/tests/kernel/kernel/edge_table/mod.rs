@@ -154,7 +154,7 @@ fn try_values(
     {
         wrong = Some(format!("{status}, and the detail is {detail:#x}"));
     } else if let Some(slot) = awaited.filter(|_| !is_accepted(ended)) {
-        // What was accepted before goes on.
+        // What was accepted before still works.
         bench.model.signal(guest, slot, AWAITED);
         bench.interrupt();
         if bench.events.len() != 1 {

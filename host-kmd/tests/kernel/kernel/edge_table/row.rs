@@ -23,13 +23,13 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// The same field, where a value of it makes wrong what another has.
+    /// This field, where its value makes another field's value wrong.
     pub(super) fn naming(mut self, value: u64, other: u64) -> Self {
         self.names.push((value, other));
         self
     }
 
-    /// The same field of the entry at a place of a list.
+    /// This field of the entry at a place of a list.
     pub(super) fn at(self, place: u64) -> Self {
         Self { place: Some(place), ..self }
     }
@@ -78,16 +78,13 @@ pub(super) fn any(name: &'static str, bytes: usize) -> Field {
     field(name, bytes, |_| Ok(()))
 }
 
-/// A field whose values are accepted if they are so; others are no parameter.
+/// A field that accepts the values for which the predicate holds; another value is an invalid parameter.
 pub(super) fn if_so(
     name: &'static str,
     bytes: usize,
     is_so: impl Fn(u64) -> bool + 'static,
 ) -> Field {
-    field(name, bytes, move |seen| match is_so(seen) {
-        true => Ok(()),
-        false => Err(Status::INVALID_PARAMETER),
-    })
+    field(name, bytes, move |seen| is_so(seen).then_some(()).ok_or(Status::INVALID_PARAMETER))
 }
 
 /// The number of entries in a list, which the request's length has to agree with.
@@ -95,7 +92,7 @@ pub(super) fn count(name: &'static str, value: u64) -> Field {
     only(name, 4, value, Status::INVALID_BUFFER_SIZE)
 }
 
-/// The same of a list that may not have more than so many.
+/// As above, for a list with a greatest length.
 pub(super) fn count_of(name: &'static str, value: u64, most: u32) -> Field {
     field(name, 4, move |seen| match seen {
         _ if seen == value => Ok(()),

@@ -50,7 +50,7 @@ fn a_process_over_its_budget_is_asked_to_trim_and_suspended_when_another_needs_i
     assert!(!bench.model.state().suspended.contains(&greedy.id), "all that it wants is there");
     assert!(!bench.model.state().suspended.contains(&late.id));
 
-    // When it wants it back and the other goes, it goes on.
+    // When it wants it back and the other process ends, it continues.
     let refused = bench.make_resident(greedy, &mine[..1]).unwrap_err();
     assert_eq!(refused, (Status::INSUFFICIENT_RESOURCES, quarter * PAGE_SIZE));
     let destroy = DestroyProcess { flags: TERMINATED_ABNORMALLY };
@@ -59,7 +59,7 @@ fn a_process_over_its_budget_is_asked_to_trim_and_suspended_when_another_needs_i
 }
 
 #[test]
-fn a_process_that_was_suspended_goes_on_when_the_other_has_gone() {
+fn a_process_that_was_suspended_resumes_when_the_other_has_ended() {
     let (mut bench, greedy) = new();
     let local = |client, pages| CreateAllocation {
         supported_segments: SegmentSet::LOCAL.bits(),

@@ -97,7 +97,7 @@ fn it_is_resident_as_long_as_one_process_wants_it() {
     leave(bench, a.guest);
 }
 
-/// It counts once: against who opened it first of those that want it.
+/// It counts once: against the process that opened it first, of those that want it.
 #[test]
 fn it_counts_against_one_of_those_that_want_it() {
     let (mut bench, [a, b], [created, opened], _) = two(2);
@@ -115,7 +115,7 @@ fn it_counts_against_one_of_those_that_want_it() {
 }
 
 #[test]
-fn locks_are_each_processes_own() {
+fn each_process_has_locks_of_its_own() {
     let (mut bench, [a, b], [created, opened], [at_a, _]) = two(1);
     let bar_offset = bench.call(a, &Lock { allocation: created }).unwrap().bar_offset;
     let not_locked = (Status::INVALID_PARAMETER, 0);
@@ -140,7 +140,8 @@ fn locks_are_each_processes_own() {
 
 /// Each of the ways in which a process can be rid of it.
 #[test]
-fn the_others_have_it_until_the_last_closes_it_and_nothing_leads_there_from_who_left() {
+fn other_processes_keep_it_until_the_last_closes_it_and_no_page_table_of_one_that_left_leads_there()
+{
     for way in 0..4 {
         let (mut bench, [a, b], [created, opened], [at_a, at_b]) = two(2);
         bench.make_resident(a, &[created]).unwrap();
@@ -157,7 +158,7 @@ fn the_others_have_it_until_the_last_closes_it_and_nothing_leads_there_from_who_
         let left = bench.model.state().spaces.get(&of_a).and_then(|s| s.get(&at_a).copied());
         assert!(left.is_none_or(|entry| entry.page().is_none()), "way {way}: {left:?}");
         assert_eq!(exchange(&bench, b, at_b, 6), 5);
-        // The room is another's only when the last has closed it.
+        // The room is free when the last process has closed it.
         let page_of_b = page(&bench, b, at_b).unwrap();
         let other = create(&mut bench, b, 2);
         bench.make_resident(b, &[other]).unwrap();
@@ -192,7 +193,7 @@ fn names_cannot_be_guessed_and_name_nothing_to_another_guest() {
     let (mut bench, a) = new();
     let (created, name) = shared(&mut bench, a, 1);
     let same = bench.call(a, &ShareAllocation { allocation: created }).unwrap();
-    assert_eq!(same, name, "it is always the same");
+    assert_eq!(same, name, "the name never changes");
     let stranger = bench.guest(2);
     let stranger = bench.client(stranger);
     for (client, wrong) in [(a, 0), (a, created.0), (a, name.0 ^ 1), (stranger, name.0)] {
@@ -248,9 +249,9 @@ fn a_ring_that_others_have_stays_where_its_doorbell_has_it() {
     leave(bench, a.guest);
 }
 
-/// What was taken away suspends all who want it, and is given back to all.
+/// What was taken away suspends all processes that want it, and is given back to all of them.
 #[test]
-fn all_who_want_it_wait_for_what_was_taken_away() {
+fn all_processes_that_want_it_wait_for_what_was_taken_away() {
     let (mut bench, a) = new();
     let (b, c) = (bench.client(a.guest), bench.client(a.guest));
     let flags = (AllocationFlags::CPU_VISIBLE | AllocationFlags::SHARED).bits();

@@ -28,7 +28,7 @@ impl Fences for Model {
         let fence = Fence { current: initial.unwrap_or(0), monitored, storage };
         let view = fence.view();
         let mut state = self.state();
-        assert!(!state.opened.contains_key(&(guest, slot)), "somebody knows another by this slot");
+        assert!(!state.opened.contains_key(&(guest, slot)), "the slot names another fence");
         match (view, initial) {
             (Some(address), Some(initial)) => {
                 let before = self.cross_adapter.lock().unwrap().insert(address, initial);

@@ -129,7 +129,7 @@ fn the_aperture_is_bounded_and_what_is_not_in_use_makes_room() {
     let fence = submit(&mut bench, small).unwrap().submission_fence;
     bench.model.state().prompt = true;
     completed(&mut bench, fence);
-    // Evicting one's own does the same.
+    // So does evicting an allocation of its own.
     bench.evict(client, &[small]).unwrap();
     submit(&mut bench, whole).unwrap();
 }

@@ -23,7 +23,7 @@ use bellhop_protocol::status::Status;
 use zerocopy::IntoBytes;
 
 #[test]
-fn each_kind_of_context_refuses_what_is_anothers() {
+fn each_kind_of_context_refuses_the_requests_of_the_others() {
     let (mut bench, client) = new();
     let not_supported = Status::NOT_SUPPORTED;
     let [basic, plus, wddm2] = MODELS.map(|model| Node::new(&mut bench, client, model));
@@ -40,7 +40,7 @@ fn each_kind_of_context_refuses_what_is_anothers() {
     assert_eq!(queues.render(&mut bench, NOP.as_bytes(), &[], &[]).unwrap_err(), refused);
     assert_eq!(queues.submit_udma(&mut bench, &[]).unwrap_err(), refused);
     assert_eq!(queues.submit_virtual(&mut bench).unwrap_err(), refused);
-    // Nor does one model take what is another's.
+    // Nor does one model take the submissions of another.
     assert_eq!(wddm2.render(&mut bench, NOP.as_bytes(), &[], &[]).unwrap_err(), refused);
     assert_eq!(wddm2.submit_udma(&mut bench, &[]).unwrap_err(), refused);
     for node in [&basic, &plus] {
