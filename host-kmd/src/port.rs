@@ -59,7 +59,7 @@ pub struct GuestResources {
     pub bar_mapped: bool,
     /// The features that it is offered.
     pub features: Features,
-    /// With whom it may have fences.
+    /// The groups of guests that it may have fences with.
     pub sharing: SharingGroups,
 }
 
@@ -92,8 +92,8 @@ pub enum Command {
         /// The state.
         state: EnginePowerState,
     },
-    /// Changes what is logged of fences, by disconnecting all doorbells with `DISCONNECTED_RETRY`: a driver
-    /// learns of it when it connects.
+    /// Changes what is logged of fences. All doorbells are disconnected with `DISCONNECTED_RETRY`, and a driver
+    /// learns of the level when it connects again.
     SetLoggingLevel(LoggingLevel),
     /// Suspends all contexts that the guest has now. Done when engines have left them.
     SuspendGuest(GuestId),
@@ -171,7 +171,7 @@ pub enum TraceError {
 /// Objects that a tool of the host wants listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListObjects {
-    /// Which.
+    /// The list.
     pub list: ObjectList,
     /// The guest that has the objects; 0 for lists of the adapter.
     pub guest: GuestId,
@@ -238,7 +238,7 @@ pub enum Input {
         /// What.
         command: Command,
     },
-    /// Another guest's view of a fence was signaled, of which this one has a view too.
+    /// Another guest's view of a fence was signaled, and this guest has a view, too.
     CrossAdapterSignal {
         /// The guest that has the view.
         guest: GuestId,

@@ -25,7 +25,7 @@ pub struct RenderAllocation {
     pub writable: bool,
 }
 
-/// `DXGKARG_RENDER`: the lists are the host's own copies, and of no more than their most entries.
+/// `DXGKARG_RENDER`. The lists are the host's own copies, within their limits.
 #[derive(Debug, Clone, Copy)]
 pub struct RenderArguments<'a> {
     /// The context's node.
@@ -52,7 +52,7 @@ pub struct DmaBuffer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
     /// `STATUS_ILLEGAL_INSTRUCTION`: the node has no such packet, or none with physical addresses.
-    #[error("the packet at {offset:#x} is none that the node executes with physical addresses")]
+    #[error("the node does not execute the packet at {offset:#x} with physical addresses")]
     IllegalInstruction {
         /// Of the packet.
         offset: u32,
@@ -72,7 +72,7 @@ pub enum RenderError {
     },
     /// A patch location that names no allocation or no address of a packet, that is out of order, or
     /// from which the packet would access bytes outside of the allocation.
-    #[error("patch location {index} is none that its packet can have")]
+    #[error("patch location {index} does not fit its packet")]
     BadPatchLocation {
         /// In the list.
         index: u32,

@@ -21,7 +21,7 @@ pub enum FeatureId {
 pub struct FeatureResult {
     /// Whether it is enabled.
     pub enabled: bool,
-    /// The version that is; 0 when none is.
+    /// The enabled version; 0 when none is.
     pub version: u32,
 }
 
@@ -96,6 +96,6 @@ pub struct NativeFenceCaps {
     pub map_to_gpu_system_process: bool,
     /// First GPU virtual address that values may be mapped at, in any process and in the system process.
     pub minimum_address: u64,
-    /// The last.
+    /// The last such address.
     pub maximum_address: u64,
 }

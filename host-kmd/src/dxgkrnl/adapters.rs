@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The adapters of one host: who is attached to which.
+//! The adapters of one host, and which guest is attached to which.
 //!
-//! [`Kernel`] is the control plane of one adapter, and knows of no other. This is what is above them.
+//! [`Kernel`] is the control plane of one adapter and knows of no other adapter. [`Adapters`] stands above the kernels.
 
 use crate::dxgkrnl::fence::cross::{CrossFences, CrossSignal};
 use crate::dxgkrnl::kernel::Kernel;
@@ -14,8 +14,8 @@ use bellhop_protocol::control::escape::ObjectList;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// All adapters of a host, each with its kernel. They have in common that a guest's id is one guest's on
-/// all of them, and the fences that guests have together.
+/// All adapters of a host, each with its kernel. They share the ids of guests, and the fences that several guests
+/// have.
 pub struct Adapters {
     /// By [`AdapterId`].
     kernels: Vec<Kernel>,
@@ -40,7 +40,7 @@ impl Adapters {
         Self { kernels, cross_fences: CrossFences::default(), homes: BTreeMap::new() }
     }
 
-    /// How many fences there can be that several guests have, instead of none. The adapters' hardware has
+    /// Sets how many fences several guests can share; none by default. The adapters' hardware has
     /// one common page of [`Segment::CrossAdapter`](crate::hardware::Segment::CrossAdapter) for each.
     #[must_use]
     pub fn with_cross_adapter_fences(mut self, count: u32) -> Self {
@@ -61,8 +61,8 @@ impl Adapters {
         self.kernels.iter().filter_map(Kernel::deadline).min()
     }
 
-    /// Handles one input: one that is about an attached guest where that is attached, and a guest that
-    /// comes or a command that is about none on `adapter`. Interrupts and time-outs go to every kernel: the
+    /// Handles one input. One about an attached guest goes to the adapter of that guest; a guest that attaches, and a
+    /// command about no guest, to `adapter`. Interrupts and time-outs go to every kernel: the
     /// adapters have one interrupt line, and each driver says whether it was its own.
     pub fn handle(&mut self, adapter: AdapterId, input: Input, effects: &mut Vec<Effect>) {
         let before = effects.len();
@@ -110,8 +110,8 @@ impl Adapters {
         give(kernel, &mut self.cross_fences, input, effects);
     }
 
-    /// VidSch "propagates the signal": each view of a fence that was signaled is told by the kernel of its
-    /// guest, now. It ends: being told signals only what software queues held, of which less is left.
+    /// VidSch "propagates the signal": the kernel of each guest tells its view of a fence that was signaled. This ends,
+    /// since a view that is told releases only what software queues held, and less is left of that each time.
     ///
     /// Source: native GPU fence object, "Cross-adapter wait/signal combinations".
     fn tell_views(&mut self, effects: &mut Vec<Effect>) {
@@ -157,7 +157,7 @@ impl Adapters {
     }
 }
 
-/// A kernel handles an input, with the books of the fences that guests have together.
+/// A kernel handles an input, with the fences that several guests have lent to it.
 fn give(
     kernel: &mut Kernel,
     cross_fences: &mut CrossFences,

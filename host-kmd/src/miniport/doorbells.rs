@@ -3,10 +3,9 @@
 //! Dedicated doorbells: which queue has which of the few physical ones, and which queue is next to
 //! lose one.
 //!
-//! Each guest has a share that no other guest takes from it: a guest that needs another doorbell gives up one of its
-//! own, once
-//! it has its share, and takes one from a guest that has more than its share before that. Which of a guest's
-//! doorbells goes is for its own use of them to say: the one that was connected or rung least recently.
+//! Each guest has a share that no other guest takes from it. A guest that needs another doorbell takes one from a
+//! guest that has more than its share; once it has its own share, it gives up one of its own. Of a guest's doorbells,
+//! the one that was connected or rung least recently goes.
 //!
 //! Source: user-mode work submission, "Dedicated doorbells" and "Victimizing doorbell pseudocode
 //! in KMD". State only: the caller does to the hardware what the answer says.
@@ -40,7 +39,7 @@ type ByLastUse = BTreeSet<(u64, HwQueueId)>;
 pub struct PhysicalDoorbells {
     free: Vec<PhysicalDoorbell>,
     assigned: HashMap<HwQueueId, Assignment>,
-    /// Of each guest that has any.
+    /// The queues of each guest that has any.
     guests: BTreeMap<GuestId, ByLastUse>,
 }
 
@@ -62,7 +61,7 @@ impl PhysicalDoorbells {
             return None;
         }
         let doorbell = self.free.pop()?;
-        // It is asked for when it matters.
+        // The hardware is asked for it when a victim is sought.
         let last_use = 0;
         self.assigned.insert(queue, Assignment { doorbell, guest, last_use });
         self.guests.entry(guest).or_default().insert((last_use, queue));
@@ -99,9 +98,9 @@ impl PhysicalDoorbells {
         self.guests.get(&guest).map_or(0, BTreeSet::len)
     }
 
-    /// The queue to take a doorbell from for a queue of `guest`: of the guest itself where it has its share,
-    /// or else of those that have more than theirs. Where shares are more together than there are
-    /// doorbells, of itself again, or of any guest.
+    /// The queue to take a doorbell from for a queue of `guest`: one of the guest's own if it has its share, and
+    /// otherwise one of a guest that has more than its share. Where the shares together exceed the doorbells, one
+    /// of its own again, or of any guest.
     pub fn victim(&mut self, guest: GuestId, uses: &impl Uses) -> Option<HwQueueId> {
         let own = self.count(guest);
         let has_more = |(id, queues): (&GuestId, &ByLastUse)| {

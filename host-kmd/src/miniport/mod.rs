@@ -38,8 +38,7 @@ use std::sync::Arc;
 /// Bytes that a doorbell takes: its word. The page around it is the logical doorbell's own.
 const DOORBELL_SIZE: u32 = size_of::<u64>() as u32;
 
-/// The driver: the GPU does nearly everything by itself, so that what is left to decide here is
-/// which queue has a physical doorbell.
+/// The driver. The GPU does nearly everything by itself; the driver decides which queue has a physical doorbell.
 pub struct BellhopMiniport {
     hardware: Arc<dyn Hardware>,
     doorbells: PhysicalDoorbells,
@@ -79,7 +78,7 @@ fn negotiate_native_fences(features: &dyn DxgkFeatures) -> Option<NativeFenceOsC
     match features.query_feature_interface(feature, answer.version) {
         Ok(FeatureInterface::NativeFence1(table)) => Some(table.get_os_caps()),
         Err(error) => {
-            tracing::error!(%error, "a feature that is enabled has no interface");
+            tracing::error!(%error, "the OS enabled a feature but has no interface for it");
             None
         }
     }
@@ -127,7 +126,7 @@ impl BellhopMiniport {
         let reason = ConnectionStatus::DISCONNECTED_RETRY;
         if let Err(error) = callbacks.disconnect_doorbell(victim, reason) {
             // No guest can ring a doorbell that dxgkrnl does not know, so it is free.
-            tracing::error!(?victim, %error, "the victim's doorbell is unknown");
+            tracing::error!(?victim, %error, "the OS does not know the victim's doorbell");
         }
         self.disconnect_doorbell(victim);
         Ok(())

@@ -35,7 +35,7 @@ impl Kernel {
                     DevicePowerState::D0 | DevicePowerState::D3 => {
                         self.set_device_power(state, (GuestId(0), completion), effects);
                     }
-                    _ => refuse("a device is in D0 or in D3", effects),
+                    _ => refuse("a device can be in D0 or D3 only", effects),
                 };
             }
             Command::SetEnginePower { node, state } => {

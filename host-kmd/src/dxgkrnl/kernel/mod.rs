@@ -246,7 +246,7 @@ impl Kernel {
 
     fn attach(&mut self, id: GuestId, resources: GuestResources) {
         if self.guests.contains_key(&id) {
-            tracing::error!(guest = id.0, "attached twice");
+            tracing::error!(guest = id.0, "a guest attached twice");
             return;
         }
         let system = self.miniport.create_system_context(id);
@@ -301,7 +301,7 @@ impl Kernel {
         match self.guests.get_mut(&id) {
             Some(guest) if !guest.is_detaching() => guest.count_control_message(),
             _ => {
-                tracing::debug!(guest = id.0, "a request of a guest that is gone");
+                tracing::debug!(guest = id.0, "ignored a request of a guest that is gone");
                 return;
             }
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocations that processes of a guest have together, and the names that they are opened by.
+//! Allocations that processes of a guest share, and the names that they are opened by.
 
 use crate::ddi::paging::AllocationId;
 use crate::dxgkrnl::object::names::Namer;
@@ -15,7 +15,7 @@ struct Shared {
     handles: BTreeMap<u32, Handle>,
 }
 
-/// All of a guest's.
+/// All shared allocations of a guest.
 #[derive(Debug, Default)]
 pub(crate) struct SharedAllocations {
     shared: BTreeMap<AllocationId, Shared>,

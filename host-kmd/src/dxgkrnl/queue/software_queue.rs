@@ -5,7 +5,7 @@
 //!
 //! Monitored fences cannot be waited for on the GPU: "the operating system implements this functionality on
 //! the CPU by holding off GPU work that's dependent on the waited value, and only releasing it to the GPU
-//! when the value is signaled". So behind a wait that is not over everything is held here, in its order.
+//! when the value is signaled". So everything behind a wait that is not over is held here, in its order.
 //! A signal takes effect when everything before it is done on the GPU, and what is behind it is held until
 //! then: "when packet is at head of SWContext, vidsch updates fence value directly from CPU".
 //!
@@ -80,7 +80,7 @@ impl<S, C> SoftwareQueue<S, C> {
         self.held.push_back(Held::Submission(submission));
     }
 
-    /// A submission that the hardware has no room for is the next again.
+    /// Puts back a submission that the hardware has no room for: it is the next again.
     pub(crate) fn put_back(&mut self, submission: C) {
         self.held.push_front(Held::Submission(submission));
     }

@@ -27,7 +27,7 @@ impl Retirements {
         self.0.push_back(retirement);
     }
 
-    /// Whether something waits for nothing any more.
+    /// Whether engines have forgotten something that waits.
     pub(crate) fn has_passed(
         &self,
         quiesced: Ticket,
@@ -46,7 +46,7 @@ impl Retirements {
         passed.position(|retirement| has_finished(retirement.guest, retirement.works))
     }
 
-    /// The first that nothing needs any more. No guest waits for another's paging.
+    /// Takes the first that nothing needs any more. No guest waits for another guest's paging.
     pub(crate) fn take_passed(
         &mut self,
         quiesced: Ticket,

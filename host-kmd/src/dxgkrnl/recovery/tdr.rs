@@ -8,7 +8,7 @@
 //! may take that long. In the second, a turn does not end. No interrupt reports that, so the kernel looks at
 //! engines while one is awake. Waiting for a fence is neither.
 //!
-//! An engine that does nothing for as long goes to F1. Once all engines are there, the looks end.
+//! An engine that does nothing for a time-out goes to F1. Once all engines are in F1, the kernel looks no more.
 //!
 //! ```text
 //!  hang ──> Preempting ──DmaPreempted──────────────────────> the context is lost
@@ -29,11 +29,11 @@ use crate::hardware::{Fault, GuestId, HwQueueId};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// How hangs are dealt with. What a hang is, is the kernel's time-out.
+/// How hangs are dealt with. The kernel's time-out says what a hang is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TdrPolicy {
-    /// `TdrDdiDelay`: how long a pre-emption, and a reset of an engine, may take before the next
-    /// harder thing is done.
+    /// `TdrDdiDelay`: how long a pre-emption, and a reset of an engine, may take before the kernel takes
+    /// the next, harder step.
     pub step: Duration,
     /// `TdrLimitCount`: this many hangs within [`Self::limit_time`] take a guest out. 0 is never.
     pub limit_count: u32,
@@ -78,7 +78,7 @@ pub(crate) struct Hang {
     pub(crate) fault: Fault,
 }
 
-/// The harder thing that a recovery takes next.
+/// The harder step that a recovery takes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Escalation {
     /// `DxgkDdiResetEngine`
@@ -106,7 +106,7 @@ struct Recovery {
     deadline: Duration,
 }
 
-/// A turn that was going on when the engine was looked at, or that was its last when it was seen to sleep.
+/// A turn that was under way when the kernel looked at the engine, or the last turn of an engine that slept then.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     turns: u64,
@@ -114,7 +114,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Looks once more. Returns how long it has been this turn.
+    /// Looks again. Returns how long this turn has lasted.
     fn look(seen: &mut Option<Self>, turns: u64, now: Duration) -> Duration {
         let same = seen.filter(|seen| seen.turns == turns);
         now.saturating_sub(seen.insert(same.unwrap_or(Self { turns, since: now })).since)
@@ -301,9 +301,9 @@ impl Tdr {
 /// How often a guest hung.
 #[derive(Debug, Default)]
 pub(crate) struct Hangs {
-    /// When, of late.
+    /// The times of its recent hangs.
     times: VecDeque<Duration>,
-    /// How often it had when it was taken out.
+    /// Number of hangs that took it out.
     taken_out: Option<u32>,
 }
 

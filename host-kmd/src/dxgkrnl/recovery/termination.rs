@@ -47,7 +47,7 @@ pub(crate) struct Ending {
     pub(crate) guest: GuestId,
     /// The process.
     pub(crate) process: u32,
-    /// What of it.
+    /// What ends of it.
     pub(crate) target: Target,
     /// What happens when it has ended.
     pub(crate) completion: Completion,
@@ -62,7 +62,7 @@ struct Termination {
 /// What has become of something that is about to end.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// No engine needs it any more. It is not among what is about to end any more.
+    /// No engine needs it any more, and it was taken off the list.
     Ended(Ending),
     /// Its queues have not done in time what they were given.
     Late(Ending, Vec<Drain>),

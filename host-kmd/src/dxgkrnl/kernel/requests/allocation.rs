@@ -254,8 +254,8 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Destroys an allocation and its mappings, whichever queue uses it. An allocation that other processes have
-    /// loses only the part of this process.
+    /// Destroys an allocation and its mappings, even if a queue uses it. Of an allocation that other processes have, only
+    /// this process's part goes.
     pub(crate) fn remove_allocation(&mut self, handle: Handle) -> Result<(), RequestError> {
         let process = self.process_id;
         let allocation = self.remove::<Allocation>(handle)?;

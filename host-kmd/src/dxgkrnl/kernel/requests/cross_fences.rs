@@ -92,7 +92,7 @@ impl ProcessAccess<'_> {
             if !storage.native {
                 return Ok(());
             }
-            // Before the guest can name it, and for its life.
+            // Set before the guest can name the fence, and for the fence's life.
             let value = SlotValue { slot, value: EVERY_SIGNAL };
             self.miniport.update_monitored_values(self.guest_id, &[value])
         });

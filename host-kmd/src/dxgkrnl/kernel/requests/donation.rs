@@ -77,7 +77,7 @@ impl ProcessAccess<'_> {
         extents: &[Extent],
     ) -> Result<(), RequestError> {
         if !self.hardware.place_area(self.guest_id, kind, extents)? {
-            // The address was the guest's when it was checked.
+            // The memory was the guest's when the request was checked.
             let address = extents.first().map_or(0, |extent| extent.address);
             return Err(RequestError::parameter("an extent's address", address));
         }

@@ -2,7 +2,7 @@
 
 //! `D3DKMTRender`: submission in the two models of WDDM 1.x.
 //!
-//! The host keeps resident what the allocation list names until the submission is done, whatever the guest evicts
+//! The host keeps what the allocation list names resident until the submission is done, even if the guest evicts it
 //! meanwhile. A submission that needs paging for that waits for it. In the basic model the host also supplies the
 //! addresses:
 //!

@@ -67,7 +67,7 @@ impl ProcessAccess<'_> {
         Ok(handle)
     }
 
-    /// The process has an allocation no more that others have: its own mappings go, the bytes stay.
+    /// The process closes an allocation that others have: its own mappings go, the bytes stay.
     pub(crate) fn leave_shared_allocation(
         &mut self,
         id: AllocationId,

@@ -19,7 +19,7 @@ use bellhop_protocol::status::Status;
 use zerocopy::IntoBytes;
 
 impl Kernel {
-    /// Something became of the page of a doorbell, which may have been disconnected meanwhile.
+    /// The rotation of a doorbell's page ended. The doorbell may have been disconnected meanwhile.
     pub(crate) fn doorbell_rotated(
         &mut self,
         queue: HwQueueId,
@@ -49,7 +49,7 @@ impl Kernel {
     pub(crate) fn answer_connects(&mut self, effects: &mut Vec<Effect>) {
         for ConnectEnd { guest, request, outcome } in self.callbacks.doorbells.take_ended_connects()
         {
-            // A guest that goes is not answered any more.
+            // A guest that detaches is not answered any more.
             if self.guests.get(&guest).is_none_or(|guest| guest.is_detaching()) {
                 continue;
             }

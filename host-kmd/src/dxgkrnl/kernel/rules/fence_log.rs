@@ -28,8 +28,8 @@ use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::fence_log::{FENCE_LOG_ENTRIES, FENCE_LOG_SIZE, FenceLogEntry, FenceLogType};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of queues that have their logs read each time that a fence of their guest is signaled. A guest may have
-/// thousands of queues, and a wait is not to wait for them all. The next signals have the others read.
+/// Number of queues whose logs are read when a fence of their guest is signaled. A guest may have thousands of queues,
+/// and the end of a wait must not take that long. The next signals have the other logs read.
 const QUEUES_AT_ONCE: usize = 16;
 
 impl Kernel {
@@ -38,7 +38,7 @@ impl Kernel {
     /// Source: native GPU fence object, "UMD payload generation controlled by disconnecting doorbell".
     pub(crate) fn set_logging_level(&mut self, level: LoggingLevel, effects: &mut Vec<Effect>) {
         if std::mem::replace(&mut self.logging_level, level) != level {
-            // First: it goes with every status that is published.
+            // First, because each published status carries the level.
             self.miniport.update_logging_level(level);
             self.disconnect_doorbells(|_| true, effects);
         }
@@ -57,7 +57,7 @@ impl Kernel {
         match queue {
             Some(id) => match self.queues.get(&id) {
                 Some(owner) => queues.entry(owner.guest).or_default().push(id),
-                // Its log is gone with it, which another interrupt tells.
+                // Its log is gone with it, and another interrupt told so.
                 None => return,
             },
             None => {

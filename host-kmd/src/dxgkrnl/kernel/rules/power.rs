@@ -72,15 +72,15 @@ impl Kernel {
         for (guest, completion) in waiting {
             self.complete(guest, completion, Ok(()), effects);
         }
-        // A device that went by itself had idle engines, and no work.
+        // A device that went to D3 by itself had idle engines, and no work.
         if was_asked_for && self.is_work_stranded() {
             tracing::debug!("the device has work and goes back to D0");
             self.ensure_power(effects);
         }
     }
 
-    /// Whether accepted work waits for nothing but power. Its guest need not ask for power, since it submitted the
-    /// work before: it waits for the progress fence, perhaps by polling it.
+    /// Whether accepted work waits for nothing but power. The guest submitted it before and need not ask for power: it
+    /// waits for the progress fence, perhaps by polling it.
     fn is_work_stranded(&self) -> bool {
         self.queues.iter().any(|(id, owner)| {
             self.has_work(*id, owner, |context| context.state().waits_for_power())

@@ -87,7 +87,7 @@ impl Kernel {
         let Some(mut access) = self.access(guest, process, effects) else { return };
         for wait in waits {
             if let Err(error) = access.have_engine_look(wait.queue) {
-                tracing::error!(guest = guest.0, hw_queue = %wait.queue, %error, "it is missing");
+                tracing::error!(guest = guest.0, hw_queue = %wait.queue, %error, "no engine looks at a queue that ends");
             }
         }
     }
@@ -129,7 +129,7 @@ impl Kernel {
                     let mut held = waits.iter();
                     let is_held = held.any(|wait| self.is_held_by_host(guest, process, *wait));
                     let phase = if is_held {
-                        // The host took that time, so the queues get more.
+                        // The host took that time, so the queues get it again.
                         let deadline = self.now.saturating_add(self.timeout);
                         Phase::Draining { waits, deadline }
                     } else {
@@ -171,7 +171,7 @@ impl Kernel {
     /// left it.
     fn end_of_time(&mut self, ending: Ending, effects: &mut Vec<Effect>) -> Ticket {
         let Ending { guest, process, target, .. } = ending;
-        tracing::debug!(guest = guest.0, process, ?target, "its time is over");
+        tracing::debug!(guest = guest.0, process, ?target, "it did not end in time");
         let time = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         let fault = fault(FaultReason::ENGINE_TIMEOUT, Opcode::NOP, time);
         self.lose(guest, process, target, fault, effects)
