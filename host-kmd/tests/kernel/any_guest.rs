@@ -43,7 +43,7 @@ use bellhop_protocol::packet::transfer::Fill;
 use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// One thing that happens. The numbers choose among what is there.
+/// One step. The numbers choose among the objects that exist.
 #[derive(Debug, Clone)]
 pub struct Step {
     /// Which of the two guests.
@@ -440,7 +440,7 @@ impl Scene {
             }
             bench.interrupt();
         } else if step.kind >= 44 {
-            // Of whatever was submitted, or was not.
+            // The fence may have been submitted or not.
             let fence = step.choice[0] as u64 % 16;
             bench.raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence });
         } else if step.kind == 39 {
@@ -455,7 +455,7 @@ impl Scene {
                 4 => Command::DisconnectGuest(guest),
                 _ => Command::FailGuest(guest),
             });
-            // The model refuses F1 to an engine that it has not.
+            // The model has two engines, and accepts F1 for no other.
             let new_state = EngineState::TransitionToF1;
             bench.raise(Interrupt::GpuEngineStateChange { node: c as u32 % 2, new_state });
         } else {
@@ -504,7 +504,7 @@ impl Scene {
         for guest in guests {
             bench.command(Command::ResumeGuest(guest));
         }
-        // What waits for queues that get nowhere is over in time, and then engines come round.
+        // Waits for queues that make no progress time out, and then engines pass their tickets.
         for _ in 0..4 {
             bench.later(TIMEOUT);
             bench.pass_tickets();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The border between dxgkrnl and a driver, with a driver that is not ours.
+//! The border between dxgkrnl and a driver, with another driver than our GPU's.
 
 use crate::bench::Bench;
 use crate::model::{Call, Model};
@@ -44,7 +44,7 @@ pub enum Built {
     Transfer,
     /// Page-table entries, of which the first leads here.
     Entries(Option<PhysicalPage>),
-    /// What physical addresses hold is not needed: the first, and bytes.
+    /// A discard: the first physical address, and bytes.
     Discard(u64, u64),
     /// Where an allocation is that is accessed physically.
     NotifyResidency(AllocationId, Option<u64>),
@@ -74,7 +74,7 @@ impl Built {
 /// Paging operations that a driver has built, in their order.
 pub type Log = Arc<Mutex<Vec<Built>>>;
 
-/// What a driver was asked for of native fences.
+/// A call about native fences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FenceCall {
     /// `DxgkDdiCreateNativeFence`
@@ -89,7 +89,7 @@ pub enum FenceCall {
     UpdateCurrentValues(Vec<SlotValue>, CurrentValuesFlags),
 }
 
-/// What a driver was asked for of native fences, in its order.
+/// The calls about native fences, in their order.
 pub type FenceCalls = Arc<Mutex<Vec<FenceCall>>>;
 
 /// What a driver says of its GPU.

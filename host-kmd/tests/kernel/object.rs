@@ -84,7 +84,7 @@ fn a_queue_refuses_unknown_flags() {
     assert_eq!(bench.call(client, &request).unwrap_err(), (Status::INVALID_PARAMETER, 10));
 }
 
-/// Whether each of the client's objects still has its handle, by asking to destroy it as what it
+/// Whether each of the client's objects still has its handle: asks to destroy it as what it
 /// is not.
 fn is_there(bench: &mut Bench, client: Client, handle: Handle) -> bool {
     // No handle in these tests but `client.fence` is a fence's, and that one is never destroyed.
@@ -175,7 +175,7 @@ fn destruction_is_answered_when_engines_have_forgotten() {
     }
     // Others are served meanwhile, and the page tables still exist.
     bench.call(other, &CreateDevice { reserved: 0 }).unwrap();
-    // Those of the guest's system context are the third.
+    // The third page tables are the guest's system context's.
     assert_eq!(bench.model.state().spaces.len(), 3);
     bench.pass_tickets();
     for token in [queue, device, process] {

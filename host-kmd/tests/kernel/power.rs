@@ -56,7 +56,7 @@ fn an_idle_engine_loses_its_doorbells_and_then_its_power() {
     assert_eq!((info.device, info.engine), (DevicePowerState::D0, F1));
     assert_eq!((info.engine_transitions, info.device_transitions), (1, 0));
     assert_eq!(power(&mut bench, client, 1).engine, F0);
-    // Told once more, as an engine may that was told to sleep meanwhile.
+    // The engine asks once more, as it may when it was told to sleep meanwhile.
     bench.model.take_log();
     idle(&mut bench, 0);
     assert_eq!(bench.model.take_log(), []);
@@ -159,7 +159,7 @@ fn to_d3_contexts_are_suspended_doorbells_disconnected_and_rings_evicted_in_this
             Call::Quiesce,
         ]
     );
-    // Only once engines have left the contexts does memory go from under them.
+    // Memory is evicted only once engines have left the contexts.
     bench.pass_tickets();
     let log = bench.model.take_log();
     assert!(log.contains(&Call::Invalidate(ring_va)), "{log:?}");
@@ -229,14 +229,14 @@ fn the_device_goes_to_d3_when_all_engines_have_been_in_f1_for_long_enough() {
     let (client, _) = bench.connected(guest);
     idle(&mut bench, 0);
     bench.later(TIMEOUT / 2);
-    // Of one that is in F0 yet it is looked whether it does something.
+    // The kernel looks whether the engine that is still in F0 does something.
     assert_eq!(bench.kernel.deadline(), Some(TIMEOUT));
     idle(&mut bench, 1);
     bench.later(TIMEOUT / 2);
     assert_eq!(bench.kernel.deadline(), Some(TIMEOUT / 2 + DEVICE_IDLE));
     bench.later(DEVICE_IDLE - TIMEOUT / 2 - Duration::from_nanos(1));
     assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D0);
-    // Work in between begins it anew.
+    // Work in between begins the time anew.
     bench.connect(client).unwrap();
     bench.later(TIMEOUT / 2);
     assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D0);
@@ -259,7 +259,7 @@ fn what_was_accepted_before_d3_was_asked_for_is_executed_without_a_request_for_p
     assert!(bench.model.state().engines.has_executed(client.id, 5));
     let info = power(&mut bench, client, 0);
     assert_eq!((info.device, info.device_transitions), (DevicePowerState::D0, 1));
-    // With nothing left it stays.
+    // With no work left the device stays in D3.
     d3(&mut bench);
     assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D3);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fences that guests of two adapters, or of one, have together.
+//! Fences that guests of two adapters, or of one adapter, share.
 //!
 //! Source: native GPU fence object, "Cross-adapter native fences".
 
@@ -124,7 +124,7 @@ fn all_views_have_one_current_value_and_each_a_monitored_value_that_is_0_for_lif
     });
     let vas = [first, second].map(|fence| vec![fence.mapping.current_value_gpu_va; 2]);
     assert!(page.eq(vas));
-    // It is theirs to write, and MonitoredValue is not.
+    // Packets may write it, but not MonitoredValue.
     for (client, fence) in [(a, first), (b, second)] {
         let model = bench.model_of(client.guest);
         let space = model.state().opened[&(client.guest, fence.slot)].1;
@@ -141,7 +141,7 @@ fn an_interrupt_that_names_no_fence_is_passed_on_too() {
     let (mut bench, a, b) = two();
     let (_, opened) = shared(&mut bench, a, b);
     assert_eq!(wait(&mut bench, b, opened, 6), Some(Status::PENDING));
-    // As if the first GPU had forgotten which it was.
+    // As if the first GPU did not know which fence it signaled.
     bench.models[0].signal(a.guest, 64, 6);
     bench.models[0].forget_interrupts();
     let (signaled, evaluate_legacy_monitored_fences) = (Vec::new(), true);
@@ -194,7 +194,7 @@ fn the_fence_of_a_process_that_ended_stays_with_the_other_guest_and_its_page_is_
     let name = share(&mut bench, b, second);
     gpu_signal(&mut bench, b, second, 8);
     assert_eq!(told(&bench), [(b.guest, 8, 8)]);
-    // It can still be opened, and begins where it was.
+    // It can still be opened, and keeps its value.
     let c = client(&mut bench, ADAPTERS[0], 3, &[0]);
     let third = open(&mut bench, c, name).unwrap();
     assert_eq!(wait(&mut bench, c, third, 8), Some(Status::SUCCESS));
@@ -346,7 +346,7 @@ fn a_fence_that_page_tables_have_no_room_for_is_neither_created_nor_opened() {
         assert_eq!(create(&mut bench, b, 1).unwrap_err(), full);
         bench.models[1].state().page_table_room = room;
     }
-    // All is as before: room for it, and for three more.
+    // As before, there is room for it and for three more.
     open(&mut bench, b, name).unwrap();
     for _ in 1..CROSS_ADAPTER_FENCES {
         create(&mut bench, b, 1).unwrap();
@@ -363,7 +363,7 @@ fn the_fence_of_a_creator_in_error_is_signaled_for_all_and_holds_no_queue() {
     let always = Call::Notify(vec![second.slot], true);
     assert!(bench.models[1].take_log().contains(&always));
     assert_eq!(wait(&mut bench, b, second, 11), Some(Status::SUCCESS));
-    // Signals do nothing, on either side.
+    // Signals of either guest do nothing.
     bench.models.iter().for_each(|model| drop(model.take_log()));
     bench.signal(b, &[(second.fence, 12)]).unwrap();
     bench.signal(a, &[(first.fence, 12)]).unwrap();
@@ -382,7 +382,7 @@ fn a_queue_whose_signal_comes_after_a_greater_one_of_another_guest_is_not_lost()
     bench.call_with_list(a, &request, &list).unwrap();
     assert_eq!(told(&bench), []);
     assert!(bench.models.iter().all(|model| model.take_log().is_empty()));
-    // From the CPU it is refused, as ever.
+    // A signal from the CPU is refused, as always.
     let refused = bench.signal(a, &[(first.fence, 9)]).unwrap_err();
     assert_eq!(refused, (Status::INVALID_PARAMETER, 9));
 }
@@ -397,7 +397,7 @@ fn a_guest_in_error_that_opened_a_fence_is_held_by_it_no_more_and_the_others_car
     let fences: Vec<_> = told(&bench).into_iter().filter(|(_, _, cookie)| *cookie == 10).collect();
     assert_eq!(fences, [(b.guest, u64::MAX, 10)]);
     bench.models.iter().for_each(|model| drop(model.take_log()));
-    // It can signal nothing any more, and what others signal is nothing to it.
+    // It can signal nothing any more, and signals of other guests do not reach it.
     bench.signal(b, &[(second.fence, 20)]).unwrap();
     assert_eq!(wait(&mut bench, a, first, 11), Some(Status::PENDING));
     gpu_signal(&mut bench, a, first, 10);

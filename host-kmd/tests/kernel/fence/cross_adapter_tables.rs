@@ -73,7 +73,7 @@ struct Side {
 }
 
 impl Side {
-    /// What a packet of user-mode submission does is the GPU's own matter. Otherwise a submission is held
+    /// The GPU itself executes a packet of user-mode submission. Otherwise a submission is held
     /// behind the wait.
     fn wait(&self, bench: &mut Bench, from: From) {
         match (from, self.gpu) {

@@ -149,7 +149,7 @@ fn an_interrupt_without_a_fence_scans_all_of_all_guests() {
         assert_eq!(wait(&mut bench, client, client.fence, 1, 9), Status::PENDING);
         bench.model.signal(client.guest, client.fence_slot, 3);
     }
-    // As if the GPU had forgotten which fences they were.
+    // As if the GPU did not know which fences they were.
     forget_interrupts(&bench);
     bench.model.raise(native(Vec::new()));
     bench.interrupt();
@@ -272,7 +272,7 @@ fn a_wait_for_all_ends_once_with_the_last_fence() {
     bench.interrupt();
     assert_eq!(told(&bench, one.fence), [(43, 7)]);
     assert_eq!(monitored(&bench, client, one.slot), NOT_MONITORED);
-    // What was there once is not waited for again.
+    // A value that was reached once is not waited for again.
     let fences = [(&one, 43), (&two, 6), (&two, 5)];
     assert_eq!(wait_for(&mut bench, client, ALL, &fences, 8), Status::PENDING);
     assert_eq!(monitored(&bench, client, one.slot), NOT_MONITORED);
@@ -332,7 +332,7 @@ fn a_cpu_signals_several_fences_at_once_and_ends_their_waits() {
         vec![SlotValue { slot: one.slot, value: 50 }, SlotValue { slot: two.slot, value: 2 }];
     assert_eq!(bench.model.take_log()[0], Call::Signal(values, false));
     assert_eq!(bench.events.len(), 1);
-    // All or none: and nothing goes back.
+    // All or none, and no value is undone.
     let refused = (Status::INVALID_PARAMETER, 49);
     let request = [(two.fence, 3), (one.fence, 49)];
     assert_eq!(bench.signal(client, &request).unwrap_err(), refused);
@@ -357,7 +357,7 @@ fn a_wait_for_any_outlives_one_of_its_fences_and_one_for_all_does_not() {
     bench.model.signal(client.guest, two.slot, 2);
     bench.interrupt();
     assert_eq!(told(&bench, two.fence), [(2, 1)]);
-    // All four are the guest's again.
+    // All four slots are free again.
     let three = fence(&mut bench, client, 0);
     for cookie in 0..4 {
         assert_eq!(wait(&mut bench, client, three.fence, 9, cookie), Status::PENDING);
@@ -437,7 +437,7 @@ fn a_wait_for_a_shared_fence_ends_when_the_process_that_created_it_dies() {
     assert_eq!(told(&bench, 2), Some((fence_b.fence.0, u64::MAX)));
     assert!(bench.model.state().engines.has_executed(b.id, 1));
     assert_eq!(wait(&mut bench, b, fence_b.fence, 9, 3), Status::SUCCESS);
-    // What it had only opened is its creator's still.
+    // Its creator still has the fence that it had only opened.
     assert_eq!(wait(&mut bench, b, own.fence, 2, 4), Status::PENDING);
     bench.signal(b, &[(own.fence, 2)]).unwrap();
     assert_eq!(told(&bench, 4), Some((own.fence.0, 2)));
@@ -496,7 +496,7 @@ fn only_a_fence_that_was_created_for_it_is_shared_and_only_by_its_name() {
         let request = OpenNativeFence { device: client.device, nt_handle: NtHandle(wrong) };
         assert_eq!(bench.call(client, &request).unwrap_err(), (Status::INVALID_PARAMETER, wrong));
     }
-    // Names are a guest's own.
+    // Another guest's names name nothing here.
     let guest = bench.guest(2);
     let stranger = bench.client(guest);
     let request = OpenNativeFence { device: stranger.device, nt_handle: name };
@@ -585,7 +585,7 @@ fn a_cpu_rewinds_a_fence_that_may_be_rewound_and_waits_for_more_stay() {
     assert_eq!(monitored(&bench, client, fence.slot), NOT_MONITORED);
     let refused = (Status::INVALID_PARAMETER, 7);
     assert_eq!(bench.signal(client, &[(monotonic.fence, 7)]).unwrap_err(), refused);
-    // From where a fence is that is signaled for good it does not come back.
+    // A fence that is signaled for good stays so.
     bench.signal(client, &[(fence.fence, u64::MAX)]).unwrap();
     assert_eq!(bench.signal(client, &[(fence.fence, 7)]).unwrap_err(), refused);
 }

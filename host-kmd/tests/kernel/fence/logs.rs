@@ -192,7 +192,7 @@ fn another_level_of_logging_is_told_by_disconnecting_all_doorbells() {
         assert_eq!(bench.connect(client).unwrap().status, ConnectionStatus::CONNECTED);
     }
     bench.model.take_log();
-    // It is that already.
+    // It has that level already.
     assert_eq!(set(&mut bench, LoggingLevel::VERBOSE), Some(Ok(())));
     let is_disconnect = |call: &Call| matches!(call, Call::Disconnected(..));
     assert!(!bench.model.take_log().iter().any(is_disconnect));

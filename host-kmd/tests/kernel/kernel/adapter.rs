@@ -67,7 +67,7 @@ fn an_adapter_is_opened_again_when_it_has_no_process_and_not_before() {
     let processes = [bench.process(guest), bench.process(guest)];
     let open = OpenAdapter { version: Version::CURRENT, reserved: 0, features: 0 };
     assert_eq!(bench.ask(guest, 0, &open).unwrap_err(), (Status::DEVICE_BUSY, 2));
-    // What is on stays on: it has a queue for user-mode submission.
+    // Features that are on stay on: it has a queue for user-mode submission.
     let client = bench.client(guest);
     for process in processes.into_iter().chain([client.process]) {
         bench.send(guest, bytes(process, &DestroyProcess { flags: 0 }));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Sizes at the edge of 64 bits, ranges that overlap, and far too many objects: each is refused as
-//! what it is, and leaves nothing behind.
+//! Sizes at the edge of 64 bits, ranges that overlap, and far too many objects: each is refused with its own
+//! status, and leaves nothing behind.
 
 use crate::bench::{Bench, Client};
 use crate::model::GUEST_MEMORY;
@@ -21,7 +21,7 @@ use bellhop_protocol::control::hw_queue::{
 use bellhop_protocol::snapshot::{Guest, Quota};
 use bellhop_protocol::status::Status;
 
-/// Lengths and addresses, in pages where that is possible, that sums with them may not overflow.
+/// Lengths and addresses, in pages where possible, with which no sum may overflow.
 const EDGES: [u64; 8] = [
     1 << 40,
     1 << 52,
@@ -115,7 +115,7 @@ fn sizes_at_the_edge_of_64_bits_are_refused_and_cost_nothing() {
         assert!(bench.call(client, &submit).is_err());
     }
     assert_eq!(quotas(&bench), before);
-    // And the last that is possible is.
+    // The last possible one is accepted.
     let end = GPU_VA_END - 8 * PAGE_SIZE;
     bench.call(client, &map(allocation, end, 0, 8 * PAGE_SIZE)).unwrap();
 }
@@ -132,14 +132,14 @@ fn a_range_that_overlaps_a_mapping_in_any_way_is_taken() {
         let refused = bench.call(client, &request).unwrap_err();
         assert_eq!(refused, (Status::CONFLICTING_ADDRESSES, at(first)), "{pages} from {first}");
     }
-    // A part of a mapping cannot be freed, and neither can more than it.
+    // A part of a mapping cannot be freed, nor can a range that exceeds it.
     for (first, pages) in [(8, 1), (9, 3), (8, 5), (7, 5)] {
         let free = FreeGpuVirtualAddress { gpu_va: at(first), size: pages * PAGE_SIZE };
         let refused = bench.call(client, &free).unwrap_err();
         assert_eq!(refused, (Status::CONFLICTING_ADDRESSES, at(first)));
     }
     assert_eq!(quotas(&bench), before);
-    // Beside it there is room, and the same bytes may be at two addresses.
+    // Beside it there is room, and two addresses may lead to the bytes.
     bench.call(client, &map(allocation, at(7), 0, PAGE_SIZE)).unwrap();
     bench.call(client, &map(allocation, at(12), 0, PAGE_SIZE)).unwrap();
 }

@@ -171,7 +171,7 @@ fn a_guest_is_told_what_there_is() {
         bench.open_with(guest, wanted).unwrap();
         assert_eq!(query(&mut bench, guest), expected);
     }
-    // Neither does one that did not take them have them.
+    // Nor does a guest that did not negotiate them.
     let mut bench = bench(OsFeatures::default());
     let guest = bench.attach(1);
     bench.open_with(guest, FEATURES - Features::NATIVE_FENCES).unwrap();
@@ -249,7 +249,7 @@ struct Row {
     fence_type: NativeFenceType,
     current_value: Segment,
     monitored_value: Segment,
-    /// Of a CPU, in user mode and in kernel mode.
+    /// What a CPU may do, in user mode and in kernel mode.
     cpus_reach_it: bool,
 }
 
@@ -304,7 +304,7 @@ fn each_type_of_fence_is_stored_mapped_and_reached_as_the_table_of_types_says() 
         let (kernel, calls) = kernel_with(Arc::clone(&bench.model), row.features, driver).unwrap();
         bench.kernel = kernel.into();
         let guest = GuestId(1);
-        // So much that values may be in it.
+        // Enough that values may be in it.
         let mut resources = RESOURCES;
         resources.segments.private = 1024 * PAGE_SIZE;
         bench.input(Input::Attach { guest, resources });

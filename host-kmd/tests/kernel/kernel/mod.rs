@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Adapters, and requests whatever they ask for.
+//! Adapters, and what holds for all requests.
 
 mod adapter;
 mod adapters;

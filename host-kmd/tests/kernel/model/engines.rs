@@ -2,7 +2,7 @@
 
 //! Engines that execute. They do what an engine does and no more: one looks at a ring when a doorbell
 //! that it watches is rung, when it is kicked, and when the queue is put back on the run list. Between two
-//! inputs of the kernel they do what they were told, so that a kernel which forgets to tell them finds
+//! inputs of the kernel they do what they were told, so a kernel that forgets to tell them finds
 //! nothing done.
 
 use super::{Model, State};

@@ -77,7 +77,7 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// Where the current value is that other guests have, too, instead.
+    /// Where the CurrentValue is that other guests have, too, if it is such a fence.
     pub fn view(self) -> Option<u64> {
         let PhysicalAddress { segment, address } = self.storage.current;
         (segment == Segment::CrossAdapter).then_some(address)
@@ -155,18 +155,18 @@ pub struct State {
     pub submission_room: usize,
     /// Fence ids of the last submissions that are done.
     pub completed: HashMap<HwQueueId, u64>,
-    /// Memory of the guest's has gone since it was checked.
+    /// The guest has lost memory since the kernel checked it.
     pub places_nothing: bool,
     /// What a fence gets in the middle of the next update of its MonitoredValue.
     pub signal_during_update: Option<u64>,
-    /// Where engines are; asleep where nothing is said.
+    /// What engines are at; asleep where there is no entry.
     pub progress: HashMap<u32, EngineProgress>,
     /// Engines pass a ticket as soon as it is drawn.
     pub prompt: bool,
     /// Engines that execute by themselves.
     pub engines: Engines,
-    /// What calls do not know, so that a test sees what the kernel makes of a bug of its own. Any other id that
-    /// does not exist is a bug, over which the model panics.
+    /// Ids that calls do not know, so that a test sees what the kernel makes of a bug of its own. The model panics
+    /// over any other id that does not exist.
     pub lost: Vec<UnknownId>,
     issued: u64,
     passed: u64,
@@ -240,7 +240,7 @@ impl State {
         self.mapped(space, gpu_va)?.page()
     }
 
-    /// Whether an interrupt tells that paging buffers are done which are so at once.
+    /// Whether an interrupt tells of paging buffers that were done at once.
     pub fn is_paging_done(&self) -> bool {
         let is_it = |interrupt: &Interrupt| matches!(interrupt, Interrupt::PagingCompleted { .. });
         self.prompt_paging && self.interrupts.iter().any(is_it)
@@ -278,7 +278,7 @@ pub struct Model {
     /// Whether interrupts name queues.
     pub optimized_fence_interrupt: bool,
     state: Mutex<State>,
-    /// Current values that several guests have, by address: of all GPUs of a host.
+    /// CurrentValues that several guests have, by address, shared by all GPUs of a host.
     cross_adapter: Arc<Mutex<BTreeMap<u64, u64>>>,
 }
 

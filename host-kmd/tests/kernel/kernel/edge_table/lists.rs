@@ -70,7 +70,7 @@ pub(super) fn residency(device: Handle, allocation: Handle) -> Vec<Field> {
 pub(super) fn create_allocation(world: &World) -> Vec<Row> {
     let (parameter, device) = (Status::INVALID_PARAMETER, world.client.device);
     let process = world.client.process;
-    // As the other kind it has an extent too many, or too few for its size.
+    // An allocation of the other kind has an extent too many, or too few for its size.
     let fixed = |kind: AllocationKind, extents: u64, size: Field| {
         let as_other = if extents == 0 { (1, PAGE_SIZE) } else { (0, extents) };
         let mut fields = vec![

@@ -197,8 +197,8 @@ fn every_field_of_every_request_is_refused_or_taken_at_every_edge() {
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Each reply's size is its request's alone. One that has no room is not a thing that was done and that
-/// the guest does not learn of.
+/// The size of a reply depends on its request alone. A request whose reply has no room is not carried out: the guest
+/// would not learn of it.
 #[test]
 fn every_request_is_refused_before_it_is_done_where_its_reply_does_not_fit() {
     let header = size_of::<ReplyHeader>();
@@ -227,8 +227,8 @@ fn every_request_is_refused_before_it_is_done_where_its_reply_does_not_fit() {
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Two numbers may be right alone and their sum wrong. What is accepted then is another matter: here
-/// nothing panics, and what is refused changes nothing.
+/// Two numbers may be right alone and their sum wrong. Whatever is accepted, nothing panics, and what is refused
+/// changes nothing.
 #[test]
 fn two_numbers_at_their_edges_do_no_harm_together() {
     let mut wrong = Vec::new();

@@ -18,7 +18,7 @@ pub(super) struct Field {
     pub(super) rule: Rule,
     /// Values that make another field's wrong, which the reply names then.
     pub(super) names: Vec<(u64, u64)>,
-    /// Its place in a list, where it is that what the reply names.
+    /// Its place in a list, where the reply names that.
     pub(super) place: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn field(
     Field { name, bytes, is_number, rule: Box::new(rule), names: Vec::new(), place: None }
 }
 
-/// A field that may only be what it is.
+/// A field that has one valid value.
 pub(super) fn only(name: &'static str, bytes: usize, value: u64, refused: Status) -> Field {
     field(name, bytes, move |seen| if seen == value { Ok(()) } else { Err(refused) })
 }
