@@ -51,7 +51,7 @@ pub const RESOURCES: GuestResources = GuestResources {
     sharing: SharingGroups::NONE,
 };
 
-/// Fences that guests have together, in all.
+/// Number of fences that guests can share.
 pub const CROSS_ADAPTER_FENCES: u32 = 4;
 
 /// What a queue for user-mode submission is created with.
@@ -191,7 +191,7 @@ impl Bench {
         }
     }
 
-    /// So much time later.
+    /// This much later.
     pub fn later(&mut self, time: Duration) {
         self.now += time;
         self.kernel.set_time(self.now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Doorbells: create, connect, victimise, destroy, and the order of it all.
+//! Doorbells: create, connect, victimise, destroy, and the order of the steps.
 
 use crate::bench::{BAR, Bench, Client, USER_MODE};
 use crate::model::Call;
@@ -76,7 +76,7 @@ fn connecting_watches_then_publishes_then_looks() {
             Call::Kick(client.id),
         ]
     );
-    // Once more is a look and nothing else: the engine may have armed the doorbell meanwhile.
+    // Connecting it again is a look only: the engine may have armed the doorbell meanwhile.
     assert_eq!(bench.connect(client).unwrap().status, CONNECTED);
     assert_eq!(bench.model.take_log(), [Call::Kick(client.id)]);
 }
@@ -322,7 +322,7 @@ fn a_notify_is_a_look_and_is_counted() {
     let (mut bench, client) = new(2);
     let doorbell = bench.doorbell(client);
     bench.model.take_log();
-    // Of a doorbell that is not connected, too: harmless, and late ones happen.
+    // A notify of a doorbell that is not connected does no harm: late ones happen.
     bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap();
     bench.connect(client).unwrap();
     bench.model.take_log();

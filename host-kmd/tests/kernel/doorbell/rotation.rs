@@ -73,7 +73,7 @@ fn a_connect_is_answered_when_the_page_is_there_and_the_status_settles_later() {
     let expected = [Call::Connected(client.id, NOTIFY), Call::Kick(client.id)];
     assert_eq!(bench.model.take_log(), expected);
     assert_eq!(answer(&bench, client, token), Some(NOTIFY));
-    // Once more is a look, as ever.
+    // Connecting it again is a look.
     let again = begin(&mut bench, client);
     assert_eq!(answer(&bench, client, again), Some(NOTIFY));
     assert_eq!(bench.model.take_log(), [Call::Kick(client.id)]);
@@ -95,7 +95,7 @@ fn several_connects_of_one_doorbell_and_of_several_are_answered_each_once() {
     assert!(tokens.iter().all(|token| answer(&bench, one, *token).is_none()));
     rotated(&mut bench, one, RotationOutcome::Shown);
     assert!(tokens.iter().all(|token| answer(&bench, one, *token) == Some(NOTIFY)));
-    // An interrupt that says so once more changes nothing.
+    // A second interrupt changes nothing.
     bench.model.take_log();
     rotated(&mut bench, one, RotationOutcome::Shown);
     assert_eq!(bench.model.take_log(), []);
@@ -190,7 +190,7 @@ fn a_doorbell_that_is_destroyed_or_lost_before_its_page_comes_is_answered_with_t
         let (header, _) = bench.reply(guest, token).unwrap();
         assert_eq!((header.status, header.detail), (Status::DEVICE_REMOVED, client.queue.0));
         assert_eq!(status(&bench, client), ABORT);
-        // What was on its way comes to nothing.
+        // The rotation that was on its way has no effect.
         bench.model.take_log();
         for outcome in [RotationOutcome::Shown, RotationOutcome::Settled, RotationOutcome::Refused]
         {

@@ -77,7 +77,7 @@ fn the_driver_is_told_where_it_is_after_each_fill_and_transfer_and_when_it_is_ev
     assert_eq!(take(&log), []);
     bench.make_resident(client, &[allocation]).unwrap();
     assert_eq!(told(&log, |built| *built == Built::Fill), Some(LOCAL_START));
-    // Once more is no change.
+    // Making it resident again changes nothing.
     bench.make_resident(client, &[allocation]).unwrap();
     assert_eq!(take(&log), []);
     // Another needs the room: it is in system memory from then on, in a row through the aperture.
@@ -93,7 +93,7 @@ fn the_driver_is_told_where_it_is_after_each_fill_and_transfer_and_when_it_is_ev
     bench.evict(client, &[allocation]).unwrap();
     assert_eq!(told(&log, |built| *built == Built::Entries(None)), None);
     assert_eq!(aperture(&bench, client, 1), [None]);
-    // Back from where it was left.
+    // It comes back from there.
     bench.evict(client, &[other]).unwrap();
     bench.make_resident(client, &[allocation]).unwrap();
     assert_eq!(told(&log, |built| *built == Built::Transfer), Some(LOCAL_START));

@@ -112,7 +112,7 @@ fn an_area_is_in_force_when_all_of_it_is_there() {
     let request = |offset: u64| (kind, length, offset * PAGE_SIZE);
     assert_eq!(donate(&mut bench, guest, request(0), &[extent(2), extent(1)]), DONE);
     assert!(bench.model.state().placed.is_empty());
-    // It must follow what is there.
+    // It must follow the pieces that are there.
     for offset in [1, 2, 4] {
         let refused = donate(&mut bench, guest, request(offset), &[extent(1)]);
         assert_eq!(refused, (Status::INVALID_PARAMETER, offset * PAGE_SIZE));
@@ -204,7 +204,7 @@ fn donated_local_memory_is_given_out_zeroed_and_taken_back() {
     );
     let second = bench.local(client, PAGE_SIZE).unwrap();
     assert_eq!(second.bar_offset, BAR.local_memory() + 3 * PAGE_SIZE);
-    // As much as was donated and not as there is in the BAR.
+    // Local memory is as large as the donation, not as the BAR's area.
     assert_eq!(bench.local(client, PAGE_SIZE).unwrap_err().0, Status::GRAPHICS_NO_VIDEO_MEMORY);
     bench.input(Input::Detach { guest });
     bench.pass_tickets();

@@ -49,7 +49,7 @@ fn page(bench: &Bench, client: Client, gpu_va: u64) -> PhysicalPage {
     bench.model.state().page(space, gpu_va).unwrap()
 }
 
-/// An engine is awake and uses the page at an address, and it is looked at.
+/// An engine is awake and uses the page at an address, and the kernel looks.
 fn look(bench: &mut Bench, client: Client, gpu_va: u64) {
     let space = bench.model.state().queues[&client.id].address_space;
     bench.model.state().accessed.insert((space, gpu_va));
@@ -88,7 +88,7 @@ fn the_kernel_looks_at_no_page_table_while_all_engines_sleep() {
     look(&mut bench, client, gpu_va);
     assert_eq!(bench.model.state().looks, 1, "who asked may have woken one");
     assert!(bench.kernel.deadline().is_none_or(|deadline| deadline > 2 * PERIOD));
-    // Until engines and device have lost their power it is looked at those.
+    // The kernel looks at these until engines and device have lost their power.
     (0..20).for_each(|_| bench.later(Duration::from_secs(1)));
     assert_eq!(bench.model.state().looks, 1);
     assert_eq!(bench.kernel.deadline(), None);

@@ -112,7 +112,7 @@ fn a_submission_waits_until_what_it_lists_is_resident() {
         let token = submit(&mut bench, &node, model, &[allocation]);
         assert_eq!(bench.outcome(client, token), None);
         assert_eq!(submissions(&bench), []);
-        // One that lists nothing stays behind it.
+        // A submission that lists nothing stays behind it.
         let later = submit(&mut bench, &node, SubmissionModel::BASIC_PLUS_PLUS, &[]);
         let later = (model == SubmissionModel::BASIC_PLUS_PLUS).then_some(later);
         page_in(&mut bench, client);
@@ -145,7 +145,7 @@ fn a_physical_address_stays_true_while_what_it_is_of_is_moved() {
     let token = submit(&mut bench, &node, SubmissionModel::BASIC, &[first]);
     assert_eq!(bench.outcome(client, token), Some(Status::SUCCESS));
     assert_eq!(aperture(&bench, client), Some(Segment::Local));
-    // Another takes the room while the submission is not done.
+    // Another allocation takes the room while the submission is not done.
     let second = paged(&mut bench, client, PAGES, ANYWHERE);
     bench.model.state().prompt = false;
     bench.model.state().prompt_paging = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `NotifyIoMmuUnmap`: what the driver is told before pages are the guest's own again.
+//! `NotifyIoMmuUnmap`: what the driver is told before the guest has its pages back.
 //!
 //! Source: "Allocation notification".
 
@@ -97,10 +97,10 @@ fn the_driver_is_told_before_pages_are_unmapped_from_the_iommu_and_paging_is_wai
         let (opcodes, cleared) = next_buffer(&mut bench, client.guest);
         let place = |opcode| opcodes.iter().rposition(|other| *other == opcode);
         assert!(place(Opcode::DECOMPRESS) < place(Opcode::CLEAR_METADATA), "{opcodes:?}");
-        // What translates is forgotten last of all.
+        // Translations are forgotten last.
         assert_eq!(opcodes.last(), Some(&Opcode::FLUSH_TLB));
         assert_eq!(cleared, PAGES);
-        // The pages are the guest's when the request is answered: not before.
+        // The guest has the pages back when the request is answered, not before.
         assert_eq!(bench.outcome(client, evicted), None);
         bench.interrupt();
         assert_eq!(bench.outcome(client, evicted), Some(Status::SUCCESS));

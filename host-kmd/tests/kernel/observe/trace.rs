@@ -61,7 +61,7 @@ fn while_a_tool_traces_everything_is_logged_and_states_and_their_changes_are_tol
     };
     assert!(fetched.contains(&doorbell("connected")), "{fetched:?}");
     assert_eq!(fetched.iter().filter(is_signal).count(), 1, "{fetched:?}");
-    // What a queue logs last is told though it is gone.
+    // The last entries of a queue are told although it is gone.
     bench.model.log(client.id, SIGNAL, client.fence_slot, 8);
     bench.call(client, &DestroyHwQueue { hw_queue: client.queue }).unwrap();
     let last = recorded(&mut bench, TraceAction::End);

@@ -33,7 +33,7 @@ fn suspending_takes_all_queues_off_the_list_and_leaves_doorbells_connected() {
     let queues = vec![client.id, other.id];
     assert_eq!(bench.model.take_log(), [Call::Suspend(queues.clone()), Call::Quiesce]);
     assert_eq!(bench.model.state().status[&client.id], ConnectionStatus::CONNECTED);
-    // Twice is once.
+    // Suspending it twice is suspending it once.
     suspend(&mut bench, client);
     assert_eq!(bench.model.take_log(), [Call::Quiesce]);
     resume(&mut bench, client);

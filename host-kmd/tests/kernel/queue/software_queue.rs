@@ -203,7 +203,7 @@ fn a_signal_takes_effect_when_everything_before_it_is_done_and_before_anything_a
     assert_eq!(submitted(&bench, client.id), [3]);
     completed(&mut bench, 3);
     assert_eq!(current(&bench, client, &fence), 3);
-    // It is enough that the guest may have seen that it is done.
+    // The guest may have seen that it is done: that is enough.
     submit(&mut bench, client, 4);
     bench.model.state().completed.insert(client.id, 4);
     signal(&mut bench, client, &fence, 4);
@@ -326,7 +326,7 @@ fn what_is_held_is_bounded_and_counted() {
     assert_eq!(signal_on(&mut bench, client, client.queue, &list).unwrap_err(), refused);
     bench.signal(client, &[(fence.fence, 1)]).unwrap();
     assert_eq!(submitted(&bench, client.id), [1, 2]);
-    // Submissions are not done yet; what was held is held no more.
+    // Submissions are not done yet; what was held was released.
     assert_eq!(bench.call(client, &submit_to(client, 3)).unwrap_err().0, Status::QUOTA_EXCEEDED);
     wait(&mut bench, client, &fence, 2);
     completed(&mut bench, 2);
@@ -459,7 +459,7 @@ fn what_is_released_brings_back_the_power_that_it_needs() {
     gone(bench);
 }
 
-/// Two queues, each of which waits for what only the other would signal.
+/// Two queues that each wait for a signal of the other.
 fn deadlock(bench: &mut Bench, client: Client) -> [Client; 2] {
     let context = |bench: &mut Bench| {
         let request = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
@@ -486,7 +486,7 @@ fn queues_that_wait_for_each_other_hold_up_no_other_queue_and_can_be_destroyed()
         .iter()
         .map(|queue| bench.begin(client, &DestroyHwQueue { hw_queue: queue.queue }))
         .collect();
-    // What was submitted is waited for, and no longer than that may take.
+    // The end waits for what was submitted, but no longer than the time-out.
     assert!(tokens.iter().all(|token| bench.outcome(client, *token).is_none()));
     bench.later(TIMEOUT);
     bench.pass_tickets();
@@ -516,7 +516,7 @@ fn what_is_held_for_a_context_that_is_lost_or_a_process_that_ends_is_dropped() {
         preemption_fence: 1,
         last_completed_fence: 0,
     });
-    // Half of it is the guest's again.
+    // Half of the quota is free again.
     let fence = monitored(&mut bench, client, 0);
     wait(&mut bench, client, &fence, 1);
     submit(&mut bench, client, 1);
@@ -581,7 +581,7 @@ fn an_interrupt_scans_the_kinds_of_fences_that_it_may_be_about() {
         for (fence, cookie) in [(&legacy, 1), (&new, 2)] {
             let token = bench.wait(client, fence.fence, 1, cookie);
             assert_eq!(bench.outcome(client, token), Some(Status::PENDING));
-            // As if hardware could not tell what it was.
+            // As if the hardware could not tell which fence it was.
             let mut state = bench.model.state();
             state.fences.get_mut(&(client.guest, fence.slot)).unwrap().current = 1;
         }

@@ -93,7 +93,7 @@ fn submissions_are_numbered_over_all_queues_and_one_that_is_refused_takes_no_num
     bench.model.state().submission_room = 0;
     bench.call(client, &request).unwrap_err();
     bench.model.state().submission_room = 1;
-    // One of a submission that is not known, and the later one of two.
+    // A completion of an unknown submission, and then that of the later one of two.
     for fence in [77, 2, 2] {
         bench.raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence });
     }
@@ -112,7 +112,7 @@ fn what_is_not_done_is_bounded_and_a_completion_makes_room() {
     bench.raise(completed(1));
     bench.call(client, &request).unwrap();
     assert_eq!(bench.call(client, &request).unwrap_err(), refused);
-    // Twice is once, and one interrupt may tell of several.
+    // A second interrupt changes nothing, and one may tell of several submissions.
     bench.raise(completed(1));
     assert_eq!(bench.call(client, &request).unwrap_err(), refused);
     bench.raise(completed(3));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Guests that go.
+//! Guests that detach.
 
 use crate::bench::Bench;
 use crate::model::Call;
@@ -49,7 +49,7 @@ fn a_guest_is_detached_when_no_engine_touches_it_and_leaves_nothing() {
     assert!(log.contains(&Call::DestroyQueue(two.id)));
     assert_eq!(log.last(), Some(&Call::Quiesce));
     assert_eq!(bench.detached, []);
-    // A request that was on its way, and a second word that it went, change nothing.
+    // A request that was on its way, and a second detach, change nothing.
     let late = bench.begin(two, &CreateDevice { reserved: 0 });
     bench.input(Input::Detach { guest });
     assert_eq!(bench.model.take_log(), []);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What becomes of accepted work when what has it ends: a table of every suspension, doorbell, power state,
+//! What becomes of accepted work when its queue ends: a table of every suspension, doorbell, power state,
 //! target and manner. One rule: it is executed, or reported lost with a reason, and what waits for it is
 //! told either way.
 //!
@@ -103,7 +103,7 @@ const TARGETS: [Target; 5] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Normal,
-    /// Of processes only.
+    /// An abnormal end, which only processes have.
     Abnormal,
     /// A page fault, and then a normal end.
     Fault,
@@ -142,7 +142,7 @@ impl Row {
             (_, Manner::Abnormal) => Fate::Lost(FaultReason::DEVICE_IN_ERROR),
             (Held::ByNone, Manner::Normal) => Fate::Executed,
             (_, Manner::Normal) if self.let_go => Fate::Executed,
-            // It is waited for no longer than that.
+            // The end waits no longer for it.
             (_, Manner::Normal) => Fate::Lost(FaultReason::ENGINE_TIMEOUT),
         }
     }
@@ -325,7 +325,7 @@ impl World {
         Fault { reason, opcode: Opcode::COPY, address: 0x1000, read_pointer: 0 }
     }
 
-    /// What comes before the end.
+    /// Does what comes before the end.
     fn go_wrong(&mut self) {
         match self.row.manner {
             Manner::Normal | Manner::Abnormal => {}
@@ -418,7 +418,7 @@ fn play(row: Row) -> Result<(), String> {
     if row.let_go {
         world.let_go();
     }
-    // Nothing that is executed needs the time-out.
+    // Work that is executed needs no time-out.
     if row.fate() == Fate::Executed && world.bench.outcome(client, token).is_none() {
         return Err("its work was not looked at".into());
     }
@@ -476,7 +476,7 @@ fn accepted_work_is_executed_or_reported_lost_whatever_its_end_is() {
     assert!(wrong.is_empty(), "{} of {rows} rows:\n{}", wrong.len(), shown.join("\n"));
 }
 
-/// A signal that a queue was given in kernel mode is work, too: others wait for it.
+/// A signal that a queue was given in kernel mode is work, too: other queues wait for it.
 #[test]
 fn a_signal_that_is_held_behind_a_submission_is_given_before_its_queue_ends() {
     let mut bench = Bench::new(1);

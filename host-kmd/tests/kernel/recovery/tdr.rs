@@ -121,7 +121,7 @@ fn a_hang_is_preempted_and_then_its_context_is_lost_and_no_other() {
     bench.call(guilty, &context).unwrap();
 }
 
-/// `DisableGpuTimeout`: that it makes no progress is nothing, and its neighbour's hang is the neighbour's.
+/// `DisableGpuTimeout`: its lack of progress is no hang, and its neighbour's hang costs the neighbour alone.
 #[test]
 fn a_queue_whose_timeout_is_off_does_not_hang_for_making_no_progress() {
     let mut bench = Bench::new(4);
@@ -212,7 +212,7 @@ fn what_withstands_that_costs_all_guests_their_devices_and_the_kernel_carries_on
         let removed = (Status::DEVICE_REMOVED, client.device.0);
         assert_eq!(bench.call(client, &context).unwrap_err(), removed);
     }
-    // While it is being reset, what hangs hangs.
+    // While the adapter is being reset, no other recovery begins.
     let (next, _) = bench.connected(guests[1]);
     assert_eq!(hang(&mut bench, next), None);
     for node in [0, 1] {
@@ -223,7 +223,7 @@ fn what_withstands_that_costs_all_guests_their_devices_and_the_kernel_carries_on
     assert_eq!(told(&mut bench), [(next.queue.0, FaultReason::ENGINE_TIMEOUT)]);
 }
 
-/// With the time-out off too: its engine executes nothing else meanwhile.
+/// This holds with the time-out off, too: the engine executes nothing else meanwhile.
 #[test]
 fn a_turn_that_does_not_end_is_found_by_looking_while_an_engine_is_awake() {
     for flags in [USER_MODE, USER_MODE | HwQueueFlags::DISABLE_GPU_TIMEOUT] {
@@ -317,7 +317,7 @@ fn paging_that_hangs_is_given_up_and_costs_those_whose_memory_it_was_alone() {
             preemption_fence,
             last_completed_fence,
         });
-        // It was done meanwhile.
+        // The paging was done meanwhile.
         bench.model.state().prompt_paging = true;
         bench.model.complete_paging(client.guest);
         bench.interrupt();
@@ -388,7 +388,7 @@ fn an_engine_that_does_nothing_for_a_time_out_goes_to_f1_and_is_looked_at_no_mor
     assert!(log.contains(&Call::EnginePower(0, EnginePowerState::F1)), "{log:?}");
     assert!(log.contains(&Call::EnginePower(1, EnginePowerState::F1)), "{log:?}");
     assert_eq!(status(&bench, client), ConnectionStatus::DISCONNECTED_RETRY);
-    // What is due now is what the power policy says.
+    // Only the power policy's deadline is left.
     assert_eq!(bench.kernel.deadline(), Some(3 * (TIMEOUT / 2) + DEVICE_IDLE));
     // Only a request, or an engine that is awake, wakes one.
     bench.call(client, &QueryStatistics { reserved: 0 }).unwrap_err();
@@ -468,7 +468,7 @@ fn a_guest_that_hangs_too_often_gets_nothing_executed_until_it_is_reset() {
     // Other guests are not affected.
     assert_ne!(status(&bench, innocent), ABORT);
     bench.client(other);
-    // A reset makes another guest of it.
+    // After a reset it attaches as another guest.
     bench.input(bellhop_host_kmd::port::Input::Detach { guest });
     let guest = bench.guest(3);
     bench.client(guest);

@@ -38,7 +38,7 @@ fn normally_doorbells_go_then_what_was_queued_is_waited_for_and_then_the_rest_go
             Call::Unwatch(PhysicalDoorbell(0)),
             Call::Kick(client.id),
             Call::Monitor(vec![SlotValue { slot: client.fence_slot, value: 4 }]),
-            // Whatever the doorbell was, its engine looks.
+            // Its engine looks in every state of the doorbell.
             Call::Kick(client.id),
         ]
     );
@@ -112,7 +112,7 @@ fn what_does_not_end_in_time_ends_abnormally() {
             Call::Quiesce,
         ]
     );
-    // What was accepted is not lost in silence.
+    // Accepted work is not lost without a report.
     let (_, event) = bench.events[0];
     assert_eq!((event.kind, event.object), (EventKind::HW_QUEUE_ERROR, client.queue.0));
     assert_eq!(event.reason, FaultReason::ENGINE_TIMEOUT);

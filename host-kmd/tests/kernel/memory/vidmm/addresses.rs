@@ -61,7 +61,7 @@ fn reserved_addresses_are_mapped_part_by_part_and_freed_whole() {
     let free = |size| FreeGpuVirtualAddress { gpu_va: va, size };
     let conflict = (Status::CONFLICTING_ADDRESSES, va);
     assert_eq!(bench.call(client, &free(PAGE_SIZE)).unwrap_err(), conflict);
-    // What it was mapped to goes; the addresses stay taken.
+    // The allocation goes; the addresses stay taken.
     bench.call(client, &DestroyAllocation { allocation }).unwrap();
     expect(&bench, [n; 16]);
     assert_eq!(

@@ -39,7 +39,7 @@ fn a_process_over_its_budget_is_asked_to_trim_and_suspended_when_another_needs_i
     bench.make_resident(modest, &[theirs]).unwrap();
     assert!(bench.model.state().suspended.contains(&greedy.id));
     assert!(!bench.model.state().suspended.contains(&modest.id));
-    // A context that comes meanwhile waits too.
+    // A context that is created meanwhile waits, too.
     let late = {
         let request = CreateContext { device: greedy.device, node: 0, engine_affinity: 0 };
         let context = bench.call(greedy, &request).unwrap();

@@ -33,7 +33,7 @@ fn contents_survive_when_more_is_resident_than_local_memory_holds() {
             let expected = if round == 0 { 0 } else { content - 1000 };
             assert_eq!(exchange(&bench, client, *va, content), expected);
             assert_eq!(exchange(&bench, client, last, content), expected);
-            // Half of them are only reached in system memory when the last have come.
+            // Half of them are in system memory once the last are resident.
             if index % 2 == 0 {
                 bench.evict(client, &[*allocation]).unwrap();
                 assert_eq!(page(&bench, client, *va), None);
@@ -69,7 +69,7 @@ fn a_locked_allocation_is_in_the_bar_and_stays_there() {
     let request = CreateAllocation { extent_count: 1, ..description(client, 1) };
     let own = bench.call_with_list(client, &request, &extents).unwrap().allocation;
     assert_eq!(bench.call(client, &Lock { allocation: own }).unwrap().bar_offset, NOT_IN_BAR);
-    // What stays where it is anyhow is locked where it is.
+    // An allocation that never moves is locked where it is.
     let fixed = bench.local(client, PAGE_SIZE).unwrap();
     let lock = Lock { allocation: fixed.allocation };
     assert_eq!(bench.call(client, &lock).unwrap().bar_offset, fixed.bar_offset);
@@ -170,7 +170,7 @@ fn a_list_is_made_resident_whole_or_not_at_all_and_counted_for_each_device() {
     assert!(page(&bench, client, va).is_some(), "the other device needs it");
     bench.call(client, &CloseAllocation { device: other, allocation: list[0] }).unwrap();
     assert_eq!(page(&bench, client, va), None);
-    // The last device that has it open takes it along.
+    // It goes with the last device that has it open.
     bench.call(client, &open).unwrap();
     let close = CloseAllocation { device: client.device, allocation: list[0] };
     bench.call(client, &close).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocations that processes of a guest have together.
+//! Allocations that processes of a guest share.
 
 use super::*;
 use crate::bench::Refused;
@@ -138,7 +138,7 @@ fn each_process_has_locks_of_its_own() {
     leave(bench, a.guest);
 }
 
-/// Each of the ways in which a process can be rid of it.
+/// Each way in which a process gives it up.
 #[test]
 fn other_processes_keep_it_until_the_last_closes_it_and_no_page_table_of_one_that_left_leads_there()
 {
@@ -187,7 +187,7 @@ fn a_process_has_it_once_and_each_of_its_devices_opens_it() {
     leave(bench, a.guest);
 }
 
-/// A name is the guest's own; to another guest it is unknown.
+/// A name names nothing to another guest.
 #[test]
 fn names_cannot_be_guessed_and_name_nothing_to_another_guest() {
     let (mut bench, a) = new();
@@ -229,7 +229,7 @@ fn a_ring_that_others_have_stays_where_its_doorbell_has_it() {
         flags: 0,
         private_data: Default::default(),
     };
-    // That the other wants it and has it locked is not enough.
+    // It is not enough that the other process wants it and has it locked.
     bench.make_resident(b, &[opened]).unwrap();
     bench.call(b, &Lock { allocation: opened }).unwrap();
     let refused = (Status::GRAPHICS_ALLOCATION_INVALID, created.0);

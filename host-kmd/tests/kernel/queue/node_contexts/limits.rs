@@ -25,7 +25,7 @@ fn dma_buffers_come_from_a_bounded_pool_and_go_back_when_they_are_done() {
     }
     let full = (Status::INSUFFICIENT_RESOURCES, 0);
     assert_eq!(node.render(&mut bench, NOP.as_bytes(), &[], &[]).unwrap_err(), full);
-    // Even when only the GPU knows yet that one is done.
+    // This holds even when only the GPU knows yet that one is done.
     bench.model.state().completed.insert(node.client.id, 1);
     node.render(&mut bench, &commands, &[], &[]).unwrap();
     assert_eq!(node.render(&mut bench, &commands, &[], &[]).unwrap_err(), full);
@@ -33,7 +33,7 @@ fn dma_buffers_come_from_a_bounded_pool_and_go_back_when_they_are_done() {
     node.render(&mut bench, &commands, &[], &[]).unwrap();
     node.render(&mut bench, &commands, &[], &[]).unwrap();
     assert_eq!(node.render(&mut bench, &commands, &[], &[]).unwrap_err(), full);
-    // Another guest has its own.
+    // Another guest has its own limit.
     let guest = bench.guest(2);
     let other = bench.client(guest);
     let other = Node::new(&mut bench, other, SubmissionModel::BASIC);
@@ -123,7 +123,7 @@ fn the_aperture_is_bounded_and_what_is_not_in_use_makes_room() {
     completed(&mut bench, fence);
     bench.model.state().prompt = false;
     assert_eq!(submit(&mut bench, small).unwrap_err(), full);
-    // Engines may know it yet.
+    // Engines may still know it.
     assert_eq!(submit(&mut bench, small).unwrap_err(), full);
     bench.pass_tickets();
     let fence = submit(&mut bench, small).unwrap().submission_fence;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What no model, or not this one, takes.
+//! What no model takes, or only another one.
 
 use super::{MODELS, Node, at, entry, new, render, submitted};
 use crate::bench::Client;
@@ -34,7 +34,7 @@ fn each_kind_of_context_refuses_the_requests_of_the_others() {
         }
     }
     let refused = (not_supported, 0);
-    // A context for HW queues takes none of it.
+    // A context for HW queues takes no such submission.
     let queues =
         Node { client, reply: CreateNodeContextReply { context: client.context, ..basic.reply } };
     assert_eq!(queues.render(&mut bench, NOP.as_bytes(), &[], &[]).unwrap_err(), refused);
