@@ -7,21 +7,17 @@
 
 use crate::client::{Client, Shape};
 use crate::guest::Guest;
+use crate::intercepted::{Intercept, Intercepted};
 use crate::output::Unwritable;
 use anyhow::{Context as _, bail, ensure};
-use bellhop_guest_umd::transport::{
-    BarMapping, Donations, SystemMemory, Transport, TransportError,
-};
+use bellhop_guest_umd::transport::SystemMemory;
 use bellhop_guest_umd::{Adapter, Error, GpuMapping, PlacementPolicy};
-use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::control::allocation::{AllocationKind, Extent};
 use bellhop_protocol::control::gpu_va::Protection;
-use bellhop_protocol::event::{Event, FaultReason};
-use bellhop_protocol::features::Features;
+use bellhop_protocol::event::FaultReason;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 use vm_memory::MmapRegion;
 
 /// Size of the allocations in which the program looks for pages of the memory.
@@ -29,9 +25,8 @@ const PIECE: u64 = 4 << 20;
 /// How many such allocations it tries.
 const PIECES: usize = 256;
 
-/// A guest's transport that knows which memory was plugged in.
+/// Knows which memory was plugged in.
 struct Plugged {
-    guest: Arc<dyn Guest>,
     /// Guest-physical addresses of the memory.
     memory: Range<u64>,
     /// Bytes of it that the kernel gave to the driver.
@@ -41,9 +36,9 @@ struct Plugged {
 }
 
 impl Plugged {
-    fn new(guest: Arc<dyn Guest>, memory: Range<u64>) -> Arc<Self> {
+    fn beside(guest: Arc<dyn Guest>, memory: Range<u64>) -> Arc<Intercepted<Self>> {
         let (found, is_wanted) = (AtomicU64::new(0), AtomicBool::new(false));
-        Arc::new(Self { guest, memory, found, is_wanted })
+        Arc::new(Intercepted { intercept: Self { memory, found, is_wanted }, guest })
     }
 }
 
@@ -72,51 +67,18 @@ impl SystemMemory for Elsewhere {
     }
 }
 
-impl Transport for Plugged {
-    fn config(&self) -> ConfigSpace {
-        self.guest.config()
-    }
-
-    fn features(&self) -> Features {
-        self.guest.features()
-    }
-
-    fn bar(&self) -> Option<BarMapping> {
-        self.guest.bar()
-    }
-
-    fn donations(&self) -> &Donations {
-        self.guest.donations()
-    }
-
-    fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {
-        self.guest.request(request, reply)
-    }
-
-    fn post(&self, request: &[u8]) -> Result<(), TransportError> {
-        self.guest.post(request)
-    }
-
-    fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
-        self.guest.next_event(timeout)
-    }
-
-    fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
-        let mapping = self.guest.allocate(size)?;
+impl Intercept for Plugged {
+    fn allocated(&self, mapping: Box<dyn SystemMemory>) -> Box<dyn SystemMemory> {
         if self.is_wanted.swap(false, Ordering::Relaxed) {
             let extents = [Extent { address: self.memory.start, length: mapping.len() as u64 }];
-            return Ok(Box::new(Elsewhere { mapping, extents }));
+            return Box::new(Elsewhere { mapping, extents });
         }
         for Extent { address, length } in mapping.extents() {
             let start = (*address).max(self.memory.start);
             let end = (address + length).min(self.memory.end);
             self.found.fetch_add(end.saturating_sub(start), Ordering::Relaxed);
         }
-        Ok(mapping)
-    }
-
-    fn check(&self) -> Result<(), TransportError> {
-        self.guest.check()
+        mapping
     }
 }
 
@@ -163,14 +125,14 @@ pub fn work_in_pages(
     placement: PlacementPolicy,
     memory: Range<u64>,
 ) -> anyhow::Result<u64> {
-    let transport = Plugged::new(guest, memory);
+    let transport = Plugged::beside(guest, memory);
     let adapter = Adapter::open_with(Arc::clone(&transport) as Arc<_>, placement)?;
     let mut worker = Worker::new(&adapter)?;
     let mut kept = Vec::new();
     for pattern in 1..=PIECES as u32 {
-        let before = transport.found.load(Ordering::Relaxed);
+        let before = transport.intercept.found.load(Ordering::Relaxed);
         let piece = worker.system(PIECE)?;
-        let found = transport.found.load(Ordering::Relaxed) - before;
+        let found = transport.intercept.found.load(Ordering::Relaxed) - before;
         if found != 0 {
             worker.fill(piece.gpu_va(), PIECE, pattern)?;
             verify(&piece, pattern)?;
@@ -193,10 +155,10 @@ pub fn work_until_unplugged(
     memory: Range<u64>,
     begun: impl FnOnce() -> Result<(), Unwritable>,
 ) -> anyhow::Result<()> {
-    let transport = Plugged::new(guest, memory);
+    let transport = Plugged::beside(guest, memory);
     let adapter = Adapter::open_with(Arc::clone(&transport) as Arc<_>, placement)?;
     let (mut user, mut neighbour) = (Worker::new(&adapter)?, Worker::new(&adapter)?);
-    transport.is_wanted.store(true, Ordering::Relaxed);
+    transport.intercept.is_wanted.store(true, Ordering::Relaxed);
     let plugged = user.system(PIECE)?;
     // The program checks the result through other memory.
     let copy = user.system(PIECE)?;
@@ -220,7 +182,7 @@ pub fn work_until_unplugged(
         fault.reason == FaultReason::WRITE_PAGE_FAULT && range.contains(&fault.address),
         "another fault than for what was unplugged: {fault}"
     );
-    transport.is_wanted.store(true, Ordering::Relaxed);
+    transport.intercept.is_wanted.store(true, Ordering::Relaxed);
     ensure!(user.system(PIECE).is_err(), "the queue was lost while the memory is there: {fault}");
     neighbour.work()?;
     user.0.queue = user.0.context.create_user_mode_queue(4096)?;

@@ -18,6 +18,7 @@ mod guest;
 pub mod hostile;
 mod hotplug;
 pub mod inspect;
+pub mod intercepted;
 pub mod jobs;
 pub mod machine;
 pub mod output;

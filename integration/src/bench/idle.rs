@@ -4,7 +4,8 @@
 
 use super::setting::Setting;
 use bellhop_guest::bench::{Measured, Suite, Usage};
-use bellhop_guest_umd::{Adapter, CommandBuffer};
+use bellhop_guest::client::{Client, Shape};
+use bellhop_guest_umd::Adapter;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,25 +15,20 @@ pub(super) const GUESTS: usize = 16;
 const LOOK: Duration = Duration::from_secs(5);
 /// Until engines have lost their power and the device its own, and everybody has been looked at for hangs.
 const SETTLE: Duration = Duration::from_secs(15);
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) fn run(setting: &Setting, _: &[Suite], measured: &mut Measured) -> anyhow::Result<()> {
     let mut guests = Vec::new();
     for number in 0..GUESTS {
         let guest = setting.guest(number)?;
-        let adapter = Adapter::open_with(guest, setting.place.policy())?;
-        let device = adapter.create_device()?;
+        let process = Adapter::open_with(guest, setting.place.policy())?;
+        let mut client = Client::new(process, Shape::default())?;
         let mut queues = Vec::new();
-        for node in 0..adapter.nodes()?.len() {
-            let context = device.create_context(u32::try_from(node)?)?;
-            let mut queue = context.create_user_mode_queue(4096)?;
-            let mut commands = CommandBuffer::new(&device, 64)?;
-            commands.nop()?;
-            let value = queue.submit(&mut commands)?;
-            queue.progress_fence().poll(value, TIMEOUT)?;
+        for node in 0..client.process.nodes()?.len() {
+            let mut queue = client.queue_on(u32::try_from(node)?)?;
+            client.run_on(&mut queue)?;
             queues.push(queue);
         }
-        guests.push((adapter, queues));
+        guests.push((client, queues));
     }
     let mut look = |name: &str| -> anyhow::Result<Usage> {
         let (before, start) = (Usage::of(setting.daemon)?, Instant::now());

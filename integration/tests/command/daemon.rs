@@ -2,17 +2,13 @@
 
 //! `bellhopd` as the person or the program sees it that starts it.
 
-use crate::support::{Daemon, bellhopd};
+use crate::support::{Daemon, await_that, bellhopd};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use bellhop_guest_umd::Adapter;
 use rustix::process::Signal;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::process::Output;
-use std::time::{Duration, Instant};
-
-/// The longest that a daemon may take to listen.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
@@ -60,11 +56,7 @@ fn an_abandoned_socket_is_taken_over() {
 
 /// Waits until a daemon listens at the path: the path then has another inode than the abandoned socket.
 fn wait_for_listener(path: &std::path::Path) -> std::path::PathBuf {
-    let start = Instant::now();
-    while std::os::unix::net::UnixStream::connect(path).is_err() {
-        assert!(start.elapsed() < TIMEOUT, "nobody listens at {}", path.display());
-        std::thread::yield_now();
-    }
+    await_that("a daemon listens", || std::os::unix::net::UnixStream::connect(path).is_ok());
     path.to_owned()
 }
 

@@ -2,7 +2,7 @@
 
 //! What tools on the host see of a daemon, and what they cannot do to it.
 
-use crate::support::{Daemon, bellhop, client, client_of, guest, succeed, text};
+use crate::support::{Daemon, await_that, bellhop, client, client_of, guest, succeed, text};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest::inspect::{self, Source};
@@ -18,17 +18,12 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn adapter(guest: &Arc<FakeGuest>) -> Adapter {
     Adapter::open(Arc::clone(guest) as Arc<_>).unwrap()
-}
-
-fn snapshot(daemon: &Daemon) -> Snapshot {
-    let mut client = ControlClient::connect(&daemon.control_socket()).unwrap();
-    inspect::snapshot(&mut client).unwrap()
 }
 
 /// Does one submission on a new queue of a new process.
@@ -41,7 +36,7 @@ fn work(adapter: &Adapter) {
 #[test]
 fn objects_of_two_guests_appear_in_their_places_and_go() {
     let daemon = Daemon::start_with(2, "[adapter]\nengine_idle = \"0s\"\n");
-    assert!(snapshot(&daemon).guests.is_empty());
+    assert!(daemon.snapshot().guests.is_empty());
 
     let guests = [guest(&daemon, 0), guest(&daemon, 1)];
     let mut client = client_of(&guests[0], Shape { node: 1, ..Shape::default() });
@@ -51,7 +46,7 @@ fn objects_of_two_guests_appear_in_their_places_and_go() {
     let value = client.submit().unwrap();
     client.finish(value).unwrap();
 
-    let seen = snapshot(&daemon);
+    let seen = daemon.snapshot();
     assert_eq!(seen.version, SNAPSHOT_VERSION);
     assert_eq!(seen.adapter.physical_doorbells_used, Some(1));
     assert_eq!(seen.nodes.iter().map(|node| node.run_list.len()).sum::<usize>(), 1);
@@ -89,19 +84,19 @@ fn objects_of_two_guests_appear_in_their_places_and_go() {
     assert_eq!(own.adapter.physical_doorbells_used, None);
 
     client.context.suspend().unwrap();
-    let seen = snapshot(&daemon);
+    let seen = daemon.snapshot();
     let found = &seen.guests[0].processes[0].devices[0].contexts[0];
     assert_eq!((found.state.as_str(), found.suspended_by.len()), ("suspended", 1));
     assert!(seen.nodes.iter().all(|node| node.run_list.is_empty()));
 
     let Client { queue, commands, memory, context, device, process } = client;
     drop((fence, queue, commands, memory, context, device));
-    assert!(snapshot(&daemon).guests[0].processes[0].devices.is_empty());
+    assert!(daemon.snapshot().guests[0].processes[0].devices.is_empty());
     drop((process, idle));
     drop(guests);
     daemon.await_log("front end gone");
     daemon.await_log("front end gone");
-    assert!(snapshot(&daemon).guests.is_empty());
+    assert!(daemon.snapshot().guests.is_empty());
 }
 
 #[test]
@@ -112,7 +107,7 @@ fn more_objects_than_fit_into_an_answer_are_all_there() {
     let adapter = adapter(&guest);
     let device = adapter.create_device().unwrap();
     let fences: Vec<_> = (0..FENCES).map(|value| device.create_fence(value).unwrap()).collect();
-    let seen = snapshot(&daemon);
+    let seen = daemon.snapshot();
     let values = seen.guests[0].processes[0].devices[0].fences.iter().map(|fence| fence.value);
     let mut values: Vec<_> = values.collect();
     values.sort_unstable();
@@ -140,7 +135,7 @@ fn the_command_prints_a_tree_or_json_that_is_what_was_sent() {
         seen.adapter.time = 0;
         seen
     };
-    assert_eq!(still(read.clone()), still(snapshot(&daemon)));
+    assert_eq!(still(read.clone()), still(daemon.snapshot()));
     assert_eq!(serde_json::to_string(&read).unwrap() + "\n", json);
     let id = read.guests[0].id.to_string();
     let of_one = succeed(inspect(&["--json", "--guest", &id]));
@@ -238,7 +233,7 @@ fn node_busy(snapshot: &Snapshot) -> u64 {
 /// Looks until this long has passed on the adapter's clock since `begin`.
 fn look_after(daemon: &Daemon, begin: &Snapshot, while_: Duration) -> Snapshot {
     loop {
-        let seen = snapshot(daemon);
+        let seen = daemon.snapshot();
         if u128::from(seen.adapter.time - begin.adapter.time) >= while_.as_nanos() {
             return seen;
         }
@@ -258,22 +253,19 @@ fn what_executes_all_the_time_is_busy_all_the_time_and_what_waits_is_not() {
     // Nothing executes yet, so all that is counted from here on lies between two looks at the clock. Between
     // looks while it executes more may be counted: an engine that its host suspends on the way into a turn
     // counts from before the suspension.
-    let idle = snapshot(&daemon);
+    let idle = daemon.snapshot();
     let blocked = waits.submit(&mut waiting).unwrap();
     let value = client.submit().unwrap();
     let busy = |seen: &Snapshot| {
         let queues = &seen.guests[0].processes[0].devices[0].contexts[0].hw_queues;
         [queues[0].busy_time, queues[1].busy_time]
     };
-    let start = Instant::now();
-    while busy(&snapshot(&daemon))[0] == 0 {
-        assert!(start.elapsed() < TIMEOUT);
-    }
+    await_that("the queue is busy", || busy(&daemon.snapshot())[0] > 0);
 
     // Each look takes a while, so that what it sees is of some time before the next one's.
-    let (before, begun) = (snapshot(&daemon), snapshot(&daemon));
+    let (before, begun) = (daemon.snapshot(), daemon.snapshot());
     let after = look_after(&daemon, &begun, Duration::from_millis(200));
-    let ended = snapshot(&daemon);
+    let ended = daemon.snapshot();
     let at_most = ended.adapter.time - idle.adapter.time;
     let at_least = (after.adapter.time - begun.adapter.time) / 2;
     let node = after.nodes[0].busy_time.unwrap() - before.nodes[0].busy_time.unwrap();
@@ -301,15 +293,11 @@ fn what_executes_all_the_time_is_busy_all_the_time_and_what_waits_is_not() {
     gate.signal(1).unwrap();
     waits.progress_fence().poll(blocked, TIMEOUT).unwrap();
     // The last turn ends after the fence is signaled.
-    let mut idle = snapshot(&daemon);
-    let start = Instant::now();
-    loop {
-        assert!(start.elapsed() < TIMEOUT, "an engine without work is busy");
+    let mut idle = daemon.snapshot();
+    await_that("an engine without work is not busy", || {
         let next = look_after(&daemon, &idle, Duration::from_millis(20));
-        if node_busy(&std::mem::replace(&mut idle, next)) == node_busy(&idle) {
-            break;
-        }
-    }
+        node_busy(&std::mem::replace(&mut idle, next)) == node_busy(&idle)
+    });
     // No other guest had engine time. A turn in which the engine had no processor counts less for the guest.
     assert!((1..=node_busy(&idle)).contains(&engine_time(&idle)));
 }
@@ -325,10 +313,7 @@ fn submissions_that_come_one_by_one_keep_an_engine_busy_too() {
         client.commands.nop().unwrap();
         client.run().unwrap();
         // The turn ends after the fence is signaled.
-        let start = Instant::now();
-        while time(&client) == before {
-            assert!(start.elapsed() < TIMEOUT, "a submission took no engine any time");
-        }
+        await_that("a submission takes engine time", || time(&client) != before);
     }
 }
 

@@ -6,9 +6,9 @@
 //! A device is broken by what stands between it and the driver: a request is answered without being
 //! carried out, or with something else than the device said.
 
-use crate::support::intercepted::{Intercept, Intercepted};
 use crate::support::{self, Daemon};
 use bellhop_guest::conformance::{self, Outcome, Selection};
+use bellhop_guest::intercepted::{Intercept, Intercepted};
 use bellhop_guest_umd::{PlacementPolicy, Placements};
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::adapter::{INTRA_GPU_FENCE_SUPPORTED, NativeFenceCaps};

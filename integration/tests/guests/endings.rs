@@ -15,7 +15,7 @@ use bellhop_protocol::packet::dispatch::Kernel;
 use bellhop_protocol::status::Status;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -159,11 +159,8 @@ fn a_queue_whose_timeout_is_off_ends_with_its_process_and_with_its_guest() {
         let context = device.create_context(0).unwrap();
         let mut endless = context.user_mode_queue(4096).without_timeout().create().unwrap();
         endless.submit(&mut commands).unwrap();
-        let start = Instant::now();
-        while memory.allocation().word(8).unwrap().load(Ordering::Acquire) == 0 {
-            assert!(start.elapsed() < TIMEOUT, "it never begins");
-            thread::yield_now();
-        }
+        let begun = memory.allocation().word(8).unwrap();
+        support::await_that("it begins", || begun.load(Ordering::Acquire) != 0);
         warm(&mut neighbour);
         let destroy = |flags| {
             let (request, process) = (DestroyProcess { flags }, process.process());

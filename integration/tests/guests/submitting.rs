@@ -2,9 +2,9 @@
 
 //! A submission that fails, over the real transport: what was refused was not submitted.
 
-use crate::support::intercepted::{Intercept, Intercepted};
 use crate::support::{self, Daemon};
 use bellhop_guest::client::{Client, Shape};
+use bellhop_guest::intercepted::{Intercept, Intercepted};
 use bellhop_guest_umd::{Adapter, Error};
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::packet::dispatch::Kernel;

@@ -8,8 +8,6 @@ use crate::{TIMEOUT, seed};
 use bellhop_guest::client::Shape;
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use bellhop_guest::hostile::{Hostile, Noise};
-use bellhop_guest::inspect;
-use bellhop_integration::inspect::ControlClient;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -80,8 +78,7 @@ fn everything_wrong_at_once_changes_no_result_of_a_neighbours() {
 
 /// Engines' time that each guest had so far, by guests in the order in which they came.
 fn engine_times(daemon: &Daemon) -> Vec<u64> {
-    let mut client = ControlClient::connect(&daemon.control_socket()).unwrap();
-    let guests = inspect::snapshot(&mut client).unwrap().guests;
+    let guests = daemon.snapshot().guests;
     guests.iter().map(|guest| guest.statistics.engine_time).collect()
 }
 

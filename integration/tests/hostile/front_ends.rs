@@ -8,9 +8,7 @@ use crate::support::{self, Daemon};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use bellhop_guest::hostile::{FEATURES, HostileVmm, QUEUES, Region, event, memory, message};
-use bellhop_guest::inspect;
 use bellhop_guest_umd::Adapter;
-use bellhop_integration::inspect::ControlClient;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -21,7 +19,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
@@ -193,9 +190,7 @@ fn a_guest_whose_queues_are_taken_away_ends_alone() {
     vmm.start(region.user, call.as_fd()).unwrap();
     let mut offered = 0;
     vmm.request(&file, region.physical, &mut offered, 1).unwrap();
-    while HostileVmm::answered(&file).unwrap() < 1 {
-        thread::yield_now();
-    }
+    support::await_that("it is answered", || HostileVmm::answered(&file).unwrap() >= 1);
     file.set_len(0).unwrap();
     vmm.kick().unwrap();
     assert_refused(&daemon, vmm, "memory that went");
@@ -285,14 +280,11 @@ fn a_call_that_is_full_keeps_nobody_waiting_and_no_daemon_from_ending() {
         let _ = vmm
             .start(region.user, call.as_fd())
             .and_then(|()| vmm.request(&file, region.physical, &mut offered, 32));
-        let start = Instant::now();
-        while HostileVmm::answered(&file).unwrap() < 32 && !vmm.is_hung_up_within(Duration::ZERO) {
-            assert!(start.elapsed() < TIMEOUT, "{what}: requests are not answered");
-            thread::yield_now();
-        }
+        support::await_that("requests are answered", || {
+            HostileVmm::answered(&file).unwrap() >= 32 || vmm.is_hung_up_within(Duration::ZERO)
+        });
         neighbour.work();
-        let mut client = ControlClient::connect(&daemon.control_socket()).unwrap();
-        inspect::snapshot(&mut client).unwrap();
+        daemon.snapshot();
         let start = Instant::now();
         daemon.signal(Signal::TERM);
         assert!(daemon.wait().success(), "{what}");

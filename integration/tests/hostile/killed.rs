@@ -6,8 +6,6 @@ use crate::neighbour::Neighbour;
 use crate::seed;
 use crate::support::{self, Daemon, bellhop};
 use bellhop_guest::hostile::Noise;
-use bellhop_guest::inspect;
-use bellhop_integration::inspect::ControlClient;
 use bellhop_protocol::snapshot::{Counts, Snapshot};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -46,8 +44,7 @@ const LIVES: &[&str] = &[
 
 /// Everything that the daemon has, without what counts on and on.
 fn everything(daemon: &Daemon) -> Snapshot {
-    let mut client = ControlClient::connect(&daemon.control_socket()).unwrap();
-    let mut snapshot = inspect::snapshot(&mut client).unwrap();
+    let mut snapshot = daemon.snapshot();
     (snapshot.adapter.power_transitions, snapshot.adapter.time) = (0, 0);
     for node in &mut snapshot.nodes {
         (node.power_transitions, node.busy_time) = (0, None);

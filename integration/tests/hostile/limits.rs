@@ -48,6 +48,23 @@ fn ends_in_time(mut daemon: Daemon) {
     assert!(start.elapsed() < Duration::from_secs(2), "it took {:?} to end", start.elapsed());
 }
 
+/// Guests come to these sockets but for the first, until there is no thread for one. Returns who is refused, and
+/// the others.
+fn come_until_refused(daemon: &mut Daemon, sockets: usize) -> (usize, Vec<HostileVmm>) {
+    let mut served = Vec::new();
+    for socket in 1..sockets {
+        let vmm = HostileVmm::connect(&daemon.socket(socket)).unwrap();
+        let line = daemon.await_log(&format!("gpu{socket}.sock"));
+        if line.contains("there is no thread") {
+            assert!(vmm.is_hung_up_within(TIMEOUT), "it was not hung up on");
+            assert!(daemon.is_running());
+            return (socket, served);
+        }
+        served.push(vmm);
+    }
+    panic!("no guest is refused");
+}
+
 #[test]
 fn a_thread_that_cannot_be_had_costs_its_own_connection() {
     const SOCKETS: usize = 8;
@@ -58,18 +75,8 @@ fn a_thread_that_cannot_be_had_costs_its_own_connection() {
     let size: u64 = size.split_whitespace().nth(1).unwrap().parse().unwrap();
     // A thread's stack takes more than this. Some may be there of threads that have ended.
     let limited = Limited::new(&daemon, Resource::As, (size << 10) + (1 << 20));
-    let mut served = Vec::new();
-    let refused = (1..SOCKETS).find(|&socket| {
-        let vmm = HostileVmm::connect(&daemon.socket(socket)).unwrap();
-        let line = daemon.await_log(&format!("gpu{socket}.sock"));
-        served.push(vmm);
-        line.contains("there is no thread")
-    });
-    let refused = refused.expect("a guest that is refused");
-    let vmm = served.pop().unwrap();
-    assert!(vmm.is_hung_up_within(TIMEOUT), "it was not hung up on");
+    let (refused, _served) = come_until_refused(&mut daemon, SOCKETS);
     neighbour.work();
-    assert!(daemon.is_running());
     drop(limited);
     is_served(&daemon, refused);
     neighbour.work();
@@ -96,25 +103,11 @@ fn a_user_that_may_have_no_more_threads_costs_who_comes_its_connection() {
     // A guest that comes has a thread more for as long as its BAR is being mapped.
     let mut daemon = Daemon::start_as(USER, Some(with_one_guest + 1), SOCKETS);
     let mut neighbour = Neighbour::new(support::guest(&daemon, 0));
-    let mut served = Vec::new();
-    let refused = (1..SOCKETS).find(|&socket| {
-        let vmm = HostileVmm::connect(&daemon.socket(socket)).unwrap();
-        let line = daemon.await_log(&format!("gpu{socket}.sock"));
-        served.push(vmm);
-        line.contains("there is no thread")
-    });
-    let refused = refused.expect("a guest that is refused");
-    let vmm = served.pop().unwrap();
-    assert!(vmm.is_hung_up_within(TIMEOUT), "it was not hung up on");
+    let (refused, served) = come_until_refused(&mut daemon, SOCKETS);
     neighbour.work();
-    assert!(daemon.is_running());
     // Those who go leave their threads to who comes.
-    drop((neighbour, served, vmm));
-    let start = Instant::now();
-    while count(&daemon) >= with_one_guest {
-        assert!(start.elapsed() < TIMEOUT, "threads are left");
-        std::thread::yield_now();
-    }
+    drop((neighbour, served));
+    support::await_that("no threads are left", || count(&daemon) < with_one_guest);
     is_served(&daemon, refused);
     ends_in_time(daemon);
 }

@@ -38,17 +38,14 @@ impl Attached {
     /// Waits until every doorbell reads a status.
     fn await_status(&self, status: ConnectionStatus) {
         for queue in &self.queues {
-            while queue.status().unwrap() != status {
-                std::thread::yield_now();
-            }
+            support::await_that("it reads that", || queue.status().unwrap() == status);
         }
     }
 
     /// Waits until the device has no power.
     fn await_d3(&self) {
-        while self.client.process.power(0).unwrap().device != DevicePowerState::D3 {
-            std::thread::yield_now();
-        }
+        let power = || self.client.process.power(0).unwrap().device;
+        support::await_that("the device is in D3", || power() == DevicePowerState::D3);
     }
 }
 

@@ -4,13 +4,15 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod independent;
-pub mod intercepted;
 pub mod qmp;
 pub mod typed;
 
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
+use bellhop_guest::inspect;
 use bellhop_guest_umd::Adapter;
+use bellhop_integration::inspect::ControlClient;
+use bellhop_protocol::snapshot::Snapshot;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -149,6 +151,16 @@ pub fn client(daemon: &Daemon, number: usize) -> Client {
     client_of(&guest(daemon, number), Shape::default())
 }
 
+/// Looks again and again until something is so.
+#[track_caller]
+pub fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < TIMEOUT, "never: {what}");
+        thread::yield_now();
+    }
+}
+
 /// A running `bellhopd`, ended with SIGTERM when dropped.
 pub struct Daemon {
     child: Child,
@@ -243,6 +255,11 @@ impl Daemon {
         self.folder.path().join("control.sock")
     }
 
+    /// What it has now, as tools see it.
+    pub fn snapshot(&self) -> Snapshot {
+        inspect::snapshot(&mut ControlClient::connect(&self.control_socket()).unwrap()).unwrap()
+    }
+
     /// The process's id.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -280,17 +297,13 @@ impl Daemon {
 
     /// Waits until all its threads sleep.
     pub fn await_quiet(&self) {
-        let start = Instant::now();
         let sleeps = |task: std::fs::DirEntry| {
             // A thread may end between being listed and being looked at.
             let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
             stat.contains(") S ")
         };
         let tasks = || std::fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
-        while !tasks().all(|task| sleeps(task.unwrap())) {
-            assert!(start.elapsed() < TIMEOUT, "the daemon never comes to rest");
-            thread::yield_now();
-        }
+        await_that("the daemon comes to rest", || tasks().all(|task| sleeps(task.unwrap())));
     }
 
     /// The lines that it has logged and no call has returned yet.

@@ -4,10 +4,11 @@
 
 use super::Attacker;
 use super::noise::{descriptors, packets, request};
+use crate::client::{Client, Shape};
 use crate::guest::Guest as _;
 use anyhow::Context as _;
 use bellhop_guest_umd::transport::Transport;
-use bellhop_guest_umd::{Adapter, CommandBuffer, Device, UserModeQueue};
+use bellhop_guest_umd::{Adapter, CommandBuffer, Error};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{AreaKind, BarHeader, doorbell_word_offset};
 use bellhop_protocol::control::MAX_REPLY_SIZE;
@@ -47,8 +48,8 @@ fn adapter(attacker: &Attacker) -> anyhow::Result<Adapter> {
     Ok(Adapter::open(Arc::clone(&attacker.guest) as Arc<dyn Transport>)?)
 }
 
-fn queue(device: &Device, node: u32) -> anyhow::Result<UserModeQueue> {
-    Ok(device.create_context(node)?.create_user_mode_queue(PAGE_SIZE)?)
+fn client(process: Adapter, node: u32, kind: AllocationKind, memory: u64) -> Result<Client, Error> {
+    Client::new(process, Shape { node, kind, memory, ..Shape::default() })
 }
 
 /// Wrong requests, and some that are valid by chance. Each refusal is a line for the log.
@@ -103,58 +104,46 @@ fn rings(attacker: &mut Attacker) -> anyhow::Result<()> {
     let adapter = adapter(attacker)?;
     while attacker.goes_on() {
         let noise = &mut attacker.noise;
-        let device = adapter.create_device()?;
-        let mut queue = queue(&device, noise.below(3) as u32)?;
-        let memory = device.create_allocation(AllocationKind::LOCAL, 2 * PAGE_SIZE)?;
-        let mapping = memory.map(Protection::WRITE)?;
-        let mut commands = CommandBuffer::new(&device, 2048)?;
-        let bytes = packets(noise, mapping.gpu_va());
+        let (process, node) = (adapter.open_process()?, noise.below(3) as u32);
+        let mut client = client(process, node, AllocationKind::LOCAL, 2 * PAGE_SIZE)?;
+        let bytes = packets(noise, client.va(0));
         let submitted = match noise.below(3) {
-            0 => queue.queue_raw(&bytes).and_then(|()| {
-                queue.ring_with(noise.pick(&[8, 4096, 4104, 7, u64::MAX])).map(|()| 1)
+            0 => client.queue.queue_raw(&bytes).and_then(|()| {
+                client.queue.ring_with(noise.pick(&[8, 4096, 4104, 7, u64::MAX])).map(|()| 1)
             }),
-            _ => commands.raw(&bytes).map(|_| ()).and_then(|()| queue.submit(&mut commands)),
+            _ => client.commands.raw(&bytes).map(|_| ()).and_then(|()| client.submit()),
         };
         // It is done, or lost, or waits for a fence that no queue signals.
-        let _ = submitted.and_then(|value| queue.progress_fence().poll(value, SOON));
+        let _ = submitted.and_then(|value| client.queue.progress_fence().poll(value, SOON));
     }
     Ok(())
 }
 
 /// Work without an end, until the device ends it.
 fn endless_work(attacker: &mut Attacker) -> anyhow::Result<()> {
-    let adapter = adapter(attacker)?;
-    let device = adapter.create_device()?;
-    let memory = device.create_allocation(AllocationKind::LOCAL, PAGE_SIZE)?;
-    let mapping = memory.map(Protection::WRITE)?;
-    let mut commands = CommandBuffer::new(&device, 256)?;
-    let at = mapping.gpu_va();
-    commands.dispatch(Kernel::SPIN_UNTIL, at, at + 8, 8, 1)?;
-    let mut queue = queue(&device, 0)?;
-    let value = queue.submit(&mut commands)?;
+    let mut client = client(adapter(attacker)?, 0, AllocationKind::LOCAL, PAGE_SIZE)?;
+    let at = client.va(0);
+    client.commands.dispatch(Kernel::SPIN_UNTIL, at, at + 8, 8, 1)?;
+    let value = client.submit()?;
     while attacker.goes_on() {
-        match queue.progress_fence().poll(value, 100 * SOON) {
-            Err(bellhop_guest_umd::Error::Timeout { .. }) => {}
+        match client.queue.progress_fence().poll(value, 100 * SOON) {
+            Err(Error::Timeout { .. }) => {}
             _ => break,
         }
     }
     // Otherwise, its objects could not be destroyed until a time-out.
-    Ok(memory.write(0, &1u64.to_le_bytes())?)
+    Ok(client.write(0, &1u64.to_le_bytes())?)
 }
 
 /// Valid requests, far too many: as much work as fits, at the highest priority, and paging for it.
 fn much_work(attacker: &mut Attacker) -> anyhow::Result<()> {
-    let adapter = adapter(attacker)?;
-    let device = adapter.create_device()?;
-    let context = device.create_context(0)?;
+    let Client { context, memory, mut queue, device, .. } =
+        client(adapter(attacker)?, 0, AllocationKind::SYSTEM, MUCH)?;
     context.set_scheduling_priority(7)?;
-    let memory = device.create_allocation(AllocationKind::SYSTEM, MUCH)?;
-    let mapping = memory.map(Protection::WRITE)?;
-    let mut queue = context.create_user_mode_queue(PAGE_SIZE)?;
     let mut all = Vec::new();
     for _ in 0..16 {
         let mut commands = CommandBuffer::new(&device, 256)?;
-        commands.fill(mapping.gpu_va(), MUCH, 0)?;
+        commands.fill(memory.gpu_va(), MUCH, 0)?;
         all.push(commands);
     }
     while attacker.goes_on() {
@@ -171,7 +160,7 @@ fn much_work(attacker: &mut Attacker) -> anyhow::Result<()> {
 fn fences(attacker: &mut Attacker) -> anyhow::Result<()> {
     let adapter = adapter(attacker)?;
     let device = adapter.create_device()?;
-    let mut queue = queue(&device, 1)?;
+    let mut queue = device.create_context(1)?.create_user_mode_queue(PAGE_SIZE)?;
     let mut commands = CommandBuffer::new(&device, 2048)?;
     for _ in 0..STEPS {
         let fence = device.fence(0).shared().create()?;

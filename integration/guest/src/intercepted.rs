@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A device that a test stands in front of.
+//! A guest whose driver is shown something else than its device.
 
-use bellhop_guest::Guest;
-use bellhop_guest::fake_guest::FakeGuest;
+use crate::guest::Guest;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
 use bellhop_guest_umd::transport::{
     BarMapping, DmaMemory, Donations, SystemMemory, Transport, TransportError,
@@ -17,24 +16,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Changes what the driver sees of the device's answers.
+/// Changes what the driver sees of its device and of the guest's memory.
 pub trait Intercept: Send + Sync {
     /// The answer to a request that the device never sees.
-    fn answer(&self, code: RequestCode, body: &[u8]) -> Option<Status>;
+    fn answer(&self, _code: RequestCode, _body: &[u8]) -> Option<Status> {
+        None
+    }
 
     /// Alters the body of the device's answer to a request.
     fn alter(&self, _code: RequestCode, _body: &mut [u8]) {}
+
+    /// What the driver gets instead of memory that the guest gave it.
+    fn allocated(&self, memory: Box<dyn SystemMemory>) -> Box<dyn SystemMemory> {
+        memory
+    }
 }
 
 /// A guest whose driver speaks with its device through an [`Intercept`].
-pub struct Intercepted<I> {
-    /// The guest.
-    pub guest: Arc<FakeGuest>,
+pub struct Intercepted<I, G: ?Sized = dyn Guest> {
     /// What stands between.
     pub intercept: I,
+    /// The guest.
+    pub guest: Arc<G>,
 }
 
-impl<I: Intercept> Transport for Intercepted<I> {
+impl<I: Intercept, G: Guest + ?Sized> Transport for Intercepted<I, G> {
     fn config(&self) -> ConfigSpace {
         self.guest.config()
     }
@@ -80,7 +86,7 @@ impl<I: Intercept> Transport for Intercepted<I> {
     }
 
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
-        self.guest.allocate(size)
+        Ok(self.intercept.allocated(self.guest.allocate(size)?))
     }
 
     fn check(&self) -> Result<(), TransportError> {
@@ -88,7 +94,7 @@ impl<I: Intercept> Transport for Intercepted<I> {
     }
 }
 
-impl<I: Intercept> Guest for Intercepted<I> {
+impl<I: Intercept, G: Guest + ?Sized> Guest for Intercepted<I, G> {
     fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError> {
         self.guest.offer_raw(descriptors)
     }
@@ -98,7 +104,7 @@ impl<I: Intercept> Guest for Intercepted<I> {
     }
 
     fn reset(&self) -> anyhow::Result<()> {
-        Guest::reset(&*self.guest)
+        self.guest.reset()
     }
 
     fn reached(&self) -> String {
