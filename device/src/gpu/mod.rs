@@ -24,6 +24,8 @@ mod control;
 mod engine;
 mod memory;
 mod shared;
+#[cfg(feature = "stepped")]
+mod stepped;
 
 use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
@@ -45,6 +47,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
+#[cfg(feature = "stepped")]
+pub use stepped::SteppedEngine;
 use vm_memory::GuestMemoryMmap;
 
 /// Names of the copy engines: their number is the most that a GPU can have.
@@ -114,6 +118,17 @@ impl Gpu {
         config: GpuConfig,
         cross_adapter: Arc<CrossAdapterMemory>,
     ) -> io::Result<Arc<Self>> {
+        Self::start_engines(config, cross_adapter, |name, engine| {
+            Builder::new().name(name).spawn(|| engine.run()).map(Some)
+        })
+    }
+
+    /// Makes a GPU, and has `start` start each of its engines, on a thread if it returns one.
+    fn start_engines(
+        config: GpuConfig,
+        cross_adapter: Arc<CrossAdapterMemory>,
+        mut start: impl FnMut(String, Engine) -> io::Result<Option<JoinHandle<()>>>,
+    ) -> io::Result<Arc<Self>> {
         let copy_engines = COPY_ENGINES
             .get(..config.copy_engines as usize)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "too many copy engines"))?;
@@ -154,7 +169,7 @@ impl Gpu {
             };
             let engine = Engine::new(chip, index, node.engine_type, times);
             let name = format!("engine-{}", node.name.to_lowercase());
-            gpu.threads.push(Builder::new().name(name).spawn(|| engine.run())?);
+            gpu.threads.extend(start(name, engine)?);
         }
         Ok(Arc::new(gpu))
     }

@@ -7,6 +7,7 @@ use super::control::ControlSocket;
 use super::manager;
 use super::socket::Endpoint;
 use super::tasks::Tasks;
+use crate::gpu::Gpu;
 use crate::log::Suppressed;
 use anyhow::Context;
 use std::thread::Builder;
@@ -85,7 +86,7 @@ async fn serve(
     let mut ends = Ends::watch()?;
     // With a handler, exceeding the limit on file sizes is an error and does not end the daemon.
     let _too_large = signal(SignalKind::from_raw(libc::SIGXFSZ));
-    let mut tasks = Tasks::start(config)?;
+    let mut tasks = Tasks::start(config, &Gpu::start_beside)?;
     tokio::spawn(suppressed.report());
     for endpoint in endpoints {
         tasks.serve(endpoint)?;

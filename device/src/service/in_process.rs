@@ -5,8 +5,9 @@
 use super::config::Config;
 use super::server::Served;
 use super::socket::Endpoint;
-use super::tasks::Tasks;
+use super::tasks::{StartGpu, Tasks};
 use crate::control_plane::KernelHandle;
+use crate::gpu::Gpu;
 use anyhow::Context;
 use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle};
@@ -34,12 +35,28 @@ impl Service {
     /// # Errors
     /// When engines or threads cannot be started.
     pub fn start(config: &Config) -> anyhow::Result<Self> {
+        Self::start_with(config, Box::new(Gpu::start_beside))
+    }
+
+    /// Starts the service with one adapter, the first engine of which runs when the caller has it do so.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    #[cfg(feature = "stepped")]
+    pub fn start_stepped(config: &Config) -> anyhow::Result<(Self, crate::gpu::SteppedEngine)> {
+        let (engine, started) = mpsc::channel();
+        let start = move |config, memory| Gpu::start_stepped(config, memory, &engine);
+        let service = Self::start_with(config, Box::new(start))?;
+        Ok((service, started.recv().context("there is no engine")?))
+    }
+
+    fn start_with(config: &Config, start_gpu: Box<StartGpu>) -> anyhow::Result<Self> {
         let (orders, received) = unbounded_channel();
         let (started, starting) = mpsc::sync_channel(1);
         let config = config.clone();
         let thread = Builder::new()
             .name("control-plane".into())
-            .spawn(move || run(&config, received, &started))
+            .spawn(move || run(&config, &start_gpu, received, &started))
             .context("cannot start the control plane")?;
         let kernel = starting.recv().context("the control plane ended at its start")??;
         Ok(Self { orders: Some(orders), kernel, thread: Some(thread) })
@@ -75,6 +92,7 @@ impl Drop for Service {
 
 fn run(
     config: &Config,
+    start_gpu: &StartGpu,
     orders: UnboundedReceiver<Order>,
     started: &mpsc::SyncSender<anyhow::Result<KernelHandle>>,
 ) {
@@ -88,7 +106,7 @@ fn run(
         }
     };
     runtime.block_on(async {
-        match Tasks::start(config) {
+        match Tasks::start(config, start_gpu) {
             Ok(tasks) => {
                 let _ = started.send(Ok(tasks.kernel().clone()));
                 serve(tasks, orders).await;

@@ -9,7 +9,7 @@ use super::readable::Readable;
 use super::server::{Served, Server};
 use super::socket::Endpoint;
 use crate::control_plane::{self, KernelHandle};
-use crate::gpu::{CrossAdapterMemory, Gpu};
+use crate::gpu::{CrossAdapterMemory, Gpu, GpuConfig};
 use crate::log::socket_span;
 use crate::vhost::backend::Host;
 use crate::vhost::calls::Calls;
@@ -17,10 +17,15 @@ use crate::vhost::lost_memory;
 use anyhow::Context;
 use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel};
 use bellhop_host_kmd::port::{AdapterId, SharingGroups};
+use std::io;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{Instrument, Span, error};
+
+/// How a GPU is started beside others.
+pub(super) type StartGpu =
+    dyn Fn(GpuConfig, Arc<CrossAdapterMemory>) -> io::Result<Arc<Gpu>> + Send;
 
 pub(super) struct Tasks {
     /// What the guests of each adapter are attached to.
@@ -35,8 +40,8 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Starts the engines and the control plane. Called within a runtime.
-    pub(super) fn start(config: &Config) -> anyhow::Result<Self> {
+    /// Starts the control plane, and the engines by `start_gpu`. Called within a runtime.
+    pub(super) fn start(config: &Config, start_gpu: &StartGpu) -> anyhow::Result<Self> {
         let cross_adapter_fences = config.cross_adapter_fences();
         let memory = CrossAdapterMemory::new(cross_adapter_fences);
         let memory = Arc::new(memory.context("cannot make memory for fences")?);
@@ -50,7 +55,7 @@ impl Tasks {
         let (kernel, mailbox) = control_plane::channel();
         let (mut hosts, mut kernels, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
         for ((name, adapter), ordinal) in config.adapters().zip(0..) {
-            let gpu = Gpu::start_beside(config.gpu(adapter), Arc::clone(&memory));
+            let gpu = start_gpu(config.gpu(adapter), Arc::clone(&memory));
             let gpu = gpu.context("cannot start the engines")?;
             let state = Kernel::new(gpu.clone(), adapter.os_features(), config.limits())
                 .context("cannot initialise the adapter")?

@@ -5,8 +5,6 @@
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The crate whose feature `raw` is not for everybody.
-const DRIVER: &str = "bellhop-guest-umd";
 /// Each crate with the crates of this workspace that it may name.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("bellhop-protocol", &[]),
@@ -27,6 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bellhop-vm",
         ],
     ),
+    ("bellhop-cost", &["bellhop-device", "bellhop-guest", "bellhop-guest-umd"]),
     ("bellhop-fuzz", &["bellhop-device", "bellhop-host-kmd", "bellhop-protocol"]),
     ("bellhop-package", &["bellhop-device", "bellhop-guest", "bellhop-integration"]),
     ("bellhop-xtask", &[]),
@@ -81,20 +80,31 @@ fn the_kernel_and_the_protocol_do_no_io() {
     assert_eq!(crates, pure.len(), "a crate came or went");
 }
 
+/// The packages that ask for a feature of another, which does not have it by default.
+#[track_caller]
+fn with_feature(name: &str, feature: &str) -> Vec<String> {
+    let packages = metadata().packages;
+    let package = packages.iter().find(|package| package.name.as_str() == name).unwrap();
+    assert!(package.features.contains_key(feature) && !package.features.contains_key("default"));
+    let has_it = |package: &&Package| {
+        let mut dependencies = package.dependencies.iter();
+        dependencies.any(|dependency| {
+            dependency.name == name
+                && dependency.kind == DependencyKind::Normal
+                && dependency.features.iter().any(|enabled| enabled == feature)
+        })
+    };
+    packages.iter().filter(has_it).map(|package| package.name.to_string()).collect()
+}
+
 /// A program that uses the driver cannot misuse a ring unless it asks for that.
 #[test]
 fn only_the_guest_program_has_raw_access_to_the_driver() {
-    let packages = metadata().packages;
-    let driver = packages.iter().find(|package| package.name.as_str() == DRIVER).unwrap();
-    assert!(driver.features.contains_key("raw") && !driver.features.contains_key("default"));
-    let has_raw = |package: &&Package| {
-        let mut dependencies = package.dependencies.iter();
-        dependencies.any(|dependency| {
-            dependency.name == DRIVER
-                && dependency.kind == DependencyKind::Normal
-                && dependency.features.iter().any(|feature| feature == "raw")
-        })
-    };
-    let with_raw: Vec<_> = packages.iter().filter(has_raw).map(|p| p.name.as_str()).collect();
-    assert_eq!(with_raw, ["bellhop-guest"]);
+    assert_eq!(with_feature("bellhop-guest-umd", "raw"), ["bellhop-guest"]);
+}
+
+/// An engine of the product has a thread.
+#[test]
+fn only_the_program_that_is_counted_runs_an_engine_by_itself() {
+    assert_eq!(with_feature("bellhop-device", "stepped"), ["bellhop-cost"]);
 }

@@ -4,6 +4,7 @@
 
 mod check;
 mod command;
+mod cost;
 mod dist;
 mod fuzz;
 mod mutants;
@@ -43,6 +44,8 @@ enum Command {
     },
     /// Weaken each ordering in turn and print which model notices
     Mutants,
+    /// The instructions that a submission costs, by part, and whether they are within budget
+    Cost(cost::Arguments),
     /// Formatting, lints, documentation, licences, rooms and orderings, with warnings as errors
     Check,
     /// How the files of each crate depend on each other: circles, full folders, arrows that point up
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::Models { deep: true } => steps::run(&steps::DEEP_MODELS),
         Command::Models { deep: false } => steps::run(&steps::MODELS),
         Command::Mutants => mutants::run(),
+        Command::Cost(arguments) => cost::command(&arguments),
         Command::Check => steps::run(&steps::CHECK),
         Command::Rooms { names, arrows } => check::rooms::print(&names, arrows),
         Command::Fuzz(arguments) => fuzz::command(&arguments),
@@ -90,7 +94,7 @@ mod tests {
     fn asking_for_help_or_something_unknown_does_nothing_else() {
         Cli::command().debug_assert();
         let wrong = |line: &str| Cli::try_parse_from(line.split(' ')).unwrap_err().kind();
-        for command in ["test", "models", "mutants", "check", "rooms", "fuzz", "dist"] {
+        for command in ["test", "models", "mutants", "cost", "check", "rooms", "fuzz", "dist"] {
             assert_eq!(wrong(&format!("xtask {command} --help")), ErrorKind::DisplayHelp);
             assert_eq!(wrong(&format!("xtask {command} --deeper")), ErrorKind::UnknownArgument);
         }

@@ -14,7 +14,7 @@ struct Tool {
     used: &'static str,
 }
 
-const TOOLS: [Tool; 8] = [
+const TOOLS: [Tool; 9] = [
     Tool::new("systemd-analyze", "systemd", "tests of the service's units"),
     Tool::new("systemd-sysusers", "systemd", "tests of the service's user"),
     Tool::new("make", "make", "tests of an independent driver"),
@@ -22,6 +22,7 @@ const TOOLS: [Tool; 8] = [
     Tool::new("podman", "podman", "tests of containers"),
     Tool::new("runc", "runc", "tests of containers"),
     Tool::new("dpkg-shlibdeps", "dpkg-dev", "the Debian package"),
+    Tool::new("valgrind", "valgrind", "counts of instructions"),
     Tool {
         arguments: &["-c", "import ensurepip, venv"],
         ..Tool::new("python3", "python3-venv", "tests that read timelines back")

@@ -240,6 +240,18 @@ impl Engine {
 
     /// Runs until it is told to stop.
     pub fn run(mut self) {
+        self.run_until(Self::idle);
+    }
+
+    /// Runs until it is told to stop, or finds no work.
+    #[cfg(feature = "stepped")]
+    pub fn run_until_idle(&mut self) {
+        self.run_until(|_, _, _| Next::Stop);
+    }
+
+    /// Runs until it is told to stop, or a round without work, for which it does `idle`, is the last.
+    #[inline]
+    fn run_until(&mut self, idle: impl Fn(&mut Self, &EnginePort, &mut Idleness) -> Next) {
         let chip = Arc::clone(&self.core.chip);
         let Some(port) = chip.engines.get(self.core.index as usize) else { return };
         let mut idleness = Idleness::default();
@@ -260,21 +272,30 @@ impl Engine {
             }
             scan = Scan::Partial;
             self.turn_ended = None;
-            match idleness.another_round(self.times.spin, &self.yields) {
-                Round::Fresh => {}
-                Round::Idle => {
-                    if self.core.chip.is_traced() {
-                        self.tell_executed(port);
-                    }
-                    std::hint::spin_loop();
-                }
-                Round::EndOfSpell => self.end_spell(port),
-                Round::Last => {
-                    self.sleep(port);
-                    idleness = Idleness::default();
-                }
+            if idle(self, port, &mut idleness) == Next::Stop {
+                return;
             }
         }
+    }
+
+    /// Waits a little for work: looks again at once, pauses, yields its processor, or sleeps.
+    #[inline]
+    fn idle(&mut self, port: &EnginePort, idleness: &mut Idleness) -> Next {
+        match idleness.another_round(self.times.spin, &self.yields) {
+            Round::Fresh => {}
+            Round::Idle => {
+                if self.core.chip.is_traced() {
+                    self.tell_executed(port);
+                }
+                std::hint::spin_loop();
+            }
+            Round::EndOfSpell => self.end_spell(port),
+            Round::Last => {
+                self.sleep(port);
+                *idleness = Idleness::default();
+            }
+        }
+        Next::GoOn
     }
 
     /// Gives its processor to a guest's thread that may be about to ring.

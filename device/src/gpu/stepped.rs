@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! An engine without a thread, for a program that counts what an engine executes (feature `stepped`).
+//!
+//! The engine is the product's, with its loop. The program calls it after the driver has submitted, and the
+//! engine returns when it finds no work, so that no count holds rounds in which it waits.
+
+use super::engine::main_loop::Engine;
+use super::{CrossAdapterMemory, Gpu, GpuConfig};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread::Builder;
+
+/// The 3D/compute engine of a GPU. Nothing that needs the engine goes on between two calls of
+/// [`run_until_idle`](Self::run_until_idle), so requests of the driver wait meanwhile.
+#[derive(Debug)]
+pub struct SteppedEngine(Engine);
+
+impl SteppedEngine {
+    /// Does what an engine does, up to and with the first round without work.
+    #[inline]
+    pub fn run_until_idle(&mut self) {
+        self.0.run_until_idle();
+    }
+}
+
+impl Gpu {
+    /// Starts a GPU as [`Self::start_beside`] does, but sends its first engine to the caller.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_stepped(
+        config: GpuConfig,
+        cross_adapter: Arc<CrossAdapterMemory>,
+        first: &Sender<SteppedEngine>,
+    ) -> io::Result<Arc<Self>> {
+        let mut is_first = true;
+        Self::start_engines(config, cross_adapter, |name, engine| {
+            if std::mem::take(&mut is_first) {
+                let sent = first.send(SteppedEngine(engine));
+                return sent.map(|()| None).map_err(|_| io::ErrorKind::BrokenPipe.into());
+            }
+            Builder::new().name(name).spawn(|| engine.run()).map(Some)
+        })
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Submits null command buffers, for `cargo xtask cost` to count what driver and engine execute for them.
+//!
+//! Driver and engine are the product's, and take turns on one thread: the driver submits a batch, then the
+//! engine executes it. Neither waits for the other, so each count is the same in every run. Kernel, daemon and
+//! fake guest are there for the set-up, on threads that are not counted.
+//!
+//! Callgrind is told the names of two functions: it collects within [`count`] and writes what it has
+//! collected after [`end_section`]. This program prints a line for each section: its name, the number of
+//! batches, and the number of submissions in each.
+
+use anyhow::{Context as _, anyhow, bail};
+use bellhop_device::gpu::SteppedEngine;
+use bellhop_device::service::config::Config;
+use bellhop_device::service::{Endpoint, Service};
+use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
+use bellhop_guest_umd::{
+    Adapter, CommandBuffer, Error, PlacementPolicy, Placements, UserModeQueue,
+};
+use std::hint::black_box;
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+
+/// Room for the smallest command buffer.
+const COMMANDS: usize = 64;
+/// Bytes of the ring, which holds several batches.
+const RING: u64 = 64 << 10;
+/// Submissions in the largest batch.
+const DEEPEST: usize = 64;
+/// Batches in a section.
+const BATCHES: usize = 64;
+/// Longer than the period at which an engine that executes looks at all of its doorbells: it then does so
+/// after each batch, and not after some that the machine's speed chooses.
+const PAUSE: Duration = Duration::from_millis(1);
+/// How long the first submissions may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How a batch is submitted.
+#[derive(Debug, Clone, Copy)]
+enum Rings {
+    /// One ring after the last submission.
+    Once,
+    /// A ring for each submission.
+    Each,
+}
+
+/// Batches that are alike.
+struct Load {
+    name: &'static str,
+    depth: usize,
+    rings: Rings,
+}
+
+const LOADS: [Load; 3] = [
+    Load { name: "depth-1", depth: 1, rings: Rings::Each },
+    Load { name: "depth-64-rung-once", depth: DEEPEST, rings: Rings::Once },
+    Load { name: "depth-64-rung-each", depth: DEEPEST, rings: Rings::Each },
+];
+
+/// A queue and what is submitted to it.
+struct Client {
+    queue: UserModeQueue,
+    batch: Vec<CommandBuffer>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let (service, mut engine) = Service::start_stepped(&Config::default())?;
+    let (front_end, device_end) = UnixStream::pair()?;
+    service.serve(Endpoint::connected(device_end)?)?;
+    let mut client = beside(&mut engine, || Client::start(front_end))??;
+    for _ in 0..BATCHES {
+        count(|| run(&mut engine));
+    }
+    end_section("engine", "nothing", 0);
+    for Load { name, depth, rings } in LOADS {
+        for _ in 0..BATCHES {
+            client.submit(depth, rings)?;
+            thread::sleep(PAUSE);
+            count(|| run(&mut engine));
+            client.check()?;
+        }
+        end_section("engine", name, depth);
+        for _ in 0..BATCHES {
+            count(|| client.submit(depth, rings))?;
+            run(&mut engine);
+            client.check()?;
+        }
+        end_section("driver", name, depth);
+    }
+    beside(&mut engine, move || drop((client, service)))
+}
+
+/// What is counted.
+#[inline(never)]
+fn count<T>(act: impl FnOnce() -> T) -> T {
+    act()
+}
+
+/// Ends a section: what was counted since the last is its cost.
+#[inline(never)]
+fn end_section(who: &str, load: &str, depth: usize) {
+    println!("{} {} {BATCHES} {}", black_box(who), load, depth);
+}
+
+/// Executes all that was rung for.
+#[inline(never)]
+fn run(engine: &mut SteppedEngine) {
+    engine.run_until_idle();
+}
+
+/// Does something on another thread, while the engine executes what it asks for.
+fn beside<T: Send>(
+    engine: &mut SteppedEngine,
+    act: impl FnOnce() -> T + Send,
+) -> anyhow::Result<T> {
+    thread::scope(|scope| {
+        let thread = scope.spawn(act);
+        while !thread.is_finished() {
+            run(engine);
+            thread::yield_now();
+        }
+        thread.join().map_err(|_| anyhow!("what the engine executed for had panicked"))
+    })
+}
+
+impl Client {
+    /// The client of a new guest. It has submitted before, so its doorbell is connected.
+    fn start(front_end: UnixStream) -> anyhow::Result<Self> {
+        let guest = FakeGuest::over(front_end, GuestOptions::default())?;
+        let adapter = Adapter::open_with(guest, PlacementPolicy::Fixed(Placements::BAR))?;
+        let context = adapter.create_device()?.create_context(0)?;
+        let queue = context.create_user_mode_queue(RING)?;
+        let mut batch = CommandBuffer::many(context.device(), COMMANDS, DEEPEST)?;
+        for commands in &mut batch {
+            commands.nop()?;
+        }
+        let mut client = Self { queue, batch };
+        for Load { depth, rings, .. } in LOADS {
+            client.submit(depth, rings)?;
+            client.queue.progress_fence().poll(client.queue.last_value(), TIMEOUT)?;
+        }
+        Ok(client)
+    }
+
+    #[inline(never)]
+    fn submit(&mut self, depth: usize, rings: Rings) -> Result<(), Error> {
+        let Self { queue, batch } = self;
+        let batch = batch.iter_mut().take(depth);
+        match rings {
+            Rings::Once => {
+                for commands in batch {
+                    queue.queue(commands)?;
+                }
+                queue.ring()
+            }
+            Rings::Each => {
+                for commands in batch {
+                    queue.submit(commands)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// That all submissions are done.
+    fn check(&self) -> anyhow::Result<()> {
+        let done = self.queue.progress_fence().current_value().context("there is no fence")?;
+        let last = self.queue.last_value();
+        if done != last {
+            bail!("the engine stopped at submission {done} of {last}");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Instructions a submission, made from what was counted in sections of batches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is counted.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Figure {
+    /// `engine` or `driver`.
+    pub side: String,
+    /// How was submitted.
+    pub load: String,
+}
+
+/// A row of a table.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Row {
+    /// The part.
+    pub part: String,
+    /// The function.
+    pub function: String,
+}
+
+/// A section of the counted program: batches that are alike.
+#[derive(Debug)]
+pub struct Section {
+    /// What was counted.
+    pub figure: Figure,
+    /// How often.
+    pub batches: u32,
+    /// Submissions in each batch. With none, this is what a batch costs before the first submission: the round
+    /// in which an engine finds no more work.
+    pub depth: u32,
+    /// The instructions of all batches.
+    pub costs: BTreeMap<Row, u64>,
+}
+
+/// Instructions a submission.
+#[derive(Debug)]
+pub struct Counts(pub BTreeMap<Figure, BTreeMap<Row, f64>>);
+
+impl Counts {
+    /// The sections' costs, without those of batches without submissions.
+    pub fn of(sections: &[Section]) -> Self {
+        let (empty, full): (Vec<_>, Vec<_>) = sections.iter().partition(|s| s.depth == 0);
+        let counts = full.into_iter().map(|section| {
+            let empty = empty.iter().find(|empty| empty.figure.side == section.figure.side);
+            (section.figure.clone(), section.without(empty.copied()))
+        });
+        Self(counts.collect())
+    }
+
+    /// The sum of each figure.
+    pub fn totals(&self) -> BTreeMap<Figure, f64> {
+        let sum = |rows: &BTreeMap<Row, f64>| rows.values().sum();
+        self.0.iter().map(|(figure, rows)| (figure.clone(), sum(rows))).collect()
+    }
+
+    /// The sum of each part of a figure.
+    pub fn parts(&self, figure: &Figure) -> BTreeMap<&str, f64> {
+        let mut parts = BTreeMap::new();
+        for (row, count) in self.0.get(figure).into_iter().flatten() {
+            *parts.entry(row.part.as_str()).or_default() += count;
+        }
+        parts
+    }
+}
+
+impl Section {
+    fn without(&self, empty: Option<&Self>) -> BTreeMap<Row, f64> {
+        let none = BTreeMap::new();
+        let (nothing, batches) = empty.map_or((&none, 1), |empty| (&empty.costs, empty.batches));
+        let rows: BTreeSet<&Row> = self.costs.keys().chain(nothing.keys()).collect();
+        let a_batch = |costs: &BTreeMap<Row, u64>, row, batches: u32| {
+            costs.get(row).copied().unwrap_or_default() as f64 / f64::from(batches)
+        };
+        let cost = |row| a_batch(&self.costs, row, self.batches) - a_batch(nothing, row, batches);
+        rows.into_iter().map(|row| (row.clone(), cost(row) / f64::from(self.depth))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(side: &str, load: &str, (batches, depth): (u32, u32), costs: &[u64]) -> Section {
+        let figure = Figure { side: side.into(), load: load.into() };
+        let row = |function: usize| Row { part: "p".into(), function: function.to_string() };
+        let costs = costs.iter().enumerate().map(|(function, cost)| (row(function), *cost));
+        Section { figure, batches, depth, costs: costs.collect() }
+    }
+
+    #[test]
+    fn counts_are_of_a_submission_and_without_what_a_batch_costs_that_has_none() {
+        let counts = Counts::of(&[
+            section("engine", "nothing", (2, 0), &[20]),
+            section("engine", "deep", (10, 4), &[140, 40]),
+            section("driver", "deep", (10, 4), &[40]),
+        ]);
+        let totals: Vec<_> =
+            counts.totals().into_iter().map(|(figure, total)| (figure.side, total)).collect();
+        assert_eq!(totals, [("driver".to_owned(), 1.0), ("engine".to_owned(), 2.0)]);
+        let figure = Figure { side: "engine".into(), load: "deep".into() };
+        assert_eq!(counts.parts(&figure), BTreeMap::from([("p", 2.0)]));
+    }
+}
