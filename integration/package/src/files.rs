@@ -3,6 +3,7 @@
 //! Programs, and files that are in the repository.
 
 use crate::folder;
+use crate::third_party;
 use anyhow::{Context, anyhow};
 use bellhop_integration::guest_binary;
 use std::fs::{self, Permissions};
@@ -32,6 +33,7 @@ pub fn write(tree: &Path) -> anyhow::Result<()> {
     for (source, place) in FILES {
         copy(&root.join(source), tree, place, 0o644)?;
     }
+    third_party::write(tree, DOCUMENTS)?;
     // The documents refer to each other and are referred to from beside their folder.
     for document in documents(&root.join("docs"))? {
         copy(&document, tree, "usr/share/doc/bellhop/docs", 0o644)?;
@@ -55,11 +57,11 @@ pub fn write_programs(built: &Path, tree: &Path) -> anyhow::Result<()> {
     copy(&guest_binary::find(None)?, tree, "usr/lib/bellhop", 0o755)?;
     let link = tree.join("usr/bin/bellhop-guest");
     symlink("../lib/bellhop/bellhop-guest", &link)
-        .with_context(|| format!("cannot make the link {}; remove the folder", link.display()))
+        .with_context(|| format!("cannot create the link {}; remove the folder", link.display()))
 }
 
 fn copy(source: &Path, tree: &Path, place: &str, mode: u32) -> anyhow::Result<()> {
-    let name = source.file_name().ok_or_else(|| anyhow!("{} is no file", source.display()))?;
+    let name = source.file_name().ok_or_else(|| anyhow!("{} is not a file", source.display()))?;
     let target = folder::make(tree, place)?.join(name);
     fs::copy(source, &target)
         .and_then(|_| fs::set_permissions(&target, Permissions::from_mode(mode)))

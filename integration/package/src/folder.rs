@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub fn make(tree: &Path, path: &str) -> anyhow::Result<PathBuf> {
     let folder = tree.join(path);
     std::fs::create_dir_all(&folder).with_context(|| {
-        format!("cannot make {}; name a folder that you may write", folder.display())
+        format!("cannot create {}; name a folder that you may write", folder.display())
     })?;
     Ok(folder)
 }

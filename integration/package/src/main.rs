@@ -7,13 +7,14 @@ mod completions;
 mod files;
 mod folder;
 mod man;
+mod third_party;
 
 use bellhop_integration::manual::Program;
 use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Lays out what a package of Bellhop contains.
+/// Lays out the files of a Bellhop package.
 #[derive(Debug, Parser)]
 #[command(name = "bellhop-package", version)]
 struct Arguments {
