@@ -31,13 +31,13 @@ pub fn run() -> Result<(), String> {
     if mutants.is_empty() {
         return Err("there is no ordering to weaken".to_owned());
     }
-    let failed = failed_models(&copy, "")?;
+    let failed = failed_models(&copy, "", "")?;
     if !failed.is_empty() {
         return Err(format!("these fail without a mutant: {}", failed.join(", ")));
     }
     let mut survived = 0;
     for mutant in &mutants {
-        let killers = failed_models(&copy, &mutant.choice)?;
+        let killers = mutant.killers(&copy)?;
         survived += usize::from(killers.is_empty());
         mutant.print(&killers);
     }
@@ -64,6 +64,16 @@ impl Mutant {
             what: swappable.swap.what.to_owned(),
             choice: format!("{number} swapped"),
         }
+    }
+
+    /// The models that notice it: those of its own hand-off, and only where none of these does, any other.
+    fn killers(&self, copy: &Path) -> Result<Vec<String>, String> {
+        let own = self.place.split_once(".rs").map_or("", |(hand_off, _)| hand_off);
+        let killers = failed_models(copy, &self.choice, &format!("{own}::"))?;
+        if !killers.is_empty() {
+            return Ok(killers);
+        }
+        failed_models(copy, &self.choice, "")
     }
 
     /// The mutant's row of the table, and one for each further model that killed it.
@@ -137,11 +147,11 @@ fn copy_workspace() -> Result<PathBuf, String> {
     Ok(copy)
 }
 
-/// The models that fail with the mutant of this choice.
-fn failed_models(copy: &Path, choice: &str) -> Result<Vec<String>, String> {
+/// The models that fail with the mutant of this choice, of those whose names contain `named`.
+fn failed_models(copy: &Path, choice: &str, named: &str) -> Result<Vec<String>, String> {
     let mut models = Command::new(env!("CARGO"));
     models.args(["test", "--quiet", "--package", "bellhop-protocol", "--release"]);
-    models.args(["--test", "handoff", "--", "--format", "pretty"]);
+    models.args(["--test", "handoff", "--", "--format", "pretty", named]);
     models.current_dir(copy).env(schema::CHOICE, choice).env("RUST_BACKTRACE", "0");
     // Where the models themselves are built: everything but the protocol crate is there already.
     models.env("CARGO_TARGET_DIR", root().join("target/loom")).env("RUSTFLAGS", "--cfg loom");
@@ -151,12 +161,11 @@ fn failed_models(copy: &Path, choice: &str) -> Result<Vec<String>, String> {
         .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))
         .map(str::to_owned)
         .collect();
-    match output.status.success() == failed.is_empty() {
-        true => Ok(failed),
-        false => {
-            Err(format!("the models did not end:\n{}", String::from_utf8_lossy(&output.stderr)))
-        }
+    if output.status.success() != failed.is_empty() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("the models did not end:\n{said}"));
     }
+    Ok(failed)
 }
 
 fn copy_tree(from: &Path, to: &Path) -> Result<(), String> {
