@@ -144,7 +144,7 @@ fn arguments(
     let pairs = [
         ("--kernel", text(kernel)?),
         ("--initramfs", text(initramfs)?),
-        ("--cmdline", "console=ttyS0 panic=-1 mitigations=off ports=one".into()),
+        ("--cmdline", "console=ttyS0 panic=-1 no_timer_check mitigations=off ports=one".into()),
         ("--serial", format!("file={}", text(log)?)),
         ("--console", format!("file=/dev/fd/{OUTPUT_FD}")),
         // The device reads and writes guest memory itself.

@@ -99,8 +99,10 @@ impl<P: AsRef<Path>> Machine<'_, P> {
         let huge = if self.variant.huge_pages { "" } else { " transparent_hugepage=never" };
         // An emulated processor has nothing to leak, and much to emulate.
         let nests = if self.variant.nests { " mitigations=off nokaslr" } else { "" };
-        // A kernel that panics restarts, which ends QEMU.
-        let kernel_command_line = format!("console=ttyS0 panic=-1{iommu}{plugged}{huge}{nests}");
+        // A kernel that panics restarts, which ends QEMU. It panics if it misses the timer's ticks while it boots,
+        // as it does when QEMU, which emulates them, gets no processor for that long.
+        let kernel_command_line =
+            format!("console=ttyS0 panic=-1 no_timer_check{iommu}{plugged}{huge}{nests}");
         let (kernel_log, status) = (path(self.kernel_log)?, path(self.status)?);
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|&word| word.to_owned()));
         add(&["-no-user-config", "-nodefaults", "-display", "none"]);
