@@ -68,6 +68,8 @@ pub struct Engine {
     memory_changes: u64,
     /// When the last turn ended, on the adapter's clock, if the engine has done nothing else since.
     turn_ended: Option<u64>,
+    /// Index on the run list of the queue that had the last turn.
+    last_served: u32,
     /// Whether it shares its processor with those who ring.
     yields: Yields,
     /// It has executed nothing since it woke.
@@ -133,7 +135,7 @@ impl Core {
         result
     }
 
-    /// Asks for what a queue is about to read that was just rung for.
+    /// Asks for what a queue reads next.
     #[inline]
     fn prefetch(&mut self, entry: &Entry) {
         let Entry { queue, memory, flushes, execution, .. } = entry;
@@ -232,6 +234,7 @@ impl Engine {
             rescans: 0,
             memory_changes: 0,
             turn_ended: None,
+            last_served: 0,
             yields: Yields::new(),
             has_woken: false,
             executed: Executed::default(),
@@ -282,7 +285,7 @@ impl Engine {
     #[inline]
     fn idle(&mut self, port: &EnginePort, idleness: &mut Idleness) -> Next {
         match idleness.another_round(self.times.spin, &self.yields) {
-            Round::Fresh => {}
+            Round::Fresh => self.foresee(),
             Round::Idle => {
                 if self.core.chip.is_traced() {
                     self.tell_executed(port);
@@ -296,6 +299,16 @@ impl Engine {
             }
         }
         Next::GoOn
+    }
+
+    /// Asks for what the queue that had the last turn submits next, before its doorbell rings: the lines then
+    /// come while the guest stores to the doorbell, and not after. The engine asks for no other queue's, so that
+    /// it takes no line from a guest that is filling it.
+    #[inline]
+    fn foresee(&mut self) {
+        if let Some(entry) = self.run_list.get(self.last_served) {
+            self.core.prefetch(entry);
+        }
     }
 
     /// Gives its processor to a guest's thread that may be about to ring.
@@ -428,7 +441,7 @@ impl Engine {
     /// Puts queues whose doorbells were rung in line: of some doorbells, or of all.
     #[inline]
     fn look_at_doorbells(&mut self, scan: Scan) {
-        let Self { core, watches, run_list, .. } = self;
+        let Self { core, watches, run_list, last_served, .. } = self;
         let rang = |watch: &Watch, rung| {
             let counters = watch.queue.partition.counters();
             counters.add(core.index, Tally { doorbells: 1, ..Tally::default() });
@@ -440,7 +453,9 @@ impl Engine {
             core.note_use(&entry.queue);
             match entry.execution.rung(rung) {
                 Ok(true) => {
-                    core.prefetch(entry);
+                    if watch.index != *last_served {
+                        core.prefetch(entry);
+                    }
                     run_list.make_runnable(watch.index);
                 }
                 Ok(false) => {}
@@ -482,6 +497,7 @@ impl Engine {
             return Some(Scan::Partial);
         }
         self.asked_for_f1 = false;
+        self.last_served = index;
         if self.has_woken {
             self.has_woken = false;
             // What the host does in the system context is nobody's.
