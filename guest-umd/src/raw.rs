@@ -10,6 +10,7 @@
 //! | what | past which rule |
 //! |---|---|
 //! | [`UserModeQueue::queue_raw`] | the ring holds whole packets, each with its progress value |
+//! | [`UserModeQueue::publish_unrung`] | the ring shows work only when the doorbell rings for it |
 //! | [`UserModeQueue::ring_once`] | the driver does what a doorbell's status asks for |
 //! | [`UserModeQueue::ring_with`] | the write pointer is where the ring ends |
 //! | [`ControlQueue::offer_raw`], from [`RAW_INDEX`] on | a request and its reply are one chain each |
@@ -35,13 +36,22 @@ impl UserModeQueue {
         self.push(bytes, self.last_value())
     }
 
+    /// Shows the engine what is in the ring, and does not ring for it.
+    ///
+    /// # Errors
+    /// None for a queue that was created.
+    pub fn publish_unrung(&mut self) -> Result<(), Error> {
+        self.publish()
+    }
+
     /// Stores to the doorbell once and returns its status. Does not do what the status asks for:
     /// neither notifies nor connects.
     ///
     /// # Errors
     /// None for a queue that was created.
     pub fn ring_once(&mut self) -> Result<ConnectionStatus, Error> {
-        self.doorbell.ring_once(self.ring.write_pointer())
+        self.publish()?;
+        Ok(self.doorbell.ring_once(self.ring.write_pointer()))
     }
 
     /// Publishes a write pointer that may not be the ring's, and rings the doorbell with it.

@@ -10,10 +10,9 @@ use crate::memory::allocation::{Allocation, pages};
 use crate::memory::mapping::GpuMapping;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::packet::UNIT;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};
-use bellhop_protocol::packet::fence::{
-    ConditionalInterrupt, LogFence, LoggedSignal, LoggedWait, SignalFence,
-};
+use bellhop_protocol::packet::fence::{ConditionalInterrupt, LogFence, LoggedSignal, LoggedWait};
 use bellhop_protocol::packet::flow::{IndirectBuffer, MAX_INDIRECT_BUFFER_SIZE, NOP};
 use bellhop_protocol::packet::transfer::{
     Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData,
@@ -22,14 +21,11 @@ use std::sync::Arc;
 use vm_memory::Bytes;
 use zerocopy::{Immutable, IntoBytes};
 
-/// Room for the packets that submitting appends: one signals the progress fence; verbose logs take more.
-const RESERVED: usize = size_of::<LoggedSignal>();
-
 /// Bytes of a cache line.
 const CACHE_LINE: usize = 64;
 
-/// A buffer of packets in memory that the GPU reads. The program may change it, and submit it again, when
-/// its last submission is done. At most 1 MiB.
+/// A buffer of packets in memory that the GPU reads. The program may submit it again at any time, and change it
+/// when its last submission is done. At most 1 MiB.
 ///
 /// Addresses are GPU virtual addresses and lengths are in bytes. [`bellhop_protocol::packet`] has the
 /// packets' layouts. Each method appends one packet, and fails with [`Error::CommandBufferFull`] when
@@ -88,7 +84,7 @@ impl CommandBuffer {
     /// # Errors
     /// As [`Device::create_allocation`], and [`Error::BadPacket`] when it would exceed 1 MiB.
     pub fn new(device: &Device, capacity: usize) -> Result<Self, Error> {
-        let allocation = Self::allocate(device, capacity + RESERVED)?;
+        let allocation = Self::allocate(device, capacity.max(UNIT))?;
         Self::over(&allocation)
     }
 
@@ -98,7 +94,7 @@ impl CommandBuffer {
     /// # Errors
     /// As [`Device::create_allocation`].
     pub fn many(device: &Device, capacity: usize, count: usize) -> Result<Vec<Self>, Error> {
-        let size = (capacity + RESERVED).next_multiple_of(CACHE_LINE);
+        let size = capacity.max(UNIT).next_multiple_of(CACHE_LINE);
         let allocation = Self::allocate(device, size.saturating_mul(count))?;
         let mapping = Arc::new(allocation.map(Protection::empty())?);
         let buffer = |index| {
@@ -169,7 +165,7 @@ impl CommandBuffer {
     /// # Errors
     /// When there is no room.
     pub fn raw(&mut self, bytes: &[u8]) -> Result<&mut Self, Error> {
-        let free = (self.memory.size() as usize).saturating_sub(self.used + RESERVED);
+        let free = (self.memory.size() as usize).saturating_sub(self.used);
         if bytes.len() > free {
             return Err(Error::CommandBufferFull { needed: bytes.len(), free });
         }
@@ -310,40 +306,18 @@ impl CommandBuffer {
         self.packet(&Dispatch::new(kernel, from, to, length, parameter))
     }
 
-    /// Writes the progress fence's packet behind the others, where the next submission overwrites it, and
-    /// returns the packet that executes the buffer. `queued` is the adapter's clock, if logs are verbose.
+    /// The packet that executes the buffer.
     #[inline]
-    pub(crate) fn finish(
-        &self,
-        progress: u32,
-        value: u64,
-        queued: Option<u64>,
-    ) -> Result<IndirectBuffer, Error> {
-        if let Some(queued) = queued {
-            return self.finish_logged(progress, value, queued);
-        }
-        self.finish_with(SignalFence::new(progress, value).as_bytes())
+    pub(crate) fn execute(&self) -> IndirectBuffer {
+        IndirectBuffer::new(self.gpu_va(), self.used as u32)
     }
 
-    #[cold]
-    fn finish_logged(
-        &self,
-        progress: u32,
-        value: u64,
-        queued_timestamp: u64,
-    ) -> Result<IndirectBuffer, Error> {
+    /// Writes the time at which the buffer is queued, on the adapter's clock, into its packets that log fences.
+    pub(crate) fn stamp_logs(&mut self, queued_timestamp: u64) -> Result<(), Error> {
         for log in &self.logs {
             let at = log + std::mem::offset_of!(LogFence, queued_timestamp);
             self.memory.write(at, queued_timestamp.as_bytes())?;
         }
-        let signal = LoggedSignal::new(progress, value);
-        let log = LogFence { queued_timestamp, ..signal.log };
-        self.finish_with(LoggedSignal { log, ..signal }.as_bytes())
-    }
-
-    #[inline]
-    fn finish_with(&self, packets: &[u8]) -> Result<IndirectBuffer, Error> {
-        self.memory.write(self.used, packets)?;
-        Ok(IndirectBuffer::new(self.gpu_va(), (self.used + packets.len()) as u32))
+        Ok(())
     }
 }

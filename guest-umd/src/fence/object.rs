@@ -4,7 +4,8 @@
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::link::areas::{OUTSIDE, Word};
+use crate::link::areas::OUTSIDE;
+use crate::link::words::Word;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::fence::{
     DestroyNativeFence, NOT_PUBLISHED, NativeFenceMapping, OpenedFence,
@@ -105,7 +106,7 @@ impl Fence {
     #[inline]
     pub(super) fn word(&self) -> Result<&AtomicU64, Error> {
         match &self.published {
-            Some(word) => word.get(),
+            Some(word) => Ok(word.get()),
             None if self.mapping.current_value_offset == NOT_PUBLISHED
                 && self.queue().is_none() =>
             {
@@ -154,7 +155,7 @@ impl Fence {
         let Kind::Progress { queue, status: Some(word) } = &self.kind else {
             return Ok(());
         };
-        let status = DoorbellStatus(publication::read(word.get()?));
+        let status = DoorbellStatus(publication::read(word.get()));
         if status.connection() != ConnectionStatus::DISCONNECTED_ABORT {
             return Ok(());
         }

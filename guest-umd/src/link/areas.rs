@@ -5,6 +5,7 @@
 //! The device names bytes by their offset in the BAR, wherever the bytes are.
 
 use crate::error::Error;
+use crate::link::words::{Word, Words};
 use crate::transport::{BarMapping, SystemMemory};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{Area, AreaKind, BAR_MAGIC, BarHeader};
@@ -32,6 +33,11 @@ impl Place {
         self.region.get_slice(self.offset, self.length).map_err(|_| OUTSIDE)
     }
 
+    /// Its words, resolved.
+    pub(crate) fn words(&self) -> Result<Words, Error> {
+        Words::new(Arc::clone(&self.region), self.offset, self.length).ok_or(OUTSIDE)
+    }
+
     /// The word `offset` bytes into it.
     #[inline]
     pub(crate) fn word(&self, offset: usize) -> Result<&AtomicU64, Error> {
@@ -40,21 +46,6 @@ impl Place {
             return Err(OUTSIDE);
         }
         self.region.get_atomic_ref(self.offset + offset).map_err(|_| OUTSIDE)
-    }
-}
-
-/// A 64-bit word that both sides access.
-#[derive(Clone)]
-pub(crate) struct Word {
-    region: Arc<MmapRegion>,
-    offset: usize,
-}
-
-impl Word {
-    /// The word.
-    #[inline]
-    pub(crate) fn get(&self) -> Result<&AtomicU64, Error> {
-        self.region.get_atomic_ref(self.offset).map_err(|_| OUTSIDE)
     }
 }
 
@@ -126,9 +117,7 @@ impl Areas {
     /// The word at an offset.
     pub(crate) fn word(&self, offset: u64) -> Result<Word, Error> {
         let Place { region, offset, .. } = self.place(offset, size_of::<u64>() as u64)?;
-        let word = Word { region, offset };
-        word.get()?;
-        Ok(word)
+        Word::new(region, offset).ok_or(OUTSIDE)
     }
 }
 
@@ -239,7 +228,7 @@ mod tests {
         use std::sync::atomic::Ordering;
         let areas = areas(MemoryType::WriteBack, &[AreaKind::LOCAL_MEMORY]);
         let offset = LAYOUT.local_memory() + 0x1238;
-        areas.word(offset).unwrap().get().unwrap().store(7, Ordering::Release);
+        areas.word(offset).unwrap().get().store(7, Ordering::Release);
         let page = areas.place(LAYOUT.local_memory() + 0x1000, PAGE_SIZE).unwrap();
         assert_eq!(page.word(0x238).unwrap().load(Ordering::Acquire), 7);
         assert!(page.word(PAGE_SIZE as usize - 7).is_err());

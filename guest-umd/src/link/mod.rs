@@ -8,3 +8,4 @@ pub(crate) mod donation;
 pub(crate) mod events;
 pub(crate) mod placement;
 pub(crate) mod session;
+pub(crate) mod words;

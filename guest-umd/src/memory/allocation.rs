@@ -5,6 +5,7 @@
 use crate::device::Device;
 use crate::error::Error;
 use crate::link::areas::Place;
+use crate::link::words::Words;
 use crate::transport::SystemMemory;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::{
@@ -15,6 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use vm_memory::{Bytes, VolatileMemory, VolatileSlice};
 use zerocopy::IntoBytes;
+
+const NOT_LOCKED: Error = Error::NotAvailable("a paged allocation that is not locked");
 
 impl Device {
     /// Creates an allocation that stays where it is (`D3DKMTCreateAllocation`). `size` is in bytes, a
@@ -133,7 +136,7 @@ impl Allocation {
     /// [`Error::NotAvailable`] for a paged allocation: see [`Self::lock_bytes`].
     #[inline]
     pub fn lock(&self) -> Result<VolatileSlice<'_>, Error> {
-        self.bytes().ok_or(Error::NotAvailable("a paged allocation that is not locked"))
+        self.bytes().ok_or(NOT_LOCKED)
     }
 
     pub(crate) fn out_of_range(&self, offset: usize, length: usize) -> Error {
@@ -159,6 +162,22 @@ impl Allocation {
         self.lock()?.read_slice(bytes, offset).map_err(|_| self.out_of_range(offset, length))
     }
 
+    /// All words of an allocation that stays where it is, resolved.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub(crate) fn words(&self) -> Result<Words, Error> {
+        match &self.memory {
+            Memory::Local(place) => place.words(),
+            Memory::System(memory) => {
+                let length = self.size as usize;
+                let words = Words::new(Arc::clone(memory.region()), memory.offset(), length);
+                words.ok_or_else(|| self.out_of_range(0, length))
+            }
+            Memory::Paged(_) => Err(NOT_LOCKED),
+        }
+    }
+
     /// The 64-bit word at byte `offset`, a multiple of 8.
     ///
     /// # Errors
@@ -175,7 +194,7 @@ impl Allocation {
             Memory::System(memory) => {
                 memory.region().get_atomic_ref(memory.offset() + offset).map_err(|_| outside())
             }
-            Memory::Paged(_) => Err(Error::NotAvailable("a paged allocation that is not locked")),
+            Memory::Paged(_) => Err(NOT_LOCKED),
         }
     }
 }

@@ -4,8 +4,9 @@
 
 use crate::context::hardware::Context;
 use crate::error::Error;
-use crate::link::areas::{Areas, Word};
+use crate::link::areas::Areas;
 use crate::link::session::{self, Link};
+use crate::link::words::Word;
 use crate::queue::ring::Ring;
 use crate::transport::Gone;
 use bellhop_protocol::control::Handle;
@@ -90,7 +91,7 @@ pub(crate) struct Doorbell {
     /// `Some` where all queues ring one doorbell word.
     global: Option<GlobalRings>,
     /// `Some` if the last connect asked for verbose fence logs.
-    clock: Option<GpuClock>,
+    clock: Option<Box<GpuClock>>,
     pub(crate) counters: DoorbellCounters,
 }
 
@@ -140,7 +141,7 @@ impl Doorbell {
     /// The adapter's clock now, if fence logs are verbose.
     #[inline]
     pub(crate) fn queued_now(&self) -> Option<u64> {
-        self.clock.as_ref().map(GpuClock::now)
+        self.clock.as_deref().map(GpuClock::now)
     }
 
     pub(crate) fn status_word(&self) -> &Word {
@@ -148,15 +149,16 @@ impl Doorbell {
     }
 
     #[inline]
-    fn words(&self) -> Result<DoorbellWords<'_>, Error> {
-        Ok(DoorbellWords::new(self.words.doorbell.get()?, self.words.status.get()?))
+    fn words(&self) -> DoorbellWords<'_> {
+        DoorbellWords::new(self.words.doorbell.get(), self.words.status.get())
     }
 
-    pub(crate) fn status(&self) -> Result<ConnectionStatus, Error> {
+    #[inline]
+    pub(crate) fn status(&self) -> ConnectionStatus {
         if self.gone.is_known() {
-            Ok(ConnectionStatus::DISCONNECTED_ABORT)
+            ConnectionStatus::DISCONNECTED_ABORT
         } else {
-            Ok(self.words()?.status())
+            self.words().status()
         }
     }
 
@@ -166,7 +168,7 @@ impl Doorbell {
     /// Source: user-mode work submission, "Work submission pseudocode in UMD", which connects first.
     #[inline]
     pub(crate) fn prepare(&mut self) -> Result<(), Error> {
-        match self.status()? {
+        match self.status() {
             ConnectionStatus::CONNECTED | ConnectionStatus::CONNECTED_NOTIFY => Ok(()),
             ConnectionStatus::DISCONNECTED_RETRY => self.connect(),
             // An unknown status does not promise that work will run.
@@ -176,9 +178,8 @@ impl Doorbell {
 
     /// Tells the host which value the progress fence will get. Called before the work is visible.
     #[inline]
-    pub(crate) fn set_last_queued(&self, value: u64) -> Result<(), Error> {
-        publication::publish(self.words.last_queued.get()?, value);
-        Ok(())
+    pub(crate) fn set_last_queued(&self, value: u64) {
+        publication::publish(self.words.last_queued.get(), value);
     }
 
     /// Rings until an engine has seen the ring, or will see it.
@@ -191,7 +192,7 @@ impl Doorbell {
             fence(Ordering::SeqCst);
         }
         loop {
-            match self.ring_once(write_pointer)? {
+            match self.ring_once(write_pointer) {
                 ConnectionStatus::CONNECTED => return Ok(()),
                 ConnectionStatus::CONNECTED_NOTIFY => return self.notify(),
                 ConnectionStatus::DISCONNECTED_RETRY => self.connect()?,
@@ -203,29 +204,29 @@ impl Doorbell {
 
     /// Rings once and returns the status.
     #[inline]
-    pub(crate) fn ring_once(&mut self, write_pointer: u64) -> Result<ConnectionStatus, Error> {
+    pub(crate) fn ring_once(&mut self, write_pointer: u64) -> ConnectionStatus {
         self.counters.rings += 1;
         let status = match self.global {
-            None => self.words()?.ring(write_pointer),
-            Some(_) => self.ring_global()?,
+            None => self.words().ring(write_pointer),
+            Some(_) => self.ring_global(),
         };
-        if self.gone.is_known() { Ok(ConnectionStatus::DISCONNECTED_ABORT) } else { Ok(status) }
+        if self.gone.is_known() { ConnectionStatus::DISCONNECTED_ABORT } else { status }
     }
 
     /// Rings the doorbell word that all queues share. Each ring stores a new value, so that the device
     /// sees a change; the device finds the write pointer in the ring buffer control.
     #[inline]
-    fn ring_global(&mut self) -> Result<ConnectionStatus, Error> {
+    fn ring_global(&mut self) -> ConnectionStatus {
         let value = self.global.as_mut().map_or(0, |global| {
             global.sequence = global.sequence.wrapping_add(1);
             global.tag.value(global.sequence)
         });
-        let status = HintWord::new(self.words.doorbell.get()?).ring(value, &self.words()?);
+        let status = HintWord::new(self.words.doorbell.get()).ring(value, &self.words());
         // A write-combining buffer may hold the store back until a fence.
         if self.store_fence {
             fence(Ordering::SeqCst);
         }
-        Ok(status)
+        status
     }
 
     #[cold]
@@ -235,7 +236,7 @@ impl Doorbell {
         // doorbell's status that the queue is lost.
         let request = NotifyWorkSubmission { doorbell: self.doorbell };
         match self.context.device().session().post(&request) {
-            Err(_) if self.status()? == ConnectionStatus::DISCONNECTED_ABORT => Err(self.lost()),
+            Err(_) if self.status() == ConnectionStatus::DISCONNECTED_ABORT => Err(self.lost()),
             result => result,
         }
     }
@@ -246,13 +247,14 @@ impl Doorbell {
         let request = ConnectDoorbell { hw_queue: self.hw_queue };
         match self.context.device().session().call(&request) {
             Ok(_) => {
-                let is_verbose = self.words()?.logging_level() == LoggingLevel::VERBOSE;
+                let is_verbose = self.words().logging_level() == LoggingLevel::VERBOSE;
                 let link = &self.context.device().session().link;
-                self.clock = if is_verbose { Some(GpuClock::calibrate(link)?) } else { None };
+                self.clock =
+                    if is_verbose { Some(Box::new(GpuClock::calibrate(link)?)) } else { None };
                 Ok(())
             }
             // The queue was lost after the driver read the status.
-            Err(_) if self.status()? == ConnectionStatus::DISCONNECTED_ABORT => Err(self.lost()),
+            Err(_) if self.status() == ConnectionStatus::DISCONNECTED_ABORT => Err(self.lost()),
             Err(error) => Err(error),
         }
     }

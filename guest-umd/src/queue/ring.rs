@@ -4,9 +4,12 @@
 
 use crate::device::Device;
 use crate::error::Error;
+use crate::link::areas::OUTSIDE;
+use crate::link::words::Words;
 use crate::memory::allocation::{Allocation, pages};
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::handoff::doorbell::RingPointers;
+use bellhop_protocol::handoff::words::WORD;
 use bellhop_protocol::ring::{
     READ_POINTER_OFFSET, RING_CONTROL_SIZE, WRITE_POINTER_OFFSET, is_valid_ring_size,
 };
@@ -17,6 +20,10 @@ use std::sync::atomic::{Ordering, fence};
 pub(crate) struct Ring {
     buffer: Arc<Allocation>,
     control: Arc<Allocation>,
+    /// Those of the buffer, of which there is a power of two.
+    words: Words,
+    /// Those of the control.
+    control_words: Words,
     store_fence: bool,
     write: u64,
     /// The read pointer when the driver last loaded it.
@@ -31,7 +38,8 @@ impl Ring {
         let buffer = device.create_allocation(kind, size)?;
         let control = device.create_allocation(kind, pages(RING_CONTROL_SIZE))?;
         let store_fence = device.session().areas()?.needs_store_fence();
-        Ok(Self { buffer, control, store_fence, write: 0, read: 0 })
+        let (words, control_words) = (buffer.words()?, control.words()?);
+        Ok(Self { buffer, control, words, control_words, store_fence, write: 0, read: 0 })
     }
 
     pub(crate) fn buffer(&self) -> &Arc<Allocation> {
@@ -47,11 +55,11 @@ impl Ring {
         self.write
     }
 
+    #[inline]
     pub(crate) fn pointers(&self) -> Result<RingPointers<'_>, Error> {
-        Ok(RingPointers::new(
-            self.control.word(WRITE_POINTER_OFFSET as usize)?,
-            self.control.word(READ_POINTER_OFFSET as usize)?,
-        ))
+        let word =
+            |offset: u64| self.control_words.get().get(offset as usize / WORD).ok_or(OUTSIDE);
+        Ok(RingPointers::new(word(WRITE_POINTER_OFFSET)?, word(READ_POINTER_OFFSET)?))
     }
 
     /// Whether `bytes` fit. Loads the read pointer only if they do not fit by the last known one.
@@ -69,18 +77,41 @@ impl Ring {
         Ok(fits(self.read, self.write))
     }
 
-    /// Appends a packet and makes it visible. The caller has checked that there is room.
+    /// Appends packets, which are not visible before [`Self::publish`]. The caller has checked that there is
+    /// room.
     #[inline]
-    pub(crate) fn push(&mut self, packet: &[u8]) -> Result<(), Error> {
-        let place = (self.write & (self.buffer.size() - 1)) as usize;
-        let before_end = packet.len().min(self.buffer.size() as usize - place);
-        let (first, wrapped) = packet.split_at(before_end);
-        self.buffer.write(place, first)?;
-        if !wrapped.is_empty() {
-            self.buffer.write(0, wrapped)?;
+    pub(crate) fn push(&mut self, packets: &[u8]) -> Result<(), Error> {
+        let (units, rest) = packets.as_chunks::<WORD>();
+        if !rest.is_empty() || !self.write.is_multiple_of(WORD as u64) {
+            return self.push_bytes(packets);
         }
-        self.write += packet.len() as u64;
-        // Packet and command buffer must be visible before the pointer that announces them.
+        let words = self.words.get();
+        let first = self.write as usize / WORD;
+        for (index, unit) in units.iter().enumerate() {
+            let word = words.get((first + index) & (words.len() - 1)).ok_or(OUTSIDE)?;
+            // Ordered by the write pointer.
+            word.store(u64::from_ne_bytes(*unit), Ordering::Relaxed);
+        }
+        self.write += packets.len() as u64;
+        Ok(())
+    }
+
+    /// Appends bytes that are not whole words: a tester's, for packets are.
+    #[cold]
+    fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let place = (self.write & (self.buffer.size() - 1)) as usize;
+        let before_end = bytes.len().min(self.buffer.size() as usize - place);
+        let (first, wrapped) = bytes.split_at(before_end);
+        self.buffer.write(place, first)?;
+        self.buffer.write(0, wrapped)?;
+        self.write += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes all packets visible.
+    #[inline]
+    pub(crate) fn publish(&self) -> Result<(), Error> {
+        // Packets and command buffers must be visible before the pointer that announces them.
         if self.store_fence {
             fence(Ordering::SeqCst);
         }

@@ -14,8 +14,10 @@ use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::hw_queue::HwQueueFlags;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
 use bellhop_protocol::features::Features;
+use bellhop_protocol::packet::fence::{LogFence, LoggedSignal, SignalFence};
+use bellhop_protocol::packet::flow::IndirectBuffer;
 use std::time::{Duration, Instant};
-use zerocopy::IntoBytes;
+use zerocopy::{Immutable, IntoBytes};
 
 /// How long a full ring may stand still before that is an error.
 const RING_TIMEOUT: Duration = Duration::from_secs(30);
@@ -94,7 +96,7 @@ impl UserModeQueueBuilder {
         let mut queue = HwQueue::create(context.clone(), flags)?;
         let doorbell = Doorbell::create(context, queue.handle, &ring, private_data)?;
         queue.progress.watch_status(doorbell.status_word());
-        Ok(UserModeQueue { doorbell, queue, ring, not_rung: None })
+        Ok(UserModeQueue { doorbell: Box::new(doorbell), queue, ring, not_rung: None })
     }
 }
 
@@ -109,10 +111,27 @@ pub struct UserModeQueue {
     // Dropped in this order. Destroying the queue waits for its submissions and destroys the doorbell;
     // the ring is free after that.
     queue: HwQueue,
-    pub(crate) doorbell: Doorbell,
+    pub(crate) doorbell: Box<Doorbell>,
     pub(crate) ring: Ring,
     /// A submission that was accepted and not rung for.
     not_rung: Option<Box<NotRung>>,
+}
+
+/// What a submission puts into the ring. The signal of the progress fence stands beside the packet that executes
+/// the command buffer, and not in the buffer: a buffer that is submitted again stays in both processors' caches.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct Submission {
+    execute: IndirectBuffer,
+    signal: SignalFence,
+}
+
+/// A [`Submission`] where logs are verbose.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct LoggedSubmission {
+    execute: IndirectBuffer,
+    signal: LoggedSignal,
 }
 
 /// A submission in the ring that no ring of the doorbell has announced.
@@ -124,6 +143,9 @@ struct NotRung {
 }
 
 impl UserModeQueue {
+    /// Bytes of the ring that a submission takes, unless logs are verbose.
+    pub const SUBMISSION_SIZE: u64 = size_of::<Submission>() as u64;
+
     /// The queue's handle.
     #[must_use]
     pub fn handle(&self) -> Handle {
@@ -159,7 +181,7 @@ impl UserModeQueue {
     /// # Errors
     /// None for a queue that was created.
     pub fn status(&self) -> Result<ConnectionStatus, Error> {
-        self.doorbell.status()
+        Ok(self.doorbell.status())
     }
 
     /// Submits a command buffer. Returns the value that the progress fence gets when it is done.
@@ -197,7 +219,7 @@ impl UserModeQueue {
     fn keep(&mut self, submission: NotRung, reason: Error) -> Result<u64, Error> {
         let value = submission.value;
         // The queue is lost: the progress fence tells, as it does for the submissions before.
-        if self.doorbell.status()? == ConnectionStatus::DISCONNECTED_ABORT {
+        if self.doorbell.status() == ConnectionStatus::DISCONNECTED_ABORT {
             return Ok(value);
         }
         self.not_rung = Some(Box::new(submission));
@@ -205,16 +227,33 @@ impl UserModeQueue {
     }
 
     /// Puts a command buffer into the ring and does not ring; [`Self::ring`] then rings for several at
-    /// once. The engine may see it earlier.
+    /// once. The engine sees none of them earlier, but when the queue is dropped.
     ///
     /// # Errors
     /// [`Error::RingFull`] when the ring stays full, [`Error::QueueLost`] when the queue is lost.
     #[inline]
     pub fn queue(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
-        let value = self.queue.last_value + 1;
-        let queued = self.doorbell.queued_now();
-        let packet = commands.finish(self.queue.progress.slot(), value, queued)?;
-        self.push(packet.as_bytes(), value)?;
+        let (slot, value) = (self.queue.progress.slot(), self.queue.last_value + 1);
+        if let Some(queued) = self.doorbell.queued_now() {
+            return self.queue_logged(commands, value, queued);
+        }
+        let signal = SignalFence::new(slot, value);
+        self.push(Submission { execute: commands.execute(), signal }.as_bytes(), value)?;
+        Ok(value)
+    }
+
+    /// As [`Self::queue`], with an entry in the log of signals that says when it was queued.
+    #[cold]
+    fn queue_logged(
+        &mut self,
+        commands: &mut CommandBuffer,
+        value: u64,
+        queued_timestamp: u64,
+    ) -> Result<u64, Error> {
+        commands.stamp_logs(queued_timestamp)?;
+        let signal = LoggedSignal::new(self.queue.progress.slot(), value);
+        let signal = LoggedSignal { log: LogFence { queued_timestamp, ..signal.log }, ..signal };
+        self.push(LoggedSubmission { execute: commands.execute(), signal }.as_bytes(), value)?;
         Ok(value)
     }
 
@@ -224,10 +263,17 @@ impl UserModeQueue {
         if !self.ring.has_room(bytes.len())? {
             self.wait_for_room(bytes.len())?;
         }
-        // Stored before the work is visible, so that the host never takes a busy queue for an idle one.
-        self.doorbell.set_last_queued(value)?;
+        self.ring.push(bytes)?;
         self.queue.last_value = value;
-        self.ring.push(bytes)
+        Ok(())
+    }
+
+    /// Makes what is in the ring visible to the engine.
+    #[inline]
+    pub(crate) fn publish(&mut self) -> Result<(), Error> {
+        // Stored before the work is visible, so that the host never takes a busy queue for an idle one.
+        self.doorbell.set_last_queued(self.queue.last_value);
+        self.ring.publish()
     }
 
     /// Rings the doorbell for everything in the ring.
@@ -237,6 +283,7 @@ impl UserModeQueue {
     /// connected.
     #[inline]
     pub fn ring(&mut self) -> Result<(), Error> {
+        self.publish()?;
         self.doorbell.ring(self.ring.write_pointer())?;
         self.not_rung = None;
         Ok(())
@@ -269,5 +316,13 @@ impl UserModeQueue {
     #[must_use]
     pub fn lost(&self) -> Error {
         self.doorbell.lost()
+    }
+}
+
+impl Drop for UserModeQueue {
+    fn drop(&mut self) {
+        // Destroying the queue waits for what is visible, and so for what was queued and not rung for. What
+        // lies outside of the BAR was refused when the queue was made.
+        let _ = self.publish();
     }
 }

@@ -59,6 +59,7 @@ proptest! {
             rig.queue.queue_raw(&packet).unwrap();
             written.extend(packet);
         }
+        rig.queue.ring().unwrap();
         let ring = rig.device.ring(0);
         while ring.pointers().consumed() != ring.pointers().written() {
             rig.queue.ring().unwrap();

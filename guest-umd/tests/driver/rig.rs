@@ -6,13 +6,14 @@ use crate::device::ScriptedDevice;
 use bellhop_guest_umd::{Adapter, CommandBuffer, Context, Device, Error, UserModeQueue};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::packet::Packet;
+use bellhop_protocol::packet::fence::SignalFence;
 use bellhop_protocol::packet::flow::IndirectBuffer;
 use std::sync::Arc;
 
 /// Bytes of the ring.
 pub const RING: u64 = 4096;
 /// Bytes in the ring that a submission takes.
-pub const SUBMISSION: u64 = size_of::<IndirectBuffer>() as u64;
+pub const SUBMISSION: u64 = (size_of::<IndirectBuffer>() + size_of::<SignalFence>()) as u64;
 
 pub struct Rig {
     pub queue: UserModeQueue,
@@ -76,10 +77,10 @@ pub fn packets(mut bytes: &[u8]) -> Vec<Packet<'_>> {
     packets
 }
 
-/// The indirect buffer that `bytes` are.
-pub fn indirect_buffer(bytes: &[u8]) -> IndirectBuffer {
+/// The indirect buffer and the signal that `bytes`, a submission, are.
+pub fn submission(bytes: &[u8]) -> (IndirectBuffer, SignalFence) {
     match packets(bytes)[..] {
-        [Packet::IndirectBuffer(buffer)] => buffer,
-        ref other => panic!("not an indirect buffer: {other:?}"),
+        [Packet::IndirectBuffer(buffer), Packet::SignalFence(signal)] => (buffer, signal),
+        ref other => panic!("not a submission: {other:?}"),
     }
 }

@@ -3,7 +3,7 @@
 //! The ring buffer: around its end, and full.
 
 use crate::device::{Answer, HANG};
-use crate::rig::{RING, Rig, SUBMISSION, error_of, indirect_buffer};
+use crate::rig::{RING, Rig, SUBMISSION, error_of, submission};
 use bellhop_guest_umd::{CommandBuffer, Error};
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -37,7 +37,7 @@ fn a_full_ring_waits_for_the_device_and_overwrites_nothing() {
     // It took only the place of the submission that was executed.
     let ring = rig.device.ring(0);
     let place = SUBMISSION as usize;
-    assert_eq!(indirect_buffer(&ring.read(RING, place)).gpu_va, last.gpu_va());
+    assert_eq!(submission(&ring.read(RING, place)).0.gpu_va, last.gpu_va());
     assert!(ring.read(SUBMISSION, RING as usize - place) == before[place..]);
     assert_eq!(rig.device.executed().len(), 1);
 }
@@ -46,11 +46,13 @@ fn a_full_ring_waits_for_the_device_and_overwrites_nothing() {
 fn a_full_ring_takes_work_again_as_soon_as_the_device_has_read_some() {
     let mut rig = Rig::new();
     rig.fill_ring();
+    rig.queue.ring().unwrap();
     rig.device.execute(0, 3);
     for _ in 0..3 {
         rig.queue.queue(&mut rig.commands).unwrap();
     }
     assert!(rig.device.take_sent().is_empty());
+    rig.queue.ring().unwrap();
     let ring = rig.device.ring(0);
     assert_eq!(ring.pointers().written() - ring.pointers().consumed(), RING);
 }
@@ -123,4 +125,20 @@ fn work_goes_on_around_the_ring_many_times() {
     }
     assert_eq!(rig.device.executed().len() as u64, 4 * SUBMISSIONS + 3);
     assert!(rig.device.take_sent().is_empty());
+}
+
+#[test]
+fn what_was_queued_and_not_rung_for_is_visible_before_the_queue_is_destroyed() {
+    let mut rig = Rig::new();
+    rig.queue.queue(&mut rig.commands).unwrap();
+    rig.device.script(|device, sent| {
+        if sent.code == RequestCode::DESTROY_HW_QUEUE {
+            assert_eq!(device.ring(0).pointers().written(), SUBMISSION);
+            assert_eq!(device.last_queued(0), 1);
+        }
+        Answer::AsUsual
+    });
+    let Rig { queue, device, .. } = rig;
+    drop(queue);
+    assert!(device.take_codes().contains(&RequestCode::DESTROY_HW_QUEUE));
 }

@@ -314,29 +314,41 @@ impl ScriptedDevice {
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let (packet, size) = Packet::decode(rest).unwrap();
-            match packet {
-                Packet::SignalFence(signal) => self.signal_slot(signal.slot(), signal.value),
-                Packet::WriteFence(write) => self.signal_slot(write.slot(), write.value),
-                _ => {}
-            }
+            self.execute_packet(packet);
             rest = &rest[size..];
         }
         self.state().executed.push(buffer);
     }
 
-    /// Executes at most `limit` packets of the ring of `slot`.
+    fn execute_packet(&self, packet: Packet<'_>) {
+        match packet {
+            Packet::IndirectBuffer(buffer) => self.execute_buffer(buffer),
+            Packet::SignalFence(signal) => self.signal_slot(signal.slot(), signal.value),
+            Packet::WriteFence(write) => self.signal_slot(write.slot(), write.value),
+            _ => {}
+        }
+    }
+
+    /// Executes at most `limit` submissions of the ring of `slot`: each a command buffer and the packets behind
+    /// it.
     pub fn execute(&self, slot: u32, limit: usize) {
         let ring = self.ring(slot);
-        for _ in 0..limit {
+        let mut executed = 0;
+        loop {
             let read = ring.pointers().consumed();
             if read == ring.pointers().written() {
                 return;
             }
             let header = PacketHeader::read_from_bytes(&ring.read(read, 8)).unwrap();
             let bytes = ring.read(read, header.size());
-            if let (Packet::IndirectBuffer(buffer), _) = Packet::decode(&bytes).unwrap() {
-                self.execute_buffer(buffer);
+            let (packet, _) = Packet::decode(&bytes).unwrap();
+            if matches!(packet, Packet::IndirectBuffer(_)) {
+                executed += 1;
+                if executed > limit {
+                    return;
+                }
             }
+            self.execute_packet(packet);
             ring.pointers().consume(read + bytes.len() as u64);
         }
     }

@@ -238,6 +238,7 @@ fn device_d3(scene: &Scene) -> Result<(), Mismatch> {
         bench.commands.write_data(bench.va(0), &u64::to_le_bytes(round + 1))?;
         // Queued into the ring, whose memory is there in any state of the doorbell.
         let value = bench.queue.queue(&mut bench.commands)?;
+        bench.queue.publish_unrung()?;
         require!(bench.word(0)? == round, "it executed without power");
         bench.queue.ring()?;
         bench.queue.progress_fence().poll(value, TIMEOUT)?;

@@ -114,6 +114,7 @@ fn normal_kernel_mode(scene: &Scene) -> Result<(), Mismatch> {
 fn expect_executed(bench: &Bench, mut queue: UserModeQueue) -> Result<(), Mismatch> {
     let mut commands = CommandBuffer::new(&bench.device, 128)?;
     queue.queue(commands.write_data(bench.va(0), &7u64.to_le_bytes())?)?;
+    queue.publish_unrung()?;
     drop(queue);
     require!(bench.word(0)? == 7, "what it was given had not been executed");
     Ok(())

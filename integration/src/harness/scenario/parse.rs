@@ -9,8 +9,8 @@ use crate::harness::scenario::{
 };
 use bellhop_device::service::config::{Fault, Flaw, KeyPath, read};
 use bellhop_guest::fake_guest::{VMMS, VmmProfile};
+use bellhop_guest_umd::UserModeQueue;
 use bellhop_protocol::features::Features;
-use bellhop_protocol::packet::flow::IndirectBuffer;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -268,7 +268,7 @@ impl Checker<'_> {
         let expected = "a power of two from 4KiB to 16MiB";
         require(ring.is_power_of_two(), format!("{key}.ring"), shown(queue.ring), expected)?;
         // One more than fit would wait for room, with the doorbell not rung.
-        let fit = ring / size_of::<IndirectBuffer>() as u64 - 1;
+        let fit = ring / UserModeQueue::SUBMISSION_SIZE - 1;
         within(1..=fit, format!("{key}.depth"), depth)?;
         let is_aligned = queue.size.get().is_multiple_of(8);
         require(is_aligned, format!("{key}.size"), shown(queue.size), "a multiple of 8 bytes")?;

@@ -235,6 +235,7 @@ fn connect_runs_the_ring(scene: &Scene) -> Result<(), Mismatch> {
     let mut bench = scene.bench()?;
     bench.commands.nop()?;
     let value = bench.queue.queue(&mut bench.commands)?;
+    bench.queue.publish_unrung()?;
     let request = ConnectDoorbell { hw_queue: bench.queue.handle() };
     raw::call(scene.transport(), bench.process.process(), &request)?;
     bench.queue.progress_fence().poll(value, TIMEOUT)?;
@@ -542,6 +543,7 @@ fn rotation_connect_at_once(scene: &Scene) -> Result<(), Mismatch> {
         let mut queue = bench.context.create_user_mode_queue(4096)?;
         let mut commands = CommandBuffer::new(&bench.device, 64)?;
         values.push(queue.queue(commands.nop()?)?);
+        queue.publish_unrung()?;
         queues.push(queue);
         // The engine reads it once it is connected.
         buffers.push(commands);

@@ -5,7 +5,7 @@
 use crate::conformance::behaviour::{Behaviour, Mismatch, require};
 use crate::conformance::scene::{MEMORY, Scene, TIMEOUT};
 use crate::conformance::source;
-use bellhop_guest_umd::{CommandBuffer, Error};
+use bellhop_guest_umd::{CommandBuffer, Error, UserModeQueue};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::allocation::AllocationKind;
@@ -235,7 +235,7 @@ fn pointer_out_of_range(scene: &Scene) -> Result<(), Mismatch> {
         // The queue is connected and idle, so that the engine watches its doorbell.
         let value = bench.queue.submit(&mut bench.commands)?;
         bench.queue.progress_fence().poll(value, TIMEOUT)?;
-        let pointer = u64::wrapping_add(16, pointer);
+        let pointer = u64::wrapping_add(UserModeQueue::SUBMISSION_SIZE, pointer);
         let rung = bench.queue.ring_with(pointer);
         let ended = rung.and_then(|()| bench.queue.progress_fence().poll(2, TIMEOUT));
         bench.expect_lost(ended, FaultReason::RING_POINTER_OUT_OF_RANGE, pointer)?;
