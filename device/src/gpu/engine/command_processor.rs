@@ -9,9 +9,9 @@
 
 use super::fetch::{Fetched, Stream, Window};
 use super::packets::context::{Before, Context, Scratch};
-use super::packets::fence::signal_progress;
+use super::packets::fence::{make_held_signal, signal_progress};
 use super::packets::progress::Progress;
-use super::packets::{Hold, Operation, Outcome, execute};
+use super::packets::{Hold, Left, execute, execute_short};
 use crate::gpu::memory::compression::Blocks;
 use crate::gpu::memory::mmu::Access;
 use crate::gpu::memory::prefetch::Stride;
@@ -116,8 +116,8 @@ pub struct Execution {
     opcode: Opcode,
     /// Where in the ring that packet, or the buffer that it is in, stands.
     packet_start: u64,
-    operation: Option<Operation>,
-    wait: Option<Hold>,
+    /// What that packet left to do.
+    left: Left,
     /// What the packet before its next turn was.
     before: Before,
     /// The kernel-mode submission that is done when the stack is empty.
@@ -151,8 +151,7 @@ impl Execution {
             depth: 0,
             opcode: Opcode::NOP,
             packet_start: 0,
-            operation: None,
-            wait: None,
+            left: Left::default(),
             before: Before::Other,
             submission: None,
             submissions: 0,
@@ -171,7 +170,7 @@ impl Execution {
     /// Whether a packet was begun that takes several turns.
     #[inline]
     pub fn is_in_packet(&self) -> bool {
-        self.operation.is_some()
+        self.left.operation.is_some()
     }
 
     /// Charges the queue for a turn after which it was still runnable. Waits for fences and for other queues'
@@ -206,8 +205,8 @@ impl Execution {
     #[inline]
     fn is_busy(&self) -> bool {
         self.depth != 0
-            || self.operation.is_some()
-            || self.wait.is_some()
+            || self.left.operation.is_some()
+            || self.left.hold.is_some()
             || self.submission.is_some()
     }
 
@@ -260,7 +259,10 @@ impl Execution {
             window.clear();
         }
         context.before = std::mem::take(&mut self.before);
-        let turn = self.execute(queue, context, windows)?;
+        let turn = self.execute(queue, context, windows);
+        // What came before a fault is done.
+        make_held_signal(context)?;
+        let turn = turn?;
         self.before = context.before;
         if let Some(ring) = &mut self.ring
             && ring.published != ring.stream.position()
@@ -281,7 +283,7 @@ impl Execution {
         let mut packets = 0;
         let mut moved = 0;
         loop {
-            if let Some(operation) = &mut self.operation {
+            if let Some(operation) = &mut self.left.operation {
                 if moved >= TURN_BYTES {
                     return Ok(Turn::Runnable);
                 }
@@ -292,16 +294,16 @@ impl Execution {
                         context.tally.bytes += bytes as u64;
                     }
                     Progress::Finished => {
-                        self.operation = None;
+                        self.left.operation = None;
                     }
                 }
                 continue;
             }
-            if let Some(wait) = self.wait {
+            if let Some(wait) = self.left.hold {
                 if !wait.is_over(context)? {
                     return Ok(Turn::Blocked);
                 }
-                self.wait = None;
+                self.left.hold = None;
                 if let Hold::Fence(wait) = wait {
                     context.before = Before::Held(wait);
                 }
@@ -335,6 +337,7 @@ impl Execution {
             Some(top) => &mut self.stack[top],
             None => {
                 if let Some(submission) = self.submission.take() {
+                    make_held_signal(context)?;
                     submission.complete(queue, context)?;
                 }
                 self.packet_start = self.ring.as_ref().map_or(0, |ring| ring.stream.position());
@@ -348,33 +351,36 @@ impl Execution {
             // It has no ring: its packets stand in their paging buffer.
             self.packet_start = stream.position();
         }
-        // A guest's packet with a privileged opcode is unknown, whatever else is wrong with it.
-        let is_unknown = |opcode: Opcode| opcode.is_privileged() && !context.is_system;
-        let unknown =
-            |opcode: Opcode| Violation::new(FaultReason::UNKNOWN_PACKET, u64::from(opcode.0));
-        let Fetched { packet, opcode, size } =
-            window.packet(&mut context.mmu, stream).map_err(|bad| {
-                self.opcode = bad.opcode;
-                if is_unknown(bad.opcode) { unknown(bad.opcode) } else { bad.violation }
-            })?;
-        stream.advance(size);
-        self.opcode = opcode;
-        if is_unknown(opcode) {
-            return Err(unknown(opcode));
-        }
-        context.tally.packets += 1;
-        let outcome = execute(&packet, context)?;
-        match outcome {
-            Outcome::Done => {}
-            Outcome::Enter(buffer) => {
-                if self.depth == 0 {
-                    self.buffers.note(buffer.base());
-                    self.prefetch_buffer(context, windows);
-                }
-                self.enter(buffer, windows)?;
+        window.hold_unit(&mut context.mmu, stream)?;
+        let buffer = if let Some((packet, size)) = window.short(stream) {
+            stream.advance(size);
+            self.opcode = packet.opcode();
+            context.tally.packets += 1;
+            execute_short(packet, context)?
+        } else {
+            // A guest's packet with a privileged opcode is unknown, whatever else is wrong with it.
+            let is_unknown = |opcode: Opcode| opcode.is_privileged() && !context.is_system;
+            let unknown =
+                |opcode: Opcode| Violation::new(FaultReason::UNKNOWN_PACKET, u64::from(opcode.0));
+            let Fetched { packet, opcode, size } =
+                window.packet(&mut context.mmu, stream).map_err(|bad| {
+                    self.opcode = bad.opcode;
+                    if is_unknown(bad.opcode) { unknown(bad.opcode) } else { bad.violation }
+                })?;
+            stream.advance(size);
+            self.opcode = opcode;
+            if is_unknown(opcode) {
+                return Err(unknown(opcode));
             }
-            Outcome::Begin(operation) => self.operation = Some(operation),
-            Outcome::Hold(wait) => self.wait = Some(wait),
+            context.tally.packets += 1;
+            execute(&packet, context, &mut self.left)?
+        };
+        if let Some(buffer) = buffer {
+            if self.depth == 0 {
+                self.buffers.note(buffer.base());
+                self.prefetch_buffer(context, windows);
+            }
+            self.enter(buffer, windows)?;
         }
         Ok(true)
     }

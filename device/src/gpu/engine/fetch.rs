@@ -2,11 +2,13 @@
 
 //! Fetching packets. The engine copies packets from guest memory to host memory once, and looks at the copy.
 
+use super::packets::Short;
 use crate::gpu::memory::mmu::{Mmu, check_range};
 use crate::gpu::memory::violation::Violation;
 use bellhop_host_kmd::hardware::RingBinding;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::fence::SignalFence;
 use bellhop_protocol::packet::flow::{IndirectBuffer, MAX_INDIRECT_BUFFER_SIZE, NOP};
 use bellhop_protocol::packet::{MAX_PACKET_SIZE, Opcode, Packet, PacketError, PacketHeader, UNIT};
 use bellhop_protocol::ring::{RingPointerError, pending};
@@ -15,6 +17,9 @@ use zerocopy::FromBytes;
 /// Bytes fetched at once, and what a window holds.
 const WINDOW: usize = 1024;
 const _: () = assert!(WINDOW >= MAX_PACKET_SIZE);
+/// Bytes of the packets that [`Window::short`] knows.
+const INDIRECT_BUFFER: usize = size_of::<IndirectBuffer>();
+const SIGNAL_FENCE: usize = size_of::<SignalFence>();
 
 /// A sequence of packets in GPU virtual memory: a ring or an indirect buffer.
 #[derive(Debug, Clone, Copy)]
@@ -203,15 +208,43 @@ impl Window {
         (packet.header.opcode == Opcode::INDIRECT_BUFFER).then_some(packet.gpu_va)
     }
 
-    /// The packet at the stream's position, which is not its end.
+    /// Holds the first unit of the packet at the stream's position, which is not its end.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    #[inline]
+    pub fn hold_unit(&mut self, mmu: &mut Mmu<'_>, stream: &Stream) -> Result<(), Violation> {
+        if self.length.saturating_sub(self.place(stream)) < UNIT {
+            self.fetch(mmu, stream, UNIT)?;
+        }
+        Ok(())
+    }
+
+    /// The packet at the stream's position and its length in bytes, if it is one of these and the window holds
+    /// all of it. What is not is [`Self::packet`]'s to judge.
+    #[inline]
+    pub fn short(&self, stream: &Stream) -> Option<(Short, usize)> {
+        let held = self.held(stream);
+        let (header, _) = PacketHeader::read_from_prefix(held).ok()?;
+        let packet = match (header.opcode, header.size()) {
+            (Opcode::NOP, UNIT) => Short::Nop,
+            (Opcode::INDIRECT_BUFFER, INDIRECT_BUFFER) => {
+                Short::IndirectBuffer(IndirectBuffer::read_from_prefix(held).ok()?.0)
+            }
+            (Opcode::SIGNAL_FENCE, SIGNAL_FENCE) => {
+                Short::SignalFence(SignalFence::read_from_prefix(held).ok()?.0)
+            }
+            _ => return None,
+        };
+        Some((packet, header.size()))
+    }
+
+    /// The packet at the stream's position, of which [`Self::hold_unit`] has seen to the first unit.
     ///
     /// # Errors
     /// When the packet cannot be read or is none.
     #[inline]
     pub fn packet(&mut self, mmu: &mut Mmu<'_>, stream: &Stream) -> Result<Fetched<'_>, BadPacket> {
-        if self.length.saturating_sub(self.place(stream)) < UNIT {
-            self.fetch(mmu, stream, UNIT)?;
-        }
         let held = self.held(stream);
         let header = PacketHeader::read_from_prefix(held).map_or(NOP, |(header, _)| header);
         // A packet that is longer than any can be is refused by `decode`, from its header alone.
@@ -244,6 +277,8 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use zerocopy::IntoBytes;
 
     const RING: RingBinding = RingBinding {
         slot: 0,
@@ -293,5 +328,40 @@ mod tests {
         let far = (1 << 48) - 8;
         assert_eq!(new(far, 8), Ok(8));
         assert_eq!(new(far, 16), Err(Violation::new(FaultReason::ADDRESS_OUT_OF_RANGE, far)));
+    }
+
+    /// A window over `bytes`, which are all of a stream.
+    fn window_over(bytes: &[u8]) -> (Window, Stream) {
+        let mut window = Window::new();
+        window.bytes[..bytes.len()].copy_from_slice(bytes);
+        window.length = bytes.len();
+        (window, Stream { end: bytes.len() as u64, ..Stream::EMPTY })
+    }
+
+    proptest! {
+        #[test]
+        fn a_short_packet_is_what_decoding_it_as_any_other_finds(
+            opcode in prop_oneof![Just(Opcode::NOP), Just(Opcode::INDIRECT_BUFFER), Just(Opcode::SIGNAL_FENCE), (0u16..0x50).prop_map(Opcode)],
+            units in 0u16..4, argument: u32, body in proptest::collection::vec(any::<u8>(), 0..32)
+        ) {
+            let header = PacketHeader { opcode, units, argument };
+            let bytes = [header.as_bytes(), &body].concat();
+            let (window, stream) = window_over(&bytes);
+            let decoded = Packet::decode(&bytes);
+            match (window.short(&stream), &decoded) {
+                (Some((Short::Nop, size)), Ok((Packet::Nop, decoded))) => prop_assert_eq!(size, *decoded),
+                (Some((Short::IndirectBuffer(short), size)), Ok((Packet::IndirectBuffer(packet), decoded))) => {
+                    prop_assert_eq!((&short, size), (packet, *decoded));
+                }
+                (Some((Short::SignalFence(short), size)), Ok((Packet::SignalFence(packet), decoded))) => {
+                    prop_assert_eq!((&short, size), (packet, *decoded));
+                }
+                (None, _) => {
+                    let is_short = matches!(decoded, Ok((Packet::IndirectBuffer(_) | Packet::SignalFence(_), _)));
+                    prop_assert!(!is_short, "{:?} is left to the long way", decoded);
+                }
+                (short, decoded) => prop_assert!(false, "{short:?} for {decoded:?}"),
+            }
+        }
     }
 }

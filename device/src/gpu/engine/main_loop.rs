@@ -123,6 +123,7 @@ impl Core {
             is_system: queue.is_system(),
             queue,
             before: Before::Other,
+            signal: None,
             mmu: Mmu::new(&mut self.unit.tlb, &queue.space, memory, *flushes, codec, self.index),
             scratch: &mut self.unit.scratch,
             tally: &mut tally,

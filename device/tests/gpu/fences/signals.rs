@@ -162,3 +162,41 @@ fn each_signal_of_a_monitored_fence_interrupts_and_a_packet_that_waits_for_it_fa
     let mut other = guest.queue(COPY);
     guest.run(&mut other, Packets::new().then(SignalFence::new(fence, 7)));
 }
+
+#[test]
+fn signals_of_one_fence_are_all_made_before_a_packet_reads_it_and_before_the_queue_faults() {
+    let gpu = start();
+    for count in [1, 2, 15, 16, 17, 18, 33, 100] {
+        let mut guest = Guest::attach(&gpu);
+        map_values(&guest);
+        let (fence, other) = (guest.fence(0), guest.fence(0));
+        let mut queue = guest.queue(COPY);
+        let signals = |fence, packets: Packets| {
+            (1..=count).fold(packets, |packets, value| packets.then(SignalFence::new(fence, value)))
+        };
+        let read = signals(fence, Packets::new()).then(Copy::new(current_value(fence), LOCAL, 8));
+        guest.run(&mut queue, read);
+        assert_eq!((guest.read_word(LOCAL), guest.published(fence)), (count, count));
+        // The last goes back: what came before counts.
+        let back = signals(other, Packets::new()).then(SignalFence::new(other, count - 1));
+        let fault = guest.run_into_fault(&mut queue, &back);
+        assert_eq!(fault.reason, FaultReason::FENCE_WENT_BACKWARDS);
+        assert_eq!((fault.address, guest.published(other)), (count - 1, count));
+    }
+}
+
+#[test]
+fn signals_of_several_fences_in_turn_are_all_made() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let fences: Vec<_> = (0..3).map(|_| guest.fence(0)).collect();
+    let mut queue = guest.queue(COPY);
+    let signals = (1..=90).fold(Packets::new(), |packets, value: u64| {
+        // Twenty of the first, then each in turn.
+        let fence = if value <= 20 { fences[0] } else { fences[value as usize % 3] };
+        packets.then(SignalFence::new(fence, value))
+    });
+    guest.run(&mut queue, signals);
+    let values: Vec<_> = fences.iter().map(|fence| guest.published(*fence)).collect();
+    assert_eq!(values, [90, 88, 89]);
+}

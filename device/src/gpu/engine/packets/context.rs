@@ -2,6 +2,7 @@
 
 //! What a packet can reach, and what the packet before it was.
 
+use super::fence::HeldSignal;
 use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::Chip;
@@ -48,6 +49,8 @@ pub struct Context<'a> {
     pub queue: &'a HwQueue,
     /// What the packet before was.
     pub before: Before,
+    /// What the packets before signaled last.
+    pub signal: Option<HeldSignal>,
     /// The process's memory.
     pub mmu: Mmu<'a>,
     /// The engine's buffers.

@@ -11,7 +11,7 @@ use crate::gpu::shared::fence_table::Fence;
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogOperation};
-use bellhop_protocol::handoff::fence::WentBackwards;
+use bellhop_protocol::handoff::fence::{SignalRule, WentBackwards};
 use bellhop_protocol::packet::fence::{
     ConditionalInterrupt, LogFence, LoggedSignal, SignalFence, WaitFence, WriteFence,
 };
@@ -21,12 +21,12 @@ use bellhop_protocol::packet::fence::{
 /// # Errors
 /// `FENCE_NOT_OWNED` or `FENCE_WENT_BACKWARDS`.
 #[inline]
-fn signal(context: &mut Context<'_>, slot: u32, value: u64) -> Result<(), Violation> {
+fn signal<'a>(context: &mut Context<'a>, slot: u32, value: u64) -> Result<Fence<'a>, Violation> {
     let fence = owned(context, slot)?;
     if let Some(signaled) = change(&fence, || fence.cell.signal(fence.published, value))? {
         context.chip.deliver(context.partition, fence, signaled, context.tally);
     }
-    Ok(())
+    Ok(fence)
 }
 
 /// Changes a CurrentValue. A fence that is always signaled stays as it is, and so does a fence that another
@@ -58,7 +58,7 @@ fn change<T>(
 /// As [`signal`].
 pub fn signal_progress(context: &mut Context<'_>, slot: u32, value: u64) -> Result<(), Violation> {
     if context.chip.logging_level() != LoggingLevel::VERBOSE {
-        return signal(context, slot, value);
+        return signal(context, slot, value).map(drop);
     }
     let logged = LoggedSignal::new(slot, value);
     write_fence(context, &logged.write)?;
@@ -110,10 +110,65 @@ fn owned<'a>(context: &Context<'a>, slot: u32) -> Result<Fence<'a>, Violation> {
     context.partition.fences().owned(slot, context.space, context.partition.bar())
 }
 
-/// `SIGNAL_FENCE`.
+/// Signals of one fence that the engine makes as one: a guest that signals after each of many short command
+/// buffers has one line change hands for all of them.
+const SIGNALS_AT_ONCE: u32 = 16;
+
+/// The fence that the last packets of a turn signaled, and a signal of it that the engine has accepted and not
+/// made yet.
+///
+/// A signal comes later then, and never earlier: the engine makes it before any packet that reads memory or
+/// a fence, and before the turn ends. The first signal of a fence in a turn comes at once.
+#[derive(Debug, Clone, Copy)]
+pub struct HeldSignal {
+    slot: u32,
+    /// The value of the last packet. CurrentValue was at most this when the engine saw the packet.
+    value: u64,
+    /// How many signals the engine has held back.
+    held: u32,
+}
+
+/// `SIGNAL_FENCE`. Holds the signal back where the packets before signaled the same fence.
+///
+/// # Errors
+/// `FENCE_NOT_OWNED` or `FENCE_WENT_BACKWARDS`.
 #[inline]
 pub fn signal_fence(context: &mut Context<'_>, packet: &SignalFence) -> Result<(), Violation> {
-    signal(context, packet.slot(), packet.value)
+    let (slot, value) = (packet.slot(), packet.value);
+    if let Some(last) = &mut context.signal
+        && last.slot == slot
+        && last.value <= value
+        && last.held < SIGNALS_AT_ONCE - 1
+    {
+        (last.value, last.held) = (value, last.held + 1);
+        return Ok(());
+    }
+    make_held_signal(context)?;
+    let fence = signal(context, slot, value)?;
+    // Each signal of a monitored fence interrupts, a rewindable fence has each of its values, and what others
+    // signal too is theirs to order.
+    let may_hold = fence.is_native && !fence.is_shared && fence.cell.rule == SignalRule::Monotonic;
+    context.signal = may_hold.then_some(HeldSignal { slot, value, held: 0 });
+    Ok(())
+}
+
+/// Makes the signal that [`signal_fence`] has held back, if there is one.
+///
+/// # Errors
+/// `FENCE_NOT_OWNED`: the process closed the fence meanwhile.
+#[inline]
+pub fn make_held_signal(context: &mut Context<'_>) -> Result<(), Violation> {
+    match context.signal.take() {
+        Some(HeldSignal { held: 0, .. }) | None => Ok(()),
+        Some(HeldSignal { slot, value, .. }) => {
+            let fence = owned(context, slot)?;
+            // Another queue may have signaled it further since the engine accepted this value.
+            if let Ok(signaled) = fence.cell.signal(fence.published, value) {
+                context.chip.deliver(context.partition, fence, signaled, context.tally);
+            }
+            Ok(())
+        }
+    }
 }
 
 /// `WAIT_FENCE`: what holds the queue, if anything does.

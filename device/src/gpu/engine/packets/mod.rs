@@ -13,24 +13,22 @@ pub mod transfer;
 use super::fetch::Stream;
 use crate::gpu::memory::violation::Violation;
 use bellhop_host_kmd::hardware::Ticket;
-use bellhop_protocol::packet::Packet;
-use context::{Context, Wait};
+use bellhop_protocol::packet::fence::SignalFence;
+use bellhop_protocol::packet::flow::IndirectBuffer;
+use bellhop_protocol::packet::{Opcode, Packet};
+use context::{Before, Context, Wait};
 use dispatch::KernelRun;
 use paging::{Clearing, Decompression};
 use progress::Progress;
 use transfer::{Comparison, Copying, Filling, Hashing};
 
-/// What a packet leaves to do.
-#[derive(Debug)]
-pub enum Outcome {
-    /// Nothing.
-    Done,
-    /// The packets of another buffer.
-    Enter(Stream),
+/// What a packet leaves to do, where the queue keeps it: it is large, and most packets leave nothing.
+#[derive(Debug, Default)]
+pub struct Left {
     /// Something long, step by step.
-    Begin(Operation),
+    pub operation: Option<Operation>,
     /// To wait.
-    Hold(Hold),
+    pub hold: Option<Hold>,
 }
 
 /// What a queue waits for. The engine's attention is raised when the wait may be over.
@@ -55,53 +53,98 @@ impl Hold {
     }
 }
 
-/// Executes a packet, or begins to.
+/// Executes a packet, or begins to. Returns the buffer whose packets come next, if it names one.
+///
+/// # Errors
+/// What the packet did wrong.
+pub fn execute(
+    packet: &Packet<'_>,
+    context: &mut Context<'_>,
+    left: &mut Left,
+) -> Result<Option<Stream>, Violation> {
+    match packet {
+        Packet::Nop => return execute_short(Short::Nop, context),
+        Packet::IndirectBuffer(packet) => {
+            return execute_short(Short::IndirectBuffer(*packet), context);
+        }
+        Packet::SignalFence(packet) => return execute_short(Short::SignalFence(*packet), context),
+        _ => fence::make_held_signal(context)?,
+    }
+    let before = std::mem::take(&mut context.before);
+    match packet {
+        Packet::Nop | Packet::IndirectBuffer(_) | Packet::SignalFence(_) => {}
+        Packet::WaitFence(packet) => {
+            left.hold = fence::wait_fence(context, packet)?.map(Hold::Fence);
+        }
+        Packet::ConditionalInterrupt(packet) => {
+            fence::conditional_interrupt(context, packet, before)?;
+        }
+        Packet::WriteFence(packet) => fence::write_fence(context, packet)?,
+        Packet::LogFence(packet) => fence::log_fence(context, packet, before)?,
+        Packet::WriteData(packet, data) => transfer::write_data(context, packet, data)?,
+        Packet::Timestamp(packet) => transfer::timestamp(context, packet)?,
+        Packet::Fill(packet) => left.operation = Some(Operation::Fill(Filling::new(packet)?)),
+        Packet::Copy(packet) => left.operation = Some(Operation::Copy(Copying::new(packet)?)),
+        Packet::Compare(packet) => {
+            left.operation = Some(Operation::Compare(Comparison::new(packet)?));
+        }
+        Packet::Hash(packet) => left.operation = Some(Operation::Hash(Hashing::new(packet)?)),
+        Packet::Dispatch(packet) => {
+            left.operation = Some(Operation::Dispatch(dispatch::dispatch(context, packet)?));
+        }
+        // Only a system context gets here: see `CommandProcessor`.
+        Packet::WritePageTable(packet) => paging::write_page_table(context, packet)?,
+        Packet::FlushTlb(packet) => {
+            left.hold = paging::flush_tlb(context, packet).map(Hold::Flush);
+        }
+        Packet::Decompress(packet) => {
+            left.operation = Some(Operation::Decompress(Decompression::new(packet)?));
+        }
+        Packet::ClearMetadata(packet) => {
+            left.operation = Some(Operation::ClearMetadata(Clearing::new(packet)?));
+        }
+    }
+    Ok(None)
+}
+
+/// The packets that every submission has, which leave nothing to do but a buffer to execute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Short {
+    /// `NOP`.
+    Nop,
+    /// `INDIRECT_BUFFER`.
+    IndirectBuffer(IndirectBuffer),
+    /// `SIGNAL_FENCE`.
+    SignalFence(SignalFence),
+}
+
+impl Short {
+    /// The packet's opcode.
+    #[inline]
+    pub const fn opcode(&self) -> Opcode {
+        match self {
+            Self::Nop => Opcode::NOP,
+            Self::IndirectBuffer(_) => Opcode::INDIRECT_BUFFER,
+            Self::SignalFence(_) => Opcode::SIGNAL_FENCE,
+        }
+    }
+}
+
+/// Executes one of these.
 ///
 /// # Errors
 /// What the packet did wrong.
 #[inline]
-pub fn execute(packet: &Packet<'_>, context: &mut Context<'_>) -> Result<Outcome, Violation> {
-    let before = std::mem::take(&mut context.before);
-    let operation = match packet {
-        Packet::Nop => return Ok(Outcome::Done),
-        Packet::IndirectBuffer(packet) => {
-            return flow::indirect_buffer(packet).map(Outcome::Enter);
-        }
-        Packet::SignalFence(packet) => return done(fence::signal_fence(context, packet)),
-        Packet::WaitFence(packet) => {
-            let wait = fence::wait_fence(context, packet)?;
-            return Ok(wait.map_or(Outcome::Done, |wait| Outcome::Hold(Hold::Fence(wait))));
-        }
-        Packet::ConditionalInterrupt(packet) => {
-            return done(fence::conditional_interrupt(context, packet, before));
-        }
-        Packet::WriteFence(packet) => return done(fence::write_fence(context, packet)),
-        Packet::LogFence(packet) => return done(fence::log_fence(context, packet, before)),
-        Packet::WriteData(packet, data) => {
-            return done(transfer::write_data(context, packet, data));
-        }
-        Packet::Timestamp(packet) => return done(transfer::timestamp(context, packet)),
-        Packet::Fill(packet) => Operation::Fill(Filling::new(packet)?),
-        Packet::Copy(packet) => Operation::Copy(Copying::new(packet)?),
-        Packet::Compare(packet) => Operation::Compare(Comparison::new(packet)?),
-        Packet::Hash(packet) => Operation::Hash(Hashing::new(packet)?),
-        Packet::Dispatch(packet) => Operation::Dispatch(dispatch::dispatch(context, packet)?),
-        // Only a system context gets here: see `CommandProcessor`.
-        Packet::WritePageTable(packet) => return done(paging::write_page_table(context, packet)),
-        Packet::FlushTlb(packet) => {
-            let flush = paging::flush_tlb(context, packet);
-            return Ok(flush.map_or(Outcome::Done, |ticket| Outcome::Hold(Hold::Flush(ticket))));
-        }
-        Packet::Decompress(packet) => Operation::Decompress(Decompression::new(packet)?),
-        Packet::ClearMetadata(packet) => Operation::ClearMetadata(Clearing::new(packet)?),
-    };
-    Ok(Outcome::Begin(operation))
-}
-
-/// What is left of a packet that was executed at once.
-#[inline]
-fn done(executed: Result<(), Violation>) -> Result<Outcome, Violation> {
-    executed.map(|()| Outcome::Done)
+pub fn execute_short(
+    packet: Short,
+    context: &mut Context<'_>,
+) -> Result<Option<Stream>, Violation> {
+    context.before = Before::Other;
+    match packet {
+        Short::Nop => Ok(None),
+        Short::IndirectBuffer(packet) => flow::indirect_buffer(&packet).map(Some),
+        Short::SignalFence(packet) => fence::signal_fence(context, &packet).map(|()| None),
+    }
 }
 
 /// A packet with work that is proportional to a length. The engine does it in steps; between two steps it can
