@@ -263,7 +263,7 @@ fn place(
         (_, None) => Placements::GUEST_MEMORY,
     };
     if placements.needs_donations() && !can_donate {
-        return Err(Error::NotAvailable("memory of the guest's for areas of the BAR"));
+        return Err(Error::NotAvailable("guest memory for areas of the BAR"));
     }
     for kind in to_donate(placements) {
         donate(transport, &header, kind)?;

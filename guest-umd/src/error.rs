@@ -66,7 +66,7 @@ pub enum Error {
     #[error("{0} is not available: the VMM or the device does not offer it")]
     NotAvailable(&'static str),
     /// The device refused a request.
-    #[error("{request} was refused: {status}, about {detail:#x}")]
+    #[error("the device refused {request}: {status}, detail {detail:#x}")]
     Refused {
         /// The request.
         request: RequestCode,
@@ -102,7 +102,7 @@ pub enum Error {
     },
     /// The ring is full, and the device does not read it.
     #[error(
-        "the ring is full, and the device read none of it for {waited:?}; does the queue wait for a fence?"
+        "the ring is full, and the device has read none of it for {waited:?}; check whether the queue waits for a fence"
     )]
     RingFull {
         /// How long the driver waited.

@@ -48,7 +48,7 @@ impl ControlClient {
                  try `sudo bellhop inspect`, or `sudo -u bellhop bellhop inspect`"
             ),
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => bail!(
-                "nobody serves {shown}; its bellhopd has ended: start it again, or name another \
+                "no process serves {shown}; its bellhopd has ended: start it again, or name another \
                  with --socket"
             ),
             Err(error) => {
@@ -137,7 +137,7 @@ mod tests {
         assert!(error.contains("start bellhopd with --control-socket"), "{error}");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let error = ControlClient::connect(&path).unwrap_err().to_string();
-        assert!(error.contains("nobody serves"), "{error}");
+        assert!(error.contains("no process serves"), "{error}");
         let error = ControlClient::connect(folder.path()).unwrap_err().to_string();
         assert!(error.contains("--socket"), "{error}");
     }

@@ -13,7 +13,7 @@ open_enum! {
         CONNECTED = 0;
         /// As `CONNECTED`, but the device sleeps: notify once after a ring.
         CONNECTED_NOTIFY = 1;
-        /// Nobody watches the page: connect and ring again.
+        /// No engine watches the page: connect and ring again.
         DISCONNECTED_RETRY = 2;
         /// The HW queue is lost: destroy it and create another, or submit in kernel mode.
         DISCONNECTED_ABORT = 3;
@@ -46,7 +46,7 @@ impl DoorbellStatus {
         Self(connection.0 as u64)
     }
 
-    /// The same with another level of logging.
+    /// This status with another level of logging.
     #[must_use]
     pub const fn with_logging_level(self, level: LoggingLevel) -> Self {
         Self((level.0 as u64) << 32 | self.connection().0 as u64)

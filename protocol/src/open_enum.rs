@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Enumerations that stay sound when the other side sends a value nobody knows.
+//! Enumerations that stay sound when the other side sends an unknown value.
 
 /// Declares a transparent integer newtype with named constants.
 ///

@@ -90,7 +90,7 @@ mod tests {
 
     const SHORT: Duration = Duration::from_micros(5);
 
-    /// Yields in so many spells without progress.
+    /// Spells without progress in which it yielded.
     fn yields(yields: &mut Yields, spells: u32) -> u32 {
         (0..spells).map(|_| u32::from(yields.spell(|| SHORT))).sum()
     }

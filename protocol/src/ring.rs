@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pending_counts_bytes_and_refuses_what_cannot_be() {
+    fn pending_counts_bytes_and_refuses_invalid_pointers() {
         assert_eq!(pending(4096, 0, 4096), Ok(4096));
         assert_eq!(pending(7, 0, 4096).unwrap_err().write, 7);
         assert!(pending(4104, 0, 4096).is_err());

@@ -56,7 +56,7 @@ pub struct Adapter {
     pub power: String,
     /// How often it has gone to D3.
     pub power_transitions: u64,
-    /// Its clock: nanoseconds. What is busy is at most as long as this goes on.
+    /// Its clock: nanoseconds. Busy times grow no faster than this.
     pub time: u64,
     /// Whether a tool traces it, so that everything is logged. No guest is told who.
     pub traced: bool,
@@ -322,7 +322,7 @@ pub struct Fence {
     pub handle: Name,
     /// CurrentValue.
     pub value: u64,
-    /// MonitoredValue, when somebody waits.
+    /// MonitoredValue, while a CPU waits.
     pub monitored: Option<u64>,
     /// How many CPU waits are pending.
     pub waits: u64,
@@ -426,7 +426,7 @@ pub enum ListReply<T> {
         /// The objects.
         objects: Vec<T>,
     },
-    /// Whose objects they were is not there, or not any more.
+    /// The owner of the objects does not exist, or no longer exists.
     Gone(String),
     /// The request cannot be answered; one line says why.
     Error(String),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Records of a trace: what whoever runs the host is told of engines and queues as it happens.
+//! Records of a trace: what engines and queues do, as it happens, for the host's operator.
 //!
 //! They cross a control socket in lines of JSON: a [`TraceRequest`], then a [`TraceReply`], as often as the
 //! client likes. It is recorded from the connection's first request until its last, or until it ends.
@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 pub struct TraceRequest {
     /// [`SNAPSHOT_VERSION`](crate::snapshot::SNAPSHOT_VERSION)
     pub version: u32,
-    /// The adapter. All requests of a connection are about the same one.
+    /// The adapter. All requests of a connection name one adapter.
     #[serde(default)]
     pub adapter: u32,
-    /// Whether to go on recording; false ends the trace.
+    /// Whether to continue recording; false ends the trace.
     pub trace: bool,
     /// MiB that each engine's trace log has, for the first request of a connection; 0 for
     /// [`DEFAULT_TRACE_BUFFER_MIB`].
@@ -105,7 +105,7 @@ pub enum What {
         /// `FENCE_WAIT_QUEUED`: when the driver queued it, on the same clock; 0 when it did not say. What
         /// the guest says.
         queued: u64,
-        /// Since when the queue was held, on the same clock; 0 when it was not.
+        /// Since when the queue was held, on that clock; 0 when it was not.
         held: u64,
         /// As in [`What::Signal`].
         object: u64,
@@ -133,7 +133,7 @@ pub enum What {
         fence: Name,
         /// The value that it needed.
         value: u64,
-        /// When it began, on the same clock.
+        /// When it began, on that clock.
         since: u64,
         /// As in [`What::Signal`].
         object: u64,
@@ -172,7 +172,7 @@ pub enum What {
         /// How many.
         entries: u64,
     },
-    /// More happened than is kept for a client: so many records are missing.
+    /// More happened than is kept for a client: this number of records is missing.
     Dropped {
         /// How many.
         records: u64,

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_is_late_and_its_clock_goes_on() {
+    fn a_busy_machine_is_late_and_its_clock_keeps_running() {
         let mut clock = RunningClock::default();
         // Each look as late again as the time between two.
         let taken = wait(&mut clock, ms(3200), |_| ms(100));

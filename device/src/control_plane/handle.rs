@@ -148,7 +148,7 @@ impl KernelHandle {
 
     fn send(&self, message: Message) {
         if self.messages.send((self.adapter, message)).is_err() {
-            tracing::debug!("a message for a kernel that has stopped");
+            tracing::debug!("message dropped: the kernel has stopped");
         }
     }
 }

@@ -93,7 +93,7 @@ pub struct Gpu {
     remaps_doorbells: bool,
     /// What it shares with other GPUs.
     cross_adapter: Arc<CrossAdapterMemory>,
-    /// Guests that may come at the same time.
+    /// Guests that may be attached at once.
     places: AtomicU32,
     /// No engine ever takes this lock.
     registry: Mutex<Registry>,
@@ -309,7 +309,7 @@ impl Drop for Gpu {
         }
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                tracing::error!("an engine had panicked");
+                tracing::error!("an engine panicked");
             }
         }
     }

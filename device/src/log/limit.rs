@@ -131,7 +131,7 @@ impl Suppressed {
         for share in shares {
             let lines = share.take_left_out();
             if lines > 0 {
-                warn!(target: SUMMARIES, lines, source = share.name, "log lines were left out");
+                warn!(target: SUMMARIES, lines, source = share.name, "log lines were suppressed");
             }
         }
     }

@@ -29,10 +29,10 @@ impl SocketAccess {
         }
         let shown = path.display();
         rustix::fs::chown(path, None, self.group).with_context(|| {
-            format!("cannot give {shown} its --socket-group; name a group that you are in")
+            format!("cannot set the group of {shown}; give --socket-group a group that you are in")
         })?;
         let mode = self.mode.unwrap_or(Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP);
-        rustix::fs::chmod(path, mode).with_context(|| format!("cannot give {shown} its mode"))
+        rustix::fs::chmod(path, mode).with_context(|| format!("cannot set the mode of {shown}"))
     }
 }
 
@@ -41,17 +41,17 @@ pub(super) fn group(text: &str) -> anyhow::Result<Gid> {
     if let Ok(number) = text.parse() {
         return Ok(Gid::from_raw(number));
     }
-    let group = nix::unistd::Group::from_name(text).context("groups cannot be looked up")?;
+    let group = nix::unistd::Group::from_name(text).context("cannot look up groups")?;
     let group = group.with_context(|| format!("there is no group {text:?}; see `getent group`"))?;
     Ok(Gid::from_raw(group.gid.as_raw()))
 }
 
 /// Parses a mode in octal.
 pub(super) fn mode(text: &str) -> anyhow::Result<Mode> {
-    let bits = u32::from_str_radix(text, 8).context("it is not octal, as 660 is")?;
+    let bits = u32::from_str_radix(text, 8).context("a mode is octal, such as 660")?;
     let most = (Mode::RWXU | Mode::RWXG | Mode::RWXO).bits();
     if bits > most {
-        bail!("it must be 0 to 777, as 660 is");
+        bail!("a mode is 0 to 777, such as 660");
     }
     Ok(Mode::from_bits_retain(bits))
 }

@@ -65,17 +65,17 @@ impl ControlSocket {
                         let kernel = kernel.clone();
                         clients.spawn(async move {
                             if let Err(error) = converse(stream, &kernel).await {
-                                debug!(%error, "a client of the control socket was left");
+                                debug!(%error, "dropped a client of the control socket");
                             }
                         });
                     }
                     Ok((stream, _)) => {
-                        let full = format!("{MAX_CLIENTS} clients are served already; try again");
+                        let full = format!("the daemon already serves {MAX_CLIENTS} clients; try again later");
                         // The socket's buffer is empty, so the line fits, unless the client has gone.
                         let _ = stream.try_write(&line(&ListReply::<()>::Error(full)));
                     }
                     Err(error) => {
-                        warn!(%error, "a client of the control socket could not be accepted");
+                        warn!(%error, "cannot accept a client of the control socket");
                         tokio::time::sleep(RECOVERY).await;
                     }
                 },
@@ -146,7 +146,7 @@ async fn trace(
         (None, true) => (begin, kernel.of(AdapterId(request.adapter))),
         (Some(tracing), true) => (TraceAction::Fetch, tracing.kernel.clone()),
         (Some(tracing), false) => (TraceAction::End, tracing.kernel.clone()),
-        (None, false) => return error("nothing is traced by this connection".into()),
+        (None, false) => return error("this connection has no trace".into()),
     };
     match kernel.trace(action).await {
         Ok(TracePage { records, more }) => {
@@ -171,7 +171,7 @@ fn trace_entries(mib: u32) -> u32 {
 
 fn other_version(version: u32) -> String {
     format!(
-        "version {version} is wanted, this daemon has {SNAPSHOT_VERSION}; use the bellhop that came with it"
+        "the client asks for version {version}, but this daemon has {SNAPSHOT_VERSION}; use the bellhop that came with the daemon"
     )
 }
 

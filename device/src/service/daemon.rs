@@ -68,12 +68,14 @@ async fn end_in_time() {
     match Ends::watch() {
         Ok(mut ends) => ends.received().await,
         Err(error) => {
-            error!(%error, "the daemon ends when the control plane comes round to it");
+            error!(%error, "cannot watch for signals; the daemon may take long to end");
             return;
         }
     }
     sleep(LAST_MOMENT).await;
-    error!("something that belongs to a guest does not end; it is left to the kernel");
+    error!(
+        "a guest's resources were not freed in time; the daemon exits, and the operating system frees them"
+    );
     std::process::exit(0);
 }
 

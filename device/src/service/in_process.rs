@@ -129,7 +129,7 @@ async fn serve(mut tasks: Tasks, mut orders: UnboundedReceiver<Order>) {
                 None => break,
             },
             ended = tasks.server_ended(), if serves => if let Some(Err(error)) = ended {
-                warn!(%error, "a socket is served no more");
+                warn!(%error, "stopped serving a socket");
             },
         }
     }

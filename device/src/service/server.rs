@@ -86,7 +86,7 @@ impl Server {
         let mut pause = Duration::ZERO;
         while let Some(stream) = self.accept(&mut pause).await {
             if let Err(error) = self.serve(stream).await {
-                error!(%error, "a front end is sent away");
+                error!(%error, "rejected a front end");
             }
             if *self.stopped.borrow() || self.arrivals.is_none() {
                 break;
@@ -105,14 +105,14 @@ impl Server {
             match accepted {
                 Ok(stream) => {
                     if !std::mem::take(pause).is_zero() {
-                        info!("front ends are accepted again");
+                        info!("accepting front ends again");
                     }
                     return Some(stream);
                 }
                 Err(error) if is_nobody(&error) => {}
                 Err(error) => {
                     if pause.is_zero() {
-                        error!(%error, "a front end cannot be accepted; it waits");
+                        error!(%error, "cannot accept a front end; it waits");
                     }
                     let [first, last] = PAUSES;
                     *pause = (2 * *pause).clamp(first, last);
@@ -151,9 +151,9 @@ impl Server {
     fn tell(&self, ended: Option<Result<(), ConnectionError>>) {
         match ended {
             _ if *self.stopped.borrow() => debug!(?ended, "connection shut down"),
-            Some(Ok(())) => info!("front end gone"),
+            Some(Ok(())) => info!("front end disconnected"),
             Some(Err(error)) => warn!(%error, "connection ended"),
-            None => error!("the thread of a guest panicked"),
+            None => error!("a guest's thread panicked"),
         }
     }
 }
@@ -182,7 +182,9 @@ async fn tell_of_who_waits(arrivals: Option<&Readable>) -> std::convert::Infalli
         && arrivals.readable().await.is_ok()
     {
         sleep(BUSY).await;
-        warn!("another front end waits: a socket serves one guest at a time; give each its own");
+        warn!(
+            "another front end waits: a socket serves one guest at a time; give each guest a socket"
+        );
     }
     std::future::pending().await
 }
@@ -197,7 +199,7 @@ async fn on_its_own_thread<T: Send + 'static>(
         let _ = done.send(work());
     });
     let thread = spawned.map_err(|error| {
-        io::Error::new(error.kind(), format!("there is no thread for it: {error}"))
+        io::Error::new(error.kind(), format!("cannot start a thread for the guest: {error}"))
     })?;
     let result = finished.await;
     // The thread only has to end; a panic shows in the result.

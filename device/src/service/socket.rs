@@ -136,7 +136,7 @@ fn remove_stale(path: &Path, option: &str) -> anyhow::Result<()> {
                 format!("cannot remove the abandoned socket {shown}; remove it by hand")
             }),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            bail!("{shown} belongs to somebody else; choose another {option}")
+            bail!("{shown} belongs to another user; choose another {option}")
         }
         _ => bail!("another process serves {shown}; stop that process or choose another {option}"),
     }
@@ -170,9 +170,9 @@ impl Endpoint {
         let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
         let advice = "pass a Unix stream socket, listening or connected";
         let family = sockopt::socket_domain(borrowed)
-            .with_context(|| format!("it is no open socket; {advice}"))?;
+            .with_context(|| format!("it is not an open socket; {advice}"))?;
         if family != AddressFamily::UNIX {
-            bail!("it is no Unix socket; {advice}");
+            bail!("it is not a Unix socket; {advice}");
         }
         let listening =
             sockopt::socket_acceptconn(borrowed).context("cannot tell whether it listens")?;
@@ -183,9 +183,9 @@ impl Endpoint {
         #[expect(unsafe_code, reason = "an inherited descriptor is just a number")]
         let owned = unsafe { OwnedFd::from_raw_fd(fd) };
         if listening {
-            return Self::listening(owned.into()).context("it listens, and cannot be watched");
+            return Self::listening(owned.into()).context("cannot watch the listening socket");
         }
-        Self::connected(owned.into()).context("it is connected, and cannot be served")
+        Self::connected(owned.into()).context("cannot serve the connected socket")
     }
 }
 
@@ -249,7 +249,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let socket = Inherited { fd: file.as_raw_fd(), origin: "--fd".into() };
         let error = format!("{:#}", inherit(vec![socket]).err().unwrap());
-        assert!(error.contains("--fd") && error.contains("no open socket"), "{error}");
+        assert!(error.contains("--fd") && error.contains("not an open socket"), "{error}");
     }
 
     #[test]

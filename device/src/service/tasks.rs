@@ -44,9 +44,9 @@ impl Tasks {
     pub(super) fn start(config: &Config, start_gpu: &StartGpu) -> anyhow::Result<Self> {
         let cross_adapter_fences = config.cross_adapter_fences();
         let memory = CrossAdapterMemory::new(cross_adapter_fences);
-        let memory = Arc::new(memory.context("cannot make memory for fences")?);
+        let memory = Arc::new(memory.context("cannot allocate memory for fences")?);
         let calls = Calls::new().context(
-            "cannot signal guests: the kernel gives no asynchronous requests; raise fs.aio-max-nr, or allow io_setup",
+            "cannot set up asynchronous I/O for signaling guests; raise fs.aio-max-nr, or allow io_setup",
         )?;
         let calls = Arc::new(calls);
         // Before the first guest, so that this descriptor of the daemon is not counted as one that a guest
@@ -118,7 +118,7 @@ impl Tasks {
         let serving = control.serve(self.kernel.clone(), self.stop.subscribe());
         self.tools.spawn(async move {
             if let Err(error) = serving.await {
-                error!(%error, "tools are not served");
+                error!(%error, "the control socket failed; tools can no longer connect");
             }
         });
     }
@@ -152,7 +152,7 @@ impl Tasks {
 async fn forward_interrupts(raised: Readable, gpu: Arc<Gpu>, kernel: KernelHandle) {
     loop {
         if let Err(error) = raised.readable().await {
-            error!(%error, "interrupts cannot be watched for any more; restart the daemon");
+            error!(%error, "cannot watch for interrupts any longer; restart the daemon");
             return;
         }
         // Acknowledged before the kernel takes the interrupts, so that one raised in between is announced

@@ -66,13 +66,13 @@ pub struct Host {
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// The front end announced no memory.
-    #[error("a queue is started before there is a memory table")]
+    #[error("the front end started a queue before it sent a memory table")]
     NoMemory,
     /// The driver is older than the device.
-    #[error("the driver has not taken VIRTIO_F_VERSION_1, without which the device cannot be used")]
+    #[error("the driver did not accept VIRTIO_F_VERSION_1, which the device requires")]
     Legacy,
     /// The operating system gives no memory for the BAR.
-    #[error("cannot make the guest's BAR: {0}")]
+    #[error("cannot create the guest's BAR: {0}")]
     Bar(#[source] io::Error),
     /// The operating system gives no thread.
     #[error("cannot start the thread that maps the guest's BAR: {0}")]
@@ -260,7 +260,7 @@ impl GuestBackend {
             // A request that arrives while the BAR is being mapped is taken afterwards.
             (Session::Mapping(_) | Session::Stopped | Session::Closed, _)
             | (Session::Running { .. }, _) => {
-                debug!(queue, "nothing to do yet");
+                debug!(queue, "a kick needs no action in this state");
             }
         }
         Ok(())
@@ -381,7 +381,7 @@ impl Shared {
         if state.takeover == Takeover::Unknown {
             state.takeover = Takeover::of(control, events);
             if state.takeover == Takeover::ToBeTold {
-                info!("the driver goes on with a device that was replaced; it is told so");
+                info!("the driver still uses a device that was replaced; telling it so");
             }
         }
         if state.takeover == Takeover::ToBeTold {
@@ -416,6 +416,6 @@ fn kick(ring: &Ring) -> Option<OwnedFd> {
     let kick = ring.kick()?;
     kick.as_fd()
         .try_clone_to_owned()
-        .inspect_err(|error| warn!(%error, "engines are woken by notifications only"))
+        .inspect_err(|error| warn!(%error, "kicks cannot wake engines; only notifications do"))
         .ok()
 }

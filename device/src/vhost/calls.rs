@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_is_full_keeps_nobody_waiting() {
+    fn a_full_counter_blocks_no_guest() {
         let calls = Calls::new().unwrap();
         let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_eventfd_is_refused() {
+    fn a_descriptor_that_is_not_an_eventfd_is_refused() {
         let calls = Calls::new().unwrap();
         let (_reader, writer) = std::io::pipe().unwrap();
         let error = calls.signal(writer.as_fd()).unwrap_err();

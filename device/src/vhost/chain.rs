@@ -19,10 +19,10 @@ const MAX_DESCRIPTORS: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ChainError {
     #[error(
-        "the descriptor chain from {head} does not end: it loops, or names a descriptor outside the table"
+        "descriptor chain {head} does not end: it loops, or names a descriptor outside the table"
     )]
     Endless { head: u16 },
-    #[error("descriptor chain {head} has a readable descriptor behind a writable one")]
+    #[error("descriptor chain {head} has a readable descriptor after a writable one")]
     OutOfOrder { head: u16 },
     #[error("the request is longer than {MAX_REQUEST_SIZE} bytes")]
     TooLong,

@@ -21,10 +21,10 @@ use vhost::vhost_user::message::{FrontendReq, VhostUserHeaderFlag, VhostUserProt
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
     /// There is no descriptor, or more than one.
-    #[error("it comes with {0} descriptors, and one is wanted")]
+    #[error("the message carries {0} descriptors instead of one")]
     Descriptors(usize),
     /// The descriptor is something else.
-    #[error("the descriptor is no connected Unix stream socket")]
+    #[error("the descriptor is not a connected Unix stream socket")]
     NoSocket,
     /// The descriptor is connected to a listening socket, such as this daemon's.
     #[error(
@@ -33,14 +33,14 @@ pub enum ChannelError {
     )]
     Named,
     /// The front end did not accept the protocol feature.
-    #[error("VHOST_USER_PROTOCOL_F_BACKEND_REQ was not taken")]
+    #[error("VHOST_USER_PROTOCOL_F_BACKEND_REQ was not negotiated")]
     NotTaken,
     /// The operating system refuses a call.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// The device's end. The front end may answer there and say nothing else: what nobody reads could keep its
+/// The device's end. The front end may answer there and send nothing else: messages that are never read could keep its
 /// connection open, which is in the queue of a socket as well as in a descriptor.
 pub struct Channel {
     backend: Backend,
@@ -215,11 +215,11 @@ mod tests {
         });
         connection.set_nonblocking(true).unwrap();
         let open = connection.read(&mut [0]).unwrap_err();
-        assert_eq!(open.kind(), io::ErrorKind::WouldBlock, "the connection goes on");
+        assert_eq!(open.kind(), io::ErrorKind::WouldBlock, "the connection continues");
     }
 
     #[test]
-    fn what_comes_without_a_question_is_abuse() {
+    fn an_unsolicited_message_is_abuse() {
         let (channel, mut front_end, mut connection) = channel();
         assert!(!channel.is_abused());
         front_end.write_all(&[1]).unwrap();

@@ -54,10 +54,10 @@ pub enum ConnectionError {
         reason: String,
     },
     /// The rest of a message does not arrive.
-    #[error("a message began and has not ended within {} s", PATIENCE.as_secs())]
+    #[error("the front end did not finish a message within {} s", PATIENCE.as_secs())]
     HalfMessage,
     /// The front end uses its request channel for more than answers.
-    #[error("the front end says something on its request channel that it was not asked")]
+    #[error("the front end sent a reply that no request of the back end asked for")]
     UnaskedAnswer,
     /// The guest cannot be served.
     #[error(transparent)]
@@ -136,7 +136,7 @@ impl Connection {
         // A kick wakes the guest's engine too. Where both share one processor, the engine does the work that
         // the guest waits for.
         if let Err(error) = rustix::process::nice(NICENESS) {
-            debug!(%error, "kicks are taken as urgently as anything else");
+            debug!(%error, "cannot lower the priority of the thread that takes kicks");
         }
         let _end = End(self);
         self.converse()

@@ -21,10 +21,10 @@ pub struct FrontEndEvent(OwnedFd);
 #[derive(Debug, thiserror::Error)]
 pub enum NotAnEvent {
     /// The descriptor is something else.
-    #[error("the descriptor is {0}, and only an eventfd is taken here")]
+    #[error("the descriptor is {0}; pass an eventfd")]
     SomethingElse(String),
     /// The kernel does not tell what the descriptor is.
-    #[error("cannot look into /proc/self/fd to see what the descriptor is: {0}")]
+    #[error("cannot read /proc/self/fd to learn what the descriptor is: {0}")]
     Unknown(#[source] io::Error),
 }
 

@@ -63,13 +63,13 @@ fn owners() -> MutexGuard<'static, Vec<Weak<MmapRegion>>> {
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// Too many regions are watched already.
-    #[error("the guests of this process have {PLACES} regions of memory; announce fewer")]
+    #[error("this process already maps {PLACES} memory regions of guests; announce fewer")]
     Full,
     /// The region is too large, or mapped outside user space.
-    #[error("a region of {0:#x} bytes is more than one can have")]
+    #[error("a memory region of {0:#x} bytes is too large")]
     Size(usize),
     /// The operating system refuses a call.
-    #[error("cannot watch for memory that goes: {0}")]
+    #[error("cannot watch for memory that disappears: {0}")]
     Handler(#[from] io::Error),
 }
 
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_went_reads_as_zeroes_and_its_owner_is_told() {
+    fn lost_memory_reads_as_zeroes_and_its_owner_is_reported() {
         let ((file, region), (_kept, neighbour)) = (region(), region());
         let watched = Watched::new(&region, UNIT as u64).unwrap();
         let other = Watched::new(&neighbour, UNIT as u64).unwrap();

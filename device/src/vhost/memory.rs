@@ -26,7 +26,7 @@ const SPARE: usize = 64 << 20;
 pub enum MemoryError {
     /// The file is shorter than the region.
     #[error(
-        "the region at {physical:#x} ends at {end:#x} in its file, which has {length:#x} bytes"
+        "the region at {physical:#x} ends at offset {end:#x} of its file, which has only {length:#x} bytes"
     )]
     BeyondFile {
         /// Guest-physical address of the region.
@@ -37,7 +37,7 @@ pub enum MemoryError {
         length: u64,
     },
     /// The region's addresses do not exist.
-    #[error("the region at {physical:#x} has {size:#x} bytes, and an end that is no address")]
+    #[error("the region at {physical:#x} of {size:#x} bytes ends beyond the address space")]
     NoAddress {
         /// Guest-physical address of the region.
         physical: u64,
@@ -55,7 +55,7 @@ pub enum MemoryError {
     },
     /// The guest may not have this much memory.
     #[error(
-        "{size:#x} bytes of memory are announced, and guest.announced_memory allows {limit:#x}"
+        "the VMM announces {size:#x} bytes of memory; guest.announced_memory allows {limit:#x}"
     )]
     TooMuch {
         /// Bytes.
@@ -64,7 +64,7 @@ pub enum MemoryError {
         limit: u64,
     },
     /// Engines still use the memory announced before.
-    #[error("memory is announced again before engines have given up what was announced before")]
+    #[error("the VMM announced memory again before the engines released the earlier memory")]
     TooOften,
     /// The operating system refuses to map the file.
     #[error("the region at {physical:#x} cannot be mapped: {source}")]
@@ -76,10 +76,10 @@ pub enum MemoryError {
         source: io::Error,
     },
     /// No address space would be left for the daemon.
-    #[error("the daemon has no addresses left ({0}); raise its limit, or give it fewer guests")]
+    #[error("the daemon has no address space left ({0}); raise its limit, or serve fewer guests")]
     NoAddressesLeft(#[source] io::Error),
     /// Regions overlap.
-    #[error("the regions are no memory: {0}")]
+    #[error("the regions do not form a memory map: {0}")]
     Table(#[source] vm_memory::GuestRegionCollectionError),
     /// The region cannot be watched.
     #[error(transparent)]
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_memfd_is_memory_and_one_that_may_not_be_written_is_none() {
+    fn a_sealed_memfd_is_accepted_and_a_read_only_one_is_refused() {
         let mut memory = AnnouncedMemory::new(1 << 20);
         let sealed = file(PAGE);
         fcntl_add_seals(&sealed, SealFlags::SHRINK | SealFlags::GROW).unwrap();

@@ -23,10 +23,10 @@ use vhost::vhost_user::{Backend, Error, GpuBackend, Result, VhostUserBackendReqH
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
     /// The connection has an owner already.
-    #[error("the device has an owner already")]
+    #[error("the device already has an owner")]
     Owned,
     /// The front end accepts features that were not offered.
-    #[error("features {taken:#x} are taken, and {offered:#x} are offered")]
+    #[error("the front end accepts features {taken:#x}; the device offers {offered:#x}")]
     Features {
         /// The features accepted.
         taken: u64,
@@ -34,16 +34,16 @@ pub enum MessageError {
         offered: u64,
     },
     /// The queue does not exist.
-    #[error("there is no queue {0}; the device has {QUEUE_COUNT}")]
+    #[error("there is no queue {0}; the device has {QUEUE_COUNT} queues")]
     Queue(u32),
     /// The number is no valid queue size.
-    #[error("a queue cannot have {0} entries; a power of two up to {MAX_QUEUE_SIZE} is wanted")]
+    #[error("a queue cannot have {0} entries; use a power of two up to {MAX_QUEUE_SIZE}")]
     Size(u32),
     /// The front end has no memory at the address.
     #[error("the front end has announced no memory at {0:#x}")]
     Address(u64),
     /// A queue cannot be placed at the address.
-    #[error("a queue cannot be there: {0}")]
+    #[error("a queue cannot be placed at this address: {0}")]
     Place(#[source] virtio_queue::Error),
     /// A descriptor is of the wrong kind.
     #[error(transparent)]
@@ -52,10 +52,10 @@ pub enum MessageError {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// The front end did not accept features that the device requires.
-    #[error("VHOST_USER_F_PROTOCOL_FEATURES was not taken")]
+    #[error("VHOST_USER_F_PROTOCOL_FEATURES was not negotiated")]
     NoProtocolFeatures,
     /// The device does not offer the message.
-    #[error("the device does not offer this")]
+    #[error("the device does not offer this message")]
     NotOffered,
 }
 

@@ -49,7 +49,7 @@ impl BarPages {
         let whole = Piece { offset: 0, length: self.layout.bar_size(), of_file: 0 };
         let mapped = self.map(whole);
         if let Err(error) = &mapped {
-            warn!(%error, "the front end did not map the BAR; the guest has its own memory only");
+            warn!(%error, "the front end did not map the BAR; the guest can use only its own memory");
         }
         mapped.is_ok()
     }

@@ -92,7 +92,7 @@ impl QueuePort {
 
     fn reply(&self, token: RequestToken, reply: &[u8]) {
         let Some(writable) = lock(&self.pending).replies.remove(&token) else {
-            warn!(token = token.0, "a reply to no request");
+            warn!(token = token.0, "a reply names no pending request");
             return;
         };
         self.control.give_back(&writable, reply);
@@ -101,7 +101,7 @@ impl QueuePort {
     fn event(&self, event: Event) {
         let mut undelivered = lock(&self.undelivered);
         if undelivered.len() == MAX_UNDELIVERED {
-            debug!(kind = %event.kind, "an event is lost: the guest takes none");
+            debug!(kind = %event.kind, "event lost: the guest offers no event buffer");
             return;
         }
         undelivered.push_back(event);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_too_small_for_an_event_that_offer_themselves_again_hold_nobody_up() {
+    fn buffers_that_are_too_small_for_an_event_delay_no_guest() {
         let (port, memory) = endless_port();
         ends(move || KernelPort(port).event(Event::new_zeroed()));
         assert_eq!(index(&memory), 5 + MAX_QUEUE_SIZE);

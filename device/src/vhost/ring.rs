@@ -178,13 +178,13 @@ impl Ring {
         }
         if let Err(error) = state.queue.add_used(&*memory, writable.head, written) {
             // A guest can place its rings where the device cannot write.
-            tracing::debug!(%error, "cannot give a descriptor back to the guest");
+            tracing::debug!(%error, "cannot return a descriptor to the guest");
             return written;
         }
         if let Some(call) = &state.call
             && let Err(error) = self.calls.signal(call.as_fd())
         {
-            tracing::debug!(%error, "cannot tell the guest that a descriptor was given back");
+            tracing::debug!(%error, "cannot notify the guest of a returned descriptor");
         }
         written
     }

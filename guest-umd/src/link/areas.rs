@@ -130,7 +130,7 @@ fn named(header: &BarHeader) -> Result<&[Area], Error> {
         return Err(Error::Version { device: header.version, driver: Version::CURRENT });
     }
     let areas = header.areas.get(..header.area_count as usize);
-    let areas = areas.ok_or(Error::BadBar("its header names more areas than it can"))?;
+    let areas = areas.ok_or(Error::BadBar("its header names more areas than it can hold"))?;
     for area in areas {
         if !area.offset.is_multiple_of(PAGE_SIZE) || area.offset.checked_add(area.length).is_none()
         {

@@ -91,7 +91,7 @@ impl Session {
 
     /// The areas, for what does not work without them.
     pub(crate) fn areas(&self) -> Result<&Areas, Error> {
-        self.link.areas.as_ref().ok_or(Error::NotAvailable("memory that both sides reach"))
+        self.link.areas.as_ref().ok_or(Error::NotAvailable("memory that guest and device share"))
     }
 }
 

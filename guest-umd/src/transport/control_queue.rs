@@ -114,7 +114,7 @@ impl State {
                 RAW_INDEX => SlotIndex::Raw,
                 head if head < RAW_INDEX && head % 2 == 0 => SlotIndex::Request(head / 2),
                 head => {
-                    let problem = format!("descriptor {head} came back, which begins no request");
+                    let problem = format!("it returned descriptor {head}, which begins no request");
                     return Err(TransportError::Protocol(problem));
                 }
             };
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_posted_request_waits_for_nobody_and_wakes_the_device_before_it_is_written() {
+    fn a_posted_request_does_not_wait_and_wakes_the_device_before_it_is_written() {
         let (device, queue) = queue(false);
         queue.post(&[0]).unwrap();
         assert_eq!((device.offered(), device.answered.load(Ordering::Relaxed)), (1, 0));
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_are_posted_some_slots_are_left_for_who_waits() {
+    fn posted_requests_leave_slots_for_requests_that_wait() {
         let (device, queue) = queue(false);
         for _ in 0..POSTED {
             queue.post(&[0]).unwrap();

@@ -192,7 +192,9 @@ impl Virtqueue {
             return Ok(None);
         }
         if given_back > self.available.wrapping_sub(self.used) {
-            return Err(TransportError::Protocol("more was given back than offered".into()));
+            return Err(TransportError::Protocol(
+                "it returned more descriptors than were offered".into(),
+            ));
         }
         let place = ring + RING_HEADER + USED_ELEMENT * usize::from(self.used % self.size);
         let head: u32 = bytes.load(place, Ordering::Relaxed).map_err(outside)?;
@@ -201,7 +203,7 @@ impl Virtqueue {
         match self.offered.get_mut(head as usize) {
             Some(offered) if *offered => *offered = false,
             _ => {
-                let problem = format!("descriptor {head} came back, which it does not have");
+                let problem = format!("it returned descriptor {head}, which it does not have");
                 return Err(TransportError::Protocol(problem));
             }
         }

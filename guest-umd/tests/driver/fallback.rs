@@ -82,7 +82,7 @@ fn what_the_engine_may_have_executed_is_not_submitted_again() {
 }
 
 #[test]
-fn what_was_executed_before_the_loss_is_told_from_what_was_lost() {
+fn work_executed_before_a_loss_is_told_from_lost_work() {
     let rig = Rig::new();
     let (mut queue, mut commands) = queue(&rig);
     let done = queue.submit(&mut commands).unwrap();

@@ -161,7 +161,7 @@ fn a_device_that_is_gone_lets_everything_be_dropped() {
 }
 
 #[test]
-fn memory_that_the_device_does_not_let_go_of_is_given_to_nobody_else() {
+fn memory_that_the_device_still_holds_is_not_given_out_again() {
     let device = ScriptedDevice::new();
     let adapter = open(&device);
     let gpu = adapter.create_device().unwrap();

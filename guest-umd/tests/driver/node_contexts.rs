@@ -121,7 +121,7 @@ fn what_a_submission_lists_is_kept_until_it_is_done() {
 }
 
 #[test]
-fn a_full_buffer_and_a_full_list_are_told_before_anything_is_sent() {
+fn a_full_buffer_or_list_is_refused_before_anything_is_sent() {
     let (device, gpu) = new();
     let memory = allocation(&gpu);
     let mut commands = RenderBuffer::new();
@@ -166,7 +166,7 @@ fn a_user_mode_dma_buffer_is_named_and_not_sent() {
 }
 
 #[test]
-fn the_supplied_buffer_is_submitted_in_parts_and_begun_anew_when_all_is_done() {
+fn the_supplied_buffer_is_submitted_in_parts_and_reused_when_all_is_done() {
     let (device, gpu) = new();
     let mut context = gpu.create_virtual_context(0).unwrap();
     let start = context.commands().gpu_va();

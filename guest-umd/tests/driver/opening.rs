@@ -80,7 +80,7 @@ fn a_device_of_a_later_minor_version_is_welcome() {
 }
 
 #[test]
-fn a_bar_without_the_magic_is_none() {
+fn a_bar_without_the_magic_is_refused() {
     assert!(matches!(open_bar(|header| header.magic = 0), Error::BadBar(_)));
 }
 
@@ -129,7 +129,7 @@ fn a_feature_that_was_switched_off_since_is_not_asked_for_again() {
 }
 
 #[test]
-fn a_device_that_refuses_every_feature_is_asked_twice_and_no_more() {
+fn a_device_that_refuses_every_feature_is_asked_only_twice() {
     let device = ScriptedDevice::new();
     device.script(|_, _| Answer::Refuse(Status::REVISION_MISMATCH, u64::MAX));
     let error = error_of(Adapter::open(Arc::clone(&device) as _));

@@ -24,7 +24,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn packets_arrive_whole_and_in_order_however_they_fall_on_the_rings_end(
+    fn packets_arrive_whole_and_in_order_around_the_rings_end(
         sizes in prop::collection::vec(1..=MAX_PACKET_SIZE / UNIT, 100..300),
         appetite in prop::collection::vec(1_usize..20, 1..8),
     ) {

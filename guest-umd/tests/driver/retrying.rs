@@ -112,7 +112,7 @@ fn without_time_and_for_other_reasons_it_is_refused_at_once() {
 }
 
 #[test]
-fn a_context_that_is_lost_while_it_waits_is_told() {
+fn a_context_that_is_lost_while_it_waits_is_reported() {
     let (device, gpu, mut context, commands) = new(1);
     be_full(&device, usize::MAX, Status::INSUFFICIENT_RESOURCES);
     let mut event = Event::new_zeroed();

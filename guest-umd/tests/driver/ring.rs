@@ -116,7 +116,7 @@ fn a_ring_of_a_size_that_no_ring_has_is_refused_before_anything_is_created() {
 }
 
 #[test]
-fn work_goes_on_around_the_ring_many_times() {
+fn work_continues_around_the_ring_many_times() {
     let mut rig = Rig::new();
     for value in 1..=4 * SUBMISSIONS + 3 {
         assert_eq!(rig.submit().unwrap(), value);

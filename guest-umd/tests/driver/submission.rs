@@ -64,7 +64,7 @@ fn fault(rig: &Rig) -> (Event, QueueFault) {
 }
 
 #[test]
-fn whoever_sees_the_doorbell_rung_sees_all_that_came_before() {
+fn an_engine_that_sees_the_doorbell_rung_sees_all_that_came_before() {
     const ROUNDS: u64 = 600;
     let mut rig = Rig::new();
     rig.commands.nop().unwrap().fill(0x1000, 64, 7).unwrap();
@@ -102,7 +102,7 @@ fn whoever_sees_the_doorbell_rung_sees_all_that_came_before() {
 }
 
 #[test]
-fn whoever_sees_the_ring_hold_work_sees_the_last_queued_value_told() {
+fn a_reader_that_sees_work_in_the_ring_sees_the_last_queued_value() {
     const ROUNDS: u64 = 600;
     let mut rig = Rig::new();
     let device = Arc::clone(&rig.device);
@@ -177,7 +177,7 @@ fn what_is_refused_was_not_submitted_and_runs_once_when_it_is_tried_again() {
 }
 
 #[test]
-fn what_could_not_be_rung_for_is_told_to_be_accepted_and_a_retry_does_not_submit_it_twice() {
+fn a_failed_ring_reports_that_work_was_accepted_and_a_retry_does_not_submit_it_twice() {
     let mut rig = Rig::disconnected();
     victimise_once(&rig, |_| Answer::Refuse(Status::INSUFFICIENT_RESOURCES, 7));
     for _ in 0..3 {
@@ -216,7 +216,7 @@ fn a_queue_that_is_lost_once_it_has_the_work_tells_so_by_its_fence() {
 }
 
 #[test]
-fn a_ring_that_nobody_watched_for_is_made_again_once_connected() {
+fn an_unwatched_ring_is_made_again_once_connected() {
     let mut rig = Rig::disconnected();
     victimise_once(&rig, |device| {
         // Takes the first ring away, as the dummy page does.
@@ -347,7 +347,7 @@ fn a_queue_is_lost_even_if_the_device_never_tells_why() {
 }
 
 #[test]
-fn a_status_that_nobody_knows_is_a_lost_queue() {
+fn an_unknown_status_is_a_lost_queue() {
     for status in [4, 5, u32::MAX] {
         let mut rig = Rig::new();
         let (event, _) = fault(&rig);

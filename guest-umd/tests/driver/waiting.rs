@@ -151,7 +151,7 @@ fn a_wait_that_cannot_be_cancelled_any_more_was_satisfied() {
 }
 
 #[test]
-fn a_wait_whose_fence_went_was_not_satisfied() {
+fn a_wait_for_a_fence_that_went_away_was_not_satisfied() {
     let rig = Rig::new();
     let fence = rig.gpu.create_fence(0).unwrap();
     rig.device.script(|_, sent| match sent.code {
@@ -177,7 +177,7 @@ fn a_wait_that_is_refused_is_over_and_not_cancelled() {
 }
 
 #[test]
-fn an_event_that_nobody_knows_ends_no_wait() {
+fn an_unknown_event_ends_no_wait() {
     let rig = Rig::new();
     let fence = rig.gpu.create_fence(0).unwrap();
     let mut stranger = Event::new_zeroed();

@@ -199,9 +199,10 @@ fn take(guest: &Guest, queues: &mut [Queue; QUEUES], step: &Step) {
         Step::Kick { queue } => gpu.kick(queues[usize::from(*queue) % QUEUES].id).unwrap(),
         Step::Disconnect { queue, aborts } => {
             let queue = &queues[usize::from(*queue) % QUEUES];
-            let reason = match aborts {
-                true => ConnectionStatus::DISCONNECTED_ABORT,
-                false => ConnectionStatus::DISCONNECTED_RETRY,
+            let reason = if *aborts {
+                ConnectionStatus::DISCONNECTED_ABORT
+            } else {
+                ConnectionStatus::DISCONNECTED_RETRY
             };
             gpu.publish_disconnected(queue.id, reason).unwrap();
             gpu.unwatch(guest.physical_doorbell(queue)).unwrap();
@@ -210,9 +211,10 @@ fn take(guest: &Guest, queues: &mut [Queue; QUEUES], step: &Step) {
             let queue = &queues[usize::from(*queue) % QUEUES];
             gpu.watch(guest.physical_doorbell(queue), queue.id).unwrap();
             gpu.kick(queue.id).unwrap();
-            let status = match notifies {
-                true => ConnectionStatus::CONNECTED_NOTIFY,
-                false => ConnectionStatus::CONNECTED,
+            let status = if *notifies {
+                ConnectionStatus::CONNECTED_NOTIFY
+            } else {
+                ConnectionStatus::CONNECTED
             };
             gpu.publish_connected(queue.id, status).unwrap();
         }

@@ -57,7 +57,7 @@ pub static HOST: LazyLock<Host> = LazyLock::new(|| {
 
 /// Returns when the kernel has done what it was asked for before.
 pub fn settle() {
-    // Nobody has this number; what matters is that the refusal comes after all before it.
+    // No process has this number; what matters is that the refusal comes after all earlier replies.
     let refused = HOST.kernel.command_blocking(Command::ResumeGuest(GuestId(u64::MAX)));
     assert!(refused.is_err());
 }

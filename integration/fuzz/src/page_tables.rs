@@ -404,10 +404,8 @@ impl Bench {
         if va.checked_add(8).is_none_or(|end| end > 1 << ADDRESS_BITS) {
             return Expected::Fault(FaultReason::ADDRESS_OUT_OF_RANGE);
         }
-        let absent = match writes {
-            true => FaultReason::WRITE_PAGE_FAULT,
-            false => FaultReason::READ_PAGE_FAULT,
-        };
+        let absent =
+            if writes { FaultReason::WRITE_PAGE_FAULT } else { FaultReason::READ_PAGE_FAULT };
         let (pte, size) = model.walk(va);
         let Some(page) = pte.page() else { return Expected::Fault(absent) };
         let known = segments().into_iter().find(|(segment, ..)| *segment == page.segment);
@@ -501,7 +499,7 @@ impl Bench {
     ) {
         let expected = Self::expect(&space.model, va, true);
         if matches!(expected, Expected::Either) {
-            // Values of fences: the kernel maps these for nobody who may write them.
+            // Values of fences: the kernel never maps these for writing.
             return;
         }
         let faulted = self.execute(space, Fill::new(va, 8, pattern).as_bytes());

@@ -41,7 +41,7 @@ const COMPRESSED: (u64, u64) = (64, 16);
 const KEPT_BYTE: u8 = 0xA5;
 
 /// A guest submits anything to an engine of each kind. Whatever that is, the engines get done with it
-/// or give it up, what is not mapped for writing stays as it was, and a neighbour's work on the same
+/// or give it up, what is not mapped for writing stays as it was, and a neighbour's work on that
 /// engines is done and right.
 pub fn ring(data: &[u8]) {
     static NEIGHBOUR: LazyLock<Mutex<Neighbour>> = LazyLock::new(Mutex::default);

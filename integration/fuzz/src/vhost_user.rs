@@ -190,7 +190,7 @@ enum Action {
         words: [u64; 2],
     },
     Kick,
-    /// Has the memory be so many KiB.
+    /// Sets the size of the memory, in KiB.
     Shrink {
         size: u8,
     },
@@ -208,7 +208,7 @@ struct Daemon {
     _service: Service,
     served: Served,
     address: SocketAddr,
-    /// What this process has when nobody is connected: descriptors and threads.
+    /// The descriptors and threads of this process while no front end is connected.
     idle: (usize, usize),
 }
 
@@ -227,7 +227,7 @@ impl Default for Daemon {
         let mut daemon = Self { _service: service, served, address, idle: (0, 0) };
         daemon.is_served();
         eventually("the first connection's end", || daemon.served.guest().is_none());
-        // The last of it goes after that is said, so look until it is the same for a while.
+        // The last resources go after the daemon has said so, so look until the count no longer changes.
         let mut same = 0;
         while same < 100 {
             let now = daemon.has();
@@ -493,7 +493,7 @@ impl FrontEnd {
                 let header = [9 + u32::from(*size % 2), VERSION | 4, 8].map(u32::to_le_bytes);
                 let answer = [&header.concat()[..], &value.to_le_bytes()].concat();
                 let length = answer.len() - usize::from(*size / 16).min(answer.len());
-                // Nobody may listen any more.
+                // The peer may have gone.
                 let _ = (&self.channel.0).write(&answer[..length]);
             }
             Action::Drain => Self::drain(&self.socket),

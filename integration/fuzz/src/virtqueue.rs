@@ -95,7 +95,7 @@ enum Action {
     Describe { table: u8, index: u8, descriptor: Descriptor },
     /// Puts a head into an available ring.
     Offer { queue: bool, head: u16 },
-    /// Says that so many heads are there.
+    /// Publishes this number of heads.
     Lie { queue: bool, index: u16 },
     /// Writes anything anywhere.
     Write { at: Place, words: [u64; 2] },

@@ -361,7 +361,7 @@ impl DeviceArguments {
         if self.end_with_parent {
             let signal = rustix::process::Signal::TERM;
             rustix::process::set_parent_process_death_signal(Some(signal))
-                .context("cannot follow the parent process")?;
+                .context("cannot arrange to end with the parent process")?;
         }
         if let Some(path) = &self.socket_path {
             return Ok(vec![self.place.connect(path)?]);

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_there_when_it_is_whole_and_can_be_read_by_everybody() {
+    fn a_file_appears_whole_and_every_user_can_read_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new.json");
         fs::write(&path, "old").unwrap();

@@ -180,10 +180,13 @@ pub fn work_until_unplugged(
     let range = plugged.gpu_va()..plugged.gpu_va() + PIECE;
     ensure!(
         fault.reason == FaultReason::WRITE_PAGE_FAULT && range.contains(&fault.address),
-        "another fault than for what was unplugged: {fault}"
+        "the fault is not for the unplugged memory: {fault}"
     );
     transport.intercept.is_wanted.store(true, Ordering::Relaxed);
-    ensure!(user.system(PIECE).is_err(), "the queue was lost while the memory is there: {fault}");
+    ensure!(
+        user.system(PIECE).is_err(),
+        "the queue was lost although the memory is still there: {fault}"
+    );
     neighbour.work()?;
     user.0.queue = user.0.context.create_user_mode_queue(4096)?;
     user.work()

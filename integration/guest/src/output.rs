@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_reader_that_has_gone_is_no_failure() {
+    fn only_a_reader_that_went_away_causes_no_failure() {
         let unwritable = |kind: ErrorKind| Error::from(Unwritable(kind.into()));
         let status = |error: Error| format!("{:?}", failure("test", &error));
         let no_reader = format!("{:?}", ExitCode::from(NO_READER));

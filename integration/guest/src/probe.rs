@@ -93,8 +93,8 @@ pub fn probe(guest: Arc<dyn Guest>, policy: PlacementPolicy) -> anyhow::Result<D
     let transport: Arc<dyn Transport> = Arc::clone(&guest) as _;
     let adapter = Adapter::open_with(transport, policy).context("cannot open the adapter")?;
     let config = guest.config();
-    let nodes = adapter.nodes().context("cannot ask what nodes there are")?;
-    let caps = adapter.user_mode_submission_caps().context("cannot ask for the doorbells")?;
+    let nodes = adapter.nodes().context("cannot query the nodes")?;
+    let caps = adapter.user_mode_submission_caps().context("cannot query the doorbells")?;
     let bar = guest.bar();
     let cost = |AccessCost { load, store }| Cost { load, store };
     let costs = adapter.costs();
@@ -138,12 +138,12 @@ fn placement(
     };
     let reason = match (policy, costs) {
         _ if !has_bar => "the VMM maps no BAR",
-        (PlacementPolicy::Fixed(_), _) => "it was asked for",
+        (PlacementPolicy::Fixed(_), _) => "requested with --placement",
         (PlacementPolicy::Measured, Some(costs)) if costs.is_bar_slow() => {
             "accesses to the BAR are much slower than to memory"
         }
         (PlacementPolicy::Measured, Some(_)) => "accesses to the BAR are as fast as to memory",
-        (PlacementPolicy::Measured, None) => "the device takes no memory of the guest's for it",
+        (PlacementPolicy::Measured, None) => "the device does not accept guest memory for it",
     };
     Placement {
         doorbells: placements.doorbells.to_string(),

@@ -41,10 +41,10 @@ pub fn pin(processors: &[usize]) -> rustix::io::Result<()> {
 /// # Errors
 /// When the kernel refuses.
 pub fn on<T>(processors: &[usize], act: impl FnOnce() -> T) -> anyhow::Result<T> {
-    let before = sched_getaffinity(None).context("cannot ask for this thread's processors")?;
-    pin(processors).context("cannot stay on some of the processors")?;
+    let before = sched_getaffinity(None).context("cannot query this thread's processors")?;
+    pin(processors).context("cannot pin this thread to processors")?;
     let result = act();
-    sched_setaffinity(None, &before).context("cannot use the other processors again")?;
+    sched_setaffinity(None, &before).context("cannot unpin this thread")?;
     Ok(result)
 }
 

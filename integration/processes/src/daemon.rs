@@ -99,8 +99,9 @@ impl Daemon {
 
 /// The configuration of a daemon for one run: its guest may change power states.
 fn private_config() -> anyhow::Result<NamedTempFile> {
-    let mut file = NamedTempFile::new()
-        .context("cannot make the daemon's configuration; set TMPDIR to a folder you may write")?;
+    let mut file = NamedTempFile::new().context(
+        "cannot create the daemon's configuration; set TMPDIR to a folder you may write",
+    )?;
     file.write_all(b"[debug]\npower_control = true\n")?;
     Ok(file)
 }
@@ -115,5 +116,5 @@ pub fn folder() -> anyhow::Result<tempfile::TempDir> {
         // A user that reaches a socket in it can use its GPU.
         .permissions(Permissions::from_mode(0o700))
         .tempdir()
-        .context("cannot make a folder for the run; set TMPDIR to one that you may write")
+        .context("cannot create a folder for the run; set TMPDIR to one that you may write")
 }

@@ -12,7 +12,8 @@ use tokio::signal::unix::{SignalKind, signal};
 /// # Errors
 /// When the kernel refuses.
 pub fn end_with_parent() -> anyhow::Result<()> {
-    set_parent_process_death_signal(Some(Signal::TERM)).context("cannot follow the parent process")
+    set_parent_process_death_signal(Some(Signal::TERM))
+        .context("cannot arrange to end with the parent process")
 }
 
 /// Runs a future to its end on this thread.

@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 enum Processors {
     /// It does: what is measured is one engine.
     Apart,
-    /// It may use all: engines work at the same time, or nobody does.
+    /// The daemon may use all processors, for engines that work at once or for a daemon that stays idle.
     All,
 }
 
@@ -98,7 +98,7 @@ fn in_guest(setting: &Setting, suites: &[Suite], measured: &mut Measured) -> any
     bench::run(setting.guest(0)?, &setting.options(suites), measured)
 }
 
-/// The same for what is long and counts more than it times.
+/// For suites that take long and count more than they time.
 fn in_guest_once(
     setting: &Setting,
     suites: &[Suite],

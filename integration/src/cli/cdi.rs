@@ -17,7 +17,7 @@ pub struct CdiArguments {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Command {
-    /// Print the specification (CDI), or write it where engines look
+    /// Print the specification (CDI), or write it where container engines read it
     #[command(after_help = "\
 Examples:
   bellhop cdi generate --output /etc/cdi/bellhop.json
@@ -30,7 +30,7 @@ Examples:
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// List the devices that engines find here by name, with their sockets
+    /// List the devices that container engines find by name, with their sockets
     List,
 }
 

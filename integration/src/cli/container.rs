@@ -15,10 +15,10 @@ use std::process::ExitCode;
 #[command(after_help = "\
 Examples:
   bellhop container                           the main job, in a container
-  bellhop container -- selftest               the conformance suite, seen from a container
-  bellhop container --memory 64m              what the guest maps counts against the limit
-  bellhop container --image-only              the image, for containers of your own
-  bellhop container --print-command           the command for one, with what this host needs")]
+  bellhop container -- selftest               the conformance suite in a container
+  bellhop container --memory 64m              a limit on memory, which covers what the guest maps
+  bellhop container --image-only              the image, for your own containers
+  bellhop container --print-command           the podman command, with the options that this host needs")]
 pub struct ContainerArguments {
     /// The most memory that the container may use, such as 512m
     #[arg(long, value_name = "SIZE")]
@@ -26,16 +26,16 @@ pub struct ContainerArguments {
     /// Use the bellhopd that listens on this socket instead of starting one
     #[arg(long, value_name = "PATH", conflicts_with = "config")]
     socket_path: Option<PathBuf>,
-    /// Configuration file for the bellhopd that is started
+    /// The configuration file for the bellhopd that this starts
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The program for the image, instead of the bellhop-guest that belongs to this bellhop
+    /// The image's program, instead of the bellhop-guest that belongs to this bellhop
     #[arg(long, value_name = "PATH")]
     guest_binary: Option<PathBuf>,
-    /// Put the image among your own, print its name, and exit
+    /// Build the image in your own storage, print its name, and exit
     #[arg(long, conflicts_with_all = ["memory", "socket_path", "config", "task"])]
     image_only: bool,
-    /// Print the podman command for a container of an image of your own, and exit
+    /// Print the podman command that runs a container with the device, and exit
     ///
     /// Its device is the one at --socket-path, or the service's at /run/bellhop/gpu.sock.
     #[arg(long, conflicts_with_all = ["image_only", "guest_binary", "config"])]
@@ -62,9 +62,10 @@ impl ContainerArguments {
             return Ok(ExitCode::SUCCESS);
         }
         let program = guest_binary::find(self.guest_binary.as_deref())?;
-        let outcome = match self.image_only {
-            true => container::make_image(&program)?,
-            false => container::run(options, &program)?,
+        let outcome = if self.image_only {
+            container::make_image(&program)?
+        } else {
+            container::run(options, &program)?
         };
         Ok(outcome.exit_code())
     }

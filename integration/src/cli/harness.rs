@@ -21,7 +21,7 @@ use std::time::Duration;
 /// What is run, and how.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-A scenario is a TOML file. This one is whole:
+A scenario is a TOML file. This one is complete:
 
   title = \"A bad packet loses its own queue and no other\"
   [[guest]]
@@ -34,42 +34,42 @@ A scenario is a TOML file. This one is whole:
   [expect]
   lost = [\"vm/main/bad\"]
 
-Every key is in docs/harness.md; the scenarios that bellhop has say what they show:
+docs/harness.md describes every key, and each shipped scenario says what it shows.
 
 Examples:
-  bellhop harness --list                          what there is
+  bellhop harness --list                          list the shipped scenarios
   bellhop harness --example first-submission      run one of them
-  bellhop harness --print first-submission        show its file, to begin your own from
-  bellhop harness mine.toml --seed 7              another run of your own
-  bellhop harness mine.toml --repeat 100          a hundred runs, each with the next seed
+  bellhop harness --print first-submission        print its file, to start your own from
+  bellhop harness mine.toml --seed 7              run your own with another seed
+  bellhop harness mine.toml --repeat 100          run it a hundred times, each with the next seed
   bellhop harness --example stress --duration 3600
   bellhop harness *.toml --junit results.xml      for a CI system
 
-Exits with 0 when all that was expected held, with 1 when something did not, and with 2 when a
-scenario could not be run. Ctrl-C ends a run as if its duration were over.")]
+Exits with 0 if all expectations held, with 1 if one did not, and with 2 if a scenario could not
+be run. Ctrl-C ends a run as if its duration were over.")]
 pub struct HarnessArguments {
     /// Scenarios to run
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Run a scenario that bellhop has; may be given several times
+    /// Run a shipped scenario; may be given several times
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(names()), hide_possible_values = true)]
     example: Vec<String>,
-    /// List the scenarios that bellhop has, and exit
+    /// List the shipped scenarios, and exit
     #[arg(long, conflicts_with_all = ["files", "example"])]
     list: bool,
-    /// Print the file of a scenario that bellhop has, and exit
+    /// Print the file of a shipped scenario, and exit
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(names()), hide_possible_values = true, conflicts_with_all = ["files", "example", "list"])]
     print: Option<String>,
-    /// What random choices come from, instead of the scenario's own seed
+    /// The seed of random choices, instead of the scenario's own
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Run each scenario so many times, each with the next seed
+    /// Run each scenario this many times, each with the next seed
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     repeat: u64,
-    /// How long a scenario with a duration goes on, instead of its own
+    /// The duration of scenarios that have one, instead of their own
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     duration: Option<u64>,
-    /// Write the reports as JSON, a line each
+    /// Print each report as JSON, on one line
     #[arg(long)]
     json: bool,
     /// Also write the results to this file, as JUnit XML
@@ -107,7 +107,7 @@ impl HarnessArguments {
         }
         if self.files.is_empty() && self.example.is_empty() {
             bail!(
-                "there is nothing to run: name a FILE or an --example; --list shows what there is"
+                "there is nothing to run: name a FILE or an --example; --list shows the shipped scenarios"
             );
         }
         let scenarios = match self.scenarios() {
@@ -136,9 +136,10 @@ impl HarnessArguments {
                 };
                 match scenario.run(&options) {
                     Ok(report) => {
-                        match self.json {
-                            true => put_line(report.to_json()?)?,
-                            false => put_line(&report)?,
+                        if self.json {
+                            put_line(report.to_json()?)?
+                        } else {
+                            put_line(&report)?
                         }
                         reports.push((name.clone(), report));
                     }
@@ -153,9 +154,10 @@ impl HarnessArguments {
             let all = reports.iter().map(|(name, report)| (name.as_str(), report));
             junit.finish_with(to_junit(all)?)?;
         }
-        Ok(match reports.iter().all(|(_, report)| report.passed) {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
+        Ok(if reports.iter().all(|(_, report)| report.passed) {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         })
     }
 

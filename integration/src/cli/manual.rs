@@ -10,11 +10,11 @@ use clap_mangen::Man;
 /// A program that people call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Program {
-    /// What people do on a host
+    /// The command for people on a host
     Bellhop,
     /// The service
     Bellhopd,
-    /// What runs in a guest
+    /// The program that runs in a guest
     BellhopGuest,
 }
 
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_s_page_is_found_by_its_words() {
+    fn a_manual_page_is_found_by_the_words_of_its_command() {
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(page(&[]).unwrap().file, "bellhop.1");
         assert_eq!(page(&words("cdi generate")).unwrap().file, "bellhop-cdi-generate.1");

@@ -42,12 +42,12 @@ Examples:
   bellhop run --input disk.img --json      the main job on a file, the report as JSON
   bellhop selftest doorbell                the behaviours whose names contain \"doorbell\"
   bellhop selftest --list                  what the conformance suite checks
-  bellhop selftest --socket-path gpu.sock  against a bellhopd that runs already
-  bellhop vm -- selftest                   the conformance suite inside a virtual machine
-  bellhop container -- selftest            the same inside a container
-  bellhop harness --list                   scenarios with many guests, and your own
+  bellhop selftest --socket-path gpu.sock  the suite against a bellhopd that already runs
+  bellhop vm -- selftest                   the conformance suite in a virtual machine
+  bellhop container -- selftest            the conformance suite in a container
+  bellhop harness --list                   the scenarios with many guests
   bellhop daemon -- --help                 bellhopd, which is part of this executable
-  bellhop inspect --watch                  what a running bellhopd's guests have
+  bellhop inspect --watch                  the objects of a running bellhopd's guests
   bellhop trace -o run.pftrace -- run      the main job as a timeline for ui.perfetto.dev"
 )]
 struct Cli {
@@ -62,62 +62,63 @@ enum Command {
     /// Do real work through doorbells: stream a file through the GPU, verify it, report
     ///
     /// Starts a bellhopd and a guest as two further processes. The guest reads the file in
-    /// chunks and, over several HW queues of the compute and copy nodes at once, has each copied
-    /// into local memory, transformed, hashed and copied out, the stages ordered by GPU fences.
-    /// The result is compared with the guest's own computation byte for byte. Then it times small
+    /// chunks. The GPU copies each chunk into local memory, transforms it, hashes it and copies
+    /// it out, on several HW queues of the compute and copy nodes at once; GPU fences order the
+    /// stages. The guest compares every byte with its own computation. Then it times small
     /// submissions through a doorbell and through the control queue.
     Run(RunArguments),
     /// Check what every guest may rely on, from inside a guest
     ///
-    /// Starts a bellhopd and a guest; the guest tries one named behaviour after another over its
-    /// own transport. Exits with 1 when one fails.
+    /// Starts a bellhopd and a guest. The guest tries one named behaviour after another over its
+    /// own transport. Exits with 1 if one fails.
     Selftest(SelftestArguments),
-    /// Say what a guest is offered, what accesses cost it, and where things are placed and why
+    /// Show what the device offers a guest, what accesses cost, and where shared memory is placed and why
     Probe(ProbeArguments),
-    /// Measure what submitting costs a guest, beside what it could cost at least
+    /// Measure what a submission costs, beside the least that it could cost
     ///
-    /// Starts a bellhopd for each thing that needs one of its own, and guests. Without --socket-path
-    /// and --config all suites are measured, otherwise those that need nothing of the configuration.
-    /// Whatever is compared is measured in the same repetition, so that other load changes both;
-    /// a quiet machine with two processors to spare is better still.
+    /// Starts guests, and a bellhopd for each suite that needs its own. With --socket-path or
+    /// --config, measures only the suites that work with any configuration. Figures that are
+    /// compared come from the same repetition, so that other load affects both. For steady
+    /// figures, use an idle machine with two free processors.
     Bench(BenchArguments),
-    /// Do the same, or anything else that a guest can, in a virtual machine
+    /// Run any of a guest's commands in a virtual machine
     ///
     /// Boots a Debian kernel in stock QEMU with the device attached, runs bellhop-guest in it,
-    /// passes its output and exit status on, and powers off. What is missing is fetched from
-    /// Debian once: about 40 MB for QEMU unless this machine has version 11 or newer, and 35 or
-    /// 55 MB for a kernel. Nothing is installed, and no privileges are needed.
+    /// passes on its output and exit status, and powers off. The first run fetches what is
+    /// missing from Debian: about 40 MB for QEMU unless this machine has version 11 or newer, and
+    /// 35 or 55 MB for a kernel. It installs nothing and needs no privileges.
     Vm(VmArguments),
-    /// Do the same in a container that has its device's socket and nothing else
+    /// Run any of a guest's commands in a container that has its device's socket and nothing else
     ///
     /// Starts a bellhopd, builds an image from bellhop-guest alone, and runs it with podman:
-    /// without network or capabilities, on a read-only root, as a user that the host does not
-    /// know. Nothing is left of any of it. What this host needs, and why, is said on standard
-    /// error.
+    /// without network or capabilities, on a read-only root, as a user that does not exist on the
+    /// host. Afterwards, removes the image and the container. Standard error says which options
+    /// this host needs, and why.
     Container(ContainerArguments),
-    /// Let guests act as a file says, on a real device, and check what comes of it
+    /// Run scenarios: many guests on a real device, with faults and power events, and a verdict
     ///
-    /// Tests a driver, a scheduler policy or a power policy without a VM. A scenario
-    /// describes guests, their queues and what is submitted to them, what happens to them and
-    /// when, and what must hold at the end; its guests prove by what the GPU wrote that each
-    /// submission was executed once and in order.
+    /// Tests a driver, a scheduler policy or a power policy without a VM. A scenario is a file
+    /// that describes guests, their queues and submissions, the events that happen to them, and
+    /// what must hold at the end. The guests prove from what the GPU wrote that it executed each
+    /// submission once and in order.
     Harness(HarnessArguments),
-    /// Show what there is on a running bellhopd: guests, queues, doorbells, memory, power
+    /// Show the objects of a running bellhopd: guests, queues, doorbells, memory, power
     ///
     /// Asks a bellhopd that has a --control-socket for its objects, and prints them as a tree with
-    /// each engine's run list, or as JSON. Guests do not notice. Within a guest, `bellhop-guest
-    /// inspect` shows that guest's own.
+    /// each engine's run list, or as JSON. This does not disturb guests. In a guest,
+    /// `bellhop-guest inspect` shows that guest's own objects.
     Inspect(InspectArguments),
     /// Record what engines and queues do, for the Perfetto trace viewer
     ///
-    /// Writes a timeline: for each engine its power, and for each hardware queue its doorbell's states, the
-    /// waits and signals of its fences with their values, and each submission from when the driver queued
-    /// it until it was done. Records a bellhopd that has a --control-socket, until Ctrl-C, or a run that it
-    /// starts itself. While it records, drivers log every fence, which costs each submission a little.
+    /// Writes a timeline. It shows the power state of each engine, and for each hardware queue the states of
+    /// its doorbell, the waits and signals of its fences with their values, and each submission from when the
+    /// driver queued it until it was done. Records a bellhopd that has a --control-socket, until Ctrl-C, or a
+    /// run that it starts itself. While it records, drivers log every fence, which slows each submission a
+    /// little.
     Trace(TraceArguments),
     /// Name devices for container engines: podman run --device bellhop.local/gpu=0
     Cdi(CdiArguments),
-    /// Print what a shell reads to complete command lines
+    /// Print the completions of command lines for a shell
     #[command(after_help = "\
 Examples:
   bellhop completions bash > ~/.local/share/bash-completion/completions/bellhop
@@ -125,7 +126,7 @@ Examples:
     Completions {
         /// The shell
         shell: Shell,
-        /// Whose command lines
+        /// The program whose command lines it completes
         #[arg(long, value_enum, default_value_t = Program::Bellhop)]
         program: Program,
     },
@@ -155,7 +156,7 @@ struct HostArguments {
     /// Use the bellhopd that listens on this socket instead of starting one
     #[arg(long, value_name = "PATH", conflicts_with = "config")]
     socket_path: Option<PathBuf>,
-    /// Configuration file for the bellhopd that is started
+    /// The configuration file for the bellhopd that this starts
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -192,9 +193,9 @@ struct RunArguments {
 /// Which thread runs on which processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Pin {
-    /// The guest on the first, the bellhopd that is started on the others
+    /// The guest runs on the first processor, its bellhopd on the others
     Apart,
-    /// Both on all
+    /// Both run on all processors
     No,
 }
 
@@ -225,10 +226,10 @@ impl RunArguments {
                 apart = None;
                 format!("not pinned: the bellhopd at {} runs already", path.display())
             }
-            (None, Pin::No, _) => "not pinned, as --pin no says".to_owned(),
+            (None, Pin::No, _) => "not pinned: --pin no".to_owned(),
             (None, Pin::Apart, Some(apart)) => apart.to_string(),
             (None, Pin::Apart, None) => format!(
-                "guest and bellhopd share {}: this run may use one only",
+                "guest and bellhopd share processor {}: this run may use no other",
                 processors::allowed().first().map_or_else(String::new, |first| format!("{first}"))
             ),
         };

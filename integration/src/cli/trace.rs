@@ -22,9 +22,9 @@ Examples:
   bellhop trace -o run.pftrace -- run                 the main job, from its first submission to its last
   bellhop trace -o test.pftrace -- selftest fence     what the conformance suite does with fences
   sudo bellhop trace -o now.pftrace --seconds 5       five seconds of the service's guests
-Open the file at https://ui.perfetto.dev, which sends it nowhere.
+Open the file at https://ui.perfetto.dev, which reads it in your browser and uploads nothing.
 
-Exits with 3 when events were lost, unless --allow-loss says that this is no failure.")]
+Exits with 3 if events were lost, unless --allow-loss is given.")]
 pub(super) struct TraceArguments {
     /// The file to write
     #[arg(long, short, value_name = "FILE")]
@@ -32,13 +32,13 @@ pub(super) struct TraceArguments {
     /// The control socket of the bellhopd
     #[arg(long, value_name = "PATH", default_value = CONTROL_SOCKET)]
     socket: PathBuf,
-    /// Which of its adapters
+    /// The number of the adapter to record
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     adapter: u32,
-    /// End after so long, and not only with Ctrl-C
+    /// End after this time; without it, record until Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u32>,
-    /// Memory of the host for what each engine does faster than it is recorded: 1 MiB is about 21,000 events
+    /// Buffer for events of each engine until they are recorded; 1 MiB holds about 21,000 events
     #[arg(
         long,
         value_name = "MIB",
@@ -46,13 +46,13 @@ pub(super) struct TraceArguments {
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_TRACE_BUFFER_MIB))
     )]
     buffer: u32,
-    /// Exit with 0 although events were lost
+    /// Exit with 0 even if events were lost
     #[arg(long)]
     allow_loss: bool,
     /// Print how many events were recorded, and how many were lost, as JSON
     #[arg(long)]
     json: bool,
-    /// Start a bellhopd, and a guest that does this; trace both until it is done
+    /// Start a bellhopd and a guest that runs this command, and trace both until it ends
     #[arg(last = true, value_name = "GUEST-COMMAND", conflicts_with_all = ["socket", "adapter", "seconds"])]
     task: Vec<OsString>,
 }
@@ -81,8 +81,8 @@ impl TraceArguments {
             return Ok(0);
         }
         eprintln!(
-            "bellhop: {lost} of {} events were lost, which {} says where they are missing; to lose \
-             less, give more memory than --buffer {}, or record a shorter time or fewer guests",
+            "bellhop: {lost} of {} events were lost; {} marks where they are missing; to lose fewer, give \
+             more memory than --buffer {}, or record a shorter time or fewer guests",
             events.saturating_add(lost),
             self.output.display(),
             self.buffer
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_that_lacks_events_is_no_success_unless_that_is_allowed() {
+    fn a_trace_that_lacks_events_fails_unless_that_is_allowed() {
         let status = |allow_loss, lost| {
             let arguments = TraceArguments {
                 output: "trace".into(),

@@ -20,74 +20,74 @@ use std::time::Duration;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
-  bellhop vm                                    what a guest of the plain VM is offered
-  bellhop vm -- selftest                        the conformance suite, inside the VM
+  bellhop vm                                    what the device offers a guest of the plain VM
+  bellhop vm -- selftest                        the conformance suite in the VM
   bellhop vm --variant iommu -- run --json      the main job over VFIO and MSI-X
   bellhop vm --interactive                      a shell in the guest; Ctrl-A X ends the VM
   bellhop vm --trace-mmio trace.log -- run      which accesses stopped the guest
   bellhop vm --vmm cloud-hypervisor -- run      the main job in another VMM
-  bellhop vm --print-command                    for a VM of your own: what QEMU needs
-  bellhop vm --print-libvirt                    the same for a domain of libvirt's
+  bellhop vm --print-command                    QEMU's command line, for your own VM
+  bellhop vm --print-libvirt                    the XML for your own libvirt domain
 
 Downloads are kept in $BELLHOP_CACHE, by default ~/.cache/bellhop.")]
 pub struct VmArguments {
-    /// What runs the VM
+    /// The VMM that runs the VM
     #[arg(long, value_enum, default_value_t = Vmm::Qemu)]
     vmm: Vmm,
-    /// Run that in a VM of QEMU's, which emulates a machine with KVM: slow, and works everywhere
+    /// Run cloud-hypervisor in a QEMU VM that emulates a machine with KVM: slow, but works everywhere
     #[arg(long)]
     nested: bool,
     /// The kind of VM
     #[arg(long, value_name = "NAME", default_value = VARIANTS[0].name,
           value_parser = PossibleValuesParser::new(VARIANTS.iter().map(described)))]
     variant: String,
-    /// What executes the guest
+    /// How QEMU executes the guest
     #[arg(long, value_enum, default_value_t = Accelerator::Auto)]
     accel: Accelerator,
     /// Start a shell in the guest, on this terminal
     #[arg(long, conflicts_with_all = ["task"])]
     interactive: bool,
-    /// End the VM when its task is not done after so long, or a shell so long after its input
+    /// End the VM if its task takes longer than this, or a shell this long after its input ends
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
-    /// Use the bellhopd that listens on this socket instead of starting one; once for each GPU
+    /// Use the bellhopd that listens on this socket instead of starting one; give one socket for each GPU
     #[arg(long, value_name = "PATH", conflicts_with = "config")]
     socket_path: Vec<PathBuf>,
-    /// Configuration file for the bellhopd that is started, whose guest may otherwise change power states
+    /// The configuration file for the bellhopd that this starts; without one, its guest may change power states
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The program for the guest, instead of the bellhop-guest that belongs to this bellhop
+    /// The guest's program, instead of the bellhop-guest that belongs to this bellhop
     #[arg(long, value_name = "PATH")]
     guest_binary: Option<PathBuf>,
-    /// QEMU's program, instead of this machine's or, where that is missing or older than 11,
-    /// Debian's
+    /// The QEMU to run, instead of this machine's (or Debian's, where this machine has none or one older
+    /// than 11)
     #[arg(long, value_name = "PATH")]
     qemu: Option<PathBuf>,
-    /// Debian's mirror, instead of the one that this machine's apt uses
+    /// The Debian mirror, instead of the one that this machine's apt uses
     #[arg(long, value_name = "URL", env = "BELLHOP_MIRROR")]
     mirror: Option<String>,
-    /// Fetch QEMU, kernel and shell again
+    /// Fetch QEMU, the kernel and the shell again
     #[arg(long)]
     refresh: bool,
     /// Keep the guest kernel's messages in this file
     #[arg(long, value_name = "FILE")]
     kernel_log: Option<PathBuf>,
-    /// Have QEMU write each access that it emulates to this file, and count those to the GPU
+    /// Write each access that QEMU emulates to this file, and count the accesses to the GPU
     #[arg(long, value_name = "FILE")]
     trace_mmio: Option<PathBuf>,
-    /// Let others speak with QEMU's monitor (QMP) at this socket: to plug memory in, for one
+    /// Offer QEMU's monitor (QMP) at this socket, for instance to plug memory in
     #[arg(long, value_name = "PATH")]
     qmp: Option<PathBuf>,
-    /// Go on when the guest reboots; without this a reboot ends the VM
+    /// Keep the VM running when the guest reboots; without this, a reboot ends the VM
     #[arg(long)]
     reboot: bool,
-    /// Print what starts a VM of your own with the device, and exit
+    /// Print the command line that starts your own VM with the device, and exit
     #[arg(long, conflicts_with_all = ["print_libvirt", "print_description", "interactive", "task"])]
     print_command: bool,
-    /// Print what to add to a domain of libvirt's, and exit
+    /// Print the XML to add to your own libvirt domain, and exit
     #[arg(long, conflicts_with_all = ["interactive", "task"])]
     print_libvirt: bool,
-    /// Print bellhopd's description as QEMU's conventions for vhost-user programs want it, and exit
+    /// Print the JSON that describes bellhopd to management tools (QEMU's vhost-user conventions), and exit
     #[arg(long, conflicts_with_all = ["print_libvirt", "interactive", "task"])]
     print_description: bool,
     /// What bellhop-guest does in the VM
@@ -116,9 +116,10 @@ impl VmArguments {
         }
         if self.print_command || self.print_libvirt {
             let sockets = self.sockets_of_others(variant);
-            put(match self.print_command {
-                true => attachment::command(variant, &sockets)?,
-                false => attachment::libvirt(variant, &sockets)?,
+            put(if self.print_command {
+                attachment::command(variant, &sockets)?
+            } else {
+                attachment::libvirt(variant, &sockets)?
             })?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -171,12 +172,11 @@ impl VmArguments {
 
     /// The sockets of a VM that another program starts.
     fn sockets_of_others(&self, variant: &Variant) -> Vec<PathBuf> {
-        match self.socket_path.is_empty() {
-            true => {
-                let path = |number| format!("/run/bellhop/vm{number}.sock").into();
-                (0..variant.devices).map(path).collect()
-            }
-            false => self.socket_path.clone(),
+        if self.socket_path.is_empty() {
+            let path = |number| format!("/run/bellhop/vm{number}.sock").into();
+            (0..variant.devices).map(path).collect()
+        } else {
+            self.socket_path.clone()
         }
     }
 }

@@ -90,7 +90,8 @@ fn edits(host_path: PathBuf) -> ContainerEdits {
 /// When the folder cannot be made, or not be written.
 pub fn write(path: &Path, json: &str) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
     }
     NewFile::create(path)?.finish_with(json)
 }
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_file_can_be_read_by_everybody_and_its_folder_is_made() {
+    fn every_user_can_read_a_written_file_and_its_folder_is_created() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cdi/bellhop.json");
         write(&path, "{}").unwrap();

@@ -105,9 +105,10 @@ impl Host {
     /// What is used on every host.
     fn chosen(&self, has_own_storage: bool) -> String {
         let runtime = if self.needs_other_runtime() { OTHER_RUNTIME } else { &self.runtime };
-        let storage = match has_own_storage {
-            true => "images in a folder of this run (vfs)",
-            false => "images in your own storage",
+        let storage = if has_own_storage {
+            "images in a folder of this run (vfs)"
+        } else {
+            "images in your own storage"
         };
         format!("podman {} with runtime {runtime}, {storage}", self.version)
     }
@@ -224,7 +225,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_chosen_is_told_on_every_host() {
+    fn every_host_reports_what_was_chosen() {
         let own = "podman 5.0.0 with runtime crun, images in your own storage";
         assert_eq!(host().chosen(false), own);
         let hybrid = Host { hybrid_cgroups: true, ..host() };

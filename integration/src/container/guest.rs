@@ -170,7 +170,8 @@ impl<'a> Container<'a> {
         // There is none if podman did not come that far.
         let Ok(number) = std::fs::read_to_string(&self.monitor) else { return Ok(()) };
         let pid = number.trim().parse().ok().and_then(Pid::from_raw);
-        let pid = pid.with_context(|| format!("podman's monitor has no number: {number:?}"))?;
+        let pid =
+            pid.with_context(|| format!("cannot parse the PID of podman's monitor: {number:?}"))?;
         let monitor = match pidfd_open(pid, PidfdFlags::empty()) {
             Err(Errno::SRCH) => return Ok(()),
             monitor => monitor.context("cannot find podman's monitor")?,
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn selinux_is_told_to_let_the_socket_through() {
+    fn selinux_lets_the_socket_through() {
         let confined = Host { selinux: true, ..host() };
         assert!(options(0o666, None, &confined).unwrap().contains("label=disable"));
     }

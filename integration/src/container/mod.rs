@@ -63,7 +63,7 @@ pub fn run(options: Options, program: &Path) -> anyhow::Result<Outcome> {
             None => {
                 let socket = folder.join("gpu.sock");
                 let daemon = Daemon::start(&[&socket], config.as_deref())?;
-                // The container's user is nobody to the host. Others still cannot reach it: the
+                // The host does not know the container's user. Other users still cannot reach the socket: the
                 // folder is its owner's alone.
                 fs::set_permissions(&socket, Permissions::from_mode(0o666))
                     .context("cannot let the container use the socket")?;

@@ -36,8 +36,8 @@ pub fn access(path: &Path) -> anyhow::Result<Access> {
         mode if mode & OTHERS_WRITE != 0 => Ok(Access::Everybody),
         mode if mode & GROUP_WRITES != 0 => Ok(Access::Group(metadata.gid())),
         mode => bail!(
-            "only its owner may connect to {} (mode {:o}), and a container's user is somebody \
-             else; give it a group with SocketMode=0660, or chmod g+w",
+            "only its owner may connect to {} (mode {:o}), and a container runs as another user; \
+             give the socket a group with SocketMode=0660, or chmod g+w",
             path.display(),
             mode & 0o777
         ),
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_for_everybody_needs_no_group() {
+    fn a_socket_for_every_user_needs_no_group() {
         assert_eq!(access_with_mode(0o666).unwrap(), Access::Everybody);
         assert_eq!(access_with_mode(0o602).unwrap(), Access::Everybody);
     }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_is_named() {
+    fn a_file_that_is_not_a_socket_is_named() {
         let error = access(Path::new("/nonexistent/gpu.sock")).unwrap_err().to_string();
         assert!(error.contains("/nonexistent/gpu.sock") && error.contains("--socket-path"));
         assert!(access(Path::new("/dev/null")).unwrap_err().to_string().contains("not a socket"));

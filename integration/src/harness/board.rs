@@ -185,7 +185,7 @@ impl Board {
         self.wake();
     }
 
-    /// Who waits for a bad packet in a queue, if somebody does.
+    /// The waiter for a bad packet in a queue, if there is one.
     pub(super) fn take_bad_packet(&self, lane: usize) -> Option<Sender<Outcome>> {
         lock(&self.posts.get(lane)?.bad_packets).pop_front()
     }

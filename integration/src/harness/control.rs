@@ -44,7 +44,7 @@ impl Control {
             .map_err(|error| error.to_string())?;
         match answered.recv_timeout(limit) {
             Ok(outcome) => outcome.map_err(|error| error.to_string()),
-            Err(RecvTimeoutError::Timeout) => Err(format!("it was not done in {limit:?}")),
+            Err(RecvTimeoutError::Timeout) => Err(format!("it was not done within {limit:?}")),
             Err(RecvTimeoutError::Disconnected) => Err("the host has stopped".into()),
         }
     }
@@ -69,7 +69,7 @@ impl Control {
             Action::ResumeGuest { .. } => Command::ResumeGuest(guest()?),
             Action::DisconnectGuest { .. } => Command::DisconnectGuest(guest()?),
             Action::FailGuest { .. } => Command::FailGuest(guest()?),
-            _ => return Err("the host does not do it".into()),
+            _ => return Err("the host cannot do this".into()),
         })
     }
 

@@ -168,12 +168,12 @@ impl Director<'_> {
                 return self.control.carry_out(action, Some(guest), TIMEOUT);
             }
             (action, Target::Guest(guest)) => self.order(guest, action, None, answer)?,
-            (action, Target::Nobody) => return self.control.carry_out(action, None, TIMEOUT),
+            (action, Target::Host) => return self.control.carry_out(action, None, TIMEOUT),
         }
         match answered.recv_timeout(TIMEOUT) {
             Ok(outcome) => outcome,
-            Err(RecvTimeoutError::Timeout) => Err(format!("it was not done in {TIMEOUT:?}")),
-            Err(RecvTimeoutError::Disconnected) => Err("the guest had come to its end".into()),
+            Err(RecvTimeoutError::Timeout) => Err(format!("it was not done within {TIMEOUT:?}")),
+            Err(RecvTimeoutError::Disconnected) => Err("the guest had ended".into()),
         }
     }
 
@@ -188,7 +188,7 @@ impl Director<'_> {
         let sent = self.guests.get(guest).map(|orders| orders.send(order));
         match sent {
             Some(Ok(())) => Ok(()),
-            _ => Err("the guest had come to its end".into()),
+            _ => Err("the guest had ended".into()),
         }
     }
 }

@@ -40,7 +40,7 @@
 //! assert!(report.passed, "{report}");
 //! assert_eq!(report.queues[0].completed, 200);
 //!
-//! // The same from a file, and one that bellhop has.
+//! // A scenario from a file, and a shipped one.
 //! let text = "
 //!     [[guest]]
 //!     name = \"vm\"

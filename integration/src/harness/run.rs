@@ -33,7 +33,7 @@ const PROGRESS: Duration = Duration::from_millis(250);
 pub struct Options {
     /// Where random choices come from, instead of the scenario's seed.
     pub seed: Option<u64>,
-    /// How long queues without a number of submissions go on, instead of the scenario's duration.
+    /// How long queues without a number of submissions work, instead of the scenario's duration.
     pub duration: Option<Duration>,
     /// Whether to show on standard error how far it is.
     pub progress: bool,
@@ -169,16 +169,15 @@ impl Run<'_> {
         let events = director.run();
         has_ended.store(true, Ordering::Release);
         // Threads that still wait for the device are told that it is gone.
-        let service = match events.is_given_up {
-            true => {
-                drop(service);
-                None
-            }
-            false => Some(service),
+        let service = if events.is_given_up {
+            drop(service);
+            None
+        } else {
+            Some(service)
         };
         let mut results = Vec::new();
         for thread in threads {
-            let Ok(result) = thread.join() else { bail!("the thread of a guest panicked") };
+            let Ok(result) = thread.join() else { bail!("a guest's thread panicked") };
             results.push(result);
         }
         drop(service);

@@ -220,5 +220,5 @@ async fn begin_soon<W: Write>(control: &Path, what: What, output: W) -> anyhow::
         }
         Trace::begin(control, what, output)
     };
-    tokio::time::timeout(START, begun).await.context("bellhopd does not start")?
+    tokio::time::timeout(START, begun).await.context("bellhopd did not start in time")?
 }

@@ -310,7 +310,7 @@ impl<W: Write> Timeline<W> {
         if time == 0.0 {
             return Ok(());
         }
-        // The two are not looked at in the same moment.
+        // The two were read at different moments.
         let percent = (100.0 * busy / time).min(100.0);
         let event = TrackEvent { double_counter_value: Some(percent), ..TrackEvent::default() };
         self.event(now.time, BUSY + u64::from(node), Kind::Counter, event)
@@ -321,7 +321,7 @@ impl<W: Write> Timeline<W> {
         self.track(track, format!("CPUs of process {process}, guest {guest}"), None)
     }
 
-    /// A wait that was over at a time; `since` is 0 where it held nobody.
+    /// A wait that ended at a time; `since` is 0 where it held no queue.
     fn wait(&mut self, parent: u64, time: u64, since: u64, event: TrackEvent) -> io::Result<()> {
         if since == 0 {
             let track = self.part(parent, Part::Waits)?;

@@ -205,7 +205,7 @@ fn a_killed_container_is_an_error_and_leaves_the_daemon_whole() {
     let (code, errors) = job.ended();
     assert_eq!(code, Some(1));
     assert!(errors.contains("the container was killed"), "{errors}");
-    daemon.await_log("front end gone");
+    daemon.await_log("front end disconnected");
     daemon.await_resources(before);
     assert!(daemon.is_running());
     let next = container()

@@ -94,8 +94,8 @@ fn objects_of_two_guests_appear_in_their_places_and_go() {
     assert!(daemon.snapshot().guests[0].processes[0].devices.is_empty());
     drop((process, idle));
     drop(guests);
-    daemon.await_log("front end gone");
-    daemon.await_log("front end gone");
+    daemon.await_log("front end disconnected");
+    daemon.await_log("front end disconnected");
     assert!(daemon.snapshot().guests.is_empty());
 }
 
@@ -162,7 +162,7 @@ fn it_is_printed_again_while_it_is_watched() {
 }
 
 #[test]
-fn a_socket_that_is_a_guests_or_nobodys_is_an_error_that_says_so() {
+fn a_guests_socket_and_a_socket_without_a_server_are_told_apart() {
     let mut daemon = Daemon::start(1);
     let inspect = |socket: PathBuf| {
         let output = bellhop().arg("inspect").arg("--socket").arg(socket).output().unwrap();
@@ -191,7 +191,7 @@ fn answers(daemon: &Daemon, sent: &[u8]) -> String {
 }
 
 #[test]
-fn garbage_half_requests_and_requests_for_nothing_are_answered_and_disturb_nobody() {
+fn garbage_and_half_requests_are_answered_and_disturb_no_guest() {
     let daemon = Daemon::start(1);
     let guest = guest(&daemon, 0);
     let adapter = adapter(&guest);
@@ -217,7 +217,7 @@ fn garbage_half_requests_and_requests_for_nothing_are_answered_and_disturb_nobod
     let gone = answers(&daemon, b"{\"version\":1,\"list\":4,\"guest\":77}\n");
     assert_eq!(gone, "{\"gone\":\"there is no guest 77\"}\n");
     let version = answers(&daemon, b"{\"version\":2,\"list\":3}\n");
-    assert!(version.contains("use the bellhop that came with it"), "{version}");
+    assert!(version.contains("use the bellhop that came with the daemon"), "{version}");
     work(&adapter);
     daemon.await_resources(before);
 }
@@ -318,7 +318,7 @@ fn submissions_that_come_one_by_one_keep_an_engine_busy_too() {
 }
 
 #[test]
-fn clients_that_are_many_or_do_not_read_are_few_at_once_and_disturb_nobody() {
+fn only_a_few_clients_are_served_at_once_and_idle_ones_disturb_no_guest() {
     let daemon = Daemon::start(1);
     let guest = guest(&daemon, 0);
     let adapter = adapter(&guest);
@@ -343,7 +343,7 @@ fn clients_that_are_many_or_do_not_read_are_few_at_once_and_disturb_nobody() {
         clients.push(stream);
     }
     let refused = answers(&daemon, b"");
-    assert!(refused.contains("8 clients are served already"), "{refused}");
+    assert!(refused.contains("already serves 8 clients"), "{refused}");
     // They ask and ask, and read nothing: at last they cannot send either.
     for stream in &mut clients {
         stream.set_nonblocking(true).unwrap();

@@ -175,11 +175,11 @@ fn a_descriptor_of_the_manager_that_is_no_socket_is_named() {
     let file = fs::File::open("/dev/null").unwrap();
     command.fd_mappings(vec![FdMapping { parent_fd: file.into(), child_fd: 3 }]).unwrap();
     let message = refusal(&mut command);
-    assert!(message.contains("\"gpu\"") && message.contains("no open socket"), "{message}");
+    assert!(message.contains("\"gpu\"") && message.contains("not an open socket"), "{message}");
 }
 
 #[test]
-fn a_manager_that_does_not_hear_is_no_reason_not_to_serve() {
+fn the_daemon_serves_even_if_the_service_manager_does_not_listen() {
     let manager = Manager::listen(1);
     let mut command = manager.service(&[]);
     let daemon = command.env("NOTIFY_SOCKET", "/nonexistent/notify.sock").spawn().unwrap();

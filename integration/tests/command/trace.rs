@@ -328,7 +328,7 @@ fn what_cpus_do_with_fences_is_on_the_timeline() {
 
 /// More than a queue's logs have room for, between two looks of the tool.
 #[test]
-fn a_busy_queue_is_traced_whole_where_there_is_room_and_what_is_lost_is_told() {
+fn a_busy_queue_is_traced_whole_where_there_is_room_and_losses_are_reported() {
     const SUBMISSIONS: u64 = 30_000;
     let daemon = Daemon::start(1);
     let shape = Shape { ring: 64 << 10, ..Shape::default() };

@@ -78,7 +78,7 @@ fn a_guest_that_goes_leaves_the_other_adapter_at_work() {
     let [first, second] = [0, 1].map(|number| adapter(&daemon, number));
     work(&second);
     drop(second);
-    daemon.await_log("front end gone");
+    daemon.await_log("front end disconnected");
     work(&first);
     work(&adapter(&daemon, 1));
 }

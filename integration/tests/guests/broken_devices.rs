@@ -79,7 +79,7 @@ fn outcome(daemon: &Daemon, behaviour: &str, fault: Fault) -> Outcome {
     let [check] = &report.checks[..] else { panic!("{behaviour} is not the name of one") };
     eprintln!("{behaviour}: {:?}: {}", check.outcome, check.detail);
     guest.kill();
-    daemon.await_log("front end gone");
+    daemon.await_log("front end disconnected");
     check.outcome
 }
 
@@ -90,7 +90,7 @@ fn daemon() -> Daemon {
 }
 
 #[test]
-fn a_device_that_does_nothing_of_what_it_says_that_it_did_is_noticed() {
+fn a_device_that_claims_work_it_did_not_do_is_noticed() {
     let daemon = daemon();
     for (ignored, behaviour) in [
         (RequestCode::DESTROY_PROCESS, "handle.process-unknown"),

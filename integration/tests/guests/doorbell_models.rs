@@ -65,7 +65,7 @@ fn every_behaviour_is_seen_with_a_global_doorbell() {
 /// Sixteen threads, on three engines, ring one word as fast as they can, with engines that fall
 /// asleep all the time and with engines that never do.
 #[test]
-fn however_many_ring_one_word_nothing_is_lost() {
+fn any_number_of_queues_rings_one_word_without_loss() {
     const QUEUES: usize = 16;
     const ROUNDS: u64 = 400;
     for spin in [0, 50, 100_000] {
@@ -103,7 +103,7 @@ fn however_many_ring_one_word_nothing_is_lost() {
 }
 
 #[test]
-fn every_behaviour_is_seen_with_doorbells_whose_pages_are_moved() {
+fn every_behaviour_is_seen_with_moved_doorbell_pages() {
     for vmm in [&QEMU_WITH_MEMORY_SLOTS, &QEMU_WITH_LATE_CHANGES] {
         let adapter = "rotation = \"remap\"\nphysical_doorbells = 4";
         let said = quick(adapter, "doorbells = 16");
@@ -289,7 +289,7 @@ fn a_guest_that_is_killed_with_pages_on_the_move_leaves_nothing() {
         assert!(lines.by_ref().map_while(Result::ok).any(|line| line.trim() == "working"));
         guest.kill().unwrap();
         guest.wait().unwrap();
-        daemon.await_log("front end gone");
+        daemon.await_log("front end disconnected");
         daemon.await_resources(before);
     }
     let guest = guest_of(&QEMU_WITH_MEMORY_SLOTS, &daemon, 0);

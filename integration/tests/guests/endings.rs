@@ -81,7 +81,7 @@ fn work_of_one_guest_is_not_left_in_d3_when_another_asks_for_it() {
 }
 
 #[test]
-fn a_queue_that_waits_in_d3_goes_on_whoever_signals_its_fence() {
+fn a_queue_that_waits_in_d3_continues_after_a_signal_from_any_side() {
     let daemon = Daemon::start_with(2, CONFIGURATION);
     let (mut waiting, mut other) = (client(&daemon, 0), client(&daemon, 1));
     let fence = other.device.fence(0).cross_adapter().create().unwrap();
@@ -105,7 +105,7 @@ fn a_queue_that_waits_in_d3_goes_on_whoever_signals_its_fence() {
 }
 
 #[test]
-fn whoever_waits_for_the_fence_of_a_process_that_dies_or_a_guest_that_goes_is_told() {
+fn waiters_for_a_fence_learn_that_its_process_died_or_its_guest_went() {
     for dies in [true, false] {
         let daemon = Daemon::start_with(2, CONFIGURATION);
         let mut waiting = client(&daemon, 0);
@@ -180,7 +180,7 @@ fn a_queue_whose_timeout_is_off_ends_with_its_process_and_with_its_guest() {
             End::Guest => guest.kill(),
         }
         if let End::Guest = end {
-            daemon.await_log("front end gone");
+            daemon.await_log("front end disconnected");
         }
         warm(&mut neighbour);
         // The word that would end the endless work finds none.

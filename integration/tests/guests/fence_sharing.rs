@@ -213,7 +213,7 @@ fn refusal<T>(result: Result<T, Error>) -> Status {
 }
 
 #[test]
-fn no_policy_is_no_sharing_and_a_name_tells_nobody_whether_there_is_such_a_fence() {
+fn without_a_policy_nothing_is_shared_and_a_name_does_not_tell_whether_its_fence_exists() {
     let daemon = Daemon::start_with(3, TWO);
     let (_one, fence, _two, _opened) = parties(&daemon, 1);
     let name = fence.share().unwrap();
@@ -261,7 +261,7 @@ fn a_guest_that_dies_leaves_the_fence_to_the_other() {
     there.wait(4, TIMEOUT).unwrap();
     let name = there.share().unwrap();
     one.guest.kill();
-    daemon.await_log("front end gone");
+    daemon.await_log("front end disconnected");
     // Only waiters of the fence are held up, and only until it is signaled.
     let mut queue =
         two.client.device.create_context(0).unwrap().create_user_mode_queue(4096).unwrap();

@@ -87,7 +87,7 @@ fn memory_that_is_plugged_in_is_used_at_once_and_faults_those_who_use_it_when_it
 }
 
 #[test]
-fn memory_that_goes_while_the_gpu_works_on_it_faults_or_is_worked_on_but_harms_nobody() {
+fn memory_that_goes_while_the_gpu_uses_it_harms_no_other_guest() {
     let daemon = Daemon::start(2);
     let (guest, other) = (guest(&daemon, 0), support::guest(&daemon, 1));
     let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();

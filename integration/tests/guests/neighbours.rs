@@ -85,7 +85,7 @@ fn endless_guest(daemon: &Daemon, number: usize) -> Child {
 }
 
 #[test]
-fn a_guest_killed_in_mid_submission_leaves_nothing_and_hurts_nobody() {
+fn a_guest_killed_in_mid_submission_leaves_nothing_and_harms_no_other() {
     let daemon = Daemon::start(2);
     let mut neighbour = Worker::new(support::guest(&daemon, 1), 0xAAAA_5555);
     neighbour.work();
@@ -98,12 +98,12 @@ fn a_guest_killed_in_mid_submission_leaves_nothing_and_hurts_nobody() {
         kill_process(Pid::from_child(&guest), Signal::KILL).unwrap();
         guest.wait().unwrap();
         neighbour.work();
-        daemon.await_log("front end gone");
+        daemon.await_log("front end disconnected");
         daemon.await_resources(before);
         let mut next = Worker::new(support::guest(&daemon, 0), 7);
         next.work();
         drop(next);
-        daemon.await_log("front end gone");
+        daemon.await_log("front end disconnected");
     }
     neighbour.work();
 }
@@ -122,7 +122,7 @@ fn a_peer_that_speaks_no_vhost_user_is_shown_out() {
 }
 
 #[test]
-fn a_guest_that_reboots_with_everything_in_use_begins_anew() {
+fn a_guest_that_reboots_with_everything_in_use_starts_again() {
     let daemon = Daemon::start(1);
     let guest = support::guest(&daemon, 0);
     for round in 0..10 {
@@ -137,7 +137,7 @@ fn a_guest_that_reboots_with_everything_in_use_begins_anew() {
 }
 
 #[test]
-fn a_guest_whose_daemon_dies_is_told_so_and_does_not_hang() {
+fn a_guest_learns_that_its_daemon_died_and_does_not_hang() {
     let mut daemon = Daemon::start(1);
     let mut worker = Worker::new(support::guest(&daemon, 0), 1);
     worker.work();

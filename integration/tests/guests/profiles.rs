@@ -182,23 +182,23 @@ fn cut_short(profile: &'static VmmProfile) -> Vec<VmmProfile> {
 fn a_vmm_may_go_after_any_of_its_messages() {
     let daemon = Daemon::start(1);
     work(&guest_of(&QEMU, &daemon));
-    daemon.await_log("front end gone");
+    daemon.await_log("front end disconnected");
     let before = daemon.resources();
     for profile in VMMS {
         for cut in cut_short(profile) {
             // Without its last part the guest may fail to start: that is an end as well.
             let options = GuestOptions { profile: Box::leak(Box::new(cut)), ..Default::default() };
             drop(FakeGuest::connect(&daemon.socket(0), options));
-            daemon.await_log("front end gone");
+            daemon.await_log("front end disconnected");
             daemon.await_resources(before);
         }
         work(&guest_of(profile, &daemon));
-        daemon.await_log("front end gone");
+        daemon.await_log("front end disconnected");
     }
 }
 
 #[test]
-fn a_paused_guest_goes_on_with_all_that_it_had() {
+fn a_paused_guest_continues_with_all_that_it_had() {
     let daemon = Daemon::start(1);
     let guest = guest_of(&CLOUD_HYPERVISOR, &daemon);
     let mut client = client_of(&guest);
@@ -268,7 +268,7 @@ fn assert_told<T>(result: Result<T, Error>) {
 /// Blocked for a fence, polling one, with a request on its way that is never answered, and with nothing
 /// at all: each is told by the device that came back, and told from the loss of a queue.
 #[test]
-fn whatever_a_guest_does_it_is_told_when_its_daemon_was_started_again() {
+fn a_guest_always_learns_that_its_daemon_was_started_again() {
     let mut daemon = Daemon::start(1);
     let guest = guest_that_outlives_its_daemon(&daemon);
     let mut client = client_of(&guest);
@@ -289,7 +289,7 @@ fn whatever_a_guest_does_it_is_told_when_its_daemon_was_started_again() {
     });
     assert_told(client.submit());
     assert_told(client.device.create_allocation(AllocationKind::SYSTEM, 4096));
-    restarted.await_log("the driver goes on with a device that was replaced");
+    restarted.await_log("the driver still uses a device that was replaced");
     guest.reset().unwrap();
     work(&guest);
     // That was a driver of its own from the beginning.
@@ -299,7 +299,7 @@ fn whatever_a_guest_does_it_is_told_when_its_daemon_was_started_again() {
 
 /// The first that it asks for: there is nothing yet that waits or polls.
 #[test]
-fn a_guest_that_did_nothing_is_told_by_its_next_request() {
+fn a_guest_that_did_nothing_learns_it_by_its_next_request() {
     let mut daemon = Daemon::start(1);
     let guest = guest_that_outlives_its_daemon(&daemon);
     let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();

@@ -250,7 +250,7 @@ fn the_victim_listing_moves_the_one_physical_doorbell() {
 
 /// D3 in the listing's words: "UMD writes a new command to a HWQueue when the GPU is in D3 state".
 #[test]
-fn a_notify_in_d3_wakes_nobody_and_harms_nothing_and_the_listing_goes_on() {
+fn a_notify_in_d3_wakes_no_engine_and_the_listing_continues() {
     let daemon = Daemon::start_with(1, "[debug]\npower_control = true\n");
     let process = Process::begin(support::guest(&daemon, 0));
     let queue = process.create_queue();

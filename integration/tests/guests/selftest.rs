@@ -98,7 +98,7 @@ fn it_runs_against_a_daemon_that_runs_already_and_leaves_nothing_behind() {
     for filter in ["um.", "fault.", "doorbell."] {
         let printed = run(filter);
         assert!(printed.contains("passed") && printed.contains(filter));
-        daemon.await_log("front end gone");
+        daemon.await_log("front end disconnected");
         daemon.await_resources(before);
     }
 }

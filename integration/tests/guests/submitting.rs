@@ -27,7 +27,7 @@ impl Intercept for Refuses {
 
 /// What the buffers of these tests do is undone when it is done twice.
 #[test]
-fn what_was_refused_is_executed_once_however_often_it_is_tried() {
+fn refused_work_executes_once_however_often_it_is_tried() {
     let daemon = Daemon::start(1);
     let guest = support::guest(&daemon, 0);
     let device = Arc::new(Intercepted { guest, intercept: Refuses(true.into()) });

@@ -84,7 +84,7 @@ fn engine_times(daemon: &Daemon) -> Vec<u64> {
 
 /// The neighbour's work is there from the beginning, so that it never has to be quick to get its share.
 #[test]
-fn a_guest_that_does_everything_wrong_gets_no_more_of_the_engine_than_its_neighbour() {
+fn a_hostile_guest_gets_no_more_of_the_engine_than_its_neighbour() {
     const SUBMISSIONS: usize = 64;
     const FILLS: usize = 16;
     const SIZE: u64 = 4 << 20;

@@ -107,7 +107,7 @@ fn a_refusal_names_the_message_and_what_is_wrong_with_it() {
 }
 
 #[test]
-fn what_is_no_memory_is_refused_as_memory() {
+fn files_that_are_not_memory_are_refused() {
     let mut daemon = Daemon::start(2);
     let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
     let region = Region::of(QUEUES);
@@ -131,7 +131,7 @@ fn what_is_no_memory_is_refused_as_memory() {
 }
 
 #[test]
-fn a_guest_whose_memory_shrinks_under_load_ends_alone() {
+fn only_the_guest_that_shrinks_its_memory_under_load_ends() {
     const SIZE: u64 = 16 * MIB;
     let mut daemon = Daemon::start(2);
     let rounds = {
@@ -268,7 +268,7 @@ fn full() -> [(&'static str, OwnedFd, OwnedFd); 3] {
 }
 
 #[test]
-fn a_call_that_is_full_keeps_nobody_waiting_and_no_daemon_from_ending() {
+fn a_full_call_counter_neither_blocks_a_guest_nor_keeps_the_daemon_from_ending() {
     for (what, call, _other_end) in full() {
         let mut daemon = Daemon::start(2);
         let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
@@ -330,7 +330,7 @@ fn who_gives_its_own_connection_away_leaves_a_free_socket_when_it_goes() {
 }
 
 #[test]
-fn a_queue_of_a_size_that_is_none_is_refused() {
+fn a_queue_of_an_invalid_size_is_refused() {
     let daemon = Daemon::start(1);
     for size in [0, 3, 63, 65, 512, u32::MAX] {
         let vmm = connect(&daemon);
@@ -354,7 +354,7 @@ fn a_driver_without_version_1_gets_no_service() {
 }
 
 #[test]
-fn who_waits_for_a_busy_socket_is_told_of() {
+fn a_front_end_that_waits_for_a_busy_socket_is_logged() {
     let daemon = Daemon::start(1);
     let guest = support::guest(&daemon, 0);
     let waiting = HostileVmm::connect(&daemon.socket(0)).unwrap();

@@ -55,7 +55,7 @@ fn come_until_refused(daemon: &mut Daemon, sockets: usize) -> (usize, Vec<Hostil
     for socket in 1..sockets {
         let vmm = HostileVmm::connect(&daemon.socket(socket)).unwrap();
         let line = daemon.await_log(&format!("gpu{socket}.sock"));
-        if line.contains("there is no thread") {
+        if line.contains("cannot start a thread") {
             assert!(vmm.is_hung_up_within(TIMEOUT), "it was not hung up on");
             assert!(daemon.is_running());
             return (socket, served);
@@ -84,7 +84,7 @@ fn a_thread_that_cannot_be_had_costs_its_own_connection() {
 
 /// `ulimit -u`, which counts the threads of a user and does not bind root.
 #[test]
-fn a_user_that_may_have_no_more_threads_costs_who_comes_its_connection() {
+fn a_user_at_its_limit_of_threads_costs_only_the_new_connection() {
     if !rustix::process::geteuid().is_root() {
         return support::skip("this is not root", "no daemon of another user is tested");
     }
@@ -120,8 +120,8 @@ fn without_descriptors_who_comes_waits_and_is_served_when_there_are_some() {
     daemon.await_quiet();
     let limited = Limited::new(&daemon, Resource::Nofile, 3);
     let waiting = [0, 2].map(|socket| HostileVmm::connect(&daemon.socket(socket)).unwrap());
-    daemon.await_log("cannot be accepted");
-    daemon.await_log("cannot be accepted");
+    daemon.await_log("cannot accept a front end");
+    daemon.await_log("cannot accept a front end");
     // One line for each socket, however long it takes.
     daemon.expect_no_log_for(Duration::from_secs(1));
     neighbour.work();
@@ -134,7 +134,7 @@ fn without_descriptors_who_comes_waits_and_is_served_when_there_are_some() {
     // The guests that have a descriptor go, and one that has none still waits.
     let limited = Limited::new(&daemon, Resource::Nofile, 3);
     let _waiting = HostileVmm::connect(&daemon.socket(0)).unwrap();
-    daemon.await_log("cannot be accepted");
+    daemon.await_log("cannot accept a front end");
     drop(neighbour);
     assert!(daemon.is_running());
     ends_in_time(daemon);

@@ -103,7 +103,7 @@ fn connect(daemon: &Daemon, profile: &'static VmmProfile) -> Arc<FakeGuest> {
 }
 
 #[test]
-fn a_guest_whose_daemon_is_killed_is_told_and_goes_on_with_another_where_it_was() {
+fn a_guest_learns_that_its_daemon_was_killed_and_continues_with_another() {
     let mut noise = Noise::new(seed() << 20);
     for profile in [&CLOUD_HYPERVISOR, &QEMU, &CLOUD_HYPERVISOR, &QEMU] {
         let mut daemon = Daemon::start(1);

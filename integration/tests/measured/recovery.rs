@@ -40,7 +40,7 @@ impl Party {
         Self { guest, client }
     }
 
-    /// Goes on with another context on this device.
+    /// Continues with another context on this device.
     fn renew(&mut self) {
         self.client.context = self.client.device.create_context(0).unwrap();
         self.client.queue = self.client.context.create_user_mode_queue(4096).unwrap();
@@ -113,7 +113,7 @@ fn a_hang_that_a_preemption_or_a_reset_of_its_engine_ends_costs_its_context_alon
 }
 
 #[test]
-fn a_reset_of_the_adapter_costs_everybody_their_devices_and_nothing_else() {
+fn a_reset_of_the_adapter_costs_every_guest_its_devices_and_nothing_else() {
     let _alone = alone();
     let daemon = Daemon::start_with(2, CONFIGURATION);
     let mut clients = [0, 1].map(|number| Party::new(&daemon, number));
@@ -143,7 +143,7 @@ fn a_reset_of_the_adapter_costs_everybody_their_devices_and_nothing_else() {
 }
 
 #[test]
-fn a_guest_that_hangs_too_often_is_taken_out_until_it_is_reset_and_others_go_on() {
+fn a_guest_that_hangs_too_often_is_refused_until_it_is_reset_and_others_keep_working() {
     let _alone = alone();
     let daemon = Daemon::start_with(2, CONFIGURATION);
     let mut innocent = Party::new(&daemon, 1);
@@ -155,7 +155,7 @@ fn a_guest_that_hangs_too_often_is_taken_out_until_it_is_reset_and_others_go_on(
             guilty.renew();
         }
     }
-    daemon.await_log("gets nothing executed until it is reset");
+    daemon.await_log("nothing of it is executed until it resets its device");
     match guilty.client.process.create_device() {
         Err(Error::Refused { status, detail, .. }) => {
             assert_eq!((status, detail), (Status::GRAPHICS_GPU_EXCEPTION_ON_DEVICE, 3));
@@ -187,14 +187,14 @@ fn a_guest_that_goes_while_its_engine_hangs_leaves_the_engine_to_others() {
             std::thread::yield_now();
         }
         drop(guilty);
-        daemon.await_log("front end gone");
+        daemon.await_log("front end disconnected");
         innocent.work();
     }
     Party::new(&daemon, 0).work();
 }
 
 #[test]
-fn a_kernel_mode_submission_that_hangs_is_told_to_whoever_waits_for_it() {
+fn the_waiters_for_a_kernel_mode_submission_learn_that_it_hangs() {
     let _alone = alone();
     let daemon = Daemon::start_with(1, CONFIGURATION);
     let mut client = Party::new(&daemon, 0).client;

@@ -171,7 +171,7 @@ const LOADS: [(&str, Load); 6] = [
 ];
 
 #[test]
-fn a_daemon_that_is_stopped_takes_nobody_for_a_hang_and_loses_no_work() {
+fn a_stopped_daemon_takes_no_queue_for_a_hang_and_loses_no_work() {
     let _alone = alone();
     let Stops { count, stop, run, timeout } = stops();
     let milliseconds = timeout.as_millis();

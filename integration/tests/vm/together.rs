@@ -110,7 +110,7 @@ fn two_daemons_in_one_vm_work_together() {
 }
 
 #[test]
-fn a_device_that_is_reset_ten_times_with_everything_in_use_goes_on() {
+fn a_device_that_is_reset_ten_times_with_everything_in_use_keeps_working() {
     if !support::vms_are_here() {
         return;
     }
@@ -121,7 +121,7 @@ fn a_device_that_is_reset_ten_times_with_everything_in_use_goes_on() {
 }
 
 #[test]
-fn a_guest_that_reboots_ten_times_with_everything_in_use_begins_anew() {
+fn a_guest_that_reboots_ten_times_with_everything_in_use_starts_again() {
     if !support::vms_are_here() {
         return;
     }
@@ -158,7 +158,7 @@ fn a_vm_that_is_killed_in_the_middle_of_work_leaves_nothing_with_the_daemon() {
         // QEMU goes with it.
         killed.kill().unwrap();
         killed.wait().unwrap();
-        daemon.await_log("front end gone");
+        daemon.await_log("front end disconnected");
         daemon.await_resources(before);
     }
     let work = ["--variant", "iommu", "--socket-path"];
@@ -208,7 +208,7 @@ fn memory_that_is_plugged_into_a_vm_is_used_and_faults_those_who_use_it_when_it_
 
 /// The physical doorbell and a dummy page in turn, by stock QEMU, over ten resets of the device.
 #[test]
-fn a_vm_whose_doorbells_pages_are_moved_submits_over_ten_resets() {
+fn a_vm_with_moved_doorbell_pages_submits_over_ten_resets() {
     if !support::vms_are_here() {
         return;
     }
@@ -229,7 +229,7 @@ fn a_vm_whose_doorbells_pages_are_moved_submits_over_ten_resets() {
 }
 
 #[test]
-fn a_vm_whose_queues_ring_one_doorbell_submits_and_is_told_as_any_other() {
+fn a_vm_with_a_global_doorbell_submits_and_is_told_as_any_other() {
     if !support::vms_are_here() {
         return;
     }

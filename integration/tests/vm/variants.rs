@@ -73,9 +73,8 @@ fn assert_described(lines: &[String], variant: &Variant) {
     };
     assert_eq!(said[2], kernel, "{name}");
     let driver = if variant.iommu { "vfio-pci" } else { "uio_pci_generic" };
-    let gpus = (1..=variant.devices).map(|number| match variant.root_ports {
-        true => format!("{driver} {number:02x}"),
-        false => format!("{driver} 00"),
+    let gpus = (1..=variant.devices).map(|number| {
+        if variant.root_ports { format!("{driver} {number:02x}") } else { format!("{driver} 00") }
     });
     assert_eq!(said[3..], gpus.collect::<Vec<_>>(), "{name}");
 }
@@ -178,7 +177,7 @@ echo 'qemu: failed to initialize kvm: Permission denied' >&2
 exit 1";
 
 #[test]
-fn why_kvm_executes_no_guest_is_told_in_qemus_own_words() {
+fn a_failure_of_kvm_is_reported_in_qemus_own_words() {
     if !support::vms_are_here() {
         return;
     }
@@ -248,7 +247,7 @@ fn documented_commands(address: &str) -> String {
 
 /// Debian's kernels give the device to a driver that has no use for it.
 #[test]
-fn a_device_that_virtio_pci_has_is_had_by_doing_what_the_page_and_the_error_say() {
+fn a_device_bound_to_virtio_pci_is_freed_by_following_the_page_and_the_error() {
     if !support::vms_are_here() {
         return;
     }
@@ -284,7 +283,7 @@ fn guests_come_and_go_at_a_daemon_that_runs_already() {
         vm.arg("--socket-path").arg(daemon.socket(0));
         configure(&mut vm);
         let said = succeed(vm.output().unwrap());
-        daemon.await_log("front end gone");
+        daemon.await_log("front end disconnected");
         said
     };
     assert!(boot(&|_| {}).contains("Bellhop GPU"));

@@ -20,7 +20,7 @@ const QUEUE_SIZE: u16 = 64;
 /// wants.
 ///
 /// # Errors
-/// When a path is no text, which QEMU's options are.
+/// When a path is not UTF-8, which QEMU's options are.
 pub fn arguments<P: AsRef<Path>>(variant: &Variant, sockets: &[P]) -> anyhow::Result<Vec<String>> {
     // MSI-X through a virtual IOMMU needs QEMU's own interrupt controller.
     let split = if variant.iommu { ",kernel-irqchip=split" } else { "" };
@@ -80,18 +80,18 @@ impl Arguments {
 /// When it is no text.
 pub fn escape(path: &Path) -> anyhow::Result<String> {
     let text = path.to_str();
-    let text = text.with_context(|| format!("QEMU takes only text as a path: {path:?}"))?;
+    let text = text.with_context(|| format!("QEMU accepts only UTF-8 paths, not {path:?}"))?;
     Ok(text.replace(',', ",,"))
 }
 
 /// Lines of shell that start a daemon, and a QEMU with its device.
 ///
 /// # Errors
-/// When a path is no text.
+/// When a path is not UTF-8.
 pub fn command<P: AsRef<Path>>(variant: &Variant, sockets: &[P]) -> anyhow::Result<String> {
     let mut text = String::from("bellhopd");
     for socket in sockets {
-        let socket = socket.as_ref().to_str().context("a path is no text")?;
+        let socket = socket.as_ref().to_str().context("a path is not UTF-8")?;
         let _ = write!(text, " --socket-path {}", shlex::try_quote(socket)?);
     }
     let _ = write!(text, " &\n{PROGRAM}");
@@ -122,7 +122,7 @@ pub fn description() -> anyhow::Result<String> {
 /// What to add to a domain of libvirt's.
 ///
 /// # Errors
-/// When a path is no text.
+/// When a path is not UTF-8.
 pub fn libvirt<P: AsRef<Path>>(variant: &Variant, sockets: &[P]) -> anyhow::Result<String> {
     let bar = bytes(Config::default().bar().bar_size());
     let mut xml = format!(
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn libvirt_is_told_which_qemu_and_how_large_a_bar() {
+    fn the_libvirt_domain_names_its_qemu_and_the_size_of_the_bar() {
         let xml = libvirt(find("plain").unwrap(), &["a.sock"]).unwrap();
         assert!(xml.contains("<emulator> must be QEMU 11 or newer"), "{xml}");
         let size = Config::default().bar().bar_size();

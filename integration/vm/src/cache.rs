@@ -64,7 +64,8 @@ impl Cache {
     /// When it cannot be made.
     pub fn folder(&self, name: &str) -> anyhow::Result<PathBuf> {
         let folder = self.folder.join(name);
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         Ok(folder)
     }
 
@@ -92,7 +93,7 @@ impl Cache {
             fs::rename(&piece, unfinished.join(format!("{name}.old")))
                 .with_context(|| format!("cannot replace {}", piece.display()))?;
         }
-        fs::rename(&new, &piece).with_context(|| format!("cannot make {}", piece.display()))?;
+        fs::rename(&new, &piece).with_context(|| format!("cannot create {}", piece.display()))?;
         remove(&unfinished)?;
         Ok(piece)
     }

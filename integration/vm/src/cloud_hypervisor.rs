@@ -58,7 +58,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     let program = find()?;
     access(KVM, Access::READ_OK | Access::WRITE_OK)
         .with_context(|| format!("{PROGRAM} needs {KVM}; without it, try --nested"))?;
-    let task = options.task.as_deref().context("cloud-hypervisor's guest takes no shell")?;
+    let task = options.task.as_deref().context("a guest in cloud-hypervisor cannot run a shell")?;
     let stock = Stock::open(&options.sources)?;
     let (kernel, busybox) = (stock.kernel(options.variant.kernel)?, stock.busybox()?);
     drop(stock);
@@ -77,14 +77,15 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     let mut command = Command::new(program);
     command.args(arguments(options, &kernel.image, &initramfs, &socket, &log)?);
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    command.stderr(File::create(&own_log).context("cannot make cloud-hypervisor's log")?);
+    command.stderr(File::create(&own_log).context("cannot create cloud-hypervisor's log")?);
     // Ctrl-C is for bellhop, which ends it.
     command.process_group(0);
     block_on(async {
         let mut signals = Signals::new()?;
-        let mut daemon = match options.sockets.is_empty() {
-            true => Some(Daemon::start(&[&socket], options.config.as_deref())?),
-            false => None,
+        let mut daemon = if options.sockets.is_empty() {
+            Some(Daemon::start(&[&socket], options.config.as_deref())?)
+        } else {
+            None
         };
         let mut mappings = Vec::new();
         let copy = redirect(OUTPUT_FD, io::stdout(), &mut mappings)?;
@@ -110,7 +111,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
             ended = daemon_ended => bail!("bellhopd ended ({}) before the VM did", ended?),
             () = signals.received() => Some(Outcome::Interrupted),
             () = tokio::time::sleep(options.timeout) => bail!(
-                "the guest was not done after {} s; give it more with --timeout; the last that it \
+                "the guest did not finish within {} s; allow more with --timeout; the last that it \
                  said:\n{}",
                 options.timeout.as_secs(),
                 last_lines(&log),
@@ -136,7 +137,7 @@ fn arguments(
     log: &Path,
 ) -> anyhow::Result<Vec<String>> {
     let text = |path: &Path| {
-        let text = path.to_str().with_context(|| format!("this path is no text: {path:?}"))?;
+        let text = path.to_str().with_context(|| format!("this path is not UTF-8: {path:?}"))?;
         ensure!(!text.contains(','), "cloud-hypervisor takes no path with a comma: {text}");
         anyhow::Ok(text.to_owned())
     };
@@ -169,7 +170,7 @@ fn exit_status(log: &Path) -> anyhow::Result<u8> {
     match marked(STATUS).next_back() {
         Some(status) => status.parse().with_context(|| format!("{status:?} is no exit status")),
         None => bail!(
-            "the guest ended before its task did; the last that its kernel said:\n{}",
+            "the guest ended before its task did; its kernel's last messages:\n{}",
             last_lines(log)
         ),
     }

@@ -81,9 +81,9 @@ impl Debian {
             self.update()?;
             let _ = self.updated.set(());
         }
-        let downloads = tempfile::tempdir_in(&self.folder).context("cannot make a folder")?;
+        let downloads = tempfile::tempdir_in(&self.folder).context("cannot create a folder")?;
         // Where apt has packages that are not whole yet.
-        fs::create_dir(downloads.path().join("partial")).context("cannot make a folder")?;
+        fs::create_dir(downloads.path().join("partial")).context("cannot create a folder")?;
         let mut command = self.apt("apt-get");
         command.args(["--yes", "--target-release", release.suite()]);
         match closure {
@@ -120,7 +120,7 @@ impl Debian {
     /// Sets apt's folders up and fetches the lists.
     fn update(&self) -> anyhow::Result<()> {
         let keyring = KEYRINGS.iter().find(|path| Path::new(path).is_file()).context(
-            "Debian's keys are not here, so its packages cannot be verified; install the package \
+            "this machine lacks Debian's keys, so it cannot verify packages; install the package \
              debian-archive-keyring",
         )?;
         let mirror = match &self.mirror {
@@ -200,7 +200,7 @@ fn machine_mirror() -> anyhow::Result<String> {
     // Which files it would fetch is known without any of them.
     let uris = output(Command::new("apt-get").args(["update", "--print-uris"]))?;
     debian_mirror(&uris).map(str::to_owned).context(
-        "this machine's apt knows no mirror of Debian's; name one with --mirror, such as the one \
+        "this machine's apt knows no mirror of Debian; name one with --mirror, such as the one \
          nearest to you on https://www.debian.org/mirror/list",
     )
 }
@@ -247,7 +247,7 @@ fn named(
 
 /// Runs an apt that downloads, and shows how far it is.
 fn download(mut command: Command, what: &str) -> anyhow::Result<()> {
-    let (status, sender) = std::io::pipe().context("cannot make a pipe")?;
+    let (status, sender) = std::io::pipe().context("cannot create a pipe")?;
     let mapping = FdMapping { parent_fd: sender.into(), child_fd: 3 };
     command.args(["--quiet=2", "--option", "APT::Status-Fd=3"]);
     command.fd_mappings(vec![mapping]).context("cannot pass a pipe on")?;
@@ -258,7 +258,7 @@ fn download(mut command: Command, what: &str) -> anyhow::Result<()> {
     // Its end of the pipe must be the last.
     drop(command);
     for status in BufReader::new(status).lines() {
-        let status = status.context("cannot read how far apt-get is")?;
+        let status = status.context("cannot read apt-get's progress")?;
         if let Some(percent) = percent(&status) {
             bar.set_position(percent);
         }
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn apt_s_progress_is_understood() {
+    fn the_progress_of_apt_is_understood() {
         assert_eq!(percent("dlstatus:1:20.5:Retrieving file 1 of 90"), Some(20));
         assert_eq!(percent("pmstatus:dpkg:90:Running"), None);
         assert_eq!(percent("dlstatus:1"), None);

@@ -122,7 +122,7 @@ impl<'a> Stock<'a> {
     ) -> anyhow::Result<Kernel> {
         let piece = self.cache.piece(name, self.sources.refresh, |folder| {
             // Most of it is not needed.
-            let packages = tempfile::tempdir_in(folder).context("cannot make a folder")?;
+            let packages = tempfile::tempdir_in(folder).context("cannot create a folder")?;
             let package = "linux-image-cloud-amd64";
             self.debian.unpack(release, package, Closure::Named("linux-"), packages.path())?;
             Kernel::extract(packages.path(), modules, folder)

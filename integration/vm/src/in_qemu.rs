@@ -28,7 +28,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         Attempt::Ended(outcome) => Ok(outcome),
         // Nothing of the task has been done, so it can be tried otherwise.
         Attempt::NotExecuted(_) if accelerator == Accelerator::Auto => {
-            note("bellhop: this machine's KVM does not execute the guest; going on without");
+            note("bellhop: this machine's KVM cannot run the guest; continuing with emulation");
             environment.kvm_fails.write()?;
             match attempt(options, &environment, Accelerator::Tcg)? {
                 Attempt::Ended(outcome) => Ok(outcome),
@@ -92,9 +92,10 @@ fn attempt(
     };
     let attempt = block_on(async {
         let mut signals = Signals::new()?;
-        let mut daemon = match options.sockets.is_empty() {
-            true => Some(Daemon::start(&sockets, options.config.as_deref())?),
-            false => None,
+        let mut daemon = if options.sockets.is_empty() {
+            Some(Daemon::start(&sockets, options.config.as_deref())?)
+        } else {
+            None
         };
         let mut running = machine.start(qemu)?;
         let attempt =
@@ -156,7 +157,7 @@ pub async fn attend<P: AsRef<Path>>(
         ended = daemon_ended => bail!("bellhopd ended ({}) before the VM did", ended?),
         () = signals.received() => Ok(Attempt::Ended(Outcome::Interrupted)),
         () = too_late => bail!(
-            "the guest was not done after {} s; give it more with --timeout{}",
+            "the guest did not finish within {} s; allow more with --timeout{}",
             timeout.as_secs(),
             machine::messages(log),
         ),

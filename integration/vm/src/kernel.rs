@@ -33,7 +33,7 @@ impl Kernel {
         let image = image(packages, &folder)?;
         fs::copy(&image, into.join("vmlinuz")).context("cannot copy the kernel")?;
         let modules = into.join("modules");
-        fs::create_dir(&modules).context("cannot make a folder")?;
+        fs::create_dir(&modules).context("cannot create a folder")?;
         let tree = Tree::read(&folder)?;
         for (number, (name, module)) in tree.load_order(wanted)?.into_iter().enumerate() {
             fs::write(modules.join(format!("{number:02}-{name}.ko")), module)
@@ -113,9 +113,12 @@ impl Tree {
         if self.built_in.contains(name) || order.iter().any(|(loaded, _)| loaded == name) {
             return Ok(());
         }
-        ensure!(!waiting.iter().any(|other| other == name), "kernel module {name} needs itself");
+        ensure!(
+            !waiting.iter().any(|other| other == name),
+            "kernel module {name} depends on itself"
+        );
         let path = self.files.get(name).with_context(|| {
-            format!("the guest's kernel has no module {name}; take another with --variant")
+            format!("the guest's kernel has no module {name}; choose another with --variant")
         })?;
         let module = decompress(path)?;
         waiting.push(name.to_owned());
@@ -151,7 +154,7 @@ fn decompress(path: &Path) -> anyhow::Result<Vec<u8>> {
         return Ok(stored);
     }
     if kind != "xz" {
-        bail!("{} is compressed in a way that this bellhop does not know", path.display());
+        bail!("{} is compressed in a way that bellhop cannot read", path.display());
     }
     let mut module = Vec::new();
     lzma_rust2::XzReader::new(stored.as_slice(), true)
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_lacks_a_module_is_refused_by_the_module_s_name() {
+    fn a_kernel_without_a_module_is_refused_by_the_name_of_the_module() {
         let folder = tempfile::tempdir().unwrap();
         let tree = tree(folder.path(), &[("a", Some("b"))]);
         let error = order(&tree, &["a"]).unwrap_err().to_string();
@@ -246,7 +249,7 @@ mod tests {
     fn modules_that_need_each_other_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let tree = tree(folder.path(), &[("a", Some("b")), ("b", Some("a"))]);
-        assert!(order(&tree, &["a"]).unwrap_err().to_string().contains("needs itself"));
+        assert!(order(&tree, &["a"]).unwrap_err().to_string().contains("depends on itself"));
     }
 
     #[test]

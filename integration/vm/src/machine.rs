@@ -69,7 +69,7 @@ impl<P: AsRef<Path>> Machine<'_, P> {
         let mut command = qemu.command();
         command.args(self.arguments()?);
         // It warns a lot, which matters only when it fails.
-        command.stderr(File::create(self.qemu_log).context("cannot make QEMU's log")?);
+        command.stderr(File::create(self.qemu_log).context("cannot create QEMU's log")?);
         let (monitor, monitor_end) = Monitor::pair()?;
         let mut mappings = vec![FdMapping { parent_fd: monitor_end, child_fd: MONITOR_FD }];
         let mut copies = Vec::new();
@@ -156,7 +156,7 @@ impl<P: AsRef<Path>> Machine<'_, P> {
 }
 
 fn text(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().with_context(|| format!("QEMU takes only text as a path: {path:?}"))
+    path.to_str().with_context(|| format!("QEMU accepts only UTF-8 paths, not {path:?}"))
 }
 
 /// Has what the guest writes copied through a pipe: QEMU wants a descriptor that is only written
@@ -169,7 +169,7 @@ pub fn redirect(
     to: impl Write + Send + 'static,
     mappings: &mut Vec<FdMapping>,
 ) -> anyhow::Result<JoinHandle<io::Result<()>>> {
-    let (from, qemus) = io::pipe().context("cannot make a pipe")?;
+    let (from, qemus) = io::pipe().context("cannot create a pipe")?;
     mappings.push(FdMapping { parent_fd: qemus.into(), child_fd });
     Ok(std::thread::spawn(move || copy(from, to)))
 }
@@ -263,7 +263,7 @@ pub fn has_started(kernel_log: &Path) -> bool {
 pub fn messages(kernel_log: &Path) -> String {
     match last_lines(kernel_log) {
         lines if lines.is_empty() => "; its kernel said nothing".to_owned(),
-        lines => format!("; the last that its kernel said:\n{lines}"),
+        lines => format!("; its kernel's last messages:\n{lines}"),
     }
 }
 
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_kernel_gave_up_is_quoted_however_long_its_trace() {
+    fn the_reason_of_a_kernel_panic_is_quoted_however_long_its_trace() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let trace = "[    3.4]  ? do_fault+0x31a/0x550\n".repeat(2 * QUOTED_LINES);

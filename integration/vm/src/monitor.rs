@@ -19,27 +19,32 @@ impl Monitor {
     /// # Errors
     /// When the kernel refuses.
     pub fn pair() -> anyhow::Result<(Self, OwnedFd)> {
-        let (ours, qemus) = UnixStream::pair().context("cannot make a socket for QEMU")?;
-        let qemus = qemus.into_std().context("cannot make a socket for QEMU")?;
-        qemus.set_nonblocking(false).context("cannot make a socket for QEMU")?;
+        let (ours, qemus) = UnixStream::pair().context("cannot create a socket for QEMU")?;
+        let qemus = qemus.into_std().context("cannot create a socket for QEMU")?;
+        qemus.set_nonblocking(false).context("cannot create a socket for QEMU")?;
         Ok((Self { stream: BufReader::new(ours) }, qemus.into()))
     }
 
-    /// Waits until the VM has stopped without having ended, and says why, in QEMU's words. It
-    /// does not go on by itself then.
+    /// Waits until QEMU stops the VM without ending it, and returns the reason in QEMU's words. The VM
+    /// does not continue by itself.
     ///
     /// # Errors
-    /// When QEMU says what it should not.
+    /// When QEMU sends an unexpected message.
     pub async fn stopped(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
         loop {
             line.clear();
-            let count = self.stream.read_line(&mut line).await.context("cannot hear from QEMU")?;
+            let count = self
+                .stream
+                .read_line(&mut line)
+                .await
+                .context("cannot read from QEMU's monitor")?;
             if count == 0 {
                 // The VM has ended; the thread that started it sees that.
                 return std::future::pending().await;
             }
-            let message: Value = serde_json::from_str(&line).context("QEMU speaks no QMP")?;
+            let message: Value = serde_json::from_str(&line)
+                .context("QEMU's monitor sent something other than QMP")?;
             if message.get("QMP").is_some() {
                 self.execute("qmp_capabilities").await?;
             } else if message["event"] == "STOP" {
@@ -53,7 +58,7 @@ impl Monitor {
     async fn execute(&mut self, command: &str) -> anyhow::Result<()> {
         let message = format!("{}\n", json!({ "execute": command }));
         let stream = self.stream.get_mut();
-        stream.write_all(message.as_bytes()).await.context("cannot speak to QEMU")
+        stream.write_all(message.as_bytes()).await.context("cannot write to QEMU's monitor")
     }
 }
 

@@ -34,7 +34,7 @@ const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 /// When it cannot be set up or started, or does not come to the task's end.
 pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     let program = cloud_hypervisor::find()?;
-    let task = options.task.as_deref().context("cloud-hypervisor's guest takes no shell")?;
+    let task = options.task.as_deref().context("a guest in cloud-hypervisor cannot run a shell")?;
     ensure!(options.sockets.is_empty(), "--nested starts a bellhopd of its own, in the VM");
     let stock = Stock::open(&options.sources)?;
     let (qemu, host) = (stock.qemu()?, stock.host_kernel()?);
@@ -106,7 +106,9 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
                 bail!("QEMU stopped the VM before its kernel ran: {why}")
             }
             Err(_) if has_triple_fault(&file("resets.log")) => {
-                eprintln!("bellhop: QEMU's emulation of a machine with KVM broke down; once more");
+                eprintln!(
+                    "bellhop: QEMU's emulation of a machine with KVM broke down; trying again"
+                );
             }
             Err(error) => return Err(error),
         }

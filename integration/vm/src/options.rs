@@ -31,7 +31,7 @@ pub struct Options {
     pub sockets: Vec<PathBuf>,
     /// The configuration of the daemon that is started.
     pub config: Option<PathBuf>,
-    /// Whether the VM goes on when its guest reboots, and does not end.
+    /// Whether the VM keeps running when its guest reboots.
     pub reboots: bool,
     /// How long a task may take.
     pub timeout: Duration,
@@ -48,7 +48,7 @@ pub struct Options {
 pub enum Outcome {
     /// The task's exit status.
     Exited(u8),
-    /// Somebody pressed Ctrl-C, or sent SIGTERM.
+    /// Ctrl-C was pressed, or SIGTERM arrived.
     Interrupted,
 }
 

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_no_qemu_is_refused() {
+    fn a_program_that_is_not_qemu_is_refused() {
         let error = Qemu::at(Path::new("/bin/true")).unwrap_err();
         assert!(error.to_string().contains("no QEMU"), "{error}");
         let error = Qemu::at(Path::new("/no/such/program")).unwrap_err();

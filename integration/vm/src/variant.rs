@@ -84,7 +84,7 @@ pub const VARIANTS: [Variant; 9] = [
     },
     Variant {
         name: "one-processor",
-        description: "whoever polls keeps everybody else from running; no huge pages",
+        description: "one processor, so that a thread that polls keeps all others waiting; no huge pages",
         processors: 1,
         huge_pages: false,
         ..PLAIN
@@ -103,7 +103,7 @@ pub const VARIANTS: [Variant; 9] = [
     },
     Variant {
         name: "memory-slots",
-        description: "memory can be plugged in and pulled out while it runs",
+        description: "slots in which memory can be plugged and unplugged while the VM runs",
         memory_slots: 3,
         ..PLAIN
     },
@@ -115,7 +115,7 @@ pub const VARIANTS: [Variant; 9] = [
     },
     Variant {
         name: "new-kernel-iommu",
-        description: "that kernel with a virtual IOMMU and a root port",
+        description: "Debian's newest kernel, with a virtual IOMMU and a root port",
         kernel: KernelSeries::Backports,
         root_ports: true,
         iommu: true,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_gave_finds_nothing() {
+    fn an_unknown_name_finds_nothing() {
         assert_eq!(find("mainframe"), None);
     }
 }

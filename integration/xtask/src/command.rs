@@ -18,9 +18,10 @@ pub fn cargo(arguments: &[&str]) -> Command {
 /// When it cannot be started, or fails; then it has printed why.
 pub fn run(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| not_started(command, &error))?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("this failed ({status}): {}", line(command))),
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("this failed ({status}): {}", line(command)))
     }
 }
 
@@ -34,7 +35,8 @@ pub fn output(command: &mut Command) -> Result<String, String> {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("this failed ({}): {}", said.trim(), line(command)));
     }
-    String::from_utf8(output.stdout).map_err(|_| format!("no text from {}", line(command)))
+    String::from_utf8(output.stdout)
+        .map_err(|_| format!("this did not print UTF-8: {}", line(command)))
 }
 
 /// Whether a program can be found.

@@ -92,7 +92,7 @@ pub fn debian_package() -> Result<(), String> {
 /// Looks into the package with Debian's own tool.
 fn check_debian_package(package: &Path) -> Result<(), String> {
     if !exists("dpkg-deb") {
-        println!("there is no dpkg-deb here to check the package with");
+        println!("without dpkg-deb: the content of the package is not checked");
         return Ok(());
     }
     let opened = folder().join("opened");
@@ -140,7 +140,8 @@ fn date() -> Result<String, String> {
 
 fn empty(folder: &Path) -> Result<(), String> {
     remove(folder)?;
-    fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))
+    fs::create_dir_all(folder)
+        .map_err(|error| format!("cannot create {}: {error}", folder.display()))
 }
 
 fn remove(folder: &Path) -> Result<(), String> {

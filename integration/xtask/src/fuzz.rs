@@ -26,9 +26,9 @@ const KEPT: usize = 64;
 /// What `cargo xtask fuzz` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A target plays what a hostile guest does; docs/fuzzing.md describes each. What the targets find is kept in
-target/fuzz/corpus, and an input that a target does not survive in target/fuzz/artifacts: copy that input
-to integration/fuzz/corpus/TARGET, where `cargo xtask test` runs it too, and fix the cause.
+Each target plays a hostile guest; docs/fuzzing.md describes them. The inputs that reach new code are kept
+in target/fuzz/corpus. An input that a target does not survive is kept in target/fuzz/artifacts: copy it to
+integration/fuzz/corpus/TARGET, where `cargo xtask test` runs it too, and fix the cause.
 
 The first call builds cargo-fuzz into target/cargo-fuzz, which takes a C++ compiler.")]
 pub struct Arguments {
@@ -39,11 +39,11 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     minutes: u32,
-    /// Do not run the targets; replace integration/fuzz/corpus by a sample of the fewest inputs that
-    /// reach all that was found
+    /// Do not run the targets; replace integration/fuzz/corpus with a sample of the fewest inputs that
+    /// reach all code that was reached
     #[arg(long, conflicts_with = "minutes")]
     minimize: bool,
-    /// Name the targets
+    /// List the targets, and exit
     #[arg(long, exclusive = true)]
     list: bool,
 }
@@ -102,7 +102,7 @@ fn folder() -> PathBuf {
 fn made(path: &str) -> Result<PathBuf, String> {
     let path = root().join("target/fuzz").join(path);
     fs::create_dir_all(&path)
-        .map_err(|error| format!("cannot make {}: {error}", path.display()))?;
+        .map_err(|error| format!("cannot create {}: {error}", path.display()))?;
     Ok(path)
 }
 

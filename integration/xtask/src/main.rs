@@ -24,8 +24,8 @@ use std::process::ExitCode;
     name = "cargo xtask",
     bin_name = "cargo xtask",
     after_help = "\
-They need a Rust toolchain; cargo fetches and builds what else they use. `test` and `dist` can do
-more with some Debian packages: root has them installed, others are told which."
+They need a Rust toolchain; cargo fetches and builds everything else. `test` and `dist` can do more
+with some Debian packages: run as root, they install these; otherwise they name them."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -34,21 +34,21 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Every test: unit, property and whole-system tests, the ordering models and their mutants
+    /// Run every test: unit, property and whole-system tests, the ordering models and their mutants
     Test,
-    /// The ordering models alone
+    /// Run the ordering models alone
     Models {
         /// Try every interleaving; `test` leaves some out in one of the models
         #[arg(long)]
         deep: bool,
     },
-    /// Weaken each ordering in turn and print which model notices
+    /// Weaken each ordering in turn, and print which model notices
     Mutants,
-    /// The instructions that a submission costs, by part, and whether they are within budget
+    /// Count the instructions of a submission, by part, and compare them with their budgets
     Cost(cost::Arguments),
-    /// Formatting, lints, documentation, licences, rooms and orderings, with warnings as errors
+    /// Check formatting, lints, documentation, licences, rooms and orderings, with warnings as errors
     Check,
-    /// How the files of each crate depend on each other: circles, full folders, arrows that point up
+    /// Show how the files of each crate depend on each other: circles, full folders, arrows that point up
     Rooms {
         /// Crates to describe in full, instead of a line for each crate
         #[arg(value_name = "CRATE")]
@@ -57,9 +57,9 @@ enum Command {
         #[arg(long, requires = "names")]
         arrows: bool,
     },
-    /// Run hostile guests that a fuzzer makes up, each target for a while
+    /// Fuzz the device with hostile guests, each target for a while
     Fuzz(fuzz::Arguments),
-    /// Make what people install: an archive and a Debian package, in target/dist
+    /// Make the packages for users: an archive and a Debian package, in target/dist
     Dist,
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use clap::error::ErrorKind;
 
     #[test]
-    fn asking_for_help_or_something_unknown_does_nothing_else() {
+    fn help_and_unknown_commands_run_nothing() {
         Cli::command().debug_assert();
         let wrong = |line: &str| Cli::try_parse_from(line.split(' ')).unwrap_err().kind();
         for command in ["test", "models", "mutants", "cost", "check", "rooms", "fuzz", "dist"] {

@@ -33,7 +33,7 @@ pub fn run() -> Result<(), String> {
     }
     let failed = failed_models(&copy, "", "")?;
     if !failed.is_empty() {
-        return Err(format!("these fail without a mutant: {}", failed.join(", ")));
+        return Err(format!("these models fail without a mutant: {}", failed.join(", ")));
     }
     let mut survived = 0;
     for mutant in &mutants {
@@ -44,7 +44,7 @@ pub fn run() -> Result<(), String> {
     println!("{} mutants, {survived} survived", mutants.len());
     match survived {
         0 => Ok(()),
-        _ => Err("an ordering is not needed, or no model notices that it is".to_owned()),
+        _ => Err("a mutant survived: its ordering is not needed, or no model covers it".to_owned()),
     }
 }
 

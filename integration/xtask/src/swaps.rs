@@ -184,7 +184,7 @@ pub fn places(file: &str, source: &str) -> Result<Vec<Swappable>, String> {
         let mut places = source.match_indices(swap.written);
         match (places.next(), places.next()) {
             (Some((start, text)), None) => Ok(Swappable { place: start..start + text.len(), swap }),
-            _ => Err(format!("{file} does not have once what \"{}\" swaps", swap.what)),
+            _ => Err(format!("{file} does not have exactly once what \"{}\" swaps", swap.what)),
         }
     });
     found.collect()

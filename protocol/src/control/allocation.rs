@@ -68,7 +68,7 @@ pub const PRIORITY_HIGH: u32 = 0xA000_0000;
 pub const PRIORITY_MAXIMUM: u32 = 0xC800_0000;
 
 /// Private driver data of an allocation: engines keep it compressed while it is resident. A block of it
-/// is 4 KiB: who writes into one must be ordered with whoever writes into the same block.
+/// is 4 KiB: a writer must be ordered with the other writers of its block.
 pub const COMPRESSED: u32 = 1;
 
 /// A run of guest-physical memory: both fields are multiples of the page size.
@@ -271,7 +271,7 @@ request!(QueryVideoMemoryInfo, QUERY_VIDEO_MEMORY_INFO -> VideoMemoryInfo);
 pub struct VideoMemoryInfo {
     /// All of the segment. Of the system segment: the host's part, for allocations without extents.
     pub size: u64,
-    /// What the process may count on. It may have more as long as nobody else needs it.
+    /// What the process may count on. It may have more while no other process needs it.
     pub budget: u64,
     /// What the process has resident or locked there. Of the system segment: what the host keeps for
     /// all of the process's allocations, wherever they are.
@@ -317,7 +317,7 @@ crate::assert_layout!(ShareAllocation, 8, allocation at 0);
 request!(ShareAllocation, SHARE_ALLOCATION -> NtHandle);
 
 /// `D3DKMTOpenResourceFromNtHandle`: the process has the allocation, too, and its device may make it
-/// resident. A process that has it already gets the same handle: the allocation is open on another of
+/// resident. A process that has it already gets its handle again: the allocation is open on another of
 /// its devices then, as [`OpenAllocation`] does it.
 ///
 /// `INVALID_PARAMETER` for a name that no allocation of the guest has (`detail`: the name), and when it

@@ -43,7 +43,7 @@ pub struct Escape {
     pub process: u32,
     /// The device or context that they belong to; 0 for the lists above those.
     pub parent: Handle,
-    /// 0 for the first of them, or [`EscapeReply::next`] to go on.
+    /// 0 for the first of them, or [`EscapeReply::next`] to continue.
     pub after: u64,
 }
 crate::assert_layout!(Escape, 24, list at 0, process at 4, parent at 8, after at 16);

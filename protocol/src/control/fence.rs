@@ -142,7 +142,7 @@ request!(ShareNativeFence, SHARE_NATIVE_FENCE -> NtHandle);
 #[repr(transparent)]
 pub struct NtHandle(pub u64);
 
-/// `D3DKMTOpenNativeFenceFromNTHandle`. A process that has the fence open already gets the same mapping.
+/// `D3DKMTOpenNativeFenceFromNTHandle`. A process that has the fence open already gets its mapping again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct OpenNativeFence {
@@ -179,7 +179,7 @@ bitflags! {
 
 /// `D3DKMTWaitForSynchronizationObjectFromCpu`. A list of `count` [`FenceValue`]s follows, of any of the
 /// process's fences, progress fences included. `SUCCESS` when the values are reached already; `PENDING`
-/// when an event with the same cookie will tell.
+/// when an event with that cookie will tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct WaitForFences {

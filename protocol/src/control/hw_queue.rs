@@ -18,7 +18,7 @@ bitflags! {
         /// must have it.
         const NATIVE_PROGRESS_FENCE = 1 << 1;
         /// `DisableGpuTimeout`: it may be executed for as long as it likes without making progress, which is
-        /// no hang. A turn that does not end is one all the same, and destroying the queue waits no longer
+        /// no hang. A turn that does not end is still a hang, and destroying the queue waits no longer
         /// than for others. Needs
         /// [`DISABLE_GPU_TIMEOUT`](crate::features::Features::DISABLE_GPU_TIMEOUT).
         const DISABLE_GPU_TIMEOUT = 1 << 2;

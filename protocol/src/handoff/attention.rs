@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How anybody gets the attention of an engine, asleep or not.
+//! How a thread gets the attention of an engine, asleep or not.
 //!
 //! One word holds what the engine must look at and whether it sleeps, so that falling asleep and
 //! being called cannot miss each other: both are read-modify-writes of the same word, and those have
@@ -30,7 +30,7 @@ impl Attention {
         Self { word: AtomicU64::new(0) }
     }
 
-    /// Anybody: asks for attention. True when the engine sleeps and the caller must wake it; of
+    /// Any thread: asks for attention. True when the engine sleeps and the caller must wake it; of
     /// several callers only the first is told so. Releases what the caller wrote before to
     /// [`Self::take`].
     #[must_use = "an engine that sleeps must be woken"]
@@ -67,7 +67,7 @@ impl Attention {
         self.word.compare_exchange(ASLEEP, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Anybody: whether the engine sleeps. For reports: nothing about the engine follows from it.
+    /// Any thread: whether the engine sleeps. For reports only: nothing about the engine follows from it.
     #[must_use]
     pub fn is_asleep(&self) -> bool {
         self.word.load(Ordering::Relaxed) & ASLEEP != 0

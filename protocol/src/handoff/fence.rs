@@ -7,7 +7,7 @@
 //! waiter or the waiter sees the value. Spurious interrupts are possible, missed ones are not.
 //!
 //! That is the full fences' work alone, so who waits is stored and loaded relaxed. Acquire and
-//! release hand over what the signaling engine did, to whoever reads the value.
+//! release hand over what the signaling engine did to every reader of the value.
 //!
 //! Source: native GPU fence object, "Synchronization issues", both pairs.
 
@@ -56,7 +56,7 @@ pub struct FenceCell<'a> {
     pub rule: SignalRule,
 }
 
-/// Values of a fence that are nobody else's to store or to read.
+/// Values of a fence that no other thread may store or read.
 #[derive(Debug)]
 pub struct FenceWords {
     current: AtomicU64,
@@ -67,7 +67,7 @@ pub struct FenceWords {
 }
 
 impl FenceWords {
-    /// A fence at `initial` that nobody waits for.
+    /// A fence at `initial` without waiters.
     #[must_use]
     pub fn new(initial: u64, rule: SignalRule) -> Self {
         Self {
@@ -99,7 +99,7 @@ pub struct Signaled {
 
 /// A signal that would make CurrentValue smaller than it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the fence is at {current} already and cannot go back to {value}")]
+#[error("the fence is already at {current} and cannot go back to {value}")]
 pub struct WentBackwards {
     /// CurrentValue.
     pub current: u64,
@@ -108,9 +108,9 @@ pub struct WentBackwards {
 }
 
 impl FenceCell<'_> {
-    /// Makes the cell that of a new fence at `initial` with this MonitoredValue, which nobody waits for.
-    /// Nobody may use the old one any more, and the caller releases the new one to whoever may. Without an
-    /// initial value it is another cell of a fence that others have, with the same CurrentValue.
+    /// Makes this the cell of a new fence at `initial` with this MonitoredValue and without waiters. The caller
+    /// ensures that no thread uses the old fence any more, and releases the new one to its users. Without an
+    /// initial value it becomes another cell of a fence that others have, and shares its CurrentValue.
     pub fn reset(self, initial: Option<u64>, monitored: u64) {
         if let Some(initial) = initial {
             self.current.store(initial, Ordering::Relaxed);
@@ -174,13 +174,13 @@ impl FenceCell<'_> {
         Ok(self.publish(published, value))
     }
 
-    /// Engine: makes `value` the CurrentValue, and tells nobody: [`Self::evaluate`] does.
+    /// Engine: makes `value` the CurrentValue. It wakes no waiter; [`Self::evaluate`] does.
     ///
     /// # Errors
     /// [`WentBackwards`] when another signal got further than the rule allows; nothing changes then.
     #[inline]
     pub fn write(self, value: u64) -> Result<(), WentBackwards> {
-        // Engines may signal the same fence at the same time: of a monotonic one the greater value must
+        // Several engines may signal a fence at once: of a monotonic one the greater value must
         // win, and of a rewindable one the last. The exchange acquires what the other engine did, because a
         // poller sees only the value that won published.
         let mut current = self.current.load(Ordering::Relaxed);
@@ -200,7 +200,7 @@ impl FenceCell<'_> {
         }
     }
 
-    /// Publishes CurrentValue as it stands, and decides whether it interrupts anybody.
+    /// Publishes CurrentValue as it stands, and decides whether to interrupt.
     ///
     /// The full fence pairs with those in [`Self::monitor`] and [`Self::wait`]: an engine whose wait this
     /// misses sees, once it waits, what the caller stored before.
@@ -214,7 +214,7 @@ impl FenceCell<'_> {
     ///
     /// With two signals at once the one that lost may be published last, so publish until it is the
     /// CurrentValue. The exchange reads what was published before, and the full fence makes that
-    /// an acquire, so whoever comes last sees the value that won. Only the host's own copy decides how
+    /// an acquire, so the engine that comes last sees the value that won. Only the host's own copy decides how
     /// often: each further round means that another engine changed it in between.
     ///
     /// A value that is taken back before this looks again does not interrupt: it is not there to be

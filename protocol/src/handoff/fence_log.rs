@@ -8,7 +8,7 @@
 //!
 //! - The engine stores an entry and then its position, which releases the entry. Only then is an
 //!   interrupt decided upon, behind the full fence of
-//!   [`FenceCell::evaluate`](super::fence::FenceCell::evaluate): whoever is interrupted finds the entry.
+//!   [`FenceCell::evaluate`](super::fence::FenceCell::evaluate): the interrupted CPU finds the entry.
 //! - The control plane loads the position, and only if there is anything new pays for the barrier
 //!   behind that, [`FenceLog::flush`], which acquires the entries. The reference moves this one "from GPU
 //!   (producer) to CPU (consumer)".
@@ -47,7 +47,7 @@ impl LogPosition {
         (self.0 >> 32) as u32
     }
 
-    /// The position so many entries on, in a log of `entries`.
+    /// The position this number of entries later, in a log of `entries`.
     fn plus(self, count: u64, entries: u32) -> Self {
         let index = u64::from(self.first_free()) + count % (u64::from(entries) << 32);
         let wraparounds = self.wraparounds().wrapping_add((index / u64::from(entries)) as u32);
@@ -89,8 +89,8 @@ impl<'a, const WORDS: usize> FenceLog<'a, WORDS> {
         self.entries.len() as u32
     }
 
-    /// Control plane: makes it an empty log. Nobody may use the old one any more, and the caller
-    /// releases the new one to whoever may.
+    /// Control plane: makes it an empty log. The caller ensures that no thread uses the old one any more, and
+    /// releases the new one to its users.
     pub fn reset(&self, log_type: FenceLogType) {
         let [position, kind, entries, reserved @ ..] = self.header;
         position.store(0, Ordering::Relaxed);
@@ -186,7 +186,7 @@ impl LogReader {
         if behind - gone <= most { position } else { self.next.plus(gone + most, entries) }
     }
 
-    /// The same as [`Self::read`], of whole entries.
+    /// As [`Self::read`], but of whole entries.
     pub fn read_entries(
         &mut self,
         log: &FenceLog<'_>,
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_room_for_two_entries_is_no_log() {
+    fn a_log_has_room_for_two_entries_at_least() {
         for entries in 0..2 {
             assert!(FenceLog::<ENTRY_WORDS>::new(&words(entries)).is_none());
         }

@@ -3,8 +3,8 @@
 //! A doorbell word that is a hint: the ring buffer control is the truth.
 //!
 //! Two kinds of doorbell are such. A *global* doorbell is one word for all HW queues of a guest: a
-//! ring may be overwritten by another queue's before anybody has looked. A *rotated* doorbell's page
-//! may get stores late, of whoever had it before, or miss one. So the engine takes from the word
+//! ring may be overwritten by another queue's before an engine has looked. A *rotated* doorbell's page
+//! may get late stores of its previous queue, or miss one. So the engine takes from the word
 //! only that something may have happened, and then looks at the write pointers
 //! ([`RingPointers::written`](super::doorbell::RingPointers::written)) of the queues that may have
 //! rung it. Before it sleeps it arms their statuses and looks at all those pointers once more, and
@@ -35,7 +35,7 @@ impl<'a> HintWord<'a> {
     /// that was never stored before; `queue` has the queue's status.
     ///
     /// One full fence, before the store, does two things. It pairs with the one in [`Self::changed`]:
-    /// whoever reads this value, *or one that overwrote it*, finds the write pointer. And it pairs
+    /// an engine that reads this value, *or one that overwrote it*, finds the write pointer. And it pairs
     /// with [`DoorbellWords::after_arming`] and [`DoorbellWords::disconnect`]: an engine whose last
     /// look at the write pointers misses this queue's has armed or disconnected a status that is
     /// read here.
@@ -52,7 +52,7 @@ impl<'a> HintWord<'a> {
     ///
     /// The full fence pairs with the one in [`Self::ring`]; with the ring of a rotated doorbell,
     /// [`DoorbellWords::ring`], it makes this look an acquiring one.
-    #[must_use = "somebody rang"]
+    #[must_use = "a queue rang"]
     #[inline]
     pub fn changed(&self, last: &mut u64) -> bool {
         let now = self.word.load(Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 //! The hand-offs between threads and processes whose ordering must hold.
 //!
-//! Each is one type, in a file of its own, written over borrowed atomics: whoever maps the shared
+//! Each is one type, in a file of its own, written over borrowed atomics: the code that maps the shared
 //! memory hands those out. They live in the lowest crate because both ends of one are in different
 //! crates, and together because `tests/handoff` model-checks exactly these types.
 

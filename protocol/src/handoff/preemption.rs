@@ -27,7 +27,7 @@ impl Default for Preemption {
 }
 
 impl Preemption {
-    /// Nobody asks.
+    /// No pre-emption is asked for.
     #[must_use]
     pub fn new() -> Self {
         Self { asked: AtomicU64::new(NONE), stopped: AtomicU64::new(NONE) }

@@ -3,7 +3,7 @@
 //! Remembering translations and flushing them.
 //!
 //! An engine says that it uses an address space and then reads its entries, which it may remember;
-//! whoever changed an entry looks who uses the space, and has those engines flush. Each side puts a
+//! the changer of an entry looks which engines use the space, and has them flush. Each side puts a
 //! full fence between its two steps, so either the engine reads the new entry, or it is seen to use
 //! the space. An engine that only ever used other spaces is left alone.
 //!
@@ -33,7 +33,7 @@ impl Flushes {
         Self(AtomicU64::new(0))
     }
 
-    /// Anybody who changed where the guest's memory is: nothing that was remembered before counts in a turn
+    /// Called after a change of where the guest's memory is: nothing that was remembered before counts in a turn
     /// that begins after this. Every engine is then called, and has begun no turn before that when it
     /// answers. Returns the new number.
     pub fn advance(&self) -> u64 {

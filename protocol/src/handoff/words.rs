@@ -4,7 +4,7 @@
 //!
 //! A fence's CurrentValue is such a word: engines signal it, and packets may store it and read it as any
 //! other memory. So each word is stored whole and read whole, and a store releases what its engine did
-//! before to whoever reads the value.
+//! before to every reader of the value.
 //!
 //! Source: native GPU fence object, "Synchronization issues".
 

@@ -86,7 +86,7 @@ impl ConditionalInterrupt {
     }
 }
 
-/// `WRITE_FENCE`: makes `value` the fence's CurrentValue, and tells nobody until a
+/// `WRITE_FENCE`: makes `value` the fence's CurrentValue, and wakes no waiter until a
 /// [`ConditionalInterrupt`] follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]

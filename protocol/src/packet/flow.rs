@@ -15,7 +15,7 @@ pub const MAX_INDIRECT_BUFFER_SIZE: u32 = 1 << 20;
 /// contains itself ends.
 pub const MAX_INDIRECT_DEPTH: usize = 4;
 
-/// `INDIRECT_BUFFER`: executes the packets of another buffer, then goes on behind itself.
+/// `INDIRECT_BUFFER`: executes the packets of another buffer, then continues after itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct IndirectBuffer {

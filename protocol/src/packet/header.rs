@@ -31,7 +31,7 @@ open_enum! {
         WAIT_FENCE = 0x21;
         /// Interrupts when the CPU waits for a value that the fence has passed.
         CONDITIONAL_INTERRUPT = 0x22;
-        /// Sets a fence's CurrentValue and tells nobody.
+        /// Sets a fence's CurrentValue and wakes no waiter.
         WRITE_FENCE = 0x23;
         /// Notes an operation on a fence in a log of the queue's.
         LOG_FENCE = 0x24;

@@ -28,10 +28,10 @@ pub const MAX_PACKET_SIZE: usize = 24 + WRITE_DATA_MAX;
 #[derive(Debug, Clone, ::core::marker::Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
     /// No packet has this opcode.
-    #[error("no packet has opcode {:#x}", .0.0)]
+    #[error("unknown packet opcode {:#x}", .0.0)]
     UnknownOpcode(Opcode),
     /// The header's length is not the opcode's.
-    #[error("a packet {opcode} cannot be {units} units long")]
+    #[error("packet {opcode} cannot be {units} units long")]
     BadLength {
         /// The packet's opcode.
         opcode: Opcode,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Privileged packets: a guest's system context executes them, and nothing else. Anybody else's are
+//! Privileged packets: only a guest's system context executes them. Those of any other queue are
 //! unknown packets; a guest's driver needs none of this.
 //!
 //! Source: "BuildPagingBuffer" of the Windows KMD overview.
@@ -44,7 +44,7 @@ impl WritePageTable {
     }
 }
 
-/// `DECOMPRESS`: makes pages plain that engines have encoded, for whoever reads them another way.
+/// `DECOMPRESS`: decodes pages that engines have encoded, for readers that do not decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Decompress {

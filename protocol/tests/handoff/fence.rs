@@ -261,7 +261,7 @@ fn a_signal_that_comes_too_late_for_a_fence_that_is_signaled_for_good_knows_that
 }
 
 #[test]
-fn an_engine_that_waits_for_a_fence_that_is_abandoned_is_called_or_goes_on() {
+fn an_engine_that_waits_for_an_abandoned_fence_is_called_or_continues() {
     loom::model(|| {
         let fence = Fence::new();
         let abandoning = spawn!(fence => fence.cell().abandon(Some(&fence.published)));
@@ -273,7 +273,7 @@ fn an_engine_that_waits_for_a_fence_that_is_abandoned_is_called_or_goes_on() {
 }
 
 #[test]
-fn who_polls_a_fence_finds_what_an_engine_did_whose_value_another_published() {
+fn a_poller_of_a_fence_finds_what_an_engine_did_even_if_another_engine_published_its_value() {
     loom::model(|| {
         let fence = Fence::new();
         let signaling = spawn!(fence => fence.work_and_signal(1).unwrap());
@@ -288,7 +288,7 @@ fn who_polls_a_fence_finds_what_an_engine_did_whose_value_another_published() {
 }
 
 #[test]
-fn a_fence_that_nobody_waits_for_interrupts_nobody() {
+fn a_fence_without_waiters_does_not_interrupt() {
     loom::model(|| {
         let fence = Fence::new();
         FenceCell::monitor([(fence.cell(), NOT_MONITORED)]);

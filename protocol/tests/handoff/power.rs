@@ -54,7 +54,7 @@ impl Recorded {
 }
 
 #[test]
-fn what_is_recorded_of_an_engine_is_what_it_does_however_late_a_refusal_is_read() {
+fn the_recorded_states_of_an_engine_are_right_even_if_a_refusal_is_read_late() {
     for reads_between in [false, true] {
         loom::model(move || {
             let shared = Arc::new((Attention::new(), PowerSwitch::new(), PendingSet::new()));

@@ -37,7 +37,7 @@ fn a_suspended_queue_is_not_executed_once_its_engine_has_answered() {
 }
 
 #[test]
-fn a_preempted_queue_that_is_told_to_have_stopped_is_not_executed() {
+fn a_preempted_queue_that_is_reported_as_stopped_is_not_executed() {
     loom::model(|| {
         let shared = Arc::new((Membership::new(), Preemption::new(), Bytes::new()));
         let engine = spawn!(shared => {

@@ -38,9 +38,10 @@ impl Gpu {
                 let partition = registry.guests.get(&guest);
                 if let Some(fence) = partition.and_then(|guest| guest.fence(slot)) {
                     fence.interrupt.take();
-                    match fence.is_native {
-                        true => signaled.push(GlobalFence { guest, slot }),
-                        false => monitored.push(GlobalFence { guest, slot }),
+                    if fence.is_native {
+                        signaled.push(GlobalFence { guest, slot })
+                    } else {
+                        monitored.push(GlobalFence { guest, slot })
                     }
                 }
             }

@@ -174,7 +174,7 @@ impl AddressMap {
         word_at(&mapping.region, place.offset)
     }
 
-    /// So many words from a place on, which may be kept.
+    /// A number of words from a place on, which may be kept.
     pub fn words(&self, place: Place, count: usize) -> Option<Words> {
         let mapping = self.mappings.get(place.mapping as usize)?;
         Words::new(Arc::clone(&mapping.region), place.offset, count)

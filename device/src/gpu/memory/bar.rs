@@ -84,7 +84,7 @@ impl DonatedArea {
 
 impl Bar {
     /// Makes the memory and writes the header page. Behind the BAR, where doorbells' pages are to
-    /// be moved, the file has a dummy page and one for each of so many physical doorbells. They are
+    /// be moved, the file has a dummy page and one page for each physical doorbell. They are
     /// the guest's own: what it stores late, or leaves, no other guest ever sees.
     ///
     /// # Errors
@@ -300,7 +300,7 @@ mod tests {
         BarLayout { doorbell_count: 4, fence_count: 4, local_memory: 1 << 16 };
 
     #[test]
-    fn whoever_maps_the_file_reads_the_header() {
+    fn a_mapping_of_the_file_shows_the_header() {
         let bar = Bar::new(LAYOUT, 0).unwrap();
         let mut bytes = [0; size_of::<BarHeader>()];
         bar.file().read_exact_at(&mut bytes, 0).unwrap();

@@ -96,7 +96,7 @@ impl Metadata {
 
     /// The word of a page, whether there is one there or not.
     ///
-    /// Relaxed is enough for whoever uses it: what orders two engines' accesses to the page orders
+    /// Relaxed is enough: what orders two engines' accesses to the page orders
     /// those to its word.
     fn word_of(&self, page: PhysicalPage) -> Option<&AtomicU64> {
         let number = page.address / PAGE_SIZE;
@@ -153,9 +153,10 @@ impl Codec<'_> {
         memory.slice(page, BLOCK)?.copy_to(&mut stored[..]);
         let word = self.metadata.word(memory, page).map_or(0, |word| word.load(Ordering::Relaxed));
         let is_encoded = word != 0 && word == digest(stored);
-        match is_encoded {
-            true => decode(stored, plain),
-            false => plain.copy_from_slice(&stored[..]),
+        if is_encoded {
+            decode(stored, plain)
+        } else {
+            plain.copy_from_slice(&stored[..])
         }
         Some(is_encoded)
     }

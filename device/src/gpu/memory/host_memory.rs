@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_nobody_wrote_costs_nothing_however_much_it_is() {
+    fn memory_that_was_never_written_costs_nothing() {
         let sizes = SegmentSizes { private: 64 << 30, backing: 256 << 30, aperture: 0 };
         let memory = HostMemory::new(sizes, 64).unwrap();
         use std::os::unix::fs::MetadataExt;

@@ -64,7 +64,7 @@ pub enum Run<'a> {
     Direct(VolatileSlice<'a>),
     /// So are these, and words among them are read and stored whole: [`Mmu::read`] and [`Mmu::write`] do.
     Words(VolatileSlice<'a>),
-    /// So many are in one compressed page: only [`Mmu::read`] and [`Mmu::write`] reach them.
+    /// This number of bytes lies in one compressed page: only [`Mmu::read`] and [`Mmu::write`] reach them.
     Compressed(usize),
 }
 
@@ -201,7 +201,7 @@ impl<'a> Mmu<'a> {
         Ok(if place.has_host_words() { Run::Words(slice) } else { Run::Direct(slice) })
     }
 
-    /// Two words of one page that is not compressed, for whoever shares them with a CPU: at these offsets
+    /// Two words of one page that is not compressed, for a packet that shares them with a CPU: at these offsets
     /// from the page's start.
     ///
     /// # Errors

@@ -130,7 +130,7 @@ impl NodePool {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).returned.push(node);
     }
 
-    /// Who uses the address space whose root is at an address.
+    /// The engines that use the address space with its root at an address.
     pub fn users(&self, root: u64) -> Option<&TlbUsers> {
         self.users.get(usize::try_from(root / PAGE_SIZE).ok()?)
     }
@@ -212,7 +212,7 @@ impl AddressSpace {
         Ok(Self { id, root, large_root: AtomicU64::new(0), pool, charge, windows: None })
     }
 
-    /// The same with windows: a system context's.
+    /// An address space with windows, for a system context.
     #[must_use]
     pub fn with_windows(mut self, windows: Arc<Windows>) -> Self {
         self.windows = Some(windows);
@@ -235,7 +235,7 @@ impl AddressSpace {
         match Node::from_link(link.load(Ordering::Relaxed)) {
             None if create => {
                 let child = self.pool.allocate(&self.charge)?;
-                // Pairs with the load in `walk`: whoever follows the link finds it empty.
+                // Pairs with the load in `walk`: an engine that follows the link finds it empty.
                 publication::publish(link, child.link());
                 Ok(Some(child))
             }
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn where_entries_are_is_where_they_are_walked_and_a_table_s_end_is_respected() {
+    fn entries_lie_where_walks_look_and_no_walk_passes_the_end_of_a_table() {
         let pool = Arc::new(NodePool::new(64, 64).unwrap());
         let space = AddressSpace::new(AddressSpaceId(1), &pool, &Arc::default()).unwrap();
         for size in [SMALL, LARGE] {

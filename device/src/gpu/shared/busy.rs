@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_goes_on_while_it_is_busy_and_stands_while_it_is_not() {
+    fn it_runs_while_it_is_busy_and_stands_while_it_is_not() {
         let busy = Busy::default();
         assert_eq!(busy.read(|| 100), 0);
         busy.begin(100);

@@ -363,7 +363,7 @@ impl Chip {
     }
 
     /// Control plane: see `Hardware::quiesce`. Engine: begins a flush, and then asks
-    /// [`Self::has_flushed`]. Whoever has something forgotten has told the guest's partition before.
+    /// [`Self::has_flushed`]. A caller that has something forgotten has told the guest's partition before.
     pub fn quiesce(&self) -> Ticket {
         let ticket = self.tickets.draw();
         for engine in &self.engines {

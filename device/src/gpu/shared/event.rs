@@ -24,7 +24,7 @@ impl Event {
     pub fn signal(&self) {
         // Fails only after 2^64 - 2 signals that were not cleared.
         if let Err(error) = write(&self.0, &1u64.to_ne_bytes()) {
-            tracing::error!(%error, "an eventfd was not signaled");
+            tracing::error!(%error, "cannot signal an eventfd");
         }
     }
 
@@ -36,7 +36,7 @@ impl Event {
                 Err(Errno::INTR) => {}
                 Ok(_) | Err(Errno::AGAIN) => return,
                 Err(error) => {
-                    tracing::error!(%error, "an eventfd was not cleared");
+                    tracing::error!(%error, "cannot clear an eventfd");
                     return;
                 }
             }

@@ -162,16 +162,15 @@ impl FenceTable {
         let (current, monitored) = (place(&found.current), place(&found.monitored));
         let is_shared = matches!(current, Place::Shared(_));
         let (current, monitored) = (self.word(current)?, self.word(monitored)?);
-        let rule = match found.rewindable.load(Ordering::Relaxed) {
-            true => SignalRule::Rewindable,
-            false => SignalRule::Monotonic,
+        let rule = if found.rewindable.load(Ordering::Relaxed) {
+            SignalRule::Rewindable
+        } else {
+            SignalRule::Monotonic
         };
         let FenceSlot { waiting_engines, always, interrupt, .. } = found;
         let cell = FenceCell { current, monitored, waiting_engines, always, rule };
-        let published = match found.published.load(Ordering::Relaxed) {
-            true => Some(bar.fence(slot)?),
-            false => None,
-        };
+        let published =
+            if found.published.load(Ordering::Relaxed) { Some(bar.fence(slot)?) } else { None };
         let is_native = found.native.load(Ordering::Relaxed);
         Some(Fence { slot, cell, published, interrupt, is_native, is_shared })
     }
@@ -230,7 +229,7 @@ impl FenceTable {
         found.native.store(kind.native, Ordering::Relaxed);
         found.published.store(kind.published, Ordering::Relaxed);
         found.rewindable.store(kind.rule == SignalRule::Rewindable, Ordering::Relaxed);
-        // Whoever may use it is told by `open`.
+        // `open` tells which processes may use it.
         let Some(fence) = self.global(slot, bar) else { return };
         fence.cell.reset(initial, if kind.native { NOT_MONITORED } else { 0 });
         if let Some(published) = fence.published {
@@ -320,7 +319,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_fence_that_is_signaled_for_good_holds_nobody_whatever_its_value_becomes() {
+    fn an_always_signaled_fence_holds_no_waiter_whatever_its_value_becomes() {
         let (table, bar) = table_with_fence(3);
         let fence = table.global(1, &bar).unwrap();
         fence.abandon();
@@ -372,7 +371,7 @@ pub mod tests {
         for value in [0, 8, 9] {
             assert_eq!(table.wait(2, OWNER, &bar, 0, value), Err(refused));
         }
-        // Whoever has the slot next is what it was made.
+        // The slot's next owner is set when the slot is opened again.
         table.close(2, &bar);
         table.create(2, PLACES, PUBLISHED, Some(5), &bar);
         table.open(2, 2, OWNER);
@@ -380,7 +379,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_fence_that_a_guest_has_no_more_of_holds_it_no_more_and_stays_what_it_is() {
+    fn a_fence_that_a_guest_has_closed_no_longer_holds_it_and_keeps_its_value() {
         let (table, bar) = table_with_fence(3);
         let places = Places { current: Place::Shared(0x1000), monitored: Place::Own(0x1080) };
         table.create(2, places, PUBLISHED, Some(5), &bar);

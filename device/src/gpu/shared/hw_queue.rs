@@ -230,8 +230,8 @@ impl HwQueue {
         self.run_list_index.store(index, Ordering::Relaxed);
     }
 
-    /// Whoever uses its doorbell, or sees that it was used: remembers when. Relaxed: of an engine and the
-    /// control plane that store at once, the later may lose by what came in between.
+    /// Engine or control plane: remembers when the doorbell was used. Relaxed: if both store at once, the
+    /// earlier time may win, by no more than the time between the two stores.
     #[inline]
     pub fn use_doorbell(&self, now: u64) {
         self.last_use.store(now, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 //! Interrupts: engines raise, the control plane takes.
 //!
 //! A bounded queue holds interrupts. A fence is in it at most once, however often a guest signals the fence,
-//! and a HW queue faults once. If the queue is full all the same, a cause asks the control plane to scan.
+//! and a HW queue faults once. If the queue is still full, a cause asks the control plane to scan.
 //! Nothing is lost and nothing grows.
 //!
 //! Source: native GPU fence object, "Native fence signaled interrupt".
@@ -21,16 +21,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub enum Raised {
     /// A fence passed its MonitoredValue.
     Fence {
-        /// Whose.
+        /// The guest.
         guest: GuestId,
-        /// Which.
+        /// The fence's slot.
         slot: u32,
     },
     /// A HW queue has logged signals that a CPU waits for.
     Logged {
-        /// Whose.
+        /// The guest.
         guest: GuestId,
-        /// Which.
+        /// The queue.
         queue: HwQueueId,
     },
     /// A HW queue holds a fault.
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_as_a_scan() {
+    fn what_does_not_fit_becomes_a_scan() {
         let interrupts = Interrupts::new(1).unwrap();
         let (fences, bar) = table_with_fence(0);
         assert!(interrupts.raise_fence(GUEST, fences.global(0, &bar).unwrap()));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_does_not_fit_is_told_as_a_scan_of_its_engine_and_can_be_raised_again() {
+    fn a_log_that_does_not_fit_becomes_a_scan_of_its_engine_and_can_be_raised_again() {
         let interrupts = Interrupts::new(1).unwrap();
         interrupts.raise_fault(HwQueueId(5));
         assert!(!interrupts.raise_logged(GUEST, HwQueueId(6), 3));

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_failed_is_told_before_it_counts_as_done() {
+    fn a_failed_buffer_is_reported_before_it_counts_as_done() {
         let (paging, interrupts) = (Paging::new(), Interrupts::new(1).unwrap());
         paging.take_buffer(1).unwrap();
         paging.take_buffer(2).unwrap();

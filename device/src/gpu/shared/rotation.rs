@@ -9,7 +9,7 @@
 //!
 //! A doorbell that was just connected *settles* for a while: a VMM may show the new page to a
 //! running guest only some time after it said so. No ring would be lost (the word is a hint, see
-//! [`crate::gpu::engine::hints`]), but one that nobody sees would wait for the engine's next doubt or sleep.
+//! [`crate::gpu::engine::hints`]), but a ring that no engine sees would wait for the engine's next doubt or sleep.
 //!
 //! Source: user-mode work submission, "Victimizing doorbell pseudocode in KMD" ("Dxgkrnl rotates the
 //! UMD-visible CPUVA of this doorbell to a dummy page").
@@ -197,7 +197,7 @@ impl Rotation {
         reports.filter_map(|slot| Some((slot.queue, slot.report.take()?))).collect()
     }
 
-    /// Anybody: the VMM is asked for nothing more. One request may be on its way.
+    /// Any thread: stops asking the VMM for moves. One request may be on its way.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_all();
@@ -245,7 +245,7 @@ impl Rotation {
         }
     }
 
-    /// The same thread: what came of the move that [`Self::next`] gave it.
+    /// The thread that called [`Self::next`]: reports the result of that move.
     pub fn moved(&self, Move { slot, to, wanted, .. }: Move, moved: Moved) {
         self.change(slot, |slot| {
             match moved {

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_that_come_upon_each_other_are_told_as_one() {
+    fn consecutive_turns_are_shown_as_one() {
         let mut executed = Executed::default();
         assert_eq!(told(executed.take()), None);
         assert_eq!(told(executed.add(7, (100, 200))), None);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_always_busy_is_told_of_all_the_time() {
+    fn a_queue_that_is_always_busy_is_always_reported_as_busy() {
         let mut executed = Executed::default();
         let told =
             (0..100).filter_map(|turn| executed.add(7, (turn * 50_000, (turn + 1) * 50_000)));

@@ -36,12 +36,12 @@ pub enum Woken {
     Signaled,
     /// By a guest's kick.
     Kicked,
-    /// By nobody.
+    /// No thread and no kick woke it.
     TimedOut,
 }
 
 impl Wake {
-    /// Woken by nobody yet.
+    /// Not woken yet.
     ///
     /// # Errors
     /// When the process has no file descriptor left.
@@ -74,7 +74,7 @@ impl Wake {
                     return Woken::Signaled;
                 }
                 Err(error) => {
-                    tracing::error!(%error, "an engine did not sleep");
+                    tracing::error!(%error, "an engine cannot sleep");
                     return Woken::Signaled;
                 }
             }
@@ -92,7 +92,7 @@ impl Wake {
     fn remove(&self, kick: BorrowedFd<'_>) {
         // The guest has the same open file, so that closing this descriptor would not be enough.
         if let Err(error) = epoll::delete(&self.epoll, kick) {
-            tracing::debug!(%error, "a guest's kicks went on to wake an engine");
+            tracing::debug!(%error, "cannot stop a guest's kicks from waking an engine");
         }
     }
 }
@@ -122,7 +122,9 @@ impl Kicking {
             match wake.add(kick, guest.id().0) {
                 Ok(()) => self.0.push(Arc::clone(guest)),
                 // A VMM can give what cannot be waited for. The guest's notifications still arrive.
-                Err(error) => tracing::debug!(guest = guest.id().0, %error, "kicks wake no engine"),
+                Err(error) => {
+                    tracing::debug!(guest = guest.id().0, %error, "this guest's kicks cannot wake an engine")
+                }
             }
         }
     }
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_wakes_once_and_a_kick_once_whether_nobody_takes_it_or_somebody_has() {
+    fn a_signal_wakes_once_and_a_kick_wakes_once_whether_or_not_it_was_taken() {
         let wake = Wake::new().unwrap();
         let kick = Event::new().unwrap();
         wake.add(kick.as_fd(), 7).unwrap();

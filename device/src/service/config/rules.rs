@@ -41,7 +41,7 @@ impl Config {
     /// Checks what the types of the keys do not.
     ///
     /// # Errors
-    /// When a value does not go with another, or the log's filter cannot be read.
+    /// When a value does not go with another, or cannot parse the log filter.
     pub fn validate(&self) -> Result<(), Fault> {
         self.check_counts()?;
         self.check_adapters()?;
@@ -63,7 +63,7 @@ impl Config {
         let paths: Vec<_> =
             served.iter().flatten().map(|path| path.display().to_string()).collect();
         let expected = match paths.as_slice() {
-            [] => "left out: no socket that is served has a path".to_owned(),
+            [] => "left out, since no served socket has a path".to_owned(),
             paths => format!("for one of {}, by its path or its file name", paths.join(", ")),
         };
         let tables = [

@@ -130,7 +130,7 @@ fn sockets_that_are_named_are_sockets_that_are_served() {
         assert!(error.contains("/run/vm0.sock, vm1.sock") && !error.contains('\n'), "{error}");
     }
     let error = load("[weights]\n\"a.sock\" = 2\n").unwrap().check_sockets(&[None]).unwrap_err();
-    assert!(error.to_string().contains("no socket that is served has a path"), "{error}");
+    assert!(error.to_string().contains("no served socket has a path"), "{error}");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_guest_is_attached_to_the_adapter_that_its_socket_is_given() {
 }
 
 #[test]
-fn guests_have_fences_together_whose_sockets_one_group_names() {
+fn guests_share_fences_if_one_group_names_their_sockets() {
     let sharing = "[fence_sharing]\nvideo = [\"a.sock\", \"/run/b.sock\"]\n\
                    render = [\"/run/b.sock\", \"c.sock\"]\n";
     let config = load(sharing).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a queue can do wrong, what is reported of it, and that others go on.
+//! What a queue can do wrong, how it is reported, and that other queues continue.
 
 use crate::support::data::{noise, write_data};
 use crate::support::rig::*;
@@ -143,7 +143,7 @@ fn an_address_or_a_length_that_is_not_the_multiple_asked_for() {
 }
 
 #[test]
-fn a_packet_that_nobody_knows() {
+fn an_unknown_packet() {
     let unknown = one(PacketHeader::new(Opcode(0x7777), 8, 0));
     check(COMPUTE, unknown, FaultReason::UNKNOWN_PACKET, Opcode(0x7777), 0x7777);
 }
@@ -175,7 +175,7 @@ fn a_packet_that_ends_behind_the_write_pointer_or_the_buffer() {
 }
 
 #[test]
-fn an_indirect_buffer_that_cannot_be() {
+fn an_invalid_indirect_buffer() {
     let (reason, opcode) = (FaultReason::BAD_INDIRECT_BUFFER, Opcode::INDIRECT_BUFFER);
     check(COPY, one(IndirectBuffer::new(LOCAL + 4, 8)), reason, opcode, 8);
     check(COPY, one(IndirectBuffer::new(LOCAL, 12)), reason, opcode, 12);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Guests that put anything anywhere: their queues end or fault, and a neighbour goes on.
+//! Guests that write anything anywhere: their queues end or fault, and a neighbour continues.
 
 use crate::support::rig::*;
 use bellhop_host_kmd::hardware::{Doorbells as _, Interrupt, Interrupts as _, Queues as _};

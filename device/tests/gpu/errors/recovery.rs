@@ -54,7 +54,7 @@ fn spin(word: u64) -> Dispatch {
 }
 
 #[test]
-fn a_queue_that_makes_no_progress_is_told_of_again_and_again_and_can_be_preempted() {
+fn a_queue_without_progress_is_reported_again_and_again_and_can_be_preempted() {
     let gpu = start_with_kernels();
     let mut guest = Guest::attach(&gpu);
     let (mut queue, mut innocent) = (guest.queue(COMPUTE), guest.queue(COMPUTE));
@@ -248,7 +248,7 @@ fn kernels_that_hang_are_there_only_where_they_are_allowed() {
 }
 
 #[test]
-fn a_fence_that_is_always_signaled_holds_nobody_and_ignores_signals() {
+fn an_always_signaled_fence_holds_no_waiter_and_ignores_signals() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let fence = guest.fence(5);
@@ -284,7 +284,7 @@ fn start_with_kernels_for_paging() -> Arc<Gpu> {
 }
 
 #[test]
-fn a_paging_buffer_that_hangs_is_told_of_and_given_up_alone() {
+fn only_the_paging_buffer_that_hangs_is_reported_and_given_up() {
     let gpu = start_with_kernels_for_paging();
     let mut guest = Guest::attach(&gpu);
     let mut innocent = guest.queue(COMPUTE);

@@ -57,7 +57,7 @@ fn propagate(from: &Gpu, signaler: GuestId, to: &Guest) {
 }
 
 #[test]
-fn an_engine_of_either_gpu_goes_on_when_the_others_signals() {
+fn an_engine_of_either_gpu_continues_when_the_others_signals() {
     let ((first, mut one), (second, mut two)) = two();
     let (mut here, mut there) = (one.queue(COPY), two.queue(COMPUTE));
     assert_eq!(two.published(FENCE), 3);
@@ -114,7 +114,7 @@ fn what_a_guest_writes_over_its_publication_misleads_itself_alone() {
 }
 
 #[test]
-fn a_guest_that_is_held_no_more_goes_on_and_the_other_waits_for_its_signal() {
+fn a_released_guest_continues_and_the_other_waits_for_its_signal() {
     let ((first, mut one), (second, mut two)) = two();
     let (mut here, mut there) = (one.queue(COPY), two.queue(COPY));
     one.submit_with_progress(&mut here, Packets::new().then(WaitFence::new(FENCE, 5)));
@@ -133,7 +133,7 @@ fn a_guest_that_is_held_no_more_goes_on_and_the_other_waits_for_its_signal() {
 }
 
 #[test]
-fn memory_that_a_guest_has_no_more_holds_nothing_for_the_next() {
+fn memory_that_a_guest_gave_up_holds_nothing_for_the_next() {
     let ((first, mut one), (_second, mut two)) = two();
     let mut there = two.queue(COPY);
     two.run(&mut there, write_data(CURRENT_VALUE + 64, &[0xAB; 8]));

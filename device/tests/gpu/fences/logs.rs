@@ -117,7 +117,7 @@ fn a_log_wraps_and_tells_what_was_overwritten_by_its_count() {
 }
 
 #[test]
-fn whoever_reads_while_an_engine_overruns_gets_whole_entries_in_order_or_knows_of_the_loss() {
+fn a_reader_that_an_engine_overruns_gets_whole_entries_in_order_or_knows_of_the_loss() {
     const LAST: u64 = 40_000;
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
@@ -220,7 +220,7 @@ fn a_written_fence_counts_once_it_is_evaluated_and_never_goes_back() {
 }
 
 #[test]
-fn whoever_is_interrupted_for_a_signal_finds_its_entry() {
+fn an_interrupted_cpu_finds_the_entry_of_the_signal() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let fence = guest.fence(0);

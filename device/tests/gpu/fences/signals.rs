@@ -74,7 +74,7 @@ fn a_current_value_that_a_packet_stores_counts_once_it_is_evaluated() {
 }
 
 #[test]
-fn a_process_s_packets_mean_the_global_fence_that_it_opened() {
+fn packets_name_the_global_fence_that_their_process_opened() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let shared = 40;
@@ -95,7 +95,7 @@ fn a_process_s_packets_mean_the_global_fence_that_it_opened() {
 }
 
 #[test]
-fn a_fence_that_another_process_closes_goes_on_for_whoever_has_it() {
+fn a_fence_that_one_process_closes_stays_for_the_others() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let fence = guest.fence(0);
@@ -112,8 +112,7 @@ fn a_fence_that_another_process_closes_goes_on_for_whoever_has_it() {
 }
 
 #[test]
-fn a_packet_that_rewinds_a_rewindable_fence_goes_on_and_who_waits_is_held_until_it_is_there_again()
-{
+fn a_packet_may_rewind_a_rewindable_fence_and_its_waiters_are_held_until_it_is_reached_again() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let fence = 20;

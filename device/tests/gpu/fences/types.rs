@@ -163,14 +163,13 @@ fn the_context_management_processor_reads_and_writes_both_values_of_each_type_of
         assert_eq!(host.values(&fence), (5, NOT_MONITORED));
         let offset = fence.mapping.current_value_offset;
         assert_eq!(offset != NOT_PUBLISHED, cpus_reach_it);
-        match cpus_reach_it {
-            true => {
-                let published = host.bar.as_volatile_slice().read_obj::<u64>(offset as usize);
-                assert_eq!(published.unwrap(), 5);
-                assert_eq!(host.wait(&fence, 9), Status::PENDING);
-                assert_eq!(host.values(&fence), (5, 8));
-            }
-            false => assert_eq!(host.wait(&fence, 9), Status::NOT_SUPPORTED),
+        if cpus_reach_it {
+            let published = host.bar.as_volatile_slice().read_obj::<u64>(offset as usize);
+            assert_eq!(published.unwrap(), 5);
+            assert_eq!(host.wait(&fence, 9), Status::PENDING);
+            assert_eq!(host.values(&fence), (5, 8));
+        } else {
+            assert_eq!(host.wait(&fence, 9), Status::NOT_SUPPORTED)
         }
         let write = |va, value: u64| write_data(va, &value.to_le_bytes());
         host.run_system(write(fence.mapping.current_value_gpu_va, 6));

@@ -221,7 +221,7 @@ fn words_and_kernels_reach_compressed_pages_and_a_ring_is_not_there() {
 }
 
 #[test]
-fn a_guest_that_scribbles_over_encoded_pages_gets_bytes_and_no_more() {
+fn a_guest_that_scribbles_over_encoded_pages_only_reads_other_bytes() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let mut queue = guest.queue(COPY);

@@ -21,7 +21,7 @@ use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::transfer::{Copy, Fill};
 
 #[test]
-fn a_page_that_an_engine_accesses_is_noted_once_until_it_walks_page_tables_anew() {
+fn a_page_that_an_engine_accesses_is_noted_once_in_each_walk_of_page_tables() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let mut queue = guest.queue(COPY);
@@ -208,7 +208,7 @@ fn a_large_page_that_is_not_all_memory_is_not_there() {
 }
 
 #[test]
-fn an_update_that_comes_after_its_address_space_went_writes_nobody_elses_tables() {
+fn an_update_after_the_end_of_its_address_space_writes_no_other_tables() {
     let gpu = start_with(GpuConfig { page_table_pages: 256, ..GpuConfig::default() });
     let mut guest = Guest::attach(&gpu);
     let mut system = System::of(&guest);

@@ -150,7 +150,7 @@ fn a_paging_buffer_that_fails_is_named_and_the_next_is_executed_and_guests_notic
 }
 
 #[test]
-fn the_host_comes_before_guests_on_its_engine_and_has_so_many_buffers_and_no_more() {
+fn the_host_precedes_guests_on_its_engine_and_its_buffers_are_bounded() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let mut system = System::of(&guest);
@@ -179,7 +179,7 @@ fn the_host_comes_before_guests_on_its_engine_and_has_so_many_buffers_and_no_mor
 }
 
 #[test]
-fn a_guest_goes_with_paging_that_is_not_done_and_another_guests_goes_on() {
+fn a_guest_that_goes_with_unfinished_paging_leaves_another_guests_paging_alone() {
     let gpu = start_with(GpuConfig { page_table_pages: 256, ..GpuConfig::default() });
     let other = Guest::attach_with(&gpu, 32);
     let mut others = System::of(&other);

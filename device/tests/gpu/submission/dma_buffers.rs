@@ -96,7 +96,7 @@ fn a_completion_is_there_before_its_progress_fence_is_signaled() {
 }
 
 #[test]
-fn a_dma_buffer_is_nobodys_to_write_and_has_no_privilege() {
+fn no_packet_writes_a_dma_buffer_and_a_dma_buffer_has_no_privilege() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let system = System::of(&guest);

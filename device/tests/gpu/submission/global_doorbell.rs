@@ -99,7 +99,7 @@ fn an_idle_engine_sleeps_and_each_queue_wakes_it() {
 }
 
 #[test]
-fn what_a_guest_stores_to_its_word_reaches_nobody_elses_queues() {
+fn what_a_guest_stores_to_its_word_reaches_only_its_own_queues() {
     let gpu = start_global(Duration::from_micros(50));
     let (mut hostile, mut guest) = (Guest::attach(&gpu), Guest::attach(&gpu));
     let mut theirs = connected(&mut hostile, COMPUTE);
@@ -117,7 +117,7 @@ fn what_a_guest_stores_to_its_word_reaches_nobody_elses_queues() {
 }
 
 #[test]
-fn a_disconnected_queue_is_looked_at_no_more_until_it_is_connected_again() {
+fn a_disconnected_queue_is_not_watched_until_it_is_connected_again() {
     let gpu = start_global(Duration::from_secs(3));
     let mut guest = Guest::attach(&gpu);
     let (mut queue, mut other) = (connected(&mut guest, COMPUTE), connected(&mut guest, COMPUTE));

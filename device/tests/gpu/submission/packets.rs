@@ -175,7 +175,7 @@ fn xor_stream_applies_its_key_and_applied_again_takes_it_back() {
 }
 
 #[test]
-fn a_conditional_interrupt_on_a_fence_that_nobody_waits_for_does_nothing() {
+fn a_conditional_interrupt_on_a_fence_without_waiters_does_nothing() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let mut queue = guest.queue(COPY);

@@ -117,7 +117,7 @@ impl Moving {
 }
 
 #[test]
-fn a_page_is_moved_and_that_is_told_and_then_that_it_has_settled() {
+fn the_move_of_a_page_is_reported_and_later_that_it_has_settled() {
     let mut moving = Moving::new(Duration::from_micros(50));
     // A guest whose pages nobody moves: its doorbells are watched where they are.
     let mut guest = Guest::attach(&moving.gpu);
@@ -275,7 +275,7 @@ fn a_doorbell_goes_to_the_dummy_page_before_another_gets_its_physical_one() {
 }
 
 #[test]
-fn a_move_that_nobody_wants_any_more_is_undone_and_not_told() {
+fn a_move_that_is_no_longer_wanted_is_undone_and_not_reported() {
     let mut moving = Moving::new(Duration::from_micros(50));
     let queue = moving.guest.disconnected_queue(COMPUTE);
     moving.begin(&queue, 0);
@@ -290,7 +290,7 @@ fn a_move_that_nobody_wants_any_more_is_undone_and_not_told() {
 }
 
 #[test]
-fn what_the_vmm_refuses_is_told_once_and_not_asked_for_again() {
+fn a_refusal_of_the_vmm_is_logged_once_and_not_asked_for_again() {
     for moved in [Moved::NothingMapped, Moved::StillMapped] {
         let mut moving = Moving::new(Duration::from_micros(50));
         let queue = moving.guest.disconnected_queue(COMPUTE);

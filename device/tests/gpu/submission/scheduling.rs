@@ -94,7 +94,7 @@ fn a_connection_that_is_published_to_a_sleeping_engine_is_armed() {
 }
 
 #[test]
-fn a_queue_that_waits_holds_up_nobody_and_goes_on_when_it_is_signaled() {
+fn a_queue_that_waits_delays_no_other_and_continues_when_it_is_signaled() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let fence = guest.fence(0);
@@ -184,7 +184,7 @@ fn a_destroyed_queue_writes_nothing_after_a_quiesce() {
 }
 
 #[test]
-fn a_ring_that_is_taken_away_is_not_read_any_more_and_another_starts_anew() {
+fn a_ring_that_is_taken_away_is_no_longer_read_and_another_starts_at_zero() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let buffer = endless(&mut guest);
@@ -251,7 +251,7 @@ fn engines_end_with_the_gpu() {
 }
 
 #[test]
-fn a_preempted_queue_stops_is_told_of_and_goes_on_from_where_it_was() {
+fn a_preempted_queue_stops_is_reported_and_continues_where_it_was() {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);
     let mut queue = guest.queue(COPY);

@@ -40,7 +40,7 @@ impl fmt::Display for PciAddress {
 
 /// A text that is not a PCI address.
 #[derive(Debug, thiserror::Error)]
-#[error("a PCI address looks like 0000:01:00.0, not like {0:?}")]
+#[error("{0:?} is not a PCI address such as 0000:01:00.0")]
 pub struct NotAnAddress(String);
 
 impl FromStr for PciAddress {

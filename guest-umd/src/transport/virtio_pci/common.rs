@@ -60,7 +60,7 @@ impl CommonConfig {
         let start = Instant::now();
         while self.status()? != 0 {
             if start.elapsed() > RESET_TIME {
-                return Err(TransportError::Disconnected("it does not finish a reset".into()));
+                return Err(TransportError::Disconnected("it did not finish a reset".into()));
             }
             yield_now();
         }
@@ -162,7 +162,7 @@ impl CommonConfig {
                 return Ok(config);
             }
             if start.elapsed() > RESET_TIME {
-                let problem = "its configuration does not stop changing";
+                let problem = "its configuration keeps changing";
                 return Err(TransportError::Protocol(problem.into()));
             }
         }

@@ -133,7 +133,7 @@ impl Interrupts {
 }
 
 fn io(error: Errno) -> TransportError {
-    TransportError::Io("waiting for an interrupt", error.into())
+    TransportError::Io("cannot wait for an interrupt", error.into())
 }
 
 /// The notifications of one queue.

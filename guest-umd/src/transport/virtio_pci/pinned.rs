@@ -63,7 +63,7 @@ impl PinnedMemory {
         let ring = IoUring::new(1)
             .and_then(|ring| ring.submitter().register_buffers_sparse(SLOTS).map(|()| ring))
             .map_err(|error| {
-                TransportError::Io("cannot make the io_uring that pins guest memory", error)
+                TransportError::Io("cannot create the io_uring that pins guest memory", error)
             })?;
         let registered = Registered { ring, free: (0..SLOTS).rev().collect() };
         let pins = Arc::new(Pins { page_map, registered: Mutex::new(registered) });
@@ -277,7 +277,7 @@ impl Pages {
         let _ = advise(Advice::LinuxHugepage);
         advise(Advice::LinuxDontFork)
             .and_then(|()| advise(Advice::LinuxPopulateWrite))
-            .map_err(|error| TransportError::Io("cannot get guest memory", error.into()))
+            .map_err(|error| TransportError::Io("cannot allocate guest memory", error.into()))
     }
 }
 

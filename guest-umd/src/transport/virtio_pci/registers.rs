@@ -25,7 +25,9 @@ impl Registers {
             .offset
             .checked_add(window.length)
             .and_then(|end| end.checked_next_multiple_of(PAGE));
-        let end = end.ok_or_else(|| TransportError::Protocol("a structure has no end".into()))?;
+        let end = end.ok_or_else(|| {
+            TransportError::Protocol("a structure extends beyond the address space".into())
+        })?;
         let region = access.map(Window { offset: start, length: end - start, ..window })?;
         let offset = (window.offset - start) as usize;
         Ok(Self { region, offset, length: window.length as usize })

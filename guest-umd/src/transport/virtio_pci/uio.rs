@@ -44,7 +44,7 @@ impl Uio {
             .map_err(io("cannot open the device's UIO file"))?;
         // UIO itself admits several programs.
         flock(&interrupts, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|error| TransportError::Io("another program has the device", error.into()))?;
+            .map_err(|error| TransportError::Io("another program uses the device", error.into()))?;
         let config = OpenOptions::new()
             .read(true)
             .write(true)

@@ -33,10 +33,10 @@ fn failed(what: &'static str) -> impl Fn(vfio_ioctls::VfioError) -> TransportErr
 impl Vfio {
     pub(super) fn open(address: PciAddress) -> Result<Self, TransportError> {
         let container = VfioContainer::new(None)
-            .map_err(failed("cannot open /dev/vfio/vfio; may this user?"))?;
+            .map_err(failed("cannot open /dev/vfio/vfio; check this user's permissions"))?;
         let device =
             VfioDevice::new(&address.folder(), Arc::new(container), false).map_err(failed(
-                "cannot take the device from vfio-pci; may this user, or has another program it?",
+                "cannot open the device through vfio-pci; check this user's permissions, and that no other program uses the device",
             ))?;
         let interrupt = EventFd::new(EFD_CLOEXEC | EFD_NONBLOCK)
             .map_err(|error| TransportError::Io("eventfd", error))?;

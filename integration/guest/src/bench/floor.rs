@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Why two polling processes are not measured: each would wait for the end of the other's time slice.
-pub(super) const ONE_PROCESSOR: &str = "two programs that poll want a processor each: give it two";
+pub(super) const ONE_PROCESSOR: &str =
+    "two programs that poll need a processor each; give the guest two";
 
 /// A cache line to another process and one back, both polled. `None` on one processor.
 pub(super) fn cache_line_round_trip(samples: u64) -> anyhow::Result<Option<Latency>> {

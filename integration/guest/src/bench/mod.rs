@@ -65,7 +65,7 @@ pub fn run(
         bail!("user-mode submission was not negotiated, so there are no doorbells");
     }
     if let Some((processor, _)) = processors::pair() {
-        processors::pin(&[processor]).context("cannot stay on one processor")?;
+        processors::pin(&[processor]).context("cannot pin this thread to one processor")?;
     }
     let samples = options.samples.div_ceil(options.repetitions);
     for _ in 0..options.repetitions {
@@ -79,9 +79,7 @@ pub fn run(
                 Suite::Doorbells => doorbells::run(&adapter, samples, measured)?,
                 Suite::Queues => queues::run(&adapter, measured)?,
                 Suite::Idle | Suite::Oversubscription | Suite::Hostile => {
-                    bail!(
-                        "this suite is measured from the host: by bellhop bench, without a socket"
-                    )
+                    bail!("the host measures this suite: run bellhop bench without a socket")
                 }
             }
         }

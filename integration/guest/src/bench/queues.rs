@@ -28,7 +28,7 @@ pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<
             context.create_user_mode_queue(4096)
         })
         .collect::<Result<Vec<UserModeQueue>, Error>>()
-        .context("cannot have 10,000 queues; raise guest.doorbells and guest.local_memory")?;
+        .context("cannot create 10,000 queues; raise guest.doorbells and guest.local_memory")?;
     let alone = QUEUES.min(adapter.user_mode_submission_caps()?.physical_doorbells as usize);
     let mut at = 0usize;
     let mut submit = |queues: &mut [UserModeQueue]| {

@@ -92,7 +92,7 @@ impl Measured {
         for Headline { name, suite, .. } in HEADLINES.iter().filter(|it| !measured(it.name)) {
             let suite = suite.name();
             let why = if configuration.suites.contains(&suite) {
-                "this guest cannot measure it; the host can: bellhop bench"
+                "only the host can measure it: run bellhop bench"
             } else {
                 "its suite was not measured"
             };
@@ -197,7 +197,7 @@ impl Report {
                 writeln!(
                     f,
                     "  {:<NAME$}{:>10}{:>10}{:>10}{:>10}",
-                    "what says most", "median", "least", "most", "aim"
+                    "key figures", "median", "least", "most", "aim"
                 )?;
             }
             let text = match aim {
@@ -245,7 +245,7 @@ impl fmt::Display for Report {
         let is_headline = |name: &str| HEADLINES.iter().any(|headline| headline.name == name);
         for (place, name) in self.order.iter().filter(|name| !is_headline(name)).enumerate() {
             if place == 0 {
-                let title = "all that was measured";
+                let title = "all figures";
                 writeln!(f, "\n  {title:<NAME$}{:>10}{:>10}{:>10}", "median", "least", "most")?;
             }
             writeln!(f, "{}", self.row(' ', name, ""))?;

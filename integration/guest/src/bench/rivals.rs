@@ -17,7 +17,7 @@ use std::thread::yield_now;
 
 /// Why io_uring is not measured.
 const NO_IO_URING: &str =
-    "this kernel gives this program no io_uring that polls: see kernel.io_uring_disabled";
+    "the kernel offers this program no polling io_uring; see kernel.io_uring_disabled";
 /// How long io_uring's thread polls for more before it sleeps, in milliseconds: longer than between two
 /// operations.
 const SQPOLL_IDLE: u32 = 1000;
@@ -70,7 +70,7 @@ impl EventfdWake {
 }
 
 fn event() -> anyhow::Result<OwnedFd> {
-    eventfd(0, EventfdFlags::empty()).context("cannot make an eventfd")
+    eventfd(0, EventfdFlags::empty()).context("cannot create an eventfd")
 }
 
 fn send(event: &OwnedFd) -> rustix::io::Result<()> {

@@ -14,7 +14,7 @@ pub(super) const COMMANDS: usize = 64;
 
 /// A context on the first node of a type, on a device of its own.
 pub(super) fn context(adapter: &Adapter, engine_type: EngineType) -> anyhow::Result<Context> {
-    let nodes = adapter.nodes().context("cannot ask what nodes there are")?;
+    let nodes = adapter.nodes().context("cannot query the nodes")?;
     let found = (0u32..).zip(&nodes).find(|(_, node)| node.engine_type == engine_type);
     let node = found.map(|(ordinal, _)| ordinal);
     let node = node.with_context(|| format!("there is no {engine_type} node"))?;

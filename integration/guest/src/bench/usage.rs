@@ -20,7 +20,7 @@ impl Usage {
     /// # Errors
     /// When there is no such process.
     pub fn of(process: u32) -> anyhow::Result<Self> {
-        let gone = || format!("cannot see what process {process} uses");
+        let gone = || format!("cannot read the resource usage of process {process}");
         let mut usage = Self { cpu_ns: 0, wakeups: 0 };
         for task in fs::read_dir(format!("/proc/{process}/task")).with_context(gone)? {
             // A thread may end after it was listed. The file holds nanoseconds on a processor, nanoseconds

@@ -42,7 +42,7 @@ pub(super) fn run(
                 let used = after.since(before).cpu_ns as f64;
                 measured.figure(name, used / start.elapsed().as_nanos() as f64);
             }
-            None => measured.absent(name, "a guest does not see its daemon: run it on the host"),
+            None => measured.absent(name, "a guest cannot see its daemon; run this on the host"),
         }
         let wake = after(pause, || Ok(process.wake()?))?;
         measured.figure(format!("rtt_after_idle_{gap:05}_us_ns_p50"), submission.p50 as f64);

@@ -157,7 +157,7 @@ impl VhostUserFrontendReqHandlerMut for BarWindow {
             return Err(self.refusal("the memory table is full"));
         }
         if flags != VhostUserMMapFlags::WRITABLE.bits() {
-            return Err(self.refusal("the BAR is for the guest to write as well"));
+            return Err(self.refusal("the guest must be able to write the BAR"));
         }
         // SAFETY: vhost's request handler keeps the file open during this call.
         #[expect(unsafe_code, reason = "the trait passes a raw descriptor")]

@@ -20,7 +20,7 @@ pub enum FakeGuestError {
     #[error("the VMM refuses the device: {0}")]
     Refused(String),
     /// The VMM does not offer that.
-    #[error("{0} does not {1}: take another profile")]
+    #[error("{0} does not {1}; choose another VMM profile")]
     VmmCannot(&'static str, &'static str),
     /// The operating system refused something.
     #[error("{0}: {1}")]

@@ -442,7 +442,9 @@ fn bar_size(front_end: &mut Frontend, profile: &VmmProfile) -> Result<u64, FakeG
     let sizes = config.memory_sizes;
     let sum = sizes.iter().try_fold(0, |sum: u64, size| sum.checked_add(*size));
     sum.filter(|sum| sum.is_power_of_two()).ok_or_else(|| {
-        FakeGuestError::Refused("the sizes of its shared memory add up to no power of two".into())
+        FakeGuestError::Refused(
+            "the sizes of its shared-memory regions do not add up to a power of two".into(),
+        )
     })
 }
 

@@ -48,7 +48,7 @@ impl Source for &Adapter {
         match self.escape(&escape) {
             Ok(page) => {
                 let objects = serde_json::from_slice(&page.objects);
-                let objects = objects.context("the device lists what this program cannot read")?;
+                let objects = objects.context("cannot parse the device's list of objects")?;
                 Ok(Some((page.next, objects)))
             }
             Err(Error::Refused { status: Status::INVALID_HANDLE, .. }) => Ok(None),
@@ -58,7 +58,7 @@ impl Source for &Adapter {
                      bellhopd that came with it"
                 )
             }
-            Err(error) => Err(error).context("the device does not list its objects"),
+            Err(error) => Err(error).context("cannot list the device's objects"),
         }
     }
 }
@@ -107,7 +107,7 @@ pub fn snapshots(source: &mut impl Source, only: Selection) -> anyhow::Result<Ve
         all(source, ObjectList::ADAPTER, (0, 0, 0, Name(0)))?;
     if let Some(number) = only.adapter {
         adapters.retain(|adapter| adapter.ordinal == number);
-        let advice = "leave --adapter out to see all";
+        let advice = "leave --adapter out to see every adapter";
         anyhow::ensure!(!adapters.is_empty(), "there is no adapter {number}; {advice}");
     }
     let mut snapshots = Vec::new();
@@ -116,7 +116,7 @@ pub fn snapshots(source: &mut impl Source, only: Selection) -> anyhow::Result<Ve
     }
     if let Some(id) = only.guest {
         snapshots.retain(|snapshot| !snapshot.guests.is_empty());
-        let advice = "leave --guest out to see all";
+        let advice = "leave --guest out to see every guest";
         anyhow::ensure!(!snapshots.is_empty(), "there is no guest {id}; {advice}");
     }
     Ok(snapshots)
@@ -253,7 +253,7 @@ fn first_rows(text: &str, rows: usize) -> String {
     }
     let shown = room.saturating_sub(1);
     let first: String = text.split_inclusive('\n').take(shown).collect();
-    format!("{first}... and {} more lines; without --watch all are shown\n", lines - shown)
+    format!("{first}... and {} more lines; run without --watch to see all\n", lines - shown)
 }
 
 /// Shows the snapshots, once or repeatedly. Repeated snapshots have rates, and a terminal shows as much as
@@ -304,7 +304,8 @@ mod tests {
     fn a_text_that_is_longer_than_the_terminal_keeps_its_beginning() {
         let text = "adapter\npower\nnode 0\nnode 1\nguest\n";
         assert_eq!(first_rows(text, 6), text);
-        let shown = "adapter\npower\nnode 0\n... and 2 more lines; without --watch all are shown\n";
+        let shown =
+            "adapter\npower\nnode 0\n... and 2 more lines; run without --watch to see all\n";
         assert_eq!(first_rows(text, 5), shown);
         assert_eq!(first_rows(text, 0).lines().count(), 1);
     }

@@ -78,7 +78,7 @@ struct Nodes {
 
 impl Nodes {
     fn of(adapter: &Adapter) -> anyhow::Result<Self> {
-        let nodes = adapter.nodes().context("cannot ask what nodes there are")?;
+        let nodes = adapter.nodes().context("cannot query the nodes")?;
         let of_type = |wanted: EngineType| {
             let is_wanted = move |(_, node): &(u32, &NodeMetadata)| node.engine_type == wanted;
             (0u32..).zip(&nodes).filter(is_wanted).map(|(ordinal, _)| ordinal)

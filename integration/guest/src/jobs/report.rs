@@ -128,14 +128,14 @@ fn why_not_faster(timed: &Timed) -> Vec<String> {
     }
     if let Some(load) = load.filter(|load| *load > processors as f64) {
         reasons.push(format!(
-            "other programs want the processors (load {load:.1} on {processors}): run it when they \
+            "other programs use the processors (load {load:.1} on {processors}): run it when they \
              are done"
         ));
     }
     if let Some(stolen) = stolen_ns.filter(|stolen| *stolen >= MUCH_STOLEN) {
         let stolen = time(stolen as f64);
         reasons.push(format!(
-            "the hypervisor gave {stolen} to others: run it on processors of its own"
+            "the hypervisor gave {stolen} of processor time to others: run it on dedicated processors"
         ));
     }
     if reasons.is_empty() {
@@ -148,7 +148,7 @@ fn why_not_faster(timed: &Timed) -> Vec<String> {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match self.first_mismatch {
-            None => "verified: every byte is what the guest computed itself".into(),
+            None => "verified: every byte matches the guest's own computation".into(),
             Some(offset) => format!("NOT VERIFIED: the result differs from byte {offset} on"),
         };
         writeln!(f, "{verdict}")?;
@@ -161,7 +161,7 @@ impl fmt::Display for Report {
             ("control messages", self.control_messages, "all set-up, connecting and waiting"),
             ("notifies", self.notifies, "the device was asleep"),
             ("connects", self.connects, "the doorbell was disconnected"),
-            ("interrupts", self.interrupts, "somebody waited"),
+            ("interrupts", self.interrupts, "a thread waited"),
             ("engine wake-ups", self.engine_wakeups, "for this guest's work"),
             ("packets executed", self.packets, ""),
         ];
@@ -238,7 +238,7 @@ impl fmt::Display for Disturbances {
             told.push(format!("load {load:.1} on {}", counted(processors as u64, "processor")));
         }
         if told.is_empty() {
-            f.write_str("not known: this machine does not tell")
+            f.write_str("not known: this machine does not report it")
         } else {
             f.write_str(&told.join(", "))
         }

@@ -183,7 +183,7 @@ fn verify(queue: &UserModeQueue, slot: &mut Slot) -> anyhow::Result<Option<u64>>
     queue
         .progress_fence()
         .wait(chunk.done, TIMEOUT)
-        .with_context(|| format!("chunk {} did not come out of the GPU", chunk.number))?;
+        .with_context(|| format!("the GPU did not return chunk {}", chunk.number))?;
     transform(&mut chunk.bytes, SEED + chunk.number);
     let read = |allocation: &Allocation, length| {
         let mut bytes = vec![0; length];
@@ -211,7 +211,10 @@ pub(super) fn run(
     let depth = (adapter.local_memory() / 2 / chunk).min(MAX_DEPTH);
     if depth == 0 {
         let most = adapter.local_memory() / 2 / 1024;
-        bail!("a chunk of {} KiB is too large; local memory takes --chunk {most}", chunk / 1024);
+        bail!(
+            "a chunk of {} KiB is too large; local memory allows --chunk {most} at most",
+            chunk / 1024
+        );
     }
     let slots: anyhow::Result<Vec<_>> = (0..depth).map(|_| Slot::new(&device, chunk)).collect();
     let mut slots = slots?;

@@ -166,7 +166,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         while self.slots.values().any(|slot| slot.working > 0) {
             let message = match self.postponed.pop_front() {
                 Some(message) => message,
-                None => self.orders.recv().context("nobody is left to give orders")?,
+                None => self.orders.recv().context("the thread that gives orders has ended")?,
             };
             match message {
                 Message::Worked(report) => self.note(report),
@@ -359,7 +359,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
                 let outcome = self.with_context(lane, |context| context.resume());
                 done(machine, outcome)
             }
-            _ => done(machine, Err("no guest does it".into())),
+            _ => done(machine, Err("a guest cannot do this".into())),
         }
     }
 

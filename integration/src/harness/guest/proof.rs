@@ -211,7 +211,7 @@ impl Proof {
         let found = read(self.log(number)).map_err(shown)?;
         if found != digest {
             return Err(format!(
-                "submission {number} left digest {found:#018x}, not {digest:#018x}: it or one before it was left out, executed twice or out of order"
+                "submission {number} left digest {found:#018x}, not {digest:#018x}: it or an earlier one was skipped, executed twice or executed out of order"
             ));
         }
         if waited {

@@ -40,9 +40,10 @@ fn is_loss(error: &Error) -> bool {
 /// An error when the process ends: what its fences and statuses read may be somebody else's by
 /// now. Looked at after them.
 fn check_process(shared: &Shared<'_>) -> Result<(), Error> {
-    match shared.process.is_doomed() {
-        true => Err(Error::NotAvailable("the queue's process")),
-        false => Ok(()),
+    if shared.process.is_doomed() {
+        Err(Error::NotAvailable("the queue's process"))
+    } else {
+        Ok(())
     }
 }
 
@@ -431,7 +432,7 @@ impl Queue {
         match self.proof.found() {
             Ok(digest) if possible.contains(&digest) => {}
             Ok(digest) => self.tally.problem(format!(
-                "digest {digest:#018x} at its end: no number of submissions in their order leaves that"
+                "the final digest {digest:#018x} matches no number of submissions executed in order"
             )),
             Err(error) => self.tally.problem(format!("its proof cannot be read: {error}")),
         }
@@ -458,7 +459,7 @@ impl Queue {
             self.end(shared, Ended::Stranded);
         } else if oldest.is_some_and(|(_, since)| is_stuck(since)) {
             let number = self.in_flight.front().map_or(self.tally.number, |oldest| oldest.number);
-            self.tally.problem(format!("submission {number} was not completed in {limit:?}"));
+            self.tally.problem(format!("submission {number} did not complete within {limit:?}"));
             self.drop_what_is_left();
             self.end(shared, Ended::Stuck);
         }

@@ -80,9 +80,10 @@ impl Worker<'_> {
             error = self.work(&mut queues, &mut shared).err().map(|error| error.to_string());
         }
         let mut open = Vec::new();
-        match self.process.is_halted() {
-            true => open = queues,
-            false => tallies.extend(queues.into_iter().map(Queue::close)),
+        if self.process.is_halted() {
+            open = queues
+        } else {
+            tallies.extend(queues.into_iter().map(Queue::close))
         }
         self.board.unregister();
         let Shared { measures, .. } = shared;

@@ -62,7 +62,7 @@ pub(in crate::harness) fn check(outcomes: &Outcomes<'_>) -> Vec<Check> {
     checks.push(outcomes.lost());
     let violations = outcomes.violations.len() as u64;
     checks.push(Check::new(
-        "rules of the VMMs that were violated",
+        "violations of VMM rules",
         Bounds { min: None, max: Some(expect.violations) }.to_string(),
         match outcomes.violations.first() {
             Some(first) => format!("{violations}, the first: {first}"),
@@ -110,19 +110,19 @@ impl Outcomes<'_> {
             .collect();
         let seen = match wrong.first() {
             Some((lane, what)) => format!("{} problems, the first in {lane}: {what}", wrong.len()),
-            None => "so".into(),
+            None => "yes".into(),
         };
-        let what = "what the GPU wrote: each submission once, in the order of its queue";
-        Check::new(what, "so", seen, wrong.is_empty())
+        let what = "the GPU executed each submission once, in the order of its queue";
+        Check::new(what, "yes", seen, wrong.is_empty())
     }
 
     /// Nothing went wrong that no event explains.
     fn guests(&self) -> Check {
         let seen = match self.problems.first() {
             Some(first) => format!("{} problems, the first: {first}", self.problems.len()),
-            None => "so".into(),
+            None => "yes".into(),
         };
-        Check::new("guests that met no error of their own", "so", seen, self.problems.is_empty())
+        Check::new("no guest had an unexpected error", "yes", seen, self.problems.is_empty())
     }
 
     fn complete(&self) -> Check {
@@ -142,7 +142,7 @@ impl Outcomes<'_> {
             Some(first) => format!("not {}, the first: {first}", short.len()),
             None => "all".into(),
         };
-        Check::new("queues that did all they had to", "all", seen, short.is_empty())
+        Check::new("queues that completed their work", "all", seen, short.is_empty())
     }
 
     fn events(&self) -> Check {
@@ -160,7 +160,7 @@ impl Outcomes<'_> {
                     self.events.happened.iter().filter(|happened| happened.event == place);
                 let why = refused.filter_map(|happened| happened.refused.as_ref()).next();
                 let why = why.map_or("it was refused", String::as_str);
-                wrong.push(format!("event {place} {refusals} times not: {why}"));
+                wrong.push(format!("event {place} failed {refusals} times: {why}"));
             }
         }
         let seen = wrong.first().map_or("all", String::as_str);

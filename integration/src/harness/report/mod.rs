@@ -92,7 +92,7 @@ impl Report {
             checks.push(Check {
                 what: "the run's time".into(),
                 expected: format!("at most {:?} beyond its duration", scenario.limit),
-                seen: "it was given up".into(),
+                seen: "the run was abandoned".into(),
                 passed: false,
             });
         }
@@ -223,9 +223,10 @@ impl fmt::Display for Report {
         self.write_events(f)?;
         for check in &self.checks {
             let Check { what, expected, seen, passed } = check;
-            f.write_str(&match passed {
-                true => wrapped("  passed  ", &format!("{what}: {seen}")),
-                false => wrapped("  FAILED  ", &format!("{what}: {seen}, not {expected}")),
+            f.write_str(&if *passed {
+                wrapped("  passed  ", &format!("{what}: {seen}"))
+            } else {
+                wrapped("  FAILED  ", &format!("{what}: {seen}, not {expected}"))
             })?;
         }
         let failed = self.checks.iter().filter(|check| !check.passed).count();

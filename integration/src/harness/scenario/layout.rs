@@ -150,9 +150,10 @@ fn link(lanes: &mut [Lane], first: usize) {
         .iter()
         .map(|lane| {
             let wanted = lane.spec.after.as_ref()?;
-            let pattern = match wanted.contains('/') {
-                true => wanted.clone(),
-                false => format!("{}/{wanted}", lane.context),
+            let pattern = if wanted.contains('/') {
+                wanted.clone()
+            } else {
+                format!("{}/{wanted}", lane.context)
             };
             let found: Vec<_> = lanes
                 .iter()

@@ -303,7 +303,7 @@ impl EventSpec {
 pub struct Condition {
     /// The queue whose `completed` or `status` it is; the first of those that match.
     pub queue: Option<String>,
-    /// So many of its submissions are completed.
+    /// This number of its submissions is completed.
     pub completed: Option<u64>,
     /// Its doorbell was seen to read this.
     pub status: Option<Status>,
@@ -363,7 +363,7 @@ pub enum Action {
         /// How often.
         connects: u64,
     },
-    /// A further process of a guest rings so many more doorbells in turn, which takes them from
+    /// Another process of a guest rings this number of doorbells in turn, which takes physical doorbells from
     /// others.
     QueueStorm {
         /// The guest.

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub enum ScenarioError {
     /// The file cannot be read.
     #[error(
-        "cannot read scenario {path}: {source}; `bellhop harness --list` shows those that bellhop has"
+        "cannot read scenario {path}: {source}; `bellhop harness --list` shows the shipped ones"
     )]
     Read {
         /// The file.
@@ -29,7 +29,7 @@ pub enum ScenarioError {
         source: std::io::Error,
     },
     /// bellhop has no scenario of this name.
-    #[error("there is no scenario {0:?}; `bellhop harness --list` shows those that bellhop has")]
+    #[error("there is no scenario {0:?}; `bellhop harness --list` shows the shipped ones")]
     Unknown(String),
     /// The text is not a scenario.
     #[error("scenario {file}, {flaw}")]
@@ -121,11 +121,10 @@ fn require(
     value: impl ToString,
     expected: impl Into<String>,
 ) -> Result<(), Problem> {
-    match is_met {
-        true => Ok(()),
-        false => {
-            Err(Problem { key: key.into(), value: value.to_string(), expected: expected.into() })
-        }
+    if is_met {
+        Ok(())
+    } else {
+        Err(Problem { key: key.into(), value: value.to_string(), expected: expected.into() })
     }
 }
 
@@ -214,7 +213,7 @@ impl Checker<'_> {
         let key = format!("{key}.name");
         let expected = "letters, digits, - and _";
         require(is_valid(name), &key, format!("{name:?}"), expected)?;
-        require(names.insert(name), &key, format!("{name:?}"), "another than those before")
+        require(names.insert(name), &key, format!("{name:?}"), "a name that no earlier one has")
     }
 
     fn guest(&self, key: &str, guest: &GuestSpec) -> Result<(), Problem> {
@@ -254,7 +253,7 @@ impl Checker<'_> {
             queues.filter(|queue| queue.mode == Mode::User).map(|queue| queue.count.get()).sum();
         let offered = self.scenario.host.guest.doorbells.get();
         let expected = format!(
-            "at least {doorbells}: guest {:?} has so many queues for user-mode submission",
+            "at least {doorbells}: guest {:?} has that many queues for user-mode submission",
             guest.name
         );
         require(doorbells <= offered, "host.guest.doorbells", offered, expected)
@@ -298,7 +297,7 @@ impl Checker<'_> {
         let own = self.layout.lanes.iter().filter(|lane| *lane.spec == *queue);
         for lane in own {
             let other = lane.after.and_then(|after| self.layout.lanes.get(after));
-            let expected = "another queue of the same process: `context/queue`, or `queue`";
+            let expected = "another queue of its process: `context/queue`, or `queue`";
             require(other.is_some(), &key, &shown, expected)?;
             let Some(other) = other else { continue };
             let enough = match (queue.submissions, other.spec.submissions) {

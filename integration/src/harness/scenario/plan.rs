@@ -18,7 +18,7 @@ pub(in crate::harness) enum Target {
     /// The context of this queue, its first.
     Context(usize),
     /// The host, or the run itself.
-    Nobody,
+    Host,
 }
 
 /// An event with all choices made.
@@ -50,7 +50,7 @@ impl fmt::Display for Described<'_> {
             Target::Context(place) => {
                 lane(place).map_or(Ok(()), |lane| write!(f, " {}", lane.context_name()))?;
             }
-            Target::Nobody => {}
+            Target::Host => {}
         }
         match action {
             Action::EndProcess { process, .. } => write!(f, " process {process}"),
@@ -124,7 +124,7 @@ impl Action {
                 layout.contexts(context).into_iter().map(Target::Context).collect()
             }
             Self::DevicePower { .. } | Self::EnginePower { .. } | Self::End => {
-                vec![Target::Nobody]
+                vec![Target::Host]
             }
         }
     }

@@ -72,7 +72,7 @@ pub fn check() -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{}\nA hand-off belongs into {MODELLED}, with a model; anything else into {LIST}, with a reason",
+        "{}\nA hand-off belongs in {MODELLED}, with a model; anything else in {LIST}, with a reason",
         wrong.join("\n")
     ))
 }

@@ -17,7 +17,7 @@ impl Memory for Gpu {
         length: u64,
     ) -> Result<(), UnknownId> {
         if let Err(error) = self.guest(guest)?.zero(segment, offset, length) {
-            tracing::error!(%error, guest = guest.0, ?segment, offset, length, "memory was not zeroed");
+            tracing::error!(%error, guest = guest.0, ?segment, offset, length, "cannot zero memory");
         }
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Memory for Gpu {
     ) -> Result<(), UnknownId> {
         // Handed over to the engine with the submission that names it.
         if let Err(error) = self.guest(guest)?.write_dma_buffer(offset, packets) {
-            tracing::error!(%error, guest = guest.0, offset, "a DMA buffer was not written");
+            tracing::error!(%error, guest = guest.0, offset, "cannot write a DMA buffer");
         }
         Ok(())
     }

@@ -108,14 +108,18 @@ impl SystemContexts for Gpu {
         const FULL: HardwareFull = HardwareFull("paging buffer of this guest");
         let queue = self.system_queue(guest)?;
         if packets.len() > PAGING_BUFFER_SIZE {
-            tracing::error!(guest = guest.0, bytes = packets.len(), "no paging buffer is so large");
+            tracing::error!(
+                guest = guest.0,
+                bytes = packets.len(),
+                "the packets do not fit into a paging buffer"
+            );
             return Err(FULL.into());
         }
         // Buffers are fewer than the queue holds, so that from here on nothing is full.
         const { assert!(PAGING_BUFFERS as usize <= SUBMISSIONS) };
         let index = queue.partition.paging().take_buffer(fence).ok_or(FULL)?;
         if let Err(error) = queue.partition.write_paging_buffer(index, packets) {
-            tracing::error!(%error, guest = guest.0, index, "a paging buffer was not written");
+            tracing::error!(%error, guest = guest.0, index, "cannot write a paging buffer");
         }
         let submission = KernelSubmission {
             gpu_va: PAGING_BUFFERS_START + index * PAGING_BUFFER_SIZE as u64,

@@ -70,7 +70,7 @@ fn local_zeroed(scene: &Scene) -> Result<(), Mismatch> {
         let allocation = process.device.create_allocation(AllocationKind::LOCAL, SIZE as u64)?;
         let mut bytes = vec![1; SIZE];
         allocation.read(0, &mut bytes)?;
-        require!(bytes.iter().all(|byte| *byte == 0), "it holds what somebody left");
+        require!(bytes.iter().all(|byte| *byte == 0), "it holds an earlier owner's bytes");
         allocation.write(0, &vec![0xAA; SIZE])?;
     }
     Ok(())

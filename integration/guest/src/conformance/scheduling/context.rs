@@ -121,7 +121,7 @@ fn suspend_running(scene: &Scene) -> Result<(), Mismatch> {
     let reached = bench.queue.progress_fence().current_value()?;
     std::thread::sleep(QUIET);
     let later = bench.queue.progress_fence().current_value()?;
-    require!(reached == later, "it went on from {reached} to {later}");
+    require!(reached == later, "it continued from {reached} to {later}");
     bench.context.resume()?;
     Ok(bench.queue.progress_fence().poll(last, TIMEOUT)?)
 }
