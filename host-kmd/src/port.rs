@@ -17,6 +17,9 @@ use bellhop_protocol::trace::Record;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestToken(pub u64);
 
+/// The target of the spans of queues, which name a queue and its process in lines of the log.
+pub const QUEUE_SPANS: &str = "bellhop::queue";
+
 /// An adapter of a host, by its place among all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AdapterId(pub u32);

@@ -18,6 +18,7 @@ pub use limit::{LineLimit, Suppressed};
 pub use span::{guest_span, socket_name, socket_span};
 
 use anyhow::Context;
+use bellhop_host_kmd::port::QUEUE_SPANS;
 use format::WithSpans;
 use std::io::{IsTerminal, stderr};
 use std::os::fd::AsFd;
@@ -40,13 +41,16 @@ pub const FILTER_VARIABLE: &str = "BELLHOP_LOG";
 )]
 pub struct FilterError(#[from] tracing_subscriber::filter::ParseError);
 
-/// Parses a filter of `tracing-subscriber`. The filter always lets the spans of sockets and guests through.
+/// Parses a filter of `tracing-subscriber`. The filter always lets the spans of sockets, guests and queues through.
 ///
 /// # Errors
 /// When the text is no filter.
 pub fn filter(text: &str) -> Result<EnvFilter, FilterError> {
-    let spans = format!("{}=error", span::TARGET);
-    Ok(EnvFilter::try_new(text)?.add_directive(spans.parse()?))
+    let mut filter = EnvFilter::try_new(text)?;
+    for target in [span::TARGET, QUEUE_SPANS] {
+        filter = filter.add_directive(format!("{target}=error").parse()?);
+    }
+    Ok(filter)
 }
 
 /// Starts the log of this process: to the journal if systemd connected it and no format is asked for, else to
@@ -55,7 +59,7 @@ pub fn filter(text: &str) -> Result<EnvFilter, FilterError> {
 /// # Errors
 /// When the filter cannot be parsed, or the process has a log already.
 pub fn start(filter: &str, format: Option<LogFormat>, limit: LineLimit) -> anyhow::Result<()> {
-    let filter = self::filter(filter).context("the log's filter cannot be read")?;
+    let filter = self::filter(filter).context("cannot parse the log filter")?;
     let announced = std::env::var("JOURNAL_STREAM").ok();
     let has_journal = announced.is_some_and(|journal| is_stream(&journal, stderr()));
     let output = if format.is_none() && has_journal {

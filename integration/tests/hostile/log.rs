@@ -62,6 +62,27 @@ fn a_guest_that_makes_10_000_mistakes_fills_its_share_and_not_its_neighbours() {
 }
 
 #[test]
+fn the_line_of_a_lost_queue_names_its_socket_guest_process_and_queue() {
+    let daemon = Daemon::start_logging(
+        2,
+        "",
+        "off,bellhop_host_kmd::dxgkrnl::kernel=debug,bellhop_device=info",
+    );
+    let guest = support::guest(&daemon, 1);
+    let mut client = support::client_of(&guest, Shape::default());
+    let id = number(&daemon.await_log("guest attached"), "guest");
+    // No memory is mapped there.
+    client.commands.fill(8, 8, 0).unwrap();
+    let value = client.submit().unwrap();
+    assert!(matches!(client.finish(value), Err(Error::QueueLost { .. })));
+    let line = daemon.await_log("HW queue lost");
+    assert!(line.contains("gpu1.sock"), "{line}");
+    assert!(line.contains(&format!("queue={}", client.queue.handle())), "{line}");
+    let process = client.process.process() as usize;
+    assert_eq!((number(&line, "guest"), number(&line, "process")), (id, process), "{line}");
+}
+
+#[test]
 fn a_socket_keeps_one_share_however_often_front_ends_connect() {
     const TIMES: usize = 500;
     let daemon = Daemon::start_with(2, "[guest]\nlog_lines_per_second = 1\nlog_burst = 20\n");

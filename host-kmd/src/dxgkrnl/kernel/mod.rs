@@ -13,6 +13,7 @@ mod inspect;
 mod interrupts;
 mod objects;
 mod process;
+mod queue_span;
 mod request;
 mod request_table;
 mod requests;

@@ -81,8 +81,8 @@ pub(crate) struct Hang {
 /// The harder step that a recovery takes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Escalation {
-    /// `DxgkDdiResetEngine`
-    ResetEngine,
+    /// `DxgkDdiResetEngine`: this did not stop when the engine was asked to pre-empt it.
+    ResetEngine(Guilty),
     /// `DxgkDdiResetFromTimeout`
     ResetAdapter(Hang),
 }
@@ -255,7 +255,7 @@ impl Tdr {
             Step::Preempting(_) => {
                 recovery.step = Step::ResettingEngine;
                 recovery.deadline = now.saturating_add(self.policy.step);
-                Some(Escalation::ResetEngine)
+                Some(Escalation::ResetEngine(recovery.hang.guilty))
             }
             Step::ResettingEngine => {
                 let hang = recovery.hang;
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(tdr.deadline(), None);
 
         let late = tdr.begin(0, HANG, NOW);
-        assert_eq!(tdr.escalate(0, NOW + step), Some(Escalation::ResetEngine));
+        assert_eq!(tdr.escalate(0, NOW + step), Some(Escalation::ResetEngine(HANG.guilty)));
         assert_eq!(tdr.preempted(0, late), None);
         assert_eq!(tdr.engine_was_reset(0), Recovered::Engine(HANG));
     }
@@ -380,7 +380,7 @@ mod tests {
         let (step, other) = (tdr.policy().step, Guilty::Paging(GuestId(3), 5));
         tdr.begin(0, HANG, NOW);
         tdr.begin(1, Hang { guilty: other, ..HANG }, NOW + step);
-        assert_eq!(tdr.escalate(0, NOW + step), Some(Escalation::ResetEngine));
+        assert_eq!(tdr.escalate(0, NOW + step), Some(Escalation::ResetEngine(HANG.guilty)));
         assert_eq!(tdr.escalate(0, NOW + 2 * step), Some(Escalation::ResetAdapter(HANG)));
         assert_eq!((tdr.escalate(1, NOW + 9 * step), tdr.deadline()), (None, None));
         assert_eq!(tdr.engine_was_reset(1), Recovered::Nothing);

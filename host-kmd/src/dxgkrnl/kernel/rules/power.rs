@@ -7,6 +7,7 @@
 
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::queue_span::queue_span;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::error::RequestError;
@@ -196,7 +197,8 @@ impl Kernel {
                 continue;
             };
             if let Err(error) = act(&mut access, owner.handle) {
-                tracing::error!(guest = owner.guest.0, queue = %owner.handle, %error, "a ring is missing");
+                let span = queue_span(owner.process, owner.handle);
+                tracing::error!(parent: &span, guest = owner.guest.0, %error, "a ring is missing");
             }
         }
     }

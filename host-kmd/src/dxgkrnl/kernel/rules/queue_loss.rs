@@ -9,6 +9,7 @@
 use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::queue_span::queue_span;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::queue::context::{Context, Suspension};
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
@@ -69,7 +70,7 @@ impl ProcessAccess<'_> {
             self.get::<Context>(context).is_ok_and(|context| context.node_submission().is_some());
         let object = if submits_to_node { context } else { handle };
         // At level debug, since a guest can do this at will.
-        tracing::debug!(guest = guest.0, hw_queue = %handle, ?fault, "HW queue in error");
+        tracing::debug!(parent: &queue_span(process, handle), guest = guest.0, ?fault, "HW queue lost");
         self.disconnect(id, DisconnectReason::Abort);
         self.event(Event {
             kind: EventKind::HW_QUEUE_ERROR,

@@ -7,6 +7,7 @@
 
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::queue_span::queue_span;
 use crate::dxgkrnl::object::device::Failing;
 use crate::dxgkrnl::object::faults::{ADAPTER_RESET, IN_ERROR, fault};
 use crate::dxgkrnl::queue::context::Context;
@@ -31,8 +32,10 @@ impl Kernel {
         }
         for node in 0..self.miniport.node_count() {
             match self.tdr.escalate(node, self.now) {
-                Some(Escalation::ResetEngine) => {
-                    tracing::warn!(node, "hang: it cannot be pre-empted, resetting the engine");
+                Some(Escalation::ResetEngine(guilty)) => {
+                    let (guest, span) = self.hang_span(guilty);
+                    let guest = guest.map(|guest| guest.0);
+                    tracing::warn!(parent: &span, guest, node, "hang: pre-emption failed; resetting the engine");
                     self.miniport.reset_engine(node);
                 }
                 Some(Escalation::ResetAdapter(hang)) => self.reset_adapter(hang, effects),
@@ -110,11 +113,11 @@ impl Kernel {
         // A destroyed queue does not hang. A queue with an engine stuck in it is not destroyed yet.
         let is_system = |guest: &Guest| guest.system().is_ok_and(|system| system.hw_queue == queue);
         let guilty = if let Some(owner) = self.queues.get(&queue) {
-            let (guest, queue_handle) = (owner.guest.0, owner.handle);
-            tracing::warn!(guest, hw_queue = %queue_handle, node, ?fault, "hang: pre-empting");
+            let (guest, span) = (owner.guest.0, queue_span(owner.process, owner.handle));
+            tracing::warn!(parent: &span, guest, node, ?fault, "hang: pre-empting the queue");
             Guilty::Queue(queue)
         } else if let Some((id, guest)) = self.guests.iter().find(|(_, guest)| is_system(guest)) {
-            tracing::error!(guest = id.0, node, ?fault, "paging hangs: pre-empting");
+            tracing::error!(guest = id.0, node, ?fault, "hang: pre-empting a paging buffer");
             Guilty::Paging(*id, guest.paging.oldest_fence())
         } else {
             return;
@@ -125,7 +128,9 @@ impl Kernel {
 
     /// Resets the adapter: all guests lose everything that was under way.
     fn reset_adapter(&mut self, Hang { guilty, fault }: Hang, effects: &mut Vec<Effect>) {
-        tracing::error!("hang: resetting the engine did not help, resetting the adapter");
+        let (guest, span) = self.hang_span(guilty);
+        let guest = guest.map(|guest| guest.0);
+        tracing::error!(parent: &span, guest, "hang: the engine did not reset; resetting the adapter");
         self.miniport.reset_from_timeout();
         // First, so that the guilty guest learns of its hang; the other queues report the reset.
         if let Guilty::Queue(queue) = guilty {
@@ -202,7 +207,7 @@ impl Kernel {
         if guest.hangs.count(now, policy) {
             tracing::error!(
                 guest = owner.0,
-                "it hung engines {} times in {:?} and gets nothing executed until it is reset",
+                "the guest hung engines {} times in {:?}; nothing of it is executed until it resets its device",
                 policy.limit_count,
                 policy.limit_time
             );

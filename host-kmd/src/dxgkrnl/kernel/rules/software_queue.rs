@@ -10,6 +10,7 @@ use crate::ddi::CurrentValuesFlags;
 use crate::dxgkrnl::fence::waits::{Needed, Owner, Wait, WaitId};
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::queue_span::queue_span;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::kernel::requests::fence_waits::check_count;
 use crate::dxgkrnl::kernel::work::Rule;
@@ -54,7 +55,8 @@ impl Kernel {
                 None => access.continue_software_queue(hw_queue),
             };
             if let Err(error) = result {
-                tracing::error!(guest = guest.0, %hw_queue, %error, "a software queue is stuck");
+                let span = queue_span(process, hw_queue);
+                tracing::error!(parent: &span, guest = guest.0, %error, "a software queue is stuck");
             }
             let given_up = access.into_given_up();
             self.retire_given_up(guest, given_up);

@@ -7,6 +7,7 @@
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::queue_span::queue_span;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::object::completion::Completion;
@@ -56,7 +57,8 @@ impl Kernel {
         if let Some(mut access) = self.access(owner.guest, owner.process, effects)
             && let Err(error) = access.complete_submissions(owner.handle, fence)
         {
-            tracing::error!(?id, %error, "a completion names no HW queue");
+            let span = queue_span(owner.process, owner.handle);
+            tracing::error!(parent: &span, guest = owner.guest.0, %error, "a completion names a missing queue");
         }
         // VidMm may be able to evict what it held.
         self.work.wake(Rule::Paging(owner.guest));

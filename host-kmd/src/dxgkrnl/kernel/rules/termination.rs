@@ -15,6 +15,7 @@ use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::queue_span::queue_span;
 use crate::dxgkrnl::kernel::waiter::Outcome;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::completion::Completion;
@@ -87,7 +88,8 @@ impl Kernel {
         let Some(mut access) = self.access(guest, process, effects) else { return };
         for wait in waits {
             if let Err(error) = access.have_engine_look(wait.queue) {
-                tracing::error!(guest = guest.0, hw_queue = %wait.queue, %error, "no engine looks at a queue that ends");
+                let span = queue_span(process, wait.queue);
+                tracing::error!(parent: &span, guest = guest.0, %error, "no engine looks at a queue that ends");
             }
         }
     }
