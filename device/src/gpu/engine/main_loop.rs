@@ -155,8 +155,8 @@ impl Core {
     #[cold]
     fn fault(&self, entry: &mut Entry, violation: Violation) {
         let fault = entry.execution.fault(violation);
-        let (guest, queue) = (entry.queue.partition.id().0, entry.queue.id.0);
-        tracing::debug!(guest, queue, opcode = %fault.opcode, %violation, "HW queue fault");
+        let (guest, hw_queue) = (entry.queue.partition.id().0, entry.queue.id.0);
+        tracing::debug!(guest, hw_queue, opcode = %fault.opcode, %violation, "HW queue fault");
         if entry.queue.is_system() {
             // Only the buffer is lost. Its fence is reached all the same, or those after it never
             // would be.
