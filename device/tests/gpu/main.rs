@@ -34,6 +34,7 @@ mod submission {
     mod processors;
     mod rotation;
     mod scheduling;
+    mod small_buffers;
 }
 /// What the tests share.
 mod support {

@@ -7,11 +7,11 @@
 //!
 //! Source: "Ring Buffers and the CP" of the Windows KMD overview.
 
-use super::fetch::{Fetched, Stream, Window};
+use super::fetch::{Fetched, SmallCopy, Stream, Window};
 use super::packets::context::{Before, Context, Scratch};
 use super::packets::fence::{make_held_signal, signal_progress};
 use super::packets::progress::Progress;
-use super::packets::{Hold, Left, execute, execute_short};
+use super::packets::{Hold, Left, Short, execute, execute_short};
 use crate::gpu::memory::compression::Blocks;
 use crate::gpu::memory::mmu::Access;
 use crate::gpu::memory::prefetch::Stride;
@@ -308,24 +308,25 @@ impl Execution {
                     context.before = Before::Held(wait);
                 }
             }
-            if packets == TURN_PACKETS || moved >= TURN_BYTES {
+            if packets >= TURN_PACKETS || moved >= TURN_BYTES {
                 return Ok(Turn::Runnable);
             }
-            packets += 1;
-            if !self.next_packet(queue, context, windows)? {
-                return Ok(Turn::Idle);
+            match self.next_packet(queue, context, windows)? {
+                0 => return Ok(Turn::Idle),
+                executed => packets += executed,
             }
         }
     }
 
-    /// Executes the next packet or begins the next submission; false when there is none.
+    /// Executes the next packet, and those of the small buffer that it may name, or begins the next submission.
+    /// Returns how many packets that were; 0 when there is none.
     #[inline]
     fn next_packet(
         &mut self,
         queue: &HwQueue,
         context: &mut Context<'_>,
         windows: &mut Windows,
-    ) -> Result<bool, Violation> {
+    ) -> Result<u32, Violation> {
         self.opcode = Opcode::NOP;
         while let Some(buffer) = self.depth.checked_sub(1).map(|top| &self.stack[top])
             && buffer.is_empty()
@@ -380,9 +381,40 @@ impl Execution {
                 self.buffers.note(buffer.base());
                 self.prefetch_buffer(context, windows);
             }
-            self.enter(buffer, windows)?;
+            let (rest, executed) = self.execute_small(buffer, context)?;
+            if !rest.is_empty() || self.depth == MAX_INDIRECT_DEPTH {
+                self.enter(rest, windows)?;
+            }
+            return Ok(1 + executed);
         }
-        Ok(true)
+        Ok(1)
+    }
+
+    /// Executes packets of a small buffer as far as they are `NOP` and `SIGNAL_FENCE`. Returns what is left of the
+    /// buffer, and how many packets were executed.
+    #[inline]
+    fn execute_small(
+        &mut self,
+        mut buffer: Stream,
+        context: &mut Context<'_>,
+    ) -> Result<(Stream, u32), Violation> {
+        if self.depth == MAX_INDIRECT_DEPTH || context.is_system {
+            return Ok((buffer, 0));
+        }
+        let mut executed = 0;
+        self.opcode = Opcode::NOP;
+        if let Some(copy) = SmallCopy::new(&mut context.mmu, &buffer)? {
+            while let Some((packet @ (Short::Nop | Short::SignalFence(_)), size)) =
+                copy.short(&buffer)
+            {
+                buffer.advance(size);
+                self.opcode = packet.opcode();
+                context.tally.packets += 1;
+                executed += 1;
+                execute_short(packet, context)?;
+            }
+        }
+        Ok((buffer, executed))
     }
 
     /// Prefetches a buffer that the ring names soon, while others are executed.
@@ -413,13 +445,13 @@ impl Execution {
         &mut self,
         queue: &HwQueue,
         windows: &mut Windows,
-    ) -> Result<bool, Violation> {
-        let Some(submission) = queue.submissions.pop() else { return Ok(false) };
+    ) -> Result<u32, Violation> {
+        let Some(submission) = queue.submissions.pop() else { return Ok(0) };
         self.submissions += 1;
         let KernelSubmission { gpu_va, size, progress_fence_value, submission_fence } = submission;
         self.submission = Some(Submission { progress_fence_value, submission_fence });
         self.enter(Stream::indirect_buffer(gpu_va, size)?, windows)?;
-        Ok(true)
+        Ok(1)
     }
 
     /// The fence of the kernel-mode submission that was begun and is not done.

@@ -17,6 +17,8 @@ use zerocopy::FromBytes;
 /// Bytes fetched at once, and what a window holds.
 const WINDOW: usize = 1024;
 const _: () = assert!(WINDOW >= MAX_PACKET_SIZE);
+/// Bytes of a buffer that the engine executes without a window: a cache line's.
+const SMALL: usize = 64;
 /// Bytes of the packets that [`Window::short`] knows.
 const INDIRECT_BUFFER: usize = size_of::<IndirectBuffer>();
 const SIGNAL_FENCE: usize = size_of::<SignalFence>();
@@ -131,6 +133,58 @@ pub struct Window {
     length: usize,
 }
 
+/// The packet at the start of the host's copy of some packets, and its length in bytes, if it is one of these and
+/// whole.
+#[inline]
+fn short(copy: &[u8]) -> Option<(Short, usize)> {
+    let (header, _) = PacketHeader::read_from_prefix(copy).ok()?;
+    let packet = match (header.opcode, header.size()) {
+        (Opcode::NOP, UNIT) => Short::Nop,
+        (Opcode::INDIRECT_BUFFER, INDIRECT_BUFFER) => {
+            Short::IndirectBuffer(IndirectBuffer::read_from_prefix(copy).ok()?.0)
+        }
+        (Opcode::SIGNAL_FENCE, SIGNAL_FENCE) => {
+            Short::SignalFence(SignalFence::read_from_prefix(copy).ok()?.0)
+        }
+        _ => return None,
+    };
+    Some((packet, header.size()))
+}
+
+/// The host's copy of a buffer that is as short as a null command buffer: it needs no window.
+#[derive(Debug)]
+pub struct SmallCopy {
+    bytes: [u8; SMALL],
+    length: usize,
+}
+
+impl SmallCopy {
+    /// Copies all of a buffer; `None` where that is too long for this, or crosses a page.
+    ///
+    /// # Errors
+    /// A page fault.
+    #[inline]
+    pub fn new(mmu: &mut Mmu<'_>, buffer: &Stream) -> Result<Option<Self>, Violation> {
+        let (start, length) = (buffer.base, buffer.end);
+        if length > SMALL as u64 || start % PAGE_SIZE + length > PAGE_SIZE {
+            return Ok(None);
+        }
+        let mut copy = Self { bytes: [0; SMALL], length: length as usize };
+        if let Some(bytes) = copy.bytes.get_mut(..copy.length)
+            && !bytes.is_empty()
+        {
+            mmu.read_in_page(start, bytes)?;
+        }
+        Ok(Some(copy))
+    }
+
+    /// As [`Window::short`].
+    #[inline]
+    pub fn short(&self, buffer: &Stream) -> Option<(Short, usize)> {
+        short(self.bytes.get(buffer.position as usize..self.length)?)
+    }
+}
+
 /// A packet in a window.
 #[derive(Debug)]
 pub struct Fetched<'a> {
@@ -224,19 +278,7 @@ impl Window {
     /// all of it. What is not is [`Self::packet`]'s to judge.
     #[inline]
     pub fn short(&self, stream: &Stream) -> Option<(Short, usize)> {
-        let held = self.held(stream);
-        let (header, _) = PacketHeader::read_from_prefix(held).ok()?;
-        let packet = match (header.opcode, header.size()) {
-            (Opcode::NOP, UNIT) => Short::Nop,
-            (Opcode::INDIRECT_BUFFER, INDIRECT_BUFFER) => {
-                Short::IndirectBuffer(IndirectBuffer::read_from_prefix(held).ok()?.0)
-            }
-            (Opcode::SIGNAL_FENCE, SIGNAL_FENCE) => {
-                Short::SignalFence(SignalFence::read_from_prefix(held).ok()?.0)
-            }
-            _ => return None,
-        };
-        Some((packet, header.size()))
+        short(self.held(stream))
     }
 
     /// The packet at the stream's position, of which [`Self::hold_unit`] has seen to the first unit.
