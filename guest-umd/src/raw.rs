@@ -33,7 +33,8 @@ impl UserModeQueue {
     /// # Errors
     /// As [`Self::queue`].
     pub fn queue_raw(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.push(bytes, self.last_value())
+        self.make_room(bytes.len())?;
+        self.ring.push_bytes(bytes)
     }
 
     /// Shows the engine what is in the ring, and does not ring for it.
@@ -41,7 +42,8 @@ impl UserModeQueue {
     /// # Errors
     /// None for a queue that was created.
     pub fn publish_unrung(&mut self) -> Result<(), Error> {
-        self.publish()
+        self.publish();
+        Ok(())
     }
 
     /// Stores to the doorbell once and returns its status. Does not do what the status asks for:
@@ -50,7 +52,7 @@ impl UserModeQueue {
     /// # Errors
     /// None for a queue that was created.
     pub fn ring_once(&mut self) -> Result<ConnectionStatus, Error> {
-        self.publish()?;
+        self.publish();
         Ok(self.doorbell.ring_once(self.ring.write_pointer()))
     }
 
@@ -59,7 +61,7 @@ impl UserModeQueue {
     /// # Errors
     /// As [`Self::ring`].
     pub fn ring_with(&mut self, write_pointer: u64) -> Result<(), Error> {
-        self.ring.pointers()?.publish(write_pointer);
+        self.ring.pointers().publish(write_pointer);
         self.doorbell.ring(write_pointer)
     }
 }

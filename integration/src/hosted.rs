@@ -16,8 +16,8 @@ use tokio::process::Child;
 pub enum Outcome {
     /// The guest did it.
     Succeeded,
-    /// The guest said that it failed.
-    Failed,
+    /// The guest said that it failed, with this exit status.
+    Failed(u8),
     /// Ctrl-C or SIGTERM ended it.
     Interrupted,
 }
@@ -31,7 +31,7 @@ impl Outcome {
     pub fn exit_code(self) -> ExitCode {
         match self {
             Self::Succeeded => ExitCode::SUCCESS,
-            Self::Failed => ExitCode::FAILURE,
+            Self::Failed(status) => status.into(),
             Self::Interrupted => INTERRUPTED.into(),
         }
     }
@@ -93,7 +93,12 @@ pub fn run_guest(socket_path: &Path, work: &[OsString]) -> anyhow::Result<Outcom
 }
 
 pub(crate) fn outcome(status: std::process::ExitStatus) -> Outcome {
-    if status.success() { Outcome::Succeeded } else { Outcome::Failed }
+    match status.code().map(u8::try_from) {
+        Some(Ok(0)) => Outcome::Succeeded,
+        Some(Ok(code)) => Outcome::Failed(code),
+        // A signal ended it.
+        Some(Err(_)) | None => Outcome::Failed(1),
+    }
 }
 
 pub(crate) fn start_guest(socket_path: &Path, work: &[OsString]) -> anyhow::Result<Child> {

@@ -25,6 +25,7 @@ mod memory {
     mod isolation;
     mod page_tables;
     mod paging;
+    mod pins;
 }
 /// From a doorbell to the packets, and which queue is next.
 mod submission {

@@ -32,6 +32,8 @@ const CACHE_LINE: usize = 64;
 /// there is no room for it.
 pub struct CommandBuffer {
     memory: Memory,
+    /// GPU virtual address of the memory.
+    gpu_va: u64,
     used: usize,
     /// Offsets of the packets that log fences.
     logs: Vec<usize>,
@@ -42,17 +44,10 @@ enum Memory {
     /// In a part of an allocation of the driver.
     Own { mapping: Arc<GpuMapping>, offset: usize, size: u64 },
     /// In memory that the host supplied to a context and maps.
-    Supplied { place: Place, gpu_va: u64, size: u64 },
+    Supplied { place: Place, size: u64 },
 }
 
 impl Memory {
-    fn gpu_va(&self) -> u64 {
-        match self {
-            Self::Own { mapping, offset, .. } => mapping.gpu_va() + *offset as u64,
-            Self::Supplied { gpu_va, .. } => *gpu_va,
-        }
-    }
-
     fn size(&self) -> u64 {
         match self {
             Self::Own { size, .. } | Self::Supplied { size, .. } => *size,
@@ -103,7 +98,7 @@ impl CommandBuffer {
                 offset: index * size,
                 size: size as u64,
             };
-            Self { memory, used: 0, logs: Vec::new() }
+            Self::empty(memory, mapping.gpu_va() + (index * size) as u64)
         };
         Ok((0..count).map(buffer).collect())
     }
@@ -127,13 +122,17 @@ impl CommandBuffer {
             return Err(Error::BadPacket("a command buffer is at most 1 MiB"));
         }
         let mapping = Arc::new(allocation.map(Protection::empty())?);
-        let size = mapping.size();
-        Ok(Self { memory: Memory::Own { mapping, offset: 0, size }, used: 0, logs: Vec::new() })
+        let (gpu_va, size) = (mapping.gpu_va(), mapping.size());
+        Ok(Self::empty(Memory::Own { mapping, offset: 0, size }, gpu_va))
     }
 
     /// The buffer that the host supplied to a context.
     pub(crate) fn supplied(place: Place, gpu_va: u64, size: u64) -> Self {
-        Self { memory: Memory::Supplied { place, gpu_va, size }, used: 0, logs: Vec::new() }
+        Self::empty(Memory::Supplied { place, size }, gpu_va)
+    }
+
+    fn empty(memory: Memory, gpu_va: u64) -> Self {
+        Self { memory, gpu_va, used: 0, logs: Vec::new() }
     }
 
     /// Forgets all packets.
@@ -145,7 +144,7 @@ impl CommandBuffer {
     /// GPU virtual address of the first packet.
     #[must_use]
     pub fn gpu_va(&self) -> u64 {
-        self.memory.gpu_va()
+        self.gpu_va
     }
 
     /// Bytes of packets in the buffer.

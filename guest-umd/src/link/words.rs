@@ -2,63 +2,80 @@
 
 //! Words that driver and device share, found in a mapping once.
 
+use bellhop_protocol::handoff::words::WORD;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use vm_memory::{MmapRegion, VolatileMemory};
 
-/// Words of a mapping. The mapping stays mapped while they exist.
-#[derive(Clone)]
-pub(crate) struct Words {
-    region: Arc<MmapRegion>,
-    first: usize,
-    count: usize,
-}
-
-impl Words {
-    /// The words in `length` bytes from an offset on; none when some are outside of the mapping, or not
-    /// aligned.
-    pub(crate) fn new(region: Arc<MmapRegion>, offset: usize, length: usize) -> Option<Self> {
-        let slice = region.get_slice(offset, length).ok()?;
-        let first = slice.ptr_guard().as_ptr().addr();
-        first.is_multiple_of(align_of::<AtomicU64>()).then_some(())?;
-        Some(Self { region, first: offset, count: length / size_of::<AtomicU64>() })
-    }
-
-    /// The words.
-    #[inline]
-    pub(crate) fn get(&self) -> &[AtomicU64] {
-        #[expect(unsafe_code, reason = "vm-memory checks a word's place with each access")]
-        // SAFETY: `new` has found all of these bytes in the mapping, which `region` keeps where it is for
-        // as long as this is borrowed, and aligned. Any bytes are an `AtomicU64`, and the driver has no
-        // reference to shared memory but to atomics: it copies bytes through raw pointers.
-        unsafe {
-            std::slice::from_raw_parts(self.region.as_ptr().add(self.first).cast(), self.count)
-        }
-    }
-}
-
-/// One word.
+/// A word of a mapping. The mapping stays mapped while it exists.
 #[derive(Clone)]
 pub(crate) struct Word {
+    word: NonNull<AtomicU64>,
+    /// Keeps the word where it is.
     region: Arc<MmapRegion>,
-    offset: usize,
 }
+
+#[expect(unsafe_code, reason = "the mapping says that threads may share it, a pointer does not")]
+// SAFETY: `word` leads to an atomic in a mapping that `region` keeps, and a mapping is `Send` and `Sync` itself.
+unsafe impl Send for Word {}
+#[expect(unsafe_code, reason = "as above")]
+// SAFETY: as above; a shared `Word` gives out shared references to an atomic only.
+unsafe impl Sync for Word {}
 
 impl Word {
     /// The word at an offset; none when it is outside of the mapping, or not aligned.
     pub(crate) fn new(region: Arc<MmapRegion>, offset: usize) -> Option<Self> {
         region.get_atomic_ref::<AtomicU64>(offset).ok()?;
-        Some(Self { region, offset })
+        // Of the mapping's pointer, which leads to the words behind this one, too.
+        let word = NonNull::new(region.as_ptr().wrapping_add(offset).cast())?;
+        Some(Self { word, region })
     }
 
     /// The word.
     #[inline]
     pub(crate) fn get(&self) -> &AtomicU64 {
         #[expect(unsafe_code, reason = "vm-memory checks a word's place with each access")]
-        // SAFETY: as in `Words::get`, for the one word that `new` has found in the mapping.
+        // SAFETY: `new` has found this word in the mapping, aligned, and `region` keeps the mapping where it is
+        // for as long as this is borrowed. Any bytes are an `AtomicU64`, and the driver has no reference to shared
+        // memory but to atomics: it copies bytes through raw pointers.
         unsafe {
-            &*self.region.as_ptr().add(self.offset).cast()
+            self.word.as_ref()
         }
+    }
+}
+
+/// Words of a mapping, one after another.
+#[derive(Clone)]
+pub(crate) struct Words {
+    first: Word,
+    count: usize,
+}
+
+impl Words {
+    /// The words in `length` bytes from an offset on; none when some are outside of the mapping, or not
+    /// aligned, or there is not one.
+    pub(crate) fn new(region: Arc<MmapRegion>, offset: usize, length: usize) -> Option<Self> {
+        region.get_slice(offset, length).ok()?;
+        let count = length / size_of::<AtomicU64>();
+        Some(Self { first: Word::new(region, offset)?, count })
+    }
+
+    /// The words.
+    #[inline]
+    pub(crate) fn get(&self) -> &[AtomicU64] {
+        #[expect(unsafe_code, reason = "vm-memory checks a word's place with each access")]
+        // SAFETY: as in `Word::get`, for all words in the bytes that `new` has found in the mapping.
+        unsafe {
+            std::slice::from_raw_parts(self.first.word.as_ptr(), self.count)
+        }
+    }
+
+    /// The word `offset` bytes from the first; none when there is no such word.
+    pub(crate) fn word(&self, offset: u64) -> Option<Word> {
+        let offset = usize::try_from(offset).ok()?;
+        let word = self.get().get(offset / WORD).filter(|_| offset.is_multiple_of(WORD))?;
+        Some(Word { word: NonNull::from(word), region: Arc::clone(&self.first.region) })
     }
 }
 
@@ -79,6 +96,11 @@ mod tests {
         }
         words(0, 4096).unwrap().get()[2].store(7, Ordering::Relaxed);
         assert_eq!(words(16, 8).unwrap().get()[0].load(Ordering::Relaxed), 7);
+        let within = |offset| words(8, 24).unwrap().word(offset);
+        assert_eq!(within(8).unwrap().get().load(Ordering::Relaxed), 7);
+        for offset in [4, 24, u64::MAX - 7] {
+            assert!(within(offset).is_none(), "{offset}");
+        }
         let word = |offset| Word::new(Arc::clone(&region), offset);
         assert_eq!(word(16).unwrap().get().load(Ordering::Relaxed), 7);
         for offset in [4, 4089, 4096, usize::MAX - 7] {

@@ -103,11 +103,8 @@ impl Doorbell {
         private_data: DoorbellPrivateData,
     ) -> Result<Self, Error> {
         let request = CreateDoorbell {
-            hw_queue,
-            ring_buffer: ring.buffer().handle(),
-            ring_control: ring.control().handle(),
-            flags: 0,
             private_data,
+            ..CreateDoorbell::new(hw_queue, ring.buffer().handle(), ring.control().handle())
         };
         let session = context.device().session();
         let areas = session.areas()?;
@@ -185,20 +182,30 @@ impl Doorbell {
     /// Rings until an engine has seen the ring, or will see it.
     ///
     /// Source: user-mode work submission, "Work submission pseudocode in UMD".
-    #[inline]
+    #[inline(always)]
     pub(crate) fn ring(&mut self, write_pointer: u64) -> Result<(), Error> {
         // The ring's bytes must be visible before the doorbell that announces them.
         if self.store_fence {
             fence(Ordering::SeqCst);
         }
+        match self.ring_once(write_pointer) {
+            ConnectionStatus::CONNECTED => Ok(()),
+            status => self.ring_on(status, write_pointer),
+        }
+    }
+
+    /// Does what the status after a ring asks for, and rings again if it must.
+    #[cold]
+    fn ring_on(&mut self, mut status: ConnectionStatus, write_pointer: u64) -> Result<(), Error> {
         loop {
-            match self.ring_once(write_pointer) {
+            match status {
                 ConnectionStatus::CONNECTED => return Ok(()),
                 ConnectionStatus::CONNECTED_NOTIFY => return self.notify(),
                 ConnectionStatus::DISCONNECTED_RETRY => self.connect()?,
                 // An unknown status does not promise that work will run.
                 _ => return Err(self.lost()),
             }
+            status = self.ring_once(write_pointer);
         }
     }
 
@@ -215,7 +222,7 @@ impl Doorbell {
 
     /// Rings the doorbell word that all queues share. Each ring stores a new value, so that the device
     /// sees a change; the device finds the write pointer in the ring buffer control.
-    #[inline]
+    #[inline(never)]
     fn ring_global(&mut self) -> ConnectionStatus {
         let value = self.global.as_mut().map_or(0, |global| {
             global.sequence = global.sequence.wrapping_add(1);

@@ -5,7 +5,7 @@
 use crate::device::Device;
 use crate::error::Error;
 use crate::link::areas::OUTSIDE;
-use crate::link::words::Words;
+use crate::link::words::{Word, Words};
 use crate::memory::allocation::{Allocation, pages};
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::handoff::doorbell::RingPointers;
@@ -15,6 +15,7 @@ use bellhop_protocol::ring::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use zerocopy::IntoBytes;
 
 /// A ring buffer with its control, which holds the read and write pointers.
 pub(crate) struct Ring {
@@ -22,9 +23,12 @@ pub(crate) struct Ring {
     control: Arc<Allocation>,
     /// Those of the buffer, of which there is a power of two.
     words: Words,
-    /// Those of the control.
-    control_words: Words,
+    write_pointer: Word,
+    read_pointer: Word,
     store_fence: bool,
+    /// Bytes of the buffer.
+    size: u64,
+    /// The write pointer, which the driver alone moves.
     write: u64,
     /// The read pointer when the driver last loaded it.
     read: u64,
@@ -39,7 +43,18 @@ impl Ring {
         let control = device.create_allocation(kind, pages(RING_CONTROL_SIZE))?;
         let store_fence = device.session().areas()?.needs_store_fence();
         let (words, control_words) = (buffer.words()?, control.words()?);
-        Ok(Self { buffer, control, words, control_words, store_fence, write: 0, read: 0 })
+        let pointer = |offset| control_words.word(offset).ok_or(OUTSIDE);
+        Ok(Self {
+            write_pointer: pointer(WRITE_POINTER_OFFSET)?,
+            read_pointer: pointer(READ_POINTER_OFFSET)?,
+            size: buffer.size(),
+            buffer,
+            control,
+            words,
+            store_fence,
+            write: 0,
+            read: 0,
+        })
     }
 
     pub(crate) fn buffer(&self) -> &Arc<Allocation> {
@@ -56,51 +71,55 @@ impl Ring {
     }
 
     #[inline]
-    pub(crate) fn pointers(&self) -> Result<RingPointers<'_>, Error> {
-        let word =
-            |offset: u64| self.control_words.get().get(offset as usize / WORD).ok_or(OUTSIDE);
-        Ok(RingPointers::new(word(WRITE_POINTER_OFFSET)?, word(READ_POINTER_OFFSET)?))
+    pub(crate) fn pointers(&self) -> RingPointers<'_> {
+        RingPointers::new(self.write_pointer.get(), self.read_pointer.get())
     }
 
     /// Whether `bytes` fit. Loads the read pointer only if they do not fit by the last known one.
     #[inline]
-    pub(crate) fn has_room(&mut self, bytes: usize) -> Result<bool, Error> {
-        let size = self.buffer.size();
-        let fits = |read: u64, write: u64| write.wrapping_sub(read) + bytes as u64 <= size;
-        if !fits(self.read, self.write) {
-            let read = self.pointers()?.consumed();
-            // A device cannot have read more than was written: ignore such a pointer.
-            if self.write.wrapping_sub(read) <= size {
-                self.read = read;
-            }
+    pub(crate) fn has_room(&mut self, bytes: usize) -> bool {
+        self.fits(bytes) || self.fits_by_now(bytes)
+    }
+
+    #[inline]
+    fn fits(&self, bytes: usize) -> bool {
+        self.write.wrapping_sub(self.read) + bytes as u64 <= self.size
+    }
+
+    #[cold]
+    fn fits_by_now(&mut self, bytes: usize) -> bool {
+        let read = self.pointers().consumed();
+        // A device cannot have read more than was written: ignore such a pointer.
+        if self.write.wrapping_sub(read) <= self.size {
+            self.read = read;
         }
-        Ok(fits(self.read, self.write))
+        self.fits(bytes)
     }
 
     /// Appends packets, which are not visible before [`Self::publish`]. The caller has checked that there is
     /// room.
-    #[inline]
-    pub(crate) fn push(&mut self, packets: &[u8]) -> Result<(), Error> {
-        let (units, rest) = packets.as_chunks::<WORD>();
-        if !rest.is_empty() || !self.write.is_multiple_of(WORD as u64) {
-            return self.push_bytes(packets);
-        }
+    #[inline(always)]
+    pub(crate) fn push<const N: usize>(&mut self, packets: [u64; N]) -> Result<(), Error> {
         let words = self.words.get();
-        let first = self.write as usize / WORD;
-        for (index, unit) in units.iter().enumerate() {
-            let word = words.get((first + index) & (words.len() - 1)).ok_or(OUTSIDE)?;
-            // Ordered by the write pointer.
-            word.store(u64::from_ne_bytes(*unit), Ordering::Relaxed);
+        let first = (self.write as usize / WORD) & (words.len() - 1);
+        match words.get(first..).and_then(|rest| rest.first_chunk::<N>()) {
+            Some(place) if self.write.is_multiple_of(WORD as u64) => {
+                for (word, packet) in place.iter().zip(packets) {
+                    // Ordered by the write pointer.
+                    word.store(packet, Ordering::Relaxed);
+                }
+                self.write += size_of_val(&packets) as u64;
+                Ok(())
+            }
+            _ => self.push_bytes(packets.as_bytes()),
         }
-        self.write += packets.len() as u64;
-        Ok(())
     }
 
-    /// Appends bytes that are not whole words: a tester's, for packets are.
+    /// As [`Self::push`], across the buffer's end or from the middle of a word on, where a tester's bytes may end.
     #[cold]
-    fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let place = (self.write & (self.buffer.size() - 1)) as usize;
-        let before_end = bytes.len().min(self.buffer.size() as usize - place);
+    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let place = (self.write & (self.size - 1)) as usize;
+        let before_end = bytes.len().min(self.size as usize - place);
         let (first, wrapped) = bytes.split_at(before_end);
         self.buffer.write(place, first)?;
         self.buffer.write(0, wrapped)?;
@@ -110,12 +129,11 @@ impl Ring {
 
     /// Makes all packets visible.
     #[inline]
-    pub(crate) fn publish(&self) -> Result<(), Error> {
+    pub(crate) fn publish(&self) {
         // Packets and command buffers must be visible before the pointer that announces them.
         if self.store_fence {
             fence(Ordering::SeqCst);
         }
-        self.pointers()?.publish(self.write);
-        Ok(())
+        self.pointers().publish(self.write);
     }
 }

@@ -14,10 +14,11 @@ use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::hw_queue::HwQueueFlags;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData};
 use bellhop_protocol::features::Features;
+use bellhop_protocol::handoff::words::WORD;
 use bellhop_protocol::packet::fence::{LogFence, LoggedSignal, SignalFence};
 use bellhop_protocol::packet::flow::IndirectBuffer;
 use std::time::{Duration, Instant};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, transmute};
 
 /// How long a full ring may stand still before that is an error.
 const RING_TIMEOUT: Duration = Duration::from_secs(30);
@@ -142,6 +143,8 @@ struct NotRung {
     gpu_va: u64,
 }
 
+// A submission is one call: what would be a call in it is inlined always. An `Error` is returned in memory, which each
+// call would write and its caller read.
 impl UserModeQueue {
     /// Bytes of the ring that a submission takes, unless logs are verbose.
     pub const SUBMISSION_SIZE: u64 = size_of::<Submission>() as u64;
@@ -198,15 +201,20 @@ impl UserModeQueue {
         if let Some(NotRung { value, gpu_va }) = self.not_rung.as_deref().copied()
             && gpu_va == commands.gpu_va()
         {
-            return self.announce(value, gpu_va);
+            return self.announce_again(value, gpu_va);
         }
         self.doorbell.prepare()?;
         let value = self.queue(commands)?;
         self.announce(value, commands.gpu_va())
     }
 
+    #[cold]
+    fn announce_again(&mut self, value: u64, gpu_va: u64) -> Result<u64, Error> {
+        self.announce(value, gpu_va)
+    }
+
     /// Rings for a submission that is in the ring.
-    #[inline]
+    #[inline(always)]
     fn announce(&mut self, value: u64, gpu_va: u64) -> Result<u64, Error> {
         match self.ring() {
             Ok(()) => Ok(value),
@@ -231,14 +239,15 @@ impl UserModeQueue {
     ///
     /// # Errors
     /// [`Error::RingFull`] when the ring stays full, [`Error::QueueLost`] when the queue is lost.
-    #[inline]
+    #[inline(always)]
     pub fn queue(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
         let (slot, value) = (self.queue.progress.slot(), self.queue.last_value + 1);
         if let Some(queued) = self.doorbell.queued_now() {
             return self.queue_logged(commands, value, queued);
         }
         let signal = SignalFence::new(slot, value);
-        self.push(Submission { execute: commands.execute(), signal }.as_bytes(), value)?;
+        let submission = Submission { execute: commands.execute(), signal };
+        self.push::<{ size_of::<Submission>() / WORD }>(transmute!(submission), value)?;
         Ok(value)
     }
 
@@ -253,27 +262,32 @@ impl UserModeQueue {
         commands.stamp_logs(queued_timestamp)?;
         let signal = LoggedSignal::new(self.queue.progress.slot(), value);
         let signal = LoggedSignal { log: LogFence { queued_timestamp, ..signal.log }, ..signal };
-        self.push(LoggedSubmission { execute: commands.execute(), signal }.as_bytes(), value)?;
+        let submission = LoggedSubmission { execute: commands.execute(), signal };
+        self.push::<{ size_of::<LoggedSubmission>() / WORD }>(transmute!(submission), value)?;
         Ok(value)
     }
 
-    /// Puts bytes into the ring, after which the progress fence will have `value`.
-    #[inline]
-    pub(crate) fn push(&mut self, bytes: &[u8], value: u64) -> Result<(), Error> {
-        if !self.ring.has_room(bytes.len())? {
-            self.wait_for_room(bytes.len())?;
-        }
-        self.ring.push(bytes)?;
+    /// Puts packets into the ring, after which the progress fence will have `value`.
+    #[inline(always)]
+    fn push<const N: usize>(&mut self, packets: [u64; N], value: u64) -> Result<(), Error> {
+        self.make_room(size_of_val(&packets))?;
+        self.ring.push(packets)?;
         self.queue.last_value = value;
         Ok(())
     }
 
+    /// Waits until the ring has room for `bytes`, if it has none.
+    #[inline]
+    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
+        if self.ring.has_room(bytes) { Ok(()) } else { self.wait_for_room(bytes) }
+    }
+
     /// Makes what is in the ring visible to the engine.
     #[inline]
-    pub(crate) fn publish(&mut self) -> Result<(), Error> {
+    pub(crate) fn publish(&mut self) {
         // Stored before the work is visible, so that the host never takes a busy queue for an idle one.
         self.doorbell.set_last_queued(self.queue.last_value);
-        self.ring.publish()
+        self.ring.publish();
     }
 
     /// Rings the doorbell for everything in the ring.
@@ -281,9 +295,9 @@ impl UserModeQueue {
     /// # Errors
     /// [`Error::QueueLost`] when the queue is lost; [`Error::Refused`] when the doorbell cannot be
     /// connected.
-    #[inline]
+    #[inline(always)]
     pub fn ring(&mut self) -> Result<(), Error> {
-        self.publish()?;
+        self.publish();
         self.doorbell.ring(self.ring.write_pointer())?;
         self.not_rung = None;
         Ok(())
@@ -295,7 +309,7 @@ impl UserModeQueue {
             return Err(Error::BadPacket("a packet that is larger than the ring"));
         }
         let start = Instant::now();
-        while !self.ring.has_room(bytes)? {
+        while !self.ring.has_room(bytes) {
             // The engine may not know of work that was queued without ringing, or rung for before the
             // doorbell was disconnected. Ringing also shows whether the queue is lost.
             self.ring()?;
@@ -321,8 +335,7 @@ impl UserModeQueue {
 
 impl Drop for UserModeQueue {
     fn drop(&mut self) {
-        // Destroying the queue waits for what is visible, and so for what was queued and not rung for. What
-        // lies outside of the BAR was refused when the queue was made.
-        let _ = self.publish();
+        // Destroying the queue waits for what is visible, and so for what was queued and not rung for.
+        self.publish();
     }
 }

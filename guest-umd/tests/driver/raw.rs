@@ -3,7 +3,7 @@
 //! Rings of packets of any size, and of more bytes than fit, which need raw access.
 
 use crate::device::Answer;
-use crate::rig::{RING, Rig, error_of};
+use crate::rig::{RING, Rig, SUBMISSION, error_of, submission};
 use bellhop_guest_umd::Error;
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -76,4 +76,15 @@ fn more_bytes_than_the_ring_has_are_refused_and_not_waited_for() {
     assert!(matches!(error, Error::BadPacket(_)), "{error}");
     assert_eq!(rig.device.ring(0).pointers().written(), 0);
     rig.queue.queue_raw(&packet(1, 0)).unwrap();
+}
+
+#[test]
+fn a_submission_behind_half_a_word_begins_in_its_middle() {
+    let mut rig = Rig::new();
+    rig.queue.queue_raw(&[0xFF; 4]).unwrap();
+    assert_eq!(rig.submit().unwrap(), 1);
+    let bytes = rig.device.ring(0).read(0, 4 + SUBMISSION as usize);
+    let (half, rest) = bytes.split_at(4);
+    assert_eq!(half, [0xFF; 4]);
+    assert_eq!(submission(rest).1.value, 1);
 }

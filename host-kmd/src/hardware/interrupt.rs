@@ -19,6 +19,14 @@ pub struct Fault {
     pub read_pointer: u64,
 }
 
+impl Fault {
+    /// A fault at no particular place in a ring.
+    #[must_use]
+    pub const fn new(reason: FaultReason, opcode: Opcode, address: u64) -> Self {
+        Self { reason, opcode, address, read_pointer: 0 }
+    }
+}
+
 /// What the GPU tells the host (`DXGK_INTERRUPT_TYPE`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interrupt {

@@ -204,11 +204,12 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             bytes(
                 process,
                 &CreateDoorbell {
-                    hw_queue,
-                    ring_buffer: seen.pick_of(process, allocation, b),
-                    ring_control: seen.pick_of(process, allocation, c),
-                    flags: 0,
                     private_data: DoorbellPrivateData { flags: (b / 100) as u32, reserved: [0; 3] },
+                    ..CreateDoorbell::new(
+                        hw_queue,
+                        seen.pick_of(process, allocation, b),
+                        seen.pick_of(process, allocation, c),
+                    )
                 },
             )
         }
@@ -460,12 +461,7 @@ impl Scene {
             bench.raise(Interrupt::GpuEngineStateChange { node: c as u32 % 2, new_state });
         } else {
             let queue = HwQueueId(step.choice[0] as u64 % 40);
-            let fault = Fault {
-                reason: FaultReason::MISALIGNED,
-                opcode: Opcode::COPY,
-                address: 1,
-                read_pointer: 0,
-            };
+            let fault = Fault::new(FaultReason::MISALIGNED, Opcode::COPY, 1);
             let node = step.choice[2] as u32 % 3;
             bench.model.raise(match step.choice[1] % 5 {
                 0 => Interrupt::PageFault { queue, fault },

@@ -4,7 +4,7 @@
 
 use crate::model::Model;
 use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel, Limits, OsFeatures, PowerPolicy};
-use bellhop_host_kmd::hardware::{GuestId, HwQueueId, Interrupt, SegmentSizes};
+use bellhop_host_kmd::hardware::{EngineState, Fault, GuestId, HwQueueId, Interrupt, SegmentSizes};
 use bellhop_host_kmd::port::{
     AdapterId, Command, CommandError, CommandToken, Effect, GuestResources, Input, ListError,
     ListObjects, ObjectPage, RequestToken, SharingGroups, TraceError, TracePage,
@@ -20,10 +20,12 @@ use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, ConnectDoorbellReply, CreateDoorbell, CreateDoorbellReply,
 };
 use bellhop_protocol::control::fence::{FenceValue, SignalFences, WaitFlags, WaitForFences};
-use bellhop_protocol::control::hw_queue::{CreateHwQueue, CreateHwQueueReply, HwQueueFlags};
+use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, Protection};
+use bellhop_protocol::control::hw_queue::{
+    CreateHwQueue, CreateHwQueueReply, HwQueueFlags, SubmitCommand,
+};
 use bellhop_protocol::control::process::CreateProcess;
 use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
-use bellhop_protocol::doorbell::DoorbellPrivateData;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
@@ -66,12 +68,24 @@ pub const TIMEOUT: Duration = Duration::from_secs(2);
 /// Status and detail of a request that was refused.
 pub type Refused = (Status, u64);
 
-/// The bytes of a request.
 /// A list of fences with their values.
 pub fn fence_values(fences: &[(Handle, u64)]) -> Vec<FenceValue> {
     fences.iter().map(|(fence, value)| FenceValue { fence: *fence, value: *value }).collect()
 }
 
+/// A request that maps an allocation's first bytes, to write them.
+pub fn map(allocation: Handle, base: u64, size: u64) -> MapGpuVirtualAddress {
+    let protection = Protection::WRITE.bits();
+    MapGpuVirtualAddress { allocation, base, offset: 0, size, protection, reserved: 0 }
+}
+
+/// A kernel-mode submission of some command buffer to the client's queue.
+pub fn submission(client: Client, progress_fence_value: u64) -> SubmitCommand {
+    let (hw_queue, gpu_va, size) = (client.queue, 0x10_0000, 8);
+    SubmitCommand { hw_queue, gpu_va, progress_fence_value, size, reserved: 0 }
+}
+
+/// The bytes of a request.
 pub fn bytes<T: Request>(process: u32, request: &T) -> Vec<u8> {
     bytes_with_list::<T, u64>(process, request, &[])
 }
@@ -126,6 +140,22 @@ impl Bench {
 
     pub fn with_limits(physical_doorbells: u32, limits: Limits) -> Self {
         Self::of(vec![Arc::new(Model::new(physical_doorbells))], limits)
+    }
+
+    /// A host with a client of guest 1.
+    pub fn with_client(physical_doorbells: u32) -> (Self, Client) {
+        let mut bench = Self::new(physical_doorbells);
+        let guest = bench.guest(1);
+        let client = bench.client(guest);
+        (bench, client)
+    }
+
+    /// A host with a client of guest 1 whose doorbell is connected.
+    pub fn with_connected(physical_doorbells: u32) -> (Self, Client, Handle) {
+        let mut bench = Self::new(physical_doorbells);
+        let guest = bench.guest(1);
+        let (client, doorbell) = bench.connected(guest);
+        (bench, client, doorbell)
     }
 
     /// A host with an adapter for each of these GPUs.
@@ -209,6 +239,23 @@ impl Bench {
     pub fn raise(&mut self, interrupt: Interrupt) {
         self.model.raise(interrupt);
         self.interrupt();
+    }
+
+    /// The first engine of a node has stopped as it was asked to.
+    pub fn preempted(&mut self, node: u32, preemption_fence: u64) {
+        let (engine, last_completed_fence) = (0, 0);
+        self.raise(Interrupt::DmaPreempted {
+            node,
+            engine,
+            preemption_fence,
+            last_completed_fence,
+        });
+    }
+
+    /// An engine of node 0 says that it makes no progress with a queue.
+    pub fn hung(&mut self, queue: HwQueueId, fault: Fault) {
+        let new_state = EngineState::Hung { queue, fault };
+        self.raise(Interrupt::GpuEngineStateChange { node: 0, new_state });
     }
 
     pub fn interrupt(&mut self) {
@@ -354,6 +401,13 @@ impl Bench {
         self.queue_of(guest, process, device, context, flags)
     }
 
+    /// A queue in a context of its own on the client's device.
+    pub fn queue_in_another_context(&mut self, client: Client, flags: HwQueueFlags) -> Client {
+        let request = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
+        let context = self.call(client, &request).unwrap();
+        self.queue(Client { context, ..client }, flags)
+    }
+
     /// Another queue in the client's context.
     pub fn queue(&mut self, client: Client, flags: HwQueueFlags) -> Client {
         self.queue_of(client.guest, client.process, client.device, client.context, flags)
@@ -418,7 +472,6 @@ impl Bench {
         self.call_with_list(client, &request, list)
     }
 
-    /// Asks for something that is answered at once, with a list.
     /// Waits for a fence.
     pub fn wait(&mut self, client: Client, fence: Handle, value: u64, cookie: u64) -> RequestToken {
         self.wait_for(client, WaitFlags::empty(), &[(fence, value)], cookie)
@@ -444,6 +497,7 @@ impl Bench {
         self.call_with_list(client, &request, &list)
     }
 
+    /// Asks for something that is answered at once, with a list.
     pub fn call_with_list<T: Request, E: IntoBytes + zerocopy::Immutable>(
         &mut self,
         client: Client,
@@ -465,16 +519,7 @@ impl Bench {
         client: Client,
         (ring_buffer, ring_control): (Handle, Handle),
     ) -> Result<CreateDoorbellReply, Refused> {
-        self.call(
-            client,
-            &CreateDoorbell {
-                hw_queue: client.queue,
-                ring_buffer,
-                ring_control,
-                flags: 0,
-                private_data: DoorbellPrivateData::default(),
-            },
-        )
+        self.call(client, &CreateDoorbell::new(client.queue, ring_buffer, ring_control))
     }
 
     /// A doorbell with a ring of its own.

@@ -31,6 +31,7 @@ use bellhop_protocol::control::fence::{
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::control::process::DestroyProcess;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingLevel};
+use delegate::delegate;
 use std::sync::{Arc, Mutex};
 
 type Answers = Arc<Mutex<Vec<Result<(), InvalidParameter>>>>;
@@ -114,8 +115,109 @@ struct NotifyMiniport {
 }
 
 impl Miniport for NotifyMiniport {
-    fn virtual_addressing_model(&self) -> VirtualAddressingModel {
-        self.rest.virtual_addressing_model()
+    delegate! {
+        to self.rest {
+            fn virtual_addressing_model(&self) -> VirtualAddressingModel;
+            fn query_user_mode_submission_caps(&self) -> UserModeSubmissionCaps;
+            fn node_count(&self) -> u32;
+            fn get_node_metadata(&self, node: u32) -> Option<NodeMetadata>;
+            fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareError>;
+            fn destroy_process(&mut self, space: AddressSpaceId);
+            fn create_system_context(
+                &mut self,
+                guest: GuestId,
+            ) -> Result<SystemContext, HardwareError>;
+            fn submit_paging(
+                &mut self,
+                guest: GuestId,
+                buffer: &PagingBuffer,
+                fence: u64,
+            ) -> Result<(), HardwareError>;
+            fn create_hw_queue(
+                &mut self,
+                description: HwQueueDescription,
+            ) -> Result<HwQueueId, UnknownId>;
+            fn destroy_hw_queue(&mut self, queue: HwQueueId);
+            fn submit_command_to_hw_queue(
+                &mut self,
+                queue: HwQueueId,
+                submission: KernelSubmission,
+            ) -> Result<(), HardwareError>;
+            fn render(&self, arguments: &RenderArguments<'_>) -> Result<DmaBuffer, RenderError>;
+            fn patch(&self, buffer: &mut DmaBuffer, physical_addresses: &[u64]);
+            fn submit_command(
+                &mut self,
+                queue: HwQueueId,
+                submission: KernelSubmission,
+            ) -> Result<(), HardwareError>;
+            fn query_current_fence(&self, queue: HwQueueId) -> Result<u64, UnknownId>;
+            fn suspend_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId>;
+            fn resume_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId>;
+            fn abandon_paging(&mut self, guest: GuestId, fence: u64);
+            fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64);
+            fn query_engine_status(&self, node: u32) -> EngineProgress;
+            fn reset_engine(&mut self, node: u32);
+            fn reset_from_timeout(&mut self);
+            fn set_context_scheduling_priority(
+                &mut self,
+                queues: &[HwQueueId],
+                priority: SchedulingPriority,
+            ) -> Result<(), UnknownId>;
+            fn set_power_component_f_state(
+                &mut self,
+                node: u32,
+                state: EnginePowerState,
+                transition: u64,
+            );
+            fn create_doorbell(
+                &mut self,
+                queue: HwQueueId,
+                ring: RingBinding,
+                private_data: DoorbellPrivateData,
+            ) -> Result<(), CreateDoorbellError>;
+            fn destroy_doorbell(&mut self, queue: HwQueueId);
+            fn notify_work_submission(&mut self, queue: HwQueueId) -> Result<(), UnknownId>;
+            fn start_device(&mut self, features: &dyn DxgkFeatures);
+            fn create_monitored_fence(
+                &mut self,
+                fence: GlobalFence,
+                storage: FenceStorage,
+                initial_value: Option<u64>,
+            ) -> Result<(), UnknownId>;
+            fn open_monitored_fence(
+                &mut self,
+                fence: GlobalFence,
+                slot: u32,
+                owner: AddressSpaceId,
+            ) -> Result<(), UnknownId>;
+            fn close_monitored_fence(&mut self, fence: GlobalFence, slot: u32);
+            fn update_monitored_values(
+                &mut self,
+                guest: GuestId,
+                values: &[SlotValue],
+            ) -> Result<(), UnknownId>;
+            fn set_native_fence_log_buffer(
+                &mut self,
+                queue: HwQueueId,
+                log: FenceLogBuffer,
+            ) -> Result<(), UnknownId>;
+            fn update_native_fence_logs(&mut self, queues: &[HwQueueId]);
+            fn update_logging_level(&mut self, level: LoggingLevel);
+            fn update_page_table(
+                &mut self,
+                space: AddressSpaceId,
+                gpu_va: u64,
+                page_size: PageSize,
+                entries: &[Pte],
+            ) -> Result<(), HardwareError>;
+            fn create_allocation(
+                &mut self,
+                private_data: u32,
+            ) -> Result<AllocationInfoFlags2, BadPrivateData>;
+            fn driver_protection(&self, private_data: u32) -> DriverProtection;
+            fn paging_process_gpu_va_size(&self) -> u32;
+            fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) -> bool;
+        }
     }
 
     fn connect_doorbell(
@@ -146,136 +248,6 @@ impl Miniport for NotifyMiniport {
         }
     }
 
-    fn query_user_mode_submission_caps(&self) -> UserModeSubmissionCaps {
-        self.rest.query_user_mode_submission_caps()
-    }
-
-    fn node_count(&self) -> u32 {
-        self.rest.node_count()
-    }
-
-    fn get_node_metadata(&self, node: u32) -> Option<NodeMetadata> {
-        self.rest.get_node_metadata(node)
-    }
-
-    fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareError> {
-        self.rest.create_process(guest)
-    }
-
-    fn destroy_process(&mut self, space: AddressSpaceId) {
-        self.rest.destroy_process(space);
-    }
-
-    fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareError> {
-        self.rest.create_system_context(guest)
-    }
-
-    fn submit_paging(
-        &mut self,
-        guest: GuestId,
-        buffer: &PagingBuffer,
-        fence: u64,
-    ) -> Result<(), HardwareError> {
-        self.rest.submit_paging(guest, buffer, fence)
-    }
-
-    fn create_hw_queue(&mut self, description: HwQueueDescription) -> Result<HwQueueId, UnknownId> {
-        self.rest.create_hw_queue(description)
-    }
-
-    fn destroy_hw_queue(&mut self, queue: HwQueueId) {
-        self.rest.destroy_hw_queue(queue);
-    }
-
-    fn submit_command_to_hw_queue(
-        &mut self,
-        queue: HwQueueId,
-        submission: KernelSubmission,
-    ) -> Result<(), HardwareError> {
-        self.rest.submit_command_to_hw_queue(queue, submission)
-    }
-
-    fn render(&self, arguments: &RenderArguments<'_>) -> Result<DmaBuffer, RenderError> {
-        self.rest.render(arguments)
-    }
-
-    fn patch(&self, buffer: &mut DmaBuffer, physical_addresses: &[u64]) {
-        self.rest.patch(buffer, physical_addresses);
-    }
-
-    fn submit_command(
-        &mut self,
-        queue: HwQueueId,
-        submission: KernelSubmission,
-    ) -> Result<(), HardwareError> {
-        self.rest.submit_command(queue, submission)
-    }
-
-    fn query_current_fence(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
-        self.rest.query_current_fence(queue)
-    }
-
-    fn suspend_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId> {
-        self.rest.suspend_context(queues)
-    }
-
-    fn resume_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId> {
-        self.rest.resume_context(queues)
-    }
-
-    fn abandon_paging(&mut self, guest: GuestId, fence: u64) {
-        self.rest.abandon_paging(guest, fence);
-    }
-
-    fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64) {
-        self.rest.preempt_command(queue, preemption_fence);
-    }
-
-    fn query_engine_status(&self, node: u32) -> EngineProgress {
-        self.rest.query_engine_status(node)
-    }
-
-    fn reset_engine(&mut self, node: u32) {
-        self.rest.reset_engine(node);
-    }
-
-    fn reset_from_timeout(&mut self) {
-        self.rest.reset_from_timeout();
-    }
-
-    fn set_context_scheduling_priority(
-        &mut self,
-        queues: &[HwQueueId],
-        priority: SchedulingPriority,
-    ) -> Result<(), UnknownId> {
-        self.rest.set_context_scheduling_priority(queues, priority)
-    }
-
-    fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState, transition: u64) {
-        self.rest.set_power_component_f_state(node, state, transition);
-    }
-
-    fn create_doorbell(
-        &mut self,
-        queue: HwQueueId,
-        ring: RingBinding,
-        private_data: DoorbellPrivateData,
-    ) -> Result<(), CreateDoorbellError> {
-        self.rest.create_doorbell(queue, ring, private_data)
-    }
-
-    fn destroy_doorbell(&mut self, queue: HwQueueId) {
-        self.rest.destroy_doorbell(queue);
-    }
-
-    fn notify_work_submission(&mut self, queue: HwQueueId) -> Result<(), UnknownId> {
-        self.rest.notify_work_submission(queue)
-    }
-
-    fn start_device(&mut self, features: &dyn DxgkFeatures) {
-        self.rest.start_device(features);
-    }
-
     fn query_vidsch_caps(&self) -> VidSchCaps {
         let advertised = self.driver.and_then(|driver| driver.advertises);
         advertised.unwrap_or(self.rest.query_vidsch_caps())
@@ -288,28 +260,6 @@ impl Miniport for NotifyMiniport {
     fn create_native_fence(&mut self, fence: CreateNativeFence) -> Result<(), UnknownId> {
         self.fences.lock().unwrap().push(FenceCall::Create(fence));
         self.rest.create_native_fence(fence)
-    }
-
-    fn create_monitored_fence(
-        &mut self,
-        fence: GlobalFence,
-        storage: FenceStorage,
-        initial_value: Option<u64>,
-    ) -> Result<(), UnknownId> {
-        self.rest.create_monitored_fence(fence, storage, initial_value)
-    }
-
-    fn open_monitored_fence(
-        &mut self,
-        fence: GlobalFence,
-        slot: u32,
-        owner: AddressSpaceId,
-    ) -> Result<(), UnknownId> {
-        self.rest.open_monitored_fence(fence, slot, owner)
-    }
-
-    fn close_monitored_fence(&mut self, fence: GlobalFence, slot: u32) {
-        self.rest.close_monitored_fence(fence, slot);
     }
 
     fn open_native_fence(
@@ -332,14 +282,6 @@ impl Miniport for NotifyMiniport {
         self.rest.destroy_native_fence(fence);
     }
 
-    fn update_monitored_values(
-        &mut self,
-        guest: GuestId,
-        values: &[SlotValue],
-    ) -> Result<(), UnknownId> {
-        self.rest.update_monitored_values(guest, values)
-    }
-
     fn update_current_values_from_cpu(
         &mut self,
         guest: GuestId,
@@ -351,43 +293,6 @@ impl Miniport for NotifyMiniport {
         self.rest.update_current_values_from_cpu(guest, values, flags)
     }
 
-    fn set_native_fence_log_buffer(
-        &mut self,
-        queue: HwQueueId,
-        log: FenceLogBuffer,
-    ) -> Result<(), UnknownId> {
-        self.rest.set_native_fence_log_buffer(queue, log)
-    }
-
-    fn update_native_fence_logs(&mut self, queues: &[HwQueueId]) {
-        self.rest.update_native_fence_logs(queues);
-    }
-
-    fn update_logging_level(&mut self, level: LoggingLevel) {
-        self.rest.update_logging_level(level);
-    }
-
-    fn update_page_table(
-        &mut self,
-        space: AddressSpaceId,
-        gpu_va: u64,
-        page_size: PageSize,
-        entries: &[Pte],
-    ) -> Result<(), HardwareError> {
-        self.rest.update_page_table(space, gpu_va, page_size, entries)
-    }
-
-    fn create_allocation(
-        &mut self,
-        private_data: u32,
-    ) -> Result<AllocationInfoFlags2, BadPrivateData> {
-        self.rest.create_allocation(private_data)
-    }
-
-    fn driver_protection(&self, private_data: u32) -> DriverProtection {
-        self.rest.driver_protection(private_data)
-    }
-
     fn build_paging_buffer(
         &mut self,
         guest: GuestId,
@@ -397,14 +302,6 @@ impl Miniport for NotifyMiniport {
         self.rest.build_paging_buffer(guest, operation, buffer)?;
         self.built.lock().unwrap().push(Built::new(operation));
         Ok(())
-    }
-
-    fn paging_process_gpu_va_size(&self) -> u32 {
-        self.rest.paging_process_gpu_va_size()
-    }
-
-    fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) -> bool {
-        self.rest.interrupt_routine(callbacks)
     }
 }
 

@@ -51,9 +51,7 @@ fn an_object_is_named_by_its_own_process_only() {
 
 #[test]
 fn a_context_is_for_a_node_that_exists() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let request = CreateContext { device: client.device, node: 7, engine_affinity: 0 };
     assert_eq!(bench.call(client, &request).unwrap_err(), (Status::INVALID_PARAMETER, 7));
 }
@@ -61,9 +59,7 @@ fn a_context_is_for_a_node_that_exists() {
 /// `EngineAffinity` is a mask of the node's engines, and each node has one.
 #[test]
 fn a_context_is_for_the_one_engine_that_its_node_has() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let request = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
     for engine_affinity in [0, 1] {
         bench.call(client, &CreateContext { engine_affinity, ..request }).unwrap();
@@ -77,9 +73,7 @@ fn a_context_is_for_the_one_engine_that_its_node_has() {
 
 #[test]
 fn a_queue_refuses_unknown_flags() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let request = CreateHwQueue { context: client.context, flags: 10, reserved: 0 };
     assert_eq!(bench.call(client, &request).unwrap_err(), (Status::INVALID_PARAMETER, 10));
 }
@@ -98,9 +92,7 @@ fn is_there(bench: &mut Bench, client: Client, handle: Handle) -> bool {
 
 #[test]
 fn a_queue_takes_its_doorbell_and_its_fence_with_it_but_not_its_ring() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let ring = bench.ring(client);
     let doorbell = bench.doorbell_on(client, ring).unwrap().doorbell;
     bench.connect(client).unwrap();
@@ -119,9 +111,7 @@ fn a_queue_takes_its_doorbell_and_its_fence_with_it_but_not_its_ring() {
 
 #[test]
 fn a_context_takes_its_queues_with_it() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let (client, doorbell) = bench.connected(guest);
+    let (mut bench, client, doorbell) = Bench::with_connected(2);
     let second = bench.queue(client, HwQueueFlags::empty());
     bench.call(client, &DestroyContext { context: client.context }).unwrap();
     for gone in [client.context, client.queue, second.queue, second.fence, doorbell] {
@@ -133,9 +123,7 @@ fn a_context_takes_its_queues_with_it() {
 
 #[test]
 fn a_device_takes_everything_with_it_even_the_rings_that_doorbells_refer_to() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let ring = bench.ring(client);
     bench.doorbell_on(client, ring).unwrap();
     bench.connect(client).unwrap();
@@ -151,9 +139,7 @@ fn a_device_takes_everything_with_it_even_the_rings_that_doorbells_refer_to() {
 
 #[test]
 fn a_process_takes_everything_with_it() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(2);
     bench.call(client, &DestroyProcess { flags: 0 }).unwrap();
     assert!(bench.model.is_empty());
     let refused = (Status::INVALID_HANDLE, client.process.into());
@@ -162,10 +148,8 @@ fn a_process_takes_everything_with_it() {
 
 #[test]
 fn destruction_is_answered_when_engines_have_forgotten() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
-    let other = bench.client(guest);
+    let (mut bench, client, _) = Bench::with_connected(2);
+    let other = bench.client(client.guest);
     bench.model.state().prompt = false;
     let queue = bench.begin(client, &DestroyHwQueue { hw_queue: client.queue });
     let device = bench.begin(client, &DestroyDevice { device: client.device });
@@ -175,7 +159,7 @@ fn destruction_is_answered_when_engines_have_forgotten() {
     }
     // Others are served meanwhile, and the page tables still exist.
     bench.call(other, &CreateDevice { reserved: 0 }).unwrap();
-    // The third page tables are the guest's system context's.
+    // The third page tables are the client.guest's system context's.
     assert_eq!(bench.model.state().spaces.len(), 3);
     bench.pass_tickets();
     for token in [queue, device, process] {
@@ -212,9 +196,7 @@ fn quotas_belong_to_the_guest_and_are_refunded() {
 
 #[test]
 fn fence_slots_run_out_and_come_back() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let count = u64::from(crate::bench::BAR.fence_count);
     let mut queues: Vec<_> =
         (1..count).map(|_| bench.queue(client, HwQueueFlags::empty())).collect();

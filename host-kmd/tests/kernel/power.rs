@@ -2,13 +2,13 @@
 
 //! F-states of engines and D-states of the device, in the reference's order.
 
-use crate::bench::{Bench, Client, DEVICE_IDLE, TIMEOUT, fence_values};
+use crate::bench::{Bench, Client, DEVICE_IDLE, TIMEOUT, fence_values, submission};
 use crate::model::{Call, Work};
 use bellhop_host_kmd::hardware::{EngineState, Interrupt, PhysicalDoorbell};
 use bellhop_host_kmd::port::Command;
 use bellhop_protocol::control::doorbell::NotifyWorkSubmission;
 use bellhop_protocol::control::fence::{CreateNativeFence, SignalFromGpu};
-use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::hw_queue::HwQueueFlags;
 use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, PowerInfo, QueryPower, SetDevicePower, SetEnginePower,
 };
@@ -38,9 +38,7 @@ fn d3(bench: &mut Bench) {
 
 #[test]
 fn an_idle_engine_loses_its_doorbells_and_then_its_power() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(4);
     bench.model.take_log();
     idle(&mut bench, 0);
     assert_eq!(
@@ -64,9 +62,7 @@ fn an_idle_engine_loses_its_doorbells_and_then_its_power() {
 
 #[test]
 fn connecting_gives_the_engine_its_power_first() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(4);
     idle(&mut bench, 0);
     bench.model.take_log();
     bench.connect(client).unwrap();
@@ -83,19 +79,11 @@ fn connecting_gives_the_engine_its_power_first() {
 
 #[test]
 fn a_kernel_mode_submission_gives_the_engine_its_power_first() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(4);
     let queue = bench.queue(client, HwQueueFlags::empty());
     idle(&mut bench, 0);
     bench.model.take_log();
-    let request = SubmitCommand {
-        hw_queue: queue.queue,
-        gpu_va: 0,
-        progress_fence_value: 1,
-        size: 8,
-        reserved: 0,
-    };
+    let request = submission(queue, 1);
     bench.call(queue, &request).unwrap();
     assert_eq!(bench.model.take_log()[0], Call::EnginePower(0, F0));
 }
@@ -112,9 +100,7 @@ fn refuse(bench: &mut Bench, node: u32, transition: u64) {
 
 #[test]
 fn an_engine_that_has_work_after_all_is_in_f0() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(4);
     idle(&mut bench, 0);
     let last = transition(&bench, 0);
     refuse(&mut bench, 0, last);
@@ -124,9 +110,7 @@ fn an_engine_that_has_work_after_all_is_in_f0() {
 
 #[test]
 fn a_refusal_that_comes_late_says_nothing_of_the_engine_as_it_is_now() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(4);
     idle(&mut bench, 0);
     let refused = transition(&bench, 0);
     // It has work, and is connected before that is known; then it has none.
@@ -142,9 +126,7 @@ fn a_refusal_that_comes_late_says_nothing_of_the_engine_as_it_is_now() {
 
 #[test]
 fn to_d3_contexts_are_suspended_doorbells_disconnected_and_rings_evicted_in_this_order() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(4);
     let ring_va = bench.model.state().rings[&client.id].ring_va;
     bench.model.take_log();
     bench.model.state().prompt = false;
@@ -174,10 +156,8 @@ fn to_d3_contexts_are_suspended_doorbells_disconnected_and_rings_evicted_in_this
 
 #[test]
 fn connecting_in_d3_wakes_makes_rings_resident_connects_and_resumes_in_this_order() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let (client, doorbell) = bench.connected(guest);
-    let (other, _) = bench.connected(guest);
+    let (mut bench, client, doorbell) = Bench::with_connected(4);
+    let (other, _) = bench.connected(client.guest);
     d3(&mut bench);
     // A late notify wakes no engine.
     bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap();
@@ -205,12 +185,10 @@ fn connecting_in_d3_wakes_makes_rings_resident_connects_and_resumes_in_this_orde
 #[test]
 fn a_request_that_needs_the_device_on_its_way_to_d3_gets_it_and_the_one_for_d3_fails() {
     for passed in 0..2 {
-        let mut bench = Bench::new(4);
-        let guest = bench.guest(1);
-        let (client, _) = bench.connected(guest);
+        let (mut bench, client, _) = Bench::with_connected(4);
         bench.model.state().prompt = false;
         let request = SetDevicePower { state: DevicePowerState::D3, reserved: 0 };
-        let request = bench.send(guest, crate::bench::bytes(0, &request));
+        let request = bench.send(client.guest, crate::bench::bytes(0, &request));
         (0..passed).for_each(|_| bench.pass_tickets());
         bench.connect(client).unwrap();
         assert_eq!(bench.outcome(client, request), Some(Status::DEVICE_BUSY));
@@ -224,9 +202,7 @@ fn a_request_that_needs_the_device_on_its_way_to_d3_gets_it_and_the_one_for_d3_f
 
 #[test]
 fn the_device_goes_to_d3_when_all_engines_have_been_in_f1_for_long_enough() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(4);
     idle(&mut bench, 0);
     bench.later(TIMEOUT / 2);
     // The kernel looks whether the engine that is still in F0 does something.
@@ -284,9 +260,7 @@ fn a_queue_that_waits_in_d3_continues_when_a_cpu_signals_its_fence() {
 
 #[test]
 fn a_cpu_that_waits_for_a_fence_or_signals_one_wakes_the_device() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(4);
     let queue = bench.queue(client, HwQueueFlags::NATIVE_PROGRESS_FENCE);
     let fence = bench.call(client, &CreateNativeFence::new(client.device, 0)).unwrap().fence;
     let list = fence_values(&[(fence, 2)]);
@@ -338,9 +312,7 @@ fn only_a_guest_with_the_feature_changes_power() {
 
 #[test]
 fn an_evicted_allocation_is_mapped_again_as_it_was_and_a_ring_cannot_be_evicted() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(4);
     let ring = bench.ring(client);
     bench.evict(client, &[ring.0]).unwrap();
     let refused = bench.doorbell_on(client, ring).unwrap_err();

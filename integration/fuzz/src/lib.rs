@@ -8,6 +8,7 @@
 //! crates have.
 
 mod bar;
+mod burst;
 mod control_queue;
 mod host;
 mod neighbour;
@@ -33,6 +34,7 @@ mod rig;
 
 use arbitrary::{Arbitrary, Unstructured};
 pub use bar::bar;
+pub use burst::burst;
 pub use control_queue::control_queue;
 pub use page_tables::page_tables;
 pub use ring::ring;
@@ -43,8 +45,9 @@ pub use virtqueue::virtqueue;
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("bar", bar),
+    ("burst", burst),
     ("control_queue", control_queue),
     ("page_tables", page_tables),
     ("ring", ring),

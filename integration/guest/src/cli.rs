@@ -2,7 +2,7 @@
 
 //! The command line of `bellhop-guest`.
 
-use crate::bench::{self, Configuration, Measured, Report, Suite};
+use crate::bench::{self, Configuration, Delivery, Measured, Report, Suite, Wanted};
 use crate::churn::Churn;
 use crate::conformance::{self, Selection};
 use crate::fake_guest::{FakeGuest, GuestOptions, MORE_VMMS, QEMU, VMMS};
@@ -15,6 +15,7 @@ use crate::machine::{self, Watch};
 use crate::output::{self, put, put_line};
 use crate::probe;
 use crate::processors;
+use crate::stream;
 use crate::units::counted;
 use anyhow::{Context, bail};
 use bellhop_guest_umd::transport::virtio_pci::{self, Options, PciAddress, VirtioPci};
@@ -152,6 +153,24 @@ pub struct BenchArguments {
     /// Print figures and ratios as one JSON object
     #[arg(long)]
     json: bool,
+    /// Also write each repetition's figures and ratios to this file, as CSV
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Also draw the latency distributions and the batch table into this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Compare with an earlier --json; the exit status is 3 if it is a regression
+    ///
+    /// Gives each figure's ratio to the earlier one with an interval of 99 % confidence, from the
+    /// repetitions of both runs (Welch's method on logarithms). A figure moved if all of the
+    /// interval is more than 5 % away from 1. It is a regression if a ratio or a key figure moved
+    /// for the worse; times alone change with the machine. Exits with 0 if there is none, 1 if the
+    /// reports cannot be compared, 3 for a regression.
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+    /// Measure nothing, and show, write, draw or compare this earlier --json
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["suites", "samples", "repetitions"])]
+    report: Option<PathBuf>,
 }
 
 /// How `churn` keeps everything in use.
@@ -187,7 +206,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "PATH")]
     input: Option<PathBuf>,
     /// Size of a chunk in KiB
-    #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(4..=65_536))]
+    #[arg(long, value_name = "KIB", default_value_t = stream::CHUNK / 1024, value_parser = clap::value_parser!(u64).range(4..=65_536))]
     chunk: u64,
     /// Small submissions to time through a doorbell
     #[arg(long, value_name = "COUNT", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
@@ -237,28 +256,60 @@ pub fn command() -> clap::Command {
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match work(Cli::parse_from(arguments)) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(Ending::Succeeded) => ExitCode::SUCCESS,
+        Ok(Ending::Regressed) => bench::REGRESSED.into(),
+        Ok(Ending::Failed) => ExitCode::FAILURE,
         Err(error) => output::failure("bellhop-guest", &error),
     }
 }
 
-/// Whether the work succeeded.
-fn work(cli: Cli) -> anyhow::Result<bool> {
-    if let Work::Selftest(suite @ SelftestArguments { list: true, .. }) = &cli.work {
-        return suite.print_list().map(|()| true);
+/// How the work ended, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Ending {
+    Succeeded,
+    /// A benchmark is worse than an earlier one.
+    Regressed,
+    Failed,
+}
+
+impl Ending {
+    fn of(succeeded: bool) -> Self {
+        if succeeded { Self::Succeeded } else { Self::Failed }
+    }
+
+    fn of_bench(regressed: bool) -> Self {
+        if regressed { Self::Regressed } else { Self::Succeeded }
+    }
+}
+
+/// How the work ended, at the worst of several devices.
+fn work(cli: Cli) -> anyhow::Result<Ending> {
+    match &cli.work {
+        Work::Selftest(suite @ SelftestArguments { list: true, .. }) => {
+            return suite.print_list().map(|()| Ending::Succeeded);
+        }
+        Work::Bench(arguments) => {
+            if let Some(regressed) = arguments.deliver_earlier()? {
+                return Ok(Ending::of_bench(regressed));
+            }
+        }
+        _ => {}
     }
     let placement = cli.device.place.policy();
-    let mut succeeded = true;
+    let mut ending = Ending::Succeeded;
     // Starts all devices before it uses the first.
     for guest in cli.device.guests()? {
-        succeeded &= work_on(guest, placement, &cli.work)?;
+        ending = ending.max(work_on(guest, placement, &cli.work)?);
     }
-    Ok(succeeded)
+    Ok(ending)
 }
 
 /// Does the work on one device.
-fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> anyhow::Result<bool> {
+fn work_on(
+    guest: Arc<dyn Guest>,
+    placement: PlacementPolicy,
+    work: &Work,
+) -> anyhow::Result<Ending> {
     match work {
         Work::Probe(ProbeArguments { json }) => {
             let description = probe::probe(guest, placement)?;
@@ -267,7 +318,7 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
             } else {
                 put(description)?
             }
-            Ok(true)
+            Ok(Ending::Succeeded)
         }
         Work::Run(arguments) => {
             let report = jobs::run(guest, &arguments.options(placement)?)?;
@@ -276,7 +327,7 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
             } else {
                 put(&report)?
             }
-            Ok(report.verified)
+            Ok(Ending::of(report.verified))
         }
         Work::Selftest(arguments @ SelftestArguments { junit, json, .. }) => {
             let junit = junit.as_deref().map(NewFile::create).transpose()?;
@@ -287,13 +338,15 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
             if *json {
                 put_line(serde_json::to_string(&report)?)?;
             }
-            Ok(report.passed())
+            Ok(Ending::of(report.passed()))
         }
         Work::Inspect(view) => {
             let adapter = Adapter::open_with(guest, placement)?;
-            inspect::show(&mut &adapter, inspect::Selection::default(), view).map(|()| true)
+            inspect::show(&mut &adapter, inspect::Selection::default(), view)?;
+            Ok(Ending::Succeeded)
         }
         Work::Bench(arguments) => {
+            let delivery = Delivery::begin(&arguments.wanted())?;
             let (mut measured, watch) = (Measured::default(), Watch::begin());
             let options = arguments.options(placement);
             let configuration = Configuration {
@@ -303,7 +356,8 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
                 ..arguments.configuration()
             };
             bench::run(guest, &options, &mut measured)?;
-            arguments.print(&measured.report(configuration, watch.end())).map(|()| true)
+            let report = measured.report(configuration, watch.end());
+            delivery.deliver(&report).map(Ending::of_bench)
         }
         Work::Hotplug(HotplugArguments { address, size, until_unplugged }) => {
             let memory = *address..address.saturating_add(*size);
@@ -315,9 +369,11 @@ fn work_on(guest: Arc<dyn Guest>, placement: PlacementPolicy, work: &Work) -> an
                 let bytes = hotplug::work_in_pages(guest, placement, memory)?;
                 put_line(format_args!("reached {} KiB of it", bytes >> 10))?;
             }
-            Ok(true)
+            Ok(Ending::Succeeded)
         }
-        Work::Churn(ChurnArguments { resets }) => churn(&guest, placement, *resets).map(|()| true),
+        Work::Churn(ChurnArguments { resets }) => {
+            churn(&guest, placement, *resets).map(|()| Ending::Succeeded)
+        }
     }
 }
 
@@ -421,6 +477,13 @@ impl PlaceArguments {
     }
 }
 
+/// An option with its file in one word, so that the name may begin with a dash.
+fn in_one_word(option: &str, file: &Path) -> OsString {
+    let mut word = OsString::from(format!("{option}="));
+    word.push(file);
+    word
+}
+
 impl BenchArguments {
     /// These arguments as a command line of `bellhop-guest`.
     #[must_use]
@@ -431,6 +494,11 @@ impl BenchArguments {
         line.extend(["--samples".into(), self.samples.to_string().into()]);
         line.extend(["--repetitions".into(), self.repetitions.to_string().into()]);
         line.extend(self.json.then(|| "--json".into()));
+        for (option, file) in
+            [("--csv", &self.csv), ("--svg", &self.svg), ("--compare", &self.compare)]
+        {
+            line.extend(file.as_deref().map(|file| in_one_word(option, file)));
+        }
         line
     }
 
@@ -456,17 +524,22 @@ impl BenchArguments {
         self.suites.is_empty() || self.suites.contains(&suite)
     }
 
-    /// Prints the report.
+    /// What is made of the report.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted {
+        let Self { json, csv, svg, compare, .. } = self.clone();
+        Wanted { json, csv, svg, compare }
+    }
+
+    /// Delivers the earlier report that the arguments name instead of a measurement, if they do. Returns
+    /// whether it is a regression.
     ///
     /// # Errors
-    /// None that a report can cause.
-    pub fn print(&self, report: &Report) -> anyhow::Result<()> {
-        if self.json {
-            put_line(serde_json::to_string(report)?)?
-        } else {
-            put(report)?
-        }
-        Ok(())
+    /// When it cannot be read, compared or written.
+    pub fn deliver_earlier(&self) -> anyhow::Result<Option<bool>> {
+        let Some(path) = &self.report else { return Ok(None) };
+        let delivery = Delivery::begin(&self.wanted())?;
+        delivery.deliver(&Report::read(path)?).map(Some)
     }
 }
 
@@ -499,10 +572,7 @@ impl RunArguments {
     pub fn to_command_line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec!["run".into()];
         if let Some(input) = &self.input {
-            // In one word, so that a name may begin with a dash.
-            let mut option = OsString::from("--input=");
-            option.push(input);
-            line.push(option);
+            line.push(in_one_word("--input", input));
         }
         line.extend(["--chunk".into(), self.chunk.to_string().into()]);
         line.extend(["--samples".into(), self.samples.to_string().into()]);
@@ -537,9 +607,7 @@ impl SelftestArguments {
             line.push(format!("--skip={skip}").into());
         }
         if let Some(junit) = &self.junit {
-            let mut option = OsString::from("--junit=");
-            option.push(junit);
-            line.push(option);
+            line.push(in_one_word("--junit", junit));
         }
         if let Some(filter) = &self.filter {
             line.extend(["--".into(), filter.into()]);
@@ -592,6 +660,18 @@ mod tests {
         };
         let Work::Run(back) = parse(run.to_command_line()) else { panic!("another command") };
         assert_eq!(format!("{run:?}"), format!("{back:?}"));
+        let bench = BenchArguments {
+            suites: vec![Suite::RoundTrip],
+            samples: 7,
+            repetitions: 3,
+            json: true,
+            csv: Some("-c.csv".into()),
+            svg: Some("-s.svg".into()),
+            compare: Some("-b.json".into()),
+            report: None,
+        };
+        let Work::Bench(back) = parse(bench.to_command_line()) else { panic!("another command") };
+        assert_eq!(format!("{bench:?}"), format!("{back:?}"));
         let filter = Some("-x".into());
         let (skip, junit) = (vec!["-y".into(), "z".into()], Some("-j.xml".into()));
         let selftest = SelftestArguments { filter, skip, junit, json: true, list: false };

@@ -24,6 +24,7 @@ pub mod machine;
 pub mod output;
 pub mod probe;
 pub mod processors;
+mod stream;
 pub mod timing;
 pub mod units;
 

@@ -3,7 +3,7 @@
 //! The machine on which figures were measured, and what disturbed them.
 
 use crate::processors;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The machine on which figures were measured. What cannot be found out is null, and [`Self::absent`] says
 /// why.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// This program's version.
-    pub version: &'static str,
+    pub version: String,
     /// The commit that it was built from.
     pub commit: Option<String>,
     /// The processor's name.
@@ -31,7 +31,7 @@ pub struct Machine {
     /// Seconds since 1970 when this was found out.
     pub time: Option<u64>,
     /// Why each null is null.
-    pub absent: BTreeMap<&'static str, String>,
+    pub absent: BTreeMap<String, String>,
 }
 
 const GOVERNOR: &str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
@@ -43,8 +43,8 @@ impl Machine {
     #[must_use]
     pub fn find() -> Self {
         let mut absent = BTreeMap::new();
-        let mut known = |what, found: Result<String, String>| {
-            found.map_err(|why| absent.insert(what, why)).ok()
+        let mut known = |what: &str, found: Result<String, String>| {
+            found.map_err(|why| absent.insert(what.to_owned(), why)).ok()
         };
         let commit = known("commit", commit());
         let kernel = known("kernel", read(KERNEL));
@@ -54,8 +54,10 @@ impl Machine {
         let flags = known("is_virtual", cpuinfo);
         let is_virtual = flags.map(|text| text.contains(" hypervisor"));
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_secs());
-        let time = time.map_err(|_| absent.insert("time", "the clock is before 1970".into())).ok();
-        let (version, processors) = (env!("CARGO_PKG_VERSION"), processors::allowed().len());
+        let time =
+            time.map_err(|_| absent.insert("time".into(), "the clock is before 1970".into())).ok();
+        let (version, processors) =
+            (env!("CARGO_PKG_VERSION").to_owned(), processors::allowed().len());
         Self { version, commit, processor, processors, governor, kernel, is_virtual, time, absent }
     }
 }
@@ -128,7 +130,7 @@ impl Counters {
 }
 
 /// What disturbed this thread during a measurement. Null is what this machine does not tell.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disturbances {
     /// Processors that this program may use.
     pub processors: usize,

@@ -26,6 +26,24 @@ pub struct Latency {
     pub p99_9: u64,
     /// The maximum.
     pub max: u64,
+    /// The distribution.
+    #[serde(skip)]
+    pub curve: Curve,
+}
+
+/// A distribution of times: shares of all calls, each with the nanoseconds that this share took longer than.
+pub type Curve = Vec<(f64, f64)>;
+
+/// The shares of a [`Curve`].
+const SHARES: [f64; 19] = [
+    1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.005, 0.0025, 0.001, 0.0005,
+    0.00025, 0.0001, 0.00005, 0.00001,
+];
+
+/// The shares of at least one call.
+fn curve(times: &Histogram<u64>) -> Curve {
+    let shares = SHARES.into_iter().filter(|share| share * times.len() as f64 >= 1.0);
+    shares.map(|share| (share, times.value_at_quantile(1.0 - share) as f64)).collect()
 }
 
 /// Room for times in nanoseconds.
@@ -43,6 +61,7 @@ impl Latency {
             p99: times.value_at_quantile(0.99),
             p99_9: times.value_at_quantile(0.999),
             max: times.max(),
+            curve: curve(times),
         }
     }
 }
@@ -76,4 +95,18 @@ where
         times.saturating_record(start.elapsed().as_nanos() as u64);
     }
     Ok(Latency::of(&times))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_has_shares_of_at_least_one_call_and_what_they_took_longer_than() {
+        let mut recorded = times().unwrap();
+        (1..=100).for_each(|time| recorded.record(time).unwrap());
+        let curve = Latency::of(&recorded).curve;
+        assert_eq!((curve[0], curve.last()), ((1.0, 1.0), Some(&(0.01, 99.0))));
+        assert!(curve.contains(&(0.5, 50.0)) && curve.contains(&(0.1, 90.0)), "{curve:?}");
+    }
 }

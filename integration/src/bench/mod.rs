@@ -10,7 +10,7 @@ mod setting;
 
 use crate::hosted::Outcome;
 use anyhow::{Context, bail};
-use bellhop_guest::bench::{self, Configuration, Measured, Suite};
+use bellhop_guest::bench::{self, Configuration, Delivery, Measured, Suite};
 use bellhop_guest::cli::{BenchArguments, PlaceArguments};
 use bellhop_guest::machine::Watch;
 use bellhop_guest::{output, processors};
@@ -27,8 +27,26 @@ use tokio::sync::oneshot;
 enum Processors {
     /// It does: what is measured is one engine.
     Apart,
+    /// It has all processors but the submitting thread's, as in the main job.
+    Others,
+    /// It shares the submitting thread's processor, and has no other.
+    Shared,
     /// The daemon may use all processors, for engines that work at once or for a daemon that stays idle.
     All,
+}
+
+impl Processors {
+    /// The daemon's. `None` for all, or if there is only one.
+    fn of_daemon(self) -> Option<Vec<usize>> {
+        let (first, others) = processors::allowed().split_first()?;
+        let daemon = match self {
+            Self::Apart => others.get(..1)?,
+            Self::Others => others,
+            Self::Shared => return Some(vec![*first]),
+            Self::All => return None,
+        };
+        (!daemon.is_empty()).then(|| daemon.to_vec())
+    }
 }
 
 /// What is measured on one daemon.
@@ -41,12 +59,26 @@ struct Stage {
     measure: fn(&Setting, &[Suite], &mut Measured) -> anyhow::Result<()>,
 }
 
-const STAGES: [Stage; 7] = [
+const STAGES: [Stage; 9] = [
     Stage {
         suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake],
         config: "",
         guests: 1,
         processors: Processors::Apart,
+        measure: in_guest,
+    },
+    Stage {
+        suites: &[Suite::Stream],
+        config: "",
+        guests: 1,
+        processors: Processors::Others,
+        measure: in_guest,
+    },
+    Stage {
+        suites: &[Suite::OneProcessor],
+        config: "",
+        guests: 1,
+        processors: Processors::Shared,
         measure: in_guest,
     },
     Stage {
@@ -94,6 +126,21 @@ const STAGES: [Stage; 7] = [
     },
 ];
 
+impl Stage {
+    fn run(
+        &self,
+        setting: &Setting,
+        suites: &[Suite],
+        measured: &mut Measured,
+    ) -> anyhow::Result<()> {
+        if let (Processors::Shared, [first, ..]) = (self.processors, processors::allowed()) {
+            // Before the guest's threads start.
+            processors::pin(&[*first]).context("cannot pin the guest to one processor")?;
+        }
+        (self.measure)(setting, suites, measured)
+    }
+}
+
 fn in_guest(setting: &Setting, suites: &[Suite], measured: &mut Measured) -> anyhow::Result<()> {
     bench::run(setting.guest(0)?, &setting.options(suites), measured)
 }
@@ -108,11 +155,13 @@ fn in_guest_once(
     bench::run(setting.guest(0)?, &options, measured)
 }
 
-/// Measures what the arguments ask for, and prints it.
+/// Measures what the arguments ask for, and delivers it. Fails with [`bench::REGRESSED`] if it is worse than
+/// the report that it is compared with.
 ///
 /// # Errors
 /// When a daemon cannot be started, or something cannot be measured.
 pub fn run(arguments: &BenchArguments, place: &PlaceArguments) -> anyhow::Result<Outcome> {
+    let delivery = Delivery::begin(&arguments.wanted())?;
     block_on(async {
         let mut signals = Signals::new()?;
         let (mut measured, watch) = (Measured::default(), Watch::begin());
@@ -145,8 +194,8 @@ pub fn run(arguments: &BenchArguments, place: &PlaceArguments) -> anyhow::Result
             daemon: Some(daemon),
             ..arguments.configuration()
         };
-        arguments.print(&measured.report(configuration, watch.end()))?;
-        Ok(Outcome::Succeeded)
+        let regressed = delivery.deliver(&measured.report(configuration, watch.end()))?;
+        Ok(if regressed { Outcome::Failed(bench::REGRESSED) } else { Outcome::Succeeded })
     })
 }
 
@@ -163,9 +212,8 @@ async fn run_stage(
     let mut config = tempfile::NamedTempFile::new_in(folder.path())?;
     config.write_all(stage.config.as_bytes())?;
     let start = || Daemon::start(&sockets, Some(config.path()));
-    let apart = processors::pair().filter(|_| stage.processors == Processors::Apart);
-    let mut daemon = match apart {
-        Some((_, processor)) => processors::on(&[processor], start)??,
+    let mut daemon = match stage.processors.of_daemon() {
+        Some(processors) => processors::on(&processors, start)??,
         None => start()?,
     };
     let setting = Setting {
@@ -176,7 +224,7 @@ async fn run_stage(
     };
     let (done, ended) = oneshot::channel();
     thread::Builder::new().name("bench".into()).spawn(move || {
-        let result = (stage.measure)(&setting, &suites, &mut measured).map(|()| measured);
+        let result = stage.run(&setting, &suites, &mut measured).map(|()| measured);
         // The receiver is gone after Ctrl-C.
         let _ = done.send(result);
     })?;

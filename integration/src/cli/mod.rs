@@ -12,6 +12,7 @@ mod vm;
 
 use crate::bench;
 use crate::hosted::{self, Outcome};
+use bellhop_guest::bench::REGRESSED;
 use bellhop_guest::output;
 use bellhop_guest::processors::{self, Apart};
 use bellhop_processes::process;
@@ -80,6 +81,13 @@ enum Command {
     /// --config, measures only the suites that work with any configuration. Figures that are
     /// compared come from the same repetition, so that other load affects both. For steady
     /// figures, use an idle machine with two free processors.
+    #[command(after_help = "\
+Examples:
+  bellhop bench                                    everything, beside its floor
+  bellhop bench round-trip batch --svg times.svg   some of it, drawn too
+  bellhop bench --json --csv now.csv > now.json    for other programs
+  bellhop bench --compare before.json              what moved since then
+  bellhop bench --report now.json --compare before.json")]
     Bench(BenchArguments),
     /// Run any of a guest's commands in a virtual machine
     ///
@@ -210,6 +218,9 @@ struct SelftestArguments {
 impl BenchArguments {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let Self { bench, host } = self;
+        if let Some(regressed) = bench.deliver_earlier()? {
+            return Ok(if regressed { REGRESSED.into() } else { ExitCode::SUCCESS });
+        }
         if host.socket_path.is_some() || host.config.is_some() {
             return hosted(host, None, bench.to_command_line());
         }

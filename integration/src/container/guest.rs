@@ -5,7 +5,7 @@
 use super::engine::{self, Engine, Host};
 use super::socket::{self, Access};
 use super::{SOCKET_IN_CONTAINER, SOCKET_VARIABLE, image};
-use crate::hosted::Outcome;
+use crate::hosted::{self, Outcome};
 use anyhow::{Context, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -138,7 +138,7 @@ impl<'a> Container<'a> {
                  than --memory {limit}"
             ),
             (Some(137), None) => bail!("the container was killed"),
-            _ => Ok(Outcome::Failed),
+            _ => Ok(hosted::outcome(status)),
         }
     }
 

@@ -21,7 +21,7 @@ const QUEUES: u64 = 1 << 40;
 const PROCESSES: u64 = 1 << 62;
 /// Tracks that a queue or a process has at most.
 const PARTS: u64 = 1 << 10;
-/// Most lanes for what overlaps; the last lane takes the rest.
+/// Most lanes for what overlaps; the rest begins when a lane is free.
 const LANES: u64 = 200;
 
 /// What the tracks of a queue or a process are.
@@ -156,23 +156,22 @@ impl<W: Write> Timeline<W> {
         self.track(parent + part as u64, part.name(), Some(parent))
     }
 
-    /// A lane for what may overlap, that is free from `from` on, taken until `to`.
-    fn lane(&mut self, parent: u64, part: Part, (from, to): Span) -> io::Result<u64> {
+    /// A lane for what may overlap, and the part of its time in which the lane is free: all of it, unless every
+    /// lane is taken. How much overlaps is the guest's word, so the number of lanes is bounded.
+    fn lane(&mut self, parent: u64, part: Part, (from, to): Span) -> io::Result<(u64, Span)> {
         let first = parent + part as u64;
         let lanes = self.lanes.entry(first).or_default();
-        let free = lanes.iter().position(|end| *end <= from);
-        let lane = match free {
-            Some(lane) => lane,
-            None if lanes.len() as u64 == LANES => lanes.len() - 1,
-            None => {
-                lanes.push(0);
-                lanes.len() - 1
-            }
-        };
-        if let Some(end) = lanes.get_mut(lane) {
-            *end = to;
+        let is_taken = lanes.iter().all(|end| *end > from);
+        if is_taken && (lanes.len() as u64) < LANES {
+            lanes.push(0);
         }
-        self.track(first + lane as u64, part.name(), Some(parent))
+        let soonest = lanes.iter().enumerate().min_by_key(|(lane, end)| ((**end).max(from), *lane));
+        let (lane, end) = soonest.map_or((0, 0), |(lane, end)| (lane, *end));
+        let span = (from.max(end).min(to), to);
+        if let Some(end) = lanes.get_mut(lane) {
+            *end = (*end).max(to);
+        }
+        Ok((self.track(first + lane as u64, part.name(), Some(parent))?, span))
     }
 
     fn event(&mut self, time: u64, track: u64, kind: Kind, event: TrackEvent) -> io::Result<()> {
@@ -327,8 +326,7 @@ impl<W: Write> Timeline<W> {
             let track = self.part(parent, Part::Waits)?;
             return self.instant(time, track, event);
         }
-        let span = self.span(since, time);
-        let track = self.lane(parent, Part::Waits, span)?;
+        let (track, span) = self.lane(parent, Part::Waits, self.span(since, time))?;
         self.slice(span, track, event)
     }
 
@@ -359,7 +357,7 @@ impl<W: Write> Timeline<W> {
         let submitted = self.span(queued, time);
         let name = || format!("submission {value}");
         let to_execution = flow(parent, value);
-        let lane = self.lane(parent, Part::Submissions, submitted)?;
+        let (lane, submitted) = self.lane(parent, Part::Submissions, submitted)?;
         self.slice(submitted, lane, named(name(), Some(value), to_execution))?;
         let executed = self.span(queued.max(done), time);
         let track = self.part(parent, Part::Execution)?;
@@ -392,4 +390,64 @@ fn flow(object: u64, value: u64) -> Option<u64> {
         x ^ (x >> 31)
     };
     (object != 0).then(|| mix(mix(object).wrapping_add(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bellhop_protocol::snapshot::Name;
+    use prost::Message;
+    use std::collections::BTreeMap;
+
+    /// The slices of each track, as (begin, end), from the packets of a file.
+    fn slices(file: &[u8]) -> BTreeMap<u64, Vec<Span>> {
+        /// A file is a repeated field of packets.
+        #[derive(Message)]
+        struct File {
+            #[prost(message, repeated, tag = "1")]
+            packets: Vec<TracePacket>,
+        }
+        let mut slices: BTreeMap<u64, Vec<Span>> = BTreeMap::new();
+        for packet in File::decode(file).unwrap().packets {
+            let (Some(time), Some(event)) = (packet.timestamp, packet.track_event) else {
+                continue;
+            };
+            let of = slices.entry(event.track_uuid.unwrap()).or_default();
+            if event.r#type == Some(Kind::SliceBegin as i32) {
+                of.push((time, 0));
+            } else if event.r#type == Some(Kind::SliceEnd as i32) {
+                of.last_mut().unwrap().1 = time;
+            }
+        }
+        slices
+    }
+
+    /// A guest says when it queued a submission; here, that it queued all of them at once.
+    #[test]
+    fn slices_of_a_lane_do_not_overlap_however_much_a_guest_says_it_has_in_flight() {
+        const SUBMISSIONS: u64 = 3 * LANES;
+        let mut timeline = Timeline::begin(&[], Vec::new()).unwrap();
+        let what = What::Queue {
+            queue: 1,
+            node: 0,
+            guest: 1,
+            process: 1,
+            handle: Name(1),
+            progress_fence: 7,
+        };
+        timeline.add(Record { time: 1, what }).unwrap();
+        for value in 1..=SUBMISSIONS {
+            let what = What::Signal { queue: 1, fence: 7, value, queued: 2, object: 0 };
+            timeline.add(Record { time: 1000 + value, what }).unwrap();
+        }
+        let slices = slices(&timeline.end().unwrap());
+        let lane = queue_track(1) + Part::Submissions as u64;
+        let lanes: Vec<_> = slices.range(lane..lane + LANES).map(|(_, slices)| slices).collect();
+        assert_eq!(lanes.len() as u64, LANES);
+        assert_eq!(lanes.iter().map(|slices| slices.len() as u64).sum::<u64>(), SUBMISSIONS);
+        for slices in lanes {
+            assert!(slices.iter().all(|(begin, end)| begin <= end), "{slices:?}");
+            assert!(slices.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{slices:?}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ use bellhop_protocol::control::hw_queue::{CreateHwQueue, CreateHwQueueReply, HwQ
 use bellhop_protocol::control::power::{DevicePowerState, QueryPower, SetDevicePower};
 use bellhop_protocol::control::process::CreateProcess;
 use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
-use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, DoorbellStatus};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::packet::fence::SignalFence;
 use bellhop_protocol::packet::flow::IndirectBuffer;
@@ -132,13 +132,8 @@ impl Process {
         // "UMD is responsible for making the ring buffer and ring buffer control allocations
         // resident before creating a doorbell", which they are when they are created.
         let (ring, control) = (self.allocate(), self.allocate());
-        let doorbell = self.ok(&CreateDoorbell {
-            hw_queue: hw_queue.hw_queue,
-            ring_buffer: ring.handle,
-            ring_control: control.handle,
-            flags: 0,
-            private_data: DoorbellPrivateData::default(),
-        });
+        let doorbell =
+            self.ok(&CreateDoorbell::new(hw_queue.hw_queue, ring.handle, control.handle));
         Queue { hw_queue, doorbell, ring, control, commands: self.allocate() }
     }
 

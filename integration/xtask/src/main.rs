@@ -7,6 +7,8 @@ mod command;
 mod cost;
 mod dist;
 mod fuzz;
+mod lanes;
+mod models;
 mod mutants;
 mod packages;
 mod schema;

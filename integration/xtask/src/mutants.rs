@@ -6,12 +6,16 @@
 //! time, in a copy of the protocol crate. Each time one of the models must fail: then every ordering
 //! is needed, and the models would notice if it went missing.
 
+use crate::models::Models;
 use crate::schema::{self, Site};
 use crate::swaps::{self, Swappable};
 use crate::workspace::root;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
 
 /// A weakened ordering, a removed fence or a swapped order.
 struct Mutant {
@@ -21,7 +25,14 @@ struct Mutant {
     choice: String,
 }
 
-/// Runs the models on every mutant and prints what killed it.
+/// The models that may notice a mutant.
+struct Watchers {
+    models: Models,
+    /// Their names, those that take least first.
+    names: Vec<String>,
+}
+
+/// Runs the models on every mutant and prints which model notices it.
 ///
 /// # Errors
 /// When a mutant survives, or the models fail without one.
@@ -31,21 +42,96 @@ pub fn run() -> Result<(), String> {
     if mutants.is_empty() {
         return Err("there is no ordering to weaken".to_owned());
     }
-    let failed = failed_models(&copy, "", "")?;
-    if !failed.is_empty() {
-        return Err(format!("these models fail without a mutant: {}", failed.join(", ")));
-    }
+    let watchers = Watchers::new(Models::build(&copy)?)?;
     let mut survived = 0;
-    for mutant in &mutants {
-        let killers = mutant.killers(&copy)?;
-        survived += usize::from(killers.is_empty());
-        mutant.print(&killers);
-    }
+    at_once(
+        &mutants,
+        |mutant| watchers.noticed(mutant),
+        |mutant, killer| {
+            survived += usize::from(killer.is_none());
+            let killer = killer.as_deref().unwrap_or("SURVIVED");
+            println!("{:<16} {:<36} {killer}", mutant.place, mutant.what);
+        },
+    )?;
     println!("{} mutants, {survived} survived", mutants.len());
     match survived {
         0 => Ok(()),
         _ => Err("a mutant survived: its ordering is not needed, or no model covers it".to_owned()),
     }
+}
+
+impl Watchers {
+    /// Runs each model without a mutant: to see that it passes, and how long it takes.
+    fn new(models: Models) -> Result<Self, String> {
+        let names = models.names()?;
+        let mut failed = Vec::new();
+        let mut times = Vec::new();
+        at_once(
+            &names,
+            |name| models.run(name, ""),
+            |name, (fails, time)| {
+                if fails {
+                    failed.push(name.clone());
+                }
+                times.push((time, name.clone()));
+            },
+        )?;
+        if !failed.is_empty() {
+            return Err(format!("these models fail without a mutant: {}", failed.join(", ")));
+        }
+        times.sort();
+        Ok(Self { models, names: times.into_iter().map(|(_, name)| name).collect() })
+    }
+
+    /// The first model that notices a mutant: of those of its own hand-off, or else of all others.
+    fn noticed(&self, mutant: &Mutant) -> Result<Option<String>, String> {
+        let own = mutant.place.split_once(".rs").map_or("", |(hand_off, _)| hand_off);
+        let is_own = |name: &&String| name.split_once("::").is_some_and(|(of, _)| of == own);
+        let (own, others): (Vec<_>, Vec<_>) = self.names.iter().partition(is_own);
+        for name in own.into_iter().chain(others) {
+            if self.models.run(name, &mutant.choice)?.0 {
+                return Ok(Some(name.clone()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Does something with every item, as many at once as there are processors, and passes each outcome on in the
+/// items' order as soon as it is there.
+fn at_once<I: Sync, O: Send>(
+    items: &[I],
+    act: impl Fn(&I) -> Result<O, String> + Sync,
+    mut then: impl FnMut(&I, O),
+) -> Result<(), String> {
+    let next = AtomicUsize::new(0);
+    let (sender, outcomes) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, Into::into) {
+            let (sender, next, act) = (sender.clone(), &next, &act);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(index) else { return };
+                    // Fails when an outcome was an error: then nothing more is wanted.
+                    if sender.send((index, act(item))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut early = BTreeMap::new();
+        let mut wanted = 0;
+        for (index, outcome) in outcomes {
+            early.insert(index, outcome?);
+            while let Some(outcome) = early.remove(&wanted) {
+                then(&items[wanted], outcome);
+                wanted += 1;
+            }
+        }
+        Ok(())
+    })
 }
 
 impl Mutant {
@@ -63,28 +149,6 @@ impl Mutant {
             place: format!("{file}:{}", lines.count() + 1),
             what: swappable.swap.what.to_owned(),
             choice: format!("{number} swapped"),
-        }
-    }
-
-    /// The models that notice it: those of its own hand-off, and only where none of these does, any other.
-    fn killers(&self, copy: &Path) -> Result<Vec<String>, String> {
-        let own = self.place.split_once(".rs").map_or("", |(hand_off, _)| hand_off);
-        let killers = failed_models(copy, &self.choice, &format!("{own}::"))?;
-        if !killers.is_empty() {
-            return Ok(killers);
-        }
-        failed_models(copy, &self.choice, "")
-    }
-
-    /// The mutant's row of the table, and one for each further model that killed it.
-    fn print(&self, killers: &[String]) {
-        let (first, further) = match killers {
-            [first, further @ ..] => (first.as_str(), further),
-            [] => ("SURVIVED", killers),
-        };
-        println!("{:<16} {:<36} {first}", self.place, self.what);
-        for killer in further {
-            println!("{:<16} {:<36} {killer}", "", "");
         }
     }
 }
@@ -145,27 +209,6 @@ fn copy_workspace() -> Result<PathBuf, String> {
         .collect::<Vec<_>>();
     write(&copy.join("Cargo.toml"), &alone.join("\n"))?;
     Ok(copy)
-}
-
-/// The models that fail with the mutant of this choice, of those whose names contain `named`.
-fn failed_models(copy: &Path, choice: &str, named: &str) -> Result<Vec<String>, String> {
-    let mut models = Command::new(env!("CARGO"));
-    models.args(["test", "--quiet", "--package", "bellhop-protocol", "--release"]);
-    models.args(["--test", "handoff", "--", "--format", "pretty", named]);
-    models.current_dir(copy).env(schema::CHOICE, choice).env("RUST_BACKTRACE", "0");
-    // Where the models themselves are built: everything but the protocol crate is there already.
-    models.env("CARGO_TARGET_DIR", root().join("target/loom")).env("RUSTFLAGS", "--cfg loom");
-    let output = models.output().map_err(|error| format!("cannot run cargo: {error}"))?;
-    let failed: Vec<_> = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))
-        .map(str::to_owned)
-        .collect();
-    if output.status.success() != failed.is_empty() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("the models did not end:\n{said}"));
-    }
-    Ok(failed)
 }
 
 fn copy_tree(from: &Path, to: &Path) -> Result<(), String> {

@@ -4,7 +4,7 @@
 
 use crate::check::{deny, orderings, rooms, spdx};
 use crate::command::{self, cargo};
-use crate::{cost, dist, mutants, packages};
+use crate::{cost, dist, lanes, mutants, packages};
 use std::time::Instant;
 
 /// One thing that must pass.
@@ -24,10 +24,7 @@ enum Action {
 /// `cargo xtask test`.
 pub const TEST: [Step; 5] = [
     Step { what: "programs that tests use", action: Action::Call(packages::install) },
-    Step {
-        what: "unit, property and whole-system tests",
-        action: Action::Cargo { arguments: &["test", "--workspace", "--locked"], environment: &[] },
-    },
+    Step { what: "unit, property and whole-system tests", action: Action::Call(lanes::run) },
     Step { what: "instructions of a submission", action: Action::Call(cost::check) },
     models(&[LOOM]),
     Step { what: "mutants of the orderings", action: Action::Call(mutants::run) },

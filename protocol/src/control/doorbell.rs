@@ -30,6 +30,15 @@ crate::assert_layout!(
 );
 request!(CreateDoorbell, CREATE_DOORBELL -> CreateDoorbellReply);
 
+impl CreateDoorbell {
+    /// A doorbell with the usual private data.
+    #[must_use]
+    pub const fn new(hw_queue: Handle, ring_buffer: Handle, ring_control: Handle) -> Self {
+        let private_data = DoorbellPrivateData { flags: 0, reserved: [0; 3] };
+        Self { hw_queue, ring_buffer, ring_control, flags: 0, private_data }
+    }
+}
+
 /// The new doorbell. The offsets hold for its life, whatever its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]

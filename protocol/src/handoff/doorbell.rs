@@ -61,7 +61,14 @@ impl<'a> DoorbellWords<'a> {
     #[must_use]
     #[inline]
     pub fn look(&self) -> u64 {
-        self.doorbell.load(Ordering::Acquire)
+        Self::look_at(self.doorbell)
+    }
+
+    /// Engine: the value rung last, by its word alone: as [`Self::look`].
+    #[must_use]
+    #[inline]
+    pub fn look_at(doorbell: &AtomicU64) -> u64 {
+        doorbell.load(Ordering::Acquire)
     }
 
     /// Engine, before it sleeps: asks the guest to notify after its next ring. Does nothing to a
@@ -152,7 +159,13 @@ impl<'a> RingPointers<'a> {
     /// Engine: has read everything before `position`; the guest may overwrite it.
     #[inline]
     pub fn consume(&self, position: u64) {
-        self.read.store(position, Ordering::Release);
+        Self::consume_at(self.read, position);
+    }
+
+    /// Engine: as [`Self::consume`], by the read pointer alone.
+    #[inline]
+    pub fn consume_at(read: &AtomicU64, position: u64) {
+        read.store(position, Ordering::Release);
     }
 
     /// Guest: how far the engine has read. Pairs with [`Self::consume`].

@@ -127,8 +127,9 @@ fn a_waiting_engine_sees_the_fence_gone_or_its_destroyer_sees_it_wait() {
         let owner = Arc::new(Owner::new());
         owner.open(OWNER);
         let waiting = spawn!(fence, owner => {
+            let opening = owner.find(OWNER);
             assert!(!fence.cell().wait(5, 1));
-            owner.is(OWNER)
+            opening.is_some_and(|opening| owner.is_open(opening))
         });
         owner.close();
         let engines = fence.cell().evaluate(None).engines;
@@ -183,7 +184,7 @@ fn a_slot_that_is_used_again_holds_the_new_fence_only() {
         fence.cell().waiting_engines.store(1 << 5, Ordering::Relaxed);
         let owner = Arc::new(Owner::new());
         let engine = spawn!(fence, owner => {
-            if owner.is(OWNER) {
+            if owner.find(OWNER).is_some() {
                 let signaled = fence.signal(4).unwrap();
                 assert_eq!(signaled, Signaled { interrupt: false, engines: 0 });
                 assert!(fence.cell().wait(5, 4));

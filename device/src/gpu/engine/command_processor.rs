@@ -7,13 +7,16 @@
 //!
 //! Source: "Ring Buffers and the CP" of the Windows KMD overview.
 
-use super::fetch::{Fetched, SmallCopy, Stream, Window};
+mod burst;
+
+use super::fetch::{Fetched, Stream, Window};
 use super::packets::context::{Before, Context, Scratch};
-use super::packets::fence::{make_held_signal, signal_progress};
+use super::packets::fence::{Signals, signal_progress};
 use super::packets::progress::Progress;
-use super::packets::{Hold, Left, Short, execute, execute_short};
+use super::packets::{Hold, Left, execute};
 use crate::gpu::memory::compression::Blocks;
 use crate::gpu::memory::mmu::Access;
+use crate::gpu::memory::pins::{Pinned, Use};
 use crate::gpu::memory::prefetch::Stride;
 use crate::gpu::memory::tlb::Tlb;
 use crate::gpu::memory::violation::Violation;
@@ -21,9 +24,10 @@ use crate::gpu::shared::hw_queue::{HwQueue, Role};
 use bellhop_host_kmd::hardware::{Fault, KernelSubmission, RingBinding};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::doorbell::RingPointers;
-use bellhop_protocol::packet::flow::{IndirectBuffer, MAX_INDIRECT_DEPTH};
+use bellhop_protocol::packet::flow::MAX_INDIRECT_DEPTH;
 use bellhop_protocol::packet::{Opcode, UNIT};
 use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
+use burst::Burst;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,9 +35,6 @@ use std::time::Duration;
 const TURN_PACKETS: u32 = 256;
 /// Bytes in a turn, which is also the longest that a step can take.
 const TURN_BYTES: usize = 512 << 10;
-
-/// Bytes of a ring between a buffer that is about to be executed and one to ask for: one other is.
-const PREFETCH_AHEAD: usize = size_of::<IndirectBuffer>();
 
 /// A window for the ring and one for each depth of indirect buffers.
 pub type Windows = [Window; 1 + MAX_INDIRECT_DEPTH];
@@ -88,7 +89,11 @@ impl Ring {
     ) -> Result<RingPointers<'a>, Violation> {
         let (control, offsets) =
             (self.binding.control_va, [WRITE_POINTER_OFFSET, READ_POINTER_OFFSET]);
-        let [write, read] = context.mmu.two_words(control, offsets, access)?;
+        let [write, read] = match context.mmu.page(Use::Control, control, access) {
+            // A ring buffer control has a page of its own.
+            Some(page) => offsets.map(|offset| page.word(control.wrapping_add(offset))),
+            None => context.mmu.two_words(control, offsets, access)?,
+        };
         Ok(RingPointers::new(write, read))
     }
 }
@@ -102,6 +107,15 @@ pub enum Turn {
     Runnable,
     /// It waits for a fence or a flush.
     Blocked,
+}
+
+/// How far a turn got with bursts alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShortTurn {
+    /// It is over.
+    Over(Turn),
+    /// It goes on, after so many packets.
+    GoesOn(u32),
 }
 
 /// The progress of a queue.
@@ -124,6 +138,8 @@ pub struct Execution {
     submission: Option<Submission>,
     /// The number of kernel-mode submissions that were begun.
     submissions: u64,
+    /// Whether others may wait in `queue.submissions`: the control plane kicks the queue after it adds one.
+    may_have_submissions: bool,
     /// Where the queue stood when it was seen to have moved last.
     mark: Mark,
     /// Engine time since then, of turns after which it was still runnable.
@@ -155,6 +171,7 @@ impl Execution {
             before: Before::Other,
             submission: None,
             submissions: 0,
+            may_have_submissions: true,
             mark: Mark::default(),
             stalled: Duration::ZERO,
             buffers: Stride::default(),
@@ -164,7 +181,7 @@ impl Execution {
     /// Whether there is something to do. What waits in `queue.submissions` is not counted.
     #[inline]
     pub fn has_work(&self) -> bool {
-        self.is_busy() || self.ring.as_ref().is_some_and(|ring| !ring.stream.is_empty())
+        self.has_ring_work() || self.is_busy()
     }
 
     /// Whether a packet was begun that takes several turns.
@@ -215,15 +232,22 @@ impl Execution {
         Fault { reason, opcode: self.opcode, address, read_pointer: self.packet_start }
     }
 
-    /// Looks at the write pointer in the ring buffer control.
+    /// Looks at the write pointer in the ring buffer control, and for kernel-mode submissions; true when there is
+    /// something to do.
     ///
     /// # Errors
     /// A page fault, or a pointer that the ring cannot have.
-    pub fn look_at_ring(&mut self, context: &mut Context<'_>) -> Result<(), Violation> {
-        let Some(ring) = &mut self.ring else { return Ok(()) };
-        // Acquires the packets before the write pointer.
-        let written = ring.pointers(context, Access::Read)?.written();
-        ring.stream.extend(written)
+    pub fn look(&mut self, queue: &HwQueue, context: &mut Context<'_>) -> Result<bool, Violation> {
+        self.may_have_submissions |= !queue.submissions.is_empty();
+        if let Some(ring) = &mut self.ring {
+            // Acquires the packets before the write pointer.
+            let written = ring.pointers(context, Access::Read).map(|pointers| pointers.written());
+            if let Err(violation) = written.and_then(|written| ring.stream.extend(written)) {
+                self.leave_unless_busy();
+                return Err(violation);
+            }
+        }
+        Ok(self.has_work() || !queue.submissions.is_empty())
     }
 
     /// The doorbell was rung with a write pointer; true when there is something to do.
@@ -233,19 +257,70 @@ impl Execution {
     #[inline]
     pub fn rung(&mut self, write: u64) -> Result<bool, Violation> {
         let Some(ring) = &mut self.ring else { return Ok(false) };
-        ring.stream.extend(write)?;
+        if let Err(violation) = ring.stream.extend(write) {
+            self.leave_unless_busy();
+            return Err(violation);
+        }
         Ok(self.has_work())
     }
 
     /// What it is about to read, after it was rung for: the ring's next packet and, as a guess, the buffer
     /// that this names.
     #[inline]
-    pub fn foreseen(&self) -> [Option<u64>; 2] {
-        let packet = self.ring.as_ref().map(|ring| ring.stream.next_packet());
-        [packet, packet.map(|_| self.buffers.next())]
+    pub fn foreseen(&self) -> Option<[u64; 2]> {
+        let ring = self.ring.as_ref()?;
+        Some([ring.stream.next_packet(), self.buffers.next()])
     }
 
-    /// Executes packets, until there are none left, the queue must wait, or the turn is over.
+    /// Executes packets as far as a burst gets, which needs less than [`Self::turn`] does. The turn is over then, or
+    /// goes on with what this returns: the number of packets.
+    ///
+    /// # Errors
+    /// As [`Self::turn`].
+    #[inline]
+    pub fn short_turn(
+        &mut self,
+        signals: &mut Signals<'_>,
+        pinned: &Pinned<'_>,
+    ) -> Result<ShortTurn, Violation> {
+        let mut packets = 0;
+        if self.may_have_submissions || self.is_busy() || !signals.chip.bursts {
+            return Ok(ShortTurn::GoesOn(packets));
+        }
+        let burst = self.burst(signals, pinned, &mut packets, TURN_PACKETS);
+        if packets > 0 {
+            self.before = Before::Other;
+        }
+        let turn = match burst {
+            Ok(Burst::Other | Burst::Missing(..)) => return Ok(ShortTurn::GoesOn(packets)),
+            Ok(Burst::Empty) => Ok(Turn::Idle),
+            Ok(Burst::Limit) => Ok(Turn::Runnable),
+            Err(violation) => Err(violation),
+        };
+        // What came before a fault is done.
+        if let Err(violation) = signals.make_held() {
+            if turn.is_ok() {
+                self.leave_packet();
+            }
+            return Err(violation);
+        }
+        let turn = turn?;
+        let Some(ring) = &mut self.ring else { return Ok(ShortTurn::Over(turn)) };
+        let position = ring.stream.position();
+        if ring.published != position {
+            let read = ring.binding.control_va + READ_POINTER_OFFSET;
+            let Some(page) = pinned.get(Use::Control, read, true) else {
+                return Ok(ShortTurn::GoesOn(packets));
+            };
+            // The guest may overwrite what lies before the read pointer: it was read.
+            RingPointers::consume_at(page.word(read), position);
+            ring.published = position;
+        }
+        Ok(ShortTurn::Over(turn))
+    }
+
+    /// Executes packets, until there are none left, the queue must wait, or the turn is over. The turn has executed
+    /// so many `packets` before.
     ///
     /// # Errors
     /// What the queue did wrong: nothing more of it is executed.
@@ -254,14 +329,12 @@ impl Execution {
         queue: &HwQueue,
         context: &mut Context<'_>,
         windows: &mut Windows,
+        packets: u32,
     ) -> Result<Turn, Violation> {
-        for window in windows.iter_mut() {
-            window.clear();
-        }
         context.before = std::mem::take(&mut self.before);
-        let turn = self.execute(queue, context, windows);
+        let turn = self.execute(queue, context, windows, packets);
         // What came before a fault is done.
-        make_held_signal(context)?;
+        context.signals.make_held()?;
         let turn = turn?;
         self.before = context.before;
         if let Some(ring) = &mut self.ring
@@ -274,42 +347,61 @@ impl Execution {
         Ok(turn)
     }
 
+    #[inline]
     fn execute(
         &mut self,
         queue: &HwQueue,
         context: &mut Context<'_>,
         windows: &mut Windows,
+        mut packets: u32,
     ) -> Result<Turn, Violation> {
-        let mut packets = 0;
         let mut moved = 0;
+        let mut has_windows = false;
         loop {
-            if let Some(operation) = &mut self.left.operation {
-                if moved >= TURN_BYTES {
-                    return Ok(Turn::Runnable);
-                }
-                let limit = (TURN_BYTES - moved).next_multiple_of(UNIT);
-                match operation.step(context, limit)? {
-                    Progress::Moved(bytes) => {
-                        moved += bytes;
-                        context.tally.bytes += bytes as u64;
-                    }
-                    Progress::Finished => {
-                        self.left.operation = None;
-                    }
-                }
-                continue;
-            }
-            if let Some(wait) = self.left.hold {
-                if !wait.is_over(context)? {
-                    return Ok(Turn::Blocked);
-                }
-                self.left.hold = None;
-                if let Hold::Fence(wait) = wait {
-                    context.before = Before::Held(wait);
+            if self.left.operation.is_some() || self.left.hold.is_some() {
+                match self.go_on(context, &mut moved)? {
+                    Turn::Idle => {}
+                    turn => return Ok(turn),
                 }
             }
             if packets >= TURN_PACKETS || moved >= TURN_BYTES {
                 return Ok(Turn::Runnable);
+            }
+            while let Some(buffer) = self.depth.checked_sub(1).map(|top| &self.stack[top])
+                && buffer.is_empty()
+            {
+                self.depth -= 1;
+            }
+            if self.depth == 0 && self.submission.is_none() && context.chip.bursts {
+                let before = packets;
+                let (signals, pinned) = (&mut context.signals, context.mmu.pinned());
+                let burst = self.burst(signals, pinned, &mut packets, TURN_PACKETS)?;
+                if packets > before {
+                    context.before = Before::Other;
+                }
+                match burst {
+                    Burst::Empty if !self.may_have_submissions => {
+                        self.leave_packet();
+                        return Ok(Turn::Idle);
+                    }
+                    Burst::Limit => return Ok(Turn::Runnable),
+                    Burst::Missing(what, gpu_va)
+                        if context.mmu.page(what, gpu_va, Access::Read).is_some() =>
+                    {
+                        continue;
+                    }
+                    _ => {}
+                }
+                if self.depth > 0 {
+                    // The window may hold another buffer of this depth.
+                    windows[self.depth].clear();
+                }
+            }
+            // What follows may take long.
+            context.time_turn();
+            if !std::mem::replace(&mut has_windows, true) {
+                // They may hold another queue's packets.
+                windows.iter_mut().for_each(Window::clear);
             }
             match self.next_packet(queue, context, windows)? {
                 0 => return Ok(Turn::Idle),
@@ -318,9 +410,60 @@ impl Execution {
         }
     }
 
-    /// Executes the next packet, and those of the small buffer that it may name, or begins the next submission.
-    /// Returns how many packets that were; 0 when there is none.
+    /// Goes on with what the last packet left to do. `Idle` when that is done.
+    #[inline(never)]
+    fn go_on(&mut self, context: &mut Context<'_>, moved: &mut usize) -> Result<Turn, Violation> {
+        context.time_turn();
+        while let Some(operation) = &mut self.left.operation {
+            if *moved >= TURN_BYTES {
+                return Ok(Turn::Runnable);
+            }
+            let limit = (TURN_BYTES - *moved).next_multiple_of(UNIT);
+            match operation.step(context, limit)? {
+                Progress::Moved(bytes) => {
+                    *moved += bytes;
+                    context.signals.tally.bytes += bytes as u64;
+                }
+                Progress::Finished => {
+                    self.left.operation = None;
+                }
+            }
+        }
+        if let Some(wait) = self.left.hold {
+            if !wait.is_over(context)? {
+                return Ok(Turn::Blocked);
+            }
+            self.left.hold = None;
+            if let Hold::Fence(wait) = wait {
+                context.before = Before::Held(wait);
+            }
+        }
+        Ok(Turn::Idle)
+    }
+
+    /// A fault that follows is of no packet: the next packet is the ring's.
+    #[cold]
+    fn leave_packet(&mut self) {
+        self.opcode = Opcode::NOP;
+        self.packet_start = self.ring.as_ref().map_or(0, |ring| ring.stream.position());
+    }
+
+    /// The ring is wrong: that is no packet's fault, unless one goes on.
+    #[cold]
+    fn leave_unless_busy(&mut self) {
+        if !self.is_busy() {
+            self.leave_packet();
+        }
+    }
+
+    /// Whether the ring has packets.
     #[inline]
+    fn has_ring_work(&self) -> bool {
+        self.ring.as_ref().is_some_and(|ring| !ring.stream.is_empty())
+    }
+
+    /// Executes the next packet, or begins the next submission. Returns how many packets that were; 0 when there
+    /// is none.
     fn next_packet(
         &mut self,
         queue: &HwQueue,
@@ -328,17 +471,12 @@ impl Execution {
         windows: &mut Windows,
     ) -> Result<u32, Violation> {
         self.opcode = Opcode::NOP;
-        while let Some(buffer) = self.depth.checked_sub(1).map(|top| &self.stack[top])
-            && buffer.is_empty()
-        {
-            self.depth -= 1;
-        }
         let window = &mut windows[self.depth];
         let stream = match self.depth.checked_sub(1) {
             Some(top) => &mut self.stack[top],
             None => {
                 if let Some(submission) = self.submission.take() {
-                    make_held_signal(context)?;
+                    context.signals.make_held()?;
                     submission.complete(queue, context)?;
                 }
                 self.packet_start = self.ring.as_ref().map_or(0, |ring| ring.stream.position());
@@ -352,90 +490,37 @@ impl Execution {
             // It has no ring: its packets stand in their paging buffer.
             self.packet_start = stream.position();
         }
-        window.hold_unit(&mut context.mmu, stream)?;
-        let buffer = if let Some((packet, size)) = window.short(stream) {
-            stream.advance(size);
-            self.opcode = packet.opcode();
-            context.tally.packets += 1;
-            execute_short(packet, context)?
-        } else {
-            // A guest's packet with a privileged opcode is unknown, whatever else is wrong with it.
-            let is_unknown = |opcode: Opcode| opcode.is_privileged() && !context.is_system;
-            let unknown =
-                |opcode: Opcode| Violation::new(FaultReason::UNKNOWN_PACKET, u64::from(opcode.0));
-            let Fetched { packet, opcode, size } =
-                window.packet(&mut context.mmu, stream).map_err(|bad| {
-                    self.opcode = bad.opcode;
-                    if is_unknown(bad.opcode) { unknown(bad.opcode) } else { bad.violation }
-                })?;
-            stream.advance(size);
-            self.opcode = opcode;
-            if is_unknown(opcode) {
-                return Err(unknown(opcode));
-            }
-            context.tally.packets += 1;
-            execute(&packet, context, &mut self.left)?
-        };
-        if let Some(buffer) = buffer {
-            if self.depth == 0 {
-                self.buffers.note(buffer.base());
-                self.prefetch_buffer(context, windows);
-            }
-            let (rest, executed) = self.execute_small(buffer, context)?;
-            if !rest.is_empty() || self.depth == MAX_INDIRECT_DEPTH {
-                self.enter(rest, windows)?;
-            }
-            return Ok(1 + executed);
+        // A guest's packet with a privileged opcode is unknown, whatever else is wrong with it.
+        let is_unknown = |opcode: Opcode| opcode.is_privileged() && !context.is_system;
+        let unknown =
+            |opcode: Opcode| Violation::new(FaultReason::UNKNOWN_PACKET, u64::from(opcode.0));
+        let Fetched { packet, opcode, size } =
+            window.packet(&mut context.mmu, stream).map_err(|bad| {
+                self.opcode = bad.opcode;
+                if is_unknown(bad.opcode) { unknown(bad.opcode) } else { bad.violation }
+            })?;
+        stream.advance(size);
+        self.opcode = opcode;
+        if is_unknown(opcode) {
+            return Err(unknown(opcode));
+        }
+        context.signals.tally.packets += 1;
+        if let Some(buffer) = execute(&packet, context, &mut self.left)?
+            && (!buffer.is_empty() || self.depth == MAX_INDIRECT_DEPTH)
+        {
+            self.enter(buffer)?;
+            windows[self.depth].clear();
         }
         Ok(1)
     }
 
-    /// Executes packets of a small buffer as far as they are `NOP` and `SIGNAL_FENCE`. Returns what is left of the
-    /// buffer, and how many packets were executed.
+    /// Begins to execute the packets of a buffer. The window of the new depth may hold another.
     #[inline]
-    fn execute_small(
-        &mut self,
-        mut buffer: Stream,
-        context: &mut Context<'_>,
-    ) -> Result<(Stream, u32), Violation> {
-        if self.depth == MAX_INDIRECT_DEPTH || context.is_system {
-            return Ok((buffer, 0));
-        }
-        let mut executed = 0;
-        self.opcode = Opcode::NOP;
-        if let Some(copy) = SmallCopy::new(&mut context.mmu, &buffer)? {
-            while let Some((packet @ (Short::Nop | Short::SignalFence(_)), size)) =
-                copy.short(&buffer)
-            {
-                buffer.advance(size);
-                self.opcode = packet.opcode();
-                context.tally.packets += 1;
-                executed += 1;
-                execute_short(packet, context)?;
-            }
-        }
-        Ok((buffer, executed))
-    }
-
-    /// Prefetches a buffer that the ring names soon, while others are executed.
-    #[inline]
-    fn prefetch_buffer(&self, context: &Context<'_>, windows: &Windows) {
-        if let (Some(ring), [window, ..]) = (&self.ring, windows)
-            && let Some(gpu_va) = window.buffer_ahead(&ring.stream, PREFETCH_AHEAD)
-        {
-            context.mmu.prefetch(gpu_va);
-        }
-    }
-
-    /// Begins to execute the packets of a buffer.
-    #[inline]
-    fn enter(&mut self, buffer: Stream, windows: &mut Windows) -> Result<(), Violation> {
+    fn enter(&mut self, buffer: Stream) -> Result<(), Violation> {
         let too_deep = FaultReason::INDIRECT_BUFFER_TOO_DEEP;
         let top = self.stack.get_mut(self.depth);
         *top.ok_or(Violation::new(too_deep, buffer.base()))? = buffer;
         self.depth += 1;
-        // The window may hold another buffer of this depth.
-        windows[self.depth].clear();
         Ok(())
     }
 
@@ -446,11 +531,18 @@ impl Execution {
         queue: &HwQueue,
         windows: &mut Windows,
     ) -> Result<u32, Violation> {
-        let Some(submission) = queue.submissions.pop() else { return Ok(0) };
+        if !self.may_have_submissions {
+            return Ok(0);
+        }
+        let Some(submission) = queue.submissions.pop() else {
+            self.may_have_submissions = false;
+            return Ok(0);
+        };
         self.submissions += 1;
         let KernelSubmission { gpu_va, size, progress_fence_value, submission_fence } = submission;
         self.submission = Some(Submission { progress_fence_value, submission_fence });
-        self.enter(Stream::indirect_buffer(gpu_va, size)?, windows)?;
+        self.enter(Stream::indirect_buffer(gpu_va, size)?)?;
+        windows[self.depth].clear();
         Ok(1)
     }
 

@@ -2,14 +2,12 @@
 
 //! Fetching packets. The engine copies packets from guest memory to host memory once, and looks at the copy.
 
-use super::packets::Short;
 use crate::gpu::memory::mmu::{Mmu, check_range};
 use crate::gpu::memory::violation::Violation;
 use bellhop_host_kmd::hardware::RingBinding;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
-use bellhop_protocol::packet::fence::SignalFence;
-use bellhop_protocol::packet::flow::{IndirectBuffer, MAX_INDIRECT_BUFFER_SIZE, NOP};
+use bellhop_protocol::packet::flow::{MAX_INDIRECT_BUFFER_SIZE, NOP};
 use bellhop_protocol::packet::{MAX_PACKET_SIZE, Opcode, Packet, PacketError, PacketHeader, UNIT};
 use bellhop_protocol::ring::{RingPointerError, pending};
 use zerocopy::FromBytes;
@@ -17,11 +15,6 @@ use zerocopy::FromBytes;
 /// Bytes fetched at once, and what a window holds.
 const WINDOW: usize = 1024;
 const _: () = assert!(WINDOW >= MAX_PACKET_SIZE);
-/// Bytes of a buffer that the engine executes without a window: a cache line's.
-const SMALL: usize = 64;
-/// Bytes of the packets that [`Window::short`] knows.
-const INDIRECT_BUFFER: usize = size_of::<IndirectBuffer>();
-const SIGNAL_FENCE: usize = size_of::<SignalFence>();
 
 /// A sequence of packets in GPU virtual memory: a ring or an indirect buffer.
 #[derive(Debug, Clone, Copy)]
@@ -114,6 +107,20 @@ impl Stream {
         self.locate(self.position).0
     }
 
+    /// Bytes that are left.
+    #[inline]
+    pub fn left(&self) -> u64 {
+        self.end.wrapping_sub(self.position)
+    }
+
+    /// GPU virtual address of the packet at the position, and how many bytes from there on are packets and stand
+    /// one behind another in one page.
+    #[inline]
+    pub fn in_page(&self) -> (u64, u64) {
+        let (gpu_va, until_wrap) = self.locate(self.position);
+        (gpu_va, self.left().min(until_wrap).min(PAGE_SIZE - gpu_va % PAGE_SIZE))
+    }
+
     /// Where the byte at `position` is, and how many follow it without a wrap.
     #[inline]
     fn locate(&self, position: u64) -> (u64, u64) {
@@ -131,58 +138,6 @@ pub struct Window {
     bytes: Box<[u8; WINDOW]>,
     start: u64,
     length: usize,
-}
-
-/// The packet at the start of the host's copy of some packets, and its length in bytes, if it is one of these and
-/// whole.
-#[inline]
-fn short(copy: &[u8]) -> Option<(Short, usize)> {
-    let (header, _) = PacketHeader::read_from_prefix(copy).ok()?;
-    let packet = match (header.opcode, header.size()) {
-        (Opcode::NOP, UNIT) => Short::Nop,
-        (Opcode::INDIRECT_BUFFER, INDIRECT_BUFFER) => {
-            Short::IndirectBuffer(IndirectBuffer::read_from_prefix(copy).ok()?.0)
-        }
-        (Opcode::SIGNAL_FENCE, SIGNAL_FENCE) => {
-            Short::SignalFence(SignalFence::read_from_prefix(copy).ok()?.0)
-        }
-        _ => return None,
-    };
-    Some((packet, header.size()))
-}
-
-/// The host's copy of a buffer that is as short as a null command buffer: it needs no window.
-#[derive(Debug)]
-pub struct SmallCopy {
-    bytes: [u8; SMALL],
-    length: usize,
-}
-
-impl SmallCopy {
-    /// Copies all of a buffer; `None` where that is too long for this, or crosses a page.
-    ///
-    /// # Errors
-    /// A page fault.
-    #[inline]
-    pub fn new(mmu: &mut Mmu<'_>, buffer: &Stream) -> Result<Option<Self>, Violation> {
-        let (start, length) = (buffer.base, buffer.end);
-        if length > SMALL as u64 || start % PAGE_SIZE + length > PAGE_SIZE {
-            return Ok(None);
-        }
-        let mut copy = Self { bytes: [0; SMALL], length: length as usize };
-        if let Some(bytes) = copy.bytes.get_mut(..copy.length)
-            && !bytes.is_empty()
-        {
-            mmu.read_in_page(start, bytes)?;
-        }
-        Ok(Some(copy))
-    }
-
-    /// As [`Window::short`].
-    #[inline]
-    pub fn short(&self, buffer: &Stream) -> Option<(Short, usize)> {
-        short(self.bytes.get(buffer.position as usize..self.length)?)
-    }
 }
 
 /// A packet in a window.
@@ -253,40 +208,15 @@ impl Window {
         self.bytes.get(self.place(stream)..self.length).unwrap_or_default()
     }
 
-    /// The buffer that a packet names which begins so many bytes behind the stream's position, if that is
-    /// held. A guess: there may be no packet.
-    #[inline]
-    pub fn buffer_ahead(&self, stream: &Stream, bytes: usize) -> Option<u64> {
-        let ahead = self.held(stream).get(bytes..)?;
-        let (packet, _) = IndirectBuffer::read_from_prefix(ahead).ok()?;
-        (packet.header.opcode == Opcode::INDIRECT_BUFFER).then_some(packet.gpu_va)
-    }
-
-    /// Holds the first unit of the packet at the stream's position, which is not its end.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    #[inline]
-    pub fn hold_unit(&mut self, mmu: &mut Mmu<'_>, stream: &Stream) -> Result<(), Violation> {
-        if self.length.saturating_sub(self.place(stream)) < UNIT {
-            self.fetch(mmu, stream, UNIT)?;
-        }
-        Ok(())
-    }
-
-    /// The packet at the stream's position and its length in bytes, if it is one of these and the window holds
-    /// all of it. What is not is [`Self::packet`]'s to judge.
-    #[inline]
-    pub fn short(&self, stream: &Stream) -> Option<(Short, usize)> {
-        short(self.held(stream))
-    }
-
-    /// The packet at the stream's position, of which [`Self::hold_unit`] has seen to the first unit.
+    /// The packet at the stream's position, which is not its end.
     ///
     /// # Errors
     /// When the packet cannot be read or is none.
     #[inline]
     pub fn packet(&mut self, mmu: &mut Mmu<'_>, stream: &Stream) -> Result<Fetched<'_>, BadPacket> {
+        if self.held(stream).len() < UNIT {
+            self.fetch(mmu, stream, UNIT)?;
+        }
         let held = self.held(stream);
         let header = PacketHeader::read_from_prefix(held).map_or(NOP, |(header, _)| header);
         // A packet that is longer than any can be is refused by `decode`, from its header alone.
@@ -319,8 +249,6 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-    use zerocopy::IntoBytes;
 
     const RING: RingBinding = RingBinding {
         slot: 0,
@@ -370,40 +298,5 @@ mod tests {
         let far = (1 << 48) - 8;
         assert_eq!(new(far, 8), Ok(8));
         assert_eq!(new(far, 16), Err(Violation::new(FaultReason::ADDRESS_OUT_OF_RANGE, far)));
-    }
-
-    /// A window over `bytes`, which are all of a stream.
-    fn window_over(bytes: &[u8]) -> (Window, Stream) {
-        let mut window = Window::new();
-        window.bytes[..bytes.len()].copy_from_slice(bytes);
-        window.length = bytes.len();
-        (window, Stream { end: bytes.len() as u64, ..Stream::EMPTY })
-    }
-
-    proptest! {
-        #[test]
-        fn a_short_packet_is_what_decoding_it_as_any_other_finds(
-            opcode in prop_oneof![Just(Opcode::NOP), Just(Opcode::INDIRECT_BUFFER), Just(Opcode::SIGNAL_FENCE), (0u16..0x50).prop_map(Opcode)],
-            units in 0u16..4, argument: u32, body in proptest::collection::vec(any::<u8>(), 0..32)
-        ) {
-            let header = PacketHeader { opcode, units, argument };
-            let bytes = [header.as_bytes(), &body].concat();
-            let (window, stream) = window_over(&bytes);
-            let decoded = Packet::decode(&bytes);
-            match (window.short(&stream), &decoded) {
-                (Some((Short::Nop, size)), Ok((Packet::Nop, decoded))) => prop_assert_eq!(size, *decoded),
-                (Some((Short::IndirectBuffer(short), size)), Ok((Packet::IndirectBuffer(packet), decoded))) => {
-                    prop_assert_eq!((&short, size), (packet, *decoded));
-                }
-                (Some((Short::SignalFence(short), size)), Ok((Packet::SignalFence(packet), decoded))) => {
-                    prop_assert_eq!((&short, size), (packet, *decoded));
-                }
-                (None, _) => {
-                    let is_short = matches!(decoded, Ok((Packet::IndirectBuffer(_) | Packet::SignalFence(_), _)));
-                    prop_assert!(!is_short, "{:?} is left to the long way", decoded);
-                }
-                (short, decoded) => prop_assert!(false, "{short:?} for {decoded:?}"),
-            }
-        }
     }
 }

@@ -9,15 +9,17 @@
 //! No lock is shared with the control plane, and from doorbell to fence nothing is allocated and
 //! no system call is made.
 
-use super::command_processor::{Execution, Turn, Unit, Windows};
+use super::command_processor::{Execution, ShortTurn, Turn, Unit, Windows};
 use super::hints::{Hinted, Hints};
-use super::packets::context::{Before, Context};
+use super::packets::context::{Before, Context, Timing};
+use super::packets::fence::Signals;
 use super::run_list::{Entry, RunList};
 use super::scans::{Scan, Scans};
 use super::schedule::Pick;
 use super::watches::{Watch, Watches};
 use crate::gpu::memory::compression::Codec;
 use crate::gpu::memory::mmu::Mmu;
+use crate::gpu::memory::pins::{Pinned, Use};
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::{Chip, EnginePort, WatchedAt, attention, engine_state};
 use crate::gpu::shared::hw_queue::HwQueue;
@@ -39,9 +41,9 @@ use std::time::{Duration, Instant};
 const ROUNDS_IN_A_SPELL: u32 = 64;
 /// The same where those who ring share the engine's processor.
 const ROUNDS_BEFORE_SHARING: u32 = 8;
-/// Longer than any turn takes, bounded as turns are. What is measured beyond it the engine's thread did not run
+/// Nanoseconds, longer than any turn takes, bounded as turns are. What is measured beyond it the engine's thread did not run
 /// for: it was stopped, or others had its processor. That time is held against no queue.
-const LONGEST_TURN: Duration = Duration::from_millis(20);
+const LONGEST_TURN: u64 = 20_000_000;
 /// Stops of the engine's thread, each in the middle of a turn, that a queue makes no progress over and that
 /// alone are no hang.
 const STOPS_IN_A_HANG: u32 = 64;
@@ -66,8 +68,8 @@ pub struct Engine {
     rescans: u64,
     /// `Chip::memory_changes` when it last quiesced.
     memory_changes: u64,
-    /// When the last turn ended, on the adapter's clock, if the engine has done nothing else since.
-    turn_ended: Option<u64>,
+    /// The last turn, if the engine has done nothing else since.
+    last_turn: LastTurn,
     /// Index on the run list of the queue that had the last turn.
     last_served: u32,
     /// Whether it shares its processor with those who ring.
@@ -103,52 +105,88 @@ struct Core {
 
 impl Core {
     /// Does something with a queue's execution and what its packets can reach.
-    #[inline]
     fn with<R>(
         &mut self,
         entry: &mut Entry,
-        act: impl FnOnce(&mut Execution, &HwQueue, &mut Context<'_>, &mut Windows) -> R,
+        act: impl FnOnce(&mut Execution, &HwQueue, &mut Context<'_>) -> R,
     ) -> R {
         entry.catch_up();
-        let Entry { queue, memory, flushes, execution, .. } = entry;
-        let mut tally = Tally::default();
-        let metadata = queue.partition.metadata();
-        let codec = Codec { metadata, blocks: &mut self.unit.blocks };
-        let mut context = Context {
-            chip: &self.chip,
-            engine: self.index,
-            engine_type: self.engine_type,
-            partition: &queue.partition,
-            space: queue.process(),
-            is_system: queue.is_system(),
-            queue,
-            before: Before::Other,
-            signal: None,
-            mmu: Mmu::new(&mut self.unit.tlb, &queue.space, memory, *flushes, codec, self.index),
-            scratch: &mut self.unit.scratch,
-            tally: &mut tally,
+        let Entry { queue, view, fence, execution, .. } = entry;
+        let (pinned, mut tally) = (view.open(self.unit.tlb.epoch()), Tally::default());
+        let signals = Signals::new(&self.chip, &queue.partition, fence, &mut tally);
+        let timing = Timing { began: None, is_short: true };
+        let (mut context, _) =
+            reach(self.index, self.engine_type, &mut self.unit, queue, pinned, signals, timing);
+        act(execution, queue, &mut context)
+    }
+
+    /// Gives a queue its turn. Returns also what is known of the turn's time.
+    #[inline]
+    fn turn(
+        &mut self,
+        entry: &mut Entry,
+        tally: &mut Tally,
+        began: Option<u64>,
+    ) -> (Result<Turn, Violation>, Timing) {
+        entry.catch_up();
+        let Entry { queue, view, fence, execution, .. } = entry;
+        let pinned = view.open(self.unit.tlb.epoch());
+        let mut signals = Signals::new(&self.chip, &queue.partition, fence, tally);
+        let timing = Timing { began, is_short: true };
+        let turn = match execution.short_turn(&mut signals, &pinned) {
+            Ok(ShortTurn::Over(turn)) => Ok(turn),
+            Ok(ShortTurn::GoesOn(packets)) => {
+                let Self { index, engine_type, unit, .. } = self;
+                return apart(|| {
+                    let (mut context, windows) =
+                        reach(*index, *engine_type, unit, queue, pinned, signals, timing);
+                    let turn = execution.turn(queue, &mut context, windows, packets);
+                    (turn, context.timing)
+                });
+            }
+            Err(violation) => Err(violation),
         };
-        let result = act(execution, queue, &mut context, &mut self.unit.windows);
-        // What the host does in the system context is none of the guest's packets.
-        if !queue.is_system() {
-            queue.partition.counters().add(self.index, tally);
-        }
-        result
+        (turn, timing)
     }
 
     /// Asks for what a queue reads next.
-    #[inline]
-    fn prefetch(&mut self, entry: &Entry) {
-        let Entry { queue, memory, flushes, execution, .. } = entry;
-        let codec = Codec { metadata: queue.partition.metadata(), blocks: &mut self.unit.blocks };
-        let mmu = Mmu::new(&mut self.unit.tlb, &queue.space, memory, *flushes, codec, self.index);
-        execution.foreseen().into_iter().flatten().for_each(|gpu_va| mmu.prefetch(gpu_va));
+    #[inline(never)]
+    fn prefetch(&mut self, entry: &mut Entry) {
+        let Some([packet, buffer]) = entry.execution.foreseen() else { return };
+        let pinned = entry.view.open(self.unit.tlb.epoch());
+        pinned.prefetch(Use::Ring, packet);
+        pinned.prefetch(Use::Buffer, buffer);
     }
 
     /// A queue used its doorbell.
     #[inline]
     fn note_use(&mut self, queue: &HwQueue) {
         queue.use_doorbell(self.rings.another(&self.chip.connects));
+    }
+
+    /// Ends a turn that is timed, and looks at the clock. A sample stands for turns that were not timed, too.
+    fn end_timed(
+        &self,
+        entry: &mut Entry,
+        port: &EnginePort,
+        began: u64,
+        is_sample: bool,
+    ) -> (u64, TurnTime) {
+        let ended = self.chip.now();
+        let time = ended.saturating_sub(began);
+        let own = time.min(LONGEST_TURN);
+        let others = if is_sample { entry.sampling.sample(time) } else { 0 };
+        port.turns.end_timed(&entry.queue, ended.saturating_add(others));
+        (ended, TurnTime { own, all: own.saturating_add(others) })
+    }
+
+    /// A ring after which a queue has nothing to do, or with a write pointer that cannot be.
+    #[cold]
+    fn rung_in_vain(&self, entry: &mut Entry, violation: Option<Violation>) {
+        entry.count_doorbells(self.index);
+        if let Some(violation) = violation {
+            self.fault(entry, violation);
+        }
     }
 
     /// The queue broke a rule: nothing more of it is executed, and the host is told.
@@ -171,6 +209,61 @@ impl Core {
         entry.queue.set_fault(fault);
         self.chip.interrupts.raise_fault(entry.queue.id);
     }
+}
+
+/// Does what is rarer: its registers and its stack are no burden to what is not.
+#[inline(never)]
+fn apart<R>(act: impl FnOnce() -> R) -> R {
+    act()
+}
+
+/// What the packets of a queue can reach, and the windows that they are fetched into.
+fn reach<'a>(
+    engine: u32,
+    engine_type: EngineType,
+    unit: &'a mut Unit,
+    queue: &'a HwQueue,
+    pinned: Pinned<'a>,
+    signals: Signals<'a>,
+    timing: Timing,
+) -> (Context<'a>, &'a mut Windows) {
+    let Unit { tlb, scratch, blocks, windows } = unit;
+    let codec = Codec { metadata: queue.partition.metadata(), blocks };
+    let context = Context {
+        chip: signals.chip,
+        engine,
+        engine_type,
+        partition: &queue.partition,
+        space: queue.process(),
+        is_system: queue.is_system(),
+        queue,
+        before: Before::Other,
+        signals,
+        timing,
+        mmu: Mmu::new(tlb, &queue.space, pinned, codec, engine),
+        scratch,
+    };
+    (context, windows)
+}
+
+/// The engine time of a turn, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct TurnTime {
+    /// The turn's.
+    own: u64,
+    /// With the turns that it stands for.
+    all: u64,
+}
+
+/// The last turn that an engine gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LastTurn {
+    /// The engine has done something else since.
+    None,
+    /// It was not timed.
+    Untimed,
+    /// It ended then, on the adapter's clock.
+    Ended(u64),
 }
 
 /// Whether the engine goes on.
@@ -234,7 +327,7 @@ impl Engine {
             asked_for_f1: false,
             rescans: 0,
             memory_changes: 0,
-            turn_ended: None,
+            last_turn: LastTurn::None,
             last_served: 0,
             yields: Yields::new(),
             has_woken: false,
@@ -275,7 +368,7 @@ impl Engine {
                 continue;
             }
             scan = Scan::Partial;
-            self.turn_ended = None;
+            self.last_turn = LastTurn::None;
             if idle(self, port, &mut idleness) == Next::Stop {
                 return;
             }
@@ -326,7 +419,7 @@ impl Engine {
     /// Does what attention was raised for.
     fn attend(&mut self, port: &EnginePort) -> Next {
         // What this takes is no queue's time.
-        self.turn_ended = None;
+        self.last_turn = LastTurn::None;
         let bits = port.attention.take();
         if bits & attention::STOP != 0 {
             return Next::Stop;
@@ -444,23 +537,23 @@ impl Engine {
     fn look_at_doorbells(&mut self, scan: Scan) {
         let Self { core, watches, run_list, last_served, .. } = self;
         let rang = |watch: &Watch, rung| {
-            let counters = watch.queue.partition.counters();
-            counters.add(core.index, Tally { doorbells: 1, ..Tally::default() });
             // Another may have the index of one that is forgotten and still watched.
             let entry = run_list.get(watch.index);
             let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.queue, &watch.queue)) else {
+                let counters = watch.queue.partition.counters();
+                counters.add(core.index, Tally { doorbells: 1, ..Tally::default() });
                 return;
             };
+            entry.doorbells += 1;
             core.note_use(&entry.queue);
             match entry.execution.rung(rung) {
-                Ok(true) => {
-                    if watch.index != *last_served {
-                        core.prefetch(entry);
-                    }
-                    run_list.make_runnable(watch.index);
-                }
-                Ok(false) => {}
-                Err(violation) => core.fault(entry, violation),
+                Ok(true) if watch.index == *last_served => {}
+                Ok(true) => core.prefetch(entry),
+                idle => return core.rung_in_vain(entry, idle.err()),
+            }
+            if !run_list.make_runnable(watch.index) {
+                // It waits for a turn already, or for a fence.
+                run_list.count_doorbells(watch.index, core.index);
             }
         };
         match scan {
@@ -490,10 +583,11 @@ impl Engine {
         if !self.has_power {
             return None;
         }
-        let Pick { queue: index, contested } = self.run_list.next()?;
-        let Some(entry) = self.run_list.get(index) else { return Some(Scan::Partial) };
+        let (Pick { queue: index, contested }, entry) = self.run_list.next()?;
+        let Some(entry) = entry else { return Some(Scan::Partial) };
         if !entry.queue.membership.may_run() {
             // Off the run list, or for good: whoever puts it back has it looked at again.
+            entry.count_doorbells(self.core.index);
             self.run_list.end_turn(index, Turn::Idle, None);
             return Some(Scan::Partial);
         }
@@ -506,29 +600,49 @@ impl Engine {
                 entry.queue.partition.counters().woke(self.core.index);
             }
         }
-        let follows_work = contested || entry.execution.is_in_packet() || self.turn_ended.is_some();
-        let began = self.turn_ended.unwrap_or_else(|| self.core.chip.now());
-        port.turns.begin(&entry.queue, began);
-        let turn = self.core.with(entry, |execution, queue, context, windows| {
-            execution.turn(queue, context, windows)
-        });
-        let ended = self.core.chip.now();
-        port.turns.end(&entry.queue, ended);
-        self.turn_ended = Some(ended);
-        let time = Duration::from_nanos(ended.saturating_sub(began)).min(LONGEST_TURN);
-        let engine_time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let tally = Tally { engine_time, ..Tally::default() };
-        entry.queue.partition.counters().add(self.core.index, tally);
-        if self.core.chip.is_traced()
-            && let Some(entry) = self.executed.add(entry.queue.id.0, (began, ended))
-        {
-            port.trace(entry);
+        let is_first = self.last_turn == LastTurn::None;
+        let follows_work = contested || entry.execution.is_in_packet() || !is_first;
+        let chip = &self.core.chip;
+        // As long as it only executes a burst.
+        let is_free = !follows_work && !entry.sampling.is_due() && !chip.is_traced();
+        let began = match self.last_turn {
+            LastTurn::Ended(ended) => Some(ended),
+            _ if is_free => None,
+            _ => Some(chip.now()),
+        };
+        port.turns.begin(&entry.queue);
+        if let Some(began) = began {
+            port.turns.time(&entry.queue, began);
         }
-        let is_charged = follows_work || turn == Ok(Turn::Runnable);
-        let time = is_charged.then_some(time);
+        let mut tally = Tally { doorbells: entry.doorbells, ..Tally::default() };
+        entry.doorbells = 0;
+        let (turn, timing) = self.core.turn(entry, &mut tally, began);
+        port.turns.end();
+        let mut charge = None;
+        if let Some(began) = timing.began {
+            let is_sample = !follows_work && timing.is_short;
+            let (ended, time) = self.core.end_timed(entry, port, began, is_sample);
+            tally.engine_time = time.all;
+            self.last_turn = LastTurn::Ended(ended);
+            if self.core.chip.is_traced()
+                && let Some(entry) = self.executed.add(entry.queue.id.0, (began, ended))
+            {
+                port.trace(entry);
+            }
+            let is_charged = follows_work || turn == Ok(Turn::Runnable);
+            charge = is_charged.then(|| Duration::from_nanos(time.own));
+        } else {
+            entry.sampling.skip();
+            self.last_turn = LastTurn::Untimed;
+        }
+        // What the host does in the system context is none of the guest's packets.
+        if entry.queue.is_system() {
+            tally = Tally { engine_time: tally.engine_time, ..Tally::default() };
+        }
+        entry.queue.partition.counters().add(self.core.index, tally);
         if turn == Ok(Turn::Runnable)
             && entry.queue.has_timeout()
-            && let Some(time) = time
+            && let Some(time) = charge
             && let time = time.min(self.times.hang / STOPS_IN_A_HANG)
             && let Some(fault) = entry.execution.charge(&entry.queue, time, self.times.hang)
         {
@@ -539,8 +653,11 @@ impl Engine {
             // A system queue goes on with its next submission.
             if entry.queue.is_system() { Turn::Runnable } else { Turn::Idle }
         });
-        self.run_list.end_turn(index, next, time);
-        Some(self.scans.after_turn(ended, self.watches.len()))
+        self.run_list.end_turn(index, next, charge);
+        Some(match self.last_turn {
+            LastTurn::Ended(ended) => self.scans.after_turn(ended, self.watches.len()),
+            LastTurn::Untimed | LastTurn::None => Scan::Partial,
+        })
     }
 
     /// Tells a tool that traces what was executed, now that there is nothing more.
@@ -652,10 +769,7 @@ fn look_at_ring(core: &mut Core, run_list: &mut RunList, index: u32) {
     if entry.is_dead() {
         return;
     }
-    let looked = core.with(entry, |execution, queue, context, _| {
-        execution.look_at_ring(context)?;
-        Ok(execution.has_work() || !queue.submissions.is_empty())
-    });
+    let looked = core.with(entry, |execution, queue, context| execution.look(queue, context));
     match looked {
         Ok(true) => {
             core.note_use(&entry.queue);

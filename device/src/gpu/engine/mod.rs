@@ -9,6 +9,7 @@ pub mod index_queue;
 pub mod main_loop;
 pub mod packets;
 pub mod run_list;
+pub mod sampling;
 pub mod scans;
 pub mod schedule;
 pub mod watches;

@@ -7,9 +7,12 @@
 //! Source: user-mode work submission, "Hardware context suspension" (the HW scheduler's list).
 
 use super::command_processor::{Execution, Ring, Turn};
+use super::sampling::Sampling;
 use super::schedule::{Ended, Pick, Schedule};
-use crate::gpu::memory::address_map::AddressMap;
+use crate::gpu::memory::pins::View;
+use crate::gpu::shared::fence_handle::FenceHandle;
 use crate::gpu::shared::hw_queue::HwQueue;
+use crate::gpu::shared::statistics::Tally;
 use bellhop_host_kmd::hardware::RingBinding;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,9 +36,13 @@ pub struct Entry {
     /// The queue.
     pub queue: Arc<HwQueue>,
     /// Its guest's memory, as it was at the queue's last turn or the last change.
-    pub memory: Arc<AddressMap>,
-    /// The guest's count of flushes at that time.
-    pub flushes: u64,
+    pub view: View,
+    /// The fence that its packets named last.
+    pub fence: FenceHandle,
+    /// Rings that the guest's counters have yet to get.
+    pub doorbells: u64,
+    /// Which of its turns are timed.
+    pub sampling: Sampling,
     /// How far its packets are executed.
     pub execution: Execution,
     /// Its doorbell's last value.
@@ -51,8 +58,10 @@ impl Entry {
         let flushes = queue.partition.flushes();
         let mut entry = Self {
             queue: Arc::clone(queue),
-            memory: queue.partition.memory(),
-            flushes,
+            view: View::new(queue.partition.memory(), flushes),
+            fence: FenceHandle::new(&queue.partition, queue.process()),
+            doorbells: 0,
+            sampling: Sampling::default(),
             execution: Execution::new(),
             last_rung: 0,
             condition: Condition::Idle,
@@ -66,10 +75,16 @@ impl Entry {
     #[inline]
     pub fn catch_up(&mut self) {
         let flushes = self.queue.partition.flushes();
-        if flushes != self.flushes {
-            self.flushes = flushes;
-            self.memory = self.queue.partition.memory();
+        if flushes != self.view.flushes() {
+            self.view.replace(self.queue.partition.memory(), flushes);
         }
+    }
+
+    /// Engine `engine`: has the guest's counters count the rings now, where no turn follows that would.
+    #[cold]
+    pub fn count_doorbells(&mut self, engine: u32) {
+        let doorbells = std::mem::take(&mut self.doorbells);
+        self.queue.partition.counters().add(engine, Tally { doorbells, ..Tally::default() });
     }
 
     /// Takes over another ring, or the loss of the ring. Drops what was begun of the old ring, which its
@@ -166,6 +181,14 @@ impl RunList {
         self.entries.get_mut(index as usize)?.as_deref_mut()
     }
 
+    /// As [`Entry::count_doorbells`].
+    #[cold]
+    pub fn count_doorbells(&mut self, index: u32, engine: u32) {
+        if let Some(entry) = self.get(index) {
+            entry.count_doorbells(engine);
+        }
+    }
+
     /// Whether some queue is in line.
     #[inline]
     pub fn is_runnable(&self) -> bool {
@@ -178,25 +201,38 @@ impl RunList {
         self.is_runnable() || !self.blocked.is_empty()
     }
 
-    /// Has an idle queue wait for a turn.
+    /// Has an idle queue wait for a turn; false when it is not idle.
     #[inline]
-    pub fn make_runnable(&mut self, index: u32) {
-        self.change(index, Condition::Idle, Condition::Runnable);
+    pub fn make_runnable(&mut self, index: u32) -> bool {
+        self.change(index, Condition::Idle, Condition::Runnable)
     }
 
     /// Picks the queue that gets the next turn. The queue is idle until the turn ends; the engine calls
     /// [`Self::end_turn`] then, before anything else here.
     #[inline]
-    pub fn next(&mut self) -> Option<Pick> {
+    pub fn next(&mut self) -> Option<(Pick, Option<&mut Entry>)> {
         let pick = self.schedule.next()?;
-        self.change(pick.queue, Condition::Runnable, Condition::Idle);
-        Some(pick)
+        let mut entry = self.entries.get_mut(pick.queue as usize).and_then(Option::as_deref_mut);
+        if let Some(entry) = &mut entry
+            && entry.condition == Condition::Runnable
+        {
+            entry.condition = Condition::Idle;
+        }
+        Some((pick, entry))
     }
 
     /// The turn that [`Self::next`] gave to a queue is over, and it waits for the next, for a fence or
     /// for work. `time` is what it took, as far as that was measured.
     #[inline]
     pub fn end_turn(&mut self, index: u32, next: Turn, time: Option<Duration>) {
+        if next != Turn::Idle || time.is_some() || !self.schedule.end_alone(index) {
+            self.end_turn_beside(index, next, time);
+        }
+    }
+
+    /// Ends a turn that has a time, or that others wait for.
+    #[inline(never)]
+    fn end_turn_beside(&mut self, index: u32, next: Turn, time: Option<Duration>) {
         let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
         let weight = entry.queue.partition.weight();
         let again = (next == Turn::Runnable && entry.condition == Condition::Idle)
@@ -218,10 +254,10 @@ impl RunList {
     }
 
     #[inline]
-    fn change(&mut self, index: u32, from: Condition, to: Condition) {
-        let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
+    fn change(&mut self, index: u32, from: Condition, to: Condition) -> bool {
+        let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return false };
         if entry.condition != from {
-            return;
+            return false;
         }
         entry.condition = to;
         match to {
@@ -232,6 +268,7 @@ impl RunList {
             }
             Condition::Idle | Condition::Dead => {}
         }
+        true
     }
 
     /// Makes suspended queues idle. The control plane kicks a queue when it resumes it.

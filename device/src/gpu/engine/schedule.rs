@@ -169,6 +169,8 @@ pub struct Schedule {
     /// The only queue that waits for a turn; it is in no line. Mostly one queue alone has work, and picking it
     /// then costs nothing. It enters its line before another queue does.
     sole: Option<(u32, Rank)>,
+    /// The turn that goes on began with no other queue in line.
+    alone: bool,
 }
 
 impl Schedule {
@@ -186,6 +188,7 @@ impl Schedule {
             order: BinaryHeap::new(),
             clock: 0,
             sole: None,
+            alone: false,
         }
     }
 
@@ -303,12 +306,14 @@ impl Schedule {
     #[inline]
     pub fn next(&mut self) -> Option<Pick> {
         if let Some((queue, _)) = self.sole.take() {
+            self.alone = true;
             return Some(Pick { queue, contested: false });
         }
         self.next_in_line()
     }
 
     fn next_in_line(&mut self) -> Option<Pick> {
+        self.alone = false;
         let Reverse((virtual_time, guest)) = self.order.pop()?;
         self.clock = virtual_time;
         let lines = &mut self.guests[guest as usize];
@@ -323,6 +328,20 @@ impl Schedule {
         let queue = context.queues.pop(&mut self.queue_links)?;
         let alone = lines.waiting == 0 && self.order.is_empty() && context.queues.is_empty();
         Some(Pick { queue, contested: !alone })
+    }
+
+    /// As [`Self::end_turn`], for a turn of no measured time after which the queue waits for none; false, and
+    /// nothing is done, where other queues were in line when it began.
+    #[inline]
+    pub fn end_alone(&mut self, queue: u32) -> bool {
+        let place = self.members.get(queue as usize).copied().unwrap_or(NONE);
+        match self.contexts.get_mut(place as usize) {
+            Some(context) if self.alone => {
+                context.used = Duration::ZERO;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The turn that [`Self::next`] gave to a queue is over. Its time is its guest's and its context's.
@@ -529,6 +548,42 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn ending_a_turn_alone_changes_nothing_for_the_turns_after_it(
+            steps in proptest::collection::vec((0u32..6, 0u8..4, 0u64..300_000), 0..200),
+        ) {
+            let mut schedules = [(); 2].map(|()| {
+                let mut schedule = Schedule::new(QUANTUM);
+                for queue in 0..6 {
+                    schedule.add(queue, guest(u64::from(queue % 2)), context(u64::from(queue % 3)));
+                }
+                schedule
+            });
+            let mut in_line = [false; 6];
+            for (queue, step, time) in steps {
+                if step == 0 {
+                    if !std::mem::replace(&mut in_line[queue as usize], true) {
+                        schedules.iter_mut().for_each(|schedule| schedule.push(queue, rank(0)));
+                    }
+                    continue;
+                }
+                let [first, second] = &mut schedules;
+                let pick = first.next();
+                prop_assert_eq!(pick, second.next());
+                let Some(Pick { queue, contested }) = pick else { continue };
+                let time = if step == 1 { 0 } else { time };
+                let again = (step == 3).then_some(rank(0));
+                in_line[queue as usize] = again.is_some();
+                let ended = Ended { time: nanoseconds(time), weight: 1 + queue, again };
+                first.end_turn(queue, ended);
+                if time > 0 || again.is_some() || !second.end_alone(queue) {
+                    second.end_turn(queue, ended);
+                } else {
+                    prop_assert!(!contested);
+                }
+            }
+        }
+
         /// Whatever the weights, the lengths of turns and the queues of each guest, and whichever of them
         /// page all the time, guests that always have work get their shares: none is ever more than a
         /// longest turn off.

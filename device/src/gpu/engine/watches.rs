@@ -65,10 +65,11 @@ impl Watch {
     #[inline]
     fn look(&mut self) -> Option<u64> {
         // Most doorbells are quiet: only one that has changed is read again with acquire ordering.
-        if self.word()?.load(Ordering::Relaxed) == self.last_rung {
+        let word = self.word()?;
+        if word.load(Ordering::Relaxed) == self.last_rung {
             return None;
         }
-        let rung = self.words()?.look();
+        let rung = DoorbellWords::look_at(word);
         self.last_rung = rung;
         Some(rung)
     }
@@ -110,6 +111,14 @@ impl Watches {
                 rang(watch, rung);
             }
         }
+        if self.list.len() > RECENT {
+            self.look_at_others(rang);
+        }
+    }
+
+    /// Looks at some of the doorbells that have not rung lately.
+    #[inline(never)]
+    fn look_at_others(&mut self, mut rang: impl FnMut(&Watch, u64)) {
         let others = self.list.len().saturating_sub(RECENT);
         for _ in 0..others.min(OTHERS_IN_A_ROUND) {
             let place = RECENT + self.next;
@@ -124,6 +133,7 @@ impl Watches {
     }
 
     /// A round over all doorbells.
+    #[inline(never)]
     pub fn look_at_all(&mut self, mut rang: impl FnMut(&Watch, u64)) {
         for watch in &mut self.list {
             if let Some(rung) = watch.look() {

@@ -5,6 +5,7 @@
 use super::address_map::{AddressMap, Place};
 use super::compression::Codec;
 use super::page_table::{ADDRESS_BITS, AddressSpace};
+use super::pins::{HostPage, Pinned, Use};
 use super::prefetch::prefetch;
 use super::tlb::{Key, Tlb};
 use super::violation::{Violation, aligned};
@@ -83,6 +84,7 @@ impl Run<'_> {
 pub struct Mmu<'a> {
     tlb: &'a mut Tlb,
     space: &'a AddressSpace,
+    pinned: Pinned<'a>,
     memory: &'a AddressMap,
     flushes: u64,
     codec: Codec<'a>,
@@ -90,23 +92,55 @@ pub struct Mmu<'a> {
 }
 
 impl<'a> Mmu<'a> {
-    /// The view that `space` gives to `engine` of `memory`, whose compressed pages `codec` reaches, after so
-    /// many flushes of the guest's translations.
+    /// What `engine` reaches by `space` of what a queue sees of memory, whose compressed pages `codec` reaches.
     #[inline]
     pub fn new(
         tlb: &'a mut Tlb,
         space: &'a AddressSpace,
-        memory: &'a AddressMap,
-        flushes: u64,
+        pinned: Pinned<'a>,
         codec: Codec<'a>,
         engine: u32,
     ) -> Self {
-        Self { tlb, space, memory, flushes, codec, engine }
+        let (memory, flushes) = (pinned.memory(), pinned.flushes());
+        Self { tlb, space, pinned, memory, flushes, codec, engine }
     }
 
     /// Forgets what its engine remembered of the guest before this flush.
     pub fn flush_tlb(&mut self, flushes: u64) {
         self.flushes = flushes;
+        self.pinned.revoke();
+    }
+
+    /// The page of an address, for a use that has pins of its own. `None` where the page cannot be accessed so,
+    /// or its words cannot be reached as they are: any other access to the address says why.
+    #[inline]
+    pub fn page(&mut self, what: Use, gpu_va: u64, access: Access) -> Option<HostPage<'a>> {
+        match self.pinned.get(what, gpu_va, access == Access::Write) {
+            None => self.pin(what, gpu_va, access),
+            page => page,
+        }
+    }
+
+    /// Pins a page that is not pinned, or not for this access.
+    #[cold]
+    fn pin(&mut self, what: Use, gpu_va: u64, access: Access) -> Option<HostPage<'a>> {
+        self.translate(gpu_va, access).ok()?;
+        // Only what the TLB remembers is valid until a flush.
+        let in_large = gpu_va % PageSize::Large.bytes() / PAGE_SIZE * PAGE_SIZE;
+        let [small, large] = [PageSize::Small, PageSize::Large].map(|size| self.key(gpu_va, size));
+        let (place, writable) = match (self.tlb.lookup(small), self.tlb.lookup(large)) {
+            (Some((place, writable)), _) if writable || access == Access::Read => (place, writable),
+            (_, Some((place, writable))) => (place.plus(in_large), writable),
+            _ => return None,
+        };
+        let is_allowed = writable || access == Access::Read;
+        is_allowed.then(|| self.pinned.pin(what, gpu_va, place, writable)).flatten()
+    }
+
+    /// The pages that are pinned.
+    #[inline]
+    pub fn pinned(&self) -> &Pinned<'a> {
+        &self.pinned
     }
 
     /// Translates an address.

@@ -9,6 +9,7 @@ pub mod cross_memory;
 pub mod host_memory;
 pub mod mmu;
 pub mod page_table;
+pub mod pins;
 pub mod prefetch;
 pub mod tlb;
 pub mod violation;

@@ -30,15 +30,21 @@ impl Stride {
 /// Prefetches the first cache line of a slice. Nothing waits for it.
 #[inline]
 pub fn prefetch(slice: &VolatileSlice<'_>) {
+    prefetch_line(slice.ptr_guard().as_ptr());
+}
+
+/// Prefetches the cache line that this points into. Nothing waits for it.
+#[inline]
+pub fn prefetch_line(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the one intrinsic is declared unsafe")]
     // SAFETY: a prefetch is a hint, which reads and writes nothing and faults nowhere.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch(slice.ptr_guard().as_ptr().cast(), _MM_HINT_T0);
+        _mm_prefetch(at.cast(), _MM_HINT_T0);
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = slice;
+    let _ = at;
 }
 
 #[cfg(test)]

@@ -58,12 +58,14 @@ struct Entry {
 pub struct Tlb {
     /// Each set has its most recent entry first.
     sets: Box<[[Option<Entry>; WAYS]]>,
+    /// How often everything was forgotten.
+    epoch: u64,
 }
 
 impl Tlb {
     /// A table that remembers nothing.
     pub fn new() -> Self {
-        Self { sets: vec![[None; WAYS]; SETS].into_boxed_slice() }
+        Self { sets: vec![[None; WAYS]; SETS].into_boxed_slice(), epoch: 1 }
     }
 
     /// The place of a page and whether it may be written, if the table has it.
@@ -85,6 +87,14 @@ impl Tlb {
     /// Forgets everything.
     pub fn flush(&mut self) {
         self.sets.fill([None; WAYS]);
+        self.epoch += 1;
+    }
+
+    /// A number that differs from one [`Self::flush`] to the next; not 0. What is remembered elsewhere of what the
+    /// table has counts in one epoch.
+    #[inline]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 }
 

@@ -135,12 +135,23 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Engine: begins a queue's turn at `now` on the adapter's clock. Relaxed, as all here: a reader only looks
-    /// for values that stand still.
+    /// Engine: the turn is timed from `now` on, on the adapter's clock, until [`Self::end_timed`].
     #[inline]
-    pub fn begin(&self, queue: &HwQueue, now: u64) {
+    pub fn time(&self, queue: &HwQueue, now: u64) {
         self.busy.begin(now);
         queue.busy.begin(now);
+    }
+
+    /// Engine: the turn that is timed takes until `now`.
+    #[inline]
+    pub fn end_timed(&self, queue: &HwQueue, now: u64) {
+        queue.busy.end(now);
+        self.busy.end(now);
+    }
+
+    /// Engine: begins a queue's turn. Relaxed, as all here: a reader only looks for values that stand still.
+    #[inline]
+    pub fn begin(&self, queue: &HwQueue) {
         self.executing.store(queue.id.0, Ordering::Relaxed);
         // One writer, so that no read-modify-write is needed.
         self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -148,10 +159,8 @@ impl Turns {
 
     /// Engine: ends the queue's turn.
     #[inline]
-    pub fn end(&self, queue: &HwQueue, now: u64) {
+    pub fn end(&self) {
         self.executing.store(0, Ordering::Relaxed);
-        queue.busy.end(now);
-        self.busy.end(now);
     }
 
     /// Nanoseconds that all turns took, until now on the adapter's clock.
@@ -282,6 +291,8 @@ pub struct Chip {
     pub interrupts: Arc<Interrupts>,
     /// Whether kernels that hang are executed.
     pub test_kernels: bool,
+    /// Whether engines execute the packets of most submissions in bursts.
+    pub bursts: bool,
     /// Whether interrupts for signals that are logged name the queue.
     pub optimized_fence_interrupt: bool,
     /// Doorbells that were connected, by which uses of them are ordered.
@@ -318,6 +329,7 @@ impl Chip {
             nodes,
             interrupts,
             test_kernels: config.test_kernels,
+            bursts: config.bursts,
             optimized_fence_interrupt: config.optimized_fence_interrupt,
             connects: Connects::default(),
             logging_level,
@@ -445,14 +457,14 @@ impl Chip {
     pub fn deliver(
         &self,
         partition: &Partition,
-        fence: Fence<'_>,
+        fence: &Fence<'_>,
         signaled: Signaled,
         tally: &mut Tally,
     ) {
         if signaled.engines != 0 {
             self.release_waiters(signaled.engines);
         }
-        if signaled.interrupt && self.interrupts.raise_fence(partition.id(), fence) {
+        if signaled.interrupt && self.interrupts.raise_fence(partition.id(), *fence) {
             tally.interrupts += 1;
         }
     }

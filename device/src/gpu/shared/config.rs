@@ -31,6 +31,9 @@ pub struct GpuConfig {
     /// Whether the kernels that hang until a reset exist. They are for tests: a guest that dispatches one can
     /// have the adapter reset.
     pub test_kernels: bool,
+    /// Whether engines execute the packets of most submissions in bursts; if not, packet by packet as all others.
+    /// What packets do is the same: tests compare the two.
+    pub bursts: bool,
     /// Whether interrupts for signals that are logged name the HW queue instead of the fences.
     pub optimized_fence_interrupt: bool,
     /// Page-table pages of 4 KiB, which all guests share. One guest can have a quarter of them.
@@ -50,6 +53,7 @@ impl Default for GpuConfig {
             hang: Duration::from_secs(2),
             quantum: Duration::from_micros(200),
             test_kernels: false,
+            bursts: true,
             optimized_fence_interrupt: false,
             page_table_pages: 1 << 15,
         }

@@ -17,7 +17,7 @@ use crate::gpu::memory::words::word_at;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, SignalRule, Signaled};
-use bellhop_protocol::handoff::owner::Owner;
+use bellhop_protocol::handoff::owner::{Opening, Owner};
 use bellhop_protocol::handoff::pending::Pending;
 use bellhop_protocol::handoff::publication;
 use std::sync::Arc;
@@ -110,6 +110,17 @@ pub struct Fence<'a> {
     pub is_shared: bool,
 }
 
+/// A fence that a process may name.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    /// The opening under which it was found.
+    pub opening: Opening,
+    /// Which opening stands.
+    pub owner: &'a Owner,
+    /// The fence.
+    pub fence: Fence<'a>,
+}
+
 impl Fence<'_> {
     /// Control plane: the fence is signaled for good to this guest; its CurrentValue may be others', too, and
     /// stays. Returns the engines that wait for it.
@@ -121,7 +132,10 @@ impl Fence<'_> {
 /// One guest's fences.
 #[derive(Debug)]
 pub struct FenceTable {
+    /// A power of two: see [`Self::slot`].
     slots: Box<[FenceSlot]>,
+    /// Those that fences are put into.
+    count: u32,
     memory: Arc<MmapRegion>,
     shared: Arc<MmapRegion>,
 }
@@ -141,7 +155,18 @@ impl FenceTable {
             waiting_engines: AtomicU64::new(0),
             always: AtomicU64::new(0),
         };
-        Self { slots: (0..count).map(slot).collect(), memory, shared }
+        let slots = (0..count.next_power_of_two()).map(slot).collect();
+        Self { slots, count, memory, shared }
+    }
+
+    /// A slot. A guest chooses its number. A processor that guesses that the number is in range reads on before it
+    /// knows; the mask keeps what it reads then in the table.
+    #[inline]
+    fn slot(&self, slot: u32) -> Option<&FenceSlot> {
+        if slot >= self.count {
+            return None;
+        }
+        self.slots.get(slot as usize & self.slots.len().wrapping_sub(1))
     }
 
     #[inline]
@@ -156,7 +181,7 @@ impl FenceTable {
     /// The global fence in a slot, or what is left of one.
     #[inline]
     pub fn global<'a>(&'a self, slot: u32, bar: &'a Bar) -> Option<Fence<'a>> {
-        let found = self.slots.get(slot as usize)?;
+        let found = self.slot(slot)?;
         // Ordered by the owner, or by the control plane that stored it itself.
         let place = |word: &AtomicU64| Place::from_word(word.load(Ordering::Relaxed));
         let (current, monitored) = (place(&found.current), place(&found.monitored));
@@ -179,20 +204,20 @@ impl FenceTable {
     ///
     /// # Errors
     /// `FENCE_NOT_OWNED`.
-    #[inline]
-    pub fn owned<'a>(
+    pub fn named<'a>(
         &'a self,
         slot: u32,
         space: AddressSpaceId,
         bar: &'a Bar,
-    ) -> Result<Fence<'a>, Violation> {
-        let not_owned = Violation::new(FaultReason::FENCE_NOT_OWNED, u64::from(slot));
-        match self.slots.get(slot as usize) {
-            Some(local) if local.owner.is(space.0) => {
-                self.global(local.global.load(Ordering::Relaxed), bar).ok_or(not_owned)
-            }
-            _ => Err(not_owned),
-        }
+    ) -> Result<Named<'a>, Violation> {
+        let find = || {
+            let FenceSlot { owner, global, .. } = self.slot(slot)?;
+            let opening = owner.find(space.0)?;
+            let fence = self.global(global.load(Ordering::Relaxed), bar)?;
+            // What was read may otherwise be of the next fence in the slot.
+            owner.confirm(opening).then_some(Named { opening, owner, fence })
+        };
+        find().ok_or(Violation::new(FaultReason::FENCE_NOT_OWNED, u64::from(slot)))
     }
 
     /// Engine `engine`: holds a queue until the fence is at `value`; true when it is already.
@@ -208,14 +233,14 @@ impl FenceTable {
         engine: u32,
         value: u64,
     ) -> Result<bool, Violation> {
-        let fence = self.owned(slot, space, bar)?;
+        let Named { opening, owner, fence } = self.named(slot, space, bar)?;
         if !fence.is_native {
             return Err(Violation::new(FaultReason::FENCE_NOT_NATIVE, u64::from(slot)));
         }
         let reached = fence.cell.wait(engine, value);
-        if !reached {
-            // Pairs with `close`: see `handoff::owner`.
-            self.owned(slot, space, bar)?;
+        // Pairs with `close`: see `handoff::owner`.
+        if !reached && !owner.is_open(opening) {
+            return Err(Violation::new(FaultReason::FENCE_NOT_OWNED, u64::from(slot)));
         }
         Ok(reached)
     }
@@ -223,7 +248,7 @@ impl FenceTable {
     /// Control plane: puts a global fence into an empty slot; where it is published, publishes its
     /// CurrentValue, which is what it was where no initial one is given.
     pub fn create(&self, slot: u32, places: Places, kind: Kind, initial: Option<u64>, bar: &Bar) {
-        let Some(found) = self.slots.get(slot as usize) else { return };
+        let Some(found) = self.slot(slot) else { return };
         found.current.store(places.current.to_word(), Ordering::Relaxed);
         found.monitored.store(places.monitored.to_word(), Ordering::Relaxed);
         found.native.store(kind.native, Ordering::Relaxed);
@@ -239,7 +264,7 @@ impl FenceTable {
 
     /// Control plane: makes a slot a process's name for a global fence.
     pub fn open(&self, slot: u32, global: u32, owner: AddressSpaceId) {
-        if let Some(local) = self.slots.get(slot as usize) {
+        if let Some(local) = self.slot(slot) {
             local.global.store(global, Ordering::Relaxed);
             local.owner.open(owner.0);
         }
@@ -248,7 +273,7 @@ impl FenceTable {
     /// Control plane: a process's packets can name a slot no more. Returns the engines that wait for its
     /// fence, one bit each: they must look again.
     pub fn close(&self, slot: u32, bar: &Bar) -> u64 {
-        let Some(local) = self.slots.get(slot as usize) else { return 0 };
+        let Some(local) = self.slot(slot) else { return 0 };
         local.owner.close();
         let global = self.global(local.global.load(Ordering::Relaxed), bar);
         // Pairs with `wait`: see `handoff::owner`.
@@ -276,6 +301,17 @@ pub mod tests {
         table.open(1, 1, OWNER);
         assert_eq!(bar.fence(1).unwrap().load(Ordering::Relaxed), initial);
         (table, bar)
+    }
+
+    impl FenceTable {
+        fn owned<'a>(
+            &'a self,
+            slot: u32,
+            space: AddressSpaceId,
+            bar: &'a Bar,
+        ) -> Result<Fence<'a>, Violation> {
+            self.named(slot, space, bar).map(|named| named.fence)
+        }
     }
 
     fn not_owned(slot: u32) -> Violation {

@@ -124,7 +124,7 @@ impl HwQueue {
     /// Whether it executes paging buffers.
     #[inline]
     pub fn is_system(&self) -> bool {
-        self.role == Role::System
+        matches!(self.role, Role::System)
     }
 
     /// Slot of its progress fence, if it has one.

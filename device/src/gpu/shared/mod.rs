@@ -6,6 +6,7 @@ pub mod busy;
 pub mod chip;
 pub mod config;
 pub mod event;
+pub mod fence_handle;
 pub mod fence_logs;
 pub mod fence_table;
 pub mod hw_queue;

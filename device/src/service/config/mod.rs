@@ -105,6 +105,7 @@ impl Config {
             idle: unless_zero(adapter.engine_idle.get()),
             hang: adapter.timeout.get(),
             test_kernels: self.debug.test_kernels,
+            bursts: true,
             optimized_fence_interrupt: adapter.optimized_fence_interrupt,
             quantum: adapter.quantum.get(),
             page_table_pages: (adapter.page_table_memory.get() / PAGE_SIZE) as u32,

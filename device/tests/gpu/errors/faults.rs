@@ -76,8 +76,7 @@ fn a_write_to_a_read_only_page() {
     check(COPY, fill, FaultReason::WRITE_PROTECTION_FAULT, Opcode::FILL, READ_ONLY + 4);
     // Also when the translation is remembered from a read.
     let copy = one(Copy::new(READ_ONLY, LOCAL, 8)).then(Copy::new(LOCAL, READ_ONLY + 8, 8));
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     guest.map(READ_ONLY, Segment::Local, 0, 0x2000, false);
     let mut queue = guest.queue(COPY);
     let fault = guest.run_into_fault(&mut queue, &copy);
@@ -87,8 +86,7 @@ fn a_write_to_a_read_only_page() {
 
 #[test]
 fn a_fault_in_the_middle_leaves_what_came_before_it() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     guest.map(READ_ONLY, Segment::Local, 0, 0x2000, true);
     let data = noise(0x3000);
     guest.write(SYSTEM, &data);
@@ -100,8 +98,7 @@ fn a_fault_in_the_middle_leaves_what_came_before_it() {
 
 #[test]
 fn packets_before_a_page_that_is_not_mapped_are_executed() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     guest.map(READ_ONLY, Segment::Local, 0, 0x2000, false);
     let mut queue = guest.queue(COPY);
     let signal = one(SignalFence::new(queue.progress, 7));
@@ -166,8 +163,7 @@ fn a_packet_that_ends_behind_the_write_pointer_or_the_buffer() {
     let reason = FaultReason::BAD_PACKET_LENGTH;
     let part = one(PacketHeader::new(Opcode::COPY, 32, 0)).then(LOCAL);
     check(COPY, part.clone(), reason, Opcode::COPY, 32);
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let buffer = guest.buffer(&part);
     let mut queue = guest.queue(COPY);
     let fault = guest.run_into_fault(&mut queue, &one(buffer));
@@ -185,8 +181,7 @@ fn an_invalid_indirect_buffer() {
 
 #[test]
 fn an_indirect_buffer_that_contains_itself() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let itself = guest.allocate(4096);
     let buffer = guest.buffer_at(itself, &one(IndirectBuffer::new(itself, 16)));
     let mut queue = guest.queue(COPY);
@@ -233,8 +228,7 @@ fn a_fence_that_is_destroyed_while_a_queue_waits_for_it() {
 
 #[test]
 fn a_fence_that_would_go_backwards() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let fence = guest.fence(10);
     let mut queue = guest.queue(COPY);
     let packets = one(SignalFence::new(fence, 10)).then(SignalFence::new(fence, 9));
@@ -244,7 +238,7 @@ fn a_fence_that_would_go_backwards() {
     assert_eq!(guest.published(fence), 10);
     // What the guest writes over the published value changes nothing.
     guest.word(LAYOUT.fence(fence)).store(1, std::sync::atomic::Ordering::Release);
-    assert_eq!(gpu.fence_value(guest.id, fence).unwrap(), 10);
+    assert_eq!(guest.gpu.fence_value(guest.id, fence).unwrap(), 10);
 }
 
 #[test]

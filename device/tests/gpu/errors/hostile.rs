@@ -139,8 +139,7 @@ fn a_guest_that_scribbles_over_its_whole_bar_hurts_itself_alone() {
 
 #[test]
 fn a_status_word_that_keeps_changing_does_not_keep_an_engine_awake_or_busy() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut neighbour = guest.queue(COMPUTE);
     let queue = guest.queue(COMPUTE);
     let status = guest.word(LAYOUT.status(queue.binding.slot));
@@ -154,7 +153,7 @@ fn a_status_word_that_keeps_changing_does_not_keep_an_engine_awake_or_busy() {
         for _ in 0..100 {
             guest.run(&mut neighbour, Packets::new());
         }
-        wait_until_asleep(&gpu);
+        wait_until_asleep(&guest.gpu);
         stop.store(true, Ordering::Relaxed);
     });
 }

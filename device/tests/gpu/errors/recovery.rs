@@ -236,8 +236,7 @@ fn a_gpu_ends_while_an_engine_hangs() {
 
 #[test]
 fn kernels_that_hang_are_there_only_where_they_are_allowed() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     for kernel in [Kernel::HANG_UNTIL_ENGINE_RESET, Kernel::HANG_UNTIL_ADAPTER_RESET] {
         let mut queue = guest.queue(COMPUTE);
         let hang = Dispatch::new(kernel, LOCAL, LOCAL, 0, 0);

@@ -9,7 +9,7 @@ use crate::support::rig::{
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, BusyOf, Doorbells as _, Engines as _, FenceLogBuffer, FenceLogs as _,
-    FenceStorage, Fences as _, GuestId, HardwareError, HwContextId, HwQueueDescription, HwQueueId,
+    FenceStorage, Fences as _, GuestId, HardwareError, HwQueueDescription, HwQueueId,
     KernelSubmission, Memory as _, Observe as _, PageTables as _, PhysicalAddress,
     PhysicalDoorbell, Pte, QueueLog, Queues as _, RingBinding, SchedulingPriority, Segment,
     SlotValue, SystemContexts as _, UnknownId,
@@ -119,16 +119,7 @@ fn a_queue_that_does_not_exist_and_those_beside_it() {
 fn a_queue_is_made_of_what_exists() {
     let gpu = start();
     let guest = Guest::attach(&gpu);
-    let good = HwQueueDescription {
-        guest: guest.id,
-        context: HwContextId(1),
-        address_space: guest.space,
-        process: guest.space,
-        node: 0,
-        progress_fence: 0,
-        native_progress_fence: true,
-        disable_gpu_timeout: false,
-    };
+    let good = guest.description(0, 0);
     let bad = |description| gpu.create_hw_queue(description).unwrap_err();
     assert_eq!(bad(HwQueueDescription { guest: GUEST, ..good }), UnknownId::Guest(GUEST));
     let space = HwQueueDescription { address_space: SPACE, ..good };

@@ -119,8 +119,7 @@ fn a_log_wraps_and_tells_what_was_overwritten_by_its_count() {
 #[test]
 fn a_reader_that_an_engine_overruns_gets_whole_entries_in_order_or_knows_of_the_loss() {
     const LAST: u64 = 40_000;
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let fence = guest.fence(0);
     let mut queue = logged_queue(&mut guest, COPY);
     let is_done = AtomicBool::new(false);
@@ -143,20 +142,22 @@ fn a_reader_that_an_engine_overruns_gets_whole_entries_in_order_or_knows_of_the_
         });
         loop {
             let was_done = is_done.load(Ordering::Acquire);
-            gpu.with_fence_log(log, &mut |content| {
-                let position = content.position();
-                gpu.flush_fence_logs(&[log.queue]);
-                let mut first = None;
-                let gone = reader.read_entries(&content, position, |entry| {
-                    assert_eq!(entry.queued_timestamp, !entry.fence_value, "half of an entry");
-                    assert!(entry.fence_value > next && entry.end_timestamp >= time);
-                    (next, time) = (entry.fence_value, entry.end_timestamp);
-                    first.get_or_insert(entry.fence_value);
-                    handed += 1;
-                });
-                lost += gone;
-            })
-            .unwrap();
+            guest
+                .gpu
+                .with_fence_log(log, &mut |content| {
+                    let position = content.position();
+                    guest.gpu.flush_fence_logs(&[log.queue]);
+                    let mut first = None;
+                    let gone = reader.read_entries(&content, position, |entry| {
+                        assert_eq!(entry.queued_timestamp, !entry.fence_value, "half of an entry");
+                        assert!(entry.fence_value > next && entry.end_timestamp >= time);
+                        (next, time) = (entry.fence_value, entry.end_timestamp);
+                        first.get_or_insert(entry.fence_value);
+                        handed += 1;
+                    });
+                    lost += gone;
+                })
+                .unwrap();
             if was_done {
                 break;
             }
@@ -262,16 +263,15 @@ fn what_the_engine_signals_for_a_submission_in_kernel_mode_is_logged_only_when_e
 
 #[test]
 fn a_doorbell_is_connected_with_the_level_of_logging_and_keeps_it_while_the_engine_sleeps() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let queue = guest.disconnected_queue(COPY);
     let status = |guest: &Guest| {
         DoorbellStatus(guest.word(LAYOUT.status(queue.binding.slot)).load(Ordering::Acquire))
     };
     assert_eq!(status(&guest).logging_level(), LoggingLevel::DEFAULT);
-    gpu.set_logging_level(LoggingLevel::VERBOSE);
+    guest.gpu.set_logging_level(LoggingLevel::VERBOSE);
     guest.connect(&queue);
-    wait_until_asleep(&gpu);
+    wait_until_asleep(&guest.gpu);
     assert_eq!(status(&guest).logging_level(), LoggingLevel::VERBOSE);
     assert_eq!(guest.doorbell(&queue).logging_level(), LoggingLevel::VERBOSE);
 }

@@ -186,8 +186,7 @@ fn signals_of_one_fence_are_all_made_before_a_packet_reads_it_and_before_the_que
 
 #[test]
 fn signals_of_several_fences_in_turn_are_all_made() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let fences: Vec<_> = (0..3).map(|_| guest.fence(0)).collect();
     let mut queue = guest.queue(COPY);
     let signals = (1..=90).fold(Packets::new(), |packets, value: u64| {
@@ -198,4 +197,40 @@ fn signals_of_several_fences_in_turn_are_all_made() {
     guest.run(&mut queue, signals);
     let values: Vec<_> = fences.iter().map(|fence| guest.published(*fence)).collect();
     assert_eq!(values, [90, 88, 89]);
+}
+
+#[test]
+fn a_fence_that_a_queue_signaled_is_not_signaled_once_it_is_closed() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let fence = guest.fence(0);
+    let mut queue = guest.queue(COPY);
+    let signal = |value| Packets::new().then(SignalFence::new(fence, value));
+    for value in [1, 2] {
+        guest.submit(&mut queue, &signal(value));
+        guest.wait(fence, value);
+    }
+    gpu.close_fence(guest.id, fence).unwrap();
+    let fault = guest.run_into_fault(&mut queue, &signal(3));
+    assert_eq!((fault.reason, fault.address), (FaultReason::FENCE_NOT_OWNED, fence.into()));
+    assert_eq!((guest.published(fence), gpu.fence_value(guest.id, fence)), (2, Ok(2)));
+}
+
+#[test]
+fn a_slot_that_is_opened_for_another_fence_signals_that_one() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let (first, second, local) = (guest.fence(0), guest.fence(0), 40);
+    let mut queue = guest.queue(COPY);
+    let signal = |value| Packets::new().then(SignalFence::new(local, value));
+    gpu.open_fence(guest.id, local, first, guest.space).unwrap();
+    for value in [1, 2] {
+        guest.submit(&mut queue, &signal(value));
+        guest.wait(first, value);
+    }
+    gpu.close_fence(guest.id, local).unwrap();
+    gpu.open_fence(guest.id, local, second, guest.space).unwrap();
+    guest.submit(&mut queue, &signal(3));
+    guest.wait(second, 3);
+    assert_eq!(guest.published(first), 2);
 }

@@ -77,8 +77,7 @@ fn copy(from: u64, to: u64) -> Packets {
 
 #[test]
 fn engines_see_plain_bytes_the_cpu_encoded_ones_until_the_eviction_is_notified() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut system = System::of(&guest);
     let mut queues = [guest.queue(COPY), guest.queue(COMPUTE)];
     map_compressed(&guest, Segment::System, PHYSICAL);
@@ -104,8 +103,7 @@ fn engines_see_plain_bytes_the_cpu_encoded_ones_until_the_eviction_is_notified()
 
 #[test]
 fn noise_cannot_be_encoded_and_stays_as_it_is() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COPY);
     map_compressed(&guest, Segment::System, PHYSICAL);
     let bytes = noise(LENGTH as usize);
@@ -118,8 +116,7 @@ fn noise_cannot_be_encoded_and_stays_as_it_is() {
 
 #[test]
 fn what_the_cpu_stores_into_a_page_is_never_decoded() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut system = System::of(&guest);
     let mut queue = guest.queue(COPY);
     map_compressed(&guest, Segment::System, PHYSICAL);
@@ -146,8 +143,7 @@ fn what_the_cpu_stores_into_a_page_is_never_decoded() {
 
 #[test]
 fn paging_moves_encoded_pages_as_they_are_between_all_segments() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut system = System::of(&guest);
     let mut queue = guest.queue(COPY);
     let bytes = counters(LENGTH);
@@ -222,8 +218,7 @@ fn words_and_kernels_reach_compressed_pages_and_a_ring_is_not_there() {
 
 #[test]
 fn a_guest_that_scribbles_over_encoded_pages_only_reads_other_bytes() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COPY);
     map_compressed(&guest, Segment::System, PHYSICAL);
     guest.write(PLAIN, &counters(LENGTH));
@@ -256,8 +251,7 @@ fn a_guest_that_scribbles_over_encoded_pages_only_reads_other_bytes() {
 /// Pages that are the guest's again hold what its CPU sees there, even if that is what an engine wrote.
 #[test]
 fn pages_that_were_unmapped_from_the_iommu_are_not_decoded() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut system = System::of(&guest);
     let mut queue = guest.queue(COPY);
     map_compressed(&guest, Segment::System, PHYSICAL);
@@ -321,8 +315,7 @@ proptest! {
 
     #[test]
     fn compressed_memory_holds_what_plain_memory_would(actions in actions()) {
-        let gpu = start();
-        let mut guest = Guest::attach(&gpu);
+        let mut guest = Guest::start();
         let mut system = System::of(&guest);
         let mut queue = guest.queue(COPY);
         map_compressed(&guest, Segment::System, PHYSICAL);

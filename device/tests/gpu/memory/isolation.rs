@@ -42,8 +42,7 @@ fn two_guests_use_the_same_addresses_and_slots_for_different_things() {
 
 #[test]
 fn a_page_that_the_guest_does_not_have_is_not_mapped() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let beyond = |segment, address| Pte::new(PhysicalPage { segment, address }, true);
     let entries = [
         beyond(Segment::Local, SIZE),
@@ -52,7 +51,7 @@ fn a_page_that_the_guest_does_not_have_is_not_mapped() {
         beyond(Segment::System, PHYSICAL + SIZE),
         Pte::from_bits(u64::MAX),
     ];
-    gpu.update_page_table(guest.space, 0x7000_0000, PageSize::Small, &entries).unwrap();
+    guest.gpu.update_page_table(guest.space, 0x7000_0000, PageSize::Small, &entries).unwrap();
     for page in 0..entries.len() as u64 {
         let address = 0x7000_0000 + page * 0x1000;
         let mut queue = guest.queue(COPY);
@@ -64,16 +63,15 @@ fn a_page_that_the_guest_does_not_have_is_not_mapped() {
 
 #[test]
 fn when_guest_memory_changes_engines_use_the_new_and_forget_the_old() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COPY);
     guest.run(&mut queue, write_data(SYSTEM, b"old memory"));
     let old = Arc::clone(&guest.memory);
     let (new, data) = (guest_memory(), noise(100));
     guest.memory = Arc::clone(&new);
     guest.write(SYSTEM, &data);
-    gpu.update_guest_memory(guest.id, new);
-    quiesce(&gpu);
+    guest.gpu.update_guest_memory(guest.id, new);
+    quiesce(&guest.gpu);
     guest.run(&mut queue, Packets::new().then(Hash::new(SYSTEM, 100, 0, LOCAL)));
     assert_eq!(guest.read_word(LOCAL), xxh64(&data, 0));
     let region = old.iter().next().unwrap().get_mmap();

@@ -124,8 +124,7 @@ fn a_page_table_is_updated_when_the_updates_turn_comes_and_not_before() {
 
 #[test]
 fn after_a_flush_no_engine_uses_an_old_entry() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut system = System::of(&guest);
     let mut queues = [guest.queue(COMPUTE), guest.queue(COPY)];
     for round in 0..200u64 {
@@ -151,8 +150,7 @@ fn after_a_flush_no_engine_uses_an_old_entry() {
 
 #[test]
 fn pages_of_64_kib_are_translated_whole_protected_and_taken_away() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut system = System::of(&guest);
     let large = PageSize::Large.bytes();
     let entries = [
@@ -194,13 +192,12 @@ fn pages_of_64_kib_are_translated_whole_protected_and_taken_away() {
 
 #[test]
 fn a_large_page_that_is_not_all_memory_is_not_there() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let system = System::of(&guest);
     let end = PHYSICAL + SIZE;
     let entries = [Pte::new(page(Segment::System, end - end % (64 << 10)), true)];
     assert_eq!(end % (64 << 10), 0);
-    gpu.update_page_table(guest.space, MOVING, PageSize::Large, &entries).unwrap();
+    guest.gpu.update_page_table(guest.space, MOVING, PageSize::Large, &entries).unwrap();
     let mut queue = guest.queue(COPY);
     let read = Packets::new().then(Copy::new(MOVING, LOCAL, 8));
     assert_eq!(guest.run_into_fault(&mut queue, &read).reason, FaultReason::READ_PAGE_FAULT);

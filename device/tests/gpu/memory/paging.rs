@@ -13,8 +13,7 @@ use bellhop_host_kmd::ddi::paging::{
     PagingBuffer, PagingOperation,
 };
 use bellhop_host_kmd::hardware::{
-    Engines as _, Fault, KernelSubmission, Memory as _, Pte, Queues as _, Segment,
-    SystemContexts as _,
+    Engines as _, Fault, Memory as _, Pte, Segment, SystemContexts as _,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -121,8 +120,7 @@ fn memory_that_is_given_back_is_zero() {
 
 #[test]
 fn a_paging_buffer_that_fails_is_named_and_the_next_is_executed_and_guests_notice_nothing() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut system = System::of(&guest);
     let node = system.context.node;
     let mut queue = guest.queue(node);
@@ -158,14 +156,7 @@ fn the_host_precedes_guests_on_its_engine_and_its_buffers_are_bounded() {
     power_down(&gpu, node);
     let (queue, progress) = guest.kernel_mode_queue(node);
     let buffer = guest.buffer(&Packets::new().then(Timestamp::new(LOCAL)));
-    let submission = KernelSubmission {
-        gpu_va: buffer.gpu_va,
-        size: buffer.size(),
-        progress_fence_value: 1,
-        submission_fence: 1,
-    };
-    gpu.submit_kernel_mode(queue, submission).unwrap();
-    gpu.kick(queue).unwrap();
+    guest.submit_kernel_mode(queue, buffer.gpu_va, buffer.size(), 1);
     for _ in 0..32 {
         system.submit(&Packets::new().then(Timestamp::new(LOCAL_START + 8)));
     }
@@ -282,8 +273,7 @@ fn the_virtual_forms_work_where_the_paging_process_maps_what_they_are_about() {
 
 #[test]
 fn privileged_packets_of_a_guest_are_unknown_packets_and_do_nothing() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let _system = System::of(&guest);
     let write = Packets::new().then(WritePageTable::new(0, 512, u64::MAX, 0));
     let odd = Packets::new().then(PacketHeader::new(Opcode::WRITE_PAGE_TABLE, 8, 0));

@@ -7,8 +7,8 @@ use crate::support::system::System;
 use bellhop_host_kmd::ddi::dma_buffer::{DMA_BUFFERS_SIZE, DMA_BUFFERS_START};
 use bellhop_host_kmd::ddi::paging::{APERTURE_START, LOCAL_START, PageSize};
 use bellhop_host_kmd::hardware::{
-    HwContextId, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, Memory as _,
-    PageTables as _, PhysicalPage, Pte, Queues as _, Segment,
+    HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, Memory as _, PageTables as _,
+    PhysicalPage, Pte, Queues as _, Segment,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
@@ -20,39 +20,21 @@ use bellhop_protocol::packet::transfer::{Copy, Fill};
 /// A queue of the guest's process whose addresses are physical.
 fn basic_queue(guest: &mut Guest, system: &System, node: u32) -> (HwQueueId, u32) {
     let progress_fence = guest.fence(0);
-    let queue = guest
-        .gpu
-        .create_hw_queue(HwQueueDescription {
-            guest: guest.id,
-            context: HwContextId(progress_fence.into()),
-            address_space: system.context.address_space,
-            process: guest.space,
-            node,
-            progress_fence,
-            native_progress_fence: true,
-            disable_gpu_timeout: false,
-        })
-        .unwrap();
-    (queue, progress_fence)
+    let address_space = system.context.address_space;
+    let description = guest.description(node, progress_fence);
+    let description = HwQueueDescription { address_space, ..description };
+    (guest.gpu.create_hw_queue(description).unwrap(), progress_fence)
 }
 
 /// Submits packets from this offset of the DMA buffers.
 fn submit(guest: &Guest, queue: HwQueueId, offset: u64, packets: &Packets, count: u64) {
     guest.gpu.write_dma_buffer(guest.id, offset, &packets.0).unwrap();
-    let submission = KernelSubmission {
-        gpu_va: DMA_BUFFERS_START + offset,
-        size: packets.0.len() as u32,
-        progress_fence_value: count,
-        submission_fence: count,
-    };
-    guest.gpu.submit_kernel_mode(queue, submission).unwrap();
-    guest.gpu.kick(queue).unwrap();
+    guest.submit_kernel_mode(queue, DMA_BUFFERS_START + offset, packets.0.len() as u32, count);
 }
 
 #[test]
 fn a_dma_buffer_reaches_what_the_aperture_shows_and_signals_its_process_s_fences() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let system = System::of(&guest);
     let space = system.context.address_space;
     // Two pages that are not next to each other, as one.
@@ -60,7 +42,7 @@ fn a_dma_buffer_reaches_what_the_aperture_shows_and_signals_its_process_s_fences
         let address = PHYSICAL + page * PAGE_SIZE;
         let entry = Pte::new(PhysicalPage { segment: Segment::System, address }, true);
         let place = APERTURE_START + index as u64 * PAGE_SIZE;
-        gpu.update_page_table(space, place, PageSize::Small, &[entry]).unwrap();
+        guest.gpu.update_page_table(space, place, PageSize::Small, &[entry]).unwrap();
     }
     let own = guest.fence(0);
     for node in [COMPUTE, COPY] {
@@ -72,7 +54,7 @@ fn a_dma_buffer_reaches_what_the_aperture_shows_and_signals_its_process_s_fences
                 .then(SignalFence::new(own, u64::from(node) * 10 + count));
             submit(&guest, queue, offset, &packets, count);
             guest.wait(progress, count);
-            assert_eq!(gpu.current_fence(queue).unwrap(), count);
+            assert_eq!(guest.gpu.current_fence(queue).unwrap(), count);
             let filled = count << 32 | count;
             assert_eq!(guest.read_word(SYSTEM + 4 * PAGE_SIZE - 8), filled);
             assert_eq!(guest.read_word(SYSTEM + PAGE_SIZE), filled);
@@ -83,15 +65,14 @@ fn a_dma_buffer_reaches_what_the_aperture_shows_and_signals_its_process_s_fences
 
 #[test]
 fn a_completion_is_there_before_its_progress_fence_is_signaled() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let system = System::of(&guest);
     let (queue, progress) = basic_queue(&mut guest, &system, COPY);
     for count in 1..=500 {
         submit(&guest, queue, 0, &Packets::new().then(NOP), count);
         guest.wait(progress, count);
         // Nothing of it is needed any more: the next goes to the same place.
-        assert_eq!(gpu.current_fence(queue).unwrap(), count);
+        assert_eq!(guest.gpu.current_fence(queue).unwrap(), count);
     }
 }
 
@@ -154,26 +135,8 @@ fn no_process_reaches_dma_buffers_or_physical_addresses() {
         let fault = guest.run_into_fault(&mut queue, &packets);
         assert_eq!((fault.reason, fault.address), (FaultReason::READ_PAGE_FAULT, address));
         // Nor are packets fetched from there.
-        let progress_fence = guest.fence(0);
-        let description = HwQueueDescription {
-            guest: guest.id,
-            context: HwContextId(progress_fence.into()),
-            address_space: guest.space,
-            process: guest.space,
-            node: COPY,
-            progress_fence,
-            native_progress_fence: true,
-            disable_gpu_timeout: false,
-        };
-        let queue = gpu.create_hw_queue(description).unwrap();
-        let submission = KernelSubmission {
-            gpu_va: address,
-            size: 8,
-            progress_fence_value: 1,
-            submission_fence: 1,
-        };
-        gpu.submit_kernel_mode(queue, submission).unwrap();
-        gpu.kick(queue).unwrap();
+        let (queue, _) = guest.kernel_mode_queue(COPY);
+        guest.submit_kernel_mode(queue, address, 8, 1);
         let fault = fault_of(&gpu, queue);
         assert_eq!((fault.reason, fault.address), (FaultReason::READ_PAGE_FAULT, address));
     }

@@ -17,24 +17,22 @@ use xxhash_rust::xxh64::xxh64;
 
 #[test]
 fn a_signal_in_a_command_buffer_reaches_the_fence() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COMPUTE);
     for value in 1..=200 {
         let packets = Packets::new().then(SignalFence::new(queue.progress, value));
         let buffer = guest.buffer_at(LOCAL, &packets);
         guest.submit(&mut queue, &Packets::new().then(NOP).then(buffer));
         guest.wait(queue.progress, value);
-        assert_eq!(gpu.fence_value(guest.id, queue.progress).unwrap(), value);
+        assert_eq!(guest.gpu.fence_value(guest.id, queue.progress).unwrap(), value);
     }
-    let statistics = gpu.statistics(guest.id).unwrap();
+    let statistics = guest.gpu.statistics(guest.id).unwrap();
     assert!(statistics.doorbells > 0);
 }
 
 #[test]
 fn write_data_writes_exactly_its_bytes_at_any_alignment() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COPY);
     for (count, at) in [(1, 0), (7, 3), (8, 8), (13, 4090), (256, 4095), (255, 1)] {
         guest.write(SYSTEM, &[0xAA; 8192]);
@@ -48,8 +46,7 @@ fn write_data_writes_exactly_its_bytes_at_any_alignment() {
 
 #[test]
 fn fill_repeats_its_pattern_over_any_range() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COPY);
     let size = 1 << 20;
     for (at, length) in [(0, 0), (4, 4), (4092, 8), (20, 100_000), (0, size as u64)] {
@@ -65,8 +62,7 @@ fn fill_repeats_its_pattern_over_any_range() {
 
 #[test]
 fn copies_go_both_ways_between_scattered_pages() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COPY);
     // The pages of this range lie backwards, and take turns between local and guest memory.
     let scattered = 0x5000_0000;
@@ -92,20 +88,18 @@ fn copies_go_both_ways_between_scattered_pages() {
 
 #[test]
 fn a_long_copy_arrives_whole() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COMPUTE);
     let data = noise(FREE as usize - 3);
     guest.write(SYSTEM, &data);
     guest.run(&mut queue, Packets::new().then(Copy::new(SYSTEM, LOCAL + 1, data.len() as u64)));
     assert!(guest.read(LOCAL + 1, data.len()) == data);
-    assert!(gpu.statistics(guest.id).unwrap().bytes >= data.len() as u64);
+    assert!(guest.gpu.statistics(guest.id).unwrap().bytes >= data.len() as u64);
 }
 
 #[test]
 fn compare_tells_the_first_difference_or_none() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COPY);
     let (result, data) = (LOCAL, noise(100_000));
     let (left, right) = (SYSTEM + 3, LOCAL + 0x1_0001);
@@ -128,8 +122,7 @@ fn compare_tells_the_first_difference_or_none() {
 
 #[test]
 fn hash_is_xxh64() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COPY);
     let data = noise(1_000_000);
     guest.write(SYSTEM + 1, &data);
@@ -142,8 +135,7 @@ fn hash_is_xxh64() {
 
 #[test]
 fn timestamps_only_grow() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COPY);
     let mut packets = Packets::new();
     for index in 0..50 {
@@ -157,8 +149,7 @@ fn timestamps_only_grow() {
 
 #[test]
 fn xor_stream_applies_its_key_and_applied_again_takes_it_back() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COMPUTE);
     let data = noise(100_000);
     guest.write(SYSTEM + 8, &data);
@@ -176,18 +167,16 @@ fn xor_stream_applies_its_key_and_applied_again_takes_it_back() {
 
 #[test]
 fn a_conditional_interrupt_on_a_fence_without_waiters_does_nothing() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COPY);
     let fence = guest.fence(9);
     guest.run(&mut queue, Packets::new().then(ConditionalInterrupt::new(fence)));
-    assert_eq!(gpu.take_interrupts(), []);
+    assert_eq!(guest.gpu.take_interrupts(), []);
 }
 
 #[test]
 fn indirect_buffers_nest_and_return_behind_themselves() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COMPUTE);
     let step = |index: u64| write_data(LOCAL + index * 8, &index.to_le_bytes());
     let mut inner = Packets::new();
@@ -207,8 +196,7 @@ fn indirect_buffers_nest_and_return_behind_themselves() {
 
 #[test]
 fn packets_wrap_around_the_end_of_the_ring() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COPY);
     // Packets of many lengths, for several times the ring's size: they wrap at every border.
     for round in 0..400u64 {
@@ -261,19 +249,18 @@ fn a_command_buffer_submitted_in_kernel_mode_signals_the_progress_fence() {
 
 #[test]
 fn kernel_mode_submissions_are_bounded() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let (queue, _) = guest.kernel_mode_queue(COMPUTE);
     let submission =
         KernelSubmission { gpu_va: LOCAL, size: 0, progress_fence_value: 0, submission_fence: 1 };
-    let accepted = (0..100_000).take_while(|_| gpu.submit_kernel_mode(queue, submission).is_ok());
+    let accepted =
+        (0..100_000).take_while(|_| guest.gpu.submit_kernel_mode(queue, submission).is_ok());
     assert!((1..100_000).contains(&accepted.count()));
 }
 
 #[test]
 fn any_copy_moves_its_bytes_and_no_others() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let queue = guest.queue(COPY);
     let queue = RefCell::new(queue);
     const AREA: usize = 64 << 10;

@@ -68,12 +68,11 @@ fn no_ring_is_lost_however_it_meets_disconnecting_and_connecting() {
 
 #[test]
 fn work_that_a_ring_holds_runs_when_its_doorbell_is_connected() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.disconnected_queue(COPY);
     assert_eq!(guest.doorbell(&queue).status(), ConnectionStatus::DISCONNECTED_RETRY);
     guest.submit_with_progress(&mut queue, Packets::new());
-    quiesce(&gpu);
+    quiesce(&guest.gpu);
     assert_eq!(guest.published(queue.progress), 0);
     guest.connect(&queue);
     guest.wait(queue.progress, 1);
@@ -95,8 +94,7 @@ fn a_connection_that_is_published_to_a_sleeping_engine_is_armed() {
 
 #[test]
 fn a_queue_that_waits_delays_no_other_and_continues_when_it_is_signaled() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let fence = guest.fence(0);
     let (mut waiter, mut neighbour) = (guest.queue(COPY), guest.queue(COPY));
     let mut signaler = guest.queue(COMPUTE);
@@ -105,7 +103,7 @@ fn a_queue_that_waits_delays_no_other_and_continues_when_it_is_signaled() {
         guest.run(&mut neighbour, Packets::new());
         assert_eq!(guest.published(waiter.progress), value - 1);
         if value % 10 == 0 {
-            wait_until_asleep(&gpu);
+            wait_until_asleep(&guest.gpu);
         }
         guest.run(&mut signaler, Packets::new().then(SignalFence::new(fence, value)));
         guest.wait(waiter.progress, value);
@@ -114,8 +112,7 @@ fn a_queue_that_waits_delays_no_other_and_continues_when_it_is_signaled() {
 
 #[test]
 fn two_engines_hand_a_token_to_each_other() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let (ping, pong) = (guest.fence(0), guest.fence(0));
     let (mut left, mut right) = (guest.queue(COMPUTE), guest.queue(COPY));
     for value in 1..=1000 {
@@ -130,8 +127,7 @@ fn two_engines_hand_a_token_to_each_other() {
 
 #[test]
 fn a_queue_can_wait_for_another_of_its_own_engine() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let fence = guest.fence(0);
     let (mut waiter, mut signaler) = (guest.queue(COPY), guest.queue(COPY));
     guest.submit_with_progress(&mut waiter, Packets::new().then(WaitFence::new(fence, 5)));
@@ -208,15 +204,14 @@ fn a_ring_that_is_taken_away_is_no_longer_read_and_another_starts_at_zero() {
 
 #[test]
 fn unmapping_takes_effect_with_the_next_quiesce_and_mapping_at_once() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let mut queue = guest.queue(COPY);
     guest.write(SYSTEM, &[7; 16]);
     guest.run(&mut queue, Packets::new().then(Copy::new(SYSTEM, LOCAL, 8)));
     // The same address, another page.
     use bellhop_host_kmd::hardware::Segment;
     guest.map(SYSTEM, Segment::System, PHYSICAL + 0x1000, 0x1000, true);
-    quiesce(&gpu);
+    quiesce(&guest.gpu);
     guest.run(&mut queue, Packets::new().then(Copy::new(SYSTEM, LOCAL + 8, 8)));
     assert_eq!(guest.read(LOCAL, 16), [[7; 8], [0; 8]].concat());
     guest.map(0x6000_0000, Segment::Local, 0, 0x1000, false);
@@ -238,14 +233,12 @@ fn every_ticket_passes_and_an_interrupt_tells() {
 
 #[test]
 fn engines_end_with_the_gpu() {
-    let gpu = start();
-    let mut guest = Guest::attach(&gpu);
+    let mut guest = Guest::start();
     let buffer = endless(&mut guest);
     let mut queue = guest.queue(COPY);
     guest.submit(&mut queue, &Packets::new().then(buffer));
-    let file = std::sync::Arc::downgrade(&gpu.bar_file(guest.id).unwrap());
+    let file = std::sync::Arc::downgrade(&guest.gpu.bar_file(guest.id).unwrap());
     drop(guest);
-    drop(gpu);
     // Nothing keeps the BAR alive: all threads have been joined.
     assert!(file.upgrade().is_none());
 }

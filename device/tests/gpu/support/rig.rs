@@ -7,8 +7,8 @@ use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     Adapter as _, AddressSpaceId, Doorbells as _, Engines as _, Fault, FenceStorage, Fences as _,
     GlobalFence, GuestId, HwContextId, HwQueueDescription, HwQueueId, Interrupt, Interrupts as _,
-    PageTables as _, PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte, Queues as _,
-    RingBinding, Segment, SegmentSizes, SlotValue, Ticket, fence_storage_size,
+    KernelSubmission, PageTables as _, PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte,
+    Queues as _, RingBinding, Segment, SegmentSizes, SlotValue, Ticket, fence_storage_size,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{BarLayout, FENCE_STRIDE};
@@ -130,6 +130,11 @@ pub fn guest_memory() -> Arc<GuestMemoryMmap> {
 }
 
 impl Guest {
+    /// A guest of a GPU of its own.
+    pub fn start() -> Self {
+        Self::attach(&start())
+    }
+
     pub fn attach(gpu: &Arc<Gpu>) -> Self {
         Self::attach_with(gpu, 0)
     }
@@ -248,7 +253,8 @@ impl Guest {
         self.gpu.create_hw_queue(self.description(node, progress_fence)).unwrap()
     }
 
-    fn description(&self, node: u32, progress_fence: u32) -> HwQueueDescription {
+    /// What [`Self::queue_with_progress`] makes.
+    pub fn description(&self, node: u32, progress_fence: u32) -> HwQueueDescription {
         HwQueueDescription {
             guest: self.id,
             context: HwContextId(progress_fence.into()),
@@ -259,6 +265,14 @@ impl Guest {
             native_progress_fence: true,
             disable_gpu_timeout: false,
         }
+    }
+
+    /// Submits `size` bytes of packets to a queue without a ring; `value` is that of both fences.
+    pub fn submit_kernel_mode(&self, queue: HwQueueId, gpu_va: u64, size: u32, value: u64) {
+        let (progress_fence_value, submission_fence) = (value, value);
+        let submission = KernelSubmission { gpu_va, size, progress_fence_value, submission_fence };
+        self.gpu.submit_kernel_mode(queue, submission).unwrap();
+        self.gpu.kick(queue).unwrap();
     }
 
     /// A queue whose doorbell is not connected.

@@ -7,18 +7,7 @@ use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 
 /// The fault of every queue when the adapter was reset.
-pub(crate) const ADAPTER_RESET: Fault =
-    Fault { reason: FaultReason::ADAPTER_RESET, opcode: Opcode::NOP, address: 0, read_pointer: 0 };
+pub(crate) const ADAPTER_RESET: Fault = Fault::new(FaultReason::ADAPTER_RESET, Opcode::NOP, 0);
 
 /// The fault of a queue that the host has put in error, or that lost its memory.
-pub(crate) const IN_ERROR: Fault = Fault {
-    reason: FaultReason::DEVICE_IN_ERROR,
-    opcode: Opcode::NOP,
-    address: 0,
-    read_pointer: 0,
-};
-
-/// A fault at no particular place in a ring.
-pub(crate) fn fault(reason: FaultReason, opcode: Opcode, address: u64) -> Fault {
-    Fault { reason, opcode, address, read_pointer: 0 }
-}
+pub(crate) const IN_ERROR: Fault = Fault::new(FaultReason::DEVICE_IN_ERROR, Opcode::NOP, 0);

@@ -7,15 +7,7 @@ use super::*;
 /// Maps all of an allocation at an address that tells which it is.
 fn map_whole(vidmm: &mut VidMm, id: AllocationId) {
     let Description { process, size, .. } = vidmm.allocations[&id].description.clone();
-    let mapping = Mapping {
-        space: AddressSpaceId(process.into()),
-        gpu_va: id.0 << 32,
-        length: size,
-        offset: 0,
-        writable: true,
-        driver: DriverProtection::default(),
-    };
-    vidmm.map(id, mapping).unwrap();
+    vidmm.map(id, mapping(AddressSpaceId(process.into()), id.0 << 32, size)).unwrap();
 }
 
 /// Everything is looked at once, and engines have used these.

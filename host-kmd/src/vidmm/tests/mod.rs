@@ -181,6 +181,12 @@ fn description(process: u32, pages: u64, supported: SegmentSet) -> Description {
     }
 }
 
+/// `length` bytes of an allocation from its first on, mapped to be written.
+fn mapping(space: AddressSpaceId, gpu_va: u64, length: u64) -> Mapping {
+    let driver = DriverProtection::default();
+    Mapping { space, gpu_va, length, offset: 0, writable: true, driver }
+}
+
 fn own_pages(first: u64, pages: u64) -> Memory {
     // Backwards: no two neighbours are neighbours.
     let extents = (first..first + pages)

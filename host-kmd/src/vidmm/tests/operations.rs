@@ -27,15 +27,8 @@ fn the_driver_is_told_where_what_is_accessed_physically_is_after_its_bytes_are_t
             ..description(1, 3, LOCAL_ONLY | SegmentSet::SYSTEM)
         };
         let allocation = vidmm.create(description);
-        let mapping = Mapping {
-            space: SYSTEM,
-            gpu_va: APERTURE_START + 8 * PAGE_SIZE,
-            length: 3 * PAGE_SIZE,
-            offset: 0,
-            writable: true,
-            driver: DriverProtection::default(),
-        };
-        vidmm.map(allocation, mapping).unwrap();
+        let whole = mapping(SYSTEM, APERTURE_START + 8 * PAGE_SIZE, 3 * PAGE_SIZE);
+        vidmm.map(allocation, whole).unwrap();
         // What is behind the last change that it follows from, and what the driver is told.
         let told = |vidmm: &mut VidMm, is_change: fn(&Operation) -> bool| {
             let log = operations(vidmm, 1 << 20);
@@ -54,7 +47,7 @@ fn the_driver_is_told_where_what_is_accessed_physically_is_after_its_bytes_are_t
             _ => false,
         };
         // The guest's own pages are not in a row; the aperture's are.
-        assert_eq!(told(&mut vidmm, is_mapping), at(Some(mapping.gpu_va)));
+        assert_eq!(told(&mut vidmm, is_mapping), at(Some(whole.gpu_va)));
         let range = vidmm.local[0].pool.take_at(PAGE_SIZE, 3 * PAGE_SIZE).unwrap();
         vidmm.move_to(allocation, Place::Local(LocalSegment::Visible, range)).unwrap();
         let is_transfer =
@@ -76,15 +69,7 @@ fn an_eviction_is_notified_in_chunks_of_the_window_each_mapped_for_it() {
         ..description(1, 5, SegmentSet::SYSTEM)
     };
     let id = resident(&mut vidmm, description);
-    let mapping = Mapping {
-        space: AddressSpaceId(1),
-        gpu_va: 1 << 20,
-        length: 5 * PAGE_SIZE,
-        offset: 0,
-        writable: true,
-        driver: DriverProtection::default(),
-    };
-    vidmm.map(id, mapping).unwrap();
+    vidmm.map(id, mapping(AddressSpaceId(1), 1 << 20, 5 * PAGE_SIZE)).unwrap();
     assert!(notifications(&operations(&mut vidmm, 2 * PAGE_SIZE)).is_empty());
     vidmm.evict(1, device(1), id).unwrap();
     let log = operations(&mut vidmm, 2 * PAGE_SIZE);
@@ -212,12 +197,8 @@ fn pages_that_are_aligned_on_both_sides_are_large() {
     operations(&mut vidmm, 1 << 20);
     let large = PageSize::Large.bytes();
     let mapping = |gpu_va, offset| Mapping {
-        space: AddressSpaceId(1),
-        gpu_va,
-        length: 40 * PAGE_SIZE - offset,
         offset,
-        writable: true,
-        driver: DriverProtection::default(),
+        ..mapping(AddressSpaceId(1), gpu_va, 40 * PAGE_SIZE - offset)
     };
     let mut sizes = |mapping| {
         vidmm.map(id, mapping).unwrap();

@@ -162,15 +162,8 @@ fn what_keeps_a_copy_leaves_local_memory_without_a_transfer_unless_it_was_writte
             let mut vidmm = vidmm(4, 0, 1);
             let description = Description { keeps_copy, ..description(1, 3, LOCAL_ONLY) };
             let id = vidmm.create(description);
-            let mapping = Mapping {
-                space: AddressSpaceId(1),
-                gpu_va: 1 << 20,
-                length: 3 * PAGE_SIZE,
-                offset: 0,
-                writable,
-                driver: DriverProtection::default(),
-            };
-            vidmm.map(id, mapping).unwrap();
+            let whole = mapping(AddressSpaceId(1), 1 << 20, 3 * PAGE_SIZE);
+            vidmm.map(id, Mapping { writable, ..whole }).unwrap();
             vidmm.make_resident(1, device(1), &[id]).unwrap();
             assert!(is_local(&vidmm, id));
             // The copy is there from the beginning.

@@ -213,9 +213,13 @@ impl World {
         }
         for notice in &plan.notices {
             if let Notice::Suspend(process) = notice {
+                // A list that finds no room for its last allocation is undone: what it took away for the others
+                // is given back, and the asker wants it no more.
+                let is_undone = plan.notices.contains(&Notice::Resume(*process));
                 // Or one was over that it has the allocation together with.
                 let mut taken = self.vidmm.allocations.values().filter(|allocation| {
-                    allocation.taken && allocation.wanted_by().any(|other| other == *process)
+                    allocation.taken && allocation.is_wanted_by(*process)
+                        || is_undone && allocation.opened.contains(process)
                 });
                 let is_over =
                     taken.any(|allocation| allocation.opened.iter().any(|p| over.contains(p)));
@@ -444,14 +448,8 @@ impl World {
                 }
                 let id = self.vidmm.create(description.clone());
                 if description.accessed_physically && supported.contains(SegmentSet::SYSTEM) {
-                    let mapping = Mapping {
-                        space: SYSTEM,
-                        gpu_va: APERTURE_START + self.next_va,
-                        length: description.size,
-                        offset: 0,
-                        writable: true,
-                        driver: DriverProtection::default(),
-                    };
+                    let gpu_va = APERTURE_START + self.next_va;
+                    let mapping = mapping(SYSTEM, gpu_va, description.size);
                     self.next_va += 32 * PAGE_SIZE;
                     self.vidmm.map(id, mapping).unwrap();
                 }

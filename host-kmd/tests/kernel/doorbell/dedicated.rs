@@ -213,13 +213,7 @@ fn a_ring_must_be_one() {
     let other = bench.local(Client { device, ..client }, PAGE_SIZE).unwrap().allocation;
     let refused = (Status::INVALID_PARAMETER, other.0);
     assert_eq!(bench.doorbell_on(client, (ring, other)).unwrap_err(), refused);
-    let request = CreateDoorbell {
-        hw_queue: client.queue,
-        ring_buffer: ring,
-        ring_control: control,
-        flags: 1,
-        private_data: DoorbellPrivateData::default(),
-    };
+    let request = CreateDoorbell { flags: 1, ..CreateDoorbell::new(client.queue, ring, control) };
     assert_eq!(bench.call(client, &request).unwrap_err(), (Status::INVALID_PARAMETER, 1));
     bench.doorbell_on(client, (ring, control)).unwrap();
 }
@@ -338,11 +332,8 @@ fn a_doorbell_that_is_refused_over_its_private_data_leaves_the_next_one_alone() 
     let (ring_buffer, ring_control) = bench.ring(client);
     bench.model.state().prompt = false;
     let bad = CreateDoorbell {
-        hw_queue: client.queue,
-        ring_buffer,
-        ring_control,
-        flags: 0,
         private_data: DoorbellPrivateData { flags: 2, ..DoorbellPrivateData::default() },
+        ..CreateDoorbell::new(client.queue, ring_buffer, ring_control)
     };
     assert_eq!(bench.call(client, &bad).unwrap_err(), (Status::INVALID_PARAMETER, 2));
     bench.doorbell_on(client, (ring_buffer, ring_control)).unwrap();

@@ -5,7 +5,7 @@
 //! Source: native GPU fence object, 14.1.1 to 14.1.3.
 
 use crate::bench::{
-    Bench, CROSS_ADAPTER_FENCES, Client, FEATURES, RESOURCES, USER_MODE, fence_values,
+    Bench, CROSS_ADAPTER_FENCES, Client, FEATURES, RESOURCES, USER_MODE, fence_values, submission,
 };
 use crate::ddi::{FenceCall, FenceCalls, kernel_with_fence_calls};
 use crate::model::{Call, Model};
@@ -17,7 +17,7 @@ use bellhop_protocol::control::fence::{
     CreateMonitoredFence, CreateNativeFence, FenceFlags, OpenNativeFence, OpenedFence,
     ShareNativeFence, SignalFromGpu, WaitFromGpu,
 };
-use bellhop_protocol::control::hw_queue::{HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::hw_queue::HwQueueFlags;
 use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
@@ -86,13 +86,7 @@ impl Side {
                 let list = fence_values(&[(self.fence.fence, VALUE)]);
                 let request = WaitFromGpu { queue: self.client.queue, count: 1, reserved: 0 };
                 bench.call_with_list(self.client, &request, &list).unwrap();
-                let submission = SubmitCommand {
-                    hw_queue: self.client.queue,
-                    gpu_va: 0x10_0000,
-                    progress_fence_value: 1,
-                    size: 8,
-                    reserved: 0,
-                };
+                let submission = submission(self.client, 1);
                 bench.call(self.client, &submission).unwrap();
             }
         }

@@ -143,9 +143,7 @@ fn entries_that_are_overwritten_before_they_are_read_count_as_lost_and_no_waiter
 
 #[test]
 fn a_guest_with_many_queues_has_only_some_read_each_time_and_all_in_turn() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
     let request = CreateContext { device, node: 0, engine_affinity: 0 };
     let context = bench.call(client, &request).unwrap();

@@ -34,9 +34,7 @@ const EDGES: [u64; 8] = [
 ];
 
 fn new() -> (Bench, Client) {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (bench, client) = Bench::with_client(2);
     (bench, client)
 }
 

@@ -3,7 +3,7 @@
 //! Calls that name what the hardware does not have. Only a bug of the kernel makes one: the request that led to it
 //! fails and changes nothing, what ends carries on, and nothing panics.
 
-use crate::bench::Bench;
+use crate::bench::{Bench, submission};
 use crate::model::Call;
 use bellhop_host_kmd::hardware::UnknownId;
 use bellhop_host_kmd::port::Command;
@@ -13,7 +13,7 @@ use bellhop_protocol::control::context::{
 };
 use bellhop_protocol::control::doorbell::{ConnectDoorbell, NotifyWorkSubmission};
 use bellhop_protocol::control::fence::CreateMonitoredFence;
-use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags};
 use bellhop_protocol::control::process::CreateProcess;
 use bellhop_protocol::status::Status;
 
@@ -34,9 +34,7 @@ fn a_request_fails_over_a_guest_that_the_hardware_does_not_know() {
 
 #[test]
 fn a_queue_is_not_made_in_an_address_space_that_the_hardware_does_not_know() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let space = bench.model.state().queues[&client.id].address_space;
     let fences = bench.model.state().opened.len();
     bench.model.state().lost = vec![UnknownId::AddressSpace(space)];
@@ -49,21 +47,13 @@ fn a_queue_is_not_made_in_an_address_space_that_the_hardware_does_not_know() {
 
 #[test]
 fn a_request_fails_over_a_queue_that_the_hardware_does_not_know() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let ring = bench.ring(client);
     let submitting = bench.queue(client, HwQueueFlags::empty());
     bench.model.state().lost =
         vec![UnknownId::HwQueue(client.id), UnknownId::HwQueue(submitting.id)];
     assert_eq!(bench.doorbell_on(client, ring).unwrap_err(), BUG);
-    let submit = SubmitCommand {
-        hw_queue: submitting.queue,
-        gpu_va: 0x10_0008,
-        progress_fence_value: 5,
-        size: 24,
-        reserved: 0,
-    };
+    let submit = submission(submitting, 5);
     assert_eq!(bench.call(submitting, &submit).unwrap_err(), BUG);
     bench.model.state().lost.clear();
     bench.doorbell_on(client, ring).unwrap();
@@ -72,9 +62,7 @@ fn a_request_fails_over_a_queue_that_the_hardware_does_not_know() {
 
 #[test]
 fn a_request_about_a_doorbell_fails_over_a_queue_that_the_hardware_does_not_know() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let (client, doorbell) = bench.connected(guest);
+    let (mut bench, client, doorbell) = Bench::with_connected(2);
     bench.model.take_log();
     bench.model.state().lost = vec![UnknownId::HwQueue(client.id)];
     assert_eq!(bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap_err(), BUG);
@@ -85,9 +73,7 @@ fn a_request_about_a_doorbell_fails_over_a_queue_that_the_hardware_does_not_know
 
 #[test]
 fn a_doorbell_that_the_hardware_cannot_watch_costs_no_physical_one() {
-    let mut bench = Bench::new(1);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(1);
     let ring = bench.ring(client);
     bench.doorbell_on(client, ring).unwrap();
     let connect = ConnectDoorbell { hw_queue: client.queue };
@@ -99,9 +85,7 @@ fn a_doorbell_that_the_hardware_cannot_watch_costs_no_physical_one() {
 
 #[test]
 fn a_context_stays_as_it_was_when_the_hardware_does_not_know_its_queue() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let lost = vec![UnknownId::HwQueue(client.id)];
     let context = client.context;
     bench.model.state().lost = lost.clone();
@@ -124,14 +108,12 @@ fn a_context_stays_as_it_was_when_the_hardware_does_not_know_its_queue() {
 
 #[test]
 fn a_fence_is_neither_made_nor_signaled_for_a_guest_that_the_hardware_does_not_know() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let (device, initial_value, flags) = (client.device, 0, 0);
     let create = CreateMonitoredFence { device, initial_value, flags, reserved: 0 };
     let fence = bench.call(client, &create).unwrap().fence;
     let fences = bench.model.state().opened.len();
-    bench.model.state().lost = vec![UnknownId::Guest(guest)];
+    bench.model.state().lost = vec![UnknownId::Guest(client.guest)];
     assert_eq!(bench.call(client, &create).unwrap_err(), BUG);
     assert_eq!(bench.signal(client, &[(fence, 5)]).unwrap_err(), BUG);
     bench.model.state().lost.clear();
@@ -142,15 +124,13 @@ fn a_fence_is_neither_made_nor_signaled_for_a_guest_that_the_hardware_does_not_k
 
 #[test]
 fn what_no_request_asks_for_carries_on() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let (client, doorbell) = bench.connected(guest);
+    let (mut bench, client, doorbell) = Bench::with_connected(2);
     bench.model.state().lost = vec![UnknownId::HwQueue(client.id)];
-    bench.command(Command::SuspendGuest(guest)).unwrap().unwrap();
-    bench.command(Command::ResumeGuest(guest)).unwrap().unwrap();
+    bench.command(Command::SuspendGuest(client.guest)).unwrap().unwrap();
+    bench.command(Command::ResumeGuest(client.guest)).unwrap().unwrap();
     bench.model.state().lost.clear();
     // The kernel works as before.
     bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap();
-    bench.command(Command::SuspendGuest(guest)).unwrap().unwrap();
-    bench.command(Command::ResumeGuest(guest)).unwrap().unwrap();
+    bench.command(Command::SuspendGuest(client.guest)).unwrap().unwrap();
+    bench.command(Command::ResumeGuest(client.guest)).unwrap().unwrap();
 }

@@ -2,35 +2,27 @@
 
 //! Allocations and GPU virtual addresses.
 
-use crate::bench::{BAR, Bench, Client, bytes_with_list};
+use crate::bench::{BAR, Bench, Client, bytes_with_list, map};
 use crate::model::{Call, GUEST_MEMORY};
 use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::{AddressSpaceId, PhysicalPage, Pte, Segment};
 use bellhop_protocol::PAGE_SIZE;
-use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{
     AllocationKind, CreateAllocation, DestroyAllocation, Extent, NOT_IN_BAR,
 };
 use bellhop_protocol::control::gpu_va::{
-    FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, MapGpuVirtualAddress, Protection,
+    FreeGpuVirtualAddress, GPU_VA_END, GPU_VA_START, MapGpuVirtualAddress,
 };
 use bellhop_protocol::status::Status;
 
 const MIB: u64 = 1 << 20;
-
-fn map(allocation: Handle, base: u64, size: u64) -> MapGpuVirtualAddress {
-    let protection = Protection::WRITE.bits();
-    MapGpuVirtualAddress { allocation, base, offset: 0, size, protection, reserved: 0 }
-}
 
 fn space(bench: &Bench, client: Client) -> AddressSpaceId {
     bench.model.state().queues[&client.id].address_space
 }
 
 fn new() -> (Bench, Client) {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (bench, client) = Bench::with_client(2);
     bench.model.take_log();
     (bench, client)
 }

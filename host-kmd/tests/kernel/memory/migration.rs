@@ -2,14 +2,13 @@
 
 //! Page migration: when page tables are looked at, and what comes of it.
 
-use crate::bench::{Bench, Client, FEATURES, RESOURCES};
+use crate::bench::{Bench, Client, FEATURES, RESOURCES, map};
 use bellhop_host_kmd::hardware::{EngineProgress, GuestId, PhysicalPage, Segment, SegmentSizes};
 use bellhop_host_kmd::port::{GuestResources, Input};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{
     AllocationKind, CreateAllocation, PRIORITY_NORMAL, SegmentSet,
 };
-use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, Protection};
 use bellhop_protocol::features::Features;
 use std::time::Duration;
 
@@ -35,10 +34,7 @@ fn placed(bench: &mut Bench, client: Client) -> (Handle, u64) {
         ..CreateAllocation::fixed(client.device, AllocationKind::PAGED, SIZE, 0)
     };
     let allocation = bench.call(client, &request).unwrap().allocation;
-    let (offset, base, size, reserved) = (0, 0, SIZE, 0);
-    let protection = Protection::WRITE.bits();
-    let request = MapGpuVirtualAddress { allocation, base, offset, size, protection, reserved };
-    let gpu_va = bench.call(client, &request).unwrap().gpu_va;
+    let gpu_va = bench.call(client, &map(allocation, 0, SIZE)).unwrap().gpu_va;
     bench.make_resident(client, &[allocation]).unwrap();
     (allocation, gpu_va)
 }

@@ -185,12 +185,7 @@ fn a_submission_whose_paging_fails_is_refused_and_holds_nothing() {
         bench.model.take_log();
         let token = submit(&mut bench, &node, model, &[allocation]);
         bench.pass_tickets();
-        let fault = Fault {
-            reason: FaultReason::WRITE_PAGE_FAULT,
-            opcode: Opcode::FILL,
-            address: 0,
-            read_pointer: 0,
-        };
+        let fault = Fault::new(FaultReason::WRITE_PAGE_FAULT, Opcode::FILL, 0);
         bench.model.fail_paging(client.guest, fault);
         bench.interrupt();
         page_in(&mut bench, client);

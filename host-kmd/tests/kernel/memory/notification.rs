@@ -4,7 +4,7 @@
 //!
 //! Source: "Allocation notification".
 
-use crate::bench::{Bench, Client};
+use crate::bench::{Bench, Client, map};
 use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::RequestToken;
@@ -14,7 +14,6 @@ use bellhop_protocol::control::allocation::{
     AllocationFlags, AllocationKind, COMPRESSED, CreateAllocation, DestroyAllocation, Evict,
     Extent, SegmentSet,
 };
-use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, Protection};
 use bellhop_protocol::packet::{Opcode, Packet};
 use bellhop_protocol::status::Status;
 
@@ -43,16 +42,7 @@ fn resident(bench: &mut Bench, client: Client, private_data: u32) -> Handle {
     };
     let allocation = bench.call_with_list(client, &description, &PAGES).unwrap().allocation;
     bench.make_resident(client, &[allocation]).unwrap();
-    let protection = Protection::WRITE.bits();
-    let map = MapGpuVirtualAddress {
-        allocation,
-        base: 0,
-        offset: 0,
-        size: SIZE,
-        protection,
-        reserved: 0,
-    };
-    bench.call(client, &map).unwrap();
+    bench.call(client, &map(allocation, 0, SIZE)).unwrap();
     allocation
 }
 

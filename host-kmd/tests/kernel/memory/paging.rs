@@ -70,12 +70,7 @@ fn paging_buffers_are_executed_in_their_order_and_one_that_fails_is_named() {
         miniport.submit_paging(GUEST, &buffer(fence), fence).unwrap();
     }
     assert!(miniport.submit_paging(GUEST, &buffer(9), 9).is_err());
-    let fault = Fault {
-        reason: FaultReason::READ_PAGE_FAULT,
-        opcode: Opcode::COPY,
-        address: 0x1000,
-        read_pointer: 0,
-    };
+    let fault = Fault::new(FaultReason::READ_PAGE_FAULT, Opcode::COPY, 0x1000);
     assert_eq!(model.fail_paging(GUEST, fault), packets(3));
     assert_eq!(model.complete_paging(GUEST), packets(7));
     let expected = [

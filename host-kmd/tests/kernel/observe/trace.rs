@@ -34,9 +34,7 @@ fn levels(bench: &Bench) -> Vec<LoggingLevel> {
 
 #[test]
 fn while_a_tool_traces_everything_is_logged_and_states_and_their_changes_are_told() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(2);
     bench.model.log(client.id, SIGNAL, client.fence_slot, 1);
     bench.model.take_log();
     let begun = recorded(&mut bench, BEGIN);
@@ -73,9 +71,7 @@ fn while_a_tool_traces_everything_is_logged_and_states_and_their_changes_are_tol
 
 #[test]
 fn one_tool_traces_at_a_time_and_overwritten_entries_are_counted() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     recorded(&mut bench, BEGIN);
     assert_eq!(trace(&mut bench, BEGIN), Err(TraceError::Busy));
     let signals = |fetched: &[What]| {
@@ -96,9 +92,7 @@ fn one_tool_traces_at_a_time_and_overwritten_entries_are_counted() {
 
 #[test]
 fn a_trace_log_is_read_a_page_at_a_time_and_what_is_left_at_the_end_is_told() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let entries = 3 * MAX_TRACE_RECORDS as u32;
     recorded(&mut bench, TraceAction::Begin { entries });
     let log = |bench: &Bench, count| {
@@ -133,9 +127,7 @@ fn a_trace_log_is_read_a_page_at_a_time_and_what_is_left_at_the_end_is_told() {
 
 #[test]
 fn what_cpus_and_software_queues_do_with_fences_is_told_with_when_it_was_queued() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let fence = bench.call(client, &CreateNativeFence::new(client.device, 0)).unwrap().fence;
     recorded(&mut bench, BEGIN);
     bench.wait(client, fence, 5, 77);
@@ -160,14 +152,12 @@ fn what_cpus_and_software_queues_do_with_fences_is_told_with_when_it_was_queued(
 
 #[test]
 fn a_tool_that_does_not_fetch_costs_no_more_than_a_bound_and_is_told_what_is_missing() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     bench.doorbell(client);
     recorded(&mut bench, BEGIN);
     for _ in 0..40_000 {
         bench.connect(client).unwrap();
-        bench.command(bellhop_host_kmd::port::Command::DisconnectGuest(guest));
+        bench.command(bellhop_host_kmd::port::Command::DisconnectGuest(client.guest));
     }
     let (mut seen, mut missing) = (0, 0);
     loop {

@@ -24,9 +24,7 @@ fn resume(bench: &mut Bench, client: Client) {
 
 #[test]
 fn suspending_takes_all_queues_off_the_list_and_leaves_doorbells_connected() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(2);
     let other = bench.queue(client, HwQueueFlags::empty());
     bench.model.take_log();
     suspend(&mut bench, client);
@@ -44,9 +42,7 @@ fn suspending_takes_all_queues_off_the_list_and_leaves_doorbells_connected() {
 
 #[test]
 fn a_suspend_is_answered_when_engines_have_left_the_context() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(2);
     bench.model.state().prompt = false;
     let request = bench.begin(client, &SuspendContext { context: client.context });
     assert_eq!(bench.outcome(client, request), None);
@@ -56,11 +52,9 @@ fn a_suspend_is_answered_when_engines_have_left_the_context() {
 
 #[test]
 fn the_doorbell_of_a_suspended_queue_is_taken_and_connected_again() {
-    let mut bench = Bench::new(1);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(1);
     suspend(&mut bench, client);
-    bench.connected(guest);
+    bench.connected(client.guest);
     let retry = ConnectionStatus::DISCONNECTED_RETRY;
     assert_eq!(bench.model.state().status[&client.id], retry);
     bench.connect(client).unwrap();
@@ -70,9 +64,7 @@ fn the_doorbell_of_a_suspended_queue_is_taken_and_connected_again() {
 
 #[test]
 fn a_queue_that_is_created_in_a_suspended_context_is_off_the_list() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     suspend(&mut bench, client);
     let other = bench.queue(client, HwQueueFlags::empty());
     assert!(bench.model.state().suspended.contains(&other.id));
@@ -82,23 +74,19 @@ fn a_queue_that_is_created_in_a_suspended_context_is_off_the_list() {
 
 #[test]
 fn what_the_host_suspends_its_owner_cannot_resume() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
-    assert_eq!(bench.command(Command::SuspendGuest(guest)), Some(Ok(())));
+    let (mut bench, client, _) = Bench::with_connected(2);
+    assert_eq!(bench.command(Command::SuspendGuest(client.guest)), Some(Ok(())));
     suspend(&mut bench, client);
     resume(&mut bench, client);
     assert!(bench.model.state().suspended.contains(&client.id));
-    assert_eq!(bench.command(Command::ResumeGuest(guest)), Some(Ok(())));
+    assert_eq!(bench.command(Command::ResumeGuest(client.guest)), Some(Ok(())));
     assert!(bench.model.state().suspended.is_empty());
 }
 
 #[test]
 fn a_device_or_a_context_that_is_in_error_takes_nothing_more() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
-    assert_eq!(bench.command(Command::FailGuest(guest)), Some(Ok(())));
+    let (mut bench, client) = Bench::with_client(2);
+    assert_eq!(bench.command(Command::FailGuest(client.guest)), Some(Ok(())));
     let queue = CreateHwQueue { context: client.context, flags: 0, reserved: 0 };
     let lost = (Status::DEVICE_REMOVED, client.context.0);
     assert_eq!(bench.call(client, &queue).unwrap_err(), lost);
@@ -112,9 +100,7 @@ fn a_device_or_a_context_that_is_in_error_takes_nothing_more() {
 
 #[test]
 fn a_priority_is_all_its_contexts_queues_and_those_that_come_later() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     bench.model.take_log();
     let set =
         |priority| SetContextSchedulingPriority { context: client.context, priority, reserved: 0 };

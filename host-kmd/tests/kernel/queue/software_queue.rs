@@ -2,12 +2,12 @@
 
 //! Monitored fences, and queues that wait for fences and signal them by request.
 
-use crate::bench::{Bench, Client, FEATURES, Refused, TIMEOUT, USER_MODE, fence_values};
+use crate::bench::{
+    Bench, Client, FEATURES, Refused, TIMEOUT, USER_MODE, fence_values, submission,
+};
 use crate::model::Call;
 use bellhop_host_kmd::dxgkrnl::Limits;
-use bellhop_host_kmd::hardware::{
-    EngineState, Fault, GlobalFence, HwQueueId, Interrupt, UnknownId,
-};
+use bellhop_host_kmd::hardware::{Fault, GlobalFence, HwQueueId, Interrupt, UnknownId};
 use bellhop_host_kmd::port::{Command, Input, RequestToken};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::context::{CreateContext, ResumeContext, SuspendContext};
@@ -16,9 +16,7 @@ use bellhop_protocol::control::fence::{
     CreateMonitoredFence, CreateNativeFence, DestroyNativeFence, FenceFlags, NativeFenceType,
     OpenNativeFence, OpenedFence, ShareNativeFence, SignalFromGpu, WaitFromGpu,
 };
-use bellhop_protocol::control::hw_queue::{
-    CreateHwQueue, DestroyHwQueue, HwQueueFlags, SubmitCommand,
-};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, HwQueueFlags};
 use bellhop_protocol::control::node_context::{
     CreateNodeContext, SubmissionModel, SubmitCommandVirtual,
 };
@@ -41,8 +39,7 @@ fn new() -> (Bench, Client) {
 fn with_limits(limits: Limits) -> (Bench, Client) {
     let mut bench = Bench::with_limits(2, limits);
     let guest = bench.guest(1);
-    let client = bench.client(guest);
-    let client = bench.queue(client, KERNEL_MODE);
+    let client = bench.client_with(guest, KERNEL_MODE);
     (bench, client)
 }
 
@@ -86,18 +83,8 @@ fn signal(bench: &mut Bench, client: Client, fence: &OpenedFence, value: u64) {
     signal_on(bench, client, client.queue, &[(fence.fence, value)]).unwrap();
 }
 
-fn submit_to(client: Client, value: u64) -> SubmitCommand {
-    SubmitCommand {
-        hw_queue: client.queue,
-        gpu_va: 0x10_0000,
-        progress_fence_value: value,
-        size: 8,
-        reserved: 0,
-    }
-}
-
 fn submit(bench: &mut Bench, client: Client, value: u64) {
-    bench.call(client, &submit_to(client, value)).unwrap();
+    bench.call(client, &submission(client, value)).unwrap();
 }
 
 /// Progress values of what the hardware was given since the last look.
@@ -159,7 +146,7 @@ fn a_held_submission_to_a_queue_that_the_hardware_does_not_know_loses_the_queue(
     bench.model.state().lost = vec![UnknownId::HwQueue(client.id)];
     bench.signal(client, &[(fence.fence, 5)]).unwrap();
     let removed = (Status::DEVICE_REMOVED, client.queue.0);
-    assert_eq!(bench.call(client, &submit_to(client, 2)).unwrap_err(), removed);
+    assert_eq!(bench.call(client, &submission(client, 2)).unwrap_err(), removed);
     bench.model.state().lost.clear();
     gone(bench);
 }
@@ -319,7 +306,7 @@ fn what_is_held_is_bounded_and_counted() {
     submit(&mut bench, client, 1);
     submit(&mut bench, client, 2);
     let refused = (Status::QUOTA_EXCEEDED, 2);
-    assert_eq!(bench.call(client, &submit_to(client, 3)).unwrap_err(), refused);
+    assert_eq!(bench.call(client, &submission(client, 3)).unwrap_err(), refused);
     let list = [(fence.fence, 2)];
     let refused = (Status::QUOTA_EXCEEDED, 3);
     assert_eq!(wait_on(&mut bench, client, client.queue, &list).unwrap_err(), refused);
@@ -327,7 +314,7 @@ fn what_is_held_is_bounded_and_counted() {
     bench.signal(client, &[(fence.fence, 1)]).unwrap();
     assert_eq!(submitted(&bench, client.id), [1, 2]);
     // Submissions are not done yet; what was held was released.
-    assert_eq!(bench.call(client, &submit_to(client, 3)).unwrap_err().0, Status::QUOTA_EXCEEDED);
+    assert_eq!(bench.call(client, &submission(client, 3)).unwrap_err().0, Status::QUOTA_EXCEEDED);
     wait(&mut bench, client, &fence, 2);
     completed(&mut bench, 2);
     submit(&mut bench, client, 3);
@@ -355,9 +342,7 @@ fn what_the_hardware_has_no_room_for_stays_held_in_its_place() {
 fn a_queue_that_waits_for_a_fence_that_its_process_closes_is_lost_and_another_is_not() {
     let (mut bench, client) = new();
     let fence = monitored(&mut bench, client, 0);
-    let context = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
-    let context = bench.call(client, &context).unwrap();
-    let other = bench.queue(Client { context, ..client }, KERNEL_MODE);
+    let other = bench.queue_in_another_context(client, KERNEL_MODE);
     wait(&mut bench, client, &fence, 1);
     submit(&mut bench, client, 1);
     bench.call(client, &DestroyNativeFence { fence: fence.fence }).unwrap();
@@ -367,7 +352,7 @@ fn a_queue_that_waits_for_a_fence_that_its_process_closes_is_lost_and_another_is
     assert_eq!((event.reason, event.opcode), (FaultReason::FENCE_NOT_OWNED, Opcode::WAIT_FENCE));
     assert_eq!(event.value, u64::from(fence.slot));
     let lost = (Status::DEVICE_REMOVED, client.queue.0);
-    assert_eq!(bench.call(client, &submit_to(client, 2)).unwrap_err(), lost);
+    assert_eq!(bench.call(client, &submission(client, 2)).unwrap_err(), lost);
     submit(&mut bench, other, 1);
     assert_eq!(submitted(&bench, other.id), [1]);
     gone(bench);
@@ -461,12 +446,7 @@ fn what_is_released_brings_back_the_power_that_it_needs() {
 
 /// Two queues that each wait for a signal of the other.
 fn deadlock(bench: &mut Bench, client: Client) -> [Client; 2] {
-    let context = |bench: &mut Bench| {
-        let request = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
-        let context = bench.call(client, &request).unwrap();
-        bench.queue(Client { context, ..client }, KERNEL_MODE)
-    };
-    let queues = [context(bench), context(bench)];
+    let queues = [(); 2].map(|()| bench.queue_in_another_context(client, KERNEL_MODE));
     let fences = [monitored(bench, client, 0), monitored(bench, client, 0)];
     for index in 0..2 {
         wait(bench, queues[index], &fences[1 - index], 1);
@@ -502,20 +482,9 @@ fn what_is_held_for_a_context_that_is_lost_or_a_process_that_ends_is_dropped() {
     let limits = Limits { held: 6, submissions: 3, waits: 2, ..Limits::default() };
     let (mut bench, client) = with_limits(limits);
     let [one, _] = deadlock(&mut bench, client);
-    let fault = Fault {
-        reason: FaultReason::ENGINE_TIMEOUT,
-        opcode: Opcode::NOP,
-        address: 0,
-        read_pointer: 0,
-    };
-    let hung = EngineState::Hung { queue: one.id, fault };
-    bench.raise(Interrupt::GpuEngineStateChange { node: 0, new_state: hung });
-    bench.raise(Interrupt::DmaPreempted {
-        node: 0,
-        engine: 0,
-        preemption_fence: 1,
-        last_completed_fence: 0,
-    });
+    let fault = Fault::new(FaultReason::ENGINE_TIMEOUT, Opcode::NOP, 0);
+    bench.hung(one.id, fault);
+    bench.preempted(0, 1);
     // Half of the quota is free again.
     let fence = monitored(&mut bench, client, 0);
     wait(&mut bench, client, &fence, 1);

@@ -5,8 +5,7 @@
 use crate::bench::{Bench, Client, USER_MODE};
 use crate::model::Call;
 use bellhop_host_kmd::dxgkrnl::Limits;
-use bellhop_host_kmd::hardware::{EngineState, Fault, Interrupt, KernelSubmission};
-use bellhop_protocol::control::context::CreateContext;
+use bellhop_host_kmd::hardware::{Fault, Interrupt, KernelSubmission};
 use bellhop_protocol::control::hw_queue::{DestroyHwQueue, HwQueueFlags, SubmitCommand};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
@@ -135,24 +134,11 @@ fn a_completion_whose_interrupt_is_still_on_its_way_makes_room_too() {
 #[test]
 fn what_a_lost_or_destroyed_queue_had_submitted_counts_no_more() {
     let (mut bench, client, request) = with_limits(Limits { submissions: 1, ..Limits::default() });
-    let fault = Fault {
-        reason: FaultReason::READ_PAGE_FAULT,
-        opcode: Opcode::COPY,
-        address: 0,
-        read_pointer: 0,
-    };
-    let hung = EngineState::Hung { queue: client.id, fault };
+    let fault = Fault::new(FaultReason::READ_PAGE_FAULT, Opcode::COPY, 0);
     bench.call(client, &request).unwrap();
-    bench.raise(Interrupt::GpuEngineStateChange { node: 0, new_state: hung });
-    bench.raise(Interrupt::DmaPreempted {
-        node: 0,
-        engine: 0,
-        preemption_fence: 1,
-        last_completed_fence: 0,
-    });
-    let context = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
-    let context = bench.call(client, &context).unwrap();
-    let client = bench.queue(Client { context, ..client }, HwQueueFlags::empty());
+    bench.hung(client.id, fault);
+    bench.preempted(0, 1);
+    let client = bench.queue_in_another_context(client, HwQueueFlags::empty());
     let request = SubmitCommand { hw_queue: client.queue, ..request };
     bench.call(client, &request).unwrap();
     // It is not done, and the adapter's time-out ends it.

@@ -2,12 +2,11 @@
 
 //! Guests that detach.
 
-use crate::bench::Bench;
+use crate::bench::{Bench, map};
 use crate::model::Call;
 use bellhop_host_kmd::hardware::{GuestId, PhysicalDoorbell, SlotValue};
 use bellhop_host_kmd::port::{AdapterId, Effect, Input};
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
-use bellhop_protocol::control::gpu_va::MapGpuVirtualAddress;
 use bellhop_protocol::doorbell::ConnectionStatus;
 
 #[test]
@@ -17,15 +16,7 @@ fn a_guest_is_detached_when_no_engine_touches_it_and_leaves_nothing() {
     let (one, _) = bench.connected(guest);
     let (two, _) = bench.connected(guest);
     let allocation = bench.local(one, 4096).unwrap().allocation;
-    let map = MapGpuVirtualAddress {
-        allocation,
-        base: 0,
-        offset: 0,
-        size: 4096,
-        protection: 1,
-        reserved: 0,
-    };
-    bench.call(one, &map).unwrap();
+    bench.call(one, &map(allocation, 0, 4096)).unwrap();
     bench.wait(one, two.fence, 9, 1);
     bench.model.state().prompt = false;
     let unanswered = bench.begin(one, &DestroyDevice { device: one.device });

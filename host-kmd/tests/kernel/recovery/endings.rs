@@ -9,7 +9,9 @@
 //! GPU"), "Hardware context suspension" ("Once the context is resumed and scheduled, the GPU's context
 //! management processor (CMP) observes the new write pointer"), and native GPU fence object, "AlwaysSignaled".
 
-use crate::bench::{Bench, Client, RESOURCES, TIMEOUT, USER_MODE, bytes_with_list, fence_values};
+use crate::bench::{
+    Bench, Client, RESOURCES, TIMEOUT, USER_MODE, bytes_with_list, fence_values, map, submission,
+};
 use crate::model::Work;
 use bellhop_host_kmd::hardware::{
     DoorbellModel, EngineState, Fault, GuestId, Interrupt, RotationOutcome, SegmentSizes,
@@ -24,8 +26,7 @@ use bellhop_protocol::control::context::{DestroyContext, ResumeContext, SuspendC
 use bellhop_protocol::control::device::DestroyDevice;
 use bellhop_protocol::control::doorbell::{ConnectDoorbell, DestroyDoorbell};
 use bellhop_protocol::control::fence::{CreateMonitoredFence, FenceFlags, SignalFromGpu};
-use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, Protection};
-use bellhop_protocol::control::hw_queue::{DestroyHwQueue, HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::hw_queue::{DestroyHwQueue, HwQueueFlags};
 use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::event::{EventKind, FaultReason};
@@ -250,15 +251,7 @@ impl World {
                     };
                     bench.call(client, &request).unwrap().allocation
                 });
-                let map = MapGpuVirtualAddress {
-                    allocation: first,
-                    base: 0,
-                    offset: 0,
-                    size: 40 * PAGE_SIZE,
-                    protection: Protection::WRITE.bits(),
-                    reserved: 0,
-                };
-                bench.call(client, &map).unwrap();
+                bench.call(client, &map(first, 0, 40 * PAGE_SIZE)).unwrap();
                 bench.make_resident(client, &[first]).unwrap();
                 bench.model.state().prompt_paging = false;
                 bench.make_resident_later(client, &[second]);
@@ -292,13 +285,7 @@ impl World {
         let Self { bench, client, row, .. } = self;
         if row.doorbell == Doorbell::KernelMode {
             bench.model.state().engines.on = false;
-            let submit = SubmitCommand {
-                hw_queue: client.queue,
-                gpu_va: 0,
-                progress_fence_value: VALUE,
-                size: 8,
-                reserved: 0,
-            };
+            let submit = submission(*client, VALUE);
             bench.call(*client, &submit).unwrap();
         } else {
             bench.model.queue_work(client.id, Work { value: VALUE, ..Work::default() });

@@ -2,11 +2,11 @@
 
 //! Queues that make errors.
 
-use crate::bench::{Bench, Client, USER_MODE};
+use crate::bench::{Bench, Client, USER_MODE, submission};
 use crate::model::{Call, Work};
 use bellhop_host_kmd::hardware::{Fault, Interrupt, PhysicalDoorbell, SlotValue};
 use bellhop_protocol::control::doorbell::{DestroyDoorbell, NotifyWorkSubmission};
-use bellhop_protocol::control::hw_queue::{DestroyHwQueue, HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::hw_queue::{DestroyHwQueue, HwQueueFlags};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::{EventKind, FaultReason};
 use bellhop_protocol::packet::Opcode;
@@ -26,10 +26,8 @@ fn fault(bench: &mut Bench, client: Client) {
 
 #[test]
 fn a_fault_aborts_the_doorbell_and_tells_the_guest_once() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let (client, doorbell) = bench.connected(guest);
-    let (other, _) = bench.connected(guest);
+    let (mut bench, client, doorbell) = Bench::with_connected(2);
+    let (other, _) = bench.connected(client.guest);
     bench.model.take_log();
     fault(&mut bench, client);
     fault(&mut bench, client);
@@ -44,7 +42,7 @@ fn a_fault_aborts_the_doorbell_and_tells_the_guest_once() {
     );
     assert_eq!(bench.events.len(), 1);
     let (to, event) = bench.events[0];
-    assert_eq!(to, guest);
+    assert_eq!(to, client.guest);
     assert_eq!(event.kind, EventKind::HW_QUEUE_ERROR);
     assert_eq!((event.process, event.object), (client.process, client.queue.0));
     assert_eq!((event.context, event.opcode), (client.context.0, FAULT.opcode));
@@ -82,9 +80,7 @@ fn a_queue_that_waits_for_the_progress_of_a_lost_queue_continues() {
 
 #[test]
 fn a_lost_queue_is_destroyed_and_created_again() {
-    let mut bench = Bench::new(1);
-    let guest = bench.guest(1);
-    let (client, doorbell) = bench.connected(guest);
+    let (mut bench, client, doorbell) = Bench::with_connected(1);
     fault(&mut bench, client);
     bench.call(client, &DestroyDoorbell { doorbell }).unwrap();
     let ring = bench.ring(client);
@@ -98,28 +94,18 @@ fn a_lost_queue_is_destroyed_and_created_again() {
 
 #[test]
 fn a_queue_for_kernel_mode_submission_can_be_lost_too() {
-    let mut bench = Bench::new(1);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(1);
     let client = bench.queue(client, HwQueueFlags::empty());
     fault(&mut bench, client);
     assert_eq!(bench.events.len(), 1);
-    let request = SubmitCommand {
-        hw_queue: client.queue,
-        gpu_va: 8,
-        progress_fence_value: 1,
-        size: 8,
-        reserved: 0,
-    };
+    let request = submission(client, 1);
     let lost = (Status::DEVICE_REMOVED, client.queue.0);
     assert_eq!(bench.call(client, &request).unwrap_err(), lost);
 }
 
 #[test]
 fn a_fault_of_a_queue_that_was_destroyed_meanwhile_is_ignored() {
-    let mut bench = Bench::new(1);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(1);
     bench.call(client, &DestroyHwQueue { hw_queue: client.queue }).unwrap();
     fault(&mut bench, client);
     assert_eq!(bench.events, []);

@@ -2,7 +2,7 @@
 
 //! Hangs: how they are found, how engines are brought back, and what they cost.
 
-use crate::bench::{Bench, Client, DEVICE_IDLE, FEATURES, TIMEOUT, USER_MODE};
+use crate::bench::{Bench, Client, DEVICE_IDLE, FEATURES, TIMEOUT, USER_MODE, submission};
 use crate::model::{Call, Work};
 use bellhop_host_kmd::dxgkrnl::TdrPolicy;
 use bellhop_host_kmd::hardware::{EngineProgress, EngineState, Fault, Interrupt, SlotValue};
@@ -14,7 +14,7 @@ use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocation, Ex
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 use bellhop_protocol::control::fence::CreateNativeFence;
-use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags};
 use bellhop_protocol::control::node_context::{
     CreateNodeContext, Render, SubmissionModel, SubmitCommandVirtual,
 };
@@ -40,37 +40,27 @@ const STEP: Duration = Duration::from_millis(500);
 /// begins.
 fn hang(bench: &mut Bench, queue: Client) -> Option<u64> {
     bench.model.take_log();
-    let new_state = EngineState::Hung { queue: queue.id, fault: HANG };
-    bench.raise(Interrupt::GpuEngineStateChange { node: 0, new_state });
+    bench.hung(queue.id, HANG);
     bench.model.take_log().into_iter().find_map(|call| match call {
         Call::Preempt(id, fence) if id == queue.id => Some(fence),
         _ => None,
     })
 }
 
-fn preempted(bench: &mut Bench, preemption_fence: u64) {
-    bench.raise(Interrupt::DmaPreempted {
-        node: 0,
-        engine: 0,
-        preemption_fence,
-        last_completed_fence: 0,
-    });
-}
-
 fn hang_and_preempt(bench: &mut Bench, queue: Client) {
     let fence = hang(bench, queue).expect("a pre-emption");
-    preempted(bench, fence);
+    bench.preempted(0, fence);
 }
 
 fn status(bench: &Bench, client: Client) -> ConnectionStatus {
     bench.model.state().status[&client.id]
 }
 
-/// Which queues were lost, and why.
 fn always_signaled(slot: u32) -> Call {
     Call::Signal(vec![SlotValue { slot, value: u64::MAX }], true)
 }
 
+/// Which queues were lost, and why.
 fn told(bench: &mut Bench) -> Vec<(u64, FaultReason)> {
     let events = std::mem::take(&mut bench.events).into_iter().map(|(_, event)| event);
     let errors = events.filter(|event| event.kind == EventKind::HW_QUEUE_ERROR);
@@ -79,19 +69,17 @@ fn told(bench: &mut Bench) -> Vec<(u64, FaultReason)> {
 
 #[test]
 fn a_hang_is_preempted_and_then_its_context_is_lost_and_no_other() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let (guilty, _) = bench.connected(guest);
+    let (mut bench, guilty, _) = Bench::with_connected(4);
     let sibling = bench.queue(guilty, HwQueueFlags::empty());
-    let (innocent, _) = bench.connected(guest);
+    let (innocent, _) = bench.connected(guilty.guest);
     let fence = hang(&mut bench, guilty).unwrap();
     // Not before it has stopped; and one recovery of an engine at a time.
     assert_eq!(told(&mut bench), []);
     assert_eq!(hang(&mut bench, innocent), None);
-    preempted(&mut bench, fence + 1);
+    bench.preempted(0, fence + 1);
     assert_eq!(told(&mut bench), []);
     bench.model.take_log();
-    preempted(&mut bench, fence);
+    bench.preempted(0, fence);
     assert_eq!(
         bench.model.take_log(),
         [
@@ -105,13 +93,7 @@ fn a_hang_is_preempted_and_then_its_context_is_lost_and_no_other() {
     );
     let reason = FaultReason::ENGINE_TIMEOUT;
     assert_eq!(told(&mut bench), [(guilty.queue.0, reason), (sibling.queue.0, reason)]);
-    let request = SubmitCommand {
-        hw_queue: sibling.queue,
-        gpu_va: 0,
-        progress_fence_value: 1,
-        size: 8,
-        reserved: 0,
-    };
+    let request = submission(sibling, 1);
     let lost = (Status::DEVICE_REMOVED, sibling.queue.0);
     assert_eq!(bench.call(guilty, &request).unwrap_err(), lost);
     assert_eq!(status(&bench, innocent), ConnectionStatus::CONNECTED);
@@ -152,9 +134,7 @@ fn without_the_feature_no_queue_has_its_timeout_off() {
 
 #[test]
 fn a_wait_for_the_progress_of_a_lost_context_ends() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let (guilty, _) = bench.connected(guest);
+    let (mut bench, guilty, _) = Bench::with_connected(4);
     let token = bench.wait(guilty, guilty.fence, 1000, 5);
     assert_eq!(bench.outcome(guilty, token), Some(Status::PENDING));
     hang_and_preempt(&mut bench, guilty);
@@ -175,7 +155,7 @@ fn what_cannot_be_preempted_is_reset_with_its_engine_and_others_lose_nothing() {
     bench.later(Duration::from_millis(1));
     assert_eq!(bench.model.take_log(), [Call::ResetEngine(0)]);
     // It stopped after all, too late to count.
-    preempted(&mut bench, fence);
+    bench.preempted(0, fence);
     assert_eq!(told(&mut bench), []);
     bench.raise(Interrupt::EngineReset { node: 0 });
     assert_eq!(told(&mut bench), [(guilty.queue.0, FaultReason::ENGINE_TIMEOUT)]);
@@ -252,7 +232,7 @@ fn a_turn_that_does_not_end_is_found_by_looking_while_an_engine_is_awake() {
         assert_eq!(look(&mut bench, 11, executing), []);
         assert_eq!(look(&mut bench, 11, executing), []);
         assert_eq!(look(&mut bench, 11, executing), [Call::Preempt(client.id, 1)]);
-        preempted(&mut bench, 1);
+        bench.preempted(0, 1);
         assert_eq!(told(&mut bench), [(client.queue.0, FaultReason::ENGINE_TIMEOUT)]);
     }
 }
@@ -289,13 +269,7 @@ fn paging_that_hangs_is_given_up_and_costs_those_whose_memory_it_was_alone() {
     let (token, preemption_fence) = paging_hangs(&mut bench, client);
     let node = bench.model.state().systems[&client.guest].node;
     assert_eq!(bench.outcome(client, token), None);
-    let last_completed_fence = 0;
-    bench.raise(Interrupt::DmaPreempted {
-        node,
-        engine: 0,
-        preemption_fence,
-        last_completed_fence,
-    });
+    bench.preempted(node, preemption_fence);
     let log = bench.model.take_log();
     let [Call::AbandonPaging(guest, fence)] = log[..] else { panic!("{log:?}") };
     assert_eq!((guest, Some(fence)), (client.guest, bench.model.oldest_paging(guest)));
@@ -311,12 +285,7 @@ fn paging_that_hangs_is_given_up_and_costs_those_whose_memory_it_was_alone() {
     for _ in 0..2 * TdrPolicy::default().limit_count {
         let next = bench.client(client.guest);
         let (token, preemption_fence) = paging_hangs(&mut bench, next);
-        bench.raise(Interrupt::DmaPreempted {
-            node,
-            engine: 0,
-            preemption_fence,
-            last_completed_fence,
-        });
+        bench.preempted(node, preemption_fence);
         // The paging was done meanwhile.
         bench.model.state().prompt_paging = true;
         bench.model.complete_paging(client.guest);
@@ -328,11 +297,9 @@ fn paging_that_hangs_is_given_up_and_costs_those_whose_memory_it_was_alone() {
 #[test]
 fn paging_that_cannot_be_preempted_is_given_up_with_a_reset_of_its_engine_or_of_the_adapter() {
     for resets_adapter in [false, true] {
-        let mut bench = Bench::new(4);
-        let guest = bench.guest(1);
-        let (client, _) = bench.connected(guest);
+        let (mut bench, client, _) = Bench::with_connected(4);
         let (token, _) = paging_hangs(&mut bench, client);
-        let node = bench.model.state().systems[&guest].node;
+        let node = bench.model.state().systems[&client.guest].node;
         bench.later(STEP);
         assert_eq!(bench.model.take_log(), [Call::ResetEngine(node)]);
         if resets_adapter {
@@ -340,7 +307,7 @@ fn paging_that_cannot_be_preempted_is_given_up_with_a_reset_of_its_engine_or_of_
             assert_eq!(bench.model.take_log()[0], Call::ResetAdapter);
             assert_eq!(told(&mut bench), [(client.queue.0, FaultReason::ADAPTER_RESET)]);
         }
-        bench.model.fail_paging(guest, HANG);
+        bench.model.fail_paging(client.guest, HANG);
         let nodes = if resets_adapter { vec![0, node] } else { vec![node] };
         for node in nodes {
             bench.raise(Interrupt::EngineReset { node });
@@ -349,7 +316,7 @@ fn paging_that_cannot_be_preempted_is_given_up_with_a_reset_of_its_engine_or_of_
         assert_eq!(bench.model.take_log().into_iter().filter(abandoned).count(), 1);
         assert_eq!(bench.outcome(client, token), Some(Status::IO_DEVICE_ERROR));
         bench.model.state().prompt_paging = true;
-        bench.client(guest);
+        bench.client(client.guest);
     }
 }
 
@@ -361,12 +328,7 @@ fn a_guest_that_goes_while_its_paging_hangs_leaves_nothing() {
     let (_, preemption_fence) = paging_hangs(&mut bench, client);
     let node = bench.model.state().systems[&guest].node;
     bench.input(bellhop_host_kmd::port::Input::Detach { guest });
-    bench.raise(Interrupt::DmaPreempted {
-        node,
-        engine: 0,
-        preemption_fence,
-        last_completed_fence: 0,
-    });
+    bench.preempted(node, preemption_fence);
     bench.pass_tickets();
     assert_eq!(bench.detached, [guest]);
 }
@@ -374,9 +336,7 @@ fn a_guest_that_goes_while_its_paging_hangs_leaves_nothing() {
 /// "Dxgkrnl monitors whether a GPU engine is making progress using TDR timeout cadence."
 #[test]
 fn an_engine_that_does_nothing_for_a_time_out_goes_to_f1_and_is_looked_at_no_more() {
-    let mut bench = Bench::new(4);
-    let guest = bench.guest(1);
-    let (client, _) = bench.connected(guest);
+    let (mut bench, client, _) = Bench::with_connected(4);
     assert_eq!(bench.kernel.deadline(), Some(TIMEOUT / 2));
     bench.later(TIMEOUT / 2);
     bench.later(TIMEOUT / 2);

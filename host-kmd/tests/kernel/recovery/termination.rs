@@ -2,11 +2,11 @@
 
 //! The end of processes, in the reference's order.
 
-use crate::bench::{Bench, Client, TIMEOUT};
+use crate::bench::{Bench, Client, TIMEOUT, submission};
 use crate::model::Call;
 use bellhop_host_kmd::hardware::{PhysicalDoorbell, SlotValue};
 use bellhop_host_kmd::port::Command;
-use bellhop_protocol::control::hw_queue::{DestroyHwQueue, HwQueueFlags, SubmitCommand};
+use bellhop_protocol::control::hw_queue::{DestroyHwQueue, HwQueueFlags};
 use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -71,22 +71,14 @@ fn what_is_done_already_is_not_waited_for() {
 
 #[test]
 fn kernel_mode_submissions_are_waited_for_too() {
-    let mut bench = Bench::new(2);
-    let guest = bench.guest(1);
-    let client = bench.client(guest);
+    let (mut bench, client) = Bench::with_client(2);
     let queue = bench.queue(client, HwQueueFlags::empty());
-    let submit = SubmitCommand {
-        hw_queue: queue.queue,
-        gpu_va: 0,
-        progress_fence_value: 3,
-        size: 8,
-        reserved: 0,
-    };
+    let submit = submission(queue, 3);
     bench.call(queue, &submit).unwrap();
     let request = bench.begin(queue, &DestroyHwQueue { hw_queue: queue.queue });
     assert_eq!(bench.call(queue, &submit).unwrap_err().0, Status::DEVICE_REMOVED);
     assert_eq!(bench.outcome(queue, request), None);
-    bench.model.signal(guest, queue.fence_slot, 3);
+    bench.model.signal(client.guest, queue.fence_slot, 3);
     bench.interrupt();
     assert_eq!(bench.outcome(queue, request), Some(Status::SUCCESS));
 }

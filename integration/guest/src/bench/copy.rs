@@ -34,8 +34,15 @@ pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<
         let bandwidth = copies(&mut queue, &mut commands, from, to)?;
         measured.figure(format!("copy_{name}_bytes_per_second"), bandwidth);
         measured.ratio(format!("copy_{name}_bandwidth_over_memcpy"), bandwidth, memcpy);
-        if name == "local" {
-            measured.ratio("copy_bandwidth_over_memcpy", bandwidth, memcpy);
+        match name {
+            "local" => measured.ratio("copy_bandwidth_over_memcpy", bandwidth, memcpy),
+            "local_scattered" => {
+                let scattered = memcpy_scattered();
+                measured.figure("memcpy_scattered_bytes_per_second", scattered);
+                let name = "copy_local_scattered_bandwidth_over_memcpy_scattered";
+                measured.ratio(name, bandwidth, scattered);
+            }
+            _ => {}
         }
         Ok(())
     };
@@ -50,7 +57,6 @@ pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<
         let _mapped = (scatter(&source, from)?, scatter(&target, to)?);
         put(&format!("{name}_scattered"), from, to)?;
     }
-    measured.figure("memcpy_scattered_bytes_per_second", memcpy_scattered());
     Ok(())
 }
 

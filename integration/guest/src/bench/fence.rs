@@ -5,7 +5,7 @@
 use super::floor;
 use super::report::Measured;
 use super::rivals::EventfdWake;
-use super::set_up::{TIMEOUT, context};
+use super::set_up::{TIMEOUT, context, null_commands};
 use crate::timing::{Latency, times};
 use bellhop_guest_umd::{Adapter, CommandBuffer};
 use bellhop_protocol::control::adapter::EngineType;
@@ -62,44 +62,53 @@ fn interrupts(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The time from a submission to the wake-up of a thread that waits for it, blocked.
+/// The time from a submission to the wake-up of a thread that waits for it, blocked: with an engine that
+/// polls, and with one that has to be woken first.
 fn wake(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
     let context = context(adapter, EngineType::THREE_D)?;
     let device = context.device();
     let mut queue = context.create_user_mode_queue(4096)?;
-    let fence = device.create_fence(0)?;
-    let mut process = EventfdWake::start()?;
-    let (mut signal, mut eventfd) = (times()?, times()?);
-    let (awoken, awakenings) = mpsc::channel();
-    thread::scope(|scope| -> anyhow::Result<()> {
-        let waits = scope.spawn(|| -> anyhow::Result<()> {
+    let mut nothing = null_commands(device)?;
+    for engine in ["awake", "asleep"] {
+        let fence = device.create_fence(0)?;
+        let mut process = EventfdWake::start()?;
+        let (mut signal, mut eventfd) = (times()?, times()?);
+        let (awoken, awakenings) = mpsc::channel();
+        thread::scope(|scope| -> anyhow::Result<()> {
+            let waits = scope.spawn(|| -> anyhow::Result<()> {
+                // The other end is gone when this thread is no longer waited for.
+                let awoken = awoken;
+                for value in 1..=WAITS {
+                    fence.wait(value, TIMEOUT)?;
+                    let _ = awoken.send(Instant::now());
+                }
+                Ok(())
+            });
+            let mut commands = CommandBuffer::new(device, 2 * PACKETS)?;
             for value in 1..=WAITS {
-                fence.wait(value, TIMEOUT)?;
-                // The receiving thread ends only after this one.
-                let _ = awoken.send(Instant::now());
+                commands.reset();
+                commands.signal_fence(&fence, value)?;
+                thread::sleep(ASLEEP);
+                if engine == "awake" {
+                    let value = queue.submit(&mut nothing)?;
+                    queue.progress_fence().poll(value, TIMEOUT)?;
+                }
+                let start = Instant::now();
+                queue.submit(&mut commands)?;
+                let awake = awakenings.recv_timeout(TIMEOUT)?;
+                signal.record(awake.saturating_duration_since(start).as_nanos() as u64)?;
+                let start = Instant::now();
+                process.wake()?;
+                eventfd.record(start.elapsed().as_nanos() as u64)?;
             }
-            Ok(())
-        });
-        let mut commands = CommandBuffer::new(device, 2 * PACKETS)?;
-        for value in 1..=WAITS {
-            commands.reset();
-            commands.signal_fence(&fence, value)?;
-            thread::sleep(ASLEEP);
-            let start = Instant::now();
-            queue.submit(&mut commands)?;
-            let awake = awakenings.recv_timeout(TIMEOUT)?;
-            signal.record(awake.saturating_duration_since(start).as_nanos() as u64)?;
-            let start = Instant::now();
-            process.wake()?;
-            eventfd.record(start.elapsed().as_nanos() as u64)?;
-        }
-        waits.join().map_err(|_| anyhow::anyhow!("the waiting thread panicked"))?
-    })?;
-    let (signal, eventfd) = (Latency::of(&signal), Latency::of(&eventfd));
-    measured.figure("signal_to_blocked_waiter_ns_p50", signal.p50 as f64);
-    measured.figure("eventfd_wake_ns_p50", eventfd.p50 as f64);
-    let (signal, eventfd) = (signal.p50 as f64, eventfd.p50.max(1) as f64);
-    measured.ratio("signal_to_blocked_waiter_over_eventfd_wake", signal, eventfd);
+            waits.join().map_err(|_| anyhow::anyhow!("the waiting thread panicked"))?
+        })?;
+        let (signal, eventfd) = (Latency::of(&signal).p50, Latency::of(&eventfd).p50);
+        let name = format!("signal_to_blocked_waiter_engine_{engine}");
+        measured.figure(format!("{name}_ns_p50"), signal as f64);
+        measured.figure(format!("eventfd_wake_engine_{engine}_ns_p50"), eventfd as f64);
+        measured.ratio(format!("{name}_over_eventfd_wake"), signal as f64, eventfd.max(1) as f64);
+    }
     Ok(())
 }
 

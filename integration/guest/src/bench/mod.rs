@@ -7,22 +7,31 @@
 //! the machine changes both.
 
 mod batch;
+mod compare;
 mod copy;
+mod delivery;
 mod doorbells;
 mod fence;
 mod floor;
 pub mod headlines;
+mod names;
+mod one_processor;
 mod partner;
+mod plot;
 mod queues;
 mod report;
 mod rivals;
 mod round_trip;
 mod set_up;
+mod stream;
 mod suite;
 mod usage;
 mod wake;
 
-pub use report::{Configuration, Measured, Report};
+pub use compare::{Change, Comparison, Origin, Row, Verdict};
+pub use delivery::{Delivery, Wanted};
+pub use names::Better;
+pub use report::{Configuration, Measured, Report, Shapes};
 pub use suite::Suite;
 pub use usage::Usage;
 
@@ -33,6 +42,9 @@ use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{Adapter, PlacementPolicy};
 use bellhop_protocol::features::Features;
 use std::sync::Arc;
+
+/// The exit status of a comparison that finds a regression.
+pub const REGRESSED: u8 = 3;
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -74,11 +86,16 @@ pub fn run(
                 Suite::RoundTrip => round_trip::run(&adapter, samples, measured)?,
                 Suite::Batch => batch::run(&adapter, samples, measured)?,
                 Suite::Copy => copy::run(&adapter, measured)?,
+                Suite::Stream => stream::run(&adapter, measured)?,
                 Suite::Fence => fence::run(&adapter, measured)?,
                 Suite::Wake => wake::run(&adapter, options.daemon, measured)?,
                 Suite::Doorbells => doorbells::run(&adapter, samples, measured)?,
                 Suite::Queues => queues::run(&adapter, measured)?,
-                Suite::Idle | Suite::Oversubscription | Suite::Hostile => {
+                // Only one who started the daemon knows that it is on this processor.
+                Suite::OneProcessor if options.daemon.is_some() => {
+                    one_processor::run(&adapter, samples, measured)?;
+                }
+                Suite::OneProcessor | Suite::Idle | Suite::Oversubscription | Suite::Hostile => {
                     bail!("the host measures this suite: run bellhop bench without a socket")
                 }
             }

@@ -63,7 +63,15 @@ impl Partner {
     /// `body` may load and store shared lines and make system calls. It must not allocate or lock, because
     /// other threads of this process may hold locks, which the new process inherits locked.
     pub(super) fn start(body: impl FnOnce()) -> anyhow::Result<Self> {
-        let pair = processors::pair();
+        Self::start_on(processors::pair().map(|(_, partner)| partner), body)
+    }
+
+    /// As [`Self::start`], on the processor of this thread, which was put on one.
+    pub(super) fn start_here(body: impl FnOnce()) -> anyhow::Result<Self> {
+        Self::start_on(None, body)
+    }
+
+    fn start_on(processor: Option<usize>, body: impl FnOnce()) -> anyhow::Result<Self> {
         // SAFETY: the child runs `body`, which by this function's contract is async-signal-safe, makes
         // three system calls, and ends without unwinding or destructors.
         #[expect(unsafe_code, reason = "another process is forked from this one")]
@@ -71,8 +79,8 @@ impl Partner {
             0 => {
                 // If either fails, only the figures are worse.
                 let _ = set_parent_process_death_signal(Some(Signal::KILL));
-                if let Some((_, partner)) = pair {
-                    let _ = processors::pin(&[partner]);
+                if let Some(processor) = processor {
+                    let _ = processors::pin(&[processor]);
                 }
                 body();
                 // SAFETY: ends the process, and nothing runs after it.

@@ -22,10 +22,23 @@ const NO_IO_URING: &str =
 /// operations.
 const SQPOLL_IDLE: u32 = 1000;
 
+/// Where another process runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// On another processor, if there is one.
+    Apart,
+    /// On this thread's processor.
+    Here,
+}
+
 /// Two processes that wake each other with an eventfd.
-pub(super) fn eventfd_ping_pong(samples: u64) -> anyhow::Result<Latency> {
+pub(super) fn eventfd_ping_pong(samples: u64, beside: Beside) -> anyhow::Result<Latency> {
     let (there, back) = (event()?, event()?);
-    let _partner = Partner::start(|| while receive(&there).and_then(|()| send(&back)).is_ok() {})?;
+    let answer = || while receive(&there).and_then(|()| send(&back)).is_ok() {};
+    let _partner = match beside {
+        Beside::Apart => Partner::start(answer),
+        Beside::Here => Partner::start_here(answer),
+    }?;
     time(samples, || {
         send(&there)?;
         receive(&back)

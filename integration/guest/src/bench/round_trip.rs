@@ -2,16 +2,16 @@
 
 //! One null command buffer at a time.
 
-use super::floor::{self, MinimalPath, ONE_PROCESSOR};
+use super::floor::{self, MinimalPath, ONE_PROCESSOR, Shape};
 use super::report::Measured;
-use super::rivals;
+use super::rivals::{self, Beside};
 use super::set_up::{TIMEOUT, context, null_commands};
 use crate::timing::{Latency, time};
 use bellhop_guest_umd::Adapter;
 use bellhop_protocol::control::adapter::EngineType;
 
 /// Operations that go through a kernel are fewer by this factor, since each takes longer.
-const KERNEL_SHARE: u64 = 20;
+pub(super) const KERNEL_SHARE: u64 = 20;
 
 /// The latency of another mechanism, or why it is not known.
 type Rival = Result<Latency, &'static str>;
@@ -21,11 +21,20 @@ fn rival(latency: Option<Latency>, why_not: &'static str) -> Rival {
     latency.ok_or(why_not)
 }
 
+/// The minimal path in each shape; none on one processor.
+fn minimal_paths(samples: u64) -> anyhow::Result<Vec<(Shape, Latency)>> {
+    let mut times = Vec::new();
+    for shape in Shape::of_depth(1) {
+        let Some(mut path) = MinimalPath::start(shape)? else { break };
+        times.push((shape, path.round_trip(samples)?));
+    }
+    Ok(times)
+}
+
 pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> anyhow::Result<()> {
     let slow_samples = samples.div_ceil(KERNEL_SHARE);
     let cache_line = rival(floor::cache_line_round_trip(samples)?, ONE_PROCESSOR);
-    let minimal = MinimalPath::start()?.map(|mut path| path.round_trip(samples)).transpose()?;
-    let minimal = rival(minimal, ONE_PROCESSOR);
+    let minimal_paths = minimal_paths(samples)?;
 
     let context = context(adapter, EngineType::THREE_D)?;
     let mut commands = null_commands(context.device())?;
@@ -41,10 +50,17 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
     })?;
     // The cheapest request.
     let virtqueue = time(slow_samples, || adapter.power(context.node()).map(drop))?;
-    let eventfd = rivals::eventfd_ping_pong(slow_samples)?;
+    let eventfd = rivals::eventfd_ping_pong(slow_samples, Beside::Apart)?;
     let io_uring = rivals::io_uring_nop(samples)?;
 
+    let medians = minimal_paths.iter().map(|(shape, times)| (shape.to_string(), times.p50 as f64));
+    measured.best_shape("minimal_path_rtt_ns_p50", medians);
+    let minimal = minimal_paths.into_iter().map(|(_, times)| times).min_by_key(|times| times.p50);
+    let minimal = rival(minimal, ONE_PROCESSOR);
     let mut put = |name: &str, rival: &Rival| {
+        if let Ok(times) = rival {
+            measured.distribution(name, times);
+        }
         let percentiles = rival.as_ref().map(|times| [times.p50, times.p99, times.p99_9]);
         for (place, percentile) in ["p50", "p99", "p99.9"].into_iter().enumerate() {
             let name = format!("{name}_ns_{percentile}");

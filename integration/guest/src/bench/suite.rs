@@ -14,10 +14,14 @@ pub enum Suite {
     Batch,
     /// The copy engine beside memcpy
     Copy,
+    /// The main job's stream beside the guest that reads and checks alone
+    Stream,
     /// Signals: interrupts, a blocked CPU waiter, engine to engine
     Fence,
     /// The first submission after a while without any, beside an eventfd that wakes a process
     Wake,
+    /// One null command buffer where guest and engine share a processor; only from the host
+    OneProcessor,
     /// One doorbell, alone and beside 1,024 connected ones
     Doorbells,
     /// 10,000 queues that share the physical doorbells
@@ -38,6 +42,6 @@ impl Suite {
     }
 
     /// The suites that need no particular configuration of the device and nothing of the host.
-    pub const IN_ANY_GUEST: [Self; 5] =
-        [Self::RoundTrip, Self::Batch, Self::Copy, Self::Fence, Self::Wake];
+    pub const IN_ANY_GUEST: [Self; 6] =
+        [Self::RoundTrip, Self::Batch, Self::Copy, Self::Stream, Self::Fence, Self::Wake];
 }

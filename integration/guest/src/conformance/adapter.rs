@@ -22,87 +22,47 @@ use bellhop_protocol::status::Status;
 use zerocopy::IntoBytes;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "adapter.config.magic-and-version",
-        shows: "the configuration space names a Bellhop device, of a protocol version that the \
-                driver speaks",
-        section: source::PROTOCOL_DEVICE,
-        check: config_magic_and_version,
-    },
-    Behaviour {
-        id: "adapter.open.unknown-version",
-        shows: "the device refuses a driver of another major version, and tells its own version",
-        section: source::PROTOCOL_DEVICE,
-        check: unknown_version,
-    },
-    Behaviour {
-        id: "adapter.open.unknown-feature",
-        shows: "the device refuses a feature that was not negotiated, and names those that were",
-        section: source::PROTOCOL_DEVICE,
-        check: unknown_feature,
-    },
-    Behaviour {
-        id: "adapter.open.again",
-        shows: "an adapter is not opened again while processes rely on its features",
-        section: source::PROTOCOL_DEVICE,
-        check: open_again,
-    },
-    Behaviour {
-        id: "adapter.nodes.metadata",
-        shows: "there is a 3D/compute node and two copy nodes, and each says whether it takes \
-                user-mode submission",
-        section: source::UM_DISCOVERY,
-        check: nodes_metadata,
-    },
-    Behaviour {
-        id: "adapter.caps.user-mode-submission",
-        shows: "the driver learns a doorbell's size before it creates one",
-        section: source::UM_DISCOVERY,
-        check: user_mode_submission_caps,
-    },
-    Behaviour {
-        id: "adapter.statistics.count",
-        shows: "the device counts this guest's requests",
-        section: source::PROTOCOL_REQUESTS,
-        check: statistics_count,
-    },
-    Behaviour {
-        id: "adapter.escape.own-objects",
-        shows: "a tool in the guest sees the guest's objects as they are, and none of another \
-                guest",
-        section: source::KMD_ESCAPE,
-        check: escape_own_objects,
-    },
-    Behaviour {
-        id: "adapter.escape.pages",
-        shows: "a list that is longer than a reply comes in pages, complete and in order",
-        section: source::KMD_ESCAPE,
-        check: escape_pages,
-    },
-    Behaviour {
-        id: "adapter.escape.nothing-there",
-        shows: "an escape for a list or an object that does not exist is refused",
-        section: source::KMD_ESCAPE,
-        check: escape_nothing_there,
-    },
-    Behaviour {
-        id: "adapter.request.unknown-code",
-        shows: "a request with an unknown code is refused as such",
-        section: source::PROTOCOL_REQUESTS,
-        check: unknown_code,
-    },
-    Behaviour {
-        id: "adapter.request.wrong-length",
-        shows: "a request of a wrong length, or one that lies about its length, is refused as such",
-        section: source::PROTOCOL_REQUESTS,
-        check: wrong_length,
-    },
-    Behaviour {
-        id: "adapter.request.reserved-field",
-        shows: "a request with a reserved field other than zero is refused",
-        section: source::PROTOCOL_REQUESTS,
-        check: reserved_field,
-    },
+    Behaviour::new(
+        "adapter.config.magic-and-version",
+        source::PROTOCOL_DEVICE,
+        config_magic_and_version,
+    )
+    .shows(
+        "the configuration space names a Bellhop device, of a protocol version that the driver \
+         speaks",
+    ),
+    Behaviour::new("adapter.open.unknown-version", source::PROTOCOL_DEVICE, unknown_version)
+        .shows("the device refuses a driver of another major version, and tells its own version"),
+    Behaviour::new("adapter.open.unknown-feature", source::PROTOCOL_DEVICE, unknown_feature)
+        .shows("the device refuses a feature that was not negotiated, and names those that were"),
+    Behaviour::new("adapter.open.again", source::PROTOCOL_DEVICE, open_again)
+        .shows("an adapter is not opened again while processes rely on its features"),
+    Behaviour::new("adapter.nodes.metadata", source::UM_DISCOVERY, nodes_metadata).shows(
+        "there is a 3D/compute node and two copy nodes, and each says whether it takes user-mode \
+         submission",
+    ),
+    Behaviour::new(
+        "adapter.caps.user-mode-submission",
+        source::UM_DISCOVERY,
+        user_mode_submission_caps,
+    )
+    .shows("the driver learns a doorbell's size before it creates one"),
+    Behaviour::new("adapter.statistics.count", source::PROTOCOL_REQUESTS, statistics_count)
+        .shows("the device counts this guest's requests"),
+    Behaviour::new("adapter.escape.own-objects", source::KMD_ESCAPE, escape_own_objects).shows(
+        "a tool in the guest sees the guest's objects as they are, and none of another guest",
+    ),
+    Behaviour::new("adapter.escape.pages", source::KMD_ESCAPE, escape_pages)
+        .shows("a list that is longer than a reply comes in pages, complete and in order"),
+    Behaviour::new("adapter.escape.nothing-there", source::KMD_ESCAPE, escape_nothing_there)
+        .shows("an escape for a list or an object that does not exist is refused"),
+    Behaviour::new("adapter.request.unknown-code", source::PROTOCOL_REQUESTS, unknown_code)
+        .shows("a request with an unknown code is refused as such"),
+    Behaviour::new("adapter.request.wrong-length", source::PROTOCOL_REQUESTS, wrong_length).shows(
+        "a request of a wrong length, or one that lies about its length, is refused as such",
+    ),
+    Behaviour::new("adapter.request.reserved-field", source::PROTOCOL_REQUESTS, reserved_field)
+        .shows("a request with a reserved field other than zero is refused"),
 ];
 
 fn config_magic_and_version(scene: &Scene) -> Result<(), Mismatch> {

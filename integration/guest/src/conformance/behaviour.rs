@@ -16,6 +16,20 @@ pub(super) struct Behaviour {
     pub(super) check: fn(&Scene) -> Result<(), Mismatch>,
 }
 
+impl Behaviour {
+    pub(super) const fn new(
+        id: &'static str,
+        section: &'static str,
+        check: fn(&Scene) -> Result<(), Mismatch>,
+    ) -> Self {
+        Self { id, shows: "", section, check }
+    }
+
+    pub(super) const fn shows(self, shows: &'static str) -> Self {
+        Self { shows, ..self }
+    }
+}
+
 /// Why a behaviour was not seen.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Mismatch {

@@ -14,44 +14,21 @@ use bellhop_protocol::control::{Handle, device::CreateDevice};
 use bellhop_protocol::status::Status;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "handle.other-process",
-        shows: "a handle of another process is not valid, and that process keeps its object",
-        section: source::KMD_ALLOCATIONS,
-        check: other_process,
-    },
-    Behaviour {
-        id: "handle.other-type",
-        shows: "a handle of another kind of object gets another status than a handle that is not \
-                valid",
-        section: source::KMD_ALLOCATIONS,
-        check: other_type,
-    },
-    Behaviour {
-        id: "handle.stale",
-        shows: "a handle is not valid after its object is destroyed, even when another object is \
-                created",
-        section: source::KMD_ALLOCATIONS,
-        check: stale,
-    },
-    Behaviour {
-        id: "handle.made-up",
-        shows: "a value that the device never gave out is not a handle",
-        section: source::KMD_ALLOCATIONS,
-        check: made_up,
-    },
-    Behaviour {
-        id: "handle.process-unknown",
-        shows: "a request of a process that does not exist is refused",
-        section: source::PROTOCOL_REQUESTS,
-        check: process_unknown,
-    },
-    Behaviour {
-        id: "handle.cascade",
-        shows: "destroying a device destroys what was created on it",
-        section: source::UM_RESIDENCY,
-        check: cascade,
-    },
+    Behaviour::new("handle.other-process", source::KMD_ALLOCATIONS, other_process)
+        .shows("a handle of another process is not valid, and that process keeps its object"),
+    Behaviour::new("handle.other-type", source::KMD_ALLOCATIONS, other_type).shows(
+        "a handle of another kind of object gets another status than a handle that is not valid",
+    ),
+    Behaviour::new("handle.stale", source::KMD_ALLOCATIONS, stale).shows(
+        "a handle is not valid after its object is destroyed, even when another object is \
+         created",
+    ),
+    Behaviour::new("handle.made-up", source::KMD_ALLOCATIONS, made_up)
+        .shows("a value that the device never gave out is not a handle"),
+    Behaviour::new("handle.process-unknown", source::PROTOCOL_REQUESTS, process_unknown)
+        .shows("a request of a process that does not exist is refused"),
+    Behaviour::new("handle.cascade", source::UM_RESIDENCY, cascade)
+        .shows("destroying a device destroys what was created on it"),
 ];
 
 fn other_process(scene: &Scene) -> Result<(), Mismatch> {

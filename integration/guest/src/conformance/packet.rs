@@ -13,66 +13,25 @@ use xxhash_rust::xxh64::xxh64;
 use zerocopy::IntoBytes;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "packet.nop",
-        shows: "NOP does nothing, on every node",
-        section: source::KMD_RINGS,
-        check: nop,
-    },
-    Behaviour {
-        id: "packet.copy",
-        shows: "COPY copies exactly the range, whatever its alignment, across pages",
-        section: source::PROTOCOL_PACKETS,
-        check: copy,
-    },
-    Behaviour {
-        id: "packet.fill",
-        shows: "FILL repeats its pattern over exactly the range",
-        section: source::PROTOCOL_PACKETS,
-        check: fill,
-    },
-    Behaviour {
-        id: "packet.write-data",
-        shows: "WRITE_DATA writes exactly the bytes that it carries, 1 to 256",
-        section: source::PROTOCOL_PACKETS,
-        check: write_data,
-    },
-    Behaviour {
-        id: "packet.compare",
-        shows: "COMPARE tells where ranges first differ, or that they are equal",
-        section: source::PROTOCOL_PACKETS,
-        check: compare,
-    },
-    Behaviour {
-        id: "packet.hash",
-        shows: "HASH writes the XXH64 digest of any length, 0 included",
-        section: source::PROTOCOL_PACKETS,
-        check: hash,
-    },
-    Behaviour {
-        id: "packet.timestamp",
-        shows: "TIMESTAMP writes a clock that never goes backwards",
-        section: source::PROTOCOL_PACKETS,
-        check: timestamp,
-    },
-    Behaviour {
-        id: "packet.dispatch.xor-stream",
-        shows: "the compute node runs its kernel, and running it twice gives the source back",
-        section: source::PROTOCOL_PACKETS,
-        check: xor,
-    },
-    Behaviour {
-        id: "packet.indirect-buffer.nested",
-        shows: "indirect buffers nest as deep as allowed, and execution continues behind each",
-        section: source::KMD_RINGS,
-        check: nested,
-    },
-    Behaviour {
-        id: "packet.order",
-        shows: "each packet sees what the packets before it wrote",
-        section: source::KMD_RINGS,
-        check: order,
-    },
+    Behaviour::new("packet.nop", source::KMD_RINGS, nop).shows("NOP does nothing, on every node"),
+    Behaviour::new("packet.copy", source::PROTOCOL_PACKETS, copy)
+        .shows("COPY copies exactly the range, whatever its alignment, across pages"),
+    Behaviour::new("packet.fill", source::PROTOCOL_PACKETS, fill)
+        .shows("FILL repeats its pattern over exactly the range"),
+    Behaviour::new("packet.write-data", source::PROTOCOL_PACKETS, write_data)
+        .shows("WRITE_DATA writes exactly the bytes that it carries, 1 to 256"),
+    Behaviour::new("packet.compare", source::PROTOCOL_PACKETS, compare)
+        .shows("COMPARE tells where ranges first differ, or that they are equal"),
+    Behaviour::new("packet.hash", source::PROTOCOL_PACKETS, hash)
+        .shows("HASH writes the XXH64 digest of any length, 0 included"),
+    Behaviour::new("packet.timestamp", source::PROTOCOL_PACKETS, timestamp)
+        .shows("TIMESTAMP writes a clock that never goes backwards"),
+    Behaviour::new("packet.dispatch.xor-stream", source::PROTOCOL_PACKETS, xor)
+        .shows("the compute node runs its kernel, and running it twice gives the source back"),
+    Behaviour::new("packet.indirect-buffer.nested", source::KMD_RINGS, nested)
+        .shows("indirect buffers nest as deep as allowed, and execution continues behind each"),
+    Behaviour::new("packet.order", source::KMD_RINGS, order)
+        .shows("each packet sees what the packets before it wrote"),
 ];
 
 /// Bytes without a pattern.

@@ -14,76 +14,36 @@ use bellhop_protocol::packet::dispatch::Kernel;
 use std::time::{Duration, Instant};
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "power.query",
-        shows: "every engine reports its power state, and one that works is in F0",
-        section: source::UM_F_STATES,
-        check: query,
-    },
-    Behaviour {
-        id: "power.engine.f1",
-        shows: "an engine that goes to F1 leaves its doorbells DISCONNECTED_RETRY, and the next \
-                submission brings it back",
-        section: source::UM_F_STATES,
-        check: engine_f1,
-    },
-    Behaviour {
-        id: "power.engine.f1-idle",
-        shows: "an idle engine goes to F1 by itself",
-        section: source::UM_F_STATES,
-        check: engine_f1_idle,
-    },
-    Behaviour {
-        id: "power.engine.f1-kernel-mode",
-        shows: "a kernel-mode submission brings an engine back from F1",
-        section: source::UM_F_STATES,
-        check: engine_f1_kernel_mode,
-    },
-    Behaviour {
-        id: "power.engine.busy",
-        shows: "an engine that has work stays in F0 and finishes it, even if the work only waits",
-        section: source::UM_F_STATES,
-        check: engine_busy,
-    },
-    Behaviour {
-        id: "power.engine.hung",
-        shows: "a packet that never ends loses its context, and contexts beside it continue",
-        section: source::UM_F_STATES,
-        check: engine_hung,
-    },
-    Behaviour {
-        id: "power.device.d3",
-        shows: "in D3 every doorbell reads DISCONNECTED_RETRY and the ring's memory is still \
-                there; what is queued then executes after a connect has woken the device",
-        section: source::UM_D_STATES,
-        check: device_d3,
-    },
-    Behaviour {
-        id: "power.device.d3-contents",
-        shows: "memory keeps its contents through D3, and so do GPU virtual addresses",
-        section: source::UM_D_STATES,
-        check: device_d3_contents,
-    },
-    Behaviour {
-        id: "power.device.d3-suspended",
-        shows: "a context that its owner suspended is still suspended after D3",
-        section: source::UM_D_STATES,
-        check: device_d3_suspended,
-    },
-    Behaviour {
-        id: "power.device.d3-in-flight",
-        shows: "work that was in progress when D3 was requested continues by itself, and none of \
-                it is lost or done twice",
-        section: source::UM_D_STATES,
-        check: device_d3_in_flight,
-    },
-    Behaviour {
-        id: "power.device.d3-waiting",
-        shows: "a queue that waits for a fence when D3 is requested continues once a CPU or \
-                another queue signals the fence",
-        section: source::UM_D_STATES,
-        check: device_d3_waiting,
-    },
+    Behaviour::new("power.query", source::UM_F_STATES, query)
+        .shows("every engine reports its power state, and one that works is in F0"),
+    Behaviour::new("power.engine.f1", source::UM_F_STATES, engine_f1).shows(
+        "an engine that goes to F1 leaves its doorbells DISCONNECTED_RETRY, and the next \
+         submission brings it back",
+    ),
+    Behaviour::new("power.engine.f1-idle", source::UM_F_STATES, engine_f1_idle)
+        .shows("an idle engine goes to F1 by itself"),
+    Behaviour::new("power.engine.f1-kernel-mode", source::UM_F_STATES, engine_f1_kernel_mode)
+        .shows("a kernel-mode submission brings an engine back from F1"),
+    Behaviour::new("power.engine.busy", source::UM_F_STATES, engine_busy)
+        .shows("an engine that has work stays in F0 and finishes it, even if the work only waits"),
+    Behaviour::new("power.engine.hung", source::UM_F_STATES, engine_hung)
+        .shows("a packet that never ends loses its context, and contexts beside it continue"),
+    Behaviour::new("power.device.d3", source::UM_D_STATES, device_d3).shows(
+        "in D3 every doorbell reads DISCONNECTED_RETRY and the ring's memory is still there; what \
+         is queued then executes after a connect has woken the device",
+    ),
+    Behaviour::new("power.device.d3-contents", source::UM_D_STATES, device_d3_contents)
+        .shows("memory keeps its contents through D3, and so do GPU virtual addresses"),
+    Behaviour::new("power.device.d3-suspended", source::UM_D_STATES, device_d3_suspended)
+        .shows("a context that its owner suspended is still suspended after D3"),
+    Behaviour::new("power.device.d3-in-flight", source::UM_D_STATES, device_d3_in_flight).shows(
+        "work that was in progress when D3 was requested continues by itself, and none of it is \
+         lost or done twice",
+    ),
+    Behaviour::new("power.device.d3-waiting", source::UM_D_STATES, device_d3_waiting).shows(
+        "a queue that waits for a fence when D3 is requested continues once a CPU or another \
+         queue signals the fence",
+    ),
 ];
 
 const RETRY: ConnectionStatus = ConnectionStatus::DISCONNECTED_RETRY;

@@ -16,65 +16,40 @@ use bellhop_protocol::status::Status;
 use std::time::Instant;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "process.termination.normal",
-        shows: "a queue that is destroyed finishes its submissions first",
-        section: source::UM_TERMINATION,
-        check: normal,
-    },
-    Behaviour {
-        id: "process.termination.normal-kernel-mode",
-        shows: "a queue for kernel-mode submission that is destroyed finishes its submissions \
-                first",
-        section: source::UM_TERMINATION,
-        check: normal_kernel_mode,
-    },
-    Behaviour {
-        id: "process.termination.never-connected",
-        shows: "a queue whose doorbell was never connected finishes its submissions when it is \
-                destroyed",
-        section: source::UM_TERMINATION,
-        check: never_connected,
-    },
-    Behaviour {
-        id: "process.termination.victim",
-        shows: "a queue whose doorbell another queue took finishes its submissions when it is \
-                destroyed",
-        section: source::UM_TERMINATION,
-        check: victim,
-    },
-    Behaviour {
-        id: "process.termination.suspended",
-        shows: "a queue of a suspended context is destroyed once the context is resumed and its \
-                submissions are executed",
-        section: source::UM_TERMINATION,
-        check: suspended,
-    },
-    Behaviour {
-        id: "process.termination.stuck",
-        shows: "destroying a queue ends work that never finishes, in time, and other queues \
-                continue meanwhile",
-        section: source::UM_TERMINATION,
-        check: stuck,
-    },
-    Behaviour {
-        id: "process.termination.abnormal",
-        shows: "a process that dies executes nothing more, and all its objects are gone",
-        section: source::UM_TERMINATION,
-        check: abnormal,
-    },
-    Behaviour {
-        id: "process.termination.abnormal-fence",
-        shows: "CPUs and queues that wait for a shared fence of a process that dies continue",
-        section: source::FENCE_ALWAYS_SIGNALED,
-        check: abnormal_fence,
-    },
-    Behaviour {
-        id: "process.termination.twice",
-        shows: "a queue that is being destroyed cannot be destroyed again",
-        section: source::UM_TERMINATION,
-        check: twice,
-    },
+    Behaviour::new("process.termination.normal", source::UM_TERMINATION, normal)
+        .shows("a queue that is destroyed finishes its submissions first"),
+    Behaviour::new(
+        "process.termination.normal-kernel-mode",
+        source::UM_TERMINATION,
+        normal_kernel_mode,
+    )
+    .shows("a queue for kernel-mode submission that is destroyed finishes its submissions first"),
+    Behaviour::new("process.termination.never-connected", source::UM_TERMINATION, never_connected)
+        .shows(
+            "a queue whose doorbell was never connected finishes its submissions when it is \
+             destroyed",
+        ),
+    Behaviour::new("process.termination.victim", source::UM_TERMINATION, victim).shows(
+        "a queue whose doorbell another queue took finishes its submissions when it is destroyed",
+    ),
+    Behaviour::new("process.termination.suspended", source::UM_TERMINATION, suspended).shows(
+        "a queue of a suspended context is destroyed once the context is resumed and its \
+         submissions are executed",
+    ),
+    Behaviour::new("process.termination.stuck", source::UM_TERMINATION, stuck).shows(
+        "destroying a queue ends work that never finishes, in time, and other queues continue \
+         meanwhile",
+    ),
+    Behaviour::new("process.termination.abnormal", source::UM_TERMINATION, abnormal)
+        .shows("a process that dies executes nothing more, and all its objects are gone"),
+    Behaviour::new(
+        "process.termination.abnormal-fence",
+        source::FENCE_ALWAYS_SIGNALED,
+        abnormal_fence,
+    )
+    .shows("CPUs and queues that wait for a shared fence of a process that dies continue"),
+    Behaviour::new("process.termination.twice", source::UM_TERMINATION, twice)
+        .shows("a queue that is being destroyed cannot be destroyed again"),
 ];
 
 fn normal(scene: &Scene) -> Result<(), Mismatch> {

@@ -18,49 +18,22 @@ use vm_memory::Bytes;
 use zerocopy::{FromZeros, IntoBytes};
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "virtqueue.chain.loops",
-        shows: "a descriptor chain that loops is refused",
-        section: source::VIRTIO,
-        check: loops,
-    },
-    Behaviour {
-        id: "virtqueue.chain.leaves-the-table",
-        shows: "a descriptor whose next one is outside the table is refused",
-        section: source::VIRTIO,
-        check: leaves_the_table,
-    },
-    Behaviour {
-        id: "virtqueue.chain.out-of-order",
-        shows: "a readable descriptor behind a writable one is refused",
-        section: source::VIRTIO,
-        check: out_of_order,
-    },
-    Behaviour {
-        id: "virtqueue.buffer.not-the-guests",
-        shows: "a buffer outside the guest's memory is refused, and the refusal names it",
-        section: source::VIRTIO,
-        check: not_the_guests,
-    },
-    Behaviour {
-        id: "virtqueue.buffer.no-room",
-        shows: "a chain without room for the reply comes back, and the queue continues",
-        section: source::VIRTIO,
-        check: no_room,
-    },
-    Behaviour {
-        id: "virtqueue.buffer.short-reply",
-        shows: "a request whose reply does not fit is not carried out, and the status tells how \
-                much room it needs",
-        section: source::PROTOCOL_REQUESTS,
-        check: short_reply,
-    },
-    Behaviour {
-        id: "virtqueue.chain.many-descriptors",
-        shows: "a request in many small descriptors is a valid request",
-        section: source::VIRTIO,
-        check: many_descriptors,
-    },
+    Behaviour::new("virtqueue.chain.loops", source::VIRTIO, loops)
+        .shows("a descriptor chain that loops is refused"),
+    Behaviour::new("virtqueue.chain.leaves-the-table", source::VIRTIO, leaves_the_table)
+        .shows("a descriptor whose next one is outside the table is refused"),
+    Behaviour::new("virtqueue.chain.out-of-order", source::VIRTIO, out_of_order)
+        .shows("a readable descriptor behind a writable one is refused"),
+    Behaviour::new("virtqueue.buffer.not-the-guests", source::VIRTIO, not_the_guests)
+        .shows("a buffer outside the guest's memory is refused, and the refusal names it"),
+    Behaviour::new("virtqueue.buffer.no-room", source::VIRTIO, no_room)
+        .shows("a chain without room for the reply comes back, and the queue continues"),
+    Behaviour::new("virtqueue.buffer.short-reply", source::PROTOCOL_REQUESTS, short_reply).shows(
+        "a request whose reply does not fit is not carried out, and the status tells how much \
+         room it needs",
+    ),
+    Behaviour::new("virtqueue.chain.many-descriptors", source::VIRTIO, many_descriptors)
+        .shows("a request in many small descriptors is a valid request"),
 ];
 
 /// A good request and room for its reply, in one page.

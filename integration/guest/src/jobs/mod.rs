@@ -4,15 +4,17 @@
 
 mod latency;
 mod report;
-mod stream;
 
 pub use report::Report;
 
+use crate::output::note;
+use crate::stream::{self, Input, Nodes};
 use anyhow::{Context, bail};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{Adapter, PlacementPolicy};
-use bellhop_protocol::control::adapter::{EngineType, NodeMetadata, Statistics};
+use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::features::Features;
+use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,7 +43,7 @@ pub struct RunOptions {
 /// When the input cannot be read, or the device cannot be used. The report says whether the result is
 /// wrong.
 pub fn run(transport: Arc<dyn Transport>, options: &RunOptions) -> anyhow::Result<Report> {
-    let input = stream::Input::open(&options.input)?;
+    let mut input = Input::open(&options.input)?;
     let adapter =
         Adapter::open_with(transport, options.placement).context("cannot open the adapter")?;
     if !adapter.features().contains(Features::USER_MODE_SUBMISSION) {
@@ -50,7 +52,10 @@ pub fn run(transport: Arc<dyn Transport>, options: &RunOptions) -> anyhow::Resul
     let nodes = Nodes::of(&adapter)?;
     let counted = || adapter.statistics().context("cannot read the device's counters");
     let before = counted()?;
-    let streamed = stream::run(&adapter, &nodes, input, options.chunk)?;
+    let progress = progress(&input);
+    let advance = |bytes| progress.inc(bytes);
+    let streamed = stream::run(&adapter, &nodes, &mut input, options.chunk, advance)?;
+    progress.finish_and_clear();
     let mut timed = latency::run(&adapter, nodes.compute, options.samples, options.repetitions)?;
     // Of these, this guest may use only one.
     timed.disturbances.processors = options.processors;
@@ -69,23 +74,15 @@ fn since(after: &Statistics, before: &Statistics) -> Statistics {
     }
 }
 
-/// The nodes of the job's stages.
-struct Nodes {
-    compute: u32,
-    copy_in: u32,
-    copy_out: u32,
-}
-
-impl Nodes {
-    fn of(adapter: &Adapter) -> anyhow::Result<Self> {
-        let nodes = adapter.nodes().context("cannot query the nodes")?;
-        let of_type = |wanted: EngineType| {
-            let is_wanted = move |(_, node): &(u32, &NodeMetadata)| node.engine_type == wanted;
-            (0u32..).zip(&nodes).filter(is_wanted).map(|(ordinal, _)| ordinal)
-        };
-        let compute = of_type(EngineType::THREE_D).next().context("there is no compute node")?;
-        let mut copies = of_type(EngineType::COPY);
-        let copy_in = copies.next().unwrap_or(compute);
-        Ok(Self { compute, copy_in, copy_out: copies.next().unwrap_or(copy_in) })
+fn progress(input: &Input) -> ProgressBar {
+    note(format_args!("streaming {} through the GPU", input.path().display()));
+    let (bar, template) = match input.size() {
+        Some(size) => (ProgressBar::new(size), "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}"),
+        None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {bytes_per_sec}"),
+    };
+    // The templates are correct. A wrong one would leave the bar its default look.
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
     }
 }

@@ -3,9 +3,9 @@
 //! What the main job prints.
 
 use super::latency::{Repetition, Timed};
-use super::stream::Streamed;
 use crate::machine::{Disturbances, Machine};
 use crate::output::wrapped;
+use crate::stream::{Bound, Parts, Streamed};
 use crate::timing::Latency;
 use crate::units::{counted, grouped, time};
 use bellhop_protocol::control::adapter::Statistics;
@@ -28,6 +28,10 @@ pub struct Report {
     pub seconds: f64,
     /// Input bytes a second.
     pub bytes_per_second: f64,
+    /// What bounded streaming.
+    pub bounded_by: Bound,
+    /// What the time of streaming went to.
+    pub stream: Parts,
     /// Command buffers submitted through doorbells, the timed ones included.
     pub submissions: u64,
     /// Stores to doorbells.
@@ -74,7 +78,7 @@ impl Report {
         statistics: &Statistics,
         pinning: String,
     ) -> Self {
-        let seconds = streamed.elapsed.as_secs_f64();
+        let seconds = streamed.parts.elapsed.as_secs_f64();
         let kernel_mode = timed.kernel_mode_submissions;
         let speedup = timed.kernel_mode.p50 as f64 / timed.user_mode.p50.max(1) as f64;
         let why_not_faster = if speedup < FASTER { why_not_faster(&timed) } else { Vec::new() };
@@ -85,6 +89,8 @@ impl Report {
             chunks: streamed.chunks,
             seconds,
             bytes_per_second: streamed.bytes as f64 / seconds,
+            bounded_by: streamed.parts.bound(),
+            stream: streamed.parts,
             submissions: streamed.submissions + timed.submissions,
             doorbells: streamed.doorbells.rings + timed.doorbells.rings,
             notifies: streamed.doorbells.notifies + timed.doorbells.notifies,
@@ -155,6 +161,7 @@ impl fmt::Display for Report {
         let rate = BinaryBytes(self.bytes_per_second as u64);
         let bytes = BinaryBytes(self.bytes);
         writeln!(f, "  {bytes} in {} chunks, {:.3} s, {rate}/s", self.chunks, self.seconds)?;
+        f.write_str(&wrapped("  bounded by: ", &self.stream.verdict()))?;
         let counts = [
             ("submissions", self.submissions, "through doorbells"),
             ("doorbells rung", self.doorbells, "plain stores"),
@@ -189,7 +196,7 @@ impl Report {
             ("control queue", Some(&self.kernel_mode_submit_to_fence_ns)),
         ];
         let rows = rows.into_iter().filter_map(|(name, times)| Some((name, times?)));
-        for (name, Latency { samples, p50, p90, p99, p99_9, max }) in rows {
+        for (name, Latency { samples, p50, p90, p99, p99_9, max, .. }) in rows {
             write!(f, "  {name:<24}")?;
             for percentile in [p50, p90, p99, p99_9, max] {
                 write!(f, "{:>9}", time(*percentile as f64))?;
@@ -248,9 +255,11 @@ impl fmt::Display for Disturbances {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn latency(p50: u64, samples: u64) -> Latency {
-        Latency { samples, p50, p90: 2 * p50, p99: 9 * p50, p99_9: 99 * p50, max: 60_000_000_000 }
+        let (p90, p99, p99_9) = (2 * p50, 9 * p50, 99 * p50);
+        Latency { samples, p50, p90, p99, p99_9, max: 60_000_000_000, curve: Vec::new() }
     }
 
     /// What a run with these medians says.
@@ -260,7 +269,13 @@ mod tests {
             chunks: 735,
             submissions: 2_405,
             doorbells: Default::default(),
-            elapsed: std::time::Duration::from_millis(877),
+            parts: Parts {
+                elapsed: Duration::from_millis(877),
+                checking: Duration::from_millis(800),
+                executing: Duration::from_millis(1754),
+                engines: 3,
+                ..Parts::default()
+            },
             mismatch: None,
         };
         let repetition =
@@ -301,6 +316,8 @@ mod tests {
         let text = report.to_string();
         let verdict = "the doorbell is 15.4 times as fast (medians; 15.4 to 15.4 in 5 repetitions)";
         assert!(text.contains(verdict) && report.why_not_faster.is_empty(), "{text}");
+        assert!(text.contains("bounded by: the guest's own work (checking 91 %,"), "{text}");
+        assert!(text.contains("2.00 of 3 engines executed at a time"), "{text}");
         assert!(text.contains("  engine was asleep"), "{text}");
         assert!(text.contains("load 0.1 on 2 processors"), "{text}");
     }

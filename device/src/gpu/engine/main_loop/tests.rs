@@ -125,11 +125,11 @@ fn a_ticket_has_an_engine_look_at_no_queue_and_list_no_doorbell_anew() {
     assert!(rig.chip.quiesced() >= ticket);
     assert_eq!(rig.engine.watches.len(), 1, "it listed doorbells");
     let entry = rig.engine.run_list.get(0).unwrap();
-    assert_eq!(entry.flushes, flushes, "it went through its queues");
+    assert_eq!(entry.view.flushes(), flushes, "it went through its queues");
     // What it has to know it finds where it needs it.
     rig.turn();
     let entry = rig.engine.run_list.get(0).unwrap();
-    assert_eq!(entry.flushes, rig.queue.partition.flushes());
+    assert_eq!(entry.view.flushes(), rig.queue.partition.flushes());
     rig.chip.engines[0].raise(attention::WATCH_LIST);
     rig.attend();
     assert_eq!(rig.engine.watches.len(), 0);

@@ -2,13 +2,12 @@
 
 //! What a packet can reach, and what the packet before it was.
 
-use super::fence::HeldSignal;
+use super::fence::Signals;
 use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::Chip;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
-use crate::gpu::shared::statistics::Tally;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::control::adapter::EngineType;
 
@@ -49,14 +48,42 @@ pub struct Context<'a> {
     pub queue: &'a HwQueue,
     /// What the packet before was.
     pub before: Before,
-    /// What the packets before signaled last.
-    pub signal: Option<HeldSignal>,
+    /// What its signals reach.
+    pub signals: Signals<'a>,
+    /// What is known of the time of the queue's turn.
+    pub timing: Timing,
     /// The process's memory.
     pub mmu: Mmu<'a>,
     /// The engine's buffers.
     pub scratch: &'a mut Scratch,
-    /// What to count.
-    pub tally: &'a mut Tally,
+}
+
+/// What is known of the time of a turn.
+#[derive(Debug, Clone, Copy)]
+pub struct Timing {
+    /// When it began on the adapter's clock, as far as the clock was looked at.
+    pub began: Option<u64>,
+    /// It has executed nothing that may take long.
+    pub is_short: bool,
+}
+
+impl Context<'_> {
+    /// The turn is about to do what may take long: it is timed from here on, unless it is timed already.
+    #[inline]
+    pub fn time_turn(&mut self) {
+        if std::mem::take(&mut self.timing.is_short) && self.timing.began.is_none() {
+            self.begin_timing();
+        }
+    }
+
+    #[cold]
+    fn begin_timing(&mut self) {
+        let now = self.chip.now();
+        if let Some(port) = self.chip.engines.get(self.engine as usize) {
+            port.turns.time(self.queue, now);
+        }
+        self.timing.began = Some(now);
+    }
 }
 
 /// What the next packet must know of a packet.

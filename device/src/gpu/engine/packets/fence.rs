@@ -7,26 +7,105 @@
 
 use super::context::{Before, Context, Wait};
 use crate::gpu::memory::violation::Violation;
+use crate::gpu::shared::chip::Chip;
+use crate::gpu::shared::fence_handle::FenceHandle;
 use crate::gpu::shared::fence_table::Fence;
+use crate::gpu::shared::partition::Partition;
+use crate::gpu::shared::statistics::Tally;
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogOperation};
 use bellhop_protocol::handoff::fence::{SignalRule, WentBackwards};
 use bellhop_protocol::packet::fence::{
-    ConditionalInterrupt, LogFence, LoggedSignal, SignalFence, WaitFence, WriteFence,
+    ConditionalInterrupt, LogFence, LoggedSignal, WaitFence, WriteFence,
 };
 
-/// Makes `value` a fence's CurrentValue.
-///
-/// # Errors
-/// `FENCE_NOT_OWNED` or `FENCE_WENT_BACKWARDS`.
-#[inline]
-fn signal<'a>(context: &mut Context<'a>, slot: u32, value: u64) -> Result<Fence<'a>, Violation> {
-    let fence = owned(context, slot)?;
-    if let Some(signaled) = change(&fence, || fence.cell.signal(fence.published, value))? {
-        context.chip.deliver(context.partition, fence, signaled, context.tally);
+/// What the signals of a queue's turn reach, and what the last of them was.
+#[derive(Debug)]
+pub struct Signals<'a> {
+    /// The rest of the GPU.
+    pub chip: &'a Chip,
+    /// The guest whose queue it is.
+    pub partition: &'a Partition,
+    /// The fence that the queue's packets named last.
+    pub fence: &'a mut FenceHandle,
+    /// What to count.
+    pub tally: &'a mut Tally,
+    last: LastSignal,
+}
+
+impl<'a> Signals<'a> {
+    /// Before the first signal of a turn.
+    #[inline]
+    pub fn new(
+        chip: &'a Chip,
+        partition: &'a Partition,
+        fence: &'a mut FenceHandle,
+        tally: &'a mut Tally,
+    ) -> Self {
+        Self { chip, partition, fence, tally, last: LastSignal::NONE }
     }
-    Ok(fence)
+
+    /// Makes `value` a fence's CurrentValue. Tells whether later signals of the fence may be held back.
+    ///
+    /// # Errors
+    /// `FENCE_NOT_OWNED` or `FENCE_WENT_BACKWARDS`.
+    #[inline(always)]
+    fn make(&mut self, slot: u32, value: u64) -> Result<bool, Violation> {
+        let fence = self.fence.owned(slot)?;
+        if let Some(signaled) = change(fence, || fence.cell.signal(fence.published, value))? {
+            self.chip.deliver(self.partition, fence, signaled, self.tally);
+        }
+        // Each signal of a monitored fence interrupts, a rewindable fence has each of its values, and what others
+        // signal too is theirs to order.
+        Ok(fence.is_native && !fence.is_shared && fence.cell.rule == SignalRule::Monotonic)
+    }
+
+    /// `SIGNAL_FENCE`: holds the signal back where the packets before signaled the same fence. False where it has
+    /// to be made: [`Self::signal`] does.
+    #[inline]
+    pub fn hold(&mut self, slot: u32, value: u64) -> bool {
+        let last = &mut self.last;
+        if last.slot != slot || last.value > value || last.room == 0 {
+            return false;
+        }
+        (last.value, last.room, last.is_held) = (value, last.room - 1, true);
+        true
+    }
+
+    /// `SIGNAL_FENCE`, of a signal that is not held back.
+    ///
+    /// # Errors
+    /// `FENCE_NOT_OWNED` or `FENCE_WENT_BACKWARDS`.
+    #[inline(never)]
+    pub fn signal(&mut self, slot: u32, value: u64) -> Result<(), Violation> {
+        self.make_held()?;
+        self.last = LastSignal::NONE;
+        if self.make(slot, value)? {
+            self.last = LastSignal { slot, room: SIGNALS_AT_ONCE - 1, value, is_held: false };
+        }
+        Ok(())
+    }
+
+    /// Makes the signal that [`Self::hold`] has held back, if there is one. The next signal comes at once.
+    ///
+    /// # Errors
+    /// `FENCE_NOT_OWNED`: the process closed the fence meanwhile.
+    #[inline]
+    pub fn make_held(&mut self) -> Result<(), Violation> {
+        if self.last.is_held { self.make_accepted() } else { Ok(()) }
+    }
+
+    #[inline(never)]
+    fn make_accepted(&mut self) -> Result<(), Violation> {
+        let LastSignal { slot, value, .. } = std::mem::replace(&mut self.last, LastSignal::NONE);
+        let fence = self.fence.owned(slot)?;
+        // Another queue may have signaled it further since the engine accepted this value.
+        if let Ok(signaled) = fence.cell.signal(fence.published, value) {
+            self.chip.deliver(self.partition, fence, signaled, self.tally);
+        }
+        Ok(())
+    }
 }
 
 /// Changes a CurrentValue. A fence that is always signaled stays as it is, and so does a fence that another
@@ -55,10 +134,10 @@ fn change<T>(
 /// entry: the engine logs the signal when everything is logged.
 ///
 /// # Errors
-/// As [`signal`].
+/// `FENCE_NOT_OWNED` or `FENCE_WENT_BACKWARDS`.
 pub fn signal_progress(context: &mut Context<'_>, slot: u32, value: u64) -> Result<(), Violation> {
     if context.chip.logging_level() != LoggingLevel::VERBOSE {
-        return signal(context, slot, value).map(drop);
+        return context.signals.make(slot, value).map(drop);
     }
     let logged = LoggedSignal::new(slot, value);
     write_fence(context, &logged.write)?;
@@ -105,11 +184,6 @@ fn log(
     })
 }
 
-#[inline]
-fn owned<'a>(context: &Context<'a>, slot: u32) -> Result<Fence<'a>, Violation> {
-    context.partition.fences().owned(slot, context.space, context.partition.bar())
-}
-
 /// Signals of one fence that the engine makes as one: a guest that signals after each of many short command
 /// buffers has one line change hands for all of them.
 const SIGNALS_AT_ONCE: u32 = 16;
@@ -120,55 +194,19 @@ const SIGNALS_AT_ONCE: u32 = 16;
 /// A signal comes later then, and never earlier: the engine makes it before any packet that reads memory or
 /// a fence, and before the turn ends. The first signal of a fence in a turn comes at once.
 #[derive(Debug, Clone, Copy)]
-pub struct HeldSignal {
+struct LastSignal {
     slot: u32,
+    /// How many signals more the engine may hold back.
+    room: u32,
     /// The value of the last packet. CurrentValue was at most this when the engine saw the packet.
     value: u64,
-    /// How many signals the engine has held back.
-    held: u32,
+    /// It is not made yet.
+    is_held: bool,
 }
 
-/// `SIGNAL_FENCE`. Holds the signal back where the packets before signaled the same fence.
-///
-/// # Errors
-/// `FENCE_NOT_OWNED` or `FENCE_WENT_BACKWARDS`.
-#[inline]
-pub fn signal_fence(context: &mut Context<'_>, packet: &SignalFence) -> Result<(), Violation> {
-    let (slot, value) = (packet.slot(), packet.value);
-    if let Some(last) = &mut context.signal
-        && last.slot == slot
-        && last.value <= value
-        && last.held < SIGNALS_AT_ONCE - 1
-    {
-        (last.value, last.held) = (value, last.held + 1);
-        return Ok(());
-    }
-    make_held_signal(context)?;
-    let fence = signal(context, slot, value)?;
-    // Each signal of a monitored fence interrupts, a rewindable fence has each of its values, and what others
-    // signal too is theirs to order.
-    let may_hold = fence.is_native && !fence.is_shared && fence.cell.rule == SignalRule::Monotonic;
-    context.signal = may_hold.then_some(HeldSignal { slot, value, held: 0 });
-    Ok(())
-}
-
-/// Makes the signal that [`signal_fence`] has held back, if there is one.
-///
-/// # Errors
-/// `FENCE_NOT_OWNED`: the process closed the fence meanwhile.
-#[inline]
-pub fn make_held_signal(context: &mut Context<'_>) -> Result<(), Violation> {
-    match context.signal.take() {
-        Some(HeldSignal { held: 0, .. }) | None => Ok(()),
-        Some(HeldSignal { slot, value, .. }) => {
-            let fence = owned(context, slot)?;
-            // Another queue may have signaled it further since the engine accepted this value.
-            if let Ok(signaled) = fence.cell.signal(fence.published, value) {
-                context.chip.deliver(context.partition, fence, signaled, context.tally);
-            }
-            Ok(())
-        }
-    }
+impl LastSignal {
+    /// The next signal is made.
+    const NONE: Self = Self { slot: 0, room: 0, value: 0, is_held: false };
 }
 
 /// `WAIT_FENCE`: what holds the queue, if anything does.
@@ -186,8 +224,8 @@ pub fn wait_fence(
 /// `WRITE_FENCE`.
 #[inline]
 pub fn write_fence(context: &mut Context<'_>, packet: &WriteFence) -> Result<(), Violation> {
-    let fence = owned(context, packet.slot())?;
-    change(&fence, || fence.cell.write(packet.value))?;
+    let fence = context.signals.fence.owned(packet.slot())?;
+    change(fence, || fence.cell.write(packet.value))?;
     Ok(())
 }
 
@@ -198,7 +236,7 @@ pub fn log_fence(
     packet: &LogFence,
     before: Before,
 ) -> Result<(), Violation> {
-    owned(context, packet.slot())?;
+    context.signals.fence.owned(packet.slot())?;
     let observed = match (packet.operation, before) {
         (FenceLogOperation::WAIT_UNBLOCKED, Before::Held(Wait { slot, value, since }))
             if (slot, value) == (packet.slot(), packet.value) =>
@@ -217,7 +255,7 @@ pub fn conditional_interrupt(
     packet: &ConditionalInterrupt,
     before: Before,
 ) -> Result<(), Violation> {
-    let fence = owned(context, packet.slot())?;
+    let fence = context.signals.fence.owned(packet.slot())?;
     if fence.is_shared && fence.cell.is_always_signaled() {
         return Ok(());
     }
@@ -225,9 +263,9 @@ pub fn conditional_interrupt(
     // Where the log does not say that this fence was signaled, the interrupt must.
     let is_logged = before == Before::Logged(packet.slot()) && fence.is_native;
     if context.chip.optimized_fence_interrupt && is_logged {
-        context.chip.deliver_logged(context.queue, signaled, context.tally);
+        context.chip.deliver_logged(context.queue, signaled, context.signals.tally);
     } else {
-        context.chip.deliver(context.partition, fence, signaled, context.tally);
+        context.chip.deliver(context.partition, fence, signaled, context.signals.tally);
     }
     Ok(())
 }

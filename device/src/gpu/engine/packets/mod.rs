@@ -13,10 +13,8 @@ pub mod transfer;
 use super::fetch::Stream;
 use crate::gpu::memory::violation::Violation;
 use bellhop_host_kmd::hardware::Ticket;
-use bellhop_protocol::packet::fence::SignalFence;
-use bellhop_protocol::packet::flow::IndirectBuffer;
-use bellhop_protocol::packet::{Opcode, Packet};
-use context::{Before, Context, Wait};
+use bellhop_protocol::packet::Packet;
+use context::{Context, Wait};
 use dispatch::KernelRun;
 use paging::{Clearing, Decompression};
 use progress::Progress;
@@ -62,15 +60,19 @@ pub fn execute(
     context: &mut Context<'_>,
     left: &mut Left,
 ) -> Result<Option<Stream>, Violation> {
-    match packet {
-        Packet::Nop => return execute_short(Short::Nop, context),
-        Packet::IndirectBuffer(packet) => {
-            return execute_short(Short::IndirectBuffer(*packet), context);
-        }
-        Packet::SignalFence(packet) => return execute_short(Short::SignalFence(*packet), context),
-        _ => fence::make_held_signal(context)?,
-    }
     let before = std::mem::take(&mut context.before);
+    match packet {
+        Packet::Nop => return Ok(None),
+        Packet::IndirectBuffer(packet) => return flow::indirect_buffer(packet).map(Some),
+        Packet::SignalFence(packet) => {
+            let (slot, value) = (packet.slot(), packet.value);
+            if !context.signals.hold(slot, value) {
+                context.signals.signal(slot, value)?;
+            }
+            return Ok(None);
+        }
+        _ => context.signals.make_held()?,
+    }
     match packet {
         Packet::Nop | Packet::IndirectBuffer(_) | Packet::SignalFence(_) => {}
         Packet::WaitFence(packet) => {
@@ -105,46 +107,6 @@ pub fn execute(
         }
     }
     Ok(None)
-}
-
-/// The packets that every submission has, which leave nothing to do but a buffer to execute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Short {
-    /// `NOP`.
-    Nop,
-    /// `INDIRECT_BUFFER`.
-    IndirectBuffer(IndirectBuffer),
-    /// `SIGNAL_FENCE`.
-    SignalFence(SignalFence),
-}
-
-impl Short {
-    /// The packet's opcode.
-    #[inline]
-    pub const fn opcode(&self) -> Opcode {
-        match self {
-            Self::Nop => Opcode::NOP,
-            Self::IndirectBuffer(_) => Opcode::INDIRECT_BUFFER,
-            Self::SignalFence(_) => Opcode::SIGNAL_FENCE,
-        }
-    }
-}
-
-/// Executes one of these.
-///
-/// # Errors
-/// What the packet did wrong.
-#[inline]
-pub fn execute_short(
-    packet: Short,
-    context: &mut Context<'_>,
-) -> Result<Option<Stream>, Violation> {
-    context.before = Before::Other;
-    match packet {
-        Short::Nop => Ok(None),
-        Short::IndirectBuffer(packet) => flow::indirect_buffer(&packet).map(Some),
-        Short::SignalFence(packet) => fence::signal_fence(context, &packet).map(|()| None),
-    }
 }
 
 /// A packet with work that is proportional to a length. The engine does it in steps; between two steps it can

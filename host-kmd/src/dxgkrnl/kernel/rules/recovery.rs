@@ -9,7 +9,7 @@ use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::queue_span::queue_span;
 use crate::dxgkrnl::object::device::Failing;
-use crate::dxgkrnl::object::faults::{ADAPTER_RESET, IN_ERROR, fault};
+use crate::dxgkrnl::object::faults::{ADAPTER_RESET, IN_ERROR};
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueOwner};
 use crate::dxgkrnl::recovery::tdr::{Escalation, Guilty, Hang, Recovered};
@@ -66,7 +66,7 @@ impl Kernel {
             self.begin_recovery(
                 node,
                 queue,
-                fault(FaultReason::ENGINE_TIMEOUT, Opcode::NOP, address),
+                Fault::new(FaultReason::ENGINE_TIMEOUT, Opcode::NOP, address),
             );
         }
     }

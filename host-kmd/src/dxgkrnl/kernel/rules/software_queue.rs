@@ -15,7 +15,7 @@ use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::kernel::requests::fence_waits::check_count;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::error::RequestError;
-use crate::dxgkrnl::object::faults::{IN_ERROR, fault};
+use crate::dxgkrnl::object::faults::IN_ERROR;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HeldWork, HwQueue};
@@ -253,7 +253,7 @@ impl ProcessAccess<'_> {
             }
             if value < least {
                 let reason = FaultReason::FENCE_WENT_BACKWARDS;
-                let fault = fault(reason, Opcode::SIGNAL_FENCE, value);
+                let fault = Fault::new(reason, Opcode::SIGNAL_FENCE, value);
                 return self.lose_queue_s_context(handle, fault);
             }
             values.insert(slot, value);
@@ -296,7 +296,7 @@ impl ProcessAccess<'_> {
 
     /// A queue waits for a fence that its process has closed, as with a packet: it is lost.
     pub(crate) fn orphan_queue(&mut self, hw_queue: Handle, process: u32, slot: u32) {
-        let fault = fault(FaultReason::FENCE_NOT_OWNED, Opcode::WAIT_FENCE, slot.into());
+        let fault = Fault::new(FaultReason::FENCE_NOT_OWNED, Opcode::WAIT_FENCE, slot.into());
         let guest = self.guest_id;
         self.work.release(Released { guest, process, hw_queue, fault: Some(fault) });
     }

@@ -21,7 +21,7 @@ use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::device::{Device, Failing};
 use crate::dxgkrnl::object::error::RequestError;
-use crate::dxgkrnl::object::faults::{IN_ERROR, fault};
+use crate::dxgkrnl::object::faults::IN_ERROR;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::dxgkrnl::queue::context::{Context, Suspension};
@@ -175,7 +175,7 @@ impl Kernel {
         let Ending { guest, process, target, .. } = ending;
         tracing::debug!(guest = guest.0, process, ?target, "it did not end in time");
         let time = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
-        let fault = fault(FaultReason::ENGINE_TIMEOUT, Opcode::NOP, time);
+        let fault = Fault::new(FaultReason::ENGINE_TIMEOUT, Opcode::NOP, time);
         self.lose(guest, process, target, fault, effects)
     }
 

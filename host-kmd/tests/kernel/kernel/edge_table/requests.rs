@@ -41,7 +41,6 @@ use bellhop_protocol::control::power::{
 };
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
 use bellhop_protocol::control::{Handle, RequestCode};
-use bellhop_protocol::doorbell::DoorbellPrivateData;
 use bellhop_protocol::features::Version;
 use bellhop_protocol::status::Status;
 
@@ -433,13 +432,7 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
         }
         RequestCode::CREATE_DOORBELL => {
             let (ring_buffer, ring_control) = world.ring;
-            let request = CreateDoorbell {
-                hw_queue: world.unrung,
-                ring_buffer,
-                ring_control,
-                flags: 0,
-                private_data: DoorbellPrivateData::default(),
-            };
+            let request = CreateDoorbell::new(world.unrung, ring_buffer, ring_control);
             let fields = vec![
                 handle("hw_queue", world.unrung),
                 handle("ring_buffer", ring_buffer),

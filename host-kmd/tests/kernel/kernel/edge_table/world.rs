@@ -88,9 +88,7 @@ pub(super) fn paged(device: Handle) -> CreateAllocation {
 
 impl World {
     pub(super) fn new() -> Self {
-        let mut bench = Bench::new(2);
-        let guest = bench.guest(1);
-        let (client, doorbell) = bench.connected(guest);
+        let (mut bench, client, doorbell) = Bench::with_connected(2);
         let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
         let unrung = bench.queue(client, USER_MODE).queue;
         let ring = bench.ring(client);

@@ -17,7 +17,6 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{
     AllocationFlags, AllocationKind, CreateAllocation, NOT_IN_BAR, PRIORITY_NORMAL, SegmentSet,
 };
-use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, Protection};
 use bellhop_protocol::event::EventKind;
 
 const MIB: u64 = 1 << 20;
@@ -62,10 +61,7 @@ fn space(bench: &Bench, client: Client) -> AddressSpaceId {
 }
 
 fn map(bench: &mut Bench, client: Client, allocation: Handle, size: u64) -> u64 {
-    let (offset, base, reserved) = (0, 0, 0);
-    let protection = Protection::WRITE.bits();
-    let request = MapGpuVirtualAddress { allocation, base, offset, size, protection, reserved };
-    bench.call(client, &request).unwrap().gpu_va
+    bench.call(client, &crate::bench::map(allocation, 0, size)).unwrap().gpu_va
 }
 
 /// Where an address of the client's leads.

@@ -222,13 +222,7 @@ fn a_ring_that_others_have_stays_where_its_doorbell_has_it() {
     let (mut bench, [a, b], [created, opened], [at_a, _]) = two(1);
     let ring_control = bench.local(a, PAGE_SIZE).unwrap().allocation;
     let hw_queue = bench.queue(a, crate::bench::USER_MODE).queue;
-    let request = CreateDoorbell {
-        hw_queue,
-        ring_buffer: created,
-        ring_control,
-        flags: 0,
-        private_data: Default::default(),
-    };
+    let request = CreateDoorbell::new(hw_queue, created, ring_control);
     // It is not enough that the other process wants it and has it locked.
     bench.make_resident(b, &[opened]).unwrap();
     bench.call(b, &Lock { allocation: opened }).unwrap();

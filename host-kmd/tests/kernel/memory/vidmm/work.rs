@@ -67,12 +67,7 @@ fn paging_that_fails_loses_the_contexts_whose_memory_it_was_and_no_others() {
     let allocation = bench.call_with_list(client, &request, &extents).unwrap().allocation;
     bench.model.state().prompt_paging = false;
     let token = bench.make_resident_later(client, &[allocation]);
-    let fault = Fault {
-        reason: FaultReason::READ_PAGE_FAULT,
-        opcode: Opcode::COPY,
-        address: 0,
-        read_pointer: 0,
-    };
+    let fault = Fault::new(FaultReason::READ_PAGE_FAULT, Opcode::COPY, 0);
     bench.model.fail_paging(client.guest, fault);
     bench.interrupt();
     assert_eq!(bench.outcome(client, token), Some(Status::IO_DEVICE_ERROR));

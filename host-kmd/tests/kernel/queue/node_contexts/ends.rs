@@ -38,12 +38,7 @@ fn a_fault_is_told_with_the_context_and_frees_what_its_submissions_held() {
                 node.submit_virtual(&mut bench).unwrap();
             }
         }
-        let fault = Fault {
-            reason: FaultReason::READ_PAGE_FAULT,
-            opcode: Opcode::COPY,
-            address: 0x1234,
-            read_pointer: 0,
-        };
+        let fault = Fault::new(FaultReason::READ_PAGE_FAULT, Opcode::COPY, 0x1234);
         bench.raise(Interrupt::PageFault { queue: node.client.id, fault });
         let (_, event) = *bench.events.last().unwrap();
         let context = node.reply.context.0;

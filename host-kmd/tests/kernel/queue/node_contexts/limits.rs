@@ -3,11 +3,10 @@
 //! How much submissions may hold.
 
 use super::{MODELS, Node, completed, entry, new, with_limits};
-use crate::bench::Bench;
+use crate::bench::{Bench, map};
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_protocol::PAGE_SIZE;
-use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, Protection};
 use bellhop_protocol::control::node_context::{RENDER_COMMANDS_MAX, SubmissionModel};
 use bellhop_protocol::packet::flow::NOP;
 use bellhop_protocol::status::Status;
@@ -70,16 +69,7 @@ fn a_list_that_cannot_be_made_resident_is_not_charged_for() {
     let (mut bench, client) = with_limits(limits);
     let node = Node::new(&mut bench, client, SubmissionModel::BASIC_PLUS_PLUS);
     let [one, other] = [(); 2].map(|()| bench.local(client, PAGE_SIZE).unwrap().allocation);
-    let protection = Protection::WRITE.bits();
-    let map = MapGpuVirtualAddress {
-        allocation: one,
-        base: 0,
-        offset: 0,
-        size: PAGE_SIZE,
-        protection,
-        reserved: 0,
-    };
-    bench.call(client, &map).unwrap();
+    bench.call(client, &map(one, 0, PAGE_SIZE)).unwrap();
     bench.evict(client, &[one]).unwrap();
     bench.model.state().page_table_room = 0;
     let full = (Status::INSUFFICIENT_RESOURCES, 0);

@@ -18,69 +18,31 @@ use std::time::Duration;
 use zerocopy::IntoBytes;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "fence.wait.blocked",
-        shows: "an interrupt wakes a blocked waiter once the fence has its value",
-        section: source::FENCE_SYNC,
-        check: wait_blocked,
-    },
-    Behaviour {
-        id: "fence.wait.reached",
-        shows: "a wait for a value that the fence already has is satisfied at once",
-        section: source::FENCE_SYNC,
-        check: wait_reached,
-    },
-    Behaviour {
-        id: "fence.wait.timeout",
-        shows: "a wait ends when its time is over, and the waiter can wait again",
-        section: source::FENCE_SYNC,
-        check: wait_timeout,
-    },
-    Behaviour {
-        id: "fence.wait.many",
-        shows: "many threads wait for different values of one fence, and each wakes",
-        section: source::FENCE_SYNC,
-        check: wait_many,
-    },
-    Behaviour {
-        id: "fence.interrupt.conditional",
-        shows: "a signal interrupts only if a CPU waits for its value",
-        section: source::FENCE_DESIGN,
-        check: conditional,
-    },
-    Behaviour {
-        id: "fence.wait.all",
-        shows: "a wait for several fences ends once, with the last of them",
-        section: source::FENCE_EXISTING,
-        check: wait_all,
-    },
-    Behaviour {
-        id: "fence.wait.any",
-        shows: "a wait for any of several fences ends with the first, and then monitors none",
-        section: source::FENCE_EXISTING,
-        check: wait_any,
-    },
-    Behaviour {
-        id: "fence.wait.thousands",
-        shows: "thousands wait for one fence and for many, and one interrupt releases all that are \
-                satisfied",
-        section: source::FENCE_EXISTING,
-        check: wait_thousands,
-    },
-    Behaviour {
-        id: "fence.signal.cpu",
-        shows: "a CPU signals several fences at once, which releases waiters on CPUs and on the \
-                GPU",
-        section: source::FENCE_CPU_SIGNAL,
-        check: signal_cpu,
-    },
-    Behaviour {
-        id: "fence.signal.refused",
-        shows: "a CPU cannot decrease a fence, cannot signal a progress fence, and signals all of \
-                a list or none",
-        section: source::FENCE_CPU_SIGNAL,
-        check: signal_refused,
-    },
+    Behaviour::new("fence.wait.blocked", source::FENCE_SYNC, wait_blocked)
+        .shows("an interrupt wakes a blocked waiter once the fence has its value"),
+    Behaviour::new("fence.wait.reached", source::FENCE_SYNC, wait_reached)
+        .shows("a wait for a value that the fence already has is satisfied at once"),
+    Behaviour::new("fence.wait.timeout", source::FENCE_SYNC, wait_timeout)
+        .shows("a wait ends when its time is over, and the waiter can wait again"),
+    Behaviour::new("fence.wait.many", source::FENCE_SYNC, wait_many)
+        .shows("many threads wait for different values of one fence, and each wakes"),
+    Behaviour::new("fence.interrupt.conditional", source::FENCE_DESIGN, conditional)
+        .shows("a signal interrupts only if a CPU waits for its value"),
+    Behaviour::new("fence.wait.all", source::FENCE_EXISTING, wait_all)
+        .shows("a wait for several fences ends once, with the last of them"),
+    Behaviour::new("fence.wait.any", source::FENCE_EXISTING, wait_any)
+        .shows("a wait for any of several fences ends with the first, and then monitors none"),
+    Behaviour::new("fence.wait.thousands", source::FENCE_EXISTING, wait_thousands).shows(
+        "thousands wait for one fence and for many, and one interrupt releases all that are \
+         satisfied",
+    ),
+    Behaviour::new("fence.signal.cpu", source::FENCE_CPU_SIGNAL, signal_cpu).shows(
+        "a CPU signals several fences at once, which releases waiters on CPUs and on the GPU",
+    ),
+    Behaviour::new("fence.signal.refused", source::FENCE_CPU_SIGNAL, signal_refused).shows(
+        "a CPU cannot decrease a fence, cannot signal a progress fence, and signals all of a list \
+         or none",
+    ),
 ];
 
 fn values(fences: &[(&Fence, u64)]) -> Vec<FenceValue> {

@@ -11,18 +11,10 @@ use bellhop_protocol::control::fence::{CreateNativeFence, FenceFlags, NativeFenc
 use bellhop_protocol::status::Status;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "fence.cross.type",
-        shows: "a cross-adapter fence that is intra-GPU, or not shared, is refused",
-        section: source::FENCE_CROSS_ADAPTER,
-        check: cross_type,
-    },
-    Behaviour {
-        id: "fence.cross.policy",
-        shows: "a cross-adapter fence opens by its name, and its MonitoredValue is 0",
-        section: source::FENCE_CROSS_ADAPTER,
-        check: cross_policy,
-    },
+    Behaviour::new("fence.cross.type", source::FENCE_CROSS_ADAPTER, cross_type)
+        .shows("a cross-adapter fence that is intra-GPU, or not shared, is refused"),
+    Behaviour::new("fence.cross.policy", source::FENCE_CROSS_ADAPTER, cross_policy)
+        .shows("a cross-adapter fence opens by its name, and its MonitoredValue is 0"),
 ];
 
 fn cross_type(scene: &Scene) -> Result<(), Mismatch> {

@@ -15,57 +15,27 @@ use bellhop_protocol::packet::fence::{LogFence, SignalFence, WriteFence};
 use zerocopy::{FromBytes, IntoBytes};
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "fence.log.signals",
-        shows: "signals are logged in order, with their values, at times between those of the \
-                packets around them",
-        section: source::FENCE_LOG,
-        check: signals,
-    },
-    Behaviour {
-        id: "fence.log.waits",
-        shows: "a wait is logged, with the time at which it held the queue if it did",
-        section: source::FENCE_LOG,
-        check: waits,
-    },
-    Behaviour {
-        id: "fence.log.wrap",
-        shows: "a full log continues at its start, and counts that",
-        section: source::FENCE_LOG_OVERRUN,
-        check: wrap,
-    },
-    Behaviour {
-        id: "fence.log.order",
-        shows: "no waiter learns of a value that a packet wrote before it is evaluated, and its \
-                log entry is there by then",
-        section: source::FENCE_LOG_ORDER,
-        check: order,
-    },
-    Behaviour {
-        id: "fence.log.unlogged",
-        shows: "a signal packet without a log packet is in no log, and each queue has logs of its \
-                own",
-        section: source::FENCE_LOG,
-        check: unlogged,
-    },
-    Behaviour {
-        id: "fence.log.read-only",
-        shows: "packets can read logs and cannot write them",
-        section: source::FENCE_LOG,
-        check: read_only,
-    },
-    Behaviour {
-        id: "fence.log.bad-operation",
-        shows: "a log packet with an unknown operation is a fault",
-        section: source::FENCE_LOG,
-        check: bad_operation,
-    },
-    Behaviour {
-        id: "fence.log.not-owned",
-        shows: "a packet cannot log a fence of another process",
-        section: source::FENCE_LOG,
-        check: not_owned,
-    },
+    Behaviour::new("fence.log.signals", source::FENCE_LOG, signals).shows(
+        "signals are logged in order, with their values, at times between those of the packets \
+         around them",
+    ),
+    Behaviour::new("fence.log.waits", source::FENCE_LOG, waits)
+        .shows("a wait is logged, with the time at which it held the queue if it did"),
+    Behaviour::new("fence.log.wrap", source::FENCE_LOG_OVERRUN, wrap)
+        .shows("a full log continues at its start, and counts that"),
+    Behaviour::new("fence.log.order", source::FENCE_LOG_ORDER, order).shows(
+        "no waiter learns of a value that a packet wrote before it is evaluated, and its log \
+         entry is there by then",
+    ),
+    Behaviour::new("fence.log.unlogged", source::FENCE_LOG, unlogged).shows(
+        "a signal packet without a log packet is in no log, and each queue has logs of its own",
+    ),
+    Behaviour::new("fence.log.read-only", source::FENCE_LOG, read_only)
+        .shows("packets can read logs and cannot write them"),
+    Behaviour::new("fence.log.bad-operation", source::FENCE_LOG, bad_operation)
+        .shows("a log packet with an unknown operation is a fault"),
+    Behaviour::new("fence.log.not-owned", source::FENCE_LOG, not_owned)
+        .shows("a packet cannot log a fence of another process"),
 ];
 
 /// A log as the queue's packets see it: the header, and the entries written so far, oldest first.

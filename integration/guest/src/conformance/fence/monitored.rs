@@ -20,75 +20,42 @@ use std::time::Duration;
 use zerocopy::IntoBytes;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "fence.monitored.cpu",
-        shows: "CPUs wait for a monitored fence and signal it, and each signal of the GPU reaches \
-                the host",
-        section: source::FENCE_EXISTING,
-        check: cpu,
-    },
-    Behaviour {
-        id: "fence.monitored.held",
-        shows: "submissions behind a wait for a monitored fence are held, in order, until a CPU \
-                signals it",
-        section: source::FENCE_EXISTING,
-        check: held,
-    },
-    Behaviour {
-        id: "fence.monitored.signal",
-        shows: "a signal by request takes effect after all earlier submissions, and before later \
-                ones",
-        section: source::FENCE_EXISTING,
-        check: signal,
-    },
-    Behaviour {
-        id: "fence.monitored.queues",
-        shows: "queues for kernel-mode submission take turns by monitored fences",
-        section: source::FENCE_EXISTING,
-        check: queues,
-    },
-    Behaviour {
-        id: "fence.monitored.native",
-        shows: "a queue for kernel-mode submission waits by request for native fences that packets \
-                of others signal",
-        section: source::FENCE_EXISTING,
-        check: native,
-    },
-    Behaviour {
-        id: "fence.monitored.models",
-        shows: "contexts of each model of kernel-mode submission wait for a monitored fence and \
-                signal it",
-        section: source::FENCE_EXISTING,
-        check: models,
-    },
-    Behaviour {
-        id: "fence.monitored.no-gpu-wait",
-        shows: "a packet that waits for a monitored fence loses its queue, and user-mode queues \
-                wait only by packets",
-        section: source::FENCE_EXISTING,
-        check: no_gpu_wait,
-    },
-    Behaviour {
-        id: "fence.monitored.deadlock",
-        shows: "queues that wait for each other hold up no other queue, and destroying them ends \
-                the deadlock",
-        section: source::UM_TERMINATION,
-        check: deadlock,
-    },
-    Behaviour {
-        id: "fence.progress.kinds",
-        shows: "a progress fence is native if the request asks for that, and a queue for user-mode \
-                submission must ask",
-        section: source::FENCE_PROGRESS,
-        check: progress_kinds,
-    },
-    Behaviour {
-        id: "fence.progress.monitored",
-        shows: "CPUs, and other queues by request, wait for a progress fence that is a monitored \
-                fence",
-        section: source::FENCE_PROGRESS,
-        check: progress_monitored,
-    },
+    Behaviour::new("fence.monitored.cpu", source::FENCE_EXISTING, cpu).shows(
+        "CPUs wait for a monitored fence and signal it, and each signal of the GPU reaches the \
+         host",
+    ),
+    Behaviour::new("fence.monitored.held", source::FENCE_EXISTING, held).shows(
+        "submissions behind a wait for a monitored fence are held, in order, until a CPU signals \
+         it",
+    ),
+    Behaviour::new("fence.monitored.signal", source::FENCE_EXISTING, signal).shows(
+        "a signal by request takes effect after all earlier submissions, and before later ones",
+    ),
+    Behaviour::new("fence.monitored.queues", source::FENCE_EXISTING, queues)
+        .shows("queues for kernel-mode submission take turns by monitored fences"),
+    Behaviour::new("fence.monitored.native", source::FENCE_EXISTING, native).shows(
+        "a queue for kernel-mode submission waits by request for native fences that packets of \
+         others signal",
+    ),
+    Behaviour::new("fence.monitored.models", source::FENCE_EXISTING, models).shows(
+        "contexts of each model of kernel-mode submission wait for a monitored fence and signal \
+         it",
+    ),
+    Behaviour::new("fence.monitored.no-gpu-wait", source::FENCE_EXISTING, no_gpu_wait).shows(
+        "a packet that waits for a monitored fence loses its queue, and user-mode queues wait \
+         only by packets",
+    ),
+    Behaviour::new("fence.monitored.deadlock", source::UM_TERMINATION, deadlock).shows(
+        "queues that wait for each other hold up no other queue, and destroying them ends the \
+         deadlock",
+    ),
+    Behaviour::new("fence.progress.kinds", source::FENCE_PROGRESS, progress_kinds).shows(
+        "a progress fence is native if the request asks for that, and a queue for user-mode \
+         submission must ask",
+    ),
+    Behaviour::new("fence.progress.monitored", source::FENCE_PROGRESS, progress_monitored).shows(
+        "CPUs, and other queues by request, wait for a progress fence that is a monitored fence",
+    ),
 ];
 
 /// How long a thing must not happen before it counts as not happening.

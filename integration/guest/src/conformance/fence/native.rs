@@ -14,57 +14,29 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "fence.initial-value",
-        shows: "a new fence has its initial value",
-        section: source::FENCE_DESIGN,
-        check: initial_value,
-    },
-    Behaviour {
-        id: "fence.signal.poll",
-        shows: "a polling CPU sees a value that the GPU signals",
-        section: source::FENCE_DESIGN,
-        check: signal_poll,
-    },
-    Behaviour {
-        id: "fence.gpu-wait.engine-to-engine",
-        shows: "a queue is held until another engine signals the fence that it waits for",
-        section: source::FENCE_NATIVE,
-        check: engine_to_engine,
-    },
-    Behaviour {
-        id: "fence.gpu-wait.yields",
-        shows: "a queue that waits leaves its engine to others",
-        section: source::FENCE_NATIVE,
-        check: yields,
-    },
-    Behaviour {
-        id: "fence.gpu-wait.deadlock",
-        shows: "two queues that wait for each other leave the GPU to others, and continue once a \
-                CPU signals",
-        section: source::FENCE_NATIVE,
-        check: deadlock,
-    },
-    Behaviour {
-        id: "fence.gpu-wait.deadlock-destroyed",
-        shows: "destroying one of two queues that wait for each other ends the deadlock, and other \
-                queues lose nothing",
-        section: source::UM_TERMINATION,
-        check: deadlock_destroyed,
-    },
-    Behaviour {
-        id: "fence.gpu-wait.thousand",
-        shows: "engines sleep while a thousand queues wait for fences, and signals of other fences \
-                do not wake them",
-        section: source::FENCE_NATIVE,
-        check: thousand,
-    },
-    Behaviour {
-        id: "fence.progress.destroy",
-        shows: "a queue's progress fence cannot be destroyed without the queue",
-        section: source::UM_PROGRESS,
-        check: progress_destroy,
-    },
+    Behaviour::new("fence.initial-value", source::FENCE_DESIGN, initial_value)
+        .shows("a new fence has its initial value"),
+    Behaviour::new("fence.signal.poll", source::FENCE_DESIGN, signal_poll)
+        .shows("a polling CPU sees a value that the GPU signals"),
+    Behaviour::new("fence.gpu-wait.engine-to-engine", source::FENCE_NATIVE, engine_to_engine)
+        .shows("a queue is held until another engine signals the fence that it waits for"),
+    Behaviour::new("fence.gpu-wait.yields", source::FENCE_NATIVE, yields)
+        .shows("a queue that waits leaves its engine to others"),
+    Behaviour::new("fence.gpu-wait.deadlock", source::FENCE_NATIVE, deadlock).shows(
+        "two queues that wait for each other leave the GPU to others, and continue once a CPU \
+         signals",
+    ),
+    Behaviour::new("fence.gpu-wait.deadlock-destroyed", source::UM_TERMINATION, deadlock_destroyed)
+        .shows(
+            "destroying one of two queues that wait for each other ends the deadlock, and other \
+             queues lose nothing",
+        ),
+    Behaviour::new("fence.gpu-wait.thousand", source::FENCE_NATIVE, thousand).shows(
+        "engines sleep while a thousand queues wait for fences, and signals of other fences do \
+         not wake them",
+    ),
+    Behaviour::new("fence.progress.destroy", source::UM_PROGRESS, progress_destroy)
+        .shows("a queue's progress fence cannot be destroyed without the queue"),
 ];
 
 fn initial_value(scene: &Scene) -> Result<(), Mismatch> {

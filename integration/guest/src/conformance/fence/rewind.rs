@@ -12,20 +12,14 @@ use bellhop_protocol::status::Status;
 use std::time::Duration;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "fence.rewind.gpu",
-        shows: "a packet may rewind a rewindable fence, and queues then wait until it has their \
-                value again",
-        section: source::FENCE_DESIGN,
-        check: gpu,
-    },
-    Behaviour {
-        id: "fence.rewind.cpu",
-        shows: "CPUs rewind a rewindable fence, and wait until it has its value again; no other \
-                fence can be rewound",
-        section: source::FENCE_CPU_SIGNAL,
-        check: cpu,
-    },
+    Behaviour::new("fence.rewind.gpu", source::FENCE_DESIGN, gpu).shows(
+        "a packet may rewind a rewindable fence, and queues then wait until it has their value \
+         again",
+    ),
+    Behaviour::new("fence.rewind.cpu", source::FENCE_CPU_SIGNAL, cpu).shows(
+        "CPUs rewind a rewindable fence, and wait until it has its value again; no other fence \
+         can be rewound",
+    ),
 ];
 
 /// How long the test waits for what must not come.

@@ -14,65 +14,32 @@ use bellhop_protocol::status::Status;
 use std::thread;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "fence.access.gpu-reads",
-        shows: "packets read CurrentValue and MonitoredValue where they are mapped",
-        section: source::FENCE_TYPES,
-        check: gpu_reads,
-    },
-    Behaviour {
-        id: "fence.access.gpu-writes",
-        shows: "a CurrentValue that a packet writes is visible and satisfies waits once it is \
-                evaluated",
-        section: source::FENCE_TYPES,
-        check: gpu_writes,
-    },
-    Behaviour {
-        id: "fence.access.monitored-read-only",
-        shows: "no packet can write MonitoredValue",
-        section: source::FENCE_TYPES,
-        check: monitored_read_only,
-    },
-    Behaviour {
-        id: "fence.access.intra-gpu",
-        shows: "engines signal an intra-GPU fence and wait for it; no CPU can read, wait for or \
-                signal it",
-        section: source::FENCE_TYPES,
-        check: intra_gpu,
-    },
-    Behaviour {
-        id: "fence.storage.packed",
-        shows: "fences of one process share a page, fences of two processes do not, and a shared \
-                fence has its own",
-        section: source::FENCE_STORAGE,
-        check: packed,
-    },
-    Behaviour {
-        id: "fence.share.processes",
-        shows: "CPUs and queues of two processes signal a shared fence and wait for it",
-        section: source::FENCE_HANDLES,
-        check: share_processes,
-    },
-    Behaviour {
-        id: "fence.share.same-process",
-        shows: "a fence that another device of its process opens has the mapping of the first",
-        section: source::FENCE_OPEN,
-        check: share_same_process,
-    },
-    Behaviour {
-        id: "fence.share.lifetime",
-        shows: "a shared fence outlives the process that created it, as long as another has it \
-                open",
-        section: source::FENCE_HANDLES,
-        check: share_lifetime,
-    },
-    Behaviour {
-        id: "fence.share.refused",
-        shows: "a fence that was not created to be shared is not shared, and an unknown name opens \
-                nothing",
-        section: source::FENCE_OPEN,
-        check: share_refused,
-    },
+    Behaviour::new("fence.access.gpu-reads", source::FENCE_TYPES, gpu_reads)
+        .shows("packets read CurrentValue and MonitoredValue where they are mapped"),
+    Behaviour::new("fence.access.gpu-writes", source::FENCE_TYPES, gpu_writes).shows(
+        "a CurrentValue that a packet writes is visible and satisfies waits once it is evaluated",
+    ),
+    Behaviour::new("fence.access.monitored-read-only", source::FENCE_TYPES, monitored_read_only)
+        .shows("no packet can write MonitoredValue"),
+    Behaviour::new("fence.access.intra-gpu", source::FENCE_TYPES, intra_gpu).shows(
+        "engines signal an intra-GPU fence and wait for it; no CPU can read, wait for or signal \
+         it",
+    ),
+    Behaviour::new("fence.storage.packed", source::FENCE_STORAGE, packed).shows(
+        "fences of one process share a page, fences of two processes do not, and a shared fence \
+         has its own",
+    ),
+    Behaviour::new("fence.share.processes", source::FENCE_HANDLES, share_processes)
+        .shows("CPUs and queues of two processes signal a shared fence and wait for it"),
+    Behaviour::new("fence.share.same-process", source::FENCE_OPEN, share_same_process)
+        .shows("a fence that another device of its process opens has the mapping of the first"),
+    Behaviour::new("fence.share.lifetime", source::FENCE_HANDLES, share_lifetime).shows(
+        "a shared fence outlives the process that created it, as long as another has it open",
+    ),
+    Behaviour::new("fence.share.refused", source::FENCE_OPEN, share_refused).shows(
+        "a fence that was not created to be shared is not shared, and an unknown name opens \
+         nothing",
+    ),
 ];
 
 fn gpu_reads(scene: &Scene) -> Result<(), Mismatch> {

@@ -17,24 +17,12 @@ use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "fence.caps",
-        shows: "the caps tell whether there are native fences, and only then can one be created",
-        section: source::FENCE_CAPS,
-        check: caps,
-    },
-    Behaviour {
-        id: "fence.types.default",
-        shows: "CPUs and packets reach each value of a default fence as the table of types says",
-        section: source::FENCE_TYPES,
-        check: default_row,
-    },
-    Behaviour {
-        id: "fence.types.intra-gpu",
-        shows: "only packets reach each value of an intra-GPU fence, as the table of types says",
-        section: source::FENCE_TYPES,
-        check: intra_gpu_row,
-    },
+    Behaviour::new("fence.caps", source::FENCE_CAPS, caps)
+        .shows("the caps tell whether there are native fences, and only then can one be created"),
+    Behaviour::new("fence.types.default", source::FENCE_TYPES, default_row)
+        .shows("CPUs and packets reach each value of a default fence as the table of types says"),
+    Behaviour::new("fence.types.intra-gpu", source::FENCE_TYPES, intra_gpu_row)
+        .shows("only packets reach each value of an intra-GPU fence, as the table of types says"),
 ];
 
 fn caps(scene: &Scene) -> Result<(), Mismatch> {

@@ -21,149 +21,70 @@ use own_buffers::{
 use together::{fence_ids, models_apart, models_together, suspended};
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "km.submit",
-        shows: "a command buffer that is submitted through the control queue executes and signals \
-                its fence",
-        section: source::KMD_DMA,
-        check: submit,
-    },
-    Behaviour {
-        id: "km.wait.blocked",
-        shows: "the completion of a kernel-mode submission wakes a blocked waiter",
-        section: source::KMD_INTERRUPT,
-        check: wait_blocked,
-    },
-    Behaviour {
-        id: "km.beside-um",
-        shows: "user-mode and kernel-mode queues work on one engine at the same time",
-        section: source::UM_INTRODUCTION,
-        check: beside_um,
-    },
-    Behaviour {
-        id: "km.basic.submit",
-        shows: "basic model: the host patches addresses into packets that name allocations, and \
-                they execute",
-        section: source::KMD_VIRTUAL,
-        check: basic_submit,
-    },
-    Behaviour {
-        id: "km.basic.every-packet",
-        shows: "basic model: every packet with addresses works as with virtual addresses",
-        section: source::KMD_VIRTUAL,
-        check: basic_every_packet,
-    },
-    Behaviour {
-        id: "km.basic.copied",
-        shows: "basic model: the driver may reuse the command buffer at once, and the host ignores \
-                what stood in its addresses",
-        section: source::KMD_DMA,
-        check: basic_copied,
-    },
-    Behaviour {
-        id: "km.basic.contained",
-        shows: "basic model: a packet that would reach memory outside its allocations is refused, \
-                and nothing of its buffer executes",
-        section: source::KMD_DMA,
-        check: basic_contained,
-    },
-    Behaviour {
-        id: "km.basic.lists",
-        shows: "basic model: a patch location that is not at an address, or leads out of its \
-                allocation, is refused",
-        section: source::KMD_VIRTUAL,
-        check: basic_lists,
-    },
-    Behaviour {
-        id: "km.basic.residency",
-        shows: "basic model: the host makes listed allocations resident until the submission is \
-                done",
-        section: source::KMD_PAGING,
-        check: basic_residency,
-    },
-    Behaviour {
-        id: "km.basic.paged",
-        shows: "basic model: listing brings paged allocations in, and they keep their bytes while \
-                they are not listed",
-        section: source::KMD_PAGING,
-        check: basic_paged,
-    },
-    Behaviour {
-        id: "km.basic.fences",
-        shows: "basic model: fences of the process order submissions with other queues; fences of \
-                other processes cannot be reached",
-        section: source::KMD_DMA,
-        check: basic_fences,
-    },
-    Behaviour {
-        id: "km.basic.bounded",
-        shows: "basic model: a context may queue a bounded amount, and more once some of it is \
-                done",
-        section: source::KMD_DMA,
-        check: basic_bounded,
-    },
-    Behaviour {
-        id: "km.basic-plus-plus.submit",
-        shows: "basic++ model: the driver's own DMA buffer executes where it is",
-        section: source::KMD_DMA,
-        check: plus_submit,
-    },
-    Behaviour {
-        id: "km.basic-plus-plus.residency",
-        shows: "basic++ model: the host makes listed allocations resident",
-        section: source::KMD_PAGING,
-        check: plus_residency,
-    },
-    Behaviour {
-        id: "km.basic-plus-plus.paged",
-        shows: "basic++ model: the GPU reaches a paged allocation while it is listed, and not \
-                afterwards",
-        section: source::KMD_PAGING,
-        check: plus_paged,
-    },
-    Behaviour {
-        id: "km.virtual.submit",
-        shows: "WDDM 2.0 model: parts of the buffer that the host supplied execute, in order",
-        section: source::KMD_DMA,
-        check: virtual_submit,
-    },
-    Behaviour {
-        id: "km.virtual.contained",
-        shows: "WDDM 2.0 model: an address outside that buffer is refused",
-        section: source::KMD_DMA,
-        check: virtual_contained,
-    },
-    Behaviour {
-        id: "km.virtual.residency",
-        shows: "WDDM 2.0 model: an access to memory that is not resident loses that context alone",
-        section: source::KMD_PAGING,
-        check: virtual_residency,
-    },
-    Behaviour {
-        id: "km.models.apart",
-        shows: "each kind of context refuses submissions of the other kinds",
-        section: source::KMD_DMA,
-        check: models_apart,
-    },
-    Behaviour {
-        id: "km.models.together",
-        shows: "contexts of all models and a user-mode queue work on each node at the same time",
-        section: source::KMD_RINGS,
-        check: models_together,
-    },
-    Behaviour {
-        id: "km.fence-ids",
-        shows: "submission fence ids grow across all contexts, and each context's progress values \
-                count its own",
-        section: source::KMD_DMA,
-        check: fence_ids,
-    },
-    Behaviour {
-        id: "km.suspended",
-        shows: "a suspended context executes nothing that is submitted to it until it is resumed",
-        section: source::UM_SUSPENSION,
-        check: suspended,
-    },
+    Behaviour::new("km.submit", source::KMD_DMA, submit).shows(
+        "a command buffer that is submitted through the control queue executes and signals its \
+         fence",
+    ),
+    Behaviour::new("km.wait.blocked", source::KMD_INTERRUPT, wait_blocked)
+        .shows("the completion of a kernel-mode submission wakes a blocked waiter"),
+    Behaviour::new("km.beside-um", source::UM_INTRODUCTION, beside_um)
+        .shows("user-mode and kernel-mode queues work on one engine at the same time"),
+    Behaviour::new("km.basic.submit", source::KMD_VIRTUAL, basic_submit).shows(
+        "basic model: the host patches addresses into packets that name allocations, and they \
+         execute",
+    ),
+    Behaviour::new("km.basic.every-packet", source::KMD_VIRTUAL, basic_every_packet)
+        .shows("basic model: every packet with addresses works as with virtual addresses"),
+    Behaviour::new("km.basic.copied", source::KMD_DMA, basic_copied).shows(
+        "basic model: the driver may reuse the command buffer at once, and the host ignores what \
+         stood in its addresses",
+    ),
+    Behaviour::new("km.basic.contained", source::KMD_DMA, basic_contained).shows(
+        "basic model: a packet that would reach memory outside its allocations is refused, and \
+         nothing of its buffer executes",
+    ),
+    Behaviour::new("km.basic.lists", source::KMD_VIRTUAL, basic_lists).shows(
+        "basic model: a patch location that is not at an address, or leads out of its allocation, \
+         is refused",
+    ),
+    Behaviour::new("km.basic.residency", source::KMD_PAGING, basic_residency).shows(
+        "basic model: the host makes listed allocations resident until the submission is done",
+    ),
+    Behaviour::new("km.basic.paged", source::KMD_PAGING, basic_paged).shows(
+        "basic model: listing brings paged allocations in, and they keep their bytes while they \
+         are not listed",
+    ),
+    Behaviour::new("km.basic.fences", source::KMD_DMA, basic_fences).shows(
+        "basic model: fences of the process order submissions with other queues; fences of other \
+         processes cannot be reached",
+    ),
+    Behaviour::new("km.basic.bounded", source::KMD_DMA, basic_bounded).shows(
+        "basic model: a context may queue a bounded amount, and more once some of it is done",
+    ),
+    Behaviour::new("km.basic-plus-plus.submit", source::KMD_DMA, plus_submit)
+        .shows("basic++ model: the driver's own DMA buffer executes where it is"),
+    Behaviour::new("km.basic-plus-plus.residency", source::KMD_PAGING, plus_residency)
+        .shows("basic++ model: the host makes listed allocations resident"),
+    Behaviour::new("km.basic-plus-plus.paged", source::KMD_PAGING, plus_paged).shows(
+        "basic++ model: the GPU reaches a paged allocation while it is listed, and not \
+         afterwards",
+    ),
+    Behaviour::new("km.virtual.submit", source::KMD_DMA, virtual_submit)
+        .shows("WDDM 2.0 model: parts of the buffer that the host supplied execute, in order"),
+    Behaviour::new("km.virtual.contained", source::KMD_DMA, virtual_contained)
+        .shows("WDDM 2.0 model: an address outside that buffer is refused"),
+    Behaviour::new("km.virtual.residency", source::KMD_PAGING, virtual_residency)
+        .shows("WDDM 2.0 model: an access to memory that is not resident loses that context alone"),
+    Behaviour::new("km.models.apart", source::KMD_DMA, models_apart)
+        .shows("each kind of context refuses submissions of the other kinds"),
+    Behaviour::new("km.models.together", source::KMD_RINGS, models_together)
+        .shows("contexts of all models and a user-mode queue work on each node at the same time"),
+    Behaviour::new("km.fence-ids", source::KMD_DMA, fence_ids).shows(
+        "submission fence ids grow across all contexts, and each context's progress values count \
+         its own",
+    ),
+    Behaviour::new("km.suspended", source::UM_SUSPENSION, suspended)
+        .shows("a suspended context executes nothing that is submitted to it until it is resumed"),
 ];
 
 fn submit(scene: &Scene) -> Result<(), Mismatch> {

@@ -18,50 +18,23 @@ use bellhop_protocol::status::Status;
 use zerocopy::IntoBytes;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "memory.local.zeroed",
-        shows: "new local memory holds zeroes, whatever it held for its last owner",
-        section: source::KMD_ALLOCATIONS,
-        check: local_zeroed,
-    },
-    Behaviour {
-        id: "memory.local.exhausted",
-        shows: "a request for more local memory than is left is refused, and freed memory can be \
-                had again",
-        section: source::KMD_ALLOCATIONS,
-        check: local_exhausted,
-    },
-    Behaviour {
-        id: "memory.system.scattered",
-        shows: "pages of the guest's own memory in any order are one range to the GPU",
-        section: source::KMD_ALLOCATIONS,
-        check: system_scattered,
-    },
-    Behaviour {
-        id: "memory.system.not-the-guests",
-        shows: "pages that the guest does not have are refused",
-        section: source::KMD_ALLOCATIONS,
-        check: system_not_the_guests,
-    },
-    Behaviour {
-        id: "memory.process.own-addresses",
-        shows: "a GPU virtual address names another page in another process",
-        section: source::KMD_VIRTUAL,
-        check: own_addresses,
-    },
-    Behaviour {
-        id: "memory.map.conflict",
-        shows: "an address that is taken, or that belongs to the host, cannot be mapped",
-        section: source::KMD_VIRTUAL,
-        check: map_conflict,
-    },
-    Behaviour {
-        id: "memory.free.takes-effect",
-        shows: "after an address is freed, no engine reaches its page, even with a cached \
-                translation",
-        section: source::KMD_PAGING,
-        check: free_takes_effect,
-    },
+    Behaviour::new("memory.local.zeroed", source::KMD_ALLOCATIONS, local_zeroed)
+        .shows("new local memory holds zeroes, whatever it held for its last owner"),
+    Behaviour::new("memory.local.exhausted", source::KMD_ALLOCATIONS, local_exhausted).shows(
+        "a request for more local memory than is left is refused, and freed memory can be had \
+         again",
+    ),
+    Behaviour::new("memory.system.scattered", source::KMD_ALLOCATIONS, system_scattered)
+        .shows("pages of the guest's own memory in any order are one range to the GPU"),
+    Behaviour::new("memory.system.not-the-guests", source::KMD_ALLOCATIONS, system_not_the_guests)
+        .shows("pages that the guest does not have are refused"),
+    Behaviour::new("memory.process.own-addresses", source::KMD_VIRTUAL, own_addresses)
+        .shows("a GPU virtual address names another page in another process"),
+    Behaviour::new("memory.map.conflict", source::KMD_VIRTUAL, map_conflict)
+        .shows("an address that is taken, or that belongs to the host, cannot be mapped"),
+    Behaviour::new("memory.free.takes-effect", source::KMD_PAGING, free_takes_effect).shows(
+        "after an address is freed, no engine reaches its page, even with a cached translation",
+    ),
 ];
 
 fn local_zeroed(scene: &Scene) -> Result<(), Mismatch> {

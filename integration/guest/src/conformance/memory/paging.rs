@@ -25,100 +25,56 @@ use vm_memory::VolatileMemory;
 use zerocopy::IntoBytes;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "memory.create.describes",
-        shows: "creating a paged allocation takes no memory, however large it is; making one \
-                resident that can never fit is refused",
-        section: source::KMD_ALLOCATIONS,
-        check: create_describes,
-    },
-    Behaviour {
-        id: "memory.resident.counted",
-        shows: "an allocation is resident until each device has evicted it as often as it made it \
-                resident",
-        section: source::KMD_ALLOCATIONS,
-        check: resident_counted,
-    },
-    Behaviour {
-        id: "memory.lock.stays",
-        shows: "CPU and GPU reach the bytes of a locked allocation in one place",
-        section: source::KMD_ALLOCATIONS,
-        check: lock_stays,
-    },
-    Behaviour {
-        id: "memory.system.permanent",
-        shows: "an allocation with a copy in system memory may be in local memory, and comes back \
-                with its bytes, written or not",
-        section: source::KMD_ALLOCATIONS,
-        check: system_permanent,
-    },
-    Behaviour {
-        id: "memory.accessed-physically",
-        shows: "engines reach all of a physically accessed allocation from one physical address, \
-                in local memory, in system memory, and after eviction, and its bytes stay",
-        section: source::KMD_ALLOCATIONS,
-        check: accessed_physically,
-    },
-    Behaviour {
-        id: "memory.budget.trim",
-        shows: "a process over its budget learns how much to evict, and evicts it",
-        section: source::KMD_ALLOCATIONS,
-        check: budget_trim,
-    },
-    Behaviour {
-        id: "memory.reserve.update",
-        shows: "a process maps, changes and unmaps reserved addresses part by part; accesses to \
-                read-only or absent parts fault",
-        section: source::KMD_VIRTUAL,
-        check: reserve_update,
-    },
-    Behaviour {
-        id: "memory.pages.large",
-        shows: "addresses that large pages map and addresses that they cannot map show one \
-                allocation's bytes",
-        section: source::KMD_VIRTUAL,
-        check: pages_large,
-    },
-    Behaviour {
-        id: "paging.evict.contents",
-        shows: "three times the local memory is resident, and every byte is right",
-        section: source::KMD_PAGING,
-        check: evict_contents,
-    },
-    Behaviour {
-        id: "paging.evict.order",
-        shows: "allocations of a lower priority leave local memory before those of a higher one",
-        section: source::KMD_PAGING,
-        check: evict_order,
-    },
-    Behaviour {
-        id: "paging.migration.by-use",
-        shows: "a demoted allocation that is used comes back to local memory, one that is not used \
-                makes room, without a request, and every byte is right",
-        section: source::KMD_MIGRATION,
-        check: migration_by_use,
-    },
-    Behaviour {
-        id: "paging.compressed.plain",
-        shows: "a compressed allocation that is larger than the paging process's address space is \
-                plain to the CPU after its eviction",
-        section: source::NOTIFICATION,
-        check: compressed_plain,
-    },
-    Behaviour {
-        id: "paging.compressed.own-pages",
-        shows: "the guest's own pages are plain after the eviction of an allocation that kept them \
-                compressed",
-        section: source::NOTIFICATION,
-        check: compressed_own_pages,
-    },
-    Behaviour {
-        id: "paging.notify.iommu-unmap",
-        shows: "when pages are the guest's own again, the GPU reads there what the CPU writes: \
-                nothing cached is left",
-        section: source::NOTIFICATION,
-        check: notify_io_mmu_unmap,
-    },
+    Behaviour::new("memory.create.describes", source::KMD_ALLOCATIONS, create_describes).shows(
+        "creating a paged allocation takes no memory, however large it is; making one resident \
+         that can never fit is refused",
+    ),
+    Behaviour::new("memory.resident.counted", source::KMD_ALLOCATIONS, resident_counted).shows(
+        "an allocation is resident until each device has evicted it as often as it made it \
+         resident",
+    ),
+    Behaviour::new("memory.lock.stays", source::KMD_ALLOCATIONS, lock_stays)
+        .shows("CPU and GPU reach the bytes of a locked allocation in one place"),
+    Behaviour::new("memory.system.permanent", source::KMD_ALLOCATIONS, system_permanent).shows(
+        "an allocation with a copy in system memory may be in local memory, and comes back with \
+         its bytes, written or not",
+    ),
+    Behaviour::new("memory.accessed-physically", source::KMD_ALLOCATIONS, accessed_physically)
+        .shows(
+            "engines reach all of a physically accessed allocation from one physical address, in \
+             local memory, in system memory, and after eviction, and its bytes stay",
+        ),
+    Behaviour::new("memory.budget.trim", source::KMD_ALLOCATIONS, budget_trim)
+        .shows("a process over its budget learns how much to evict, and evicts it"),
+    Behaviour::new("memory.reserve.update", source::KMD_VIRTUAL, reserve_update).shows(
+        "a process maps, changes and unmaps reserved addresses part by part; accesses to \
+         read-only or absent parts fault",
+    ),
+    Behaviour::new("memory.pages.large", source::KMD_VIRTUAL, pages_large).shows(
+        "addresses that large pages map and addresses that they cannot map show one allocation's \
+         bytes",
+    ),
+    Behaviour::new("paging.evict.contents", source::KMD_PAGING, evict_contents)
+        .shows("three times the local memory is resident, and every byte is right"),
+    Behaviour::new("paging.evict.order", source::KMD_PAGING, evict_order)
+        .shows("allocations of a lower priority leave local memory before those of a higher one"),
+    Behaviour::new("paging.migration.by-use", source::KMD_MIGRATION, migration_by_use).shows(
+        "a demoted allocation that is used comes back to local memory, one that is not used makes \
+         room, without a request, and every byte is right",
+    ),
+    Behaviour::new("paging.compressed.plain", source::NOTIFICATION, compressed_plain).shows(
+        "a compressed allocation that is larger than the paging process's address space is plain \
+         to the CPU after its eviction",
+    ),
+    Behaviour::new("paging.compressed.own-pages", source::NOTIFICATION, compressed_own_pages)
+        .shows(
+            "the guest's own pages are plain after the eviction of an allocation that kept them \
+             compressed",
+        ),
+    Behaviour::new("paging.notify.iommu-unmap", source::NOTIFICATION, notify_io_mmu_unmap).shows(
+        "when pages are the guest's own again, the GPU reads there what the CPU writes: nothing \
+         cached is left",
+    ),
 ];
 
 /// Bytes of local memory.

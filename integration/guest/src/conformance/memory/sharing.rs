@@ -18,34 +18,22 @@ use bellhop_protocol::status::Status;
 use std::sync::Arc;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "memory.sharing.processes",
-        shows: "engines and CPUs of two processes see one allocation's bytes when one process \
-                opens it by its name",
-        section: source::KMD_ALLOCATIONS,
-        check: processes,
-    },
-    Behaviour {
-        id: "memory.sharing.residency",
-        shows: "a shared allocation is resident as long as one process needs it, and each maps and \
-                locks it for itself",
-        section: source::KMD_ALLOCATIONS,
-        check: residency,
-    },
-    Behaviour {
-        id: "memory.sharing.lifetime",
-        shows: "a shared allocation outlives the process that created it, and goes, with its name, \
-                when the last process closes it",
-        section: source::KMD_ALLOCATIONS,
-        check: lifetime,
-    },
-    Behaviour {
-        id: "memory.sharing.refused",
-        shows: "an allocation that was not created to be shared is not shared, and an unknown name \
-                opens nothing",
-        section: source::KMD_ALLOCATIONS,
-        check: refused,
-    },
+    Behaviour::new("memory.sharing.processes", source::KMD_ALLOCATIONS, processes).shows(
+        "engines and CPUs of two processes see one allocation's bytes when one process opens it \
+         by its name",
+    ),
+    Behaviour::new("memory.sharing.residency", source::KMD_ALLOCATIONS, residency).shows(
+        "a shared allocation is resident as long as one process needs it, and each maps and locks \
+         it for itself",
+    ),
+    Behaviour::new("memory.sharing.lifetime", source::KMD_ALLOCATIONS, lifetime).shows(
+        "a shared allocation outlives the process that created it, and goes, with its name, when \
+         the last process closes it",
+    ),
+    Behaviour::new("memory.sharing.refused", source::KMD_ALLOCATIONS, refused).shows(
+        "an allocation that was not created to be shared is not shared, and an unknown name opens \
+         nothing",
+    ),
 ];
 
 const SIZE: u64 = 20 * PAGE_SIZE;

@@ -18,20 +18,15 @@ use std::thread;
 use std::time::Instant;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "paging.taken-away.comes-back",
-        shows: "memory that was taken from a process over its budget comes back when there is \
-                room, and its work continues",
-        section: source::KMD_PAGING,
-        check: taken_away,
-    },
-    Behaviour {
-        id: "paging.taken-away.destroyed",
-        shows: "a queue that is destroyed while its process's memory is taken away executes its \
-                submissions once the memory is back",
-        section: source::UM_TERMINATION,
-        check: taken_away_destroyed,
-    },
+    Behaviour::new("paging.taken-away.comes-back", source::KMD_PAGING, taken_away).shows(
+        "memory that was taken from a process over its budget comes back when there is room, and \
+         its work continues",
+    ),
+    Behaviour::new("paging.taken-away.destroyed", source::UM_TERMINATION, taken_away_destroyed)
+        .shows(
+            "a queue that is destroyed while its process's memory is taken away executes its \
+             submissions once the memory is back",
+        ),
 ];
 
 /// As many allocations in local memory as there is room for, each filled with its number.

@@ -26,132 +26,78 @@ use std::time::Instant;
 use zerocopy::IntoBytes;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "doorbell.status.retry",
-        shows: "a new doorbell reads DISCONNECTED_RETRY, and a ring then connects it",
-        section: source::UM_PSEUDOCODE,
-        check: status_retry,
-    },
-    Behaviour {
-        id: "doorbell.status.connected-notify",
-        shows: "a doorbell reads CONNECTED_NOTIFY while its engine sleeps, and a notify wakes the \
-                engine",
-        section: source::UM_PSEUDOCODE,
-        check: status_connected_notify,
-    },
-    Behaviour {
-        id: "doorbell.status.abort",
-        shows: "the doorbell of a lost queue reads DISCONNECTED_ABORT and cannot be connected",
-        section: source::UM_PSEUDOCODE,
-        check: status_abort,
-    },
-    Behaviour {
-        id: "doorbell.connect.again",
-        shows: "connecting a connected doorbell succeeds with CONNECTED or CONNECTED_NOTIFY",
-        section: source::UM_PSEUDOCODE,
-        check: connect_again,
-    },
-    Behaviour {
-        id: "doorbell.connect.runs-the-ring",
-        shows: "a connect executes what the ring holds, even if the doorbell was not rung",
-        section: source::UM_PSEUDOCODE,
-        check: connect_runs_the_ring,
-    },
-    Behaviour {
-        id: "doorbell.victim",
-        shows: "with more queues than physical doorbells, queues lose their doorbells and get them \
-                back, and no ring is lost",
-        section: source::UM_VICTIM,
-        check: victim,
-    },
-    Behaviour {
-        id: "doorbell.victim.least-recently-rung",
-        shows: "the victim is the guest's least recently rung doorbell, whichever was connected \
-                first",
-        section: source::UM_DOORBELLS,
-        check: victim_least_recently_rung,
-    },
-    Behaviour {
-        id: "doorbell.model.words",
-        shows: "each doorbell has a word of its own or, in the global model, all share one and \
-                have tags of their own",
-        section: source::UM_DOORBELLS,
-        check: model_words,
-    },
-    Behaviour {
-        id: "doorbell.model.everybody-rings",
-        shows: "queues that ring at the same time, through one word or several, lose no ring",
-        section: source::UM_DOORBELLS,
-        check: model_everybody_rings,
-    },
-    Behaviour {
-        id: "doorbell.rotation.dummy",
-        shows: "a ring of a disconnected doorbell, before or after it had a physical one, runs \
-                when the doorbell is connected and not earlier",
-        section: source::UM_VICTIM,
-        check: rotation_dummy,
-    },
-    Behaviour {
-        id: "doorbell.rotation.connect-at-once",
-        shows: "several threads connect one doorbell, and several, at the same time, and each \
-                succeeds",
-        section: source::UM_VICTIM,
-        check: rotation_connect_at_once,
-    },
-    Behaviour {
-        id: "doorbell.ring.not-valid",
-        shows: "a ring or ring control of a wrong size is refused",
-        section: source::UM_RESIDENCY,
-        check: ring_not_valid,
-    },
-    Behaviour {
-        id: "doorbell.ring.referenced",
-        shows: "the ring's allocations cannot be destroyed while the doorbell lives, and can be \
-                afterwards",
-        section: source::UM_RESIDENCY,
-        check: ring_referenced,
-    },
-    Behaviour {
-        id: "doorbell.ring.resident",
-        shows: "a ring must be resident when its doorbell is created, and cannot be evicted until \
-                the doorbell is destroyed",
-        section: source::UM_RESIDENCY,
-        check: ring_resident,
-    },
-    Behaviour {
-        id: "doorbell.ring.lifetime",
-        shows: "the ring's allocations outlive doorbell, queue and context, and go with their \
-                device",
-        section: source::UM_RESIDENCY,
-        check: ring_lifetime,
-    },
-    Behaviour {
-        id: "doorbell.evicted-memory",
-        shows: "the GPU faults on evicted memory, and reaches it as before when it is resident \
-                again",
-        section: source::UM_RESIDENCY,
-        check: evicted_memory,
-    },
-    Behaviour {
-        id: "doorbell.notify-each",
-        shows: "a doorbell can be connected as CONNECTED_NOTIFY for good, and each of its rings is \
-                notified",
-        section: source::UM_APIS,
-        check: notify_each,
-    },
-    Behaviour {
-        id: "doorbell.private-data.not-valid",
-        shows: "private data that the kernel-mode driver does not take is refused, and nothing is \
-                created",
-        section: source::UM_APIS,
-        check: private_data_not_valid,
-    },
-    Behaviour {
-        id: "doorbell.destroy",
-        shows: "a queue can have another doorbell once its doorbell is destroyed",
-        section: source::UM_APIS,
-        check: destroy,
-    },
+    Behaviour::new("doorbell.status.retry", source::UM_PSEUDOCODE, status_retry)
+        .shows("a new doorbell reads DISCONNECTED_RETRY, and a ring then connects it"),
+    Behaviour::new(
+        "doorbell.status.connected-notify",
+        source::UM_PSEUDOCODE,
+        status_connected_notify,
+    )
+    .shows(
+        "a doorbell reads CONNECTED_NOTIFY while its engine sleeps, and a notify wakes the \
+         engine",
+    ),
+    Behaviour::new("doorbell.status.abort", source::UM_PSEUDOCODE, status_abort)
+        .shows("the doorbell of a lost queue reads DISCONNECTED_ABORT and cannot be connected"),
+    Behaviour::new("doorbell.connect.again", source::UM_PSEUDOCODE, connect_again)
+        .shows("connecting a connected doorbell succeeds with CONNECTED or CONNECTED_NOTIFY"),
+    Behaviour::new("doorbell.connect.runs-the-ring", source::UM_PSEUDOCODE, connect_runs_the_ring)
+        .shows("a connect executes what the ring holds, even if the doorbell was not rung"),
+    Behaviour::new("doorbell.victim", source::UM_VICTIM, victim).shows(
+        "with more queues than physical doorbells, queues lose their doorbells and get them back, \
+         and no ring is lost",
+    ),
+    Behaviour::new(
+        "doorbell.victim.least-recently-rung",
+        source::UM_DOORBELLS,
+        victim_least_recently_rung,
+    )
+    .shows("the victim is the guest's least recently rung doorbell, whichever was connected first"),
+    Behaviour::new("doorbell.model.words", source::UM_DOORBELLS, model_words).shows(
+        "each doorbell has a word of its own or, in the global model, all share one and have tags \
+         of their own",
+    ),
+    Behaviour::new("doorbell.model.everybody-rings", source::UM_DOORBELLS, model_everybody_rings)
+        .shows("queues that ring at the same time, through one word or several, lose no ring"),
+    Behaviour::new("doorbell.rotation.dummy", source::UM_VICTIM, rotation_dummy).shows(
+        "a ring of a disconnected doorbell, before or after it had a physical one, runs when the \
+         doorbell is connected and not earlier",
+    ),
+    Behaviour::new(
+        "doorbell.rotation.connect-at-once",
+        source::UM_VICTIM,
+        rotation_connect_at_once,
+    )
+    .shows(
+        "several threads connect one doorbell, and several, at the same time, and each succeeds",
+    ),
+    Behaviour::new("doorbell.ring.not-valid", source::UM_RESIDENCY, ring_not_valid)
+        .shows("a ring or ring control of a wrong size is refused"),
+    Behaviour::new("doorbell.ring.referenced", source::UM_RESIDENCY, ring_referenced).shows(
+        "the ring's allocations cannot be destroyed while the doorbell lives, and can be \
+         afterwards",
+    ),
+    Behaviour::new("doorbell.ring.resident", source::UM_RESIDENCY, ring_resident).shows(
+        "a ring must be resident when its doorbell is created, and cannot be evicted until the \
+         doorbell is destroyed",
+    ),
+    Behaviour::new("doorbell.ring.lifetime", source::UM_RESIDENCY, ring_lifetime).shows(
+        "the ring's allocations outlive doorbell, queue and context, and go with their device",
+    ),
+    Behaviour::new("doorbell.evicted-memory", source::UM_RESIDENCY, evicted_memory).shows(
+        "the GPU faults on evicted memory, and reaches it as before when it is resident again",
+    ),
+    Behaviour::new("doorbell.notify-each", source::UM_APIS, notify_each).shows(
+        "a doorbell can be connected as CONNECTED_NOTIFY for good, and each of its rings is \
+         notified",
+    ),
+    Behaviour::new("doorbell.private-data.not-valid", source::UM_APIS, private_data_not_valid)
+        .shows(
+            "private data that the kernel-mode driver does not take is refused, and nothing is \
+             created",
+        ),
+    Behaviour::new("doorbell.destroy", source::UM_APIS, destroy)
+        .shows("a queue can have another doorbell once its doorbell is destroyed"),
 ];
 
 fn status_retry(scene: &Scene) -> Result<(), Mismatch> {
@@ -358,11 +304,9 @@ fn ring_lifetime(scene: &Scene) -> Result<(), Mismatch> {
         let private_data = DoorbellPrivateData::default();
         let flags = 0;
         process.call(&CreateDoorbell {
-            hw_queue,
-            ring_buffer,
-            ring_control,
             flags,
             private_data,
+            ..CreateDoorbell::new(hw_queue, ring_buffer, ring_control)
         })?;
         Ok::<_, Mismatch>((context, hw_queue))
     };
@@ -588,13 +532,7 @@ impl Parts {
 
     fn doorbell(&self, ring_buffer: Handle, ring_control: Handle) -> CreateDoorbell {
         let hw_queue = self.hw_queue;
-        CreateDoorbell {
-            hw_queue,
-            ring_buffer,
-            ring_control,
-            flags: 0,
-            private_data: DoorbellPrivateData::default(),
-        }
+        CreateDoorbell::new(hw_queue, ring_buffer, ring_control)
     }
 }
 

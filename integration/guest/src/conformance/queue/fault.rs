@@ -18,105 +18,47 @@ use bellhop_protocol::packet::{Opcode, PacketHeader};
 use zerocopy::IntoBytes;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "fault.packet.unknown",
-        shows: "a packet with an unknown opcode loses its queue",
-        section: source::PROTOCOL_PACKETS,
-        check: unknown_packet,
-    },
-    Behaviour {
-        id: "fault.packet.bad-length",
-        shows: "a packet whose length does not fit its opcode, 0 included, loses its queue",
-        section: source::PROTOCOL_PACKETS,
-        check: bad_length,
-    },
-    Behaviour {
-        id: "fault.packet.cut-off",
-        shows: "a packet that the buffer or the write pointer cuts off loses its queue",
-        section: source::PROTOCOL_PACKETS,
-        check: cut_off,
-    },
-    Behaviour {
-        id: "fault.packet.misaligned",
-        shows: "a packet with a misaligned address or length loses its queue",
-        section: source::PROTOCOL_PACKETS,
-        check: misaligned,
-    },
-    Behaviour {
-        id: "fault.packet.not-on-this-node",
-        shows: "a dispatch on a copy node, or of a kernel that does not exist, loses its queue",
-        section: source::PROTOCOL_PACKETS,
-        check: not_on_this_node,
-    },
-    Behaviour {
-        id: "fault.address.not-mapped",
-        shows: "a read or a write of an unmapped address loses the queue, and the fault names the \
-                first such address",
-        section: source::KMD_VIRTUAL,
-        check: not_mapped,
-    },
-    Behaviour {
-        id: "fault.address.read-only",
-        shows: "a write to a page that is mapped read-only loses the queue",
-        section: source::KMD_VIRTUAL,
-        check: read_only,
-    },
-    Behaviour {
-        id: "fault.address.wraps",
-        shows: "a range that wraps around the end of the address space loses its queue",
-        section: source::KMD_VIRTUAL,
-        check: wraps,
-    },
-    Behaviour {
-        id: "fault.ring.pointer-out-of-range",
-        shows: "a write pointer that the ring cannot have loses the queue",
-        section: source::KMD_RINGS,
-        check: pointer_out_of_range,
-    },
-    Behaviour {
-        id: "fault.indirect-buffer.contains-itself",
-        shows: "an indirect buffer that contains itself loses its queue",
-        section: source::PROTOCOL_PACKETS,
-        check: contains_itself,
-    },
-    Behaviour {
-        id: "fault.indirect-buffer.bad",
-        shows: "an indirect buffer with an address or size that it cannot have loses its queue",
-        section: source::PROTOCOL_PACKETS,
-        check: bad_indirect_buffer,
-    },
-    Behaviour {
-        id: "fault.fence.not-owned",
-        shows: "a packet that names a fence of another process, a destroyed one, or none loses its \
-                queue",
-        section: source::FENCE_HANDLES,
-        check: fence_not_owned,
-    },
-    Behaviour {
-        id: "fault.fence.backwards",
-        shows: "a fence value that goes backwards loses the queue, and the fence keeps its value",
-        section: source::FENCE_HANDLES,
-        check: fence_backwards,
-    },
-    Behaviour {
-        id: "fault.wait.ends",
-        shows: "a blocked wait for a lost queue's progress ends and tells why",
-        section: source::UM_RESIDENCY,
-        check: wait_ends,
-    },
-    Behaviour {
-        id: "fault.wait.gpu",
-        shows: "a queue that waits on the GPU for a lost queue's progress continues",
-        section: source::FENCE_ALWAYS_SIGNALED,
-        check: wait_gpu,
-    },
-    Behaviour {
-        id: "fault.others-go-on",
-        shows: "a queue of another process continues on an engine on which queue after queue \
-                faults",
-        section: source::UM_RESIDENCY,
-        check: others_go_on,
-    },
+    Behaviour::new("fault.packet.unknown", source::PROTOCOL_PACKETS, unknown_packet)
+        .shows("a packet with an unknown opcode loses its queue"),
+    Behaviour::new("fault.packet.bad-length", source::PROTOCOL_PACKETS, bad_length)
+        .shows("a packet whose length does not fit its opcode, 0 included, loses its queue"),
+    Behaviour::new("fault.packet.cut-off", source::PROTOCOL_PACKETS, cut_off)
+        .shows("a packet that the buffer or the write pointer cuts off loses its queue"),
+    Behaviour::new("fault.packet.misaligned", source::PROTOCOL_PACKETS, misaligned)
+        .shows("a packet with a misaligned address or length loses its queue"),
+    Behaviour::new("fault.packet.not-on-this-node", source::PROTOCOL_PACKETS, not_on_this_node)
+        .shows("a dispatch on a copy node, or of a kernel that does not exist, loses its queue"),
+    Behaviour::new("fault.address.not-mapped", source::KMD_VIRTUAL, not_mapped).shows(
+        "a read or a write of an unmapped address loses the queue, and the fault names the first \
+         such address",
+    ),
+    Behaviour::new("fault.address.read-only", source::KMD_VIRTUAL, read_only)
+        .shows("a write to a page that is mapped read-only loses the queue"),
+    Behaviour::new("fault.address.wraps", source::KMD_VIRTUAL, wraps)
+        .shows("a range that wraps around the end of the address space loses its queue"),
+    Behaviour::new("fault.ring.pointer-out-of-range", source::KMD_RINGS, pointer_out_of_range)
+        .shows("a write pointer that the ring cannot have loses the queue"),
+    Behaviour::new(
+        "fault.indirect-buffer.contains-itself",
+        source::PROTOCOL_PACKETS,
+        contains_itself,
+    )
+    .shows("an indirect buffer that contains itself loses its queue"),
+    Behaviour::new("fault.indirect-buffer.bad", source::PROTOCOL_PACKETS, bad_indirect_buffer)
+        .shows("an indirect buffer with an address or size that it cannot have loses its queue"),
+    Behaviour::new("fault.fence.not-owned", source::FENCE_HANDLES, fence_not_owned).shows(
+        "a packet that names a fence of another process, a destroyed one, or none loses its \
+         queue",
+    ),
+    Behaviour::new("fault.fence.backwards", source::FENCE_HANDLES, fence_backwards)
+        .shows("a fence value that goes backwards loses the queue, and the fence keeps its value"),
+    Behaviour::new("fault.wait.ends", source::UM_RESIDENCY, wait_ends)
+        .shows("a blocked wait for a lost queue's progress ends and tells why"),
+    Behaviour::new("fault.wait.gpu", source::FENCE_ALWAYS_SIGNALED, wait_gpu)
+        .shows("a queue that waits on the GPU for a lost queue's progress continues"),
+    Behaviour::new("fault.others-go-on", source::UM_RESIDENCY, others_go_on).shows(
+        "a queue of another process continues on an engine on which queue after queue faults",
+    ),
 ];
 
 fn unknown_packet(scene: &Scene) -> Result<(), Mismatch> {

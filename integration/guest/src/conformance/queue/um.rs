@@ -15,68 +15,30 @@ use bellhop_protocol::control::hw_queue::{CreateHwQueue, HwQueueFlags, SubmitCom
 use bellhop_protocol::status::Status;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "um.submit.five-steps",
-        shows: "the five steps submit a command buffer, whose last packet advances the progress \
-                fence",
-        section: source::UM_PROGRESS,
-        check: five_steps,
-    },
-    Behaviour {
-        id: "um.submit.no-control-message",
-        shows: "while the device is awake, a submission sends no request",
-        section: source::UM_INTRODUCTION,
-        check: no_control_message,
-    },
-    Behaviour {
-        id: "um.submit.batch",
-        shows: "many command buffers can be queued and rung for once",
-        section: source::UM_PSEUDOCODE,
-        check: batch,
-    },
-    Behaviour {
-        id: "um.submit.order",
-        shows: "a queue's command buffers execute in the order of their submission",
-        section: source::KMD_RINGS,
-        check: order,
-    },
-    Behaviour {
-        id: "um.ring.wrap",
-        shows: "packets wrap around the end of the ring, and a full ring makes the driver wait",
-        section: source::KMD_RINGS,
-        check: ring_wrap,
-    },
-    Behaviour {
-        id: "um.queues.every-node",
-        shows: "several queues on every node work at once",
-        section: source::UM_DOORBELLS,
-        check: every_node,
-    },
-    Behaviour {
-        id: "um.queue.refuses-kernel-mode",
-        shows: "a queue for user-mode submission takes no kernel-mode submission",
-        section: source::UM_HW_QUEUE,
-        check: refuses_kernel_mode,
-    },
-    Behaviour {
-        id: "um.node.not-supported",
-        shows: "a node without the user-mode flag has no such queue, and executes kernel-mode \
-                submissions",
-        section: source::UM_DISCOVERY,
-        check: node_not_supported,
-    },
-    Behaviour {
-        id: "um.fallback",
-        shows: "a lost queue falls back to kernel-mode submission where the program asked for that",
-        section: source::UM_PSEUDOCODE,
-        check: fallback,
-    },
-    Behaviour {
-        id: "um.queue.one-doorbell",
-        shows: "a queue has one doorbell, and a queue without the user-mode flag has none",
-        section: source::UM_HW_QUEUE,
-        check: one_doorbell,
-    },
+    Behaviour::new("um.submit.five-steps", source::UM_PROGRESS, five_steps).shows(
+        "the five steps submit a command buffer, whose last packet advances the progress fence",
+    ),
+    Behaviour::new("um.submit.no-control-message", source::UM_INTRODUCTION, no_control_message)
+        .shows("while the device is awake, a submission sends no request"),
+    Behaviour::new("um.submit.batch", source::UM_PSEUDOCODE, batch)
+        .shows("many command buffers can be queued and rung for once"),
+    Behaviour::new("um.submit.order", source::KMD_RINGS, order)
+        .shows("a queue's command buffers execute in the order of their submission"),
+    Behaviour::new("um.ring.wrap", source::KMD_RINGS, ring_wrap)
+        .shows("packets wrap around the end of the ring, and a full ring makes the driver wait"),
+    Behaviour::new("um.queues.every-node", source::UM_DOORBELLS, every_node)
+        .shows("several queues on every node work at once"),
+    Behaviour::new("um.queue.refuses-kernel-mode", source::UM_HW_QUEUE, refuses_kernel_mode)
+        .shows("a queue for user-mode submission takes no kernel-mode submission"),
+    Behaviour::new("um.node.not-supported", source::UM_DISCOVERY, node_not_supported).shows(
+        "a node without the user-mode flag has no such queue, and executes kernel-mode \
+         submissions",
+    ),
+    Behaviour::new("um.fallback", source::UM_PSEUDOCODE, fallback).shows(
+        "a lost queue falls back to kernel-mode submission where the program asked for that",
+    ),
+    Behaviour::new("um.queue.one-doorbell", source::UM_HW_QUEUE, one_doorbell)
+        .shows("a queue has one doorbell, and a queue without the user-mode flag has none"),
 ];
 
 fn five_steps(scene: &Scene) -> Result<(), Mismatch> {
@@ -278,18 +240,11 @@ fn refuses_kernel_mode(scene: &Scene) -> Result<(), Mismatch> {
 
 fn one_doorbell(scene: &Scene) -> Result<(), Mismatch> {
     use bellhop_protocol::control::allocation::AllocationKind;
-    use bellhop_protocol::doorbell::DoorbellPrivateData;
     let bench = scene.bench()?;
     let ring = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
     let control = bench.device.create_allocation(AllocationKind::LOCAL, 4096)?;
     let kernel_mode = bench.context.create_kernel_mode_queue()?;
-    let request = |hw_queue| CreateDoorbell {
-        hw_queue,
-        ring_buffer: ring.handle(),
-        ring_control: control.handle(),
-        flags: 0,
-        private_data: DoorbellPrivateData::default(),
-    };
+    let request = |hw_queue| CreateDoorbell::new(hw_queue, ring.handle(), control.handle());
     let process = bench.process.process();
     let expect = |hw_queue, expected| {
         raw::expect_status(scene.transport(), process, &request(hw_queue), expected)

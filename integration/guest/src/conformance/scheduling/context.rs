@@ -17,56 +17,24 @@ use std::time::Duration;
 const QUIET: Duration = Duration::from_millis(30);
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "context.suspend",
-        shows: "nothing of a suspended context executes, and its doorbell stays connected",
-        section: source::UM_SUSPENSION,
-        check: suspend,
-    },
-    Behaviour {
-        id: "context.suspend.running",
-        shows: "the work that a context was executing stands still once the context is suspended",
-        section: source::UM_SUSPENSION,
-        check: suspend_running,
-    },
-    Behaviour {
-        id: "context.suspend.neighbour",
-        shows: "other contexts on the engine of a suspended one continue",
-        section: source::UM_SUSPENSION,
-        check: neighbour,
-    },
-    Behaviour {
-        id: "context.suspend.kernel-mode",
-        shows: "a suspended context takes a kernel-mode submission, and executes it later",
-        section: source::UM_SUSPENSION,
-        check: kernel_mode,
-    },
-    Behaviour {
-        id: "context.suspend.victim",
-        shows: "a suspended queue that lost its doorbell gets another while it is suspended",
-        section: source::UM_SUSPENSION,
-        check: victim,
-    },
-    Behaviour {
-        id: "context.resume",
-        shows: "submissions to a suspended context execute once it is resumed, all of them and in \
-                order",
-        section: source::UM_SUSPENSION,
-        check: resume,
-    },
-    Behaviour {
-        id: "context.resume.blocked",
-        shows: "a queue that waited for a fence waits on after its context was suspended and \
-                resumed",
-        section: source::UM_SUSPENSION,
-        check: resume_blocked,
-    },
-    Behaviour {
-        id: "context.suspend.other-process",
-        shows: "only the process that owns a context can suspend it",
-        section: source::FENCE_HANDLES,
-        check: other_process,
-    },
+    Behaviour::new("context.suspend", source::UM_SUSPENSION, suspend)
+        .shows("nothing of a suspended context executes, and its doorbell stays connected"),
+    Behaviour::new("context.suspend.running", source::UM_SUSPENSION, suspend_running)
+        .shows("the work that a context was executing stands still once the context is suspended"),
+    Behaviour::new("context.suspend.neighbour", source::UM_SUSPENSION, neighbour)
+        .shows("other contexts on the engine of a suspended one continue"),
+    Behaviour::new("context.suspend.kernel-mode", source::UM_SUSPENSION, kernel_mode)
+        .shows("a suspended context takes a kernel-mode submission, and executes it later"),
+    Behaviour::new("context.suspend.victim", source::UM_SUSPENSION, victim)
+        .shows("a suspended queue that lost its doorbell gets another while it is suspended"),
+    Behaviour::new("context.resume", source::UM_SUSPENSION, resume).shows(
+        "submissions to a suspended context execute once it is resumed, all of them and in order",
+    ),
+    Behaviour::new("context.resume.blocked", source::UM_SUSPENSION, resume_blocked).shows(
+        "a queue that waited for a fence waits on after its context was suspended and resumed",
+    ),
+    Behaviour::new("context.suspend.other-process", source::FENCE_HANDLES, other_process)
+        .shows("only the process that owns a context can suspend it"),
 ];
 
 /// Asserts that a submission is not done, now or soon.

@@ -12,42 +12,18 @@ use bellhop_protocol::packet::dispatch::Kernel;
 use bellhop_protocol::status::Status;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "sched.turns",
-        shows: "a long command of one context does not hold up a short command of another",
-        section: source::KMD_ENGINES,
-        check: turns,
-    },
-    Behaviour {
-        id: "sched.turns.kernel-mode",
-        shows: "a long command does not hold up a short kernel-mode submission of another context",
-        section: source::KMD_ENGINES,
-        check: turns_kernel_mode,
-    },
-    Behaviour {
-        id: "sched.turns.context",
-        shows: "a context with many queues gets no more engine time than a context with one",
-        section: source::KMD_ENGINES,
-        check: turns_context,
-    },
-    Behaviour {
-        id: "sched.priority",
-        shows: "a context with a higher priority gets most of its engine's time",
-        section: source::KMD_ENGINES,
-        check: priority,
-    },
-    Behaviour {
-        id: "sched.priority.starvation",
-        shows: "the lowest priority makes progress however much work the highest has",
-        section: source::KMD_ENGINES,
-        check: starvation,
-    },
-    Behaviour {
-        id: "sched.priority.range",
-        shows: "there are priorities from -7 to 7, and no others",
-        section: source::PROTOCOL_REQUESTS,
-        check: range,
-    },
+    Behaviour::new("sched.turns", source::KMD_ENGINES, turns)
+        .shows("a long command of one context does not hold up a short command of another"),
+    Behaviour::new("sched.turns.kernel-mode", source::KMD_ENGINES, turns_kernel_mode)
+        .shows("a long command does not hold up a short kernel-mode submission of another context"),
+    Behaviour::new("sched.turns.context", source::KMD_ENGINES, turns_context)
+        .shows("a context with many queues gets no more engine time than a context with one"),
+    Behaviour::new("sched.priority", source::KMD_ENGINES, priority)
+        .shows("a context with a higher priority gets most of its engine's time"),
+    Behaviour::new("sched.priority.starvation", source::KMD_ENGINES, starvation)
+        .shows("the lowest priority makes progress however much work the highest has"),
+    Behaviour::new("sched.priority.range", source::PROTOCOL_REQUESTS, range)
+        .shows("there are priorities from -7 to 7, and no others"),
 ];
 
 /// A context that executes until a word of the bench's memory is not 0, and its queue.

@@ -20,47 +20,28 @@ use std::time::Instant;
 use zerocopy::IntoBytes;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
-    Behaviour {
-        id: "tdr.context",
-        shows: "CPUs and queues that wait for a hung context continue, and signals of its fences \
-                do nothing",
-        section: source::FENCE_ALWAYS_SIGNALED,
-        check: context,
-    },
-    Behaviour {
-        id: "tdr.innocent",
-        shows: "a context in the middle of its work on the engine of a hung one loses nothing",
-        section: source::KMD_TDR,
-        check: innocent,
-    },
-    Behaviour {
-        id: "tdr.reset.engine",
-        shows: "a context in the middle of its work loses nothing when the engine must be reset to \
-                end a hang",
-        section: source::KMD_TDR,
-        check: reset_engine,
-    },
-    Behaviour {
-        id: "tdr.disabled.refused",
-        shows: "a queue cannot have its time-out off where the host does not let the guest have \
-                such queues",
-        section: source::FENCE_PROGRESS,
-        check: disabled_refused,
-    },
-    Behaviour {
-        id: "tdr.disabled.runs-on",
-        shows: "a queue whose time-out is off runs past the time-out of others, which have their \
-                turns beside it",
-        section: source::FENCE_PROGRESS,
-        check: disabled_runs_on,
-    },
-    Behaviour {
-        id: "tdr.disabled.ends",
-        shows: "a queue whose time-out is off ends when it is destroyed, and executes nothing from \
-                then on",
-        section: source::FENCE_PROGRESS,
-        check: disabled_ends,
-    },
+    Behaviour::new("tdr.context", source::FENCE_ALWAYS_SIGNALED, context).shows(
+        "CPUs and queues that wait for a hung context continue, and signals of its fences do \
+         nothing",
+    ),
+    Behaviour::new("tdr.innocent", source::KMD_TDR, innocent)
+        .shows("a context in the middle of its work on the engine of a hung one loses nothing"),
+    Behaviour::new("tdr.reset.engine", source::KMD_TDR, reset_engine).shows(
+        "a context in the middle of its work loses nothing when the engine must be reset to end a \
+         hang",
+    ),
+    Behaviour::new("tdr.disabled.refused", source::FENCE_PROGRESS, disabled_refused).shows(
+        "a queue cannot have its time-out off where the host does not let the guest have such \
+         queues",
+    ),
+    Behaviour::new("tdr.disabled.runs-on", source::FENCE_PROGRESS, disabled_runs_on).shows(
+        "a queue whose time-out is off runs past the time-out of others, which have their turns \
+         beside it",
+    ),
+    Behaviour::new("tdr.disabled.ends", source::FENCE_PROGRESS, disabled_ends).shows(
+        "a queue whose time-out is off ends when it is destroyed, and executes nothing from then \
+         on",
+    ),
 ];
 
 /// Waits until a submission ends because a hang lost its queue.

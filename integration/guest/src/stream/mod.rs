@@ -1,29 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A file, chunk by chunk, through local memory.
+//! Bytes, chunk by chunk, through local memory.
 //!
 //! Each chunk goes through three stages on three nodes: copied in, transformed and hashed, copied out. Each
 //! stage waits for the one before with a GPU fence, so the guest submits all three at once and stages of
 //! different chunks overlap.
 
-use super::Nodes;
-use crate::output::note;
+mod alone;
+mod check;
+mod input;
+mod nodes;
+mod parts;
+
+pub use alone::check_alone;
+pub use input::Input;
+pub use nodes::Nodes;
+pub use parts::{Bound, Parts};
+
 use anyhow::{Context, bail};
 use bellhop_guest_umd::{
-    Adapter, Allocation, CommandBuffer, Device, DoorbellCounters, GpuMapping, UserModeQueue,
+    Adapter, CommandBuffer, Device, DoorbellCounters, GpuMapping, UserModeQueue,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
-use bellhop_protocol::packet::dispatch::{Kernel, xor_stream};
-use indicatif::{ProgressBar, ProgressStyle};
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-use xxhash_rust::xxh64::xxh64;
+use bellhop_protocol::packet::dispatch::Kernel;
+use check::Check;
+use parts::Clock;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-/// Most chunks on their way.
+/// Bytes of a chunk, unless one asks for another size: copies of it take far longer than a submission, and the
+/// chunks of all stages fit into a last-level cache.
+pub const CHUNK: u64 = 1 << 20;
+/// Most chunks on their way: two for each of the three engines, so that none waits for the guest, and two for
+/// the guest.
 const MAX_DEPTH: u64 = 8;
 /// HW queues on the compute node, each of a context of its own.
 const COMPUTE_QUEUES: usize = 2;
@@ -34,44 +45,21 @@ const SEED: u64 = 0xB311_40B0;
 /// How long a chunk may take before something is wrong.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The file to stream.
-pub(super) struct Input {
-    file: File,
-    path: PathBuf,
-    /// `None` unless it is a regular file.
-    size: Option<u64>,
-}
-
-impl Input {
-    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
-        let cannot = || format!("cannot read {}; name a file with --input", path.display());
-        let file = File::open(path).with_context(cannot)?;
-        let metadata = file.metadata().with_context(cannot)?;
-        if metadata.is_dir() {
-            bail!("{} is a folder; name a file with --input", path.display());
-        }
-        let size = metadata.is_file().then_some(metadata.len());
-        Ok(Self { file, path: path.to_owned(), size })
-    }
-
-    /// Reads a whole chunk, or what is left.
-    fn read(&mut self, chunk: &mut Vec<u8>, length: u64) -> anyhow::Result<()> {
-        chunk.clear();
-        let mut rest = (&mut self.file).take(length);
-        rest.read_to_end(chunk).with_context(|| format!("cannot read {}", self.path.display()))?;
-        Ok(())
-    }
-}
-
 /// The result of streaming.
-pub(super) struct Streamed {
-    pub(super) bytes: u64,
-    pub(super) chunks: u64,
-    pub(super) submissions: u64,
-    pub(super) doorbells: DoorbellCounters,
-    pub(super) elapsed: Duration,
+#[derive(Debug, Clone)]
+pub struct Streamed {
+    /// Bytes of input.
+    pub bytes: u64,
+    /// Chunks of the input.
+    pub chunks: u64,
+    /// Command buffers.
+    pub submissions: u64,
+    /// How often doorbells were rung, and what that took.
+    pub doorbells: DoorbellCounters,
+    /// How long it took, and what.
+    pub parts: Parts,
     /// Offset at which the GPU's result first differed from the guest's own.
-    pub(super) mismatch: Option<u64>,
+    pub mismatch: Option<u64>,
 }
 
 /// The memory that one chunk uses on its way. The next chunk uses it when this one is done.
@@ -84,6 +72,8 @@ struct Slot {
     copy_in: CommandBuffer,
     compute: CommandBuffer,
     copy_out: CommandBuffer,
+    /// The guest's own copy of the chunk.
+    bytes: Vec<u8>,
     /// The chunk that uses it.
     chunk: Option<Chunk>,
 }
@@ -91,7 +81,7 @@ struct Slot {
 struct Chunk {
     number: u64,
     offset: u64,
-    bytes: Vec<u8>,
+    length: usize,
     /// The value of the copy-out queue's progress fence when the chunk is done.
     done: u64,
 }
@@ -112,6 +102,7 @@ impl Slot {
             copy_in: commands()?,
             compute: commands()?,
             copy_out: commands()?,
+            bytes: vec![0; usize::try_from(chunk)?],
             chunk: None,
         })
     }
@@ -166,44 +157,41 @@ impl Queues {
     }
 }
 
-/// The transformation, computed without the GPU.
-fn transform(bytes: &mut [u8], key: u64) {
-    for (index, word) in bytes.chunks_mut(8).enumerate() {
-        let stream = xor_stream(key, index as u64).to_le_bytes();
-        for (byte, mask) in word.iter_mut().zip(stream) {
-            *byte ^= mask;
-        }
-    }
-}
-
 /// Waits for a chunk, compares it with what the guest computes, and returns the offset of the first
 /// difference.
-fn verify(queue: &UserModeQueue, slot: &mut Slot) -> anyhow::Result<Option<u64>> {
-    let Some(mut chunk) = slot.chunk.take() else { return Ok(None) };
+fn verify(
+    queue: &UserModeQueue,
+    slot: &mut Slot,
+    check: &mut Check,
+    clock: &mut Clock,
+) -> anyhow::Result<Option<u64>> {
+    let Some(Chunk { number, offset, length, done }) = slot.chunk.take() else { return Ok(None) };
     queue
         .progress_fence()
-        .wait(chunk.done, TIMEOUT)
-        .with_context(|| format!("the GPU did not return chunk {}", chunk.number))?;
-    transform(&mut chunk.bytes, SEED + chunk.number);
-    let read = |allocation: &Allocation, length| {
-        let mut bytes = vec![0; length];
-        allocation.read(0, &mut bytes).map(|()| bytes)
-    };
-    let output = read(slot.output.allocation(), chunk.bytes.len())?;
-    let digest = read(slot.digest.allocation(), size_of::<u64>())?;
-    let differs = output.iter().zip(&chunk.bytes).position(|(made, expected)| made != expected);
-    if let Some(place) = differs {
-        return Ok(Some(chunk.offset + place as u64));
-    }
-    let hashed = digest == xxh64(&chunk.bytes, SEED).to_le_bytes();
-    Ok((!hashed).then_some(chunk.offset))
+        .wait(done, TIMEOUT)
+        .with_context(|| format!("the GPU did not return chunk {number}"))?;
+    clock.end(|parts| &mut parts.waiting);
+    let output = slot.output.allocation();
+    let read = |offset, block: &mut [u8]| output.read(offset, block);
+    let checked = check.run(&mut slot.bytes[..length], SEED + number, SEED, read)?;
+    let digest = slot.digest.allocation().word(0)?.load(Ordering::Relaxed);
+    clock.end(|parts| &mut parts.checking);
+    Ok(match checked {
+        Ok(hash) => (hash != u64::from_le(digest)).then_some(offset),
+        Err(place) => Some(offset + place as u64),
+    })
 }
 
-pub(super) fn run(
+/// Streams the input. `progress` is told of the bytes of each chunk.
+///
+/// # Errors
+/// When a chunk is too large, the input cannot be read, or the device cannot be used.
+pub fn run(
     adapter: &Adapter,
     nodes: &Nodes,
-    mut input: Input,
+    input: &mut Input,
     chunk: u64,
+    progress: impl Fn(u64),
 ) -> anyhow::Result<Streamed> {
     let device = adapter.create_device()?;
     let mut queues = Queues::new(&device, nodes)?;
@@ -218,41 +206,50 @@ pub(super) fn run(
     }
     let slots: anyhow::Result<Vec<_>> = (0..depth).map(|_| Slot::new(&device, chunk)).collect();
     let mut slots = slots?;
+    let mut check = Check::new();
+    let engine_time =
+        || adapter.statistics().map(|counts| Duration::from_nanos(counts.engine_time));
+    let before = engine_time()?;
 
-    let progress = progress(&input);
-    let start = Instant::now();
-    let mut streamed = Streamed {
-        bytes: 0,
-        chunks: 0,
-        submissions: 0,
-        doorbells: DoorbellCounters::default(),
-        elapsed: Duration::ZERO,
-        mismatch: None,
-    };
+    let mut clock = Clock::start();
+    let (mut bytes, mut chunks, mut mismatch) = (0, 0, None);
     loop {
-        let number = streamed.chunks;
-        let slot = &mut slots[(number % depth) as usize];
-        let mismatch = verify(&queues.copy_out, slot)?;
-        streamed.mismatch = streamed.mismatch.or(mismatch);
-        let mut bytes = Vec::new();
-        input.read(&mut bytes, chunk)?;
-        if bytes.is_empty() {
+        let slot = &mut slots[(chunks % depth) as usize];
+        mismatch = mismatch.or(verify(&queues.copy_out, slot, &mut check, &mut clock)?);
+        let Slot { input: shared, bytes: own, .. } = slot;
+        let length = input.read(own, |offset, piece| {
+            clock.end(|parts| &mut parts.reading);
+            shared.allocation().write(offset, piece)?;
+            clock.end(|parts| &mut parts.handing_over);
+            Ok(())
+        })?;
+        clock.end(|parts| &mut parts.reading);
+        if length == 0 {
             break;
         }
-        slot.input.allocation().write(0, &bytes)?;
-        let length = bytes.len() as u64;
-        let done = queues.submit(slot, number, length)?;
-        slot.chunk = Some(Chunk { number, offset: streamed.bytes, bytes, done });
-        streamed.bytes += length;
-        streamed.chunks += 1;
-        progress.inc(length);
+        let done = queues.submit(slot, chunks, length as u64)?;
+        slot.chunk = Some(Chunk { number: chunks, offset: bytes, length, done });
+        bytes += length as u64;
+        chunks += 1;
+        progress(length as u64);
+        clock.end(|parts| &mut parts.handing_over);
     }
-    for slot in &mut slots {
-        let mismatch = verify(&queues.copy_out, slot)?;
-        streamed.mismatch = streamed.mismatch.or(mismatch);
+    for at in chunks..chunks + depth {
+        let slot = &mut slots[(at % depth) as usize];
+        mismatch = mismatch.or(verify(&queues.copy_out, slot, &mut check, &mut clock)?);
     }
-    streamed.elapsed = start.elapsed();
-    progress.finish_and_clear();
+    let mut parts = clock.stop();
+    parts.engines = nodes.engines();
+    parts.executing = engine_time()?.saturating_sub(before);
+
+    let mut streamed = Streamed {
+        bytes,
+        chunks,
+        submissions: 0,
+        doorbells: DoorbellCounters::default(),
+        parts,
+        mismatch,
+    };
     for queue in queues.all() {
         streamed.submissions += queue.last_value();
         let counters = queue.counters();
@@ -261,17 +258,4 @@ pub(super) fn run(
         streamed.doorbells.connects += counters.connects;
     }
     Ok(streamed)
-}
-
-fn progress(input: &Input) -> ProgressBar {
-    note(format_args!("streaming {} through the GPU", input.path.display()));
-    let (bar, template) = match input.size {
-        Some(size) => (ProgressBar::new(size), "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}"),
-        None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {bytes_per_sec}"),
-    };
-    // The templates are correct. A wrong one would leave the bar its default look.
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }

@@ -2,19 +2,24 @@
 
 //! The results: figures and ratios by name.
 
-use super::headlines::{Aim, HEADLINES, Headline};
+mod csv;
+mod read;
+mod text;
+
+use super::headlines::{HEADLINES, Headline};
+use super::names::{Better, better, is_ratio};
 use crate::machine::{Disturbances, Machine};
-use crate::output::wrapped;
-use crate::units::{byte_rate, rate, time};
-use serde::Serialize;
+use crate::timing::{Curve, Latency};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// Figures and their ratios, of several repetitions.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
     figures: Series,
     ratios: Series,
+    shapes: BTreeMap<String, Series>,
+    distributions: BTreeMap<String, Vec<Curve>>,
     absent: BTreeMap<String, String>,
 }
 
@@ -22,7 +27,7 @@ pub struct Measured {
 type Series = Vec<(String, Vec<f64>)>;
 
 /// What the command line asked for.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configuration {
     /// The suites that were measured.
     pub suites: Vec<String>,
@@ -39,9 +44,13 @@ pub struct Configuration {
     pub daemon: Option<BTreeMap<String, String>>,
 }
 
-/// The medians, and the spread of the repetitions.
-#[derive(Debug, Clone, Serialize)]
+/// The medians, and the values of the repetitions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
+    /// [`Report::KIND`].
+    kind: String,
+    /// [`Report::SCHEMA`].
+    schema: u32,
     /// The machine.
     pub machine: Machine,
     /// What the command line asked for.
@@ -52,13 +61,65 @@ pub struct Report {
     pub figures: BTreeMap<String, Option<f64>>,
     /// Ratios by name: one figure over another of one repetition. Null if a figure could not be measured.
     pub ratios: BTreeMap<String, Option<f64>>,
+    /// The value of each repetition, of each figure and ratio that was measured.
+    pub values: BTreeMap<String, Vec<f64>>,
+    /// Distributions of times, each by the name of its figures: points of a share of all calls and the
+    /// nanoseconds that this share took longer than, the median over repetitions.
+    #[serde(default)]
+    pub distributions: BTreeMap<String, Curve>,
+    /// Of each figure that is the best of several shapes: which, and all of them.
+    pub shapes: BTreeMap<String, Shapes>,
     /// Why each null is null.
     pub absent: BTreeMap<String, String>,
     /// The least and the greatest value of each that was measured more than once.
     pub spread: BTreeMap<String, [f64; 2]>,
-    /// The names, in the order in which they are printed.
-    #[serde(skip)]
-    order: Vec<String>,
+    /// The names of what was measured, in the order in which it was.
+    pub order: Vec<String>,
+}
+
+/// The shapes of which a figure is the best.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Shapes {
+    /// The shape that was the best in most repetitions.
+    pub best: String,
+    /// The median of each.
+    pub medians: BTreeMap<String, f64>,
+}
+
+impl Shapes {
+    fn of(shapes: &Series, better: Better) -> Option<Self> {
+        let repetitions = shapes.iter().map(|(_, values)| values.len()).min()?;
+        let mut wins = vec![0; shapes.len()];
+        for repetition in 0..repetitions {
+            let values = || shapes.iter().map(|(_, values)| values[repetition]);
+            let best = values().reduce(|one, other| better.of(one, other));
+            let winner = values().position(|value| Some(value) == best)?;
+            wins[winner] += 1;
+        }
+        let most = wins.iter().max()?;
+        // Of those that won as often, the one that was measured first.
+        let best = wins.iter().position(|of_one| of_one == most)?;
+        let medians =
+            shapes.iter().filter_map(|(name, values)| Some((name.clone(), median(values)?)));
+        Some(Self { best: shapes[best].0.clone(), medians: medians.collect() })
+    }
+}
+
+/// The value in the middle; of an even number, the greater of the two there.
+fn median(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// The median time of each share that all curves have.
+fn median_curve(curves: &[Curve]) -> Curve {
+    let points = curves.iter().map(Vec::len).min().unwrap_or(0);
+    let point = |at: usize| {
+        let times: Vec<_> = curves.iter().map(|curve| curve[at].1).collect();
+        Some((curves.first()?[at].0, median(&times)?))
+    };
+    (0..points).filter_map(point).collect()
 }
 
 fn push(series: &mut Series, name: String, value: f64) {
@@ -74,6 +135,28 @@ impl Measured {
         push(&mut self.figures, name.into(), value);
     }
 
+    /// Notes what shapes of a thing were measured for a figure, each with its name and value. Returns the best
+    /// value, which the figure is to have; `None` if there is no shape.
+    pub fn best_shape(
+        &mut self,
+        name: &str,
+        shapes: impl IntoIterator<Item = (String, f64)>,
+    ) -> Option<f64> {
+        let direction = better(name)?;
+        let series = self.shapes.entry(name.to_owned()).or_default();
+        let mut best = None;
+        for (shape, value) in shapes {
+            push(series, shape, value);
+            best = Some(best.map_or(value, |best| direction.of(best, value)));
+        }
+        best
+    }
+
+    /// Adds the distribution of one repetition's times.
+    pub(super) fn distribution(&mut self, name: &str, times: &Latency) {
+        self.distributions.entry(name.to_owned()).or_default().push(times.curve.clone());
+    }
+
     /// Adds a value of a ratio.
     pub fn ratio(&mut self, name: impl Into<String>, over: f64, under: f64) {
         push(&mut self.ratios, name.into(), over / under);
@@ -87,7 +170,7 @@ impl Measured {
     /// The medians.
     #[must_use]
     pub fn report(self, configuration: Configuration, disturbances: Disturbances) -> Report {
-        let Self { figures, ratios, mut absent } = self;
+        let Self { figures, ratios, shapes, distributions, mut absent } = self;
         let measured = |name: &str| figures.iter().chain(&ratios).any(|(known, _)| known == name);
         for Headline { name, suite, .. } in HEADLINES.iter().filter(|it| !measured(it.name)) {
             let suite = suite.name();
@@ -100,167 +183,68 @@ impl Measured {
         }
         absent.retain(|name, _| !measured(name));
         let order = figures.iter().chain(&ratios).map(|(name, _)| name.clone()).collect();
+        let best = |(name, shapes): (String, Series)| {
+            let of_name = Shapes::of(&shapes, better(&name)?)?;
+            Some((name, of_name))
+        };
+        let shapes = shapes.into_iter().filter_map(best).collect();
+        let of_curves = |(name, curves): (String, Vec<Curve>)| (name, median_curve(&curves));
+        let distributions = distributions.into_iter().map(of_curves).collect();
+        let values: BTreeMap<_, _> = figures.iter().chain(&ratios).cloned().collect();
         let mut spread = BTreeMap::new();
-        let mut medians = |all: Series| -> BTreeMap<String, Option<f64>> {
-            let median = |(name, mut values): (String, Vec<f64>)| {
-                values.sort_by(f64::total_cmp);
-                if let [least, .., greatest] = values[..] {
-                    spread.insert(name.clone(), [least, greatest]);
-                }
-                (name, Some(values[values.len() / 2]))
-            };
-            all.into_iter().map(median).collect()
+        for (name, values) in &values {
+            let ends = |fold: fn(f64, f64) -> f64| values.iter().copied().reduce(fold);
+            if let (Some(least), Some(greatest), 2..) =
+                (ends(f64::min), ends(f64::max), values.len())
+            {
+                spread.insert(name.clone(), [least, greatest]);
+            }
+        }
+        let medians = |all: Series| -> BTreeMap<String, Option<f64>> {
+            all.into_iter().map(|(name, values)| (name, median(&values))).collect()
         };
         let (mut figures, mut ratios) = (medians(figures), medians(ratios));
         for name in absent.keys() {
             let of_its_kind = if is_ratio(name) { &mut ratios } else { &mut figures };
             of_its_kind.insert(name.clone(), None);
         }
+        let (kind, schema) = (Report::KIND.to_owned(), Report::SCHEMA);
         let machine = Machine::find();
-        Report { machine, configuration, disturbances, figures, ratios, absent, spread, order }
+        Report {
+            kind,
+            schema,
+            machine,
+            configuration,
+            disturbances,
+            figures,
+            ratios,
+            values,
+            distributions,
+            shapes,
+            absent,
+            spread,
+            order,
+        }
     }
 }
-
-fn is_ratio(name: &str) -> bool {
-    name.contains("_over_") || name == "neighbour_share_beside_hostile_guest"
-}
-
-/// Whether the name is that of a share of processor time.
-fn is_fraction(name: &str) -> bool {
-    name.contains("fraction")
-}
-
-/// A value with its unit, by which its name ends, and with significant digits only.
-fn shown(name: &str, value: f64) -> String {
-    match name {
-        _ if is_ratio(name) => number(value),
-        _ if name.contains("_ns_p") || name.ends_with("_ns") => time(value),
-        _ if name.ends_with("bytes_per_second") => byte_rate(value),
-        _ if name.contains("per_second") => rate(value),
-        _ if is_fraction(name) => format!("{:.2} %", 100.0 * value),
-        _ => number(value),
-    }
-}
-
-fn number(value: f64) -> String {
-    let digits = match value.abs() {
-        0.0 => 0,
-        small if small < 0.1 => 4,
-        small if small < 100.0 => 2,
-        _ => 0,
-    };
-    format!("{value:.digits$}")
-}
-
-/// A name without its unit, which the value shows.
-fn label(name: &str) -> String {
-    let units = ["_bytes_per_second", "_submissions_per_second", "_per_second", "_ns"];
-    let name = units.iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name);
-    name.replace("_ns_", "_").replace('_', " ")
-}
-
-/// Columns of a name; a longer one has a line of its own.
-const NAME: usize = 38;
-/// Columns of the longest bar.
-const BAR: f64 = 26.0;
-/// Columns of a bar's name.
-const BAR_NAME: usize = 38;
-/// Where the scale of round trips begins, in nanoseconds.
-const SHORTEST: f64 = 10.0;
 
 impl Report {
-    fn value(&self, name: &str) -> Option<f64> {
+    /// What a report says that it is.
+    pub const KIND: &str = "bellhop bench";
+    /// The version of the format. It rises when a reader of the former would misunderstand a report.
+    pub const SCHEMA: u32 = 1;
+
+    /// A figure's or ratio's median.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<f64> {
         *self.figures.get(name).or_else(|| self.ratios.get(name))?
-    }
-
-    /// A row with a median and the spread of the repetitions.
-    fn row(&self, mark: char, name: &str, aim: &str) -> String {
-        let label = label(name);
-        let mut row = format!("{mark} {label:<NAME$}");
-        if label.chars().count() > NAME {
-            row += &format!("\n  {:NAME$}", "");
-        }
-        let value = self.value(name).map_or_else(|| "-".to_owned(), |value| shown(name, value));
-        row += &format!("{value:>10}");
-        let spread = self.spread.get(name);
-        let spread =
-            spread.map_or([String::new(), String::new()], |ends| ends.map(|end| shown(name, end)));
-        row += &format!("{:>10}{:>10}{aim:>10}", spread[0], spread[1]);
-        row.trim_end().to_owned()
-    }
-
-    /// The headlines, and whether each meets its goal.
-    fn headlines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let measured = HEADLINES.iter().filter(|headline| self.value(headline.name).is_some());
-        for (place, Headline { name, aim, .. }) in measured.enumerate() {
-            if place == 0 {
-                writeln!(
-                    f,
-                    "  {:<NAME$}{:>10}{:>10}{:>10}{:>10}",
-                    "key figures", "median", "least", "most", "aim"
-                )?;
-            }
-            let text = match aim {
-                Aim::AtMost(most) => format!("≤ {}", shown(name, *most)),
-                Aim::AtLeast(least) => format!("≥ {}", shown(name, *least)),
-                Aim::None => String::new(),
-            };
-            let is_missed = self.value(name).and_then(|value| aim.is_met(value)) == Some(false);
-            writeln!(f, "{}", self.row(if is_missed { '!' } else { ' ' }, name, &text))?;
-        }
-        Ok(())
-    }
-
-    /// The medians of round trips as bars on a logarithmic scale.
-    fn plot(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let medians = || {
-            let of_round_trips = self.order.iter().filter(|name| name.ends_with("_ns_p50"));
-            of_round_trips.filter_map(|name| Some((name, self.value(name)?)))
-        };
-        let longest = medians().map(|(_, time)| time).fold(SHORTEST * 10.0, f64::max);
-        for (index, (name, median)) in medians().enumerate() {
-            if index == 0 {
-                writeln!(f, "\nmedians of times, logarithmic")?;
-            }
-            let share = (median / SHORTEST).max(1.0).ln() / (longest / SHORTEST).ln();
-            let bar = "█".repeat((share * BAR).ceil() as usize);
-            let name = label(name.trim_end_matches("_p50"));
-            writeln!(f, "  {name:<BAR_NAME$} {bar} {}", time(median))?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine { version, processor, kernel, governor, .. } = &self.machine;
-        let known = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".into());
-        f.write_str(&wrapped("", &format!("bellhop {version}, {}", self.configuration.place)))?;
-        let machine =
-            format!("{}, kernel {}, governor {}", known(processor), known(kernel), known(governor));
-        f.write_str(&wrapped("", &machine))?;
-        f.write_str(&wrapped("disturbed by: ", &self.disturbances.to_string()))?;
-        writeln!(f)?;
-        self.headlines(f)?;
-        let is_headline = |name: &str| HEADLINES.iter().any(|headline| headline.name == name);
-        for (place, name) in self.order.iter().filter(|name| !is_headline(name)).enumerate() {
-            if place == 0 {
-                let title = "all figures";
-                writeln!(f, "\n  {title:<NAME$}{:>10}{:>10}{:>10}", "median", "least", "most")?;
-            }
-            writeln!(f, "{}", self.row(' ', name, ""))?;
-        }
-        let missing = self.absent.iter().filter(|(_, why)| !why.starts_with("its suite"));
-        for (name, why) in missing {
-            f.write_str(&wrapped("  not measured: ", &format!("{}: {why}", label(name))))?;
-        }
-        self.plot(f)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::names::is_fraction;
     use serde_json::Value;
 
     fn configuration(suites: &[&str]) -> Configuration {
@@ -283,6 +267,39 @@ mod tests {
         assert_eq!(report.spread["rtt_ns_p50"], [10.0, 30.0]);
         assert_eq!((report.figures["once"], report.spread.get("once")), (Some(7.0), None));
         assert!(report.to_string().contains("█"));
+    }
+
+    #[test]
+    fn the_best_shape_is_the_one_that_was_best_most_often() {
+        let mut measured = Measured::default();
+        let shapes = |a: f64, b: f64| [("a".to_owned(), a), ("b".to_owned(), b)];
+        for (a, b) in [(30.0, 10.0), (20.0, 40.0), (31.0, 11.0)] {
+            let best = measured.best_shape("minimal_path_rtt_ns_p50", shapes(a, b));
+            assert_eq!(best, Some(a.min(b)));
+            measured.figure("minimal_path_rtt_ns_p50", a.min(b));
+            let best = measured.best_shape("minimal_path_per_second", shapes(a, b));
+            assert_eq!(best, Some(a.max(b)));
+        }
+        assert_eq!(measured.best_shape("another_per_second", []), None);
+        let report = measured.report(configuration(&[]), Disturbances::default());
+        assert_eq!(report.values["minimal_path_rtt_ns_p50"], [10.0, 20.0, 11.0]);
+        assert_eq!(report.figures["minimal_path_rtt_ns_p50"], Some(11.0));
+        let [time, rate] =
+            ["minimal_path_rtt_ns_p50", "minimal_path_per_second"].map(|name| &report.shapes[name]);
+        assert_eq!((time.best.as_str(), rate.best.as_str()), ("b", "a"));
+        assert_eq!((time.medians["a"], time.medians["b"]), (30.0, 11.0));
+        assert!(report.to_string().contains("minimal path rtt p50: b (of 2)"), "{report}");
+    }
+
+    #[test]
+    fn a_distribution_has_the_median_of_each_share_that_all_repetitions_have() {
+        let curves = [
+            vec![(1.0, 10.0), (0.5, 20.0), (0.1, 30.0)],
+            vec![(1.0, 12.0), (0.5, 60.0)],
+            vec![(1.0, 11.0), (0.5, 40.0), (0.1, 90.0)],
+        ];
+        assert_eq!(median_curve(&curves), [(1.0, 11.0), (0.5, 40.0)]);
+        assert!(median_curve(&[]).is_empty());
     }
 
     #[test]

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The packets that every submission has, executed from where they stand: `NOP`, `INDIRECT_BUFFER` and
+//! `SIGNAL_FENCE` in the ring, and in a buffer of a cache line that the ring names.
+//!
+//! Each word of such a packet is read once, into a register, and what was read is checked and used: nobody can
+//! change it in between. Everything else is left to the general way at a packet's boundary, as if it had
+//! stood there from the start: other packets, those that are wrong in form, a ring or buffer that cannot be
+//! read. The fuzz target `burst` holds the two ways against each other.
+
+use super::Execution;
+use crate::gpu::engine::fetch::Stream;
+use crate::gpu::engine::packets::fence::Signals;
+use crate::gpu::memory::page_table::ADDRESS_BITS;
+use crate::gpu::memory::pins::{HostPage, Pinned, Use};
+use crate::gpu::memory::violation::Violation;
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::packet::fence::SignalFence;
+use bellhop_protocol::packet::flow::IndirectBuffer;
+use bellhop_protocol::packet::{Opcode, UNIT};
+use std::sync::atomic::Ordering;
+
+/// Bytes of a buffer that is executed from where it stands: a cache line's.
+const SMALL: u32 = 64;
+/// Bytes of these packets.
+const UNIT_SIZE: u64 = UNIT as u64;
+const PAIR: u64 = 2 * UNIT_SIZE;
+const _: () = assert!(size_of::<IndirectBuffer>() as u64 == PAIR);
+const _: () = assert!(size_of::<SignalFence>() as u64 == PAIR);
+
+/// The lower half of these packets' headers, as it is in memory: opcode and length.
+const NOP: u32 = half(Opcode::NOP, UNIT_SIZE);
+const INDIRECT_BUFFER: u32 = half(Opcode::INDIRECT_BUFFER, PAIR);
+const SIGNAL_FENCE: u32 = half(Opcode::SIGNAL_FENCE, PAIR);
+
+const fn half(opcode: Opcode, size: u64) -> u32 {
+    opcode.0 as u32 | ((size / UNIT_SIZE) as u32) << 16
+}
+
+/// The only read of a word that a packet is executed from.
+#[inline]
+fn read(page: HostPage<'_>, gpu_va: u64) -> u64 {
+    // Relaxed: the write pointer was acquired, and hands over what stands before it.
+    u64::from_le(page.word(gpu_va).load(Ordering::Relaxed))
+}
+
+/// A header's argument.
+#[inline]
+const fn argument(header: u64) -> u32 {
+    (header >> 32) as u32
+}
+
+/// Why a burst is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Burst {
+    /// The ring is empty, or there is none.
+    Empty,
+    /// It has executed about as many packets as it may.
+    Limit,
+    /// Something else is next.
+    Other,
+    /// It needs this page to go on.
+    Missing(Use, u64),
+}
+
+impl Execution {
+    /// Executes packets of the ring as far as they are these, and about until `packets`, which counts them, is
+    /// `most`.
+    ///
+    /// # Errors
+    /// What a packet did wrong that only its execution shows.
+    #[inline(always)]
+    pub(super) fn burst(
+        &mut self,
+        signals: &mut Signals<'_>,
+        pinned: &Pinned<'_>,
+        packets: &mut u32,
+        most: u32,
+    ) -> Result<Burst, Violation> {
+        let before = *packets;
+        let result = self.execute_burst(signals, pinned, packets, most);
+        signals.tally.packets += u64::from(*packets - before);
+        result
+    }
+
+    #[inline(always)]
+    fn execute_burst(
+        &mut self,
+        signals: &mut Signals<'_>,
+        pinned: &Pinned<'_>,
+        packets: &mut u32,
+        most: u32,
+    ) -> Result<Burst, Violation> {
+        let Self { ring: Some(ring), buffers, opcode, packet_start, .. } = self else {
+            return Ok(Burst::Empty);
+        };
+        let stream = &mut ring.stream;
+        while !stream.is_empty() {
+            let (mut at, length) = stream.in_page();
+            let end = at + length;
+            let Some(page) = pinned.get(Use::Ring, at, false) else {
+                return Ok(Burst::Missing(Use::Ring, at));
+            };
+            while at < end {
+                if *packets >= most {
+                    return Ok(Burst::Limit);
+                }
+                let header = read(page, at);
+                if header as u32 == NOP {
+                    stream.advance(UNIT);
+                    at += UNIT_SIZE;
+                    *packets += 1;
+                    continue;
+                }
+                if end - at < PAIR {
+                    return Ok(Burst::Other);
+                }
+                match header as u32 {
+                    INDIRECT_BUFFER => {
+                        let (gpu_va, size) = (read(page, at + UNIT_SIZE), argument(header));
+                        let small = is_small(gpu_va, size);
+                        let buffer = if small {
+                            let Some(buffer) = pinned.get(Use::Buffer, gpu_va, false) else {
+                                return Ok(Burst::Missing(Use::Buffer, gpu_va));
+                            };
+                            Some(buffer)
+                        } else {
+                            None
+                        };
+                        let left = match buffer {
+                            Some(_) => 0,
+                            None if Stream::indirect_buffer(gpu_va, size).is_ok() => size,
+                            None => return Ok(Burst::Other),
+                        };
+                        *packet_start = stream.position();
+                        stream.advance(PAIR as usize);
+                        at += PAIR;
+                        *packets += 1;
+                        buffers.note(gpu_va);
+                        if end - at >= 2 * PAIR {
+                            prefetch_named(pinned, page, at + PAIR);
+                        }
+                        let left = match buffer {
+                            Some(page) => {
+                                execute_small(page, gpu_va, size, signals, opcode, packets)?
+                            }
+                            None => left,
+                        };
+                        if left > 0 {
+                            return self.enter_rest(gpu_va, size, left);
+                        }
+                    }
+                    SIGNAL_FENCE => {
+                        let (slot, value) = (argument(header), read(page, at + UNIT_SIZE));
+                        let start = stream.position();
+                        stream.advance(PAIR as usize);
+                        at += PAIR;
+                        *packets += 1;
+                        if !signals.hold(slot, value) {
+                            (*opcode, *packet_start) = (Opcode::SIGNAL_FENCE, start);
+                            signals.signal(slot, value)?;
+                        }
+                    }
+                    _ => return Ok(Burst::Other),
+                }
+            }
+        }
+        Ok(Burst::Empty)
+    }
+
+    /// Leaves the last bytes of a buffer to the general way.
+    #[cold]
+    fn enter_rest(&mut self, gpu_va: u64, size: u32, left: u32) -> Result<Burst, Violation> {
+        let mut buffer = Stream::indirect_buffer(gpu_va, size)?;
+        buffer.advance((size - left) as usize);
+        self.enter(buffer)?;
+        Ok(Burst::Other)
+    }
+}
+
+/// Prefetches the buffer that a packet names, if the packet at this address does. A guess: there may be no packet.
+#[inline]
+fn prefetch_named(pinned: &Pinned<'_>, ring: HostPage<'_>, gpu_va: u64) {
+    if read(ring, gpu_va) as u32 == INDIRECT_BUFFER {
+        pinned.prefetch(Use::Buffer, read(ring, gpu_va + UNIT_SIZE));
+    }
+}
+
+/// Whether a buffer is small, and as it must be: aligned, in one page and in the address space.
+#[inline]
+fn is_small(gpu_va: u64, size: u32) -> bool {
+    let size_of = u64::from(size);
+    size <= SMALL
+        && (gpu_va | size_of).is_multiple_of(UNIT_SIZE)
+        && gpu_va % PAGE_SIZE + size_of <= PAGE_SIZE
+        && gpu_va < 1 << ADDRESS_BITS
+        && size > 0
+}
+
+/// Executes packets of a small buffer as far as they are `NOP` and `SIGNAL_FENCE`. Returns how many bytes are left.
+#[inline]
+fn execute_small(
+    page: HostPage<'_>,
+    gpu_va: u64,
+    size: u32,
+    signals: &mut Signals<'_>,
+    opcode: &mut Opcode,
+    packets: &mut u32,
+) -> Result<u32, Violation> {
+    let (mut at, mut left) = (gpu_va, size);
+    while left > 0 {
+        let header = read(page, at);
+        match header as u32 {
+            NOP => {
+                at += UNIT_SIZE;
+                left -= UNIT_SIZE as u32;
+                *packets += 1;
+            }
+            SIGNAL_FENCE if left >= PAIR as u32 => {
+                let (slot, value) = (argument(header), read(page, at + UNIT_SIZE));
+                at += PAIR;
+                left -= PAIR as u32;
+                *packets += 1;
+                if !signals.hold(slot, value) {
+                    *opcode = Opcode::SIGNAL_FENCE;
+                    signals.signal(slot, value)?;
+                }
+            }
+            _ => break,
+        }
+    }
+    Ok(left)
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a queue reaches of its guest's memory, and pins: the pages that it uses with every submission.
+//!
+//! A pin is a translation that the queue's engine remembers beside its TLB, with the page's place in this
+//! process: a few for each queue, so that no other queue evicts them and all of them fit a few cache lines. A
+//! pin is made only of what the TLB remembers, and each flush that has the TLB forget revokes it: an advanced
+//! count of the guest's flushes before the queue's next turn, a flush of the engine's whole TLB by the TLB's
+//! [epoch](super::tlb::Tlb::epoch), and `FLUSH_TLB` at once.
+
+use super::address_map::{AddressMap, Place};
+use super::prefetch::prefetch_line;
+use bellhop_protocol::PAGE_SIZE;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Pins for pages of command buffers; a power of two.
+const BUFFERS: usize = 8;
+/// No page has this number.
+const NO_PAGE: u64 = u64::MAX;
+
+/// What a queue uses a page for: each use has pins of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// The ring buffer control.
+    Control,
+    /// The ring.
+    Ring,
+    /// A buffer that the ring names.
+    Buffer,
+}
+
+/// A page of a snapshot of memory, in this process.
+#[derive(Debug, Clone, Copy)]
+pub struct HostPage<'a> {
+    start: NonNull<u8>,
+    memory: PhantomData<&'a AddressMap>,
+}
+
+impl<'a> HostPage<'a> {
+    /// The word of the page that an address is in, whichever page the address is in.
+    #[inline]
+    pub fn word(self, address: u64) -> &'a AtomicU64 {
+        const WORD: u64 = size_of::<AtomicU64>() as u64;
+        let offset = address % PAGE_SIZE / WORD * WORD;
+        #[expect(unsafe_code, reason = "no library lends words of a page without looking them up")]
+        // SAFETY: `start` is where a whole page begins that a mapping of the snapshot has, as `Pin::new` says,
+        // and the snapshot is borrowed for `'a`. The offset is a multiple of a word's size below the page's,
+        // and `Pin::new` has found `start` aligned. Any bytes are an `AtomicU64`, and this process has no
+        // reference to them but to atomics, as in `words::word_at`.
+        unsafe {
+            self.start.add(offset as usize).cast().as_ref()
+        }
+    }
+}
+
+/// A page that is remembered.
+#[derive(Debug, Clone, Copy)]
+struct Pin {
+    /// GPU virtual page number.
+    page: u64,
+    /// The page's first byte, in the snapshot that the pin's [`View`] has.
+    start: NonNull<u8>,
+    writable: bool,
+}
+
+#[expect(unsafe_code, reason = "a pointer says of itself nothing about threads")]
+// SAFETY: a pin goes where its `View` goes, with the snapshot that keeps the page mapped. Which thread it is
+// makes no difference: all access is through atomics.
+unsafe impl Send for Pin {}
+
+impl Pin {
+    const NONE: Self = Self { page: NO_PAGE, start: NonNull::dangling(), writable: false };
+
+    /// A page of `memory`: one that is mapped as a whole, and begins where a word does.
+    fn new(memory: &AddressMap, page: u64, place: Place, writable: bool) -> Option<Self> {
+        let bytes = memory.slice(place, PAGE_SIZE as usize)?;
+        // Read or written: both go through atomics, and the mapping allows both.
+        let start = NonNull::new(bytes.ptr_guard_mut().as_ptr())?;
+        start.cast::<AtomicU64>().is_aligned().then_some(Self { page, start, writable })
+    }
+}
+
+/// The pins of one queue.
+#[derive(Debug)]
+struct Pins {
+    /// The TLB's, when they were made.
+    epoch: u64,
+    control: Pin,
+    ring: Pin,
+    buffers: [Pin; BUFFERS],
+}
+
+impl Pins {
+    const fn none() -> Self {
+        Self { epoch: 0, control: Pin::NONE, ring: Pin::NONE, buffers: [Pin::NONE; BUFFERS] }
+    }
+
+    fn revoke(&mut self) {
+        *self = Self { epoch: self.epoch, ..Self::none() };
+    }
+
+    #[inline]
+    fn at(&self, what: Use, page: u64) -> &Pin {
+        match what {
+            Use::Control => &self.control,
+            Use::Ring => &self.ring,
+            Use::Buffer => &self.buffers[page as usize % BUFFERS],
+        }
+    }
+
+    fn at_mut(&mut self, what: Use, page: u64) -> &mut Pin {
+        match what {
+            Use::Control => &mut self.control,
+            Use::Ring => &mut self.ring,
+            Use::Buffer => &mut self.buffers[page as usize % BUFFERS],
+        }
+    }
+}
+
+/// What a queue reaches: a snapshot of its guest's memory, and the pins of it.
+#[derive(Debug)]
+pub struct View {
+    memory: Arc<AddressMap>,
+    flushes: u64,
+    /// Pages of `memory`, and of no snapshot before.
+    pins: Pins,
+}
+
+impl View {
+    /// A snapshot that is as new as this count of the guest's flushes, or newer.
+    pub fn new(memory: Arc<AddressMap>, flushes: u64) -> Self {
+        Self { memory, flushes, pins: Pins::none() }
+    }
+
+    /// The guest's count of flushes when the queue last reached memory.
+    #[inline]
+    pub fn flushes(&self) -> u64 {
+        self.flushes
+    }
+
+    /// Lets go of the snapshot and of all pins for a newer one.
+    #[cold]
+    pub fn replace(&mut self, memory: Arc<AddressMap>, flushes: u64) {
+        self.pins.revoke();
+        (self.memory, self.flushes) = (memory, flushes);
+    }
+
+    /// What an engine reaches through it, whose TLB is in this epoch.
+    #[inline]
+    pub fn open(&mut self, epoch: u64) -> Pinned<'_> {
+        if self.pins.epoch != epoch {
+            self.pins.revoke();
+            self.pins.epoch = epoch;
+        }
+        Pinned { memory: &self.memory, flushes: self.flushes, pins: &mut self.pins }
+    }
+}
+
+/// A [`View`] that an engine uses.
+#[derive(Debug)]
+pub struct Pinned<'a> {
+    memory: &'a AddressMap,
+    flushes: u64,
+    /// Pages of `memory`.
+    pins: &'a mut Pins,
+}
+
+impl<'a> Pinned<'a> {
+    /// The snapshot.
+    #[inline]
+    pub fn memory(&self) -> &'a AddressMap {
+        self.memory
+    }
+
+    /// The guest's count of flushes that the snapshot is as new as.
+    #[inline]
+    pub fn flushes(&self) -> u64 {
+        self.flushes
+    }
+
+    /// The page of an address, if it is pinned for this use, and may be written where that is asked for.
+    #[inline]
+    pub fn get(&self, what: Use, gpu_va: u64, writes: bool) -> Option<HostPage<'a>> {
+        let page = gpu_va / PAGE_SIZE;
+        let pin = self.pins.at(what, page);
+        (pin.page == page && (pin.writable || !writes))
+            .then_some(HostPage { start: pin.start, memory: PhantomData })
+    }
+
+    /// Pins the page of an address, which the TLB has at this place; `None` where the page is not one that words
+    /// can be read from.
+    pub fn pin(
+        &mut self,
+        what: Use,
+        gpu_va: u64,
+        place: Place,
+        writable: bool,
+    ) -> Option<HostPage<'a>> {
+        let page = gpu_va / PAGE_SIZE;
+        let pin = Pin::new(self.memory, page, place, writable)?;
+        *self.pins.at_mut(what, page) = pin;
+        Some(HostPage { start: pin.start, memory: PhantomData })
+    }
+
+    /// Revokes all pins.
+    pub fn revoke(&mut self) {
+        self.pins.revoke();
+    }
+
+    /// Prefetches the cache line of an address whose page is pinned for this use.
+    #[inline]
+    pub fn prefetch(&self, what: Use, gpu_va: u64) {
+        if let Some(page) = self.get(what, gpu_va, false) {
+            prefetch_line(page.word(gpu_va).as_ptr().cast());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::address_map::HostMappings;
+    use super::super::address_map::Mapping;
+    use super::*;
+    use bellhop_host_kmd::ddi::paging::PageSize;
+    use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
+    use std::sync::atomic::Ordering;
+    use vm_memory::{GuestMemoryMmap, MmapRegion};
+
+    const USES: [Use; 3] = [Use::Control, Use::Ring, Use::Buffer];
+
+    /// Local memory of four pages, whose words are numbered from `first` on.
+    fn memory(first: u64) -> Arc<AddressMap> {
+        let region = Arc::new(MmapRegion::new(0x4000).unwrap());
+        let length = 0x4000;
+        let local = Mapping { region: Arc::clone(&region), base: 0, start: 0, length };
+        let none = || Mapping { region: Arc::clone(&region), base: 0, start: 0, length: 0 };
+        let [private, backing, fences, cross_adapter, buffers] = std::array::from_fn(|_| none());
+        let host = HostMappings { local, private, backing, fences, cross_adapter, buffers };
+        let map = AddressMap::new(host, &GuestMemoryMmap::new());
+        for word in 0..0x4000 / 8 {
+            let place = place(&map, 0).plus(word * 8);
+            map.word(place).unwrap().store(first + word, Ordering::Relaxed);
+        }
+        Arc::new(map)
+    }
+
+    fn place(map: &AddressMap, page: u64) -> Place {
+        let page = PhysicalPage { segment: Segment::Local, address: page * PAGE_SIZE };
+        map.locate(page, PageSize::Small).unwrap()
+    }
+
+    /// A view of such memory with page 2 pinned for each use, at this address.
+    fn view(gpu_va: u64) -> View {
+        let mut view = View::new(memory(0), 1);
+        let mut pinned = view.open(1);
+        for what in USES {
+            let place = place(pinned.memory(), 2);
+            pinned.pin(what, gpu_va, place, false).unwrap();
+        }
+        view
+    }
+
+    #[test]
+    fn a_pin_is_its_page_for_its_use_and_no_other() {
+        let mut view = View::new(memory(0), 1);
+        let mut pinned = view.open(1);
+        let at = 0x7000_2000;
+        let (read_only, writable) = (place(pinned.memory(), 2), place(pinned.memory(), 3));
+        assert!(pinned.get(Use::Ring, at, false).is_none());
+        pinned.pin(Use::Ring, at + 8, read_only, false).unwrap();
+        pinned.pin(Use::Buffer, at, writable, true).unwrap();
+        let word =
+            |page: Option<HostPage<'_>>, at| page.map(|page| page.word(at).load(Ordering::Relaxed));
+        for offset in [0, 8, 0xff8] {
+            let at = at + offset;
+            assert_eq!(word(pinned.get(Use::Ring, at, false), at), Some((0x2000 + offset) / 8));
+            assert_eq!(word(pinned.get(Use::Buffer, at, true), at), Some((0x3000 + offset) / 8));
+            assert_eq!(word(pinned.get(Use::Ring, at, true), at), None, "it is read-only");
+            assert_eq!(word(pinned.get(Use::Control, at, false), at), None);
+            for other in [at - PAGE_SIZE, at + PAGE_SIZE, at + BUFFERS as u64 * PAGE_SIZE, u64::MAX]
+            {
+                assert_eq!(word(pinned.get(Use::Buffer, other, false), other), None, "{other:#x}");
+            }
+        }
+        // Any address is of some word in the page.
+        let page = pinned.get(Use::Ring, at, false);
+        assert_eq!([3, 0xfff, u64::MAX].map(|at| word(page, at)), [0x400, 0x5ff, 0x5ff].map(Some));
+    }
+
+    #[test]
+    fn as_many_neighbouring_buffers_are_pinned_as_there_are_pins() {
+        let mut view = View::new(memory(0), 1);
+        let mut pinned = view.open(1);
+        let place = place(pinned.memory(), 0);
+        let pages = || (5..).map(|page| page * PAGE_SIZE).take(BUFFERS);
+        for at in pages() {
+            pinned.pin(Use::Buffer, at, place, false).unwrap();
+        }
+        assert!(pages().all(|at| pinned.get(Use::Buffer, at, false).is_some()));
+    }
+
+    #[test]
+    fn every_flush_revokes_all_pins() {
+        let at = 5 * PAGE_SIZE;
+        let pinned = |view: &mut View, epoch| {
+            let pinned = view.open(epoch);
+            USES.map(|what| pinned.get(what, at, false).is_some())
+        };
+        assert_eq!(pinned(&mut view(at), 1), [true; 3]);
+        // The TLB was flushed.
+        assert_eq!(pinned(&mut view(at), 2), [false; 3]);
+        // The guest's translations were.
+        let mut other = view(at);
+        let (before, memory) = (Arc::downgrade(&other.memory), memory(0x1000));
+        other.replace(memory, 2);
+        assert_eq!((before.strong_count(), other.flushes()), (0, 2));
+        assert_eq!(pinned(&mut other, 1), [false; 3]);
+        // A packet has them flushed.
+        let mut other = view(at);
+        other.open(1).revoke();
+        assert_eq!(pinned(&mut other, 1), [false; 3]);
+    }
+
+    #[test]
+    fn a_page_that_is_not_there_or_has_no_words_is_not_pinned() {
+        let mut view = View::new(memory(0), 1);
+        let mut pinned = view.open(1);
+        let last = place(pinned.memory(), 3);
+        for bad in [last.plus(PAGE_SIZE), last.plus(8), last.minus(4)] {
+            assert!(pinned.pin(Use::Ring, 0, bad, true).is_none(), "{bad:?}");
+            assert!(pinned.get(Use::Ring, 0, false).is_none());
+        }
+    }
+}

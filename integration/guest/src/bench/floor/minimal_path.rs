@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Two processes that move what a submission says and do nothing else.
+
+use super::shape::{Packets, Shape};
+use crate::bench::partner::{LINE, Partner, SharedLines};
+use crate::processors;
+use crate::timing::{Latency, time};
+use bellhop_protocol::handoff::publication;
+use std::convert::Infallible;
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Most pauses between two loads of the fence: one for each submission that is not done.
+const MOST_PAUSES: usize = 64;
+/// Submissions for which there is room.
+const SLOTS: u64 = 64;
+/// Looks at the doorbell in a row without a pause, each of which asks ahead, as an engine has them.
+const FRESH_LOOKS: u32 = 64;
+/// Submissions before the first that is timed.
+const WARM_UP: u64 = 256;
+
+/// The place of a submission's packets, as code.
+trait Place {
+    /// Words of a ring's entry.
+    const ENTRY: usize;
+
+    /// The submitter's part, but for the ring of the doorbell.
+    fn queue(words: Words<'_>, submission: u64);
+
+    /// The executor's part, but for the store to the fence. Returns the fence's value.
+    fn execute(words: Words<'_>, submission: u64) -> u64;
+}
+
+/// [`Packets::WrittenBuffer`]. The entry: opcode, size, where the buffer is.
+struct WrittenBuffer;
+
+impl Place for WrittenBuffer {
+    const ENTRY: usize = 3;
+
+    #[inline(always)]
+    fn queue(words: Words<'_>, submission: u64) {
+        store(words.buffer(submission), [0, 1, submission + 1]);
+        store(words.entry(submission, Self::ENTRY), [2, 3, submission]);
+    }
+
+    #[inline(always)]
+    fn execute(words: Words<'_>, submission: u64) -> u64 {
+        let [opcode, size, buffer] = load(words.entry(submission, Self::ENTRY));
+        // The entry says where the command buffer is, so this can load the line only now.
+        let [nop, signal, value] = load(words.buffer(buffer));
+        black_box(opcode ^ size ^ nop ^ signal);
+        value
+    }
+}
+
+/// [`Packets::KeptBuffer`]. The entry: opcode with size, where the buffer is, the signal, the fence's value.
+struct KeptBuffer;
+
+impl Place for KeptBuffer {
+    const ENTRY: usize = 4;
+
+    #[inline(always)]
+    fn queue(words: Words<'_>, submission: u64) {
+        store(words.entry(submission, Self::ENTRY), [2, submission, 1, submission + 1]);
+    }
+
+    #[inline(always)]
+    fn execute(words: Words<'_>, submission: u64) -> u64 {
+        let [opcode, buffer, signal, value] = load(words.entry(submission, Self::ENTRY));
+        let [nop] = load(words.buffer(buffer));
+        black_box(opcode ^ nop ^ signal);
+        value
+    }
+}
+
+/// [`Packets::Ring`]. The entry: the packet that does nothing, the signal, the fence's value.
+struct Ring;
+
+impl Place for Ring {
+    const ENTRY: usize = 3;
+
+    #[inline(always)]
+    fn queue(words: Words<'_>, submission: u64) {
+        store(words.entry(submission, Self::ENTRY), [0, 1, submission + 1]);
+    }
+
+    #[inline(always)]
+    fn execute(words: Words<'_>, submission: u64) -> u64 {
+        let [nop, signal, value] = load(words.entry(submission, Self::ENTRY));
+        black_box(nop ^ signal);
+        value
+    }
+}
+
+#[inline(always)]
+fn store<const N: usize>(words: &[AtomicU64], values: [u64; N]) {
+    for (word, value) in words.iter().zip(values) {
+        word.store(value, Ordering::Relaxed);
+    }
+}
+
+#[inline(always)]
+fn load<const N: usize>(words: &[AtomicU64]) -> [u64; N] {
+    std::array::from_fn(|at| words[at].load(Ordering::Relaxed))
+}
+
+/// Asks for a word's cache line.
+#[inline(always)]
+fn ask_for(word: &AtomicU64) {
+    // SAFETY: a prefetch is a hint, which reads and writes nothing and faults nowhere.
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "the intrinsic takes a raw pointer")]
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch(word.as_ptr().cast(), _MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = word;
+}
+
+/// The words of a [`MinimalPath`].
+#[derive(Clone, Copy)]
+struct Words<'a> {
+    doorbell: &'a AtomicU64,
+    fence: &'a AtomicU64,
+    ring: &'a [AtomicU64],
+    commands: &'a [AtomicU64],
+}
+
+/// Words of the longest entry.
+const MOST_ENTRY: usize = KeptBuffer::ENTRY;
+const RING_LINES: usize = SLOTS as usize * MOST_ENTRY / LINE;
+const LINES: usize = 2 + RING_LINES + SLOTS as usize;
+
+impl<'a> Words<'a> {
+    fn of(lines: &'a SharedLines) -> Self {
+        let (head, rest) = lines.words().split_at(2 * LINE);
+        let (ring, commands) = rest.split_at(RING_LINES * LINE);
+        Self { doorbell: &head[0], fence: &head[LINE], ring, commands }
+    }
+
+    #[inline(always)]
+    fn entry(self, submission: u64, words: usize) -> &'a [AtomicU64] {
+        let place = (submission % SLOTS) as usize * words;
+        &self.ring[place..place + words]
+    }
+
+    /// The line of a submission's command buffer.
+    #[inline(always)]
+    fn buffer(self, submission: u64) -> &'a [AtomicU64] {
+        let place = (submission % SLOTS) as usize * LINE;
+        &self.commands[place..place + LINE]
+    }
+
+    /// Waits for the doorbell to say more than `done`, and returns what it says.
+    #[inline(always)]
+    fn wait_for_doorbell<P: Place, const ASKS_AHEAD: bool>(self, done: u64) -> u64 {
+        let mut looks = 0;
+        loop {
+            let written = publication::read(self.doorbell);
+            if written != done {
+                return written;
+            }
+            if ASKS_AHEAD && looks < FRESH_LOOKS {
+                looks += 1;
+                ask_for(&self.entry(done, P::ENTRY)[0]);
+                ask_for(&self.buffer(done)[0]);
+            } else {
+                spin_loop();
+            }
+        }
+    }
+
+    /// The executor.
+    fn execute<P: Place, const ASKS_AHEAD: bool, const COALESCES: bool>(self) {
+        let mut done = 0;
+        loop {
+            let written = self.wait_for_doorbell::<P, ASKS_AHEAD>(done);
+            while done < written {
+                let value = P::execute(self, done);
+                done += 1;
+                if !COALESCES || done.is_multiple_of(Shape::COALESCED) || done == written {
+                    publication::publish(self.fence, value);
+                }
+            }
+        }
+    }
+
+    fn execute_as<P: Place>(self, shape: Shape) {
+        match (shape.asks_ahead, shape.coalesces) {
+            (false, false) => self.execute::<P, false, false>(),
+            (false, true) => self.execute::<P, false, true>(),
+            (true, false) => self.execute::<P, true, false>(),
+            (true, true) => self.execute::<P, true, true>(),
+        }
+    }
+}
+
+/// A submitter, and an executor in a process of its own.
+pub(in super::super) struct MinimalPath {
+    _partner: Partner,
+    lines: SharedLines,
+    shape: Shape,
+    submitted: u64,
+}
+
+impl MinimalPath {
+    /// `None` on one processor.
+    pub(in super::super) fn start(shape: Shape) -> anyhow::Result<Option<Self>> {
+        if processors::pair().is_none() {
+            return Ok(None);
+        }
+        let lines = SharedLines::new(LINES)?;
+        let words = Words::of(&lines);
+        let partner = Partner::start(|| match shape.packets {
+            Packets::WrittenBuffer => words.execute_as::<WrittenBuffer>(shape),
+            Packets::KeptBuffer => words.execute_as::<KeptBuffer>(shape),
+            Packets::Ring => words.execute_as::<Ring>(shape),
+        })?;
+        Ok(Some(Self { _partner: partner, lines, shape, submitted: 0 }))
+    }
+
+    /// Submits `depth` command buffers, at most [`SLOTS`], rings as its shape says, and waits for the last.
+    #[inline(always)]
+    fn batch<P: Place>(&mut self, depth: u64) {
+        let words = Words::of(&self.lines);
+        let end = self.submitted + depth.min(SLOTS);
+        for submission in self.submitted..end {
+            P::queue(words, submission);
+            if self.shape.rings_each || submission + 1 == end {
+                publication::publish(words.doorbell, submission + 1);
+            }
+        }
+        self.submitted = end;
+        loop {
+            let done = publication::read(words.fence);
+            if done >= end {
+                return;
+            }
+            // As the driver does: each load takes the line from the process that signals.
+            (done..end).take(MOST_PAUSES).for_each(|_| spin_loop());
+        }
+    }
+
+    /// One submission at a time.
+    pub(in super::super) fn round_trip(&mut self, samples: u64) -> anyhow::Result<Latency> {
+        match self.shape.packets {
+            Packets::WrittenBuffer => self.round_trip_of::<WrittenBuffer>(samples),
+            Packets::KeptBuffer => self.round_trip_of::<KeptBuffer>(samples),
+            Packets::Ring => self.round_trip_of::<Ring>(samples),
+        }
+    }
+
+    fn round_trip_of<P: Place>(&mut self, samples: u64) -> anyhow::Result<Latency> {
+        time(samples, || {
+            self.batch::<P>(1);
+            Ok::<_, Infallible>(())
+        })
+    }
+
+    /// Submissions a second in batches of `depth`.
+    pub(in super::super) fn rate(&mut self, depth: u64, samples: u64) -> f64 {
+        match self.shape.packets {
+            Packets::WrittenBuffer => self.rate_of::<WrittenBuffer>(depth, samples),
+            Packets::KeptBuffer => self.rate_of::<KeptBuffer>(depth, samples),
+            Packets::Ring => self.rate_of::<Ring>(depth, samples),
+        }
+    }
+
+    fn rate_of<P: Place>(&mut self, depth: u64, samples: u64) -> f64 {
+        // The other process may have yet to begin.
+        for _ in 0..WARM_UP.min(samples).div_ceil(depth) {
+            self.batch::<P>(depth);
+        }
+        let rounds = (samples / depth).max(1);
+        let start = Instant::now();
+        for _ in 0..rounds {
+            self.batch::<P>(depth);
+        }
+        (rounds * depth) as f64 / start.elapsed().as_secs_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_executor_finds_in_each_place_what_the_submitter_put_there() {
+        fn fences<P: Place>() -> Vec<u64> {
+            let lines = SharedLines::new(LINES).unwrap();
+            let words = Words::of(&lines);
+            (0..SLOTS).for_each(|submission| P::queue(words, submission));
+            (0..SLOTS).map(|submission| P::execute(words, submission)).collect()
+        }
+        let expected: Vec<_> = (1..=SLOTS).collect();
+        assert_eq!(fences::<WrittenBuffer>(), expected);
+        assert_eq!(fences::<KeptBuffer>(), expected);
+        assert_eq!(fences::<Ring>(), expected);
+    }
+
+    #[test]
+    fn every_shape_does_every_submission() {
+        if processors::pair().is_none() {
+            return;
+        }
+        for shape in Shape::of_depth(SLOTS) {
+            let Some(mut path) = MinimalPath::start(shape).unwrap() else { return };
+            assert_eq!(path.round_trip(10).unwrap().samples, 10, "{shape}");
+            assert!(path.rate(SLOTS, 3 * SLOTS) > 0.0, "{shape}");
+            let fence = publication::read(Words::of(&path.lines).fence);
+            assert_eq!(fence, path.submitted, "{shape}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A report as a picture: how long submissions take, and how many there are in a second.
+//!
+//! The picture has a background of its own, so that a viewer's dark one does not hide it. Lines differ in
+//! colours that people who are colour-blind can tell apart.
+
+mod chart;
+
+use super::report::Report;
+use crate::units::{rate, time};
+use anyhow::bail;
+use chart::{Chart, Colour, Line};
+use plotters::prelude::{IntoDrawingArea, SVGBackend, WHITE};
+
+/// Columns and rows of a chart, in pixels.
+const SIZE: (u32, u32) = (960, 520);
+
+/// The report as SVG.
+///
+/// # Errors
+/// When it has nothing to draw.
+pub(super) fn svg(report: &Report) -> anyhow::Result<String> {
+    let charts: Vec<_> = [latencies(report), batches(report)].into_iter().flatten().collect();
+    if charts.is_empty() {
+        bail!("there is nothing to draw: measure round-trip or batch");
+    }
+    let (width, height) = SIZE;
+    let mut picture = String::new();
+    {
+        let size = (width, height * charts.len() as u32);
+        let area = SVGBackend::with_string(&mut picture, size).into_drawing_area();
+        area.fill(&WHITE)?;
+        for (part, chart) in area.split_evenly((charts.len(), 1)).iter().zip(&charts) {
+            chart.draw(part)?;
+        }
+        area.present()?;
+    }
+    Ok(picture)
+}
+
+/// The names of distributions, and what they are called.
+const DISTRIBUTIONS: [(&str, &str, Colour); 7] = [
+    ("cacheline_rtt", "cache line there and back", Colour::Grey),
+    ("minimal_path_rtt", "minimal path", Colour::Green),
+    ("doorbell_rtt", "doorbell", Colour::Ours),
+    ("io_uring_sqpoll_nop", "io_uring, polled", Colour::Blue),
+    ("eventfd_rtt", "eventfds", Colour::Purple),
+    ("virtqueue_rtt", "virtqueue request", Colour::Orange),
+    ("kernel_mode_rtt", "kernel-mode submission", Colour::Black),
+];
+
+fn latencies(report: &Report) -> Option<Chart> {
+    let line = |(name, called, colour): (&str, &str, Colour)| {
+        let points = report.distributions.get(name)?;
+        let points = points.iter().map(|(share, time)| (time.max(1.0), *share)).collect();
+        Some(Line { name: called.to_owned(), colour, points })
+    };
+    let lines: Vec<_> = DISTRIBUTIONS.into_iter().filter_map(line).collect();
+    (!lines.is_empty()).then(|| Chart {
+        title: "One submission: how many take longer than a time".to_owned(),
+        x: "time".to_owned(),
+        y: "share that takes longer".to_owned(),
+        lines,
+        x_label: |value| time(*value),
+        y_label: |share| match *share {
+            share if share >= 0.01 => format!("{:.0} %", 100.0 * share),
+            share => format!("1 in {:.0}", 1.0 / share),
+        },
+        x_ticks: None,
+    })
+}
+
+/// The names of rates at each depth, without what follows, and what they are called.
+const BATCHES: [(&str, &str, &str, Colour); 4] = [
+    ("minimal_path_depth_", "_per_second", "minimal path", Colour::Green),
+    ("ring_once_wait_last_depth_", SUBMISSIONS, "ring once, wait for last", Colour::Ours),
+    ("ring_each_wait_last_depth_", SUBMISSIONS, "ring each, wait for last", Colour::Blue),
+    ("ring_and_wait_each_depth_", SUBMISSIONS, "ring and wait for each", Colour::Purple),
+];
+const SUBMISSIONS: &str = "_submissions_per_second";
+
+fn batches(report: &Report) -> Option<Chart> {
+    let line = |(start, end, called, colour): (&str, &str, &str, Colour)| {
+        let point = |(name, value): (&String, &Option<f64>)| {
+            let depth = name.strip_prefix(start)?.strip_suffix(end)?.parse().ok()?;
+            Some((depth, (*value)?))
+        };
+        // Depths have two digits, so they are in order.
+        let points: Vec<_> = report.figures.iter().filter_map(point).collect();
+        (!points.is_empty()).then(|| Line { name: called.to_owned(), colour, points })
+    };
+    let lines: Vec<Line> = BATCHES.into_iter().filter_map(line).collect();
+    let longest = lines.iter().max_by_key(|line| line.points.len())?;
+    let depths = longest.points.iter().map(|(depth, _)| *depth).collect();
+    Some(Chart {
+        title: "Submissions a second, by how many are in a batch".to_owned(),
+        x: "submissions in a batch".to_owned(),
+        y: "submissions a second".to_owned(),
+        lines,
+        x_label: |depth| format!("{depth:.0}"),
+        y_label: |value| rate(*value),
+        x_ticks: Some(depths),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::report::{Configuration, Measured};
+    use crate::machine::Disturbances;
+    use quick_xml::Reader;
+    use quick_xml::events::Event;
+
+    fn report() -> Report {
+        let mut measured = Measured::default();
+        for (depth, base) in [(1, 3e6), (4, 6e6), (16, 12e6), (64, 18e6)] {
+            for (start, end, ..) in BATCHES {
+                measured.figure(format!("{start}{depth:02}{end}"), base);
+            }
+        }
+        let mut report = measured.report(Configuration::default(), Disturbances::default());
+        for (at, (name, ..)) in DISTRIBUTIONS.into_iter().enumerate() {
+            let curve = [1.0, 0.5, 0.1, 0.001].map(|share| (share, 90.0 * (at + 1) as f64 / share));
+            report.distributions.insert(name.to_owned(), curve.to_vec());
+        }
+        report
+    }
+
+    /// The texts of a picture that is well-formed, and the number of its lines.
+    fn read(svg: &str) -> (Vec<String>, usize) {
+        let (mut reader, mut texts, mut lines, mut depth) =
+            (Reader::from_str(svg), Vec::new(), 0, 0);
+        loop {
+            match reader.read_event().unwrap() {
+                Event::Start(start) => {
+                    depth += 1;
+                    assert!(depth > 1 || start.name().as_ref() == b"svg");
+                }
+                Event::End(_) => depth -= 1,
+                Event::Empty(element) => {
+                    lines += usize::from(element.name().as_ref() == b"polyline");
+                }
+                Event::Text(text) => texts.push(text.decode().unwrap().trim().to_owned()),
+                Event::Eof => break,
+                _ => {}
+            }
+        }
+        assert_eq!(depth, 0);
+        (texts, lines)
+    }
+
+    #[test]
+    fn a_picture_is_well_formed_and_names_each_of_its_lines() {
+        let (texts, lines) = read(&svg(&report()).unwrap());
+        let names = DISTRIBUTIONS.iter().map(|(_, name, _)| name);
+        for name in names.chain(BATCHES.iter().map(|(_, _, name, _)| name)) {
+            assert!(texts.iter().any(|text| text == name), "{name} is not in {texts:?}");
+        }
+        assert!(lines >= DISTRIBUTIONS.len() + BATCHES.len(), "{lines}");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_drawn() {
+        let mut report = report();
+        report.distributions.clear();
+        let (texts, _) = read(&svg(&report).unwrap());
+        assert!(!texts.iter().any(|text| text == "doorbell"), "{texts:?}");
+        report.figures.clear();
+        assert!(svg(&report).unwrap_err().to_string().contains("measure round-trip or batch"));
+    }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The main job's stream beside what the guest does of it alone.
+
+use super::report::Measured;
+use crate::stream::{CHUNK, Input, Nodes, check_alone, run as stream};
+use anyhow::bail;
+use bellhop_guest_umd::Adapter;
+
+/// Bytes of the input: more than the caches between guest and engines hold.
+const SIZE: u64 = 64 << 20;
+
+pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
+    // Words that are all different, so that a chunk in another's place is seen.
+    let mut input = Input::in_memory(0..SIZE / 8)?;
+    let nodes = Nodes::of(adapter)?;
+    let alone = check_alone(&mut input, CHUNK)?;
+    input.rewind()?;
+    let streamed = stream(adapter, &nodes, &mut input, CHUNK, |_| ())?;
+    if let Some(place) = streamed.mismatch {
+        bail!("the stream's result is wrong from byte {place} on");
+    }
+    let parts = streamed.parts;
+    let rate = SIZE as f64 / parts.elapsed.as_secs_f64();
+    let alone = SIZE as f64 / alone.as_secs_f64();
+    measured.figure("stream_bytes_per_second", rate);
+    measured.figure("guest_verification_bytes_per_second", alone);
+    let waited = parts.waiting.as_secs_f64() / parts.elapsed.as_secs_f64();
+    measured.figure("stream_waiting_for_engines_fraction", waited);
+    measured.ratio("stream_over_guest_verification", rate, alone);
+    Ok(())
+}
