@@ -19,12 +19,15 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// How often it is tried: about one in twenty of these VMs ends in a triple fault of the emulated
 /// processor.
 const ATTEMPTS: usize = 4;
 /// How QEMU's log of resets names that.
 const TRIPLE_FAULT: &str = "Triple fault";
+/// What the outer VM takes until the inner one starts, and after its end.
+const OUTER: Duration = Duration::from_secs(60);
 /// What loads programs on Linux, and knows their libraries.
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
@@ -65,7 +68,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     files.extend(modules.map(|path| (format!("modules/{}", name(path)), path.clone())));
     let mut line: Vec<OsString> = ["vm", "--vmm", "cloud-hypervisor"].map(OsString::from).into();
     line.extend(["--guest-binary", "/bin/bellhop-guest", "--timeout"].map(OsString::from));
-    line.push(options.timeout.as_secs().to_string().into());
+    line.push(inner_timeout(options.timeout).as_secs().to_string().into());
     if let Some(config) = &options.config {
         files.push(("bellhopd.toml".to_owned(), config.clone()));
         line.extend(["--config", "/bellhopd.toml"].map(OsString::from));
@@ -114,6 +117,11 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         }
     }
     bail!("QEMU's emulation of a machine with KVM broke down {ATTEMPTS} times")
+}
+
+/// The time that the VM in the VM has: less than both, so that the one that is told of is the one that hangs.
+fn inner_timeout(timeout: Duration) -> Duration {
+    timeout.saturating_sub(OUTER).max(timeout / 2)
 }
 
 fn has_triple_fault(resets: &Path) -> bool {
