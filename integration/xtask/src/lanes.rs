@@ -1,42 +1,61 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The tests of the workspace: those in VMs beside all others, and those that measure after both.
-//!
-//! A VM is busy with one processor at most and waits now and then, and so do the other tests towards their end;
-//! beside each other they keep all processors busy.
+//! The tests of the workspace, in two lanes: those in VMs, and beside them everything that load does not change.
 
 use crate::command::{self, cargo};
 use crate::workspace::root;
 use cargo_metadata::{MetadataCommand, Target};
 use std::collections::BTreeSet;
 use std::process::Output;
-use std::thread;
 
 /// The tests that boot VMs.
 const VMS: &str = "vm";
 /// The tests that another test's load would change.
 const MEASURED: &str = "measured";
 
-/// Builds all tests, and runs them.
+/// Builds all tests.
 ///
 /// # Errors
-/// When one does not build, or fails.
-pub fn run() -> Result<(), String> {
-    command::run(&mut cargo_test(&["--no-run"]))?;
-    let others = others()?;
-    thread::scope(|scope| {
-        // One at a time: each VM has a processor of its own, and the other tests have the rest.
-        let vms = scope.spawn(|| {
-            let mut tests = cargo_test(&["--test", VMS, "--", "--test-threads", "1"]);
-            tests.output().map_err(|error| format!("cannot run cargo: {error}"))
-        });
-        let mut tests = cargo_test(&["--lib", "--bins"]);
-        tests.args(others.iter().flat_map(|name| ["--test", name]));
-        let ran = command::run(&mut tests);
-        println!("tests in VMs, which have run meanwhile:");
-        let vms = vms.join().map_err(|_| "the thread that runs tests in VMs ended".to_owned())?;
-        ran.and(pass_on(&vms?))
-    })?;
+/// When one does not build.
+pub fn build() -> Result<(), String> {
+    command::run(&mut cargo_test(&["--no-run"]))
+}
+
+/// Runs the tests in VMs, one at a time: each VM has a processor of its own, and what runs meanwhile has the rest.
+/// Returns what they printed.
+///
+/// # Errors
+/// When cargo cannot be started.
+pub fn vms() -> Result<Output, String> {
+    let mut tests = cargo_test(&["--test", VMS, "--", "--test-threads", "1"]);
+    tests.output().map_err(|error| format!("cannot run cargo: {error}"))
+}
+
+/// Prints what tests in VMs printed.
+///
+/// # Errors
+/// When one failed.
+pub fn pass_on(output: &Output) -> Result<(), String> {
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(()) } else { Err("tests in VMs failed".to_owned()) }
+}
+
+/// Runs the tests that are neither in VMs nor measured.
+///
+/// # Errors
+/// When one fails.
+pub fn others() -> Result<(), String> {
+    let mut tests = cargo_test(&["--lib", "--bins"]);
+    tests.args(names_of_others()?.iter().flat_map(|name| ["--test", name]));
+    command::run(&mut tests)
+}
+
+/// Runs the tests that measure, and those in the documentation.
+///
+/// # Errors
+/// When one fails.
+pub fn measured() -> Result<(), String> {
     command::run(&mut cargo_test(&["--test", MEASURED]))?;
     command::run(&mut cargo_test(&["--doc"]))
 }
@@ -49,7 +68,7 @@ fn cargo_test(arguments: &[&str]) -> std::process::Command {
 }
 
 /// The tests that are neither of VMs nor measured.
-fn others() -> Result<BTreeSet<String>, String> {
+fn names_of_others() -> Result<BTreeSet<String>, String> {
     let mut metadata = MetadataCommand::new();
     metadata.manifest_path(root().join("Cargo.toml")).no_deps();
     let metadata = metadata.exec().map_err(|error| format!("cargo metadata: {error}"))?;
@@ -66,20 +85,13 @@ fn others() -> Result<BTreeSet<String>, String> {
     }
 }
 
-/// Prints what a command printed, and fails if it did.
-fn pass_on(output: &Output) -> Result<(), String> {
-    print!("{}", String::from_utf8_lossy(&output.stdout));
-    eprint!("{}", String::from_utf8_lossy(&output.stderr));
-    if output.status.success() { Ok(()) } else { Err("tests in VMs failed".to_owned()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_other_test_runs_beside_the_vms() {
-        let others = others().unwrap();
+        let others = names_of_others().unwrap();
         for name in ["guests", "hostile", "command", "kernel", "gpu", "driver", "handoff", "replay"]
         {
             assert!(others.contains(name), "{name}");

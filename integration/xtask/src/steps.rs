@@ -5,6 +5,7 @@
 use crate::check::{deny, orderings, rooms, spdx};
 use crate::command::{self, cargo};
 use crate::{cost, dist, lanes, mutants, packages};
+use std::thread;
 use std::time::Instant;
 
 /// One thing that must pass.
@@ -19,12 +20,21 @@ enum Action {
         environment: &'static [(&'static str, &'static str)],
     },
     Call(fn() -> Result<(), String>),
+    /// Tests in VMs, and steps meanwhile: a VM waits often, and is busy with one processor at most.
+    BesideVms(&'static [Step]),
 }
 
 /// `cargo xtask test`.
-pub const TEST: [Step; 5] = [
+pub const TEST: [Step; 4] = [
     Step { what: "programs that tests use", action: Action::Call(packages::install) },
-    Step { what: "unit, property and whole-system tests", action: Action::Call(lanes::run) },
+    Step { what: "programs and tests", action: Action::Call(lanes::build) },
+    Step { what: "tests in VMs, and meanwhile all others", action: Action::BesideVms(&MEANWHILE) },
+    Step { what: "tests that measure, documentation", action: Action::Call(lanes::measured) },
+];
+
+/// What runs beside VMs: nothing of this depends on how busy the machine is.
+static MEANWHILE: [Step; 4] = [
+    Step { what: "unit, property and whole-system tests", action: Action::Call(lanes::others) },
     Step { what: "instructions of a submission", action: Action::Call(cost::check) },
     models(&[LOOM]),
     Step { what: "mutants of the orderings", action: Action::Call(mutants::run) },
@@ -122,6 +132,13 @@ impl Step {
                 command::run(cargo(arguments).envs(environment.iter().copied()))
             }
             Action::Call(function) => function(),
+            Action::BesideVms(steps) => thread::scope(|scope| {
+                let vms = scope.spawn(lanes::vms);
+                let ran = run(steps);
+                println!("tests in VMs, which have run meanwhile:");
+                let vms = vms.join().map_err(|_| "the thread of tests in VMs ended".to_owned())?;
+                ran.and(lanes::pass_on(&vms?))
+            }),
         }
     }
 }
