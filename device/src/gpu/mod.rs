@@ -51,9 +51,13 @@ use std::thread::{Builder, JoinHandle};
 pub use stepped::SteppedEngine;
 use vm_memory::GuestMemoryMmap;
 
+/// Names of the 3D/compute engines: their number is the most that a GPU can have.
+const COMPUTE_ENGINES: [&str; 8] = ["3D", "3D1", "3D2", "3D3", "3D4", "3D5", "3D6", "3D7"];
 /// Names of the copy engines: their number is the most that a GPU can have.
 const COPY_ENGINES: [&str; 8] =
     ["SDMA0", "SDMA1", "SDMA2", "SDMA3", "SDMA4", "SDMA5", "SDMA6", "SDMA7"];
+/// Sets of engines are words with a bit for each.
+const _: () = assert!(COMPUTE_ENGINES.len() + COPY_ENGINES.len() <= u64::BITS as usize);
 
 /// Capacity of the interrupt queue. Once it is full, the control plane is asked to scan instead.
 const INTERRUPTS: usize = 1024;
@@ -100,11 +104,35 @@ pub struct Gpu {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// The nodes of a GPU, by ordinal.
+fn nodes_of(config: &GpuConfig) -> io::Result<Vec<NodeDescription>> {
+    let kind = io::ErrorKind::InvalidInput;
+    let compute = (1..=COMPUTE_ENGINES.len())
+        .contains(&(config.compute_engines as usize))
+        .then(|| COMPUTE_ENGINES.iter().take(config.compute_engines as usize))
+        .ok_or_else(|| io::Error::new(kind, "too many or no 3D/compute engines"))?;
+    let copy = COPY_ENGINES
+        .get(..config.copy_engines as usize)
+        .ok_or_else(|| io::Error::new(kind, "too many copy engines"))?;
+    let user_mode = copy.len().saturating_sub(config.kernel_mode_copy_engines as usize);
+    let compute = compute.map(|name| NodeDescription {
+        engine_type: EngineType::THREE_D,
+        name,
+        user_mode_submission: true,
+    });
+    let copy = copy.iter().zip(0..).map(|(name, index)| NodeDescription {
+        engine_type: EngineType::COPY,
+        name,
+        user_mode_submission: index < user_mode,
+    });
+    Ok(compute.chain(copy).collect())
+}
+
 impl Gpu {
     /// Makes a GPU and starts a thread for each of its engines.
     ///
     /// # Errors
-    /// When there are more copy engines than there can be, or the operating system gives no
+    /// When there are more engines of a type than there can be, or the operating system gives no
     /// memory, file descriptors or threads.
     pub fn start(config: GpuConfig) -> io::Result<Arc<Self>> {
         Self::start_beside(config, Arc::new(CrossAdapterMemory::new(0)?))
@@ -129,21 +157,7 @@ impl Gpu {
         cross_adapter: Arc<CrossAdapterMemory>,
         mut start: impl FnMut(String, Engine) -> io::Result<Option<JoinHandle<()>>>,
     ) -> io::Result<Arc<Self>> {
-        let copy_engines = COPY_ENGINES
-            .get(..config.copy_engines as usize)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "too many copy engines"))?;
-        let user_mode = copy_engines.len().saturating_sub(config.kernel_mode_copy_engines as usize);
-        let copy_nodes = copy_engines.iter().zip(0..).map(|(name, index)| NodeDescription {
-            engine_type: EngineType::COPY,
-            name,
-            user_mode_submission: index < user_mode,
-        });
-        let compute_node = NodeDescription {
-            engine_type: EngineType::THREE_D,
-            name: "3D",
-            user_mode_submission: true,
-        };
-        let nodes: Vec<_> = std::iter::once(compute_node).chain(copy_nodes).collect();
+        let nodes = nodes_of(&config)?;
         let pages =
             NodePool::new(config.page_table_pages, config.page_table_pages / PAGE_TABLE_SHARE)?;
         let interrupts = Arc::new(Interrupts::new(INTERRUPTS)?);

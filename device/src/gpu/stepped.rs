@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::Builder;
 
-/// The 3D/compute engine of a GPU. Nothing that needs the engine goes on between two calls of
+/// The first 3D/compute engine of a GPU. Nothing that needs the engine goes on between two calls of
 /// [`run_until_idle`](Self::run_until_idle), so requests of the driver wait meanwhile.
 #[derive(Debug)]
 pub struct SteppedEngine(Engine);

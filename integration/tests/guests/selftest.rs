@@ -38,6 +38,22 @@ fn every_behaviour_is_seen_with_a_node_for_kernel_mode_alone_and_short_times() {
 }
 
 #[test]
+fn every_behaviour_is_seen_with_several_compute_nodes() {
+    let daemon = Daemon::start_with(1, "[adapter]\ncompute_nodes = 3\n");
+    let command = ["selftest", "--json", "--socket-path"];
+    let output = bellhop().args(command).arg(daemon.socket(0)).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_every_behaviour_is_seen(&report, DEFAULT_NOT_OFFERED);
+    let nodes = daemon.snapshot().nodes;
+    let shown: Vec<_> =
+        nodes.iter().map(|node| (node.ordinal, &*node.engine_type, &*node.name)).collect();
+    let compute = ["3D", "3D1", "3D2"].map(|name| ("THREE_D", name));
+    let copy = ["SDMA0", "SDMA1"].map(|name| ("COPY", name));
+    let all = compute.into_iter().chain(copy);
+    assert_eq!(shown, (0..).zip(all).map(|(n, (kind, name))| (n, kind, name)).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_guest_that_may_not_change_power_is_not_offered_it() {
     let daemon = Daemon::start(1);
     let command = ["selftest", "power.", "--json", "--socket-path"];

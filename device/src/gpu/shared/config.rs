@@ -8,7 +8,9 @@ use std::time::Duration;
 /// What a GPU is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuConfig {
-    /// Copy engines beside the 3D/compute engine: at most 8.
+    /// 3D/compute engines: 1 to 8.
+    pub compute_engines: u32,
+    /// Copy engines: at most 8.
     pub copy_engines: u32,
     /// Physical doorbells, which all guests share.
     pub physical_doorbells: u32,
@@ -43,6 +45,7 @@ pub struct GpuConfig {
 impl Default for GpuConfig {
     fn default() -> Self {
         Self {
+            compute_engines: 1,
             copy_engines: 2,
             kernel_mode_copy_engines: 0,
             physical_doorbells: 64,

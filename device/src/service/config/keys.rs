@@ -46,7 +46,9 @@ section! {
 section! {
     /// An adapter.
     pub struct AdapterConfig {
-        /// Copy engines (SDMA) beside the one 3D/compute engine. Each engine is a thread.
+        /// 3D/compute engines. The first nodes are theirs. Each engine is a thread.
+        compute_nodes: Count<1, 8> = at(1);
+        /// Copy engines (SDMA). Their nodes follow those of the 3D/compute engines. Each engine is a thread.
         copy_nodes: Count<1, 8> = at(2);
         /// Number of trailing copy engines reserved for kernel-mode submission, at most `copy_nodes`.
         kernel_mode_copy_nodes: Count<0, 8> = at(0);

@@ -64,6 +64,12 @@ impl AdapterConfig {
         }
     }
 
+    /// The number of its nodes.
+    #[must_use]
+    pub fn nodes(&self) -> u32 {
+        self.compute_nodes.get() + self.copy_nodes.get()
+    }
+
     /// What the kernel enables for the driver.
     #[must_use]
     pub fn os_features(&self) -> OsFeatures {
@@ -93,6 +99,7 @@ impl Config {
     #[must_use]
     pub fn gpu(&self, adapter: &AdapterConfig) -> GpuConfig {
         GpuConfig {
+            compute_engines: adapter.compute_nodes.get(),
             copy_engines: adapter.copy_nodes.get(),
             physical_doorbells: adapter.physical_doorbells.get(),
             doorbell_model: match adapter.doorbell_model {

@@ -38,8 +38,8 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour::new("adapter.open.again", source::PROTOCOL_DEVICE, open_again)
         .shows("an adapter is not opened again while processes rely on its features"),
     Behaviour::new("adapter.nodes.metadata", source::UM_DISCOVERY, nodes_metadata).shows(
-        "there is a 3D/compute node and two copy nodes, and each says whether it takes user-mode \
-         submission",
+        "the 3D/compute nodes come first, then the copy nodes; there is one of each at least, and each \
+         says whether it takes user-mode submission",
     ),
     Behaviour::new(
         "adapter.caps.user-mode-submission",
@@ -129,6 +129,9 @@ fn nodes_metadata(scene: &Scene) -> Result<(), Mismatch> {
     }
     let copy_nodes = engine_types.iter().filter(|kind| **kind == EngineType::COPY).count();
     require!(engine_types.contains(&EngineType::THREE_D), "no 3D/compute node: {engine_types:?}");
+    let is_other = |kind: &EngineType| *kind != EngineType::THREE_D;
+    let first_other = engine_types.iter().position(is_other).unwrap_or(engine_types.len());
+    require!(engine_types[first_other..].iter().all(is_other), "out of order: {engine_types:?}");
     require!(copy_nodes >= 1, "no copy node: {engine_types:?}");
     let beyond = GetNodeMetadata { node: count, reserved: 0 };
     raw::expect_status(scene.transport(), 0, &beyond, Status::INVALID_PARAMETER)

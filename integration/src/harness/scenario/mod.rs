@@ -136,8 +136,8 @@ section! {
     pub struct ContextSpec {
         /// Its name.
         name: String = "main".into();
-        /// The node that executes its queues: 0 is the 3D/compute node, the others copy.
-        node: Count<0, 8> = at(0);
+        /// The node that executes its queues: first come the 3D/compute nodes, then those that copy.
+        node: Count<0, 15> = at(0);
         /// The process that it belongs to: a number of the scenario's choice.
         process: u32 as plain;
         /// Its queues.

@@ -237,7 +237,7 @@ impl Checker<'_> {
         for (place, context) in guest.context.iter().enumerate() {
             let key = format!("{key}.context[{place}]");
             self.name(&key, &context.name, &mut names)?;
-            let last = self.scenario.host.adapter.copy_nodes.get().into();
+            let last = (self.scenario.host.adapter.nodes() - 1).into();
             within(0..=last, format!("{key}.node"), context.node.get())?;
             let has_queues = !context.queue.is_empty();
             require(has_queues, format!("{key}.queue"), "empty", "at least one")?;
@@ -383,7 +383,7 @@ impl Checker<'_> {
                 )
             }
             Action::EnginePower { node, .. } => {
-                let last = self.scenario.host.adapter.copy_nodes.get().into();
+                let last = (self.scenario.host.adapter.nodes() - 1).into();
                 within(0..=last, format!("{key}.node"), *node)
             }
             Action::EndProcess { guest, process } => {
@@ -397,7 +397,7 @@ impl Checker<'_> {
             }
             Action::QueueStorm { guest, node, queues, rounds } => {
                 self.guest_pattern(key, guest)?;
-                let last = self.scenario.host.adapter.copy_nodes.get().into();
+                let last = (self.scenario.host.adapter.nodes() - 1).into();
                 within(0..=last, format!("{key}.node"), *node)?;
                 within(1..=16_384, format!("{key}.queues"), *queues)?;
                 within(1..=1_000_000, format!("{key}.rounds"), *rounds)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets that only the 3D/compute node executes.
+//! Packets that only 3D/compute nodes execute.
 
 use super::context::{BUFFER, Context};
 use super::progress::{Cursor, Progress};
