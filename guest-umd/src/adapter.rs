@@ -8,14 +8,15 @@ use crate::link::donation::{donate, to_donate};
 use crate::link::events::EventPump;
 use crate::link::placement::{Costs, PlacementPolicy, Placements};
 use crate::link::session::{self, Link, Session};
+use crate::link::spread::Spread;
 use crate::transport::{BarMapping, Transport, Watched};
 use bellhop_protocol::bar::{AreaKind, BarHeader};
 use bellhop_protocol::config::CONFIG_MAGIC;
 use bellhop_protocol::control::Request;
 use bellhop_protocol::control::adapter::{
-    ADAPTER_BAR_MAPPED, AdapterInfo, CAPS_GLOBAL_DOORBELL, GetNodeMetadata, NativeFenceCaps,
-    NodeMetadata, OpenAdapter, QueryBarLayout, QueryNativeFenceCaps, QueryStatistics,
-    QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
+    ADAPTER_BAR_MAPPED, AdapterInfo, CAPS_GLOBAL_DOORBELL, EngineType, GetNodeMetadata,
+    NativeFenceCaps, NodeMetadata, OpenAdapter, QueryBarLayout, QueryNativeFenceCaps,
+    QueryStatistics, QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
 };
 use bellhop_protocol::control::escape::Escape;
 use bellhop_protocol::control::power::{
@@ -85,7 +86,9 @@ impl Adapter {
         let features = Features::from_bits_truncate(info.features);
         let global_doorbell =
             features.contains(Features::USER_MODE_SUBMISSION) && has_global_doorbell(&*transport)?;
-        let link = Link { transport, gone, events, features, global_doorbell, areas, placements };
+        let spread = Arc::new(Spread::default());
+        let link =
+            Link { transport, gone, events, features, global_doorbell, areas, placements, spread };
         let session = Session::begin(Arc::new(link))?;
         Ok(Self { session, info, local_memory, costs })
     }
@@ -142,6 +145,17 @@ impl Adapter {
     pub fn nodes(&self) -> Result<Vec<NodeMetadata>, Error> {
         let metadata = |node| self.adapter_call(&GetNodeMetadata { node, reserved: 0 });
         (0..self.info.node_count).map(metadata).collect()
+    }
+
+    /// The node of a type that suits new work best: the one with the fewest contexts of this guest's program. Of
+    /// several the device suggests one, and to other guests others. If any node of the type takes user-mode
+    /// submission, this one does.
+    ///
+    /// # Errors
+    /// [`Error::NotAvailable`] when there is no node of the type.
+    pub fn least_used_node(&self, engine_type: EngineType) -> Result<u32, Error> {
+        let least_used = self.session.link.spread.least_used(&self.nodes()?, engine_type);
+        least_used.ok_or(Error::NotAvailable("a node of this type"))
     }
 
     /// Whether there is user-mode submission, and with which doorbells

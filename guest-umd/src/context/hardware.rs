@@ -4,6 +4,7 @@
 
 use crate::device::Device;
 use crate::error::Error;
+use crate::link::spread::OnNode;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::context::{
     CreateContext, DestroyContext, ResumeContext, SetContextSchedulingPriority, SuspendContext,
@@ -12,14 +13,16 @@ use std::sync::Arc;
 
 impl Device {
     /// Creates a context against a node, for HW queues (`D3DKMTCreateContextVirtual`). `node` is an
-    /// ordinal of [`Adapter::nodes`](crate::Adapter::nodes).
+    /// ordinal of [`Adapter::nodes`](crate::Adapter::nodes);
+    /// [`Adapter::least_used_node`](crate::Adapter::least_used_node) finds a good one.
     ///
     /// # Errors
     /// [`Error::Refused`] when there is no such node, or no room for another context.
     pub fn create_context(&self, node: u32) -> Result<Context, Error> {
         let request = CreateContext { device: self.handle(), node, engine_affinity: 0 };
         let handle = self.session().call(&request)?;
-        Ok(Context(Arc::new(Inner { device: self.clone(), handle, node })))
+        let _counted = self.session().link.spread.enter(node);
+        Ok(Context(Arc::new(Inner { device: self.clone(), handle, node, _counted })))
     }
 }
 
@@ -32,6 +35,7 @@ struct Inner {
     device: Device,
     handle: Handle,
     node: u32,
+    _counted: OnNode,
 }
 
 impl Context {

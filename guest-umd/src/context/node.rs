@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::fence::object::Fence;
 use crate::link::session::Session;
+use crate::link::spread::OnNode;
 use crate::memory::allocation::Allocation;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
@@ -30,6 +31,7 @@ pub(crate) struct NodeContext {
     /// Progress values of submissions that may not be done, each with the allocations that it uses. The
     /// context keeps those until then.
     in_use: VecDeque<(u64, Vec<Arc<Allocation>>)>,
+    _counted: OnNode,
 }
 
 impl NodeContext {
@@ -41,8 +43,9 @@ impl NodeContext {
         let request = CreateNodeContext { device: device.handle(), node, model };
         let reply = device.session().call(&request)?;
         let progress = Fence::progress(device.clone(), reply.context, reply.progress_fence);
-        let device = device.clone();
-        Ok(Self { device, reply, progress, last: None, done: 0, in_use: VecDeque::new() })
+        let _counted = device.session().link.spread.enter(node);
+        let (device, in_use) = (device.clone(), VecDeque::new());
+        Ok(Self { device, reply, progress, last: None, done: 0, in_use, _counted })
     }
 
     pub(crate) fn device(&self) -> &Device {

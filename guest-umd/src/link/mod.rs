@@ -8,4 +8,5 @@ pub(crate) mod donation;
 pub(crate) mod events;
 pub(crate) mod placement;
 pub(crate) mod session;
+pub(crate) mod spread;
 pub(crate) mod words;

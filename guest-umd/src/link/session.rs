@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::link::areas::Areas;
 use crate::link::events::EventPump;
 use crate::link::placement::Placements;
+use crate::link::spread::Spread;
 use crate::transport::{Gone, Transport};
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
 use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
@@ -28,6 +29,8 @@ pub(crate) struct Link {
     pub(crate) areas: Option<Areas>,
     /// Where shared memory is, unless the program says.
     pub(crate) placements: Placements,
+    /// The contexts on each node.
+    pub(crate) spread: Arc<Spread>,
 }
 
 impl Link {

@@ -29,3 +29,4 @@ pub mod timing;
 pub mod units;
 
 pub use guest::Guest;
+pub use stream::Nodes;

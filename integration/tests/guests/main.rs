@@ -18,6 +18,7 @@ mod neighbours;
 mod profiles;
 mod reference;
 mod selftest;
+mod spread;
 mod submitting;
 #[path = "../support/mod.rs"]
 mod support;

@@ -39,7 +39,8 @@ fn every_behaviour_is_seen_with_a_node_for_kernel_mode_alone_and_short_times() {
 
 #[test]
 fn every_behaviour_is_seen_with_several_compute_nodes() {
-    let daemon = Daemon::start_with(1, "[adapter]\ncompute_nodes = 3\n");
+    let daemon =
+        Daemon::start_with(1, "[adapter]\ncompute_nodes = 3\n[debug]\npower_control = true\n");
     let command = ["selftest", "--json", "--socket-path"];
     let output = bellhop().args(command).arg(daemon.socket(0)).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();

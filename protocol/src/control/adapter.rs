@@ -75,7 +75,7 @@ request!(GetNodeMetadata, GET_NODE_METADATA -> NodeMetadata);
 pub struct NodeMetadata {
     /// What its engines are made for.
     pub engine_type: EngineType,
-    /// [`NODE_USER_MODE_SUBMISSION_SUPPORTED`] and other flags.
+    /// [`NODE_USER_MODE_SUBMISSION_SUPPORTED`] and [`NODE_SUGGESTED`].
     pub flags: u32,
     /// A name for people: ASCII, padded with zeroes.
     pub friendly_name: [u8; 32],
@@ -84,6 +84,9 @@ crate::assert_layout!(NodeMetadata, 40, engine_type at 0, flags at 4, friendly_n
 
 /// [`NodeMetadata::flags`]: HW queues for user-mode submission may be created on the node.
 pub const NODE_USER_MODE_SUBMISSION_SUPPORTED: u32 = 1 << 0;
+/// [`NodeMetadata::flags`]: of the nodes of its type, the one that the host suggests to this guest. It suggests each
+/// to as many guests as any other.
+pub const NODE_SUGGESTED: u32 = 1 << 1;
 
 /// `DXGKQAITYPE_USERMODESUBMISSION_CAPS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]

@@ -60,6 +60,8 @@ pub(crate) struct Guest {
     pub(crate) aperture: PagePool,
     /// Places for DMA buffers, by offset.
     pub(crate) dma_buffers: PagePool,
+    /// The nodes that its work begins on, one of each type.
+    suggested: Vec<u32>,
     /// Its use of its limits.
     pub(crate) quotas: Quotas,
     /// Number of doorbells that it created in the global model, modulo 2^16.
@@ -104,12 +106,23 @@ impl Guest {
             donations: Donations::default(),
             aperture: PagePool::new(0, resources.segments.aperture),
             dma_buffers: PagePool::new(0, DMA_BUFFERS_SIZE),
+            suggested: Vec::new(),
             quotas: Quotas::new(limits),
             global_doorbells: 0,
             control_messages: 0,
             notifies: 0,
             hangs: Hangs::default(),
         }
+    }
+
+    /// Its work begins on these nodes, one of each type.
+    pub(crate) fn with_suggested(self, suggested: Vec<u32>) -> Self {
+        Self { suggested, ..self }
+    }
+
+    /// Whether its work of a type begins on this node.
+    pub(crate) fn is_suggested(&self, node: u32) -> bool {
+        self.suggested.contains(&node)
     }
 
     /// The context that executes its paging buffers. Without one, the kernel refuses all its requests.

@@ -19,6 +19,7 @@ mod request_table;
 mod requests;
 mod rules;
 mod settle;
+mod spread;
 mod trace;
 mod waiter;
 mod work;
@@ -256,7 +257,9 @@ impl Kernel {
         }
         let window = self.paging_window(&resources);
         let native = self.native_fences;
-        self.guests.insert(id, Guest::new(id, resources, system, window, &self.limits, native));
+        let guest = Guest::new(id, resources, system, window, &self.limits, native);
+        let suggested = self.spread();
+        self.guests.insert(id, guest.with_suggested(suggested));
         let mut effects = Vec::new();
         if let Some(mut access) = self.access(id, 0, &mut effects)
             && let Err(error) = access.make_window_tables(window)

@@ -3,11 +3,13 @@
 //! Requests about the adapter.
 
 use crate::bench::{BAR, Bench, FEATURES, RESOURCES, USER_MODE, bytes};
-use bellhop_host_kmd::hardware::GuestId;
+use crate::model::Model;
+use bellhop_host_kmd::dxgkrnl::Limits;
+use bellhop_host_kmd::hardware::{GuestId, NodeDescription};
 use bellhop_host_kmd::port::{GuestResources, Input};
 use bellhop_protocol::control::adapter::{
-    ADAPTER_BAR_MAPPED, GetNodeMetadata, NODE_USER_MODE_SUBMISSION_SUPPORTED, OpenAdapter,
-    QueryStatistics, QueryUserModeSubmissionCaps,
+    ADAPTER_BAR_MAPPED, EngineType, GetNodeMetadata, NODE_SUGGESTED,
+    NODE_USER_MODE_SUBMISSION_SUPPORTED, OpenAdapter, QueryStatistics, QueryUserModeSubmissionCaps,
 };
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::CreateDevice;
@@ -16,6 +18,7 @@ use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
 use bellhop_protocol::control::{RequestCode, RequestHeader};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
+use std::sync::Arc;
 use zerocopy::IntoBytes;
 
 #[test]
@@ -114,6 +117,40 @@ fn nodes_and_caps_are_what_the_hardware_has() {
     );
     let caps = bench.ask(guest, 0, &QueryUserModeSubmissionCaps { reserved: 0 }).unwrap();
     assert_eq!((caps.doorbell_size, caps.physical_doorbells), (8, 3));
+}
+
+#[test]
+fn of_each_type_a_guest_is_suggested_the_node_that_the_fewest_others_are() {
+    const fn node(engine_type: EngineType, user_mode_submission: bool) -> NodeDescription {
+        NodeDescription { engine_type, name: "", user_mode_submission }
+    }
+    let mut model = Model::new(2);
+    model.nodes = const {
+        &[
+            node(EngineType::THREE_D, true),
+            node(EngineType::THREE_D, true),
+            node(EngineType::THREE_D, true),
+            node(EngineType::COPY, true),
+            node(EngineType::COPY, true),
+            // Doorbells reach the others.
+            node(EngineType::COPY, false),
+        ]
+    };
+    let mut bench = Bench::of(vec![Arc::new(model)], Limits::default());
+    let suggested = |bench: &mut Bench, guest| {
+        let asked = (0..6).map(|node| bench.ask(guest, 0, &GetNodeMetadata { node, reserved: 0 }));
+        let flags: Vec<_> = asked.map(|metadata| metadata.unwrap().flags).collect();
+        (0..6).filter(|node| flags[*node] & NODE_SUGGESTED != 0).collect::<Vec<_>>()
+    };
+    let guests = [1, 2, 3, 4].map(|number| bench.guest(number));
+    let seen = guests.map(|guest| suggested(&mut bench, guest));
+    assert_eq!(seen, [[0, 3], [1, 4], [2, 3], [0, 4]]);
+    // It stays so while others come and go, and a guest that comes takes the place of one that left.
+    bench.input(Input::Detach { guest: guests[1] });
+    (0..3).for_each(|_| bench.pass_tickets());
+    let next = bench.guest(5);
+    assert_eq!(suggested(&mut bench, next), [1, 3]);
+    assert_eq!(suggested(&mut bench, guests[3]), [0, 4]);
 }
 
 #[test]

@@ -12,9 +12,9 @@ use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, EngineProgress, Fault, FenceStorage, GuestId,
-    HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, PhysicalAddress, PhysicalDoorbell,
-    PhysicalPage, Pte, RingBinding, SchedulingPriority, Segment, SlotValue, SystemContext,
-    UnknownId,
+    HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PhysicalAddress,
+    PhysicalDoorbell, PhysicalPage, Pte, RingBinding, SchedulingPriority, Segment, SlotValue,
+    SystemContext, UnknownId,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -275,6 +275,8 @@ impl State {
 
 pub struct Model {
     physical_doorbells: u32,
+    /// Its nodes.
+    pub nodes: &'static [NodeDescription],
     /// Whether interrupts name queues.
     pub optimized_fence_interrupt: bool,
     state: Mutex<State>,
@@ -294,6 +296,7 @@ impl Model {
         };
         Self {
             physical_doorbells,
+            nodes: hardware::NODES,
             optimized_fence_interrupt: false,
             state: Mutex::new(state),
             cross_adapter: Arc::default(),

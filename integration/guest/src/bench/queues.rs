@@ -3,11 +3,11 @@
 //! Far more queues than physical doorbells.
 
 use super::report::Measured;
-use super::set_up::{TIMEOUT, context, null_commands};
+use super::set_up::{TIMEOUT, null_commands};
 use crate::output::note;
 use crate::timing::time_all;
 use anyhow::Context as _;
-use bellhop_guest_umd::{Adapter, Error, UserModeQueue};
+use bellhop_guest_umd::{Adapter, Context, Error, UserModeQueue};
 use bellhop_protocol::control::adapter::EngineType;
 
 const QUEUES: usize = 10_000;
@@ -16,16 +16,29 @@ const PASSES: usize = 3;
 /// The interval of progress lines: this suite takes a while.
 const NOTED: usize = 2_500;
 
+/// A context on each compute node, all of one device.
+fn compute_contexts(adapter: &Adapter) -> anyhow::Result<Vec<Context>> {
+    let nodes = adapter.nodes().context("cannot query the nodes")?;
+    let compute = nodes.iter().filter(|node| node.engine_type == EngineType::THREE_D).count();
+    let device = adapter.create_device()?;
+    let mut contexts = Vec::new();
+    for _ in 0..compute.max(1) {
+        contexts.push(device.create_context(adapter.least_used_node(EngineType::THREE_D)?)?);
+    }
+    Ok(contexts)
+}
+
 pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
     let before = adapter.statistics()?;
-    let context = context(adapter, EngineType::THREE_D)?;
-    let mut commands = null_commands(context.device())?;
+    // One on each compute node, so that all engines of that type have their part.
+    let contexts = compute_contexts(adapter)?;
+    let mut commands = null_commands(contexts[0].device())?;
     let mut queues = (0..QUEUES)
         .map(|number| {
             if number > 0 && number.is_multiple_of(NOTED) {
                 note(format_args!("queues: {number} of {QUEUES} created"));
             }
-            context.create_user_mode_queue(4096)
+            contexts[number % contexts.len()].create_user_mode_queue(4096)
         })
         .collect::<Result<Vec<UserModeQueue>, Error>>()
         .context("cannot create 10,000 queues; raise guest.doorbells and guest.local_memory")?;

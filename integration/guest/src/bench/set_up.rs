@@ -12,12 +12,10 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Room for the smallest command buffer.
 pub(super) const COMMANDS: usize = 64;
 
-/// A context on the first node of a type, on a device of its own.
+/// A context on the node of a type that suits best, on a device of its own.
 pub(super) fn context(adapter: &Adapter, engine_type: EngineType) -> anyhow::Result<Context> {
-    let nodes = adapter.nodes().context("cannot query the nodes")?;
-    let found = (0u32..).zip(&nodes).find(|(_, node)| node.engine_type == engine_type);
-    let node = found.map(|(ordinal, _)| ordinal);
-    let node = node.with_context(|| format!("there is no {engine_type} node"))?;
+    let node = adapter.least_used_node(engine_type);
+    let node = node.with_context(|| format!("cannot find a node of type {engine_type}"))?;
     Ok(adapter.create_device()?.create_context(node)?)
 }
 

@@ -56,7 +56,7 @@ pub fn run(transport: Arc<dyn Transport>, options: &RunOptions) -> anyhow::Resul
     let advance = |bytes| progress.inc(bytes);
     let streamed = stream::run(&adapter, &nodes, &mut input, options.chunk, advance)?;
     progress.finish_and_clear();
-    let mut timed = latency::run(&adapter, nodes.compute, options.samples, options.repetitions)?;
+    let mut timed = latency::run(&adapter, nodes.compute[0], options.samples, options.repetitions)?;
     // Of these, this guest may use only one.
     timed.disturbances.processors = options.processors;
     let statistics = since(&counted()?, &before);

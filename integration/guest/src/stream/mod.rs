@@ -36,7 +36,7 @@ pub const CHUNK: u64 = 1 << 20;
 /// Most chunks on their way: two for each of the three engines, so that none waits for the guest, and two for
 /// the guest.
 const MAX_DEPTH: u64 = 8;
-/// HW queues on the compute node, each of a context of its own.
+/// HW queues on compute nodes, each of a context of its own.
 const COMPUTE_QUEUES: usize = 2;
 const RING_SIZE: u64 = 4096;
 const COMMANDS: usize = 512;
@@ -117,7 +117,7 @@ struct Queues {
 impl Queues {
     fn new(device: &Device, nodes: &Nodes) -> anyhow::Result<Self> {
         let queue = |node| device.create_context(node)?.create_user_mode_queue(RING_SIZE);
-        let compute = (0..COMPUTE_QUEUES).map(|_| queue(nodes.compute)).collect::<Result<_, _>>();
+        let compute = nodes.compute.into_iter().map(queue).collect::<Result<_, _>>();
         Ok(Self {
             copy_in: queue(nodes.copy_in)?,
             compute: compute?,

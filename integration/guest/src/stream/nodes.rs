@@ -2,15 +2,18 @@
 
 //! Which node does which stage.
 
+use super::COMPUTE_QUEUES;
 use anyhow::Context;
 use bellhop_guest_umd::Adapter;
-use bellhop_protocol::control::adapter::{EngineType, NodeMetadata};
+use bellhop_protocol::control::adapter::{
+    EngineType, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata,
+};
 
 /// The nodes of the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nodes {
-    /// Transforms and hashes.
-    pub compute: u32,
+    /// Transforms and hashes, of every other chunk each.
+    pub compute: [u32; COMPUTE_QUEUES],
     /// Copies to local memory.
     pub copy_in: u32,
     /// Copies from local memory.
@@ -24,21 +27,35 @@ impl Nodes {
     /// When there is no compute node.
     pub fn of(adapter: &Adapter) -> anyhow::Result<Self> {
         let nodes = adapter.nodes().context("cannot query the nodes")?;
-        let of_type = |wanted: EngineType| {
-            let is_wanted = move |(_, node): &(u32, &NodeMetadata)| node.engine_type == wanted;
-            (0u32..).zip(&nodes).filter(is_wanted).map(|(ordinal, _)| ordinal)
+        let compute = adapter.least_used_node(EngineType::THREE_D);
+        let compute = compute.context("there is no compute node")?;
+        let Ok(copy_in) = adapter.least_used_node(EngineType::COPY) else {
+            return Ok(Self { compute: [compute; _], copy_in: compute, copy_out: compute });
         };
-        let compute = of_type(EngineType::THREE_D).next().context("there is no compute node")?;
-        let mut copies = of_type(EngineType::COPY);
-        let copy_in = copies.next().unwrap_or(compute);
-        Ok(Self { compute, copy_in, copy_out: copies.next().unwrap_or(copy_in) })
+        let compute = [compute, beside(&nodes, compute)];
+        Ok(Self { compute, copy_in, copy_out: beside(&nodes, copy_in) })
     }
 
     /// How many engines these are.
     pub(super) fn engines(self) -> u64 {
-        let Self { compute, copy_in, copy_out } = self;
-        1 + u64::from(copy_in != compute) + u64::from(copy_out != copy_in && copy_out != compute)
+        let Self { compute: [first, second], copy_in, copy_out } = self;
+        let mut nodes = [first, second, copy_in, copy_out];
+        nodes.sort_unstable();
+        nodes.chunk_by(u32::eq).count() as u64
     }
+}
+
+/// The next node of this one's type, or this one if it is alone; one for user-mode submission if there is.
+fn beside(nodes: &[NodeMetadata], this: u32) -> u32 {
+    let engine_type = nodes.get(this as usize).map(|node| node.engine_type);
+    let others = (0u32..)
+        .zip(nodes)
+        .filter(|(ordinal, node)| Some(node.engine_type) == engine_type && *ordinal != this);
+    let order = others.map(|(ordinal, node)| {
+        let is_supported = node.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED != 0;
+        (!is_supported, ordinal < this, ordinal)
+    });
+    order.min().map_or(this, |(_, _, ordinal)| ordinal)
 }
 
 #[cfg(test)]
@@ -46,10 +63,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn copies_back_go_to_the_next_node_that_a_doorbell_reaches() {
+        let node = |engine_type, flags| NodeMetadata { engine_type, flags, friendly_name: [0; 32] };
+        let supported = NODE_USER_MODE_SUBMISSION_SUPPORTED;
+        let mut nodes = vec![node(EngineType::THREE_D, supported)];
+        nodes.extend([supported, supported, 0].map(|flags| node(EngineType::COPY, flags)));
+        assert_eq!([0, 1, 2, 3].map(|node| beside(&nodes, node)), [0, 2, 1, 1]);
+        nodes.remove(1);
+        assert_eq!(beside(&nodes, 1), 2);
+        nodes.pop();
+        assert_eq!(beside(&nodes, 1), 1);
+    }
+
+    #[test]
     fn stages_that_share_a_node_share_its_engine() {
         let engines = |compute, copy_in, copy_out| Nodes { compute, copy_in, copy_out }.engines();
-        assert_eq!(engines(0, 1, 2), 3);
-        assert_eq!(engines(0, 1, 1), 2);
-        assert_eq!(engines(0, 0, 0), 1);
+        assert_eq!(engines([0, 0], 1, 2), 3);
+        assert_eq!(engines([1, 0], 2, 3), 4);
+        assert_eq!(engines([0, 0], 1, 1), 2);
+        assert_eq!(engines([0, 0], 0, 0), 1);
     }
 }

@@ -7,9 +7,9 @@ use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::adapter::{
     ADAPTER_BAR_MAPPED, AdapterInfo, ClockCalibration, GetNodeMetadata, INTRA_GPU_FENCE_SUPPORTED,
-    NATIVE_GPU_FENCE_SUPPORTED, NODE_USER_MODE_SUBMISSION_SUPPORTED, NativeFenceCaps, NodeMetadata,
-    OpenAdapter, QueryClockCalibration, QueryNativeFenceCaps, QueryStatistics,
-    QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
+    NATIVE_GPU_FENCE_SUPPORTED, NODE_SUGGESTED, NODE_USER_MODE_SUBMISSION_SUPPORTED,
+    NativeFenceCaps, NodeMetadata, OpenAdapter, QueryClockCalibration, QueryNativeFenceCaps,
+    QueryStatistics, QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
 };
 use bellhop_protocol::features::{Features, Version};
 
@@ -65,10 +65,14 @@ impl ProcessAccess<'_> {
         }))
     }
 
-    /// `DxgkDdiGetNodeMetadata`, without what the guest has not negotiated.
+    /// `DxgkDdiGetNodeMetadata`, without what the guest has not negotiated, and whether the host suggests the node.
     pub(crate) fn get_node_metadata(&mut self, request: GetNodeMetadata) -> Handled<NodeMetadata> {
         zero("reserved", request.reserved)?;
-        self.node(request.node).map(Answer::Done)
+        let mut metadata = self.node(request.node)?;
+        if self.guest.is_suggested(request.node) {
+            metadata.flags |= NODE_SUGGESTED;
+        }
+        Ok(Answer::Done(metadata))
     }
 
     /// The metadata of a node, without what the guest has not negotiated.

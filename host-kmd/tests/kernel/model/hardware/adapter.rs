@@ -2,14 +2,13 @@
 
 //! What the model says of its adapter.
 
-use super::NODES;
 use crate::model::Model;
 use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::hardware::{Adapter, DoorbellModel, NodeDescription};
 
 impl Adapter for Model {
     fn nodes(&self) -> &[NodeDescription] {
-        NODES
+        self.nodes
     }
 
     fn doorbell_model(&self) -> DoorbellModel {

@@ -14,8 +14,8 @@ mod queues;
 use bellhop_host_kmd::hardware::NodeDescription;
 use bellhop_protocol::control::adapter::EngineType;
 
-/// The nodes that the adapter has. Paging is done by the last.
-const NODES: &[NodeDescription] = &[
+/// The nodes that an adapter has, unless a test says otherwise. Paging is done by the last.
+pub const NODES: &[NodeDescription] = &[
     NodeDescription {
         engine_type: EngineType::THREE_D,
         name: "compute",

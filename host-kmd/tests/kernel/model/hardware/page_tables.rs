@@ -2,7 +2,6 @@
 
 //! The model's page tables, and the contexts that execute paging buffers.
 
-use super::NODES;
 use crate::model::{Call, Model, Table};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
@@ -129,7 +128,7 @@ impl SystemContexts for Model {
         let address_space = self.create_address_space(guest)?;
         let mut state = self.state();
         let hw_queue = HwQueueId(state.id());
-        let node = NODES.len() as u32 - 1;
+        let node = self.nodes.len() as u32 - 1;
         let system = SystemContext { address_space, hw_queue, node };
         assert_eq!(state.systems.insert(guest, system), None, "a second system context");
         Ok(system)

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The node of each type that a guest begins with.
+//!
+//! Guests do not know of each other, so those with few contexts would all use the first node of a type. The kernel
+//! therefore suggests to each guest the node that it suggests to the fewest others.
+
+use crate::dxgkrnl::kernel::Kernel;
+use bellhop_protocol::control::adapter::NODE_USER_MODE_SUBMISSION_SUPPORTED;
+
+impl Kernel {
+    /// What to suggest to a guest that attaches: a node of each type, for user-mode submission if one takes that.
+    pub(crate) fn spread(&self) -> Vec<u32> {
+        let describe = |node| Some((node, self.miniport.get_node_metadata(node)?));
+        let nodes: Vec<_> = (0..self.miniport.node_count()).filter_map(describe).collect();
+        // Nodes of a type stand beside each other.
+        let types = nodes.chunk_by(|(_, a), (_, b)| a.engine_type == b.engine_type);
+        let least = types.map(|nodes| {
+            let guests =
+                |node| self.guests.values().filter(|guest| guest.is_suggested(node)).count();
+            let order = nodes.iter().map(|(node, metadata)| {
+                let is_supported = metadata.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED != 0;
+                (!is_supported, guests(*node), *node)
+            });
+            order.min().map(|(_, _, node)| node)
+        });
+        least.flatten().collect()
+    }
+}
