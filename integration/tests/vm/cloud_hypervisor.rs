@@ -60,7 +60,7 @@ fn a_guest_of_cloud_hypervisor_does_the_main_job_without_an_interrupt() {
     );
     let mut command = vm();
     command.env(VARIABLE, program).args(["--vmm", "cloud-hypervisor", "--nested"]);
-    command.args(["--timeout", "1500"]);
+    command.args(["--timeout", "600"]);
     command.arg("--guest-binary").arg(guest.path().canonicalize().unwrap());
     let output = command.output().unwrap();
     let (said, errors) = (text(&output.stdout), text(&output.stderr));

@@ -51,6 +51,17 @@ pub enum Attempt {
     NotExecuted(String),
 }
 
+/// A VM that did not end in time.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the guest did not finish within {} s; allow more with --timeout{said}", timeout.as_secs()
+)]
+pub struct TooLate {
+    timeout: Duration,
+    /// Its kernel's last messages.
+    said: String,
+}
+
 fn attempt(
     options: &Options,
     environment: &Environment,
@@ -156,10 +167,6 @@ pub async fn attend<P: AsRef<Path>>(
         },
         ended = daemon_ended => bail!("bellhopd ended ({}) before the VM did", ended?),
         () = signals.received() => Ok(Attempt::Ended(Outcome::Interrupted)),
-        () = too_late => bail!(
-            "the guest did not finish within {} s; allow more with --timeout{}",
-            timeout.as_secs(),
-            machine::messages(log),
-        ),
+        () = too_late => bail!(TooLate { timeout, said: machine::messages(log) }),
     }
 }

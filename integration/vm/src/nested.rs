@@ -7,7 +7,7 @@ use crate::accelerator::Accelerator;
 use crate::cache;
 use crate::cloud_hypervisor;
 use crate::environment::{BUSYBOX, BUSYBOX_PROGRAM, KERNEL, Stock};
-use crate::in_qemu::{Attempt, attend};
+use crate::in_qemu::{Attempt, TooLate, attend};
 use crate::initramfs::{HostFiles, Task, write_host};
 use crate::machine::Machine;
 use crate::options::{Options, Outcome, or_in};
@@ -22,12 +22,13 @@ use std::process::Command;
 use std::time::Duration;
 
 /// How often it is tried: about one in twenty of these VMs ends in a triple fault of the emulated
-/// processor.
+/// processor, and some stand still.
 const ATTEMPTS: usize = 4;
 /// How QEMU's log of resets names that.
 const TRIPLE_FAULT: &str = "Triple fault";
-/// What the outer VM takes until the inner one starts, and after its end.
-const OUTER: Duration = Duration::from_secs(60);
+/// More than the outer VM takes until the inner one starts, and after its end: the inner one has the time that
+/// the user allows, and if it hangs, is the one that is told of.
+const OUTER: Duration = Duration::from_secs(120);
 /// What loads programs on Linux, and knows their libraries.
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
@@ -68,7 +69,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     files.extend(modules.map(|path| (format!("modules/{}", name(path)), path.clone())));
     let mut line: Vec<OsString> = ["vm", "--vmm", "cloud-hypervisor"].map(OsString::from).into();
     line.extend(["--guest-binary", "/bin/bellhop-guest", "--timeout"].map(OsString::from));
-    line.push(inner_timeout(options.timeout).as_secs().to_string().into());
+    line.push(options.timeout.as_secs().to_string().into());
     if let Some(config) = &options.config {
         files.push(("bellhopd.toml".to_owned(), config.clone()));
         line.extend(["--config", "/bellhopd.toml"].map(OsString::from));
@@ -98,8 +99,8 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         let attempt = block_on(async {
             let mut signals = Signals::new()?;
             let mut running = machine.start(&qemu)?;
-            let attempt =
-                attend(&machine, options.timeout, &mut signals, &mut None, &mut running).await;
+            let timeout = options.timeout.saturating_add(OUTER);
+            let attempt = attend(&machine, timeout, &mut signals, &mut None, &mut running).await;
             running.end().await?;
             attempt
         });
@@ -108,7 +109,8 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
             Ok(Attempt::NotExecuted(why)) => {
                 bail!("QEMU stopped the VM before its kernel ran: {why}")
             }
-            Err(_) if has_triple_fault(&file("resets.log")) => {
+            // Before that it should have ended the VM in it: not even its clock works.
+            Err(error) if error.is::<TooLate>() || has_triple_fault(&file("resets.log")) => {
                 eprintln!(
                     "bellhop: QEMU's emulation of a machine with KVM broke down; trying again"
                 );
@@ -117,11 +119,6 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         }
     }
     bail!("QEMU's emulation of a machine with KVM broke down {ATTEMPTS} times")
-}
-
-/// The time that the VM in the VM has: less than both, so that the one that is told of is the one that hangs.
-fn inner_timeout(timeout: Duration) -> Duration {
-    timeout.saturating_sub(OUTER).max(timeout / 2)
 }
 
 fn has_triple_fault(resets: &Path) -> bool {
