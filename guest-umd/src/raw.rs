@@ -33,27 +33,19 @@ impl UserModeQueue {
     /// # Errors
     /// As [`Self::queue`].
     pub fn queue_raw(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.make_room(bytes.len())?;
-        self.ring.push_bytes(bytes)
+        self.push_bytes(bytes)
     }
 
     /// Shows the engine what is in the ring, and does not ring for it.
-    ///
-    /// # Errors
-    /// None for a queue that was created.
-    pub fn publish_unrung(&mut self) -> Result<(), Error> {
+    pub fn publish_unrung(&mut self) {
         self.publish();
-        Ok(())
     }
 
     /// Stores to the doorbell once and returns its status. Does not do what the status asks for:
     /// neither notifies nor connects.
-    ///
-    /// # Errors
-    /// None for a queue that was created.
-    pub fn ring_once(&mut self) -> Result<ConnectionStatus, Error> {
+    pub fn ring_once(&mut self) -> ConnectionStatus {
         self.publish();
-        Ok(self.doorbell.ring_once(self.ring.write_pointer()))
+        self.doorbell.ring_once(self.ring.write_pointer())
     }
 
     /// Publishes a write pointer that may not be the ring's, and rings the doorbell with it.
@@ -62,6 +54,7 @@ impl UserModeQueue {
     /// As [`Self::ring`].
     pub fn ring_with(&mut self, write_pointer: u64) -> Result<(), Error> {
         self.ring.pointers().publish(write_pointer);
+        self.doorbell.check_device()?;
         self.doorbell.ring(write_pointer)
     }
 }

@@ -5,7 +5,7 @@
 use bellhop_protocol::handoff::words::WORD;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use vm_memory::{MmapRegion, VolatileMemory};
 
 /// A word of a mapping. The mapping stays mapped while it exists.
@@ -71,6 +71,15 @@ impl Words {
         }
     }
 
+    /// At most `count` words from one on, to be filled.
+    pub(crate) fn free(&self, first: usize, count: usize) -> Free {
+        let (first, region) = (first.min(self.count), Arc::clone(&self.first.region));
+        // Of the pointer to all words, as in `Word::new`.
+        let next = NonNull::new(self.first.word.as_ptr().wrapping_add(first));
+        let count = next.map_or(0, |_| count.min(self.count - first));
+        Free { next: Word { word: next.unwrap_or(self.first.word), region }, count }
+    }
+
     /// The word `offset` bytes from the first; none when there is no such word.
     pub(crate) fn word(&self, offset: u64) -> Option<Word> {
         let offset = usize::try_from(offset).ok()?;
@@ -79,10 +88,39 @@ impl Words {
     }
 }
 
+/// Words of a mapping that the driver fills one after another.
+pub(crate) struct Free {
+    next: Word,
+    count: usize,
+}
+
+impl Free {
+    /// Stores values to the next words, if there are as many, and returns whether there are. One comparison
+    /// finds their place: this is on the way of each submission.
+    #[inline(always)]
+    pub(crate) fn push<const N: usize>(&mut self, values: [u64; N]) -> bool {
+        if self.count < N {
+            return false;
+        }
+        #[expect(unsafe_code, reason = "each submission would check again where its words are")]
+        // SAFETY: as in `Words::get`; `count` words from `next` on are among words that `Words::new` has found.
+        let words = unsafe { self.next.word.cast::<[AtomicU64; N]>().as_ref() };
+        for (word, value) in words.iter().zip(values) {
+            // Whoever pushed publishes them afterwards.
+            word.store(value, Ordering::Relaxed);
+        }
+        #[expect(unsafe_code, reason = "as above")]
+        // SAFETY: the word behind them is among those words, too, or the end of them.
+        let next = unsafe { self.next.word.add(N) };
+        self.next.word = next;
+        self.count -= N;
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering;
 
     #[test]
     fn words_lie_in_their_mapping_and_are_aligned() {
@@ -106,5 +144,19 @@ mod tests {
         for offset in [4, 4089, 4096, usize::MAX - 7] {
             assert!(word(offset).is_none(), "{offset}");
         }
+    }
+    #[test]
+    fn free_words_are_filled_in_order_and_none_behind_them() {
+        let region = Arc::new(MmapRegion::new(4096).unwrap());
+        let words = Words::new(Arc::clone(&region), 0, 4096).unwrap();
+        let filled =
+            || words.get().iter().map(|word| word.load(Ordering::Relaxed)).collect::<Vec<_>>();
+        let mut free = words.free(508, 3);
+        assert!(free.push([1, 2]) && !free.push([9, 9]) && free.push([3]) && !free.push([9]));
+        assert_eq!(filled()[508..], [1, 2, 3, 0]);
+        let mut last = words.free(511, 8);
+        assert!(!last.push([9, 9]) && last.push([4]) && !last.push([9]));
+        assert_eq!(filled()[507..], [0, 1, 2, 3, 4]);
+        assert!(!words.free(512, 1).push([9]) && !words.free(usize::MAX, 1).push([9]));
     }
 }

@@ -179,7 +179,8 @@ impl Doorbell {
         publication::publish(self.words.last_queued.get(), value);
     }
 
-    /// Rings until an engine has seen the ring, or will see it.
+    /// Rings until an engine has seen the ring, or will see it. A caller that has not just called
+    /// [`Self::prepare`] asks [`Self::check_device`], too: a device that is gone sees nothing.
     ///
     /// Source: user-mode work submission, "Work submission pseudocode in UMD".
     #[inline(always)]
@@ -188,7 +189,7 @@ impl Doorbell {
         if self.store_fence {
             fence(Ordering::SeqCst);
         }
-        match self.ring_once(write_pointer) {
+        match self.ring_word(write_pointer) {
             ConnectionStatus::CONNECTED => Ok(()),
             status => self.ring_on(status, write_pointer),
         }
@@ -209,14 +210,26 @@ impl Doorbell {
         }
     }
 
-    /// Rings once and returns the status.
+    /// That the device is not known to be gone.
     #[inline]
-    pub(crate) fn ring_once(&mut self, write_pointer: u64) -> ConnectionStatus {
+    pub(crate) fn check_device(&self) -> Result<(), Error> {
+        if self.gone.is_known() { Err(self.lost()) } else { Ok(()) }
+    }
+
+    /// Rings once and returns the status word's. Of a device that is gone the word means nothing: see
+    /// [`Self::status`].
+    #[inline]
+    fn ring_word(&mut self, write_pointer: u64) -> ConnectionStatus {
         self.counters.rings += 1;
-        let status = match self.global {
+        match self.global {
             None => self.words().ring(write_pointer),
             Some(_) => self.ring_global(),
-        };
+        }
+    }
+
+    /// Rings once and returns the status.
+    pub(crate) fn ring_once(&mut self, write_pointer: u64) -> ConnectionStatus {
+        let status = self.ring_word(write_pointer);
         if self.gone.is_known() { ConnectionStatus::DISCONNECTED_ABORT } else { status }
     }
 

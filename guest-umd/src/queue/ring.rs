@@ -5,7 +5,7 @@
 use crate::device::Device;
 use crate::error::Error;
 use crate::link::areas::OUTSIDE;
-use crate::link::words::{Word, Words};
+use crate::link::words::{Free, Word, Words};
 use crate::memory::allocation::{Allocation, pages};
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::handoff::doorbell::RingPointers;
@@ -15,14 +15,15 @@ use bellhop_protocol::ring::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use zerocopy::IntoBytes;
 
 /// A ring buffer with its control, which holds the read and write pointers.
 pub(crate) struct Ring {
     buffer: Arc<Allocation>,
     control: Arc<Allocation>,
-    /// Those of the buffer, of which there is a power of two.
+    /// The buffer's.
     words: Words,
+    /// Words from the write pointer on that are free as far as the driver knows, up to the buffer's end at most.
+    free: Free,
     write_pointer: Word,
     read_pointer: Word,
     store_fence: bool,
@@ -50,6 +51,7 @@ impl Ring {
             size: buffer.size(),
             buffer,
             control,
+            free: words.free(0, words.get().len()),
             words,
             store_fence,
             write: 0,
@@ -96,26 +98,20 @@ impl Ring {
         self.fits(bytes)
     }
 
-    /// Appends packets, which are not visible before [`Self::publish`]. The caller has checked that there is
-    /// room.
+    /// Appends packets, which are not visible before [`Self::publish`], if they have a place that needs no look
+    /// at the read pointer and is in one piece. Returns whether they have: if not, [`Self::has_room`] looks, and
+    /// [`Self::push_bytes`] appends.
     #[inline(always)]
-    pub(crate) fn push<const N: usize>(&mut self, packets: [u64; N]) -> Result<(), Error> {
-        let words = self.words.get();
-        let first = (self.write as usize / WORD) & (words.len() - 1);
-        match words.get(first..).and_then(|rest| rest.first_chunk::<N>()) {
-            Some(place) if self.write.is_multiple_of(WORD as u64) => {
-                for (word, packet) in place.iter().zip(packets) {
-                    // Ordered by the write pointer.
-                    word.store(packet, Ordering::Relaxed);
-                }
-                self.write += size_of_val(&packets) as u64;
-                Ok(())
-            }
-            _ => self.push_bytes(packets.as_bytes()),
+    pub(crate) fn push<const N: usize>(&mut self, packets: [u64; N]) -> bool {
+        let is_pushed = self.free.push(packets);
+        if is_pushed {
+            self.write += size_of_val(&packets) as u64;
         }
+        is_pushed
     }
 
-    /// As [`Self::push`], across the buffer's end or from the middle of a word on, where a tester's bytes may end.
+    /// As [`Self::push`], wherever they are: across the buffer's end, too, or from the middle of a word on, where
+    /// a tester's bytes may end. The caller has checked that there is room.
     #[cold]
     pub(crate) fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let place = (self.write & (self.size - 1)) as usize;
@@ -124,7 +120,17 @@ impl Ring {
         self.buffer.write(place, first)?;
         self.buffer.write(0, wrapped)?;
         self.write += bytes.len() as u64;
+        self.free = self.free_words();
         Ok(())
+    }
+
+    /// The free words by the last known read pointer; none from the middle of a word on.
+    fn free_words(&self) -> Free {
+        let place = (self.write & (self.size - 1)) as usize;
+        let used = self.write.wrapping_sub(self.read);
+        let bytes = self.size.saturating_sub(used).min(self.size - place as u64) as usize;
+        let is_whole = place.is_multiple_of(WORD);
+        self.words.free(place / WORD, if is_whole { bytes / WORD } else { 0 })
     }
 
     /// Makes all packets visible.

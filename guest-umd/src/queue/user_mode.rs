@@ -180,11 +180,9 @@ impl UserModeQueue {
     }
 
     /// The doorbell's status, as the device publishes it.
-    ///
-    /// # Errors
-    /// None for a queue that was created.
-    pub fn status(&self) -> Result<ConnectionStatus, Error> {
-        Ok(self.doorbell.status())
+    #[must_use]
+    pub fn status(&self) -> ConnectionStatus {
+        self.doorbell.status()
     }
 
     /// Submits a command buffer. Returns the value that the progress fence gets when it is done.
@@ -198,24 +196,33 @@ impl UserModeQueue {
     /// [`Error::NotRung`] when connecting or notifying failed.
     #[inline]
     pub fn submit(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
-        if let Some(NotRung { value, gpu_va }) = self.not_rung.as_deref().copied()
-            && gpu_va == commands.gpu_va()
-        {
-            return self.announce_again(value, gpu_va);
+        if let Some(not_rung) = self.not_rung.as_deref().copied() {
+            return self.submit_after(not_rung, commands);
         }
         self.doorbell.prepare()?;
         let value = self.queue(commands)?;
-        self.announce(value, commands.gpu_va())
+        self.publish();
+        // `prepare` has seen that the device is there. If it goes just now, the progress fence tells.
+        match self.doorbell.ring(self.ring.write_pointer()) {
+            Ok(()) => Ok(value),
+            Err(error) => self.keep(NotRung { value, gpu_va: commands.gpu_va() }, error),
+        }
     }
 
+    /// As [`Self::submit`], after a submission that is in the ring and was not rung for: this may be it again.
     #[cold]
-    fn announce_again(&mut self, value: u64, gpu_va: u64) -> Result<u64, Error> {
-        self.announce(value, gpu_va)
-    }
-
-    /// Rings for a submission that is in the ring.
-    #[inline(always)]
-    fn announce(&mut self, value: u64, gpu_va: u64) -> Result<u64, Error> {
+    fn submit_after(
+        &mut self,
+        not_rung: NotRung,
+        commands: &mut CommandBuffer,
+    ) -> Result<u64, Error> {
+        let gpu_va = commands.gpu_va();
+        let value = if not_rung.gpu_va == gpu_va {
+            not_rung.value
+        } else {
+            self.doorbell.prepare()?;
+            self.queue(commands)?
+        };
         match self.ring() {
             Ok(()) => Ok(value),
             Err(error) => self.keep(NotRung { value, gpu_va }, error),
@@ -270,16 +277,20 @@ impl UserModeQueue {
     /// Puts packets into the ring, after which the progress fence will have `value`.
     #[inline(always)]
     fn push<const N: usize>(&mut self, packets: [u64; N], value: u64) -> Result<(), Error> {
-        self.make_room(size_of_val(&packets))?;
-        self.ring.push(packets)?;
+        if !self.ring.push(packets) {
+            self.push_bytes(packets.as_bytes())?;
+        }
         self.queue.last_value = value;
         Ok(())
     }
 
-    /// Waits until the ring has room for `bytes`, if it has none.
-    #[inline]
-    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
-        if self.ring.has_room(bytes) { Ok(()) } else { self.wait_for_room(bytes) }
+    /// Puts bytes into the ring as soon as it has room.
+    #[cold]
+    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if !self.ring.has_room(bytes.len()) {
+            self.wait_for_room(bytes.len())?;
+        }
+        self.ring.push_bytes(bytes)
     }
 
     /// Makes what is in the ring visible to the engine.
@@ -298,6 +309,7 @@ impl UserModeQueue {
     #[inline(always)]
     pub fn ring(&mut self) -> Result<(), Error> {
         self.publish();
+        self.doorbell.check_device()?;
         self.doorbell.ring(self.ring.write_pointer())?;
         self.not_rung = None;
         Ok(())

@@ -38,7 +38,7 @@ impl Attached {
     /// Waits until every doorbell reads a status.
     fn await_status(&self, status: ConnectionStatus) {
         for queue in &self.queues {
-            support::await_that("it reads that", || queue.status().unwrap() == status);
+            support::await_that("it reads that", || queue.status() == status);
         }
     }
 

@@ -113,7 +113,7 @@ impl Queue {
     #[must_use]
     pub fn status(&self) -> Option<ConnectionStatus> {
         match self {
-            Self::User(queue) => queue.status().ok(),
+            Self::User(queue) => Some(queue.status()),
             Self::Kernel(_) => None,
         }
     }

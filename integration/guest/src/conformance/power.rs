@@ -59,7 +59,7 @@ fn warm_bench(scene: &Scene) -> Result<Bench, Mismatch> {
 }
 
 fn expect_status(bench: &Bench, expected: ConnectionStatus) -> Result<(), Mismatch> {
-    let status = bench.queue.status()?;
+    let status = bench.queue.status();
     require!(status == expected, "the doorbell reads {status}");
     Ok(())
 }
@@ -70,7 +70,7 @@ fn take_power(bench: &Bench) -> Result<(), Mismatch> {
     let start = Instant::now();
     loop {
         bench.process.set_engine_power(node, F1)?;
-        if bench.process.power(node)?.engine == F1 && bench.queue.status()? == RETRY {
+        if bench.process.power(node)?.engine == F1 && bench.queue.status() == RETRY {
             return Ok(());
         }
         require!(start.elapsed() < TIMEOUT, "the engine stays in F0");
@@ -115,7 +115,7 @@ fn engine_f1_idle(scene: &Scene) -> Result<(), Mismatch> {
         return Err(Mismatch::NotOffered("engines keep their power for longer than this".into()));
     }
     let start = Instant::now();
-    while bench.queue.status()? != RETRY {
+    while bench.queue.status() != RETRY {
         require!(start.elapsed() < TIMEOUT, "the doorbell stays connected");
         std::thread::sleep(idle / 20);
     }
@@ -181,7 +181,7 @@ fn engine_hung(scene: &Scene) -> Result<(), Mismatch> {
         return Err(Mismatch::Seen(format!("instead of a hang: {error}")));
     };
     require!(fault.reason == FaultReason::ENGINE_TIMEOUT, "{fault}");
-    for status in [bench.queue.status()?, sibling.status()?] {
+    for status in [bench.queue.status(), sibling.status()] {
         require!(status == ConnectionStatus::DISCONNECTED_ABORT, "a doorbell reads {status}");
     }
     let beside = innocent.submit(&mut commands)?;
@@ -198,7 +198,7 @@ fn device_d3(scene: &Scene) -> Result<(), Mismatch> {
         bench.commands.write_data(bench.va(0), &u64::to_le_bytes(round + 1))?;
         // Queued into the ring, whose memory is there in any state of the doorbell.
         let value = bench.queue.queue(&mut bench.commands)?;
-        bench.queue.publish_unrung()?;
+        bench.queue.publish_unrung();
         require!(bench.word(0)? == round, "it executed without power");
         bench.queue.ring()?;
         bench.queue.progress_fence().poll(value, TIMEOUT)?;

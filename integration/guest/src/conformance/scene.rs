@@ -115,7 +115,7 @@ impl Bench {
         };
         require!(fault.reason == reason, "{fault}, not {reason}");
         require!(fault.address == address, "{fault}, not at {address:#x}");
-        let status = self.queue.status()?;
+        let status = self.queue.status();
         let expected = ConnectionStatus::DISCONNECTED_ABORT;
         require!(status == expected, "the doorbell reads {status}");
         let mut neighbour = self.context.create_user_mode_queue(4096)?;

@@ -102,13 +102,13 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
 
 fn status_retry(scene: &Scene) -> Result<(), Mismatch> {
     let mut bench = scene.bench()?;
-    let status = bench.queue.status()?;
+    let status = bench.queue.status();
     require!(status == ConnectionStatus::DISCONNECTED_RETRY, "a new doorbell reads {status}");
     bench.commands.nop()?;
     bench.run()?;
     let connects = bench.queue.counters().connects;
     require!(connects == 1, "{connects} connects");
-    let status = bench.queue.status()?;
+    let status = bench.queue.status();
     let connected = [ConnectionStatus::CONNECTED, ConnectionStatus::CONNECTED_NOTIFY];
     require!(connected.contains(&status), "a connected doorbell reads {status}");
     Ok(())
@@ -119,7 +119,7 @@ fn status_retry(scene: &Scene) -> Result<(), Mismatch> {
 fn await_sleep(bench: &Bench) -> Result<bool, Mismatch> {
     let start = Instant::now();
     loop {
-        let seen = bench.queue.status()?;
+        let seen = bench.queue.status();
         match seen {
             ConnectionStatus::CONNECTED_NOTIFY => return Ok(true),
             ConnectionStatus::DISCONNECTED_RETRY => return Ok(false),
@@ -181,7 +181,7 @@ fn connect_runs_the_ring(scene: &Scene) -> Result<(), Mismatch> {
     let mut bench = scene.bench()?;
     bench.commands.nop()?;
     let value = bench.queue.queue(&mut bench.commands)?;
-    bench.queue.publish_unrung()?;
+    bench.queue.publish_unrung();
     let request = ConnectDoorbell { hw_queue: bench.queue.handle() };
     raw::call(scene.transport(), bench.process.process(), &request)?;
     bench.queue.progress_fence().poll(value, TIMEOUT)?;
@@ -255,7 +255,7 @@ fn victim_least_recently_rung(scene: &Scene) -> Result<(), Mismatch> {
 fn still_connected(queues: &[(UserModeQueue, CommandBuffer)]) -> Result<Vec<usize>, Mismatch> {
     let mut connected = Vec::new();
     for (number, (queue, _)) in queues.iter().enumerate() {
-        if queue.status()? != ConnectionStatus::DISCONNECTED_RETRY {
+        if queue.status() != ConnectionStatus::DISCONNECTED_RETRY {
             connected.push(number);
         }
     }
@@ -441,11 +441,11 @@ fn rotation_dummy(scene: &Scene) -> Result<(), Mismatch> {
         })
         .collect::<Result<_, Error>>()?;
     for round in 1..=3 {
-        if disconnected.status()? == ConnectionStatus::DISCONNECTED_RETRY {
+        if disconnected.status() == ConnectionStatus::DISCONNECTED_RETRY {
             await_last_look(&bench, &mut others[0])?;
             commands.reset();
             let value = disconnected.queue(commands.nop()?)?;
-            let status = disconnected.ring_once()?;
+            let status = disconnected.ring_once();
             let expected = ConnectionStatus::DISCONNECTED_RETRY;
             require!(status == expected, "a ring of a disconnected doorbell reads {status}");
             for _ in 0..20 {
@@ -487,7 +487,7 @@ fn rotation_connect_at_once(scene: &Scene) -> Result<(), Mismatch> {
         let mut queue = bench.context.create_user_mode_queue(4096)?;
         let mut commands = CommandBuffer::new(&bench.device, 64)?;
         values.push(queue.queue(commands.nop()?)?);
-        queue.publish_unrung()?;
+        queue.publish_unrung();
         queues.push(queue);
         // The engine reads it once it is connected.
         buffers.push(commands);
