@@ -256,6 +256,14 @@ impl FenceCell<'_> {
         fence(Ordering::SeqCst);
     }
 
+    /// Engine: whether the fence is at `value`, for an engine that looks again before long and asks nobody to call
+    /// it. An engine that stops looking calls [`Self::wait`]. Acquires what the signaling engine did before.
+    #[must_use]
+    #[inline]
+    pub fn has_reached(self, value: u64) -> bool {
+        self.counted() >= value
+    }
+
     /// Engine `engine`: holds a queue until `value`; true when it is reached already. After false,
     /// some signal's [`Signaled::engines`] names the engine, and it calls this again.
     ///

@@ -94,6 +94,22 @@ fn a_waiting_engine_is_called_or_sees_the_value() {
     });
 }
 
+#[test]
+fn an_engine_that_polls_before_it_waits_finds_what_was_done_or_is_called() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let signaling = spawn!(fence => fence.work_and_signal(1).unwrap());
+        let polled = fence.cell().has_reached(1);
+        if polled {
+            fence.done.read();
+        }
+        let reached = polled || fence.cell().wait(5, 1);
+        let signaled = signaling.join().unwrap();
+        assert!(reached || signaled.engines == 1 << 5, "the wait never ends");
+        assert!(!polled || signaled.engines == 0, "an engine is called that does not wait");
+    });
+}
+
 /// An engine waits for the last of the values that another thread signals one after another.
 #[track_caller]
 fn assert_called_or_seen(fence: Arc<Fence>, values: [u64; 2]) {

@@ -72,6 +72,13 @@ impl Group {
         }
     }
 
+    /// Whether [`Self::has_changed`] would say so.
+    #[inline]
+    fn has_news(&self) -> bool {
+        let mut last = self.last;
+        self.word().is_some_and(|word| HintWord::new(word).changed(&mut last))
+    }
+
     /// Whether a queue rang since the last call.
     #[inline]
     fn has_changed(&mut self) -> bool {
@@ -120,6 +127,12 @@ impl Hints {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
+    }
+
+    /// Whether the next round looks at a ring for which there is a hint.
+    #[inline]
+    pub fn are_there(&self) -> bool {
+        self.groups.iter().any(|group| group.left > 0 || group.has_news())
     }
 
     /// One round: `rang` for each guest that rang, `scan` for each queue whose ring to look at.

@@ -11,6 +11,7 @@
 
 use super::command_processor::{Execution, ShortTurn, Turn, Unit, Windows};
 use super::hints::{Hinted, Hints};
+use super::others::Others;
 use super::packets::context::{Before, Context, Timing};
 use super::packets::fence::Signals;
 use super::run_list::{Entry, RunList};
@@ -22,6 +23,7 @@ use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::pins::{Pinned, Use};
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::{Chip, EnginePort, WatchedAt, attention, engine_state};
+use crate::gpu::shared::fence_handle::FenceHandle;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::statistics::Tally;
 use crate::gpu::shared::trace_log::Executed;
@@ -111,12 +113,12 @@ impl Core {
         act: impl FnOnce(&mut Execution, &HwQueue, &mut Context<'_>) -> R,
     ) -> R {
         entry.catch_up();
-        let Entry { queue, view, fence, execution, .. } = entry;
+        let Entry { queue, view, fence, waited, execution, .. } = entry;
         let (pinned, mut tally) = (view.open(self.unit.tlb.epoch()), Tally::default());
         let signals = Signals::new(&self.chip, &queue.partition, fence, &mut tally);
         let timing = Timing { began: None, is_short: true };
-        let (mut context, _) =
-            reach(self.index, self.engine_type, &mut self.unit, queue, pinned, signals, timing);
+        let reached = Reached { queue, pinned, signals, waited, timing, others: None };
+        let (mut context, _) = reached.by(self.index, self.engine_type, &mut self.unit);
         act(execution, queue, &mut context)
     }
 
@@ -127,9 +129,10 @@ impl Core {
         entry: &mut Entry,
         tally: &mut Tally,
         began: Option<u64>,
+        others: Option<Others<'_>>,
     ) -> (Result<Turn, Violation>, Timing) {
         entry.catch_up();
-        let Entry { queue, view, fence, execution, .. } = entry;
+        let Entry { queue, view, fence, waited, execution, .. } = entry;
         let pinned = view.open(self.unit.tlb.epoch());
         let mut signals = Signals::new(&self.chip, &queue.partition, fence, tally);
         let timing = Timing { began, is_short: true };
@@ -138,8 +141,8 @@ impl Core {
             Ok(ShortTurn::GoesOn(packets)) => {
                 let Self { index, engine_type, unit, .. } = self;
                 return apart(|| {
-                    let (mut context, windows) =
-                        reach(*index, *engine_type, unit, queue, pinned, signals, timing);
+                    let reached = Reached { queue, pinned, signals, waited, timing, others };
+                    let (mut context, windows) = reached.by(*index, *engine_type, unit);
                     let turn = execution.turn(queue, &mut context, windows, packets);
                     (turn, context.timing)
                 });
@@ -217,33 +220,45 @@ fn apart<R>(act: impl FnOnce() -> R) -> R {
     act()
 }
 
-/// What the packets of a queue can reach, and the windows that they are fetched into.
-fn reach<'a>(
-    engine: u32,
-    engine_type: EngineType,
-    unit: &'a mut Unit,
+/// What the packets of a queue can reach beside an engine.
+struct Reached<'a> {
     queue: &'a HwQueue,
     pinned: Pinned<'a>,
     signals: Signals<'a>,
+    waited: &'a mut FenceHandle,
     timing: Timing,
-) -> (Context<'a>, &'a mut Windows) {
-    let Unit { tlb, scratch, blocks, windows } = unit;
-    let codec = Codec { metadata: queue.partition.metadata(), blocks };
-    let context = Context {
-        chip: signals.chip,
-        engine,
-        engine_type,
-        partition: &queue.partition,
-        space: queue.process(),
-        is_system: queue.is_system(),
-        queue,
-        before: Before::Other,
-        signals,
-        timing,
-        mmu: Mmu::new(tlb, &queue.space, pinned, codec, engine),
-        scratch,
-    };
-    (context, windows)
+    others: Option<Others<'a>>,
+}
+
+impl<'a> Reached<'a> {
+    /// All of what they can reach by an engine, and the windows that they are fetched into.
+    fn by(
+        self,
+        engine: u32,
+        engine_type: EngineType,
+        unit: &'a mut Unit,
+    ) -> (Context<'a>, &'a mut Windows) {
+        let Self { queue, pinned, signals, waited, timing, others } = self;
+        let Unit { tlb, scratch, blocks, windows } = unit;
+        let codec = Codec { metadata: queue.partition.metadata(), blocks };
+        let context = Context {
+            chip: signals.chip,
+            engine,
+            engine_type,
+            partition: &queue.partition,
+            space: queue.process(),
+            is_system: queue.is_system(),
+            queue,
+            before: Before::Other,
+            signals,
+            waited,
+            others,
+            timing,
+            mmu: Mmu::new(tlb, &queue.space, pinned, codec, engine),
+            scratch,
+        };
+        (context, windows)
+    }
 }
 
 /// The engine time of a turn, in nanoseconds.
@@ -616,7 +631,11 @@ impl Engine {
         }
         let mut tally = Tally { doorbells: entry.doorbells, ..Tally::default() };
         entry.doorbells = 0;
-        let (turn, timing) = self.core.turn(entry, &mut tally, began);
+        // Where others share the processor, one of them may be who signals what a queue waits for.
+        let polls = !contested && !self.yields.shares_processor();
+        let (watches, hints) = (&self.watches, &self.hints);
+        let others = polls.then_some(Others { port, watches, hints, index });
+        let (turn, timing) = self.core.turn(entry, &mut tally, began, others);
         port.turns.end();
         let mut charge = None;
         if let Some(began) = timing.began {

@@ -7,6 +7,7 @@ pub mod fetch;
 pub mod hints;
 pub mod index_queue;
 pub mod main_loop;
+pub mod others;
 pub mod packets;
 pub mod run_list;
 pub mod sampling;

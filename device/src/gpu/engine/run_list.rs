@@ -37,8 +37,10 @@ pub struct Entry {
     pub queue: Arc<HwQueue>,
     /// Its guest's memory, as it was at the queue's last turn or the last change.
     pub view: View,
-    /// The fence that its packets named last.
+    /// The fence that its packets signaled last.
     pub fence: FenceHandle,
+    /// The fence that its packets waited for last.
+    pub waited: FenceHandle,
     /// Rings that the guest's counters have yet to get.
     pub doorbells: u64,
     /// Which of its turns are timed.
@@ -60,6 +62,7 @@ impl Entry {
             queue: Arc::clone(queue),
             view: View::new(queue.partition.memory(), flushes),
             fence: FenceHandle::new(&queue.partition, queue.process()),
+            waited: FenceHandle::new(&queue.partition, queue.process()),
             doorbells: 0,
             sampling: Sampling::default(),
             execution: Execution::new(),

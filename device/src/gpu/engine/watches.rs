@@ -61,6 +61,13 @@ impl Watch {
         Some(DoorbellWords::new(self.word()?, self.status.get().first()?))
     }
 
+    /// Whether the doorbell's value changed since the last look. Relaxed: it only says that a look will find
+    /// something.
+    #[inline]
+    fn has_rung(&self) -> bool {
+        self.word().is_some_and(|word| word.load(Ordering::Relaxed) != self.last_rung)
+    }
+
     /// The doorbell's value, if it changed since the last look.
     #[inline]
     fn look(&mut self) -> Option<u64> {
@@ -114,6 +121,14 @@ impl Watches {
         if self.list.len() > RECENT {
             self.look_at_others(rang);
         }
+    }
+
+    /// Whether one of those that rang lately has rung since the last look, other than this queue's. The next
+    /// round sees it, too.
+    #[inline]
+    pub fn has_rung_beside(&self, index: u32) -> bool {
+        let recent = self.list.iter().take(RECENT).filter(|watch| watch.index != index);
+        recent.into_iter().any(Watch::has_rung)
     }
 
     /// Looks at some of the doorbells that have not rung lately.

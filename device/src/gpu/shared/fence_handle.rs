@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The fence that a queue's packets named last, as its engine remembers it.
+//! A fence that a queue's packets named last, as its engine remembers it: to signal it, or to wait for it.
 //!
 //! A queue signals its progress fence with every submission. Its engine looks the fence up once, and then only
 //! whether the slot's opening still stands: one load, from the line that the slot's waiters are in.
@@ -50,6 +50,20 @@ impl FenceHandle {
         }
         let found = self.found.as_ref().map(|found| &found.fence);
         found.ok_or(Violation::new(FaultReason::FENCE_NOT_OWNED, u64::from(slot)))
+    }
+
+    /// Engine: whether a fence that packets may wait for is at `value`. Nobody calls the engine when it is:
+    /// [`FenceTable::wait`](super::fence_table::FenceTable::wait) asks for that.
+    ///
+    /// # Errors
+    /// `FENCE_NOT_OWNED` or `FENCE_NOT_NATIVE`.
+    #[inline]
+    pub fn has_reached(&mut self, slot: u32, value: u64) -> Result<bool, Violation> {
+        let fence = self.owned(slot)?;
+        if !fence.is_native {
+            return Err(Violation::new(FaultReason::FENCE_NOT_NATIVE, u64::from(slot)));
+        }
+        Ok(fence.cell.has_reached(value))
     }
 
     #[cold]

@@ -234,3 +234,33 @@ fn a_slot_that_is_opened_for_another_fence_signals_that_one() {
     guest.wait(second, 3);
     assert_eq!(guest.published(first), 2);
 }
+
+#[test]
+fn two_engines_that_wait_for_each_other_go_on_whether_they_poll_or_are_called() {
+    const EXCHANGES: u64 = 2000;
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let (there, back) = (guest.fence(0), guest.fence(0));
+    let (mut first, mut second) = (guest.queue(COMPUTE), guest.queue(COPY));
+    for values in (1..=EXCHANGES).collect::<Vec<_>>().chunks(20) {
+        let exchange = |first: bool| {
+            values.iter().fold(Packets::new(), |packets, &value| match first {
+                true => {
+                    packets.then(SignalFence::new(there, value)).then(WaitFence::new(back, value))
+                }
+                false => {
+                    packets.then(WaitFence::new(there, value)).then(SignalFence::new(back, value))
+                }
+            })
+        };
+        guest.submit_with_progress(&mut second, exchange(false));
+        if values[0] % 3 == 0 {
+            // Long enough for the engine to ask to be called, and to fall asleep.
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        guest.submit_with_progress(&mut first, exchange(true));
+    }
+    guest.wait(first.progress, first.submitted);
+    guest.wait(second.progress, second.submitted);
+    assert_eq!((guest.published(there), guest.published(back)), (EXCHANGES, EXCHANGES));
+}

@@ -8,7 +8,10 @@ use super::rivals::EventfdWake;
 use super::set_up::{TIMEOUT, context, null_commands};
 use crate::timing::{Latency, times};
 use bellhop_guest_umd::{Adapter, CommandBuffer};
+use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::gpu_va::Protection;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,8 +22,12 @@ const SIGNALS: u64 = 1000;
 const WAITS: u64 = 200;
 /// Long enough for a thread to be asleep.
 const ASLEEP: Duration = Duration::from_micros(500);
-/// How often two engines wait for each other.
+/// How often two engines wait for each other in a round.
 const EXCHANGES: u64 = 2000;
+/// Rounds: the host's scheduler takes a few until each engine has a processor.
+const ROUNDS: u64 = 16;
+/// Exchanges between two notes of the time: a note takes a tenth of an exchange.
+const GROUP: u64 = 20;
 /// Room for the packets of a signal, or of a wait, with its entry in a log.
 const PACKETS: usize = 64;
 
@@ -112,34 +119,49 @@ fn wake(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Two engines that wait for each other, again and again, without a CPU.
+/// Two engines that wait for each other, again and again, without a CPU: the first notes the time after each group
+/// of exchanges. The median counts: in others an engine had no processor.
 fn engine_to_engine(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
     let first = context(adapter, EngineType::THREE_D)?;
     let copy = context(adapter, EngineType::COPY)?.node();
     let device = first.device();
     let second = device.create_context(copy)?;
     let (there, back) = (device.create_fence(0)?, device.create_fence(0)?);
-    let bytes = (EXCHANGES as usize * 2 + 2) * PACKETS;
-    let exchange = |begins: bool| -> anyhow::Result<CommandBuffer> {
-        let mut commands = CommandBuffer::new(device, bytes)?;
-        for value in 1..=EXCHANGES {
-            if begins {
-                commands.signal_fence(&there, value)?.wait_fence(&back, value)?
-            } else {
-                commands.wait_fence(&there, value)?.signal_fence(&back, value)?
-            };
-        }
-        Ok(commands)
+    let bytes = (EXCHANGES as usize * 2 + EXCHANGES as usize / GROUP as usize + 2) * PACKETS;
+    let noted = device.create_allocation(AllocationKind::SYSTEM, PAGE_SIZE)?;
+    let mapped = noted.map(Protection::WRITE)?;
+    let note_of = |exchange: u64| exchange / GROUP * size_of::<u64>() as u64;
+    let note = |exchange| -> anyhow::Result<u64> {
+        let mut bytes = [0; size_of::<u64>()];
+        noted.read(note_of(exchange) as usize, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
     };
-    let (mut begins, mut answers) = (exchange(true)?, exchange(false)?);
+    let mut begins = CommandBuffer::new(device, bytes)?;
+    let mut answers = CommandBuffer::new(device, bytes)?;
     let mut first = first.create_user_mode_queue(4096)?;
     let mut second = second.create_user_mode_queue(4096)?;
-    second.submit(&mut answers)?;
-    let start = Instant::now();
-    let value = first.submit(&mut begins)?;
-    // Both engines need a processor, so this thread yields its own.
-    first.progress_fence().wait(value, TIMEOUT)?;
-    let time = start.elapsed().as_nanos() as f64 / EXCHANGES as f64;
+    let mut exchanges = times()?;
+    for round in 0..ROUNDS {
+        begins.reset();
+        answers.reset();
+        for exchange in 1..=EXCHANGES {
+            let value = round * EXCHANGES + exchange;
+            answers.wait_fence(&there, value)?.signal_fence(&back, value)?;
+            begins.signal_fence(&there, value)?.wait_fence(&back, value)?;
+            if exchange % GROUP == 0 {
+                begins.timestamp(mapped.gpu_va() + note_of(exchange))?;
+            }
+        }
+        second.submit(&mut answers)?;
+        let value = first.submit(&mut begins)?;
+        // Both engines need a processor, so this thread gives its own away.
+        thread::sleep(ASLEEP);
+        first.progress_fence().wait(value, TIMEOUT)?;
+        for exchange in (2 * GROUP..=EXCHANGES).step_by(GROUP as usize) {
+            exchanges.record((note(exchange)? - note(exchange - GROUP)?) / GROUP)?;
+        }
+    }
+    let time = Latency::of(&exchanges).p50 as f64;
     measured.figure("engine_to_engine_rtt_ns", time);
     let over = "engine_to_engine_rtt_over_cacheline_rtt";
     match floor::cache_line_round_trip(EXCHANGES)? {

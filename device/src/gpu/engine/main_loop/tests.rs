@@ -19,6 +19,7 @@ use bellhop_host_kmd::hardware::{
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{BarLayout, FENCE_STRIDE};
 use bellhop_protocol::handoff::fence::SignalRule;
+use bellhop_protocol::packet::fence::WaitFence;
 use bellhop_protocol::packet::flow::NOP;
 use vm_memory::GuestMemoryMmap;
 use zerocopy::IntoBytes;
@@ -148,4 +149,39 @@ fn an_engine_looks_at_all_doorbells_no_more_often_than_time_says_however_many_tu
     let time = rig.chip.now() - start;
     let most = time / (PERIOD_OF_A_DOORBELL * DOORBELLS) + 1;
     assert!(looks <= most, "{looks} times in {time} ns, and not {most}");
+}
+
+#[test]
+fn an_engine_that_polls_a_fence_in_vain_asks_to_be_called() {
+    let mut rig = Rig::new();
+    let wait = WaitFence::new(0, 5);
+    let file = rig.queue.partition.bar().file();
+    rustix::io::pwrite(file, wait.as_bytes(), LAYOUT.local_memory()).unwrap();
+    rig.turn();
+    assert!(rig.engine.run_list.has_work() && !rig.engine.run_list.is_runnable());
+    let fence = rig.queue.partition.fence(0).unwrap();
+    let signaled = fence.cell.signal(fence.published, 5).unwrap();
+    assert_eq!(signaled.engines, 1, "the wait never ends");
+    rig.chip.release_waiters(signaled.engines);
+    rig.attend();
+    assert!(rig.engine.run_list.is_runnable());
+}
+
+#[test]
+fn an_engine_polls_for_a_queue_until_anybody_else_wants_it() {
+    let rig = Rig::new();
+    let port = &rig.chip.engines[0];
+    let (mut watches, hints) = (Watches::default(), Hints::default());
+    let ring = Arc::new(RING);
+    watches.replace(vec![Watch::new(Arc::clone(&rig.queue), Arc::clone(&ring), 7, 0).unwrap()]);
+    let wanted =
+        |watches: &Watches, index| Others { port, watches, hints: &hints, index }.want_the_engine();
+    assert!(!wanted(&watches, 8));
+    let _ = rig.queue.doorbell(&ring).unwrap().ring(1);
+    // Its own ring is no reason: it has work, and waits.
+    assert_eq!([7, 8].map(|index| wanted(&watches, index)), [false, true]);
+    watches.look(|_, _| ());
+    assert!(!wanted(&watches, 8));
+    port.raise(attention::KICK);
+    assert!(wanted(&watches, 7));
 }

@@ -3,9 +3,11 @@
 //! What a packet can reach, and what the packet before it was.
 
 use super::fence::Signals;
+use crate::gpu::engine::others::Others;
 use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::Chip;
+use crate::gpu::shared::fence_handle::FenceHandle;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::AddressSpaceId;
@@ -50,6 +52,10 @@ pub struct Context<'a> {
     pub before: Before,
     /// What its signals reach.
     pub signals: Signals<'a>,
+    /// The fence that the queue's packets waited for last.
+    pub waited: &'a mut FenceHandle,
+    /// What else the engine may have to do, if it has nothing to do that it knows of, and may poll.
+    pub others: Option<Others<'a>>,
     /// What is known of the time of the queue's turn.
     pub timing: Timing,
     /// The process's memory.
@@ -109,7 +115,45 @@ pub struct Wait {
     pub since: u64,
 }
 
+/// Nanoseconds for which an engine that has nothing else to do polls a fence before it asks to be called: what
+/// that takes, and another engine's call. Who signals at once is seen for a line that moves instead.
+const POLL: u64 = 3_000;
+/// Looks at a fence between two looks at the clock.
+const LOOKS_PER_CLOCK: u32 = 8;
+
 impl Wait {
+    /// Whether the fence is at the value. Nobody calls the engine when it is.
+    ///
+    /// # Errors
+    /// `FENCE_NOT_OWNED` or `FENCE_NOT_NATIVE`.
+    #[inline]
+    pub fn has_reached(&self, context: &mut Context<'_>) -> Result<bool, Violation> {
+        context.waited.has_reached(self.slot, self.value)
+    }
+
+    /// Polls the fence for a moment, as long as the engine has nothing else to do; whether the fence came to be at
+    /// the value. If not, [`Self::is_over`] must follow: only that asks to be called, and looks once more then.
+    ///
+    /// # Errors
+    /// As [`Self::has_reached`].
+    pub fn poll(&self, context: &mut Context<'_>) -> Result<bool, Violation> {
+        let Some(others) = context.others else { return Ok(false) };
+        let end = self.since.saturating_add(POLL);
+        loop {
+            for _ in 0..LOOKS_PER_CLOCK {
+                if self.has_reached(context)? {
+                    return Ok(true);
+                }
+                if others.want_the_engine() {
+                    return Ok(false);
+                }
+            }
+            if context.chip.now() >= end {
+                return Ok(false);
+            }
+        }
+    }
+
     /// Whether the wait is over. If not, a signal of the fence will raise the engine's attention.
     ///
     /// # Errors

@@ -209,16 +209,22 @@ impl LastSignal {
     const NONE: Self = Self { slot: 0, room: 0, value: 0, is_held: false };
 }
 
-/// `WAIT_FENCE`: what holds the queue, if anything does.
+/// `WAIT_FENCE`: what holds the queue, if anything does. Two engines that wait for each other meet here, and go
+/// on as soon as each other's lines have moved.
 pub fn wait_fence(
     context: &mut Context<'_>,
     packet: &WaitFence,
 ) -> Result<Option<Wait>, Violation> {
     let wait = Wait { slot: packet.slot(), value: packet.value, since: 0 };
-    if wait.is_over(context)? {
+    if wait.has_reached(context)? {
         return Ok(None);
     }
-    Ok(Some(Wait { since: context.chip.now(), ..wait }))
+    let wait = Wait { since: context.chip.now(), ..wait };
+    if wait.poll(context)? {
+        context.before = Before::Held(wait);
+        return Ok(None);
+    }
+    Ok(Some(wait))
 }
 
 /// `WRITE_FENCE`.
@@ -236,7 +242,12 @@ pub fn log_fence(
     packet: &LogFence,
     before: Before,
 ) -> Result<(), Violation> {
-    context.signals.fence.owned(packet.slot())?;
+    // Behind a wait it is the fence that was waited for: the one that the next packets signal stays at hand.
+    let handle = match packet.operation {
+        FenceLogOperation::WAIT_UNBLOCKED => &mut *context.waited,
+        _ => &mut *context.signals.fence,
+    };
+    handle.owned(packet.slot())?;
     let observed = match (packet.operation, before) {
         (FenceLogOperation::WAIT_UNBLOCKED, Before::Held(Wait { slot, value, since }))
             if (slot, value) == (packet.slot(), packet.value) =>
