@@ -38,6 +38,7 @@ use memory::page_table::NodePool;
 use shared::chip::{Chip, EnginePort};
 pub use shared::config::GpuConfig;
 use shared::interrupt::Interrupts;
+pub use shared::nudge::Nudge;
 pub use shared::partition::DEFAULT_WEIGHT;
 use shared::partition::Partition;
 pub use shared::rotation::{Move, Moved, Rotation, SETTLING};
@@ -279,6 +280,13 @@ impl Gpu {
     pub fn set_guest_kick(&self, guest: GuestId, kick: OwnedFd) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_kick(kick);
+        }
+    }
+
+    /// Has engines nudge a guest when a fence reaches what one of its CPUs waits for; set once.
+    pub fn set_guest_nudge(&self, guest: GuestId, nudge: Arc<dyn Nudge>) {
+        if let Some(partition) = self.registry().guests.get(&guest) {
+            partition.set_nudge(nudge);
         }
     }
 

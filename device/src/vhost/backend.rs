@@ -306,6 +306,8 @@ impl Shared {
         if let Some(kick) = kick(control) {
             self.host.gpu.set_guest_kick(guest, kick);
         }
+        let call = Arc::clone(events.call());
+        self.host.gpu.set_guest_nudge(guest, call);
         let port = Arc::new(QueuePort::new(Arc::clone(control), Arc::clone(events)));
         state.session = Session::Mapping(guest);
         let front_end = state.channel.clone().filter(|_| self.host.maps_bar);

@@ -8,11 +8,15 @@
 //! `eventfd_signal`), and a full counter stays as it is. A call is therefore the completion of a read of no
 //! bytes.
 
+use super::event::FrontEndEvent;
+use crate::gpu::Nudge;
+use arc_swap::ArcSwapOption;
 use libc::{c_long, iocb};
 use rustix::fs::MemfdFlags;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
+use std::sync::Arc;
 
 /// Completed requests that the kernel keeps until they are fetched.
 const REMEMBERED: c_long = 1024;
@@ -24,6 +28,43 @@ const TRIES: usize = 64;
 const READ: u16 = 0;
 /// `IOCB_FLAG_RESFD` of `linux/aio_abi.h`.
 const SIGNALS: u32 = 1;
+
+/// The call of one virtqueue: how the device notifies the driver.
+#[derive(Debug)]
+pub struct Call {
+    calls: Arc<Calls>,
+    /// The front end may replace it at any time.
+    event: ArcSwapOption<FrontEndEvent>,
+}
+
+impl Call {
+    /// A call without an eventfd, which is made by `calls` once it has one.
+    #[must_use]
+    pub fn new(calls: Arc<Calls>) -> Self {
+        Self { calls, event: ArcSwapOption::empty() }
+    }
+
+    /// Sets the eventfd to signal, or takes it away.
+    pub fn set(&self, event: Option<FrontEndEvent>) {
+        self.event.store(event.map(Arc::new));
+    }
+
+    /// Notifies the driver, if it can be. Takes no lock and never waits.
+    pub fn make(&self) {
+        if let Some(event) = &*self.event.load()
+            && let Err(error) = self.calls.signal(event.as_fd())
+        {
+            tracing::debug!(%error, "cannot notify the guest");
+        }
+    }
+}
+
+/// The call of the event queue, whose driver looks at its fences when it is called and finds no event.
+impl Nudge for Call {
+    fn nudge(&self) {
+        self.make();
+    }
+}
 
 /// `struct io_event` of `linux/aio_abi.h`.
 #[repr(C)]
@@ -139,8 +180,6 @@ fn descriptor(number: i32) -> u32 {
 mod tests {
     use super::*;
     use rustix::event::{EventfdFlags, eventfd};
-    use std::os::fd::AsFd;
-    use std::sync::Arc;
     use std::thread;
 
     /// Takes the counter's value and sets it to 0.
@@ -186,5 +225,27 @@ mod tests {
         let (_reader, writer) = std::io::pipe().unwrap();
         let error = calls.signal(writer.as_fd()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_nudge_calls_by_the_eventfd_that_was_set_last_and_waits_for_none() {
+        let call = Call::new(Arc::new(Calls::new().unwrap()));
+        call.nudge();
+        let events = [(); 2].map(|()| eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+        let set = |event: &OwnedFd| {
+            call.set(Some(FrontEndEvent::new(event.try_clone().unwrap().into()).unwrap()));
+        };
+        set(&events[0]);
+        call.nudge();
+        assert_eq!(count(&events[0]), 1);
+        // The front end lets nobody write any more.
+        rustix::io::write(&events[1], &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        set(&events[1]);
+        (0..3).for_each(|_| call.nudge());
+        assert!(count(&events[1]) >= u64::MAX - 1);
+        call.set(None);
+        call.nudge();
+        rustix::io::write(&events[0], &7u64.to_ne_bytes()).unwrap();
+        assert_eq!(count(&events[0]), 7);
     }
 }

@@ -2,11 +2,10 @@
 
 //! A virtqueue as the front end set it up.
 
-use super::calls::Calls;
+use super::calls::{Call, Calls};
 use super::chain::{self, ChainError, WritablePart};
 use super::event::FrontEndEvent;
 use bellhop_protocol::config::MAX_QUEUE_SIZE;
-use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use virtio_queue::{Error as QueueError, Queue, QueueOwnedT, QueueT};
@@ -18,7 +17,7 @@ pub type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
 /// A virtqueue. The guest's connection thread and the control plane use it.
 pub struct Ring {
     memory: Memory,
-    calls: Arc<Calls>,
+    call: Arc<Call>,
     state: Mutex<RingState>,
 }
 
@@ -27,7 +26,6 @@ struct RingState {
     queue: Queue,
     is_enabled: bool,
     kick: Option<Arc<FrontEndEvent>>,
-    call: Option<FrontEndEvent>,
 }
 
 impl Ring {
@@ -37,8 +35,8 @@ impl Ring {
     /// Never, since [`MAX_QUEUE_SIZE`] is a valid size.
     pub fn new(memory: Memory, calls: Arc<Calls>) -> Result<Self, QueueError> {
         let queue = Queue::new(MAX_QUEUE_SIZE)?;
-        let state = RingState { queue, is_enabled: false, kick: None, call: None };
-        Ok(Self { memory, calls, state: Mutex::new(state) })
+        let state = RingState { queue, is_enabled: false, kick: None };
+        Ok(Self { memory, call: Arc::new(Call::new(calls)), state: Mutex::new(state) })
     }
 
     /// No code panics while it holds the lock, so what is in it is whole.
@@ -101,9 +99,8 @@ impl Ring {
 
     /// Sets the eventfd to signal when an entry is returned.
     pub fn set_call(&self, call: Option<FrontEndEvent>) {
-        let mut state = self.lock();
-        state.call = call;
-        state.start();
+        self.call.set(call);
+        self.lock().start();
     }
 
     /// Starts the queue without a kick.
@@ -123,14 +120,19 @@ impl Ring {
 
     /// Drops the kick and call of a stopped queue.
     pub fn forget(&self) {
-        let mut state = self.lock();
-        (state.kick, state.call) = (None, None);
+        self.call.set(None);
+        self.lock().kick = None;
     }
 
     /// The kick to watch: none unless the queue is started and enabled.
     pub fn watched_kick(&self) -> Option<Arc<FrontEndEvent>> {
         let state = self.lock();
         state.kick.clone().filter(|_| state.is_enabled && state.queue.ready())
+    }
+
+    /// How the device notifies the driver.
+    pub fn call(&self) -> &Arc<Call> {
+        &self.call
     }
 
     /// The descriptor that becomes readable when the driver kicks.
@@ -181,11 +183,7 @@ impl Ring {
             tracing::debug!(%error, "cannot return a descriptor to the guest");
             return written;
         }
-        if let Some(call) = &state.call
-            && let Err(error) = self.calls.signal(call.as_fd())
-        {
-            tracing::debug!(%error, "cannot notify the guest of a returned descriptor");
-        }
+        self.call.make();
         written
     }
 }

@@ -7,6 +7,7 @@ use crate::fence::object::Fence;
 use bellhop_protocol::handoff::publication;
 use bellhop_protocol::polling::Yields;
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,11 @@ const SPELLS_PER_CLOCK: u32 = 8;
 /// How long a fence is polled between two checks that the device is still there.
 const CHECK: Duration = Duration::from_millis(1);
 
-/// Most pauses between two loads of a progress fence: one for each submission that is not done.
-const MOST_PAUSES: u64 = 64;
+/// Nanoseconds between two loads of a progress fence for each submission that is not done: about what the
+/// engine takes for one.
+const BACK_OFF: u64 = 20;
+/// Most nanoseconds between two loads.
+const MOST_BACK_OFF: u64 = 64 * BACK_OFF;
 
 thread_local! {
     /// Whether this thread shares its processor with the engine that it polls for.
@@ -44,6 +48,50 @@ fn with_yields<R>(act: impl FnOnce(&mut Yields) -> R) -> R {
     result
 }
 
+/// Nanoseconds that a pause takes, as the processor has it: from 5 to 50.
+static PAUSE: OnceLock<u64> = OnceLock::new();
+/// Pauses that are measured at once.
+const MEASURED_PAUSES: u64 = 64;
+
+/// The least of a few measurements: others were interrupted.
+fn measure_pause() -> u64 {
+    let measure = |_| {
+        let start = Instant::now();
+        (0..MEASURED_PAUSES).for_each(|_| std::hint::spin_loop());
+        start.elapsed().as_nanos() as u64 / MEASURED_PAUSES
+    };
+    (0..8).map(measure).min().unwrap_or_default().max(1)
+}
+
+/// Lets an engine that has so many submissions to do go on for a while.
+#[inline(never)]
+fn back_off(submissions: u64) {
+    let time = submissions.saturating_mul(BACK_OFF).min(MOST_BACK_OFF);
+    for _ in 0..(time / PAUSE.get_or_init(measure_pause)).max(1) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Looks until `is_there`, for a moment; whether it came to be. Not at all where what it waits for may need this
+/// thread's processor.
+pub(super) fn spin(limit: Duration, is_there: impl Fn() -> bool) -> bool {
+    if YIELDS.get().shares_processor() {
+        return false;
+    }
+    let start = Instant::now();
+    loop {
+        for _ in 0..LOOKS_IN_A_SPELL {
+            if is_there() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        if start.elapsed() >= limit {
+            return false;
+        }
+    }
+}
+
 impl Fence {
     /// Reads the fence until it reaches `value`. Nothing is faster, and it occupies a processor. After
     /// some microseconds it yields the processor, if that lets an engine run there.
@@ -67,9 +115,9 @@ impl Fence {
                     return self.reached(current);
                 }
                 // Each load takes the cache line from the engine, which needs it for the next signal.
-                let before = if counts_submissions { value - current } else { 1 };
-                for _ in 0..before.min(MOST_PAUSES) {
-                    std::hint::spin_loop();
+                match value - current {
+                    left if counts_submissions && left > 1 => back_off(left),
+                    _ => std::hint::spin_loop(),
                 }
             }
             spells = spells.wrapping_add(1);
@@ -89,5 +137,24 @@ impl Fence {
             }
             gave_away = end_spell();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_for_a_moment_ends_when_it_is_there_or_the_moment_is_over() {
+        let looks = Cell::new(0);
+        let is_there = || looks.replace(looks.get() + 1) == 1000;
+        assert!(spin(Duration::from_secs(3600), is_there));
+        assert!(!spin(Duration::ZERO, || false));
+        assert!(!spin(Duration::from_micros(1), || false));
+    }
+
+    #[test]
+    fn a_pause_takes_time_on_every_processor() {
+        assert!((1..100_000).contains(&measure_pause()));
     }
 }

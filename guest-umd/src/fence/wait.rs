@@ -6,10 +6,14 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::fence::list::entries;
 use crate::fence::object::Fence;
+use crate::fence::poll::spin;
 use bellhop_protocol::control::fence::{CancelWait, WaitFlags, WaitForFences};
 use bellhop_protocol::status::Status;
 use std::time::Duration;
 use zerocopy::IntoBytes;
+
+/// How long a thread looks at fences before it asks the device: about what it takes to ask and to be woken.
+const SPIN: Duration = Duration::from_micros(20);
 
 impl Device {
     /// Waits, blocked, until all of these fences have reached their values, or any of them with
@@ -25,14 +29,16 @@ impl Device {
         flags: WaitFlags,
         timeout: Duration,
     ) -> Result<(), Error> {
-        let mut reached = fences.iter().map(|(fence, value)| fence.has_reached(*value));
-        let is_satisfied = if flags.contains(WaitFlags::WAIT_ANY) {
-            reached.any(|reached| reached)
-        } else {
-            reached.all(|reached| reached)
+        let are_there = || {
+            let mut reached = fences.iter().map(|(fence, value)| fence.has_reached(*value));
+            if flags.contains(WaitFlags::WAIT_ANY) {
+                reached.any(|reached| reached)
+            } else {
+                reached.all(|reached| reached)
+            }
         };
-        if !is_satisfied {
-            block(self, fences, flags, timeout)?;
+        if !are_there() && !spin(SPIN.min(timeout), are_there) {
+            block(self, fences, flags, timeout, are_there)?;
         }
         // A fence that is always signaled says nothing about what was executed.
         fences.iter().try_for_each(|(fence, _)| fence.check_executed())
@@ -73,6 +79,7 @@ fn block(
     fences: &[(&Fence, u64)],
     flags: WaitFlags,
     timeout: Duration,
+    are_there: impl Fn() -> bool,
 ) -> Result<(), Error> {
     let session = device.session();
     let wait = session.link.events.begin_wait();
@@ -84,7 +91,7 @@ fn block(
     }
     let queues = fences.iter().filter_map(|(fence, _)| fence.queue());
     let queues: Vec<_> = queues.map(|queue| (session.process(), queue)).collect();
-    let Err(error) = wait.finish(&queues, timeout) else { return Ok(()) };
+    let Err(error) = wait.finish(&queues, timeout, are_there) else { return Ok(()) };
     match (error, session.call(&CancelWait { cookie })) {
         // The wait was satisfied, and its event is on its way. No fence was destroyed: they are borrowed
         // here.

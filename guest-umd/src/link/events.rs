@@ -162,11 +162,17 @@ impl Wait<'_> {
         self.cookie
     }
 
-    /// Waits for the event, or for the loss of one of `queues`.
-    pub(crate) fn finish(&self, queues: &[QueueKey], timeout: Duration) -> Result<(), Error> {
+    /// Waits for the event, for the loss of one of `queues`, or until a look at the fences says that they are
+    /// there: the device may notify the driver of that before it sends the event, which no thread waits for then.
+    pub(crate) fn finish(
+        &self,
+        queues: &[QueueKey],
+        timeout: Duration,
+        are_there: impl Fn() -> bool,
+    ) -> Result<(), Error> {
         let deadline = deadline(timeout);
         let done = |state: &State| {
-            if state.waits.get(&self.cookie) == Some(&true) {
+            if state.waits.get(&self.cookie) == Some(&true) || are_there() {
                 return Some(Ok(()));
             }
             let lost = queues.iter().find_map(|key| Some((key.1, *state.faults.get(key)?)));

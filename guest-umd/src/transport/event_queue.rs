@@ -113,8 +113,9 @@ impl<N: Notifications> EventQueue<N> {
         queue.offer(index)
     }
 
-    /// Waits, blocked, for the next event; returns `None` when the time is over. For one thread at a time:
-    /// two events may come with one notification, which wakes one thread.
+    /// Waits, blocked, for the next event; returns `None` when the time is over, or when the device has notified
+    /// the driver of no event. For one thread at a time: two events may come with one notification, which wakes
+    /// one thread.
     ///
     /// # Errors
     /// When the device is gone, another took its place, or it breaks the queue's rules.
@@ -124,17 +125,18 @@ impl<N: Notifications> EventQueue<N> {
             let state = self.lock();
             state.is_replaced || !state.kept.is_empty() || state.queue.has_used()
         };
+        let mut is_notified = false;
         loop {
             self.check()?;
             if let Some(event) = self.lock().kept.pop_front() {
                 return Ok(Some(event));
             }
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
+            if is_notified || left.is_some_and(|left| left.is_zero()) {
                 return Ok(None);
             }
             let look = left.map_or(LOOK, |left| left.min(LOOK));
-            self.notifications.wait(Some(look), &has_come)?;
+            is_notified = self.notifications.wait(Some(look), &has_come)?;
         }
     }
 

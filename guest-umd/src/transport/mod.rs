@@ -188,7 +188,8 @@ pub trait Transport: Send + Sync {
     /// When the device is gone or breaks the rules of its queues.
     fn post(&self, request: &[u8]) -> Result<(), TransportError>;
 
-    /// Waits, blocked, for the next event, at most for `timeout`; returns `None` when that is over.
+    /// Waits, blocked, for the next event, at most for `timeout`; returns `None` when that is over, or when the
+    /// device has notified the driver of no event: a fence that a thread waits for may be there then.
     ///
     /// # Errors
     /// When the device is gone or breaks the rules of its queues.

@@ -114,6 +114,35 @@ fn a_wait_ends_with_its_event() {
 }
 
 #[test]
+fn a_wait_ends_when_the_device_notifies_and_the_fence_is_there_before_the_event() {
+    let rig = Rig::new();
+    let fences = [rig.gpu.create_fence(0).unwrap(), rig.gpu.create_fence(0).unwrap()];
+    scope(|scope| {
+        let waiting = fences.each_ref().map(|fence| scope.spawn(|| fence.wait(2, FOREVER)));
+        rig.device.wait_for_waits(2);
+        let [first, second] = fences.each_ref();
+        // Not there yet: the notification was for something else.
+        rig.device.nudge(second.handle(), 1);
+        rig.device.nudge(second.handle(), 2);
+        let [waits, goes_on] = waiting;
+        join(&rig.device, goes_on).unwrap();
+        rig.device.nudge(first.handle(), 2);
+        join(&rig.device, waits).unwrap();
+    });
+    // Their events come now, to a thread that waits for another.
+    let other = rig.gpu.create_fence(0).unwrap();
+    scope(|scope| {
+        let waiting = scope.spawn(|| other.wait(1, FOREVER));
+        rig.device.wait_for_waits(3);
+        for fence in &fences {
+            rig.device.signal(fence.handle(), 2);
+        }
+        rig.device.signal(other.handle(), 1);
+        join(&rig.device, waiting).unwrap();
+    });
+}
+
+#[test]
 fn a_wait_that_the_device_finds_satisfied_waits_for_no_event() {
     let rig = Rig::new();
     let fence = rig.gpu.create_fence(0).unwrap();

@@ -9,8 +9,12 @@ use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use bellhop_guest::hostile::{FEATURES, HostileVmm, QUEUES, Region, event, memory, message};
 use bellhop_guest_umd::Adapter;
+use bellhop_guest_umd::transport::Transport;
 use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::fence::{FenceValue, WaitForFences};
 use bellhop_protocol::control::gpu_va::Protection;
+use bellhop_protocol::control::{ReplyHeader, RequestCode, RequestHeader};
+use bellhop_protocol::status::Status;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::Signal;
 use std::fs::File;
@@ -20,6 +24,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use zerocopy::{FromZeros, IntoBytes};
 
 const MIB: u64 = 1 << 20;
 /// What a service manager gives a daemon at the very least, and what this one takes at most.
@@ -290,6 +295,37 @@ fn a_full_call_counter_neither_blocks_a_guest_nor_keeps_the_daemon_from_ending()
         assert!(daemon.wait().success(), "{what}");
         assert!(start.elapsed() < SOON, "{what}: it took {:?} to end", start.elapsed());
     }
+}
+
+/// Has the device wait for a fence for a CPU of the guest, without a thread that then waits for the event.
+fn wait_for(guest: &FakeGuest, process: u32, fence: FenceValue) {
+    let request = WaitForFences { cookie: fence.value, flags: 0, count: 1 };
+    let length = size_of::<RequestHeader>() + size_of_val(&request) + size_of_val(&fence);
+    let code = RequestCode::WAIT_FOR_FENCES;
+    let header = RequestHeader { code, length: length as u32, process, reserved: 0 };
+    let request = [header.as_bytes(), request.as_bytes(), fence.as_bytes()].concat();
+    let mut reply = ReplyHeader::new_zeroed();
+    guest.request(&request, reply.as_mut_bytes()).unwrap();
+    assert_eq!(reply.status, Status::PENDING);
+}
+
+#[test]
+fn an_engine_that_tells_a_guest_of_a_fence_whose_call_counter_is_full_goes_on_with_the_others() {
+    let mut daemon = Daemon::start(2);
+    let (guest, neighbour) = (support::guest(&daemon, 0), support::guest(&daemon, 1));
+    let mut client = support::client_of(&guest, Shape::default());
+    let mut neighbour = Neighbour::new(neighbour);
+    let fence = client.device.create_fence(0).unwrap();
+    guest.fill_event_call().unwrap();
+    for value in 1..=64 {
+        wait_for(&guest, client.process.process(), FenceValue { fence: fence.handle(), value });
+        client.commands.signal_fence(&fence, value).unwrap();
+        client.run().unwrap();
+        neighbour.work();
+    }
+    daemon.snapshot();
+    daemon.signal(Signal::TERM);
+    assert!(daemon.wait().success());
 }
 
 #[test]

@@ -464,7 +464,15 @@ impl Chip {
         if signaled.engines != 0 {
             self.release_waiters(signaled.engines);
         }
-        if signaled.interrupt && self.interrupts.raise_fence(partition.id(), *fence) {
+        if signaled.interrupt {
+            self.interrupt(partition, fence, tally);
+        }
+    }
+
+    #[cold]
+    fn interrupt(&self, partition: &Partition, fence: &Fence<'_>, tally: &mut Tally) {
+        // The guest first: it waits for this, and the control plane tells it of what it may know by then.
+        if self.interrupts.raise_fence(partition.id(), *fence, || partition.nudge()) {
             tally.interrupts += 1;
         }
     }
@@ -476,6 +484,7 @@ impl Chip {
         }
         if signaled.interrupt && queue.logged.mark() {
             tally.interrupts += 1;
+            queue.partition.nudge();
             let guest = queue.partition.id();
             if !self.interrupts.raise_logged(guest, queue.id, queue.engine) {
                 // The queue's next signal raises again.

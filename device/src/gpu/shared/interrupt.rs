@@ -112,11 +112,13 @@ impl Interrupts {
         self.event.clear();
     }
 
-    /// Engine: raises that a fence passed its MonitoredValue. False when the fence is pending already.
-    pub fn raise_fence(&self, guest: GuestId, fence: Fence<'_>) -> bool {
+    /// Engine: raises that a fence passed its MonitoredValue, after it did what `first` does. False, and neither is
+    /// done, when the fence is pending already.
+    pub fn raise_fence(&self, guest: GuestId, fence: Fence<'_>, first: impl FnOnce()) -> bool {
         if !fence.interrupt.mark() {
             return false;
         }
+        first();
         if self.raised.push(Raised::Fence { guest, slot: fence.slot }).is_err() {
             // Engines that found the fence pending meanwhile rely on this call.
             fence.interrupt.take();
@@ -247,9 +249,9 @@ mod tests {
         let raised = Raised::Fence { guest: GUEST, slot: 1 };
         for _ in 0..2 {
             assert!(!is_readable(&interrupts));
-            assert!(interrupts.raise_fence(GUEST, fence));
+            assert!(interrupts.raise_fence(GUEST, fence, || ()));
             for _ in 0..100 {
-                assert!(!interrupts.raise_fence(GUEST, fence));
+                assert!(!interrupts.raise_fence(GUEST, fence, || ()));
             }
             assert!(is_readable(&interrupts));
             interrupts.acknowledge();
@@ -262,8 +264,8 @@ mod tests {
     fn what_does_not_fit_becomes_a_scan() {
         let interrupts = Interrupts::new(1).unwrap();
         let (fences, bar) = table_with_fence(0);
-        assert!(interrupts.raise_fence(GUEST, fences.global(0, &bar).unwrap()));
-        assert!(interrupts.raise_fence(GUEST, fences.global(1, &bar).unwrap()));
+        assert!(interrupts.raise_fence(GUEST, fences.global(0, &bar).unwrap(), || ()));
+        assert!(interrupts.raise_fence(GUEST, fences.global(1, &bar).unwrap(), || ()));
         interrupts.raise_fault(HwQueueId(5));
         interrupts.raise_completed(HwQueueId(5));
         let (taken, scans) = take(&interrupts);
@@ -271,7 +273,7 @@ mod tests {
         let causes = cause::FENCES | cause::FAULTS | cause::QUEUES;
         assert_eq!(scans, Scans { causes, logs: 0 });
         // The fence that did not fit is not pending: it can be raised again.
-        assert!(interrupts.raise_fence(GUEST, fences.global(1, &bar).unwrap()));
+        assert!(interrupts.raise_fence(GUEST, fences.global(1, &bar).unwrap(), || ()));
         assert_eq!(take(&interrupts).0, [Raised::Fence { guest: GUEST, slot: 1 }]);
     }
 
@@ -300,7 +302,7 @@ mod tests {
             scope.spawn(|| {
                 for value in 1..=LAST {
                     if fence.cell.signal(fence.published, value).unwrap().interrupt {
-                        interrupts.raise_fence(GUEST, fence);
+                        interrupts.raise_fence(GUEST, fence, || ());
                     }
                 }
             });

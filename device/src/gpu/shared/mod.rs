@@ -11,6 +11,7 @@ pub mod fence_logs;
 pub mod fence_table;
 pub mod hw_queue;
 pub mod interrupt;
+pub mod nudge;
 pub mod paging;
 pub mod partition;
 pub mod rank;

@@ -5,6 +5,7 @@
 use super::fence_logs::FenceLogs;
 use super::fence_table::{Fence, FenceTable, Kind, Place, Places};
 use super::interrupt::Interrupts;
+use super::nudge::Nudge;
 use super::paging::Paging;
 use super::rotation::Rotation;
 use super::statistics::Counters;
@@ -53,6 +54,8 @@ pub struct Partition {
     doorbell_share: AtomicU32,
     /// Becomes readable when it kicks its control queue, if that is known.
     kick: OnceLock<OwnedFd>,
+    /// How an engine reaches the guest at once, if it does.
+    nudge: OnceLock<Arc<dyn Nudge>>,
     /// How its doorbells' pages are moved, if its VMM moves them.
     rotation: OnceLock<Arc<Rotation>>,
 }
@@ -93,6 +96,7 @@ impl Partition {
             weight: AtomicU32::new(DEFAULT_WEIGHT),
             doorbell_share: AtomicU32::new(0),
             kick: OnceLock::new(),
+            nudge: OnceLock::new(),
             rotation: OnceLock::new(),
         })
     }
@@ -142,6 +146,19 @@ impl Partition {
     /// What becomes readable when it kicks its control queue, if that is known.
     pub fn kick(&self) -> Option<BorrowedFd<'_>> {
         self.kick.get().map(AsFd::as_fd)
+    }
+
+    /// Before the guest runs: how an engine reaches it at once.
+    pub fn set_nudge(&self, nudge: Arc<dyn Nudge>) {
+        // A guest keeps one while it is attached.
+        let _ = self.nudge.set(nudge);
+    }
+
+    /// Engine, after it published a value that a CPU waits for: has the guest look at its fences.
+    pub fn nudge(&self) {
+        if let Some(nudge) = self.nudge.get() {
+            nudge.nudge();
+        }
     }
 
     /// The windows of its system context.

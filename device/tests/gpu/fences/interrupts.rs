@@ -3,9 +3,12 @@
 //! Fence interrupts: raised only for a CPU that waits, once, and never lost.
 
 use crate::support::rig::*;
+use bellhop_device::gpu::Nudge;
 use bellhop_host_kmd::hardware::{Fences as _, Interrupt, Interrupts as _, Observe as _};
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
 use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 #[test]
 fn only_a_value_above_the_monitored_one_interrupts() {
@@ -83,4 +86,36 @@ fn a_waiter_that_goes_by_interrupts_alone_is_always_woken() {
         }
         monitor(&gpu, guest.id, fence, NOT_MONITORED);
     }
+}
+
+/// Counts how often a guest was nudged.
+#[derive(Debug, Default)]
+struct Nudges(AtomicU32);
+
+impl Nudge for Nudges {
+    fn nudge(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_guest_is_nudged_with_each_interrupt_for_its_fences_and_at_no_other_time() {
+    let gpu = start();
+    let mut guest = Guest::attach(&gpu);
+    let nudges = Arc::new(Nudges::default());
+    gpu.set_guest_nudge(guest.id, Arc::clone(&nudges) as Arc<dyn Nudge>);
+    let mut queue = guest.queue(COPY);
+    let fence = guest.fence(0);
+    let signal = |value| Packets::new().then(SignalFence::new(fence, value));
+    let count = || nudges.0.load(Ordering::Relaxed);
+    monitor(&gpu, guest.id, fence, 1);
+    guest.run(&mut queue, signal(1));
+    assert_eq!(count(), 0, "nobody waits for this value");
+    for value in 2..5 {
+        guest.run(&mut queue, signal(value));
+    }
+    assert_eq!(count(), 1, "the first was not taken yet");
+    assert_eq!(take_interrupts(&gpu), [fence_signaled(guest.id, fence)]);
+    guest.run(&mut queue, signal(5));
+    assert_eq!(count(), 2);
 }

@@ -121,6 +121,8 @@ struct State {
     events: VecDeque<Event>,
     /// Events that come only once a thread waits.
     late: Option<Event>,
+    /// The driver was notified, and no thread that waits for an event has seen that.
+    notified: bool,
     /// How often a thread waited for an event.
     reads: usize,
     executed: Vec<IndirectBuffer>,
@@ -167,6 +169,7 @@ impl ScriptedDevice {
             waits: Vec::new(),
             events: VecDeque::new(),
             late: None,
+            notified: false,
             reads: 0,
             executed: Vec::new(),
         };
@@ -389,6 +392,16 @@ impl ScriptedDevice {
             event.cookie = cookie;
             state.events.push_back(event);
         }
+        self.changed.notify_all();
+    }
+
+    /// Publishes a CurrentValue and notifies the driver, without the events of the waits that it satisfies.
+    pub fn nudge(&self, fence: Handle, value: u64) {
+        let mut state = self.state();
+        let (slot, current) = state.fences.get_mut(&fence).unwrap();
+        *current = value;
+        self.word(LAYOUT.fence(*slot)).store(value, Ordering::Release);
+        state.notified = true;
         self.changed.notify_all();
     }
 

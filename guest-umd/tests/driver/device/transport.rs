@@ -90,7 +90,8 @@ impl Transport for ScriptedDevice {
             {
                 state.events.push_back(event);
             }
-            if !state.events.is_empty() || left.is_zero() {
+            let is_notified = std::mem::take(&mut state.notified);
+            if !state.events.is_empty() || is_notified || left.is_zero() {
                 return Ok(state.events.pop_front());
             }
             state = self.changed.wait_timeout(state, left).unwrap().0;

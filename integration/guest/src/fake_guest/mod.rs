@@ -230,6 +230,15 @@ impl FakeGuest {
         self.events.notifications().kick()
     }
 
+    /// Fills the counter of the event queue's call, as a hostile VMM does: whoever writes to it as to any eventfd
+    /// waits, until a thread of the guest waits for an event.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn fill_event_call(&self) -> std::io::Result<()> {
+        self.events.notifications().call_fd().write(u64::MAX - 1)
+    }
+
     /// Plugs memory in or out while the device runs, and announces the rest. Memory that is plugged out
     /// stays mapped in this process. As a kernel reclaims memory that it lost, no allocation may count on
     /// staying its owner's.
