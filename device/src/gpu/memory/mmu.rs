@@ -80,6 +80,10 @@ impl Run<'_> {
     }
 }
 
+/// The translation of the address behind a run, of which the run's end was found by it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ahead(Option<(u64, Place)>);
+
 /// One queue's view of memory, with the engine's translations.
 pub struct Mmu<'a> {
     tlb: &'a mut Tlb,
@@ -216,17 +220,41 @@ impl<'a> Mmu<'a> {
         length: usize,
         access: Access,
     ) -> Result<Run<'a>, Violation> {
-        let place = match self.translate(gpu_va, access)? {
-            Found::Direct(place) => place,
-            Found::Compressed(_) => {
-                let in_page = (PAGE_SIZE - gpu_va % PAGE_SIZE) as usize;
-                return Ok(Run::Compressed(length.min(in_page)));
-            }
+        self.run_on(gpu_va, length, access, &mut Ahead::default())
+    }
+
+    /// As [`Self::run`], for one run after another of one range: `ahead` keeps what the run before has found of this
+    /// one. It is of no use after a flush, so that it must not outlast a step.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    #[inline]
+    pub fn run_on(
+        &mut self,
+        gpu_va: u64,
+        length: usize,
+        access: Access,
+        ahead: &mut Ahead,
+    ) -> Result<Run<'a>, Violation> {
+        let place = match ahead.0.take() {
+            Some((at, place)) if at == gpu_va => place,
+            _ => match self.translate(gpu_va, access)? {
+                Found::Direct(place) => place,
+                Found::Compressed(_) => {
+                    let in_page = (PAGE_SIZE - gpu_va % PAGE_SIZE) as usize;
+                    return Ok(Run::Compressed(length.min(in_page)));
+                }
+            },
         };
         let mut run = PAGE_SIZE - gpu_va % PAGE_SIZE;
         while run < length as u64 {
-            match self.translate(gpu_va.wrapping_add(run), access) {
+            let behind = gpu_va.wrapping_add(run);
+            match self.translate(behind, access) {
                 Ok(Found::Direct(next)) if next == place.plus(run) => run += PAGE_SIZE,
+                Ok(Found::Direct(next)) => {
+                    ahead.0 = Some((behind, next));
+                    break;
+                }
                 _ => break,
             }
         }
@@ -253,12 +281,18 @@ impl<'a> Mmu<'a> {
         Ok([first.ok_or(fault)?, second.ok_or(fault)?])
     }
 
-    /// Prefetches the cache line at an address that the TLB has.
+    /// Prefetches the first cache line behind a run of a range that goes on there, and keeps the translation for the
+    /// next run. No access that faults is made: the next run says that it does.
     #[inline]
-    pub fn prefetch(&self, gpu_va: u64) {
-        let key = self.key(gpu_va, PageSize::Small);
-        if let Some((place, _)) = self.tlb.lookup(key)
-            && let Some(slice) = self.memory.slice(place.plus(gpu_va % PAGE_SIZE), 1)
+    pub fn look_ahead(&mut self, gpu_va: u64, access: Access, ahead: &mut Ahead) {
+        if ahead.0.is_none()
+            && let Ok(Found::Direct(place)) = self.translate(gpu_va, access)
+        {
+            ahead.0 = Some((gpu_va, place));
+        }
+        if let Some((at, place)) = ahead.0
+            && at == gpu_va
+            && let Some(slice) = self.memory.slice(place, 1)
         {
             prefetch(&slice);
         }

@@ -7,7 +7,7 @@
 
 use super::context::{BUFFER, Context};
 use super::progress::{Cursor, Progress};
-use crate::gpu::memory::mmu::{Access, Run, check_range};
+use crate::gpu::memory::mmu::{Access, Ahead, Run, check_range};
 use crate::gpu::memory::violation::{Violation, aligned};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::packet::transfer::{
@@ -117,42 +117,68 @@ impl Copying {
         })
     }
 
-    /// See `Operation::step`.
+    /// See `Operation::step`. Copies run after run: where pages are scattered, each is a page.
     pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
-        let Some(next) = self.cursor.next(limit) else { return Ok(Progress::Finished) };
+        let (mut moved, mut ahead) = (0, [Ahead::default(); 2]);
+        while let Some(next) = self.cursor.next(limit.saturating_sub(moved)) {
+            match self.copy_run(context, next, &mut ahead) {
+                Ok(bytes) => {
+                    self.cursor.advance(bytes);
+                    moved += bytes;
+                }
+                // What was copied before counts. The next step comes upon this again.
+                Err(_) if moved > 0 => break,
+                Err(violation) => return Err(violation),
+            }
+        }
+        Ok(if moved > 0 { Progress::Moved(moved) } else { Progress::Finished })
+    }
+
+    /// Copies bytes that are contiguous in both ranges, at most `next`; returns how many.
+    #[inline]
+    fn copy_run(
+        &self,
+        context: &mut Context<'_>,
+        next: usize,
+        [source_ahead, destination_ahead]: &mut [Ahead; 2],
+    ) -> Result<usize, Violation> {
         let done = self.cursor.done;
-        let source = context.mmu.run(self.source + done, next, Access::Read)?;
-        let destination = context.mmu.run(self.destination + done, source.len(), Access::Write)?;
-        let (from, to) = match (source, destination) {
+        let (source, destination) = (self.source + done, self.destination + done);
+        let from = context.mmu.run_on(source, next, Access::Read, source_ahead)?;
+        let to = context.mmu.run_on(destination, from.len(), Access::Write, destination_ahead)?;
+        let (from, to) = match (from, to) {
             (Run::Direct(from), Run::Direct(to)) => (from, to),
-            (source, destination) => return self.step_buffered(context, &source, &destination),
+            (from, to) => return self.copy_buffered(context, &from, &to),
         };
-        // What follows is elsewhere where pages are scattered, and no processor guesses where.
-        let behind = done + to.len() as u64;
-        context.mmu.prefetch(self.source + behind);
-        context.mmu.prefetch(self.destination + behind);
+        let length = to.len();
+        if length < next {
+            // What follows is elsewhere where pages are scattered, and no processor guesses where.
+            let behind = length as u64;
+            context.mmu.look_ahead(source + behind, Access::Read, source_ahead);
+            context.mmu.look_ahead(destination + behind, Access::Write, destination_ahead);
+        }
         // Copies as much as fits into the shorter, which is the destination.
         from.copy_to_volatile_slice(to);
         if context.is_system {
-            self.carry_compression(context, to.len())?;
+            self.carry_compression(context, length)?;
         }
-        Ok(self.cursor.advance(to.len()))
+        Ok(length)
     }
 
     /// The same where one of the two is compressed, or fences' values. The destination is the shorter.
     #[cold]
-    fn step_buffered(
-        &mut self,
+    fn copy_buffered(
+        &self,
         context: &mut Context<'_>,
         source: &Run<'_>,
         destination: &Run<'_>,
-    ) -> Result<Progress, Violation> {
+    ) -> Result<usize, Violation> {
         let done = self.cursor.done;
         let length = destination.len().min(BUFFER);
         let buffer = &mut context.scratch.first[..length];
         context.mmu.load(self.source + done, source, buffer)?;
         context.mmu.store(self.destination + done, destination, buffer)?;
-        Ok(self.cursor.advance(length))
+        Ok(length)
     }
 
     /// Paging moves pages as they are, encoded or not: of each whole page whose last byte was copied
