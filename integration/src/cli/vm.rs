@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use bellhop_guest::output::{put, put_line};
 use bellhop_vm::keyboard::Keyboard;
 use bellhop_vm::variant::{CLOUD_HYPERVISOR, VARIANTS, Variant, find};
-use bellhop_vm::{Accelerator, Options, Outcome, Sources, Vmm, attachment};
+use bellhop_vm::{Accelerator, Options, Outcome, STOOD_STILL, Sources, Vmm, attachment};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use std::ffi::OsString;
@@ -147,6 +147,7 @@ impl VmArguments {
         Ok(match bellhop_vm::run(&options)? {
             Outcome::Exited(status) => ExitCode::from(status),
             Outcome::Interrupted => INTERRUPTED.into(),
+            Outcome::StoodStill => STOOD_STILL.into(),
         })
     }
 

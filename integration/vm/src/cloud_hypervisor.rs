@@ -20,6 +20,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// The program's name, and the name people know it by.
 pub const PROGRAM: &str = "cloud-hypervisor";
@@ -29,6 +30,9 @@ const KVM: &str = "/dev/kvm";
 /// What the guest marks with these, among its kernel's messages (`init.sh`).
 const ERROR: &str = "bellhop-guest-error: ";
 const STATUS: &str = "bellhop-guest-status: ";
+
+/// For how long a guest that runs, however slowly, does not give no sign of life.
+const SILENCE: Duration = Duration::from_secs(120);
 
 /// Finds the program.
 ///
@@ -110,6 +114,15 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
             }
             ended = daemon_ended => bail!("bellhopd ended ({}) before the VM did", ended?),
             () = signals.received() => Some(Outcome::Interrupted),
+            () = stands_still(&log, SILENCE) => {
+                eprintln!(
+                    "bellhop: the guest's kernel has given no sign of life for {} s; the last that it \
+                     said:\n{}",
+                    SILENCE.as_secs(),
+                    last_lines(&log),
+                );
+                Some(Outcome::StoodStill)
+            }
             () = tokio::time::sleep(options.timeout) => bail!(
                 "the guest did not finish within {} s; allow more with --timeout; the last that it \
                  said:\n{}",
@@ -159,6 +172,20 @@ fn arguments(
     Ok(pairs.into_iter().flat_map(|(option, value)| [option.to_owned(), value]).collect())
 }
 
+/// Waits until the guest has given no sign of life for long. It gives one every five seconds by its own clock
+/// (`init.sh`), whatever its task and the device do. One that has said nothing at all may be about to start.
+async fn stands_still(log: &Path, silence: Duration) {
+    let length = || fs::metadata(log).map_or(0, |metadata| metadata.len());
+    let mut last = length();
+    loop {
+        tokio::time::sleep(silence).await;
+        match length() {
+            now if now == last && now > 0 => return,
+            now => last = now,
+        }
+    }
+}
+
 /// Passes on what the guest said of errors, and returns its exit status.
 fn exit_status(log: &Path) -> anyhow::Result<u8> {
     let said = fs::read(log).unwrap_or_default();
@@ -179,6 +206,20 @@ fn exit_status(log: &Path) -> anyhow::Result<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guest_stands_still_when_it_spoke_and_is_silent() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let (silence, long) = (Duration::from_millis(1), Duration::from_millis(50));
+        block_on(async {
+            assert!(tokio::time::timeout(long, stands_still(&log, silence)).await.is_err());
+            fs::write(&log, "[    1.0] booting\n").unwrap();
+            stands_still(&log, silence).await;
+            Ok(())
+        })
+        .unwrap();
+    }
 
     #[test]
     fn the_status_is_found_among_the_kernel_s_messages() {

@@ -40,6 +40,8 @@ if [ -e /task ]; then
     mkfifo /tmp/output /tmp/errors
     if [ "$ports" = one ]; then
         stty -F /dev/hvc0 raw
+        # A sign of life, for whoever started the VM. No child of this shell, which waits for its children.
+        (while sleep 5; do printf ' '; done > /dev/ttyS0 &)
         cat /tmp/output > /dev/hvc0 &
         while IFS= read -r line || [ -n "$line" ]; do
             echo "bellhop-guest-error: $line"

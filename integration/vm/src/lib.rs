@@ -24,7 +24,7 @@ mod vmm;
 
 pub use accelerator::Accelerator;
 pub use environment::Sources;
-pub use options::{Options, Outcome};
+pub use options::{Options, Outcome, STOOD_STILL};
 pub use vmm::Vmm;
 
 /// Boots a VM, has it do its task, and waits for it. Nothing is left of it when this returns.

@@ -10,7 +10,7 @@ use crate::environment::{BUSYBOX, BUSYBOX_PROGRAM, KERNEL, Stock};
 use crate::in_qemu::{Attempt, TooLate, attend};
 use crate::initramfs::{HostFiles, Task, write_host};
 use crate::machine::Machine;
-use crate::options::{Options, Outcome, or_in};
+use crate::options::{Options, Outcome, STOOD_STILL, or_in};
 use crate::variant::HOST;
 use anyhow::{Context, bail, ensure};
 use bellhop_processes::daemon;
@@ -26,6 +26,7 @@ use std::time::Duration;
 const ATTEMPTS: usize = 4;
 /// How QEMU's log of resets names that.
 const TRIPLE_FAULT: &str = "Triple fault";
+const BROKE_DOWN: &str = "bellhop: QEMU's emulation of a machine with KVM broke down; trying again";
 /// More than the outer VM takes until the inner one starts, and after its end: the inner one has the time that
 /// the user allows, and if it hangs, is the one that is told of.
 const OUTER: Duration = Duration::from_secs(120);
@@ -105,15 +106,14 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
             attempt
         });
         match attempt {
+            Ok(Attempt::Ended(Outcome::Exited(STOOD_STILL))) => eprintln!("{BROKE_DOWN}"),
             Ok(Attempt::Ended(outcome)) => return Ok(outcome),
             Ok(Attempt::NotExecuted(why)) => {
                 bail!("QEMU stopped the VM before its kernel ran: {why}")
             }
             // Before that it should have ended the VM in it: not even its clock works.
             Err(error) if error.is::<TooLate>() || has_triple_fault(&file("resets.log")) => {
-                eprintln!(
-                    "bellhop: QEMU's emulation of a machine with KVM broke down; trying again"
-                );
+                eprintln!("{BROKE_DOWN}");
             }
             Err(error) => return Err(error),
         }

@@ -50,7 +50,12 @@ pub enum Outcome {
     Exited(u8),
     /// Ctrl-C was pressed, or SIGTERM arrived.
     Interrupted,
+    /// The guest's kernel stopped running: not even a program that only sleeps went on.
+    StoodStill,
 }
+
+/// What `bellhop vm` exits with when the guest stood still: `EX_TEMPFAIL` of sysexits.h.
+pub const STOOD_STILL: u8 = 75;
 
 /// The file that was given, or one of this name in a folder.
 pub(crate) fn or_in(folder: &Path, given: Option<&Path>, name: &str) -> PathBuf {
