@@ -36,6 +36,22 @@ pub const fn xor_stream(key: u64, index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Applies [`Kernel::XOR_STREAM`] to bytes in place, the first of which is that of word `first`. A last part of a
+/// word has the first bytes of its key.
+///
+/// A loop that compilers make of it what the processor can do: one that is compiled for several kinds calls this.
+#[inline(always)]
+pub fn apply_xor_stream(bytes: &mut [u8], key: u64, first: u64) {
+    let (words, rest) = bytes.as_chunks_mut();
+    let end = first.wrapping_add(words.len() as u64);
+    for (word, index) in words.iter_mut().zip(first..) {
+        *word = (u64::from_le_bytes(*word) ^ xor_stream(key, index)).to_le_bytes();
+    }
+    for (byte, mask) in rest.iter_mut().zip(xor_stream(key, end).to_le_bytes()) {
+        *byte ^= mask;
+    }
+}
+
 /// `DISPATCH`: runs a kernel over a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]

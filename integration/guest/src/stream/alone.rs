@@ -2,12 +2,12 @@
 
 //! What the guest does of a stream, without a GPU.
 
-use super::check::{Check, transform};
+use super::check::{Comparison, Expected};
 use super::input::Input;
 use super::{MAX_DEPTH, SEED};
 use anyhow::bail;
-use std::convert::Infallible;
 use std::time::{Duration, Instant};
+use vm_memory::VolatileSlice;
 
 /// A chunk as a GPU would return it.
 struct Returned {
@@ -23,41 +23,51 @@ struct Returned {
 pub fn check_alone(input: &mut Input, chunk: u64) -> anyhow::Result<Duration> {
     let chunk = usize::try_from(chunk)?;
     let mut returned = Vec::new();
-    loop {
-        let mut bytes = vec![0; chunk];
-        let length = input.read(&mut bytes, |_, _| Ok(()))?;
-        if length == 0 {
-            break;
-        }
-        bytes.truncate(length);
-        transform(&mut bytes, SEED + returned.len() as u64, 0);
-        let hash = xxhash_rust::xxh64::xxh64(&bytes, SEED);
-        returned.push(Returned { bytes, hash });
+    let mut own = Own::new(chunk);
+    while let Some(hash) = own.read(input, returned.len() as u64)? {
+        returned.push(Returned { bytes: own.expected.bytes().to_vec(), hash });
     }
     input.rewind()?;
 
     // As many buffers as a stream has on their way.
-    let mut chunks = vec![vec![0; chunk]; MAX_DEPTH as usize];
-    let (mut check, mut number) = (Check::new(), 0);
+    let mut chunks: Vec<_> = (0..MAX_DEPTH).map(|_| Own::new(chunk)).collect();
+    let (mut comparison, mut number) = (Comparison::new(), 0);
     let start = Instant::now();
     loop {
-        let bytes = &mut chunks[number % MAX_DEPTH as usize];
-        let length = input.read(bytes, |_, _| Ok(()))?;
-        if length == 0 {
-            break;
-        }
-        let Some(Returned { bytes: made, hash }) = returned.get(number) else { break };
-        let read = |offset: usize, block: &mut [u8]| {
-            block.copy_from_slice(&made[offset..offset + block.len()]);
-            Ok::<_, Infallible>(())
-        };
-        let Ok(checked) = check.run(&mut bytes[..length], SEED + number as u64, SEED, read);
-        if checked != Ok(*hash) {
+        let own = &mut chunks[number % MAX_DEPTH as usize];
+        let Some(read) = own.read(input, number as u64)? else { break };
+        let Some(Returned { bytes: made, hash }) = returned.get_mut(number) else { break };
+        let (made, expected) = (VolatileSlice::from(&mut **made), own.expected.bytes());
+        if made.len() != expected.len()
+            || comparison.first_difference(&made, expected)?.is_some()
+            || read != *hash
+        {
             bail!("the input changed while it was read");
         }
         number += 1;
     }
     Ok(start.elapsed())
+}
+
+/// A chunk as the guest has it.
+struct Own {
+    bytes: Vec<u8>,
+    expected: Expected,
+}
+
+impl Own {
+    fn new(chunk: usize) -> Self {
+        Self { bytes: vec![0; chunk], expected: Expected::new(chunk) }
+    }
+
+    /// Reads a chunk and makes what a GPU would return. Returns the hash of it; none at the input's end.
+    fn read(&mut self, input: &mut Input, number: u64) -> anyhow::Result<Option<u64>> {
+        let Self { bytes, expected } = self;
+        let bytes = VolatileSlice::from(&mut **bytes);
+        expected.begin(SEED + number, SEED);
+        let length = input.read(&bytes, |length| Ok(expected.take(&bytes, length)?))?;
+        Ok(if length == 0 { None } else { Some(expected.finish(&bytes, length)?) })
+    }
 }
 
 #[cfg(test)]
@@ -68,6 +78,8 @@ mod tests {
     fn an_input_is_checked_to_its_end() {
         let mut input = Input::in_memory(0..1000).unwrap();
         check_alone(&mut input, 4096).unwrap();
-        assert_eq!(input.read(&mut [0; 8], |_, _| Ok(())).unwrap(), 0);
+        let mut more = [0; 8];
+        let more = VolatileSlice::from(&mut more[..]);
+        assert_eq!(input.read(&more, |_| Ok(())).unwrap(), 0);
     }
 }

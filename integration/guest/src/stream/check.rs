@@ -2,66 +2,114 @@
 
 //! The guest's own computation of what the GPU is to return.
 
-use bellhop_protocol::packet::dispatch::xor_stream;
+use bellhop_protocol::packet::dispatch::apply_xor_stream;
+use multiversion::multiversion;
+use vm_memory::{VolatileMemoryError, VolatileSlice};
 use xxhash_rust::xxh64::Xxh64;
 
-/// Bytes that are checked at once: with what they are compared with, they stay in a first-level cache. Whole
-/// words.
+/// Bytes that are made or compared at once: with what they are made of or compared with, they stay in a
+/// first-level cache. Whole words.
 const BLOCK: usize = 8 << 10;
 const WORD: usize = size_of::<u64>();
 
-/// Compares what the GPU returned with what the guest computes.
-pub(super) struct Check {
+/// The transformation of bytes that begin with this word of a chunk, compiled for several kinds of processors:
+/// where one can multiply eight words at a time, it takes a tenth of the time.
+#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+fn transform(bytes: &mut [u8], key: u64, first: u64) {
+    apply_xor_stream(bytes, key, first);
+}
+
+/// What the GPU is to return for a chunk, in memory that the GPU does not reach. It is made of the input as that
+/// comes, before the GPU is told of it.
+pub(super) struct Expected {
+    bytes: Vec<u8>,
+    made: usize,
+    key: u64,
+    hash: Xxh64,
+}
+
+impl Expected {
+    /// Room for chunks of at most `chunk` bytes.
+    pub(super) fn new(chunk: usize) -> Self {
+        Self { bytes: vec![0; chunk], made: 0, key: 0, hash: Xxh64::new(0) }
+    }
+
+    /// Begins another chunk.
+    pub(super) fn begin(&mut self, key: u64, seed: u64) {
+        (self.made, self.key) = (0, key);
+        self.hash.reset(seed);
+    }
+
+    /// The first `length` bytes of the chunk's input are there. Makes what it can of them in whole blocks.
+    pub(super) fn take(
+        &mut self,
+        input: &VolatileSlice<'_>,
+        length: usize,
+    ) -> Result<(), VolatileMemoryError> {
+        self.make(input, length - length % BLOCK)
+    }
+
+    /// The input ends after `length` bytes. Makes the rest, and returns the hash of all of it.
+    pub(super) fn finish(
+        &mut self,
+        input: &VolatileSlice<'_>,
+        length: usize,
+    ) -> Result<u64, VolatileMemoryError> {
+        self.make(input, length)?;
+        Ok(self.hash.digest())
+    }
+
+    fn make(&mut self, input: &VolatileSlice<'_>, end: usize) -> Result<(), VolatileMemoryError> {
+        while self.made < end {
+            let start = self.made;
+            let block = &mut self.bytes[start..end.min(start + BLOCK)];
+            input.subslice(start, block.len())?.copy_to(block);
+            transform(block, self.key, (start / WORD) as u64);
+            self.hash.update(block);
+            self.made += block.len();
+        }
+        Ok(())
+    }
+
+    /// The bytes that the GPU is to return.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.made]
+    }
+}
+
+/// Compares what the GPU returned with what it was to return.
+pub(super) struct Comparison {
     block: Vec<u8>,
 }
 
-impl Check {
+impl Comparison {
     pub(super) fn new() -> Self {
         Self { block: vec![0; BLOCK] }
     }
 
-    /// Transforms `bytes` in place and compares them with what was returned, which `read` copies from an
-    /// offset on. Returns the offset of the first difference, or else the hash of the bytes.
-    pub(super) fn run<E>(
+    /// The offset of the first byte that is not as expected, if there is one. Each byte is read once.
+    pub(super) fn first_difference(
         &mut self,
-        bytes: &mut [u8],
-        key: u64,
-        seed: u64,
-        mut read: impl FnMut(usize, &mut [u8]) -> Result<(), E>,
-    ) -> Result<Result<u64, usize>, E> {
-        let mut hash = Xxh64::new(seed);
-        for (index, expected) in bytes.chunks_mut(BLOCK).enumerate() {
-            let offset = index * BLOCK;
-            transform(expected, key, (offset / WORD) as u64);
-            let returned = &mut self.block[..expected.len()];
-            read(offset, returned)?;
-            if *returned != *expected {
-                let differs = returned.iter().zip(&*expected).position(|(made, it)| made != it);
-                return Ok(Err(offset + differs.unwrap_or(0)));
+        returned: &VolatileSlice<'_>,
+        expected: &[u8],
+    ) -> Result<Option<usize>, VolatileMemoryError> {
+        for (index, expected) in expected.chunks(BLOCK).enumerate() {
+            let block = &mut self.block[..expected.len()];
+            returned.subslice(index * BLOCK, block.len())?.copy_to(block);
+            // Slices are compared many bytes at a time.
+            if *block != *expected {
+                let place = block.iter().zip(expected).position(|(made, it)| made != it);
+                return Ok(place.map(|place| index * BLOCK + place));
             }
-            hash.update(expected);
         }
-        Ok(Ok(hash.digest()))
-    }
-}
-
-/// The transformation of bytes that begin with this word of a chunk.
-pub(super) fn transform(bytes: &mut [u8], key: u64, first: u64) {
-    let (words, rest) = bytes.as_chunks_mut::<WORD>();
-    let mut index = first;
-    for word in words {
-        *word = (u64::from_le_bytes(*word) ^ xor_stream(key, index)).to_le_bytes();
-        index += 1;
-    }
-    for (byte, mask) in rest.iter_mut().zip(xor_stream(key, index).to_le_bytes()) {
-        *byte ^= mask;
+        Ok(None)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::convert::Infallible;
+    use bellhop_protocol::packet::dispatch::xor_stream;
     use xxhash_rust::xxh64::xxh64;
 
     /// More than two blocks, and no whole number of words.
@@ -79,26 +127,47 @@ mod tests {
         bytes().into_iter().enumerate().map(masked).collect()
     }
 
-    fn check(returned: &[u8]) -> Result<u64, usize> {
-        let read = |offset: usize, block: &mut [u8]| {
-            block.copy_from_slice(&returned[offset..offset + block.len()]);
-            Ok::<_, Infallible>(())
-        };
-        Check::new().run(&mut bytes(), KEY, 5, read).unwrap()
+    fn difference(mut returned: Vec<u8>, expected: &[u8]) -> Option<usize> {
+        let returned = VolatileSlice::from(&mut *returned);
+        Comparison::new().first_difference(&returned, expected).unwrap()
     }
 
     #[test]
-    fn what_was_transformed_right_has_the_hash_of_all_of_it() {
-        assert_eq!(check(&returned()), Ok(xxh64(&returned(), 5)));
+    fn what_is_expected_is_the_transformed_input_however_it_comes() {
+        let mut input = bytes();
+        let input = VolatileSlice::from(&mut *input);
+        let mut expected = Expected::new(LENGTH);
+        for pieces in [vec![], vec![3, BLOCK + 5, 2 * BLOCK], vec![LENGTH]] {
+            expected.begin(KEY, 5);
+            for length in pieces {
+                expected.take(&input, length).unwrap();
+            }
+            assert_eq!(expected.finish(&input, LENGTH).unwrap(), xxh64(&returned(), 5));
+            assert!(expected.bytes() == returned());
+        }
+        expected.begin(KEY, 5);
+        assert_eq!(expected.finish(&input, 11).unwrap(), xxh64(&returned()[..11], 5));
+        assert_eq!(expected.bytes(), &returned()[..11]);
+    }
+
+    #[test]
+    fn what_was_read_already_is_not_read_again() {
+        let (mut first, mut second) = (bytes(), vec![0; LENGTH]);
+        let mut expected = Expected::new(LENGTH);
+        expected.begin(KEY, 5);
+        expected.take(&VolatileSlice::from(&mut *first), 2 * BLOCK).unwrap();
+        expected.finish(&VolatileSlice::from(&mut *second), 2 * BLOCK).unwrap();
+        assert!(expected.bytes() == &returned()[..2 * BLOCK]);
     }
 
     #[test]
     fn the_first_wrong_byte_is_found_wherever_it_is() {
+        assert_eq!(difference(returned(), &returned()), None);
         for place in [0, BLOCK - 1, BLOCK, 2 * BLOCK + 9, LENGTH - 1] {
             let mut wrong = returned();
             wrong[place] ^= 0x10;
             wrong[LENGTH - 1] ^= 1;
-            assert_eq!(check(&wrong), Err(place));
+            assert_eq!(difference(wrong, &returned()), Some(place));
         }
     }
 }

@@ -5,8 +5,9 @@
 use anyhow::{Context, bail};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, Write};
+use std::io::{ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
+use vm_memory::{ReadVolatile, VolatileMemoryError, VolatileSlice};
 
 /// Bytes that are read at once: they fit into a second-level cache.
 const PIECE: usize = 128 << 10;
@@ -70,24 +71,25 @@ impl Input {
         self.file.rewind().with_context(|| format!("cannot rewind {}", self.path.display()))
     }
 
-    /// Reads a whole chunk, or what is left, piece by piece, and returns how many bytes that are. Calls
-    /// `with_piece` with each piece and its offset while caches have it.
+    /// Reads a whole chunk, or what is left, piece by piece, to where it is wanted: there is no copy but the
+    /// kernel's. Calls `with_piece` with the length of what was read after each piece, while caches have it, and
+    /// returns it in the end.
     pub(super) fn read(
         &mut self,
-        chunk: &mut [u8],
-        mut with_piece: impl FnMut(usize, &[u8]) -> anyhow::Result<()>,
+        chunk: &VolatileSlice<'_>,
+        mut with_piece: impl FnMut(usize) -> anyhow::Result<()>,
     ) -> anyhow::Result<usize> {
         let mut length = 0;
         while length < chunk.len() {
-            let end = chunk.len().min(length + PIECE);
-            let piece = &mut chunk[length..end];
-            match self.file.read(piece) {
+            let mut piece = chunk.subslice(length, PIECE.min(chunk.len() - length))?;
+            match self.file.read_volatile(&mut piece) {
                 Ok(0) => break,
                 Ok(more) => {
-                    with_piece(length, &piece[..more])?;
                     length += more;
+                    with_piece(length)?;
                 }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(VolatileMemoryError::IOError(error))
+                    if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     return Err(error)
                         .with_context(|| format!("cannot read {}", self.path.display()));
@@ -107,21 +109,21 @@ mod tests {
         let mut input = Input::in_memory(0..5).unwrap();
         assert_eq!(input.size(), Some(40));
         let mut read = |chunk: &mut [u8; 24]| {
-            let mut pieces = Vec::new();
-            let length = input.read(chunk, |offset, piece| {
-                pieces.push((offset, piece.len()));
+            let mut lengths = Vec::new();
+            let length = input.read(&VolatileSlice::from(&mut chunk[..]), |length| {
+                lengths.push(length);
                 Ok(())
             });
-            (length.unwrap(), pieces)
+            (length.unwrap(), lengths)
         };
         let mut chunk = [0xFF; 24];
-        assert_eq!(read(&mut chunk), (24, vec![(0, 24)]));
+        assert_eq!(read(&mut chunk), (24, vec![24]));
         assert_eq!((chunk[0], chunk[8], chunk[16]), (0, 1, 2));
-        assert_eq!(read(&mut chunk), (16, vec![(0, 16)]));
+        assert_eq!(read(&mut chunk), (16, vec![16]));
         assert_eq!((chunk[0], chunk[8], chunk[16]), (3, 4, 2));
         assert_eq!(read(&mut chunk), (0, vec![]));
         input.rewind().unwrap();
-        assert_eq!(input.read(&mut chunk, |_, _| Ok(())).unwrap(), 24);
+        assert_eq!(input.read(&VolatileSlice::from(&mut chunk[..]), |_| Ok(())).unwrap(), 24);
         assert_eq!((chunk[0], chunk[8], chunk[16]), (0, 1, 2));
     }
 
@@ -130,14 +132,14 @@ mod tests {
         let words = (2 * PIECE + 8) as u64 / 8;
         let mut input = Input::in_memory(0..words).unwrap();
         let mut chunk = vec![0; 3 * PIECE];
-        let mut seen = Vec::new();
-        let length = input.read(&mut chunk, |offset, piece| {
-            assert_eq!(offset, seen.len());
-            seen.extend_from_slice(piece);
+        let mut lengths = Vec::new();
+        let length = input.read(&VolatileSlice::from(&mut *chunk), |length| {
+            lengths.push(length);
             Ok(())
         });
         assert_eq!(length.unwrap(), 2 * PIECE + 8);
-        assert_eq!(seen, chunk[..seen.len()]);
-        assert_eq!(seen[seen.len() - 8..], (words - 1).to_le_bytes());
+        assert_eq!(lengths, [PIECE, 2 * PIECE, 2 * PIECE + 8]);
+        let expected = (0..words).flat_map(u64::to_le_bytes);
+        assert!(chunk[..2 * PIECE + 8].iter().copied().eq(expected));
     }
 }

@@ -25,14 +25,14 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::packet::dispatch::Kernel;
-use check::Check;
+use check::{Comparison, Expected};
 use parts::Clock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Bytes of a chunk, unless one asks for another size: copies of it take far longer than a submission, and the
-/// chunks of all stages fit into a last-level cache.
-pub const CHUNK: u64 = 1 << 20;
+/// Bytes of a chunk, unless one asks for another size: copies of it take far longer than a submission, a stage
+/// finds it in a second-level cache, and the chunks of all stages fit into a last-level one.
+pub const CHUNK: u64 = 256 << 10;
 /// Most chunks on their way: two for each of the three engines, so that none waits for the guest, and two for
 /// the guest.
 const MAX_DEPTH: u64 = 8;
@@ -72,8 +72,8 @@ struct Slot {
     copy_in: CommandBuffer,
     compute: CommandBuffer,
     copy_out: CommandBuffer,
-    /// The guest's own copy of the chunk.
-    bytes: Vec<u8>,
+    /// What the chunk is to come back as.
+    expected: Expected,
     /// The chunk that uses it.
     chunk: Option<Chunk>,
 }
@@ -81,7 +81,8 @@ struct Slot {
 struct Chunk {
     number: u64,
     offset: u64,
-    length: usize,
+    /// The hash of what it is to come back as.
+    hash: u64,
     /// The value of the copy-out queue's progress fence when the chunk is done.
     done: u64,
 }
@@ -102,7 +103,7 @@ impl Slot {
             copy_in: commands()?,
             compute: commands()?,
             copy_out: commands()?,
-            bytes: vec![0; usize::try_from(chunk)?],
+            expected: Expected::new(usize::try_from(chunk)?),
             chunk: None,
         })
     }
@@ -162,23 +163,22 @@ impl Queues {
 fn verify(
     queue: &UserModeQueue,
     slot: &mut Slot,
-    check: &mut Check,
+    comparison: &mut Comparison,
     clock: &mut Clock,
 ) -> anyhow::Result<Option<u64>> {
-    let Some(Chunk { number, offset, length, done }) = slot.chunk.take() else { return Ok(None) };
+    let Some(Chunk { number, offset, hash, done }) = slot.chunk.take() else { return Ok(None) };
     queue
         .progress_fence()
         .wait(done, TIMEOUT)
         .with_context(|| format!("the GPU did not return chunk {number}"))?;
     clock.end(|parts| &mut parts.waiting);
-    let output = slot.output.allocation();
-    let read = |offset, block: &mut [u8]| output.read(offset, block);
-    let checked = check.run(&mut slot.bytes[..length], SEED + number, SEED, read)?;
+    let returned = slot.output.allocation().lock()?;
+    let difference = comparison.first_difference(&returned, slot.expected.bytes())?;
     let digest = slot.digest.allocation().word(0)?.load(Ordering::Relaxed);
     clock.end(|parts| &mut parts.checking);
-    Ok(match checked {
-        Ok(hash) => (hash != u64::from_le(digest)).then_some(offset),
-        Err(place) => Some(offset + place as u64),
+    Ok(match difference {
+        Some(place) => Some(offset + place as u64),
+        None => (hash != u64::from_le(digest)).then_some(offset),
     })
 }
 
@@ -206,7 +206,7 @@ pub fn run(
     }
     let slots: anyhow::Result<Vec<_>> = (0..depth).map(|_| Slot::new(&device, chunk)).collect();
     let mut slots = slots?;
-    let mut check = Check::new();
+    let mut comparison = Comparison::new();
     let engine_time =
         || adapter.statistics().map(|counts| Duration::from_nanos(counts.engine_time));
     let before = engine_time()?;
@@ -215,20 +215,24 @@ pub fn run(
     let (mut bytes, mut chunks, mut mismatch) = (0, 0, None);
     loop {
         let slot = &mut slots[(chunks % depth) as usize];
-        mismatch = mismatch.or(verify(&queues.copy_out, slot, &mut check, &mut clock)?);
-        let Slot { input: shared, bytes: own, .. } = slot;
-        let length = input.read(own, |offset, piece| {
+        mismatch = mismatch.or(verify(&queues.copy_out, slot, &mut comparison, &mut clock)?);
+        let Slot { input: shared, expected, .. } = &mut *slot;
+        let shared = shared.allocation().lock()?;
+        expected.begin(SEED + chunks, SEED);
+        let length = input.read(&shared, |length| {
             clock.end(|parts| &mut parts.reading);
-            shared.allocation().write(offset, piece)?;
-            clock.end(|parts| &mut parts.handing_over);
+            expected.take(&shared, length)?;
+            clock.end(|parts| &mut parts.checking);
             Ok(())
         })?;
         clock.end(|parts| &mut parts.reading);
         if length == 0 {
             break;
         }
+        let hash = expected.finish(&shared, length)?;
+        clock.end(|parts| &mut parts.checking);
         let done = queues.submit(slot, chunks, length as u64)?;
-        slot.chunk = Some(Chunk { number: chunks, offset: bytes, length, done });
+        slot.chunk = Some(Chunk { number: chunks, offset: bytes, hash, done });
         bytes += length as u64;
         chunks += 1;
         progress(length as u64);
@@ -236,7 +240,7 @@ pub fn run(
     }
     for at in chunks..chunks + depth {
         let slot = &mut slots[(at % depth) as usize];
-        mismatch = mismatch.or(verify(&queues.copy_out, slot, &mut check, &mut clock)?);
+        mismatch = mismatch.or(verify(&queues.copy_out, slot, &mut comparison, &mut clock)?);
     }
     let mut parts = clock.stop();
     parts.engines = nodes.engines();

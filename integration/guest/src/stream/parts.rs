@@ -12,10 +12,10 @@ pub struct Parts {
     /// All of it, in seconds.
     #[serde(rename = "elapsed_seconds", serialize_with = "seconds")]
     pub elapsed: Duration,
-    /// The guest read its input, in seconds.
+    /// The guest read its input to where the GPU reads it, in seconds.
     #[serde(rename = "reading_seconds", serialize_with = "seconds")]
     pub reading: Duration,
-    /// The guest copied chunks to where the GPU reads them, and submitted the stages, in seconds.
+    /// The guest submitted the stages, in seconds.
     #[serde(rename = "handing_over_seconds", serialize_with = "seconds")]
     pub handing_over: Duration,
     /// The guest waited for the GPU, in seconds.

