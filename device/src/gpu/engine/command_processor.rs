@@ -288,6 +288,7 @@ impl Execution {
             return Ok(ShortTurn::GoesOn(packets));
         }
         let burst = self.burst(signals, pinned, &mut packets, TURN_PACKETS);
+        signals.tally.packets += u64::from(packets);
         if packets > 0 {
             self.before = Before::Other;
         }
@@ -375,11 +376,12 @@ impl Execution {
             if self.depth == 0 && self.submission.is_none() && context.chip.bursts {
                 let before = packets;
                 let (signals, pinned) = (&mut context.signals, context.mmu.pinned());
-                let burst = self.burst(signals, pinned, &mut packets, TURN_PACKETS)?;
+                let burst = self.burst(signals, pinned, &mut packets, TURN_PACKETS);
+                signals.tally.packets += u64::from(packets - before);
                 if packets > before {
                     context.before = Before::Other;
                 }
-                match burst {
+                match burst? {
                     Burst::Empty if !self.may_have_submissions => {
                         self.leave_packet();
                         return Ok(Turn::Idle);

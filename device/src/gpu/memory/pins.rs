@@ -56,6 +56,14 @@ impl<'a> HostPage<'a> {
     }
 }
 
+impl HostPage<'_> {
+    /// Prefetches the line of the page that an address is in, whichever page the address is in.
+    #[inline]
+    pub fn prefetch(self, address: u64) {
+        prefetch_line(std::ptr::from_ref(self.word(address)).cast());
+    }
+}
+
 /// A page that is remembered.
 #[derive(Debug, Clone, Copy)]
 struct Pin {

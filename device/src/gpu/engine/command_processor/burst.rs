@@ -22,6 +22,10 @@ use std::sync::atomic::Ordering;
 
 /// Bytes of a buffer that is executed from where it stands: a cache line's.
 const SMALL: u32 = 64;
+/// Bytes of a cache line.
+const LINE: u64 = 64;
+/// Bytes of the ring that are asked for ahead of what is executed.
+const AHEAD: u64 = 8 * LINE;
 /// Bytes of these packets.
 const UNIT_SIZE: u64 = UNIT as u64;
 const PAIR: u64 = 2 * UNIT_SIZE;
@@ -65,26 +69,12 @@ pub(super) enum Burst {
 
 impl Execution {
     /// Executes packets of the ring as far as they are these, and about until `packets`, which counts them, is
-    /// `most`.
+    /// `most`. The caller tallies them.
     ///
     /// # Errors
     /// What a packet did wrong that only its execution shows.
     #[inline(always)]
     pub(super) fn burst(
-        &mut self,
-        signals: &mut Signals<'_>,
-        pinned: &Pinned<'_>,
-        packets: &mut u32,
-        most: u32,
-    ) -> Result<Burst, Violation> {
-        let before = *packets;
-        let result = self.execute_burst(signals, pinned, packets, most);
-        signals.tally.packets += u64::from(*packets - before);
-        result
-    }
-
-    #[inline(always)]
-    fn execute_burst(
         &mut self,
         signals: &mut Signals<'_>,
         pinned: &Pinned<'_>,
@@ -101,6 +91,8 @@ impl Execution {
             let Some(page) = pinned.get(Use::Ring, at, false) else {
                 return Ok(Burst::Missing(Use::Ring, at));
             };
+            // A submission or two are in the line that is read now.
+            let asks_until = if length > LINE { prefetch_ring(page, at, end) } else { 0 };
             while at < end {
                 if *packets >= most {
                     return Ok(Burst::Limit);
@@ -140,6 +132,10 @@ impl Execution {
                         if end - at >= 2 * PAIR {
                             prefetch_named(pinned, page, at + PAIR);
                         }
+                        // Twice for a line of two submissions, which takes fewer instructions than to know of it.
+                        if at < asks_until {
+                            page.prefetch(at + AHEAD);
+                        }
                         let left = match buffer {
                             Some(page) => {
                                 execute_small(page, gpu_va, size, signals, opcode, packets)?
@@ -176,6 +172,17 @@ impl Execution {
         self.enter(buffer)?;
         Ok(Burst::Other)
     }
+}
+
+/// Prefetches lines of the ring that hold packets up to `end`, all of which the guest has announced: it writes them
+/// no more, so that no line is taken from it. They come beside each other, and not each when the one before was
+/// executed. Returns the address up to which one more is to be asked for, [`AHEAD`] of each packet.
+#[inline(never)]
+fn prefetch_ring(ring: HostPage<'_>, at: u64, end: u64) -> u64 {
+    for line in (at + LINE..end.min(at + AHEAD)).step_by(LINE as usize) {
+        ring.prefetch(line);
+    }
+    end.saturating_sub(AHEAD)
 }
 
 /// Prefetches the buffer that a packet names, if the packet at this address does. A guess: there may be no packet.
