@@ -100,7 +100,7 @@ fn a_file_that_is_no_report_is_refused_before_anything_is_measured() {
     assert!(refusal("{\"verified\": true}").contains("it is no report of `bellhop bench`"));
     assert!(refusal("{\"figures\": {}, \"ratios\": {}}").contains("an older bellhop made"));
     let other = refusal("{\"kind\": \"bellhop bench\", \"schema\": 1000}");
-    assert!(other.contains("version 1000, and this bellhop reads version 1"), "{other}");
+    assert!(other.contains("version 1000, and this bellhop reads version 2"), "{other}");
     let output = bellhop().args(["bench", "--compare", "/nonexistent/x"]).output().unwrap();
     assert!(text(&output.stderr).contains("cannot read /nonexistent/x"), "{output:?}");
 }

@@ -14,63 +14,86 @@ const DEPTHS: [u64; 4] = [1, 4, 16, DEEPEST];
 const DEEPEST: u64 = 64;
 /// Bytes of the ring.
 const RING: u64 = 64 << 10;
-/// The discipline in which the service should be fast.
-const BEST: &str = "ring_once_wait_last";
 
-/// The other discipline that waits for the last submission.
-const RING_EACH: &str = "ring_each_wait_last";
-/// The rate of the best discipline over that of the floor.
-const THROUGHPUT: &str = "throughput_over_minimal_path";
-/// Submissions in the time of a cache line's round trip.
-const PER_CACHE_LINE: &str = "submissions_per_cacheline_rtt";
+/// When a submitter waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// For each submission.
+    Each,
+    /// For the last of a batch, before it fills the next: submitter and executor take turns.
+    Last,
+    /// For the batch before the last: it fills a batch while another is executed, so that neither is without
+    /// work.
+    KeepsFed,
+}
 
 /// When the doorbell is rung and when the fence is waited for.
+#[derive(Debug, Clone, Copy)]
 struct Discipline {
     name: &'static str,
-    batch: fn(&mut UserModeQueue, &mut [CommandBuffer]) -> Result<(), Error>,
+    rings_each: bool,
+    waits: Waits,
 }
 
-const DISCIPLINES: [Discipline; 3] = [
-    Discipline { name: "ring_and_wait_each", batch: ring_and_wait_each },
-    Discipline { name: RING_EACH, batch: ring_each_wait_last },
-    Discipline { name: BEST, batch: ring_once_wait_last },
+const ONCE_FED: &str = "ring_once_kept_fed";
+const EACH_FED: &str = "ring_each_kept_fed";
+const ONCE_LAST: &str = "ring_once_wait_last";
+const EACH_LAST: &str = "ring_each_wait_last";
+
+const DISCIPLINES: [Discipline; 5] = [
+    Discipline { name: "ring_and_wait_each", rings_each: true, waits: Waits::Each },
+    Discipline { name: EACH_LAST, rings_each: true, waits: Waits::Last },
+    Discipline { name: ONCE_LAST, rings_each: false, waits: Waits::Last },
+    Discipline { name: EACH_FED, rings_each: true, waits: Waits::KeepsFed },
+    Discipline { name: ONCE_FED, rings_each: false, waits: Waits::KeepsFed },
 ];
 
-fn ring_and_wait_each(queue: &mut UserModeQueue, batch: &mut [CommandBuffer]) -> Result<(), Error> {
-    for commands in batch {
-        let value = queue.submit(commands)?;
-        queue.progress_fence().poll(value, TIMEOUT)?;
+impl Discipline {
+    /// Submits a batch many times, and waits for all of them.
+    fn submit(
+        self,
+        queue: &mut UserModeQueue,
+        batch: &mut [CommandBuffer],
+        times: u64,
+    ) -> Result<(), Error> {
+        for _ in 0..times {
+            let before = queue.last_value();
+            match (self.waits, self.rings_each) {
+                (Waits::Each, _) => {
+                    for commands in &mut *batch {
+                        let value = queue.submit(commands)?;
+                        queue.progress_fence().poll(value, TIMEOUT)?;
+                    }
+                }
+                (_, true) => {
+                    for commands in &mut *batch {
+                        queue.submit(commands)?;
+                    }
+                }
+                (_, false) => {
+                    for commands in &mut *batch {
+                        queue.queue(commands)?;
+                    }
+                    queue.ring()?;
+                }
+            }
+            let until = if self.waits == Waits::KeepsFed { before } else { queue.last_value() };
+            queue.progress_fence().poll(until, TIMEOUT)?;
+        }
+        queue.progress_fence().poll(queue.last_value(), TIMEOUT)
     }
-    Ok(())
 }
 
-fn ring_each_wait_last(
-    queue: &mut UserModeQueue,
-    batch: &mut [CommandBuffer],
-) -> Result<(), Error> {
-    for commands in batch {
-        queue.submit(commands)?;
-    }
-    queue.progress_fence().poll(queue.last_value(), TIMEOUT)
-}
-
-fn ring_once_wait_last(
-    queue: &mut UserModeQueue,
-    batch: &mut [CommandBuffer],
-) -> Result<(), Error> {
-    for commands in batch {
-        queue.queue(commands)?;
-    }
-    queue.ring()?;
-    queue.progress_fence().poll(queue.last_value(), TIMEOUT)
-}
+/// How the submitter of a minimal path waits, and what the name of its rate is at a depth.
+const FLOORS: [(Waits, &str); 2] =
+    [(Waits::Last, "minimal_path"), (Waits::KeepsFed, "minimal_path_kept_fed")];
 
 /// The rate of the minimal path in each shape; none on one processor.
-fn minimal_paths(depth: u64, samples: u64) -> anyhow::Result<Vec<(String, f64)>> {
+fn minimal_paths(depth: u64, samples: u64, waits: Waits) -> anyhow::Result<Vec<(String, f64)>> {
     let mut rates = Vec::new();
     for shape in Shape::of_depth(depth) {
         let Some(mut path) = MinimalPath::start(shape)? else { break };
-        rates.push((shape.to_string(), path.rate(depth, samples)));
+        rates.push((shape.to_string(), path.rate(depth, samples, waits == Waits::KeepsFed)));
     }
     Ok(rates)
 }
@@ -82,52 +105,66 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
         for commands in &mut batch {
             commands.nop()?;
         }
-        let name = format!("minimal_path_depth_{depth:02}_per_second");
-        let floor = measured.best_shape(&name, minimal_paths(depth, samples)?);
-        match floor {
-            Some(floor) => measured.figure(name, floor),
-            None => measured.absent(name, ONE_PROCESSOR),
+        let mut floors = [None; FLOORS.len()];
+        for (floor, (waits, name)) in floors.iter_mut().zip(FLOORS) {
+            let name = format!("{name}_depth_{depth:02}_per_second");
+            *floor = measured.best_shape(&name, minimal_paths(depth, samples, waits)?);
+            match *floor {
+                Some(floor) => measured.figure(name, floor),
+                None => measured.absent(name, ONE_PROCESSOR),
+            }
         }
         let mut rates = Vec::new();
-        for Discipline { name, batch: submit } in DISCIPLINES {
+        for discipline in DISCIPLINES {
             let mut queue = context.create_user_mode_queue(RING)?;
             // The first ring connects, and may wake the engine.
-            submit(&mut queue, &mut batch)?;
+            discipline.submit(&mut queue, &mut batch, 1)?;
             let rounds = (samples / depth).max(1);
             let start = Instant::now();
-            for _ in 0..rounds {
-                submit(&mut queue, &mut batch)?;
-            }
+            discipline.submit(&mut queue, &mut batch, rounds)?;
             let rate = (rounds * depth) as f64 / start.elapsed().as_secs_f64();
+            let name = discipline.name;
             measured.figure(format!("{name}_depth_{depth:02}_submissions_per_second"), rate);
             rates.push((name, rate));
         }
         if depth == DEEPEST {
-            deepest(&rates, floor, samples, measured)?;
+            let rate = |wanted| {
+                rates.iter().find(|(name, _)| *name == wanted).map_or(0.0, |(_, rate)| *rate)
+            };
+            let line = floor::cache_line_round_trip(samples)?.map(|line| line.p50.max(1) as f64);
+            let [last, fed] = floors;
+            measured.figure("submissions_per_second_one_engine", rate(ONCE_FED));
+            let kept_fed = Deepest { once: rate(ONCE_FED), each: rate(EACH_FED), floor: fed, line };
+            kept_fed.put("", measured);
+            let in_turns =
+                Deepest { once: rate(ONCE_LAST), each: rate(EACH_LAST), floor: last, line };
+            in_turns.put("_wait_last", measured);
         }
     }
     Ok(())
 }
 
-/// The ratios of the deepest batch.
-fn deepest(
-    rates: &[(&str, f64)],
+/// Rates of the deepest batches whose submitters wait alike.
+struct Deepest {
+    once: f64,
+    each: f64,
+    /// Of the minimal path.
     floor: Option<f64>,
-    samples: u64,
-    measured: &mut Measured,
-) -> anyhow::Result<()> {
-    let rate = |wanted| rates.iter().find(|(name, _)| *name == wanted).map(|(_, rate)| *rate);
-    let (Some(once), Some(each)) = (rate(BEST), rate(RING_EACH)) else { return Ok(()) };
-    measured.figure("submissions_per_second_one_engine", once);
-    measured.ratio("ring_once_over_ring_each_depth_64", once, each);
-    match floor {
-        Some(floor) => measured.ratio(THROUGHPUT, once, floor),
-        None => measured.absent(THROUGHPUT, ONE_PROCESSOR),
+    /// Nanoseconds of a cache line's round trip.
+    line: Option<f64>,
+}
+
+impl Deepest {
+    /// The ratios: what is rung once over what is rung for each, over the floor, and how many fit into a cache
+    /// line's round trip.
+    fn put(&self, how: &str, measured: &mut Measured) {
+        let Self { once, each, floor, line } = *self;
+        measured.ratio(format!("ring_once_over_ring_each{how}_depth_64"), once, each);
+        let mut compare = |name: String, over: Option<f64>, under: f64| match over {
+            Some(over) => measured.ratio(name, over, under),
+            None => measured.absent(name, ONE_PROCESSOR),
+        };
+        compare(format!("throughput{how}_over_minimal_path"), floor.map(|floor| once / floor), 1.0);
+        compare(format!("submissions{how}_per_cacheline_rtt"), line, 1e9 / once);
     }
-    match floor::cache_line_round_trip(samples)? {
-        // Both in nanoseconds: how long a cache line's round trip takes, and a submission.
-        Some(line) => measured.ratio(PER_CACHE_LINE, line.p50.max(1) as f64, 1e9 / once),
-        None => measured.absent(PER_CACHE_LINE, ONE_PROCESSOR),
-    }
-    Ok(())
 }

@@ -6,7 +6,11 @@ use super::headlines::{Aim, HEADLINES};
 use crate::units::{byte_rate, rate, time};
 
 /// Ratios whose names do not say that they are.
-const RATIOS: [&str; 2] = ["neighbour_share_beside_hostile_guest", "submissions_per_cacheline_rtt"];
+const RATIOS: [&str; 3] = [
+    "neighbour_share_beside_hostile_guest",
+    "submissions_per_cacheline_rtt",
+    "submissions_wait_last_per_cacheline_rtt",
+];
 /// What begins the names of figures of the machine: other mechanisms that the service is measured beside.
 const OF_THE_MACHINE: [&str; 6] =
     ["cacheline", "minimal_path", "io_uring", "eventfd", "memcpy", "guest_verification"];
@@ -65,6 +69,8 @@ pub(super) fn better(name: &str) -> Option<Better> {
         "throughput",
         "bytes_per_second",
         "submissions_per",
+        "submissions_wait_last_per",
+        "ring_once_over",
         "neighbour_share",
         "stream_over",
     ]) || (name.ends_with("_per_second") && !name.contains("wakeups"))
@@ -135,6 +141,9 @@ mod tests {
             "neighbour_share_beside_hostile_guest",
             "stream_over_guest_verification",
             "ring_once_over_ring_each_depth_64",
+            "ring_once_over_ring_each_wait_last_depth_64",
+            "submissions_wait_last_per_cacheline_rtt",
+            "throughput_wait_last_over_minimal_path",
         ];
         for name in more {
             assert_eq!(better(name), Some(Better::More), "{name}");

@@ -5,8 +5,8 @@
 use super::report::Measured;
 use super::rivals::{self, Beside};
 use super::round_trip::KERNEL_SHARE;
-use super::set_up::{TIMEOUT, context, null_commands};
-use crate::timing::{Latency, time};
+use super::set_up::{context, one_at_a_time};
+use crate::timing::Latency;
 use bellhop_guest_umd::Adapter;
 use bellhop_protocol::control::adapter::EngineType;
 
@@ -14,17 +14,7 @@ use bellhop_protocol::control::adapter::EngineType;
 pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> anyhow::Result<()> {
     let samples = samples.div_ceil(KERNEL_SHARE);
     let context = context(adapter, EngineType::THREE_D)?;
-    let mut commands = null_commands(context.device())?;
-    let mut queue = context.create_user_mode_queue(4096)?;
-    let doorbell = time(samples, || {
-        let value = queue.submit(&mut commands)?;
-        queue.progress_fence().poll(value, TIMEOUT)
-    })?;
-    let mut queue = context.create_kernel_mode_queue()?;
-    let kernel_mode = time(samples, || {
-        let value = queue.submit(&mut commands)?;
-        queue.progress_fence().poll(value, TIMEOUT)
-    })?;
+    let [doorbell, kernel_mode] = one_at_a_time(&context, samples, samples)?;
     let eventfd = rivals::eventfd_ping_pong(samples, Beside::Here)?;
     let mut put = |name: &str, Latency { p50, p99, .. }: &Latency| {
         measured.figure(format!("one_processor_{name}_ns_p50"), *p50 as f64);

@@ -5,7 +5,7 @@
 use super::floor::{self, MinimalPath, ONE_PROCESSOR, Shape};
 use super::report::Measured;
 use super::rivals::{self, Beside};
-use super::set_up::{TIMEOUT, context, null_commands};
+use super::set_up::{context, one_at_a_time};
 use crate::timing::{Latency, time};
 use bellhop_guest_umd::Adapter;
 use bellhop_protocol::control::adapter::EngineType;
@@ -37,17 +37,7 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
     let minimal_paths = minimal_paths(samples)?;
 
     let context = context(adapter, EngineType::THREE_D)?;
-    let mut commands = null_commands(context.device())?;
-    let mut queue = context.create_user_mode_queue(4096)?;
-    let doorbell = time(samples, || {
-        let value = queue.submit(&mut commands)?;
-        queue.progress_fence().poll(value, TIMEOUT)
-    })?;
-    let mut queue = context.create_kernel_mode_queue()?;
-    let kernel_mode = time(slow_samples, || {
-        let value = queue.submit(&mut commands)?;
-        queue.progress_fence().poll(value, TIMEOUT)
-    })?;
+    let [doorbell, kernel_mode] = one_at_a_time(&context, samples, slow_samples)?;
     // The cheapest request.
     let virtqueue = time(slow_samples, || adapter.power(context.node()).map(drop))?;
     let eventfd = rivals::eventfd_ping_pong(slow_samples, Beside::Apart)?;

@@ -2,6 +2,7 @@
 
 //! What every suite needs first.
 
+use crate::timing::{Latency, time};
 use anyhow::Context as _;
 use bellhop_guest_umd::{Adapter, CommandBuffer, Context, Device};
 use bellhop_protocol::control::adapter::EngineType;
@@ -17,6 +18,26 @@ pub(super) fn context(adapter: &Adapter, engine_type: EngineType) -> anyhow::Res
     let node = adapter.least_used_node(engine_type);
     let node = node.with_context(|| format!("cannot find a node of type {engine_type}"))?;
     Ok(adapter.create_device()?.create_context(node)?)
+}
+
+/// The times of one null command buffer at a time, through a doorbell and in kernel mode.
+pub(super) fn one_at_a_time(
+    context: &Context,
+    samples: u64,
+    kernel_mode_samples: u64,
+) -> anyhow::Result<[Latency; 2]> {
+    let mut commands = null_commands(context.device())?;
+    let mut queue = context.create_user_mode_queue(4096)?;
+    let doorbell = time(samples, || {
+        let value = queue.submit(&mut commands)?;
+        queue.progress_fence().poll(value, TIMEOUT)
+    })?;
+    let mut queue = context.create_kernel_mode_queue()?;
+    let kernel_mode = time(kernel_mode_samples, || {
+        let value = queue.submit(&mut commands)?;
+        queue.progress_fence().poll(value, TIMEOUT)
+    })?;
+    Ok([doorbell, kernel_mode])
 }
 
 /// A command buffer that does nothing.

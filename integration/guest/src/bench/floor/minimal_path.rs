@@ -14,8 +14,8 @@ use std::time::Instant;
 
 /// Most pauses between two loads of the fence: one for each submission that is not done.
 const MOST_PAUSES: usize = 64;
-/// Submissions for which there is room.
-const SLOTS: u64 = 64;
+/// Submissions for which there is room: two of the deepest batches.
+const SLOTS: u64 = 128;
 /// Looks at the doorbell in a row without a pause, each of which asks ahead, as an engine has them.
 const FRESH_LOOKS: u32 = 64;
 /// Submissions before the first that is timed.
@@ -203,7 +203,26 @@ pub(in super::super) struct MinimalPath {
     _partner: Partner,
     lines: SharedLines,
     shape: Shape,
+    code: Code,
     submitted: u64,
+}
+
+/// Submitter and executor for one place of packets.
+#[derive(Clone, Copy)]
+struct Code {
+    execute: fn(Words<'_>, Shape),
+    round_trip: fn(&mut MinimalPath, u64) -> anyhow::Result<Latency>,
+    rate: fn(&mut MinimalPath, u64, u64, bool) -> f64,
+}
+
+impl Code {
+    fn of<P: Place>() -> Self {
+        Self {
+            execute: |words, shape| words.execute_as::<P>(shape),
+            round_trip: MinimalPath::round_trip_of::<P>,
+            rate: MinimalPath::rate_of::<P>,
+        }
+    }
 }
 
 impl MinimalPath {
@@ -214,26 +233,35 @@ impl MinimalPath {
         }
         let lines = SharedLines::new(LINES)?;
         let words = Words::of(&lines);
-        let partner = Partner::start(|| match shape.packets {
-            Packets::WrittenBuffer => words.execute_as::<WrittenBuffer>(shape),
-            Packets::KeptBuffer => words.execute_as::<KeptBuffer>(shape),
-            Packets::Ring => words.execute_as::<Ring>(shape),
-        })?;
-        Ok(Some(Self { _partner: partner, lines, shape, submitted: 0 }))
+        let code = match shape.packets {
+            Packets::WrittenBuffer => Code::of::<WrittenBuffer>(),
+            Packets::KeptBuffer => Code::of::<KeptBuffer>(),
+            Packets::Ring => Code::of::<Ring>(),
+        };
+        let partner = Partner::start(|| (code.execute)(words, shape))?;
+        Ok(Some(Self { _partner: partner, lines, shape, code, submitted: 0 }))
     }
 
-    /// Submits `depth` command buffers, at most [`SLOTS`], rings as its shape says, and waits for the last.
+    /// Submits `depth` command buffers, at most half of [`SLOTS`], rings as its shape says, and waits for the last,
+    /// or for the last of those before.
     #[inline(always)]
-    fn batch<P: Place>(&mut self, depth: u64) {
+    fn batch<P: Place>(&mut self, depth: u64, keeps_fed: bool) {
         let words = Words::of(&self.lines);
-        let end = self.submitted + depth.min(SLOTS);
-        for submission in self.submitted..end {
+        let start = self.submitted;
+        let end = start + depth.min(SLOTS / 2);
+        for submission in start..end {
             P::queue(words, submission);
             if self.shape.rings_each || submission + 1 == end {
                 publication::publish(words.doorbell, submission + 1);
             }
         }
         self.submitted = end;
+        self.wait_for(if keeps_fed { start } else { end });
+    }
+
+    #[inline(always)]
+    fn wait_for(&self, end: u64) {
+        let words = Words::of(&self.lines);
         loop {
             let done = publication::read(words.fence);
             if done >= end {
@@ -246,39 +274,34 @@ impl MinimalPath {
 
     /// One submission at a time.
     pub(in super::super) fn round_trip(&mut self, samples: u64) -> anyhow::Result<Latency> {
-        match self.shape.packets {
-            Packets::WrittenBuffer => self.round_trip_of::<WrittenBuffer>(samples),
-            Packets::KeptBuffer => self.round_trip_of::<KeptBuffer>(samples),
-            Packets::Ring => self.round_trip_of::<Ring>(samples),
-        }
+        (self.code.round_trip)(self, samples)
     }
 
     fn round_trip_of<P: Place>(&mut self, samples: u64) -> anyhow::Result<Latency> {
         time(samples, || {
-            self.batch::<P>(1);
+            self.batch::<P>(1, false);
             Ok::<_, Infallible>(())
         })
     }
 
-    /// Submissions a second in batches of `depth`.
-    pub(in super::super) fn rate(&mut self, depth: u64, samples: u64) -> f64 {
-        match self.shape.packets {
-            Packets::WrittenBuffer => self.rate_of::<WrittenBuffer>(depth, samples),
-            Packets::KeptBuffer => self.rate_of::<KeptBuffer>(depth, samples),
-            Packets::Ring => self.rate_of::<Ring>(depth, samples),
-        }
+    /// Submissions a second in batches of `depth`, each of which is waited for before the next is filled, or
+    /// before the one after that is.
+    pub(in super::super) fn rate(&mut self, depth: u64, samples: u64, keeps_fed: bool) -> f64 {
+        (self.code.rate)(self, depth, samples, keeps_fed)
     }
 
-    fn rate_of<P: Place>(&mut self, depth: u64, samples: u64) -> f64 {
+    fn rate_of<P: Place>(&mut self, depth: u64, samples: u64, keeps_fed: bool) -> f64 {
         // The other process may have yet to begin.
         for _ in 0..WARM_UP.min(samples).div_ceil(depth) {
-            self.batch::<P>(depth);
+            self.batch::<P>(depth, keeps_fed);
         }
+        self.wait_for(self.submitted);
         let rounds = (samples / depth).max(1);
         let start = Instant::now();
         for _ in 0..rounds {
-            self.batch::<P>(depth);
+            self.batch::<P>(depth, keeps_fed);
         }
+        self.wait_for(self.submitted);
         (rounds * depth) as f64 / start.elapsed().as_secs_f64()
     }
 }
@@ -306,10 +329,12 @@ mod tests {
         if processors::pair().is_none() {
             return;
         }
-        for shape in Shape::of_depth(SLOTS) {
+        for shape in Shape::of_depth(SLOTS / 2) {
             let Some(mut path) = MinimalPath::start(shape).unwrap() else { return };
             assert_eq!(path.round_trip(10).unwrap().samples, 10, "{shape}");
-            assert!(path.rate(SLOTS, 3 * SLOTS) > 0.0, "{shape}");
+            for keeps_fed in [false, true] {
+                assert!(path.rate(SLOTS / 2, 3 * SLOTS, keeps_fed) > 0.0, "{shape}");
+            }
             let fence = publication::read(Words::of(&path.lines).fence);
             assert_eq!(fence, path.submitted, "{shape}");
         }

@@ -72,9 +72,12 @@ fn latencies(report: &Report) -> Option<Chart> {
 }
 
 /// The names of rates at each depth, without what follows, and what they are called.
-const BATCHES: [(&str, &str, &str, Colour); 4] = [
+const BATCHES: [(&str, &str, &str, Colour); 7] = [
+    ("minimal_path_kept_fed_depth_", "_per_second", "minimal path, kept fed", Colour::Grey),
     ("minimal_path_depth_", "_per_second", "minimal path", Colour::Green),
-    ("ring_once_wait_last_depth_", SUBMISSIONS, "ring once, wait for last", Colour::Ours),
+    ("ring_once_kept_fed_depth_", SUBMISSIONS, "ring once, kept fed", Colour::Ours),
+    ("ring_each_kept_fed_depth_", SUBMISSIONS, "ring each, kept fed", Colour::Orange),
+    ("ring_once_wait_last_depth_", SUBMISSIONS, "ring once, wait for last", Colour::Black),
     ("ring_each_wait_last_depth_", SUBMISSIONS, "ring each, wait for last", Colour::Blue),
     ("ring_and_wait_each_depth_", SUBMISSIONS, "ring and wait for each", Colour::Purple),
 ];

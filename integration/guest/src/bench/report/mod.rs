@@ -232,7 +232,7 @@ impl Report {
     /// What a report says that it is.
     pub const KIND: &str = "bellhop bench";
     /// The version of the format. It rises when a reader of the former would misunderstand a report.
-    pub const SCHEMA: u32 = 1;
+    pub const SCHEMA: u32 = 2;
 
     /// A figure's or ratio's median.
     #[must_use]

@@ -80,7 +80,7 @@ mod tests {
         assert!(refusal(&older.to_string()).contains("an older bellhop"));
         let mut newer = json();
         newer["schema"] = 7.into();
-        let words = "version 7, and this bellhop reads version 1";
+        let words = "version 7, and this bellhop reads version 2";
         assert!(refusal(&newer.to_string()).contains(words), "{}", refusal(&newer.to_string()));
         let mut damaged = json();
         damaged["figures"] = "none".into();
