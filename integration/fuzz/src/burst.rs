@@ -323,6 +323,11 @@ impl Side {
 /// A guest submits what it likes to an engine that executes bursts and to one that does not. After each action
 /// both have executed as many packets, with the effects and the fault that the other has.
 pub fn burst(data: &[u8]) {
+    compare(crate::actions(data, MOST));
+}
+
+/// Returns the fault that both end with.
+fn compare(actions: impl IntoIterator<Item = Action>) -> Option<Fault> {
     static GPUS: LazyLock<Mutex<[Arc<Gpu>; 2]>> = LazyLock::new(|| {
         let gpu = |bursts| {
             let base = GpuConfig { copy_engines: 1, spin: Duration::ZERO, ..GpuConfig::default() };
@@ -333,13 +338,19 @@ pub fn burst(data: &[u8]) {
     const { assert!(FENCES + 2 < LAYOUT.fence_count) };
     let gpus = GPUS.lock().unwrap_or_else(PoisonError::into_inner);
     let mut sides = gpus.each_ref().map(Side::new);
-    for action in crate::actions::<Action>(data, MOST) {
+    let mut fault = None;
+    for action in actions {
         sides.iter_mut().for_each(|side| side.act(&action));
         let [with, without] = sides.each_ref().map(Side::seen);
         assert_eq!(with, without, "after {action:?}");
-        if with.fault.is_some() {
+        fault = with.fault;
+        if fault.is_some() {
             break;
         }
     }
     sides.into_iter().for_each(Side::end);
+    fault
 }
+
+#[cfg(test)]
+mod seeds;
