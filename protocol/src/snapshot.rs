@@ -80,6 +80,8 @@ pub struct Node {
     pub power_transitions: u64,
     /// Nanoseconds that its engine executed queues. All guests share it, so no guest is told.
     pub busy_time: Option<u64>,
+    /// The only processor that its engine runs on, if the operator chose one. No guest is told.
+    pub processor: Option<u32>,
     /// The HW queues that it may execute, in the order of their guests, processes and handles.
     pub run_list: Vec<Listed>,
 }

@@ -23,6 +23,7 @@
 mod control;
 mod engine;
 mod memory;
+pub mod processors;
 mod shared;
 #[cfg(feature = "stepped")]
 mod stepped;
@@ -120,13 +121,17 @@ fn nodes_of(config: &GpuConfig) -> io::Result<Vec<NodeDescription>> {
         engine_type: EngineType::THREE_D,
         name,
         user_mode_submission: true,
+        processor: None,
     });
     let copy = copy.iter().zip(0..).map(|(name, index)| NodeDescription {
         engine_type: EngineType::COPY,
         name,
         user_mode_submission: index < user_mode,
+        processor: None,
     });
-    Ok(compute.chain(copy).collect())
+    let mut processors = config.engine_processors.iter().copied().cycle();
+    let pinned = |node| NodeDescription { processor: processors.next(), ..node };
+    Ok(compute.chain(copy).map(pinned).collect())
 }
 
 impl Gpu {
@@ -184,7 +189,11 @@ impl Gpu {
             };
             let engine = Engine::new(chip, index, node.engine_type, times);
             let name = format!("engine-{}", node.name.to_lowercase());
-            gpu.threads.extend(start(name, engine)?);
+            let started = match node.processor {
+                Some(processor) => processors::start_on(processor, || start(name, engine))?,
+                None => start(name, engine)?,
+            };
+            gpu.threads.extend(started);
         }
         Ok(Arc::new(gpu))
     }

@@ -7,8 +7,9 @@ use super::config::{ConfigError, ConfigFile, Fault, KeyPath};
 use super::control::ControlSocket;
 use super::socket::{self, Inherited};
 use super::{capabilities, daemon, manager};
+use crate::gpu::processors;
 use crate::log::{self, FILTER_VARIABLE, LogFormat};
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::{CommandFactory, Parser};
 use rustix::fd::RawFd;
 use rustix::fs::{Gid, Mode};
@@ -180,6 +181,8 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     let sockets: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address.as_deref()).collect();
     config.check_sockets(&sockets).map_err(|fault| file.error(fault))?;
+    let usable = processors::usable().context("cannot query this process's processors")?;
+    config.check_processors(&usable).map_err(|fault| file.error(fault))?;
     daemon::run(config, endpoints, control, suppressed)
 }
 

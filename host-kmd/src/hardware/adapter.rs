@@ -24,6 +24,8 @@ pub struct NodeDescription {
     pub name: &'static str,
     /// Whether its queues may be for user-mode submission.
     pub user_mode_submission: bool,
+    /// The only processor of the host that its engine runs on, if the operator chose one.
+    pub processor: Option<usize>,
 }
 
 /// What a GPU is. Nothing of it changes.

@@ -98,6 +98,48 @@ fn a_configuration_that_cannot_be_used_says_what_to_change() {
 }
 
 #[test]
+fn engines_run_on_the_processors_that_the_configuration_names_and_on_no_other() {
+    let first = *bellhop_guest::processors::allowed().first().unwrap();
+    let configuration = format!("[adapter]\nengine_processors = \"{first}\"\n");
+    let daemon = Daemon::start_with(1, &configuration);
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.id())).unwrap();
+    let status = |task: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(task.unwrap().path().join("status")).unwrap()
+    };
+    let line = |status: &str, key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.trim().to_owned()
+    };
+    let threads: Vec<_> = tasks
+        .map(status)
+        .map(|status| (line(&status, "Name:"), line(&status, "Cpus_allowed_list:")))
+        .collect();
+    let engines: Vec<_> = threads.iter().filter(|(name, _)| name.starts_with("engine-")).collect();
+    assert_eq!(engines.len(), 3, "{threads:?}");
+    assert!(engines.iter().all(|(_, allowed)| *allowed == first.to_string()), "{threads:?}");
+    let all = std::fs::read_to_string("/proc/self/status").unwrap();
+    let others = threads.iter().filter(|(name, _)| !name.starts_with("engine-"));
+    for (name, allowed) in others {
+        assert_eq!(*allowed, line(&all, "Cpus_allowed_list:"), "{name}");
+    }
+    let nodes = daemon.snapshot().nodes;
+    assert!(nodes.iter().all(|node| node.processor == Some(first as u32)));
+}
+
+#[test]
+fn a_processor_that_engines_cannot_run_on_is_refused_with_those_that_they_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bellhop.toml");
+    std::fs::write(&path, "[adapter]\nengine_processors = \"1023\"\n").unwrap();
+    let socket = folder.path().join("gpu.sock");
+    let arguments = ["--config", path.to_str().unwrap(), "--socket-path", socket.to_str().unwrap()];
+    let first = bellhop_guest::processors::allowed().first().unwrap();
+    let allowed = format!("there and allowed: {first}");
+    let words = ["bellhop.toml", "adapter.engine_processors is \"1023\"", &allowed];
+    assert_eq!(assert_refused(&arguments, &words), Some(78));
+}
+
+#[test]
 fn a_socket_that_is_named_and_not_served_is_refused_with_those_that_are() {
     let folder = tempfile::tempdir().unwrap();
     let (config, socket) = (folder.path().join("bellhop.toml"), folder.path().join("vm0.sock"));

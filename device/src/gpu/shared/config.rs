@@ -6,7 +6,7 @@ use bellhop_host_kmd::hardware::DoorbellModel;
 use std::time::Duration;
 
 /// What a GPU is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuConfig {
     /// 3D/compute engines: 1 to 8.
     pub compute_engines: u32,
@@ -22,6 +22,9 @@ pub struct GpuConfig {
     pub remaps_doorbells: bool,
     /// Number of trailing copy engines reserved for kernel-mode submission.
     pub kernel_mode_copy_engines: u32,
+    /// Processors that engines run on, one each, by node and from the first again; none to leave all to the
+    /// scheduler.
+    pub engine_processors: Vec<usize>,
     /// How long an engine without work looks at its doorbells before it sleeps.
     pub spin: Duration,
     /// How long an engine sleeps without work before it asks for F1; with `None` it never does.
@@ -48,6 +51,7 @@ impl Default for GpuConfig {
             compute_engines: 1,
             copy_engines: 2,
             kernel_mode_copy_engines: 0,
+            engine_processors: Vec::new(),
             physical_doorbells: 64,
             doorbell_model: DoorbellModel::Dedicated,
             remaps_doorbells: false,

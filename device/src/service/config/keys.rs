@@ -6,6 +6,7 @@
 
 use super::bounded::{Count, Mib, Micros, Millis, Secs, at};
 use super::declare::{Kind, Setting, choices};
+use super::processors::Processors;
 use crate::gpu::DEFAULT_WEIGHT;
 use crate::section;
 use clap::ValueEnum;
@@ -52,6 +53,9 @@ section! {
         copy_nodes: Count<1, 8> = at(2);
         /// Number of trailing copy engines reserved for kernel-mode submission, at most `copy_nodes`.
         kernel_mode_copy_nodes: Count<0, 8> = at(0);
+        /// Processors that engines run on, in the order of their nodes, each on one of the list, which begins
+        /// anew when engines are more. The default leaves all engines to the scheduler.
+        engine_processors: Processors;
         /// Physical doorbells that all guests share. User-mode queues beyond this number take turns.
         physical_doorbells: Count<1, 65_536> = at(64);
         /// `dedicated` gives each queue a doorbell of its own, which one of the physical doorbells watches.

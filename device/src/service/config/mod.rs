@@ -8,6 +8,7 @@ mod declare;
 mod file;
 mod keys;
 mod place;
+mod processors;
 mod reading;
 #[cfg(test)]
 mod reference;
@@ -24,6 +25,7 @@ pub use keys::{
     Rotation, Weight,
 };
 pub use place::{KeyPath, Position};
+pub use processors::Processors;
 pub use reading::{Flaw, Why, read};
 pub use renamed::Renamed;
 pub use rules::Fault;
@@ -107,6 +109,7 @@ impl Config {
                 DoorbellModel::Global => hardware::DoorbellModel::Global,
             },
             remaps_doorbells: adapter.remaps_doorbells(),
+            engine_processors: adapter.engine_processors.numbers().to_vec(),
             kernel_mode_copy_engines: adapter.kernel_mode_copy_nodes.get(),
             spin: adapter.spin.get(),
             idle: unless_zero(adapter.engine_idle.get()),

@@ -3,7 +3,7 @@
 //! Rules for values that the types of the keys cannot express.
 
 use super::place::KeyPath;
-use super::{Config, DoorbellModel, Rotation};
+use super::{Config, DoorbellModel, Processors, Rotation};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -87,6 +87,25 @@ impl Config {
         self.check_shares(served)
     }
 
+    /// Checks that this process may use all processors that engines are to run on, where it may use `usable`.
+    ///
+    /// # Errors
+    /// For the first adapter with a processor that the process may not use.
+    pub fn check_processors(&self, usable: &[usize]) -> Result<(), Fault> {
+        for (name, adapter) in self.adapters() {
+            let processors = &adapter.engine_processors;
+            if !processors.numbers().iter().all(|number| usable.contains(number)) {
+                let key = table(name).child("engine_processors");
+                let expected = format!(
+                    "of processors that are there and allowed: {}",
+                    Processors::from(usable)
+                );
+                return Err(Fault::new(key, format!("\"{processors}\""), expected));
+            }
+        }
+        Ok(())
+    }
+
     /// The doorbells reserved for all guests cannot exceed the adapter's.
     fn check_shares(&self, served: &[Option<&Path>]) -> Result<(), Fault> {
         let reserved = self.guest.physical_doorbells_reserved.get();
@@ -120,10 +139,7 @@ impl Config {
 
     fn check_adapters(&self) -> Result<(), Fault> {
         for (name, adapter) in self.adapters() {
-            let table = match name {
-                "" => KeyPath::new(["adapter"]),
-                name => KeyPath::new(["adapters", name]),
-            };
+            let table = table(name);
             let (nodes, all) = (adapter.kernel_mode_copy_nodes.get(), adapter.copy_nodes.get());
             if nodes > all {
                 let expected = format!("0 to {all}, as many as {}", table.child("copy_nodes"));
@@ -164,10 +180,31 @@ impl Config {
     }
 }
 
+/// The table of an adapter.
+fn table(adapter: &str) -> KeyPath {
+    match adapter {
+        "" => KeyPath::new(["adapter"]),
+        name => KeyPath::new(["adapters", name]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::at;
     use super::*;
+
+    #[test]
+    fn engines_run_on_processors_that_the_process_may_use() {
+        let listed = "[adapters.b]\nengine_processors = \"6,0-1\"\n";
+        let config: Config = toml::from_str(listed).unwrap();
+        assert_eq!(config.check_processors(&[0, 1, 2, 6]), Ok(()));
+        let fault = config.check_processors(&[0, 1, 2, 3, 7]).unwrap_err().to_string();
+        assert_eq!(
+            fault,
+            "adapters.b.engine_processors is \"6,0-1\"; it must be of processors that are there and \
+             allowed: 0-3,7"
+        );
+    }
 
     #[test]
     fn no_more_doorbells_are_reserved_than_each_sockets_part() {

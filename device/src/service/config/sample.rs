@@ -3,7 +3,7 @@
 //! Any configuration, for tests.
 
 use super::bounded::{Bounded, Unit};
-use super::{Config, ConfigFile, DoorbellModel, Rotation};
+use super::{Config, ConfigFile, DoorbellModel, Processors, Rotation};
 use proptest::prelude::*;
 use proptest::test_runner::TestRng;
 use std::collections::BTreeMap;
@@ -53,6 +53,14 @@ impl<T: Sample> Sample for BTreeMap<String, T> {
 impl<U: Unit, const MIN: u64, const MAX: u64> Sample for Bounded<U, MIN, MAX> {
     fn sample(random: &mut TestRng) -> Self {
         Self::new(random.random_range(MIN..=MAX)).unwrap()
+    }
+}
+
+impl Sample for Processors {
+    fn sample(random: &mut TestRng) -> Self {
+        let numbers: Vec<_> =
+            (0..random.random_range(0..4)).map(|_| random.random_range(0..1024)).collect();
+        Self::from(&*numbers)
     }
 }
 

@@ -179,6 +179,11 @@ fn a_guest_is_attached_to_the_adapter_that_its_socket_is_given() {
     assert!(error.contains("a.sock") && error.contains("no [adapters.c]"), "{error}");
     let error = load("[adapters.a]\ncopy_nodes = 0\n").unwrap_err().to_string();
     assert!(error.contains("adapters.a.copy_nodes is 0"), "{error}");
+    let error = load("[adapter]\nengine_processors = \"3-1\"\n").unwrap_err().to_string();
+    assert!(
+        error.contains("adapter.engine_processors is \"3-1\"; it must be processors"),
+        "{error}"
+    );
     let error = load("[adapters.a]\ncompute_nodes = 9\n").unwrap_err().to_string();
     assert!(error.contains("adapters.a.compute_nodes is 9; it must be 1 to 8"), "{error}");
     let many: String = (0..8).map(|number| format!("[adapters.a{number}]\n")).collect();

@@ -221,8 +221,14 @@ impl View<'_> {
             busy_time: self
                 .identity
                 .map(|_| self.hardware.busy_time(BusyOf::Engine(ordinal)).reported()),
+            processor: self.identity.and_then(|_| self.processor(ordinal)),
             run_list: Vec::new(),
         })
+    }
+
+    fn processor(&self, node: u32) -> Option<u32> {
+        let node = self.hardware.nodes().get(usize::try_from(node).ok()?)?;
+        node.processor.and_then(|processor| u32::try_from(processor).ok())
     }
 
     fn guest(&self, id: GuestId, guest: &Guest) -> snapshot::Guest {

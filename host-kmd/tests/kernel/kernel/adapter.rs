@@ -122,7 +122,7 @@ fn nodes_and_caps_are_what_the_hardware_has() {
 #[test]
 fn of_each_type_a_guest_is_suggested_the_node_that_the_fewest_others_are() {
     const fn node(engine_type: EngineType, user_mode_submission: bool) -> NodeDescription {
-        NodeDescription { engine_type, name: "", user_mode_submission }
+        NodeDescription { engine_type, name: "", user_mode_submission, processor: None }
     }
     let mut model = Model::new(2);
     model.nodes = const {

@@ -77,18 +77,22 @@ fn adapter(adapter: &Adapter) -> Vec<Vec<Cell>> {
 }
 
 fn nodes(nodes: &[Node]) -> Vec<Vec<Cell>> {
-    let header = ["node", "name", "type", "power", "to F1", "queues listed"];
+    let mut header = ["node", "name", "type", "power", "to F1", "queues listed"].map(name).to_vec();
+    let is_pinned = nodes.iter().any(|node| node.processor.is_some());
+    header.extend(is_pinned.then(|| name("processor")));
     let rows = nodes.iter().map(|node| {
-        vec![
+        let mut row = vec![
             Cell::right(node.ordinal.to_string()),
             node.name.as_str().into(),
             node.engine_type.as_str().into(),
             state(&node.power),
             Cell::right(node.power_transitions.to_string()),
             Cell::right(node.run_list.len().to_string()),
-        ]
+        ];
+        row.extend(node.processor.map(|processor| Cell::right(processor.to_string())));
+        row
     });
-    std::iter::once(header.map(name).to_vec()).chain(rows).collect()
+    std::iter::once(header).chain(rows).collect()
 }
 
 /// The rates of what guests do.

@@ -20,6 +20,12 @@ pub const NODES: &[NodeDescription] = &[
         engine_type: EngineType::THREE_D,
         name: "compute",
         user_mode_submission: true,
+        processor: Some(3),
     },
-    NodeDescription { engine_type: EngineType::COPY, name: "copy", user_mode_submission: true },
+    NodeDescription {
+        engine_type: EngineType::COPY,
+        name: "copy",
+        user_mode_submission: true,
+        processor: None,
+    },
 ];
