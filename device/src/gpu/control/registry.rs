@@ -3,7 +3,7 @@
 //! The control plane's books: guests, address spaces, queues, and the queue that each doorbell watches.
 
 use crate::gpu::memory::page_table::AddressSpace;
-use crate::gpu::shared::chip::{Chip, Watched, WatchedAt, attention};
+use crate::gpu::shared::chip::{Chip, WatchChange, Watched, WatchedAt};
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId, HwQueueId};
@@ -76,11 +76,13 @@ impl Registry {
         if let Some(queue) = &queue {
             queue.use_doorbell(chip.connects.another());
         }
-        let engines = [watched.as_ref(), queue.as_ref()].map(|q| q.map(|queue| queue.engine));
-        *watched = queue;
-        let [before, after] = engines;
-        for engine in before.into_iter().chain(after.filter(|_| after != before)) {
-            self.publish_watch_list(chip, engine);
+        if let Some(before) = std::mem::replace(watched, queue.clone()) {
+            unwatch(chip, before);
+        }
+        if let Some(queue) = queue {
+            let is_moved = queue.partition.rotation().is_some();
+            let at = if is_moved { WatchedAt::Physical(doorbell) } else { WatchedAt::OwnPage };
+            watch(chip, Watched { queue, at });
         }
         true
     }
@@ -95,15 +97,14 @@ impl Registry {
 
     /// Connects a queue to its guest's global doorbell.
     pub fn watch_global(&mut self, chip: &Chip, queue: Arc<HwQueue>) {
-        let engine = queue.engine;
-        self.global.insert(queue.id, queue);
-        self.publish_watch_list(chip, engine);
+        self.global.insert(queue.id, Arc::clone(&queue));
+        watch(chip, Watched { queue, at: WatchedAt::Global });
     }
 
     /// Disconnects a queue from its guest's global doorbell. False when it was not connected.
     pub fn unwatch_global(&mut self, chip: &Chip, queue: HwQueueId) -> bool {
         let Some(queue) = self.global.remove(&queue) else { return false };
-        self.publish_watch_list(chip, queue.engine);
+        unwatch(chip, queue);
         true
     }
 
@@ -119,28 +120,12 @@ impl Registry {
             was_watched |= watched.take_if(|watched| watched.id == queue.id).is_some();
         }
         if was_watched {
-            self.publish_watch_list(chip, queue.engine);
+            unwatch(chip, Arc::clone(&queue));
         }
         if let Some(port) = chip.engines.get(queue.engine as usize) {
             port.kick(&queue);
         }
         true
-    }
-
-    /// Tells an engine which doorbells it watches.
-    fn publish_watch_list(&self, chip: &Chip, engine: u32) {
-        let Some(port) = chip.engines.get(engine as usize) else { return };
-        let dedicated = self.doorbells.iter().zip(0..).filter_map(|(queue, doorbell)| {
-            let queue = queue.as_ref()?;
-            let is_moved = queue.partition.rotation().is_some();
-            Some((queue, if is_moved { WatchedAt::Physical(doorbell) } else { WatchedAt::OwnPage }))
-        });
-        let global = self.global.values().map(|queue| (queue, WatchedAt::Global));
-        let watched = dedicated.chain(global).filter(|(queue, _)| queue.engine == engine);
-        let list = watched.map(|(queue, at)| Watched { queue: Arc::clone(queue), at }).collect();
-        // Stored before the attention is raised: the engine loads it after it took the attention.
-        port.watch_list.store(Arc::new(list));
-        port.raise(attention::WATCH_LIST);
     }
 
     /// Forgets a guest and whatever is left of it.
@@ -155,5 +140,19 @@ impl Registry {
         self.spaces.retain(|_, (owner, _)| *owner != guest);
         self.guests.remove(&guest);
         self.unpark();
+    }
+}
+
+/// Has a queue's engine look for its rings.
+fn watch(chip: &Chip, watched: Watched) {
+    if let Some(port) = chip.engines.get(watched.queue.engine as usize) {
+        port.change_watches(WatchChange::Add(watched));
+    }
+}
+
+/// Has a queue's engine look for its rings no more.
+fn unwatch(chip: &Chip, queue: Arc<HwQueue>) {
+    if let Some(port) = chip.engines.get(queue.engine as usize) {
+        port.change_watches(WatchChange::Remove(queue));
     }
 }

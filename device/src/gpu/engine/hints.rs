@@ -12,11 +12,11 @@
 use crate::gpu::shared::chip::WatchedAt;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
-use bellhop_host_kmd::hardware::RingBinding;
+use bellhop_host_kmd::hardware::{GuestId, RingBinding};
 use bellhop_protocol::doorbell::{GLOBAL_DOORBELL_SLOT, RingTag};
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::hint::HintWord;
-use std::ops::Range;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -45,15 +45,16 @@ impl Hinted {
     }
 }
 
-/// A word, and which of `Hints::queues` may ring it: a guest's queues ring its global doorbell's word, and one
-/// queue rings a physical doorbell's.
+/// A word, and the queues that may ring it: a guest's queues ring its global doorbell's word, and one queue rings a
+/// physical doorbell's.
 #[derive(Debug)]
 struct Group {
     partition: Arc<Partition>,
     at: WatchedAt,
-    /// Slot of the first queue.
+    /// Slot of the first queue that it had.
     slot: u32,
-    queues: Range<usize>,
+    /// By slot.
+    queues: Vec<Hinted>,
     /// The word's value at the last look.
     last: u64,
     /// Index, among the queues, of the one that the engine looks at next.
@@ -93,34 +94,67 @@ impl Group {
 #[derive(Debug, Default)]
 pub struct Hints {
     groups: Vec<Group>,
-    /// Queues of a group stand beside each other, by slot.
-    queues: Vec<Hinted>,
+    /// Where in `groups` each word is.
+    places: HashMap<(GuestId, WatchedAt), usize>,
     rounds: u32,
 }
 
 impl Hints {
-    /// Watches the words of these queues; the next rounds look at all their rings.
-    pub fn watch(&mut self, mut queues: Vec<Hinted>) {
-        let word = |hinted: &Hinted| (hinted.queue.partition.id(), hinted.at);
-        queues.sort_unstable_by_key(|hinted| (word(hinted), hinted.ring.slot));
-        self.groups.clear();
-        for group in queues.chunk_by(|a, b| word(a) == word(b)) {
-            let start = self.groups.last().map_or(0, |group| group.queues.end);
-            let Some(first) = group.first() else { continue };
+    /// Watches the word of one more queue; the next rounds look at the rings of all queues that may ring it.
+    pub fn add(&mut self, hinted: Hinted) {
+        let partition = &hinted.queue.partition;
+        let place = *self.places.entry((partition.id(), hinted.at)).or_insert_with(|| {
             let mut group = Group {
-                partition: Arc::clone(&first.queue.partition),
-                at: first.at,
-                slot: first.ring.slot,
-                queues: start..start + group.len(),
+                partition: Arc::clone(partition),
+                at: hinted.at,
+                slot: hinted.ring.slot,
+                queues: Vec::new(),
                 last: 0,
                 next: 0,
-                left: group.len(),
+                left: 0,
             };
             // What it holds now comes before the looks that all of them get.
             let _ = group.has_changed();
             self.groups.push(group);
+            self.groups.len() - 1
+        });
+        let Some(group) = self.groups.get_mut(place) else { return };
+        let before = |other: &Hinted| other.ring.slot < hinted.ring.slot;
+        group.queues.insert(group.queues.partition_point(before), hinted);
+        group.left = group.queues.len();
+    }
+
+    /// Watches the word for a queue no more, which rang it with the ring of this slot.
+    pub fn remove(&mut self, queue: &Arc<HwQueue>, at: WatchedAt, slot: u32) {
+        let word = (queue.partition.id(), at);
+        let Some(place) = self.places.get(&word).copied() else { return };
+        let Some(group) = self.groups.get_mut(place) else { return };
+        let first = group.queues.partition_point(|other| other.ring.slot < slot);
+        let is_it = |other: &&Hinted| Arc::ptr_eq(&other.queue, queue);
+        if group.queues.get(first).filter(is_it).is_none() {
+            return;
         }
-        self.queues = queues;
+        group.queues.remove(first);
+        group.next -= usize::from(group.next > first);
+        group.left = group.left.min(group.queues.len());
+        if group.next >= group.queues.len() {
+            group.next = 0;
+        }
+        if group.queues.is_empty() {
+            self.groups.swap_remove(place);
+            self.places.remove(&word);
+            if let Some(moved) = self.groups.get(place) {
+                #[cfg(test)]
+                super::looks::note();
+                self.places.insert((moved.partition.id(), moved.at), place);
+            }
+        }
+    }
+
+    /// For tests: how many queues may ring its words.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.queues().count()
     }
 
     /// Whether the engine watches no word.
@@ -144,11 +178,10 @@ impl Hints {
             self.rounds = 0;
         }
         for group in &mut self.groups {
-            let Some(queues) = self.queues.get(group.queues.clone()) else { continue };
             if group.has_changed() {
                 rang(&group.partition);
-                group.left = queues.len();
-                let slot = RingTag::slot_of(group.last);
+                group.left = group.queues.len();
+                let (slot, queues) = (RingTag::slot_of(group.last), &group.queues);
                 if let Ok(named) = queues.binary_search_by_key(&slot, |hinted| hinted.ring.slot) {
                     queues.get(named).map(&mut scan);
                 }
@@ -156,8 +189,8 @@ impl Hints {
                 group.left = group.left.max(1);
             }
             for _ in 0..group.left.min(SCANNED_IN_A_ROUND) {
-                queues.get(group.next).map(&mut scan);
-                group.next = if group.next + 1 < queues.len() { group.next + 1 } else { 0 };
+                group.queues.get(group.next).map(&mut scan);
+                group.next = if group.next + 1 < group.queues.len() { group.next + 1 } else { 0 };
                 group.left -= 1;
             }
         }
@@ -166,18 +199,22 @@ impl Hints {
     /// Before the engine sleeps: asks all guests to notify. [`DoorbellWords::after_arming`] and
     /// [`Self::scan_all`] must follow.
     pub fn arm(&self) {
-        self.queues.iter().filter_map(Hinted::armable).for_each(|words| words.arm());
+        self.queues().filter_map(Hinted::armable).for_each(|words| words.arm());
     }
 
     /// After arming: `scan` for every queue.
     pub fn scan_all(&mut self, scan: impl FnMut(&Hinted)) {
         self.groups.iter_mut().for_each(|group| group.left = 0);
-        self.queues.iter().for_each(scan);
+        self.queues().for_each(scan);
+    }
+
+    fn queues(&self) -> impl Iterator<Item = &Hinted> {
+        self.groups.iter().flat_map(|group| &group.queues)
     }
 
     /// The engine is awake: guests need not notify any more, but where pages settle.
     pub fn disarm(&self) {
-        let settled = self.queues.iter().filter(|hinted| !hinted.queue.is_settling());
+        let settled = self.queues().filter(|hinted| !hinted.queue.is_settling());
         settled.filter_map(Hinted::armable).for_each(|words| words.disarm());
     }
 }

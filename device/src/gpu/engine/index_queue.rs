@@ -97,6 +97,8 @@ impl Line {
     pub fn retain(&mut self, links: &mut Links, mut stays: impl FnMut(u32) -> bool) {
         let mut left = std::mem::replace(self, Self::EMPTY);
         while let Some(number) = left.pop(links) {
+            #[cfg(test)]
+            super::looks::note();
             if stays(number) {
                 self.push(links, number, End::Back);
             }

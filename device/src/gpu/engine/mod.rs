@@ -3,9 +3,16 @@
 //! The data plane: one thread for each engine, from a doorbell to a fence.
 
 pub mod command_processor;
+pub mod doorbells;
+pub mod executor;
 pub mod fetch;
+pub mod guest_lines;
+pub mod guest_order;
 pub mod hints;
+pub mod idleness;
 pub mod index_queue;
+#[cfg(test)]
+pub mod looks;
 pub mod main_loop;
 pub mod others;
 pub mod packets;
@@ -13,4 +20,5 @@ pub mod run_list;
 pub mod sampling;
 pub mod scans;
 pub mod schedule;
+pub mod turn_clock;
 pub mod watches;

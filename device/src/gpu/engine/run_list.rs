@@ -10,6 +10,7 @@ use super::command_processor::{Execution, Ring, Turn};
 use super::sampling::Sampling;
 use super::schedule::{Ended, Pick, Schedule};
 use crate::gpu::memory::pins::View;
+use crate::gpu::shared::chip::WatchedAt;
 use crate::gpu::shared::fence_handle::FenceHandle;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::statistics::Tally;
@@ -49,6 +50,8 @@ pub struct Entry {
     pub execution: Execution,
     /// Its doorbell's last value.
     pub last_rung: u64,
+    /// Where the engine looks for its rings, and the ring that it then had.
+    pub watched: Option<(WatchedAt, Arc<RingBinding>)>,
     condition: Condition,
     /// Where it is in `RunList::blocked`, while it is.
     blocked_at: usize,
@@ -67,6 +70,7 @@ impl Entry {
             sampling: Sampling::default(),
             execution: Execution::new(),
             last_rung: 0,
+            watched: None,
             condition: Condition::Idle,
             blocked_at: 0,
         };
@@ -181,13 +185,24 @@ impl RunList {
     /// A queue on the list.
     #[inline]
     pub fn get(&mut self, index: u32) -> Option<&mut Entry> {
+        #[cfg(test)]
+        super::looks::note();
         self.entries.get_mut(index as usize)?.as_deref_mut()
     }
 
-    /// As [`Entry::count_doorbells`].
-    #[cold]
-    pub fn count_doorbells(&mut self, index: u32, engine: u32) {
-        if let Some(entry) = self.get(index) {
+    /// Engine `engine`: the doorbell of a queue on the list rang. Has the queue wait for a turn if it is idle and
+    /// `look` finds that it has something to do.
+    #[inline]
+    pub fn ring(&mut self, index: u32, engine: u32, look: impl FnOnce(&mut Entry) -> bool) {
+        let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
+        if !look(entry) {
+            return;
+        }
+        if entry.condition == Condition::Idle {
+            entry.condition = Condition::Runnable;
+            self.schedule.push(index, entry.queue.rank());
+        } else {
+            // It waits for a turn already, or for a fence.
             entry.count_doorbells(engine);
         }
     }
@@ -258,6 +273,8 @@ impl RunList {
 
     #[inline]
     fn change(&mut self, index: u32, from: Condition, to: Condition) -> bool {
+        #[cfg(test)]
+        super::looks::note();
         let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return false };
         if entry.condition != from {
             return false;
@@ -315,6 +332,10 @@ impl RunList {
     /// After a change of some guest's memory: lets go of the old memory, also for queues that have no turn
     /// soon.
     pub fn catch_up(&mut self) {
-        self.entries.iter_mut().flatten().for_each(|entry| entry.catch_up());
+        for entry in self.entries.iter_mut().flatten() {
+            #[cfg(test)]
+            super::looks::note();
+            entry.catch_up();
+        }
     }
 }

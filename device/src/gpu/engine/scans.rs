@@ -1,44 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! When an executing engine looks at all of its doorbells instead of a few.
+//! How many of its doorbells an executing engine looks at after a turn.
 //!
-//! Between two turns the engine looks at the doorbells that rang lately and at a few others. Turns may be
-//! long, so at intervals it looks at all doorbells. The interval is a time and not a number of turns: with
-//! short turns, a number would make the engine look at hundreds of doorbells for every few packets.
+//! Between two turns the engine looks at the doorbells that rang lately and at a few others. Turns may be long, so of
+//! the others it looks at as many as its time calls for: at each within [`PERIOD`], or within
+//! [`PERIOD_OF_A_DOORBELL`] for each where doorbells are many. The number of turns does not matter: with short turns a
+//! count of turns would make the engine look at hundreds of doorbells for every few packets. And it looks at all in
+//! one go only after a turn as long as the period: the looks never take a greater part of its time.
 
-/// How many of its doorbells an engine looks at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scan {
-    /// See [`Watches::look`](super::watches::Watches::look).
-    Partial,
-    /// See [`Watches::look_at_all`](super::watches::Watches::look_at_all).
-    Full,
-}
-
-/// Nanoseconds from one full scan to the next: about what the longest turn takes.
+/// Nanoseconds in which an engine looks at all doorbells: about what the longest turn takes.
 const PERIOD: u64 = 100_000;
-/// Nanoseconds from one full scan to the next for each doorbell, where doorbells are many. A look takes a
-/// tenth of it.
+/// Nanoseconds for each doorbell, where doorbells are many. A look takes a tenth of it.
 pub const PERIOD_OF_A_DOORBELL: u64 = 50;
 
-/// The last full scan of an engine that executes.
+/// How far an engine that executes has looked at its doorbells.
 #[derive(Debug, Default)]
 pub struct Scans {
-    /// The time of the scan, on the adapter's clock.
-    last: u64,
+    /// The time, on the adapter's clock, up to which doorbells were looked at.
+    done: u64,
 }
 
 impl Scans {
-    /// After a turn that ended at `now` on the adapter's clock: what an engine that watches this many doorbells
-    /// looks at.
+    /// After a turn that ended at `now` on the adapter's clock: at how many an engine that watches this many
+    /// doorbells looks.
     #[inline]
-    pub fn after_turn(&mut self, now: u64, doorbells: usize) -> Scan {
-        let period = PERIOD.max(PERIOD_OF_A_DOORBELL.saturating_mul(doorbells as u64));
-        if now.saturating_sub(self.last) < period {
-            return Scan::Partial;
-        }
-        self.last = now;
-        Scan::Full
+    pub fn after_turn(&mut self, now: u64, doorbells: usize) -> usize {
+        let doorbells = doorbells as u64;
+        let each = (PERIOD / doorbells.max(1)).max(PERIOD_OF_A_DOORBELL);
+        let due = now.saturating_sub(self.done) / each;
+        // What a part of the time is left for counts for the next turn. What was not needed counts for nothing.
+        self.done = if due < doorbells { self.done + due * each } else { now };
+        due.min(doorbells) as usize
     }
 }
 
@@ -46,22 +38,30 @@ impl Scans {
 mod tests {
     use super::*;
 
-    /// Full scans among turns of so many nanoseconds.
-    fn full(turns: u64, turn: u64, doorbells: usize) -> usize {
+    /// Looks after each of some turns of so many nanoseconds.
+    fn looks(turns: u64, turn: u64, doorbells: usize) -> Vec<usize> {
         let mut scans = Scans::default();
-        let ends = (1..=turns).map(|turn_number| scans.after_turn(turn * turn_number, doorbells));
-        ends.filter(|scan| *scan == Scan::Full).count()
+        (1..=turns).map(|number| scans.after_turn(turn * number, doorbells)).collect()
     }
 
     #[test]
-    fn many_short_turns_are_one_full_scan_in_a_while() {
-        // 256 packets that do nothing.
-        assert_eq!(full(500, 2_000, 64), 10);
-        assert_eq!(full(2000, 1_000, 16_384), 2);
+    fn short_turns_share_the_looks_of_a_period() {
+        // 256 packets that do nothing. In all, each doorbell ten times in a millisecond.
+        let of_few = looks(500, 2_000, 64);
+        assert_eq!((of_few.iter().sum::<usize>(), of_few.iter().max()), (640, Some(&2)));
+        let of_many = looks(2000, 1_000, 16_384);
+        assert_eq!((of_many.iter().sum::<usize>(), of_many.iter().max()), (40_000, Some(&20)));
     }
 
     #[test]
-    fn each_long_turn_is_followed_by_a_full_scan() {
-        assert_eq!(full(100, 1_000_000, 64), 100);
+    fn a_turn_as_long_as_the_period_is_followed_by_a_look_at_all() {
+        assert_eq!(looks(100, 1_000_000, 64), [64; 100]);
+        assert_eq!(looks(10, 819_200, 16_384), [16_384; 10]);
+        assert_eq!(looks(1, u64::MAX, 0), [0]);
+    }
+
+    #[test]
+    fn turns_shorter_than_a_look_add_up() {
+        assert_eq!(looks(100, 10, 16_384).iter().sum::<usize>(), 20);
     }
 }

@@ -4,8 +4,8 @@
 //!
 //! In each round the engine looks at the doorbells that rang lately and at a few of the others. A round
 //! stays short however many doorbells are connected, and the engine sees every ring after a number of rounds
-//! that grows with the number of doorbells. Before the engine sleeps, and at intervals while it executes
-//! ([`scans`](super::scans)), it looks at all doorbells.
+//! that grows with the number of doorbells. After a turn the engine looks at as many of the others as its length
+//! calls for ([`scans`](super::scans)). Before the engine sleeps, it looks at all doorbells.
 
 use crate::gpu::memory::words::Words;
 use crate::gpu::shared::hw_queue::HwQueue;
@@ -22,9 +22,7 @@ const OTHERS_IN_A_ROUND: usize = 8;
 /// A doorbell that the engine watches.
 #[derive(Debug)]
 pub struct Watch {
-    /// The queue that rings it.
-    pub queue: Arc<HwQueue>,
-    /// The queue's ring when the engine began to watch.
+    /// The ring of the queue that rings it, when the engine began to watch.
     pub ring: Arc<RingBinding>,
     /// The queue's index on the run list.
     pub index: u32,
@@ -37,13 +35,13 @@ pub struct Watch {
 impl Watch {
     /// Watches a queue's doorbell, which last held this value; none when the guest has no such doorbell.
     pub fn new(
-        queue: Arc<HwQueue>,
+        queue: &HwQueue,
         ring: Arc<RingBinding>,
         index: u32,
         last_rung: u64,
     ) -> Option<Self> {
         let (doorbell, status) = queue.partition.bar().doorbell_to_watch(ring.slot)?;
-        Some(Self { queue, ring, index, last_rung, doorbell, status })
+        Some(Self { ring, index, last_rung, doorbell, status })
     }
 
     #[inline]
@@ -82,11 +80,16 @@ impl Watch {
     }
 }
 
+/// Of a queue whose doorbell is not watched.
+const NOWHERE: u32 = u32::MAX;
+
 /// All doorbells that an engine watches one by one.
 #[derive(Debug, Default)]
 pub struct Watches {
     /// The first [`RECENT`] are those that rang lately.
     list: Vec<Watch>,
+    /// Where in the list each queue's doorbell is, by the queue's index on the run list.
+    places: Vec<u32>,
     /// Index, among the first, of the one that the next ringing doorbell replaces.
     oldest: usize,
     /// Index, among the others, of the one that the engine looks at next.
@@ -94,10 +97,35 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Watches these and no others; returns those that were watched before.
-    pub fn replace(&mut self, list: Vec<Watch>) -> Vec<Watch> {
-        (self.oldest, self.next) = (0, 0);
-        std::mem::replace(&mut self.list, list)
+    /// Watches one more, of a queue that has none here.
+    pub fn add(&mut self, watch: Watch) {
+        let index = watch.index as usize;
+        if self.places.len() <= index {
+            self.places.resize(index + 1, NOWHERE);
+        }
+        self.list.push(watch);
+        self.note_place(self.list.len() - 1);
+    }
+
+    /// Watches a queue's doorbell no more.
+    pub fn remove(&mut self, index: u32) -> Option<Watch> {
+        let place = std::mem::replace(self.places.get_mut(index as usize)?, NOWHERE) as usize;
+        if place >= self.list.len() {
+            return None;
+        }
+        let removed = self.list.swap_remove(place);
+        self.note_place(place);
+        Some(removed)
+    }
+
+    /// Notes which doorbell is at a place now.
+    fn note_place(&mut self, place: usize) {
+        let Some(watch) = self.list.get(place) else { return };
+        #[cfg(test)]
+        super::looks::note();
+        if let Some(known) = self.places.get_mut(watch.index as usize) {
+            *known = place as u32;
+        }
     }
 
     /// The number of doorbells.
@@ -110,16 +138,17 @@ impl Watches {
         self.list.iter()
     }
 
-    /// One round: `rang` for each doorbell that is seen to have been rung, with the value.
+    /// One round, in which so many of the doorbells that have not rung lately are due: `rang` for each doorbell that
+    /// is seen to have been rung, with the value.
     #[inline]
-    pub fn look(&mut self, mut rang: impl FnMut(&Watch, u64)) {
+    pub fn look(&mut self, due: usize, mut rang: impl FnMut(&Watch, u64)) {
         for watch in self.list.iter_mut().take(RECENT) {
             if let Some(rung) = watch.look() {
                 rang(watch, rung);
             }
         }
         if self.list.len() > RECENT {
-            self.look_at_others(rang);
+            self.look_at_others(due, rang);
         }
     }
 
@@ -131,17 +160,23 @@ impl Watches {
         recent.into_iter().any(Watch::has_rung)
     }
 
-    /// Looks at some of the doorbells that have not rung lately.
+    /// Looks at the doorbells that are due of those that have not rung lately, and at a few in any case.
     #[inline(never)]
-    fn look_at_others(&mut self, mut rang: impl FnMut(&Watch, u64)) {
+    fn look_at_others(&mut self, due: usize, mut rang: impl FnMut(&Watch, u64)) {
         let others = self.list.len().saturating_sub(RECENT);
-        for _ in 0..others.min(OTHERS_IN_A_ROUND) {
+        for _ in 0..others.min(due.max(OTHERS_IN_A_ROUND)) {
+            if self.next >= others {
+                // Doorbells were removed since.
+                self.next = 0;
+            }
             let place = RECENT + self.next;
-            self.next = if self.next + 1 < others { self.next + 1 } else { 0 };
+            self.next += 1;
             let Some(watch) = self.list.get_mut(place) else { break };
             if let Some(rung) = watch.look() {
                 rang(watch, rung);
                 self.list.swap(place, self.oldest);
+                self.note_place(place);
+                self.note_place(self.oldest);
                 self.oldest = (self.oldest + 1) % RECENT;
             }
         }

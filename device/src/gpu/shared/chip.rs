@@ -13,7 +13,7 @@ use super::uses::Connects;
 use super::wake::Wake;
 use crate::gpu::memory::page_table::NodePool;
 use crate::gpu::shared::config::GpuConfig;
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwapOption;
 use bellhop_host_kmd::hardware::{EngineState, HwQueueId, Interrupt, Ticket};
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::fence_log::FenceLogEntry;
@@ -31,8 +31,8 @@ use std::time::Instant;
 
 /// Bits of an engine's attention word.
 pub mod attention {
-    /// The list of watched doorbells was replaced.
-    pub const WATCH_LIST: u64 = 1 << 0;
+    /// Some queue is watched from now on, or no more.
+    pub const WATCHES: u64 = 1 << 0;
     /// Some queue was kicked.
     pub const KICK: u64 = 1 << 1;
     /// A fence that a queue waits for was signaled or destroyed.
@@ -81,8 +81,17 @@ pub struct Watched {
     pub at: WatchedAt,
 }
 
+/// What changes of the queues whose rings an engine looks for.
+#[derive(Debug)]
+pub enum WatchChange {
+    /// This one is watched, there and nowhere else.
+    Add(Watched),
+    /// This one is not.
+    Remove(Arc<HwQueue>),
+}
+
 /// Where a watched queue rings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WatchedAt {
     /// The word on its logical doorbell's page, whose value is the write pointer.
     OwnPage,
@@ -99,8 +108,9 @@ pub struct EnginePort {
     pub attention: CachePadded<Attention>,
     /// Signaled at most once for each of the engine's sleeps; a kick may wake the engine instead.
     pub wake: Wake,
-    /// The queues whose doorbells the engine watches. Published before `WATCH_LIST` is raised.
-    pub watch_list: ArcSwap<Vec<Watched>>,
+    /// Changes of the queues that the engine watches, in their order. Each is here before `WATCHES` is raised for it,
+    /// and costs the engine the same however many it watches.
+    pub watch_changes: SegQueue<WatchChange>,
     /// Kicked queues. Each is here at most once, as [`HwQueue::kicked`] says.
     pub kicks: SegQueue<Arc<HwQueue>>,
     /// Pre-empted queues. The control plane suspends a queue before it adds the queue.
@@ -180,7 +190,7 @@ impl EnginePort {
         Ok(Self {
             attention: CachePadded::new(Attention::new()),
             wake: Wake::new()?,
-            watch_list: ArcSwap::default(),
+            watch_changes: SegQueue::new(),
             kicks: SegQueue::new(),
             preempted: SegQueue::new(),
             passed: Passed::new(),
@@ -270,6 +280,12 @@ impl EnginePort {
             self.kicks.push(Arc::clone(queue));
         }
         self.raise(attention::KICK);
+    }
+
+    /// Control plane: changes which queues the engine watches.
+    pub fn change_watches(&self, change: WatchChange) {
+        self.watch_changes.push(change);
+        self.raise(attention::WATCHES);
     }
 
     /// Asks for the engine's attention and wakes it if it sleeps.

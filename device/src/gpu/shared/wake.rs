@@ -9,12 +9,14 @@
 
 use super::event::Event;
 use super::partition::Partition;
+use bellhop_host_kmd::hardware::GuestId;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::time::Instant;
 
 /// What the event is known by; guests' ids begin at 1.
@@ -99,32 +101,42 @@ impl Wake {
 
 /// Guests whose kicks wake an engine.
 #[derive(Debug, Default)]
-pub struct Kicking(Vec<Arc<Partition>>);
+pub struct Kicking(HashMap<GuestId, Kicker>);
+
+#[derive(Debug, Default)]
+struct Kicker {
+    /// Its doorbells that the engine watches.
+    doorbells: usize,
+    /// Whether its kicks wake the engine.
+    wakes: bool,
+}
 
 impl Kicking {
-    /// Engine: these guests' kicks wake it, and no others'.
-    pub fn replace<'a>(&mut self, wake: &Wake, guests: impl Iterator<Item = &'a Arc<Partition>>) {
-        let mut wanted: Vec<&Arc<Partition>> = guests.collect();
-        wanted.sort_unstable_by_key(|guest| guest.id());
-        wanted.dedup_by_key(|guest| guest.id());
-        self.0.retain(|guest| {
-            let stays = wanted.binary_search_by_key(&guest.id(), |wanted| wanted.id()).is_ok();
-            if !stays && let Some(kick) = guest.kick() {
-                wake.remove(kick);
-            }
-            stays
-        });
-        for guest in wanted {
-            if self.0.iter().any(|known| known.id() == guest.id()) {
-                continue;
-            }
-            let Some(kick) = guest.kick() else { continue };
+    /// Engine: it watches one more of the guest's doorbells, so the guest's kicks wake it.
+    pub fn add(&mut self, wake: &Wake, guest: &Partition) {
+        let kicker = self.0.entry(guest.id()).or_default();
+        kicker.doorbells += 1;
+        if let Some(kick) = guest.kick()
+            && !kicker.wakes
+        {
             match wake.add(kick, guest.id().0) {
-                Ok(()) => self.0.push(Arc::clone(guest)),
+                Ok(()) => kicker.wakes = true,
                 // A VMM can give what cannot be waited for. The guest's notifications still arrive.
                 Err(error) => {
                     tracing::debug!(guest = guest.id().0, %error, "this guest's kicks cannot wake an engine")
                 }
+            }
+        }
+    }
+
+    /// Engine: it watches one less. The kicks of a guest without any do not wake it.
+    pub fn remove(&mut self, wake: &Wake, guest: &Partition) {
+        let Entry::Occupied(mut kicker) = self.0.entry(guest.id()) else { return };
+        kicker.get_mut().doorbells -= 1;
+        if kicker.get().doorbells == 0 {
+            let kicker = kicker.remove();
+            if let Some(kick) = guest.kick().filter(|_| kicker.wakes) {
+                wake.remove(kick);
             }
         }
     }

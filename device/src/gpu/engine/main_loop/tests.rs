@@ -4,10 +4,13 @@
 
 use super::*;
 use crate::gpu::GpuConfig;
+use crate::gpu::engine::hints::Hints;
+use crate::gpu::engine::looks;
 use crate::gpu::engine::scans::PERIOD_OF_A_DOORBELL;
+use crate::gpu::engine::watches::{Watch, Watches};
 use crate::gpu::memory::cross_memory::CrossAdapterMemory;
 use crate::gpu::memory::page_table::{AddressSpace, NodePool};
-use crate::gpu::shared::chip::Watched;
+use crate::gpu::shared::chip::{WatchChange, Watched, WatchedAt};
 use crate::gpu::shared::hw_queue::Role;
 use crate::gpu::shared::interrupt::Interrupts;
 use crate::gpu::shared::partition::Partition;
@@ -41,56 +44,84 @@ const RING: RingBinding = RingBinding {
 struct Rig {
     engine: Engine,
     chip: Arc<Chip>,
+    nodes: Arc<NodePool>,
     queue: Arc<HwQueue>,
     submitted: u64,
+}
+
+/// A guest, and a process of it that may execute what is in its local memory.
+fn guest_of(number: u64, nodes: &Arc<NodePool>) -> (Arc<Partition>, Arc<AddressSpace>) {
+    let segments = SegmentSizes { private: PAGE_SIZE, backing: PAGE_SIZE, aperture: 0 };
+    let (memory, shared) = (GuestMemoryMmap::new(), CrossAdapterMemory::new(0).unwrap());
+    let (guest, process) = (GuestId(number), AddressSpaceId(number));
+    let partition =
+        Partition::new(guest, LAYOUT, segments, 0, &memory, Arc::new(shared), 1).unwrap();
+    let space = AddressSpace::new(process, nodes, &Arc::default()).unwrap();
+    for address in (0..LAYOUT.local_memory).step_by(PAGE_SIZE as usize) {
+        let entry = Pte::new(PhysicalPage { segment: Segment::Local, address }, true);
+        space.set(COMMANDS + address, PageSize::Small, entry).unwrap();
+    }
+    let at = |address| PhysicalAddress { segment: Segment::Fence, address };
+    let (current, monitored) = (at(0), at(FENCE_STRIDE));
+    let rule = SignalRule::Monotonic;
+    let storage = FenceStorage { current, monitored, published: true, native: true, rule };
+    assert!(partition.create_fence(0, storage, Some(0)));
+    partition.fences().open(0, 0, process);
+    (Arc::new(partition), Arc::new(space))
+}
+
+/// A queue of a guest, in a context of its own.
+fn queue_of(guest: &(Arc<Partition>, Arc<AddressSpace>), number: u64) -> Arc<HwQueue> {
+    let (partition, space) = guest;
+    let role = Role::Guest {
+        context: HwContextId(number),
+        process: space.id(),
+        progress_fence: 0,
+        disable_gpu_timeout: false,
+    };
+    let id = HwQueueId(number);
+    Arc::new(HwQueue::new(id, 0, Arc::clone(partition), Arc::clone(space), role))
 }
 
 impl Rig {
     fn new() -> Self {
         let config = GpuConfig::default();
-        let nodes = Arc::new(NodePool::new(64, 64).unwrap());
+        let nodes = Arc::new(NodePool::new(4096, 4096).unwrap());
         let interrupts = Arc::new(Interrupts::new(64).unwrap());
         let chip = Arc::new(Chip::new(1, Arc::clone(&nodes), interrupts, &config).unwrap());
-        let segments = SegmentSizes { private: PAGE_SIZE, backing: PAGE_SIZE, aperture: 0 };
-        let (memory, shared) = (GuestMemoryMmap::new(), CrossAdapterMemory::new(0).unwrap());
-        let partition =
-            Partition::new(GuestId(1), LAYOUT, segments, 0, &memory, Arc::new(shared), 1).unwrap();
-        let process = AddressSpaceId(1);
-        let space = AddressSpace::new(process, &nodes, &Arc::default()).unwrap();
-        for address in (0..LAYOUT.local_memory).step_by(PAGE_SIZE as usize) {
-            let entry = Pte::new(PhysicalPage { segment: Segment::Local, address }, true);
-            space.set(COMMANDS + address, PageSize::Small, entry).unwrap();
-        }
+        let guest = guest_of(1, &nodes);
         let nops = NOP.as_bytes().repeat(LAYOUT.local_memory as usize / size_of_val(&NOP));
-        rustix::io::pwrite(partition.bar().file(), &nops, LAYOUT.local_memory()).unwrap();
-        let at = |address| PhysicalAddress { segment: Segment::Fence, address };
-        let (current, monitored) = (at(0), at(FENCE_STRIDE));
-        let rule = SignalRule::Monotonic;
-        let storage = FenceStorage { current, monitored, published: true, native: true, rule };
-        assert!(partition.create_fence(0, storage, Some(0)));
-        partition.fences().open(0, 0, process);
-        let role = Role::Guest {
-            context: HwContextId(1),
-            process,
-            progress_fence: 0,
-            disable_gpu_timeout: false,
-        };
-        let queue = HwQueue::new(HwQueueId(1), 0, Arc::new(partition), Arc::new(space), role);
+        rustix::io::pwrite(guest.0.bar().file(), &nops, LAYOUT.local_memory()).unwrap();
         let GpuConfig { spin, idle, hang, quantum, .. } = config;
         let times = Times { spin, idle, hang, quantum };
         let engine = Engine::new(Arc::clone(&chip), 0, EngineType::THREE_D, times);
-        Self { engine, chip, queue: Arc::new(queue), submitted: 0 }
+        Self { engine, chip, nodes, queue: queue_of(&guest, 1), submitted: 0 }
     }
 
     fn attend(&mut self) {
         assert_eq!(self.engine.attend(&self.chip.engines[0]), Next::GoOn);
     }
 
+    /// Has the engine look for a queue's rings, and gives the queue a submission.
+    fn occupy(&self, queue: &Arc<HwQueue>, slot: u32, at: WatchedAt) {
+        let port = &self.chip.engines[0];
+        queue.ring.store(Some(Arc::new(RingBinding { slot, ..RING })));
+        port.change_watches(WatchChange::Add(Watched { queue: Arc::clone(queue), at }));
+        let submission = KernelSubmission {
+            gpu_va: COMMANDS,
+            size: 64,
+            progress_fence_value: 1,
+            submission_fence: 1,
+        };
+        queue.submissions.push(submission).unwrap();
+        port.kick(queue);
+    }
+
     /// One turn of the queue, which always has work.
-    fn turn(&mut self) -> Scan {
+    fn turn(&mut self) -> usize {
         loop {
-            if let Some(scan) = self.engine.give_a_turn(&self.chip.engines[0]) {
-                return scan;
+            if let Some(due) = self.engine.give_a_turn(&self.chip.engines[0]) {
+                return due;
             }
             self.submitted += 1;
             let submission = KernelSubmission {
@@ -100,55 +131,80 @@ impl Rig {
                 submission_fence: self.submitted,
             };
             self.queue.submissions.push(submission).unwrap();
-            self.engine.kick(&self.queue);
+            self.engine.kick(&self.chip.engines[0], &self.queue);
         }
     }
 }
 
-/// Of another guest that flushes or destroys something, an engine needs to know nothing.
+/// Of another guest that flushes something, an engine needs to know nothing.
 #[test]
-fn a_ticket_has_an_engine_look_at_no_queue_and_list_no_doorbell_anew() {
+fn a_ticket_has_an_engine_look_at_no_queue() {
     let mut rig = Rig::new();
     rig.turn();
-    let port = &rig.chip.engines[0];
-    rig.queue.ring.store(Some(Arc::new(RING)));
-    let watched = Watched { queue: Arc::clone(&rig.queue), at: WatchedAt::OwnPage };
-    port.watch_list.store(Arc::new(vec![watched]));
-    port.raise(attention::WATCH_LIST);
-    rig.attend();
-    assert_eq!(rig.engine.watches.len(), 1);
     let flushes = rig.queue.partition.flushes();
-    // There is another list, and a flush, of which the engine is not told.
-    rig.chip.engines[0].watch_list.store(Arc::default());
     rig.queue.partition.flush();
     let ticket = rig.chip.quiesce();
-    rig.attend();
+    assert_eq!(looks::during(|| rig.attend()), 0, "it went through its queues");
     assert!(rig.chip.quiesced() >= ticket);
-    assert_eq!(rig.engine.watches.len(), 1, "it listed doorbells");
     let entry = rig.engine.run_list.get(0).unwrap();
-    assert_eq!(entry.view.flushes(), flushes, "it went through its queues");
+    assert_eq!(entry.view.flushes(), flushes);
     // What it has to know it finds where it needs it.
     rig.turn();
     let entry = rig.engine.run_list.get(0).unwrap();
     assert_eq!(entry.view.flushes(), rig.queue.partition.flushes());
-    rig.chip.engines[0].raise(attention::WATCH_LIST);
-    rig.attend();
-    assert_eq!(rig.engine.watches.len(), 0);
 }
 
 #[test]
-fn an_engine_looks_at_all_doorbells_no_more_often_than_time_says_however_many_turns_it_gives() {
-    const DOORBELLS: u64 = 16_384;
+fn after_a_turn_an_engine_looks_at_no_more_doorbells_than_its_time_calls_for() {
+    const DOORBELLS: u32 = 16_384;
     let mut rig = Rig::new();
     rig.turn();
-    let (ring, index) = (Arc::new(RING), rig.queue.run_list_index().unwrap());
-    let watch = || Watch::new(Arc::clone(&rig.queue), Arc::clone(&ring), index, 0).unwrap();
-    rig.engine.watches.replace((0..DOORBELLS).map(|_| watch()).collect());
+    let ring = Arc::new(RING);
+    let watch = |index| Watch::new(&rig.queue, Arc::clone(&ring), index, 0).unwrap();
+    (0..DOORBELLS).for_each(|index| rig.engine.doorbells.watches.add(watch(index)));
     let start = rig.chip.now();
-    let looks = (0..1000).filter(|_| rig.turn() == Scan::Full).count() as u64;
+    let first = rig.turn() as u64;
+    let looks = (0..1000).map(|_| rig.turn() as u64).sum::<u64>();
     let time = rig.chip.now() - start;
-    let most = time / (PERIOD_OF_A_DOORBELL * DOORBELLS) + 1;
-    assert!(looks <= most, "{looks} times in {time} ns, and not {most}");
+    let most = time / PERIOD_OF_A_DOORBELL + 1;
+    assert!(first <= u64::from(DOORBELLS) && looks <= most, "{looks} in {time} ns, and not {most}");
+}
+
+/// What an engine looks at when a guest destroys a queue that the engine watches and that has work, while other
+/// guests have so many such queues, up to four each.
+fn looks_of_a_destroy(others: u32, at: fn(u32) -> WatchedAt) -> u64 {
+    let mut rig = Rig::new();
+    for first in (0..others).step_by(4) {
+        let guest = guest_of(u64::from(first) + 10, &rig.nodes);
+        for slot in 0..4.min(others - first) {
+            let number = first + slot;
+            rig.occupy(&queue_of(&guest, u64::from(number) + 10), slot, at(number + 1));
+        }
+    }
+    let doomed = queue_of(&guest_of(2, &rig.nodes), 2);
+    rig.occupy(&doomed, 0, at(0));
+    rig.attend();
+    assert_eq!(rig.engine.doorbells.count() as u32, others + 1);
+    doomed.membership.destroy();
+    let port = &rig.chip.engines[0];
+    port.change_watches(WatchChange::Remove(Arc::clone(&doomed)));
+    port.kick(&doomed);
+    let looks = looks::during(|| rig.attend());
+    assert_eq!(rig.engine.doorbells.count() as u32, others);
+    assert_eq!(rig.engine.run_list.index_of(&doomed), None);
+    // All others are in line still.
+    let turns = std::iter::from_fn(|| rig.engine.give_a_turn(&rig.chip.engines[0])).count();
+    assert_eq!(turns as u32, others);
+    looks
+}
+
+#[test]
+fn a_destroyed_queue_costs_an_engine_the_same_however_many_queues_others_have() {
+    for at in [|_| WatchedAt::OwnPage, WatchedAt::Physical, |_| WatchedAt::Global] {
+        let looks = [10, 1000].map(|others| looks_of_a_destroy(others, at));
+        assert_eq!(looks[0], looks[1]);
+        assert!((1..20).contains(&looks[0]), "{looks:?}");
+    }
 }
 
 #[test]
@@ -173,14 +229,14 @@ fn an_engine_polls_for_a_queue_until_anybody_else_wants_it() {
     let port = &rig.chip.engines[0];
     let (mut watches, hints) = (Watches::default(), Hints::default());
     let ring = Arc::new(RING);
-    watches.replace(vec![Watch::new(Arc::clone(&rig.queue), Arc::clone(&ring), 7, 0).unwrap()]);
+    watches.add(Watch::new(&rig.queue, Arc::clone(&ring), 7, 0).unwrap());
     let wanted =
         |watches: &Watches, index| Others { port, watches, hints: &hints, index }.want_the_engine();
     assert!(!wanted(&watches, 8));
     let _ = rig.queue.doorbell(&ring).unwrap().ring(1);
     // Its own ring is no reason: it has work, and waits.
     assert_eq!([7, 8].map(|index| wanted(&watches, index)), [false, true]);
-    watches.look(|_, _| ());
+    watches.look(0, |_, _| ());
     assert!(!wanted(&watches, 8));
     port.raise(attention::KICK);
     assert!(wanted(&watches, 7));

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The doorbells of an engine: those that it watches one by one, and those whose words are hints.
+//!
+//! The control plane tells what changes, one queue at a time, so that what one guest connects and destroys costs the
+//! others nothing that grows with their doorbells.
+
+use super::executor::Core;
+use super::hints::{Hinted, Hints};
+use super::run_list::RunList;
+use super::watches::{Watch, Watches};
+use crate::gpu::shared::chip::{EnginePort, WatchChange, Watched, WatchedAt};
+use crate::gpu::shared::statistics::Tally;
+use crate::gpu::shared::wake::Kicking;
+use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use std::sync::Arc;
+
+/// All doorbells of an engine.
+#[derive(Debug, Default)]
+pub struct Doorbells {
+    /// Those that are watched one by one.
+    pub watches: Watches,
+    /// Words that several queues may ring, or that are moved.
+    pub hints: Hints,
+    kicking: Kicking,
+}
+
+impl Doorbells {
+    /// Takes over what the control plane changed.
+    pub fn take_changes(&mut self, port: &EnginePort, run_list: &mut RunList) {
+        while let Some(change) = port.watch_changes.pop() {
+            match change {
+                WatchChange::Add(watched) => self.add(port, run_list, watched),
+                WatchChange::Remove(queue) => {
+                    if let Some(index) = run_list.index_of(&queue) {
+                        self.remove(port, run_list, index);
+                    }
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, port: &EnginePort, run_list: &mut RunList, watched: Watched) {
+        let Watched { queue, at } = watched;
+        let Some(index) = run_list.index_of(&queue) else { return };
+        self.remove(port, run_list, index);
+        let Some(entry) = run_list.get(index) else { return };
+        entry.refresh_ring();
+        let Some(ring) = entry.execution.ring.as_ref().map(|ring| Arc::clone(&ring.binding)) else {
+            return;
+        };
+        entry.watched = Some((at, Arc::clone(&ring)));
+        self.kicking.add(&port.wake, &queue.partition);
+        match at {
+            WatchedAt::OwnPage => {
+                let watch = Watch::new(&queue, ring, index, entry.last_rung);
+                watch.into_iter().for_each(|watch| self.watches.add(watch));
+            }
+            WatchedAt::Physical(_) | WatchedAt::Global => {
+                self.hints.add(Hinted { queue, ring, index, at });
+            }
+        }
+    }
+
+    /// For tests: how many queues' rings it looks for.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.watches.len() + self.hints.count()
+    }
+
+    /// Looks for the rings of a queue on the run list no more. Before the list forgets the queue, so that what is
+    /// watched is on the list.
+    pub fn remove(&mut self, port: &EnginePort, run_list: &mut RunList, index: u32) {
+        let Some(entry) = run_list.get(index) else { return };
+        let Some((at, ring)) = entry.watched.take() else { return };
+        self.kicking.remove(&port.wake, &entry.queue.partition);
+        match at {
+            WatchedAt::OwnPage => {
+                if let Some(watch) = self.watches.remove(index)
+                    && entry.has_ring(&watch.ring)
+                {
+                    entry.last_rung = watch.last_rung;
+                }
+            }
+            WatchedAt::Physical(_) | WatchedAt::Global => {
+                self.hints.remove(&entry.queue, at, ring.slot);
+            }
+        }
+    }
+
+    /// Puts queues whose doorbells were rung in line: looks at those that rang lately, and at so many of the others,
+    /// which are due.
+    #[inline]
+    pub fn look(&mut self, core: &mut Core, run_list: &mut RunList, last_served: u32, due: usize) {
+        self.watches.look(due, |watch, rung| see_ring(core, run_list, last_served, watch, rung));
+        if !self.hints.is_empty() {
+            self.look_at_hints(core, run_list);
+        }
+    }
+
+    /// Puts the queues in line whose rings hold work, of those that doorbells hint at.
+    #[inline]
+    fn look_at_hints(&mut self, core: &mut Core, run_list: &mut RunList) {
+        let engine = core.index;
+        self.hints.look(
+            |guest| guest.counters().add(engine, Tally { doorbells: 1, ..Tally::default() }),
+            |hinted| look_at_hinted(core, run_list, hinted),
+        );
+    }
+
+    /// Looks at all doorbells, and at all rings that they hint at.
+    pub fn look_at_all(&mut self, core: &mut Core, run_list: &mut RunList, last_served: u32) {
+        self.watches.look_at_all(|watch, rung| see_ring(core, run_list, last_served, watch, rung));
+        self.hints.scan_all(|hinted| look_at_hinted(core, run_list, hinted));
+    }
+
+    /// Before the engine sleeps: asks guests to notify. [`Self::look_at_all`] follows.
+    pub fn arm(&self) {
+        self.armable().for_each(|words| words.arm());
+        self.hints.arm();
+        DoorbellWords::after_arming();
+    }
+
+    /// The engine is awake: guests need not notify any more.
+    pub fn disarm(&self) {
+        self.armable().for_each(|words| words.disarm());
+        self.hints.disarm();
+    }
+
+    /// The doorbells whose status changes as the engine falls asleep and wakes.
+    fn armable(&self) -> impl Iterator<Item = DoorbellWords<'_>> {
+        self.watches.iter().filter_map(Watch::armable)
+    }
+}
+
+/// A doorbell rang with this value. The entry of its queue is looked up once.
+#[inline]
+fn see_ring(core: &mut Core, run_list: &mut RunList, last_served: u32, watch: &Watch, rung: u64) {
+    let engine = core.index;
+    run_list.ring(watch.index, engine, |entry| {
+        entry.doorbells += 1;
+        core.note_use(&entry.queue);
+        match entry.execution.rung(rung) {
+            Ok(true) if watch.index == last_served => true,
+            Ok(true) => {
+                core.prefetch(entry);
+                true
+            }
+            idle => {
+                core.rung_in_vain(entry, idle.err());
+                false
+            }
+        }
+    });
+}
+
+/// Looks at the ring of a queue that may have rung. Not of one that is off the run list: the control plane kicks it
+/// when it puts it back.
+fn look_at_hinted(core: &mut Core, run_list: &mut RunList, hinted: &Hinted) {
+    if hinted.queue.membership.may_run() {
+        core.look_at_ring(run_list, hinted.index);
+    }
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The part of an engine that executes: what it gives a queue a turn with.
+
+use super::command_processor::{Execution, ShortTurn, Turn, Unit, Windows};
+use super::others::Others;
+use super::packets::context::{Before, Context, Timing};
+use super::packets::fence::Signals;
+use super::run_list::{Entry, RunList};
+use crate::gpu::memory::compression::Codec;
+use crate::gpu::memory::mmu::Mmu;
+use crate::gpu::memory::pins::{Pinned, Use};
+use crate::gpu::memory::violation::Violation;
+use crate::gpu::shared::chip::Chip;
+use crate::gpu::shared::fence_handle::FenceHandle;
+use crate::gpu::shared::hw_queue::HwQueue;
+use crate::gpu::shared::statistics::Tally;
+use crate::gpu::shared::uses::Rings;
+use bellhop_protocol::control::adapter::EngineType;
+use std::sync::Arc;
+
+/// The part of an engine that executes.
+#[derive(Debug)]
+pub struct Core {
+    /// The GPU that it is a part of.
+    pub chip: Arc<Chip>,
+    /// Its node, and its place among the chip's ports.
+    pub index: u32,
+    /// What it is made for.
+    engine_type: EngineType,
+    /// Its working memory.
+    pub unit: Unit,
+    rings: Rings,
+}
+
+impl Core {
+    /// The executing part of the engine of a node.
+    pub fn new(chip: Arc<Chip>, index: u32, engine_type: EngineType) -> Self {
+        Self { chip, index, engine_type, unit: Unit::new(), rings: Rings::default() }
+    }
+
+    /// Does something with a queue's execution and what its packets can reach.
+    pub fn with<R>(
+        &mut self,
+        entry: &mut Entry,
+        act: impl FnOnce(&mut Execution, &HwQueue, &mut Context<'_>) -> R,
+    ) -> R {
+        entry.catch_up();
+        let Entry { queue, view, fence, waited, execution, .. } = entry;
+        let (pinned, mut tally) = (view.open(self.unit.tlb.epoch()), Tally::default());
+        let signals = Signals::new(&self.chip, &queue.partition, fence, &mut tally);
+        let timing = Timing { began: None, is_short: true };
+        let reached = Reached { queue, pinned, signals, waited, timing, others: None };
+        let (mut context, _) = reached.by(self.index, self.engine_type, &mut self.unit);
+        act(execution, queue, &mut context)
+    }
+
+    /// Gives a queue its turn. Returns also what is known of the turn's time.
+    #[inline]
+    pub fn turn(
+        &mut self,
+        entry: &mut Entry,
+        tally: &mut Tally,
+        began: Option<u64>,
+        others: Option<Others<'_>>,
+    ) -> (Result<Turn, Violation>, Timing) {
+        entry.catch_up();
+        let Entry { queue, view, fence, waited, execution, .. } = entry;
+        let pinned = view.open(self.unit.tlb.epoch());
+        let mut signals = Signals::new(&self.chip, &queue.partition, fence, tally);
+        let timing = Timing { began, is_short: true };
+        let turn = match execution.short_turn(&mut signals, &pinned) {
+            Ok(ShortTurn::Over(turn)) => Ok(turn),
+            Ok(ShortTurn::GoesOn(packets)) => {
+                let Self { index, engine_type, unit, .. } = self;
+                return apart(|| {
+                    let reached = Reached { queue, pinned, signals, waited, timing, others };
+                    let (mut context, windows) = reached.by(*index, *engine_type, unit);
+                    let turn = execution.turn(queue, &mut context, windows, packets);
+                    (turn, context.timing)
+                });
+            }
+            Err(violation) => Err(violation),
+        };
+        (turn, timing)
+    }
+
+    /// Asks for what a queue reads next.
+    #[inline(never)]
+    pub fn prefetch(&mut self, entry: &mut Entry) {
+        let Some([packet, buffer]) = entry.execution.foreseen() else { return };
+        let pinned = entry.view.open(self.unit.tlb.epoch());
+        pinned.prefetch(Use::Ring, packet);
+        pinned.prefetch(Use::Buffer, buffer);
+    }
+
+    /// Looks once at what a queue's ring and its kernel-mode submissions hold, and puts it in line.
+    pub fn look_at_ring(&mut self, run_list: &mut RunList, index: u32) {
+        let Some(entry) = run_list.get(index) else { return };
+        if entry.is_dead() {
+            return;
+        }
+        let looked = self.with(entry, |execution, queue, context| execution.look(queue, context));
+        match looked {
+            Ok(true) => {
+                self.note_use(&entry.queue);
+                run_list.make_runnable(index);
+            }
+            Ok(false) => {}
+            Err(violation) => self.fault(entry, violation),
+        }
+    }
+
+    /// A queue used its doorbell.
+    #[inline]
+    pub fn note_use(&mut self, queue: &HwQueue) {
+        queue.use_doorbell(self.rings.another(&self.chip.connects));
+    }
+
+    /// A ring after which a queue has nothing to do, or with a write pointer that cannot be.
+    #[cold]
+    pub fn rung_in_vain(&self, entry: &mut Entry, violation: Option<Violation>) {
+        entry.count_doorbells(self.index);
+        if let Some(violation) = violation {
+            self.fault(entry, violation);
+        }
+    }
+
+    /// The queue broke a rule: nothing more of it is executed, and the host is told.
+    #[cold]
+    pub fn fault(&self, entry: &mut Entry, violation: Violation) {
+        let fault = entry.execution.fault(violation);
+        let (guest, hw_queue) = (entry.queue.partition.id().0, entry.queue.id.0);
+        tracing::debug!(guest, hw_queue, opcode = %fault.opcode, %violation, "HW queue fault");
+        if entry.queue.is_system() {
+            // Only the buffer is lost. Its fence is reached all the same, or those after it never
+            // would be.
+            if let Some(fence) = entry.execution.abandon() {
+                let paging = entry.queue.partition.paging();
+                paging.fail(fence, fault);
+                paging.complete(fence, &self.chip.interrupts);
+            }
+            return;
+        }
+        entry.kill();
+        entry.queue.set_fault(fault);
+        self.chip.interrupts.raise_fault(entry.queue.id);
+    }
+}
+
+/// Does what is rarer: its registers and its stack are no burden to what is not.
+#[inline(never)]
+fn apart<R>(act: impl FnOnce() -> R) -> R {
+    act()
+}
+
+/// What the packets of a queue can reach beside an engine.
+struct Reached<'a> {
+    queue: &'a HwQueue,
+    pinned: Pinned<'a>,
+    signals: Signals<'a>,
+    waited: &'a mut FenceHandle,
+    timing: Timing,
+    others: Option<Others<'a>>,
+}
+
+impl<'a> Reached<'a> {
+    /// All of what they can reach by an engine, and the windows that they are fetched into.
+    fn by(
+        self,
+        engine: u32,
+        engine_type: EngineType,
+        unit: &'a mut Unit,
+    ) -> (Context<'a>, &'a mut Windows) {
+        let Self { queue, pinned, signals, waited, timing, others } = self;
+        let Unit { tlb, scratch, blocks, windows } = unit;
+        let codec = Codec { metadata: queue.partition.metadata(), blocks };
+        let context = Context {
+            chip: signals.chip,
+            engine,
+            engine_type,
+            partition: &queue.partition,
+            space: queue.process(),
+            is_system: queue.is_system(),
+            queue,
+            before: Before::Other,
+            signals,
+            waited,
+            others,
+            timing,
+            mmu: Mmu::new(tlb, &queue.space, pinned, codec, engine),
+            scratch,
+        };
+        (context, windows)
+    }
+}

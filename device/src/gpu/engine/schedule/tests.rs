@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Who is next, against simple models.
+
+use super::*;
+use crate::gpu::engine::guest_lines::PATIENCE;
+use bellhop_host_kmd::hardware::SchedulingPriority;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+const QUANTUM: Duration = Duration::from_nanos(200_000);
+
+fn guest(number: u64) -> GuestId {
+    GuestId(number)
+}
+
+fn context(number: u64) -> Option<HwContextId> {
+    Some(HwContextId(number))
+}
+
+fn rank(number: i32) -> Rank {
+    Rank::Priority(SchedulingPriority::new(number).unwrap())
+}
+
+fn nanoseconds(time: u64) -> Duration {
+    Duration::from_nanos(time)
+}
+
+/// Gives a turn of so many nanoseconds to whoever is next, who wants another.
+fn turn(schedule: &mut Schedule, of: impl Fn(u32) -> (Rank, u64, u32)) -> u32 {
+    let pick = schedule.next().unwrap();
+    let (rank, time, weight) = of(pick.queue);
+    let ended = Ended { time: nanoseconds(time), weight, again: Some(rank) };
+    schedule.end_turn(pick.queue, ended);
+    pick.queue
+}
+
+/// The last turn, of a guest of weight 1.
+fn end(schedule: &mut Schedule, queue: u32, time: u64) {
+    schedule.end_turn(queue, Ended { time: nanoseconds(time), weight: 1, again: None });
+}
+
+#[test]
+fn one_alone_is_not_contested_and_gets_every_turn() {
+    let mut schedule = Schedule::new(QUANTUM);
+    schedule.add(0, guest(1), context(1));
+    assert!(schedule.is_empty());
+    assert_eq!(schedule.next(), None);
+    for _ in 0..3 {
+        schedule.push(0, rank(-7));
+        assert_eq!(schedule.next(), Some(Pick { queue: 0, contested: false }));
+        end(&mut schedule, 0, 1000);
+    }
+    assert!(schedule.is_empty());
+}
+
+#[test]
+fn a_system_queue_comes_before_its_own_guests_queues_and_its_guest_pays() {
+    let mut schedule = Schedule::new(QUANTUM);
+    schedule.add(0, guest(1), context(1));
+    schedule.add(1, guest(2), context(1));
+    schedule.add(2, guest(2), None);
+    let ranks = [rank(7), rank(7), Rank::System];
+    for queue in 0..3 {
+        schedule.push(queue, ranks[queue as usize]);
+    }
+    // It always has work: its guest's other queue gets nothing, the other guest loses nothing.
+    let turns: Vec<_> =
+        (0..20).map(|_| turn(&mut schedule, |queue| (ranks[queue as usize], 1000, 100))).collect();
+    assert_eq!(turns.iter().filter(|queue| **queue == 0).count(), 10, "{turns:?}");
+    assert_eq!(turns.iter().filter(|queue| **queue == 2).count(), 10, "{turns:?}");
+}
+
+#[test]
+fn a_guest_that_slept_saves_nothing_up_and_loses_nothing() {
+    let mut schedule = Schedule::new(QUANTUM);
+    schedule.add(0, guest(1), context(1));
+    schedule.add(1, guest(2), context(1));
+    schedule.push(0, rank(0));
+    for _ in 0..1000 {
+        assert_eq!(turn(&mut schedule, |_| (rank(0), 1000, 100)), 0);
+    }
+    schedule.push(1, rank(0));
+    let turns: Vec<_> = (0..10).map(|_| turn(&mut schedule, |_| (rank(0), 1000, 100))).collect();
+    assert_eq!(turns.iter().filter(|queue| **queue == 1).count(), 5, "{turns:?}");
+}
+
+#[test]
+fn a_context_gets_its_quantum_and_its_queues_share_it_in_turn() {
+    let mut schedule = Schedule::new(nanoseconds(3000));
+    for queue in 0..3 {
+        schedule.add(queue, guest(1), context(u64::from(queue.min(1))));
+        schedule.push(queue, rank(0));
+    }
+    let turns: Vec<_> = (0..12).map(|_| turn(&mut schedule, |_| (rank(0), 1000, 1))).collect();
+    assert_eq!(turns, [0, 0, 0, 1, 1, 1, 0, 0, 0, 2, 2, 2]);
+    // What is left of a quantum is the context's other queue's.
+    turn(&mut schedule, |_| (rank(0), 3000, 1));
+    let pick = schedule.next().unwrap();
+    assert_eq!(pick.queue, 1);
+    end(&mut schedule, 1, 1000);
+    let turns: Vec<_> = (0..3).map(|_| turn(&mut schedule, |_| (rank(0), 1000, 1))).collect();
+    assert_eq!(turns, [2, 2, 0]);
+}
+
+#[test]
+fn forgotten_queues_leave_their_places_to_others() {
+    let mut schedule = Schedule::new(QUANTUM);
+    for round in 0..100 {
+        for queue in 0..4 {
+            let number = round * 4 + u64::from(queue);
+            schedule.add(queue, guest(number), context(number));
+            schedule.push(queue, rank(0));
+        }
+        schedule.retain(|queue| queue == 3);
+        assert_eq!(schedule.next(), Some(Pick { queue: 3, contested: false }));
+        end(&mut schedule, 3, 10);
+        (0..4).for_each(|queue| schedule.remove(queue));
+        assert!(schedule.is_empty());
+    }
+    assert_eq!((schedule.guests.len(), schedule.guest_places.len()), (4, 0));
+    assert_eq!((schedule.contexts.len(), schedule.context_places.len()), (4, 0));
+}
+
+/// Another guest's queue that is destroyed leaves no trace in the order, whichever way its guest comes back.
+#[test]
+fn a_guest_that_lost_its_last_waiting_queue_is_passed_over_until_it_has_another() {
+    let mut schedule = Schedule::new(QUANTUM);
+    for queue in 0..3 {
+        schedule.add(queue, guest(queue.into()), context(0));
+        schedule.push(queue, rank(0));
+    }
+    schedule.remove(0);
+    schedule.remove(1);
+    assert_eq!(schedule.next(), Some(Pick { queue: 2, contested: false }));
+    end(&mut schedule, 2, 1000);
+    assert!(schedule.is_empty());
+    for queue in 0..3 {
+        if queue < 2 {
+            schedule.add(queue, guest(queue.into()), context(0));
+        }
+        schedule.push(queue, rank(0));
+    }
+    schedule.remove(1);
+    schedule.add(1, guest(1), context(0));
+    schedule.push(1, rank(0));
+    let mut turns: Vec<_> = (0..3).map(|_| schedule.next().unwrap().queue).collect();
+    turns.sort_unstable();
+    assert_eq!(turns, [0, 1, 2]);
+    assert!(schedule.is_empty());
+}
+
+proptest! {
+    #[test]
+    fn ending_a_turn_alone_changes_nothing_for_the_turns_after_it(
+        steps in proptest::collection::vec((0u32..6, 0u8..4, 0u64..300_000), 0..200),
+    ) {
+        let mut schedules = [(); 2].map(|()| {
+            let mut schedule = Schedule::new(QUANTUM);
+            for queue in 0..6 {
+                schedule.add(queue, guest(u64::from(queue % 2)), context(u64::from(queue % 3)));
+            }
+            schedule
+        });
+        let mut in_line = [false; 6];
+        for (queue, step, time) in steps {
+            if step == 0 {
+                if !std::mem::replace(&mut in_line[queue as usize], true) {
+                    schedules.iter_mut().for_each(|schedule| schedule.push(queue, rank(0)));
+                }
+                continue;
+            }
+            let [first, second] = &mut schedules;
+            let pick = first.next();
+            prop_assert_eq!(pick, second.next());
+            let Some(Pick { queue, contested }) = pick else { continue };
+            let time = if step == 1 { 0 } else { time };
+            let again = (step == 3).then_some(rank(0));
+            in_line[queue as usize] = again.is_some();
+            let ended = Ended { time: nanoseconds(time), weight: 1 + queue, again };
+            first.end_turn(queue, ended);
+            if time > 0 || again.is_some() || !second.end_alone(queue) {
+                second.end_turn(queue, ended);
+            } else {
+                prop_assert!(!contested);
+            }
+        }
+    }
+
+    /// Whatever the weights, the lengths of turns and the queues of each guest, and whichever of them
+    /// page all the time, guests that always have work get their shares: none is ever more than a
+    /// longest turn off.
+    #[test]
+    fn shares_are_the_weights(
+        guests in proptest::collection::vec(
+            (1u32..1000, 1u64..100_000, 1u32..4, any::<bool>()),
+            2..6,
+        ),
+        turns in 1usize..2000,
+    ) {
+        let mut schedule = Schedule::new(QUANTUM);
+        let mut owners = Vec::new();
+        for (index, (_, _, queues, pages)) in guests.iter().enumerate() {
+            let system = pages.then_some(Rank::System);
+            let ranks = (0..*queues).map(|_| rank(0)).chain(system);
+            owners.extend(ranks.map(|rank| (index, rank)));
+        }
+        for ((owner, rank), queue) in owners.iter().zip(0u32..) {
+            let context = (*rank != Rank::System).then_some(HwContextId(u64::from(queue % 2)));
+            schedule.add(queue, guest(*owner as u64), context);
+            schedule.push(queue, *rank);
+        }
+        let mut times = vec![0f64; guests.len()];
+        for _ in 0..turns {
+            let queue = turn(&mut schedule, |queue| {
+                let (owner, rank) = owners[queue as usize];
+                let (weight, length, ..) = guests[owner];
+                (rank, length, weight)
+            });
+            let (owner, rank) = owners[queue as usize];
+            // Whoever pages does that first.
+            prop_assert_eq!(rank == Rank::System, guests[owner].3);
+            times[owner] += guests[owner].1 as f64;
+        }
+        // Start-time fair queueing: of any two, the times by weight differ by a turn of each.
+        let by_weight = |index: usize| times[index] / f64::from(guests[index].0);
+        let longest = |index: usize| guests[index].1 as f64 / f64::from(guests[index].0);
+        for one in 0..guests.len() {
+            for other in 0..guests.len() {
+                let difference = by_weight(one) - by_weight(other);
+                prop_assert!(difference <= longest(one) + longest(other) + 1.0);
+            }
+        }
+    }
+
+    /// Contexts of one guest and one priority that always have work have the same time, however
+    /// many queues they have and however long their turns are.
+    #[test]
+    fn contexts_of_one_priority_share_alike(
+        contexts in proptest::collection::vec((1u32..6, 1u64..150_000), 2..5),
+        turns in 1usize..3000,
+    ) {
+        let mut schedule = Schedule::new(QUANTUM);
+        let mut owners = Vec::new();
+        for (number, (queues, _)) in contexts.iter().enumerate() {
+            owners.extend((0..*queues).map(|_| number));
+        }
+        for (number, queue) in owners.iter().zip(0..) {
+            schedule.add(queue, guest(1), context(*number as u64));
+            schedule.push(queue, rank(0));
+        }
+        let mut times = vec![0; contexts.len()];
+        for _ in 0..turns {
+            let of = |queue| (rank(0), contexts[owners[queue as usize]].1, 100);
+            let owner = owners[turn(&mut schedule, of) as usize];
+            times[owner] += contexts[owner].1;
+        }
+        let difference = times.iter().max().unwrap() - times.iter().min().unwrap();
+        let longest = contexts.iter().map(|(_, length)| *length).max().unwrap();
+        let bound = QUANTUM.as_nanos() as u64 + longest;
+        prop_assert!(difference <= bound, "{times:?} of {contexts:?}");
+    }
+
+    /// The greatest priority has seven of eight turns at least, and each other one gets one within
+    /// the bound, whatever comes and goes above and below it.
+    #[test]
+    fn no_priority_starves(
+        others in proptest::collection::vec((-7i32..=7, any::<bool>()), 1..40),
+        victim in -7i32..=7,
+    ) {
+        let mut schedule = Schedule::new(QUANTUM);
+        schedule.add(0, guest(1), context(0));
+        for queue in 1..=others.len() as u32 {
+            schedule.add(queue, guest(1), context(queue.into()));
+        }
+        schedule.push(0, rank(victim));
+        let mut waiting = VecDeque::new();
+        for (queue, (number, stays)) in (1..).zip(&others) {
+            if *number != victim {
+                schedule.push(queue, rank(*number));
+                waiting.push_back((queue, *number, *stays));
+            }
+        }
+        let lines = SchedulingPriority::COUNT as u32 - 1;
+        let mut turns = 0;
+        loop {
+            let pick = schedule.next().unwrap();
+            turns += 1;
+            if pick.queue == 0 {
+                break;
+            }
+            let (_, number, stays) = *waiting.iter().find(|(q, ..)| *q == pick.queue).unwrap();
+            let again = stays.then(|| rank(number));
+            schedule.end_turn(pick.queue, Ended { time: nanoseconds(1), weight: 1, again });
+            prop_assert!(turns < PATIENCE * lines, "{turns} turns without one");
+        }
+        prop_assert!(turns <= PATIENCE * lines);
+    }
+
+    /// Against plain lists: whoever is in line gets turns, nobody else, and queues of a context in the
+    /// order in which they came.
+    #[test]
+    fn who_is_in_line_is_served_once_and_in_order(
+        steps in proptest::collection::vec((0u32..12, any::<bool>()), 1..200),
+    ) {
+        // Three guests have two contexts, of a priority and two queues each.
+        let owner = |queue: u32| (queue % 3, queue % 6);
+        let number = |queue: u32| i32::from(queue % 6 < 3);
+        let mut schedule = Schedule::new(QUANTUM);
+        for queue in 0..12 {
+            let (of_guest, of_context) = owner(queue);
+            schedule.add(queue, guest(of_guest.into()), context(of_context.into()));
+        }
+        let mut model: Vec<u32> = Vec::new();
+        for (queue, serve) in steps {
+            if serve {
+                let Some(pick) = schedule.next() else {
+                    prop_assert!(model.is_empty());
+                    continue;
+                };
+                let place = model.iter().position(|other| *other == pick.queue);
+                model.remove(place.expect("somebody in line"));
+                let mut earlier = model[..place.unwrap()].iter();
+                prop_assert!(earlier.all(|other| owner(*other) != owner(pick.queue)));
+                prop_assert_eq!(pick.contested, !model.is_empty());
+                let ended = Ended { time: nanoseconds(7), weight: 3, again: None };
+                schedule.end_turn(pick.queue, ended);
+            } else if !model.contains(&queue) {
+                schedule.push(queue, rank(number(queue)));
+                model.push(queue);
+            }
+            prop_assert_eq!(schedule.is_empty(), model.is_empty());
+        }
+    }
+}
