@@ -18,7 +18,7 @@
 //! *A submission* is seen by `engine::main_loop`, which gives its queue a turn; `engine::command_processor`
 //! fetches the packets and `engine::packets` executes them, through `memory::mmu`, until a fence of
 //! `shared::fence_table` is signaled. *A connect* comes in through `control::kernel_calls`, is entered into
-//! `control::registry`, and reaches the engine as a watch list and a kick in `shared::chip`.
+//! `control::registry`, and reaches the engine as a change of what it watches and a kick in `shared::chip`.
 
 mod control;
 mod engine;

@@ -89,8 +89,8 @@ impl Doorbells {
     }
 
     /// Puts queues whose doorbells were rung in line: looks at those that rang lately, and at so many of the others,
-    /// which are due.
-    #[inline]
+    /// which are due. Always within the engine's loop.
+    #[inline(always)]
     pub fn look(&mut self, core: &mut Core, run_list: &mut RunList, last_served: u32, due: usize) {
         self.watches.look(due, |watch, rung| see_ring(core, run_list, last_served, watch, rung));
         if !self.hints.is_empty() {
@@ -99,7 +99,7 @@ impl Doorbells {
     }
 
     /// Puts the queues in line whose rings hold work, of those that doorbells hint at.
-    #[inline]
+    #[inline(never)]
     fn look_at_hints(&mut self, core: &mut Core, run_list: &mut RunList) {
         let engine = core.index;
         self.hints.look(
@@ -134,16 +134,16 @@ impl Doorbells {
 }
 
 /// A doorbell rang with this value. The entry of its queue is looked up once.
-#[inline]
+#[inline(never)]
 fn see_ring(core: &mut Core, run_list: &mut RunList, last_served: u32, watch: &Watch, rung: u64) {
-    let engine = core.index;
-    run_list.ring(watch.index, engine, |entry| {
+    let waits = run_list.ring(watch.index, |entry| {
         entry.doorbells += 1;
         core.note_use(&entry.queue);
         match entry.execution.rung(rung) {
-            Ok(true) if watch.index == last_served => true,
             Ok(true) => {
-                core.prefetch(entry);
+                if watch.index != last_served {
+                    core.prefetch(entry);
+                }
                 true
             }
             idle => {
@@ -152,6 +152,9 @@ fn see_ring(core: &mut Core, run_list: &mut RunList, last_served: u32, watch: &W
             }
         }
     });
+    if let Some(entry) = waits {
+        entry.count_doorbells(core.index);
+    }
 }
 
 /// Looks at the ring of a queue that may have rung. Not of one that is off the run list: the control plane kicks it

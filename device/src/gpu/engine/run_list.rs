@@ -190,21 +190,24 @@ impl RunList {
         self.entries.get_mut(index as usize)?.as_deref_mut()
     }
 
-    /// Engine `engine`: the doorbell of a queue on the list rang. Has the queue wait for a turn if it is idle and
-    /// `look` finds that it has something to do.
-    #[inline]
-    pub fn ring(&mut self, index: u32, engine: u32, look: impl FnOnce(&mut Entry) -> bool) {
-        let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
+    /// The doorbell of a queue on the list rang. Has the queue wait for a turn if it is idle and `look` finds that it
+    /// has something to do. Returns a queue that has, and that waits for a turn already, or for a fence.
+    #[inline(always)]
+    pub fn ring(
+        &mut self,
+        index: u32,
+        look: impl FnOnce(&mut Entry) -> bool,
+    ) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(index as usize)?.as_deref_mut()?;
         if !look(entry) {
-            return;
+            return None;
         }
         if entry.condition == Condition::Idle {
             entry.condition = Condition::Runnable;
             self.schedule.push(index, entry.queue.rank());
-        } else {
-            // It waits for a turn already, or for a fence.
-            entry.count_doorbells(engine);
+            return None;
         }
+        Some(entry)
     }
 
     /// Whether some queue is in line.

@@ -23,7 +23,7 @@ pub struct Scans {
 impl Scans {
     /// After a turn that ended at `now` on the adapter's clock: at how many an engine that watches this many
     /// doorbells looks.
-    #[inline]
+    #[inline(never)]
     pub fn after_turn(&mut self, now: u64, doorbells: usize) -> usize {
         let doorbells = doorbells as u64;
         let each = (PERIOD / doorbells.max(1)).max(PERIOD_OF_A_DOORBELL);

@@ -106,12 +106,12 @@ impl TurnClock {
         Some(TurnTime { own, all: own.saturating_add(others) })
     }
 
-    /// After a turn: at how many an engine that watches this many doorbells looks.
+    /// After a turn: at how many an engine looks of this many doorbells that have not rung lately.
     #[inline]
     pub fn due(&mut self, doorbells: usize) -> usize {
         match self.last {
-            LastTurn::Ended(ended) => self.scans.after_turn(ended, doorbells),
-            LastTurn::Untimed | LastTurn::None => 0,
+            LastTurn::Ended(ended) if doorbells > 0 => self.scans.after_turn(ended, doorbells),
+            _ => 0,
         }
     }
 

@@ -129,8 +129,15 @@ impl Watches {
     }
 
     /// The number of doorbells.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// The number of those beside the ones that it looks at in every round.
+    #[inline]
+    pub fn others(&self) -> usize {
+        self.list.len().saturating_sub(RECENT)
     }
 
     /// All of them.
@@ -163,7 +170,7 @@ impl Watches {
     /// Looks at the doorbells that are due of those that have not rung lately, and at a few in any case.
     #[inline(never)]
     fn look_at_others(&mut self, due: usize, mut rang: impl FnMut(&Watch, u64)) {
-        let others = self.list.len().saturating_sub(RECENT);
+        let others = self.others();
         for _ in 0..others.min(due.max(OTHERS_IN_A_ROUND)) {
             if self.next >= others {
                 // Doorbells were removed since.

@@ -74,6 +74,9 @@ pub struct Kind {
 
 /// A slot of the table. It stays where it is for the guest's life, so that an engine may still
 /// look at a fence that is just being destroyed.
+///
+/// What stands while the fence does, and every packet that names it reads, is in one cache line. What engines that
+/// wait or interrupt write is in another, and takes the first from nobody.
 #[derive(Debug)]
 #[repr(align(64))]
 struct FenceSlot {
@@ -85,12 +88,22 @@ struct FenceSlot {
     native: AtomicBool,
     published: AtomicBool,
     rewindable: AtomicBool,
-    interrupt: Pending,
     current: AtomicU64,
     monitored: AtomicU64,
-    waiting_engines: AtomicU64,
     always: AtomicU64,
+    waiters: Waiters,
 }
+
+/// Who waits for a fence.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Waiters {
+    interrupt: Pending,
+    engines: AtomicU64,
+}
+
+/// One line each.
+const _: () = assert!(size_of::<Waiters>() == 64 && size_of::<FenceSlot>() == 128);
 
 /// A global fence.
 #[derive(Debug, Clone, Copy)]
@@ -149,11 +162,10 @@ impl FenceTable {
             native: AtomicBool::new(true),
             published: AtomicBool::new(false),
             rewindable: AtomicBool::new(false),
-            interrupt: Pending::new(),
             current: AtomicU64::new(0),
             monitored: AtomicU64::new(0),
-            waiting_engines: AtomicU64::new(0),
             always: AtomicU64::new(0),
+            waiters: Waiters { interrupt: Pending::new(), engines: AtomicU64::new(0) },
         };
         let slots = (0..count.next_power_of_two()).map(slot).collect();
         Self { slots, count, memory, shared }
@@ -192,7 +204,8 @@ impl FenceTable {
         } else {
             SignalRule::Monotonic
         };
-        let FenceSlot { waiting_engines, always, interrupt, .. } = found;
+        let FenceSlot { always, waiters: Waiters { interrupt, engines: waiting_engines }, .. } =
+            found;
         let cell = FenceCell { current, monitored, waiting_engines, always, rule };
         let published =
             if found.published.load(Ordering::Relaxed) { Some(bar.fence(slot)?) } else { None };
