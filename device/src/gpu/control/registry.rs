@@ -3,9 +3,10 @@
 //! The control plane's books: guests, address spaces, queues, and the queue that each doorbell watches.
 
 use crate::gpu::memory::page_table::AddressSpace;
-use crate::gpu::shared::chip::{Chip, WatchChange, Watched, WatchedAt};
+use crate::gpu::shared::chip::Chip;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
+use crate::gpu::shared::watching::WatchedAt;
 use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId, HwQueueId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -77,12 +78,12 @@ impl Registry {
             queue.use_doorbell(chip.connects.another());
         }
         if let Some(before) = std::mem::replace(watched, queue.clone()) {
-            unwatch(chip, before);
+            watch(chip, &before, None);
         }
         if let Some(queue) = queue {
             let is_moved = queue.partition.rotation().is_some();
             let at = if is_moved { WatchedAt::Physical(doorbell) } else { WatchedAt::OwnPage };
-            watch(chip, Watched { queue, at });
+            watch(chip, &queue, Some(at));
         }
         true
     }
@@ -97,14 +98,14 @@ impl Registry {
 
     /// Connects a queue to its guest's global doorbell.
     pub fn watch_global(&mut self, chip: &Chip, queue: Arc<HwQueue>) {
-        self.global.insert(queue.id, Arc::clone(&queue));
-        watch(chip, Watched { queue, at: WatchedAt::Global });
+        watch(chip, &queue, Some(WatchedAt::Global));
+        self.global.insert(queue.id, queue);
     }
 
     /// Disconnects a queue from its guest's global doorbell. False when it was not connected.
     pub fn unwatch_global(&mut self, chip: &Chip, queue: HwQueueId) -> bool {
         let Some(queue) = self.global.remove(&queue) else { return false };
-        unwatch(chip, queue);
+        watch(chip, &queue, None);
         true
     }
 
@@ -120,7 +121,7 @@ impl Registry {
             was_watched |= watched.take_if(|watched| watched.id == queue.id).is_some();
         }
         if was_watched {
-            unwatch(chip, Arc::clone(&queue));
+            watch(chip, &queue, None);
         }
         if let Some(port) = chip.engines.get(queue.engine as usize) {
             port.kick(&queue);
@@ -143,16 +144,9 @@ impl Registry {
     }
 }
 
-/// Has a queue's engine look for its rings.
-fn watch(chip: &Chip, watched: Watched) {
-    if let Some(port) = chip.engines.get(watched.queue.engine as usize) {
-        port.change_watches(WatchChange::Add(watched));
-    }
-}
-
-/// Has a queue's engine look for its rings no more.
-fn unwatch(chip: &Chip, queue: Arc<HwQueue>) {
+/// Has a queue's engine look for its rings there; `None`: no more.
+fn watch(chip: &Chip, queue: &Arc<HwQueue>, at: Option<WatchedAt>) {
     if let Some(port) = chip.engines.get(queue.engine as usize) {
-        port.change_watches(WatchChange::Remove(queue));
+        port.change_watch(queue, at);
     }
 }

@@ -9,9 +9,11 @@ use super::executor::Core;
 use super::hints::{Hinted, Hints};
 use super::run_list::RunList;
 use super::watches::{Watch, Watches};
-use crate::gpu::shared::chip::{EnginePort, WatchChange, Watched, WatchedAt};
+use crate::gpu::shared::chip::EnginePort;
+use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::statistics::Tally;
 use crate::gpu::shared::wake::Kicking;
+use crate::gpu::shared::watching::WatchedAt;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use std::sync::Arc;
 
@@ -28,22 +30,24 @@ pub struct Doorbells {
 impl Doorbells {
     /// Takes over what the control plane changed.
     pub fn take_changes(&mut self, port: &EnginePort, run_list: &mut RunList) {
-        while let Some(change) = port.watch_changes.pop() {
-            match change {
-                WatchChange::Add(watched) => self.add(port, run_list, watched),
-                WatchChange::Remove(queue) => {
-                    if let Some(index) = run_list.index_of(&queue) {
-                        self.remove(port, run_list, index);
-                    }
-                }
+        while let Some(queue) = port.watch_changes.pop() {
+            let at = queue.watching.take();
+            let Some(index) = run_list.index_of(&queue) else { continue };
+            self.remove(port, run_list, index);
+            if let Some(at) = at {
+                self.add(port, run_list, queue, index, at);
             }
         }
     }
 
-    fn add(&mut self, port: &EnginePort, run_list: &mut RunList, watched: Watched) {
-        let Watched { queue, at } = watched;
-        let Some(index) = run_list.index_of(&queue) else { return };
-        self.remove(port, run_list, index);
+    fn add(
+        &mut self,
+        port: &EnginePort,
+        run_list: &mut RunList,
+        queue: Arc<HwQueue>,
+        index: u32,
+        at: WatchedAt,
+    ) {
         let Some(entry) = run_list.get(index) else { return };
         entry.refresh_ring();
         let Some(ring) = entry.execution.ring.as_ref().map(|ring| Arc::clone(&ring.binding)) else {

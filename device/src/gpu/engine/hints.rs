@@ -9,9 +9,9 @@
 //!
 //! Source: user-mode work submission, "Global doorbells".
 
-use crate::gpu::shared::chip::WatchedAt;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
+use crate::gpu::shared::watching::WatchedAt;
 use bellhop_host_kmd::hardware::{GuestId, RingBinding};
 use bellhop_protocol::doorbell::{GLOBAL_DOORBELL_SLOT, RingTag};
 use bellhop_protocol::handoff::doorbell::DoorbellWords;

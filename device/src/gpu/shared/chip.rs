@@ -11,6 +11,7 @@ use super::statistics::Tally;
 use super::trace_log::TraceLog;
 use super::uses::Connects;
 use super::wake::Wake;
+use super::watching::WatchedAt;
 use crate::gpu::memory::page_table::NodePool;
 use crate::gpu::shared::config::GpuConfig;
 use arc_swap::ArcSwapOption;
@@ -72,35 +73,6 @@ pub mod reset {
     pub const STOP: u64 = 3;
 }
 
-/// A queue whose rings an engine looks for.
-#[derive(Debug, Clone)]
-pub struct Watched {
-    /// The queue.
-    pub queue: Arc<HwQueue>,
-    /// Where it rings.
-    pub at: WatchedAt,
-}
-
-/// What changes of the queues whose rings an engine looks for.
-#[derive(Debug)]
-pub enum WatchChange {
-    /// This one is watched, there and nowhere else.
-    Add(Watched),
-    /// This one is not.
-    Remove(Arc<HwQueue>),
-}
-
-/// Where a watched queue rings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WatchedAt {
-    /// The word on its logical doorbell's page, whose value is the write pointer.
-    OwnPage,
-    /// The guest's page of this physical doorbell, which the page of the logical doorbell shows.
-    Physical(u32),
-    /// Its guest's global doorbell.
-    Global,
-}
-
 /// How the control plane and other engines reach an engine.
 #[derive(Debug)]
 pub struct EnginePort {
@@ -108,9 +80,10 @@ pub struct EnginePort {
     pub attention: CachePadded<Attention>,
     /// Signaled at most once for each of the engine's sleeps; a kick may wake the engine instead.
     pub wake: Wake,
-    /// Changes of the queues that the engine watches, in their order. Each is here before `WATCHES` is raised for it,
-    /// and costs the engine the same however many it watches.
-    pub watch_changes: SegQueue<WatchChange>,
+    /// Queues whose rings the engine looks for elsewhere now, or no more. Each is here at most once, as
+    /// [`HwQueue::watching`] says, before `WATCHES` is raised for it, and costs the engine the same however many it
+    /// watches.
+    pub watch_changes: SegQueue<Arc<HwQueue>>,
     /// Kicked queues. Each is here at most once, as [`HwQueue::kicked`] says.
     pub kicks: SegQueue<Arc<HwQueue>>,
     /// Pre-empted queues. The control plane suspends a queue before it adds the queue.
@@ -282,10 +255,12 @@ impl EnginePort {
         self.raise(attention::KICK);
     }
 
-    /// Control plane: changes which queues the engine watches.
-    pub fn change_watches(&self, change: WatchChange) {
-        self.watch_changes.push(change);
-        self.raise(attention::WATCHES);
+    /// Control plane: changes where the engine looks for a queue's rings.
+    pub fn change_watch(&self, queue: &Arc<HwQueue>, at: Option<WatchedAt>) {
+        if queue.watching.change(at) {
+            self.watch_changes.push(Arc::clone(queue));
+            self.raise(attention::WATCHES);
+        }
     }
 
     /// Asks for the engine's attention and wakes it if it sleeps.

@@ -9,6 +9,7 @@ use super::fence_logs::FenceLogs;
 use super::partition::Partition;
 use crate::gpu::memory::page_table::AddressSpace;
 use crate::gpu::shared::rank::Rank;
+use crate::gpu::shared::watching::Watching;
 use arc_swap::ArcSwapOption;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, Fault, HwContextId, HwQueueId, KernelSubmission, RingBinding,
@@ -74,6 +75,8 @@ pub struct HwQueue {
     pub busy: Busy,
     /// Whether it is among its engine's kicks, and the engine has yet to look at it.
     pub kicked: Pending,
+    /// Where its engine looks for its rings.
+    pub watching: Watching,
     /// Whether the control plane was told that it has logged a signal that a CPU waits for, and has yet to
     /// read the log.
     pub logged: Pending,
@@ -107,6 +110,7 @@ impl HwQueue {
             submissions: ArrayQueue::new(SUBMISSIONS),
             membership: Membership::new(),
             kicked: Pending::new(),
+            watching: Watching::default(),
             logged: Pending::new(),
             settling: AtomicBool::new(false),
             fault: OnceLock::new(),

@@ -20,3 +20,4 @@ pub mod statistics;
 pub mod trace_log;
 pub mod uses;
 pub mod wake;
+pub mod watching;

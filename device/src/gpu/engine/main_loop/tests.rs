@@ -10,10 +10,10 @@ use crate::gpu::engine::scans::PERIOD_OF_A_DOORBELL;
 use crate::gpu::engine::watches::{Watch, Watches};
 use crate::gpu::memory::cross_memory::CrossAdapterMemory;
 use crate::gpu::memory::page_table::{AddressSpace, NodePool};
-use crate::gpu::shared::chip::{WatchChange, Watched, WatchedAt};
 use crate::gpu::shared::hw_queue::Role;
 use crate::gpu::shared::interrupt::Interrupts;
 use crate::gpu::shared::partition::Partition;
+use crate::gpu::shared::watching::WatchedAt;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, FenceStorage, GuestId, HwContextId, HwQueueId, KernelSubmission,
@@ -106,7 +106,7 @@ impl Rig {
     fn occupy(&self, queue: &Arc<HwQueue>, slot: u32, at: WatchedAt) {
         let port = &self.chip.engines[0];
         queue.ring.store(Some(Arc::new(RingBinding { slot, ..RING })));
-        port.change_watches(WatchChange::Add(Watched { queue: Arc::clone(queue), at }));
+        port.change_watch(queue, Some(at));
         let submission = KernelSubmission {
             gpu_va: COMMANDS,
             size: 64,
@@ -187,7 +187,7 @@ fn looks_of_a_destroy(others: u32, at: fn(u32) -> WatchedAt) -> u64 {
     assert_eq!(rig.engine.doorbells.count() as u32, others + 1);
     doomed.membership.destroy();
     let port = &rig.chip.engines[0];
-    port.change_watches(WatchChange::Remove(Arc::clone(&doomed)));
+    port.change_watch(&doomed, None);
     port.kick(&doomed);
     let looks = looks::during(|| rig.attend());
     assert_eq!(rig.engine.doorbells.count() as u32, others);
