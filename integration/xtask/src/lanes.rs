@@ -46,7 +46,8 @@ pub fn pass_on(output: &Output) -> Result<(), String> {
 /// # Errors
 /// When one fails.
 pub fn others() -> Result<(), String> {
-    let mut tests = cargo_test(&["--lib", "--bins"]);
+    // Whatever fails: the next failure is as good to know.
+    let mut tests = cargo_test(&["--no-fail-fast", "--lib", "--bins"]);
     tests.args(names_of_others()?.iter().flat_map(|name| ["--test", name]));
     command::run(&mut tests)
 }

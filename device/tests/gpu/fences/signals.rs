@@ -255,8 +255,8 @@ fn two_engines_that_wait_for_each_other_go_on_whether_they_poll_or_are_called() 
         };
         guest.submit_with_progress(&mut second, exchange(false));
         if values[0] % 3 == 0 {
-            // Long enough for the engine to ask to be called, and to fall asleep.
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            // It has asked to be called by then.
+            wait_until_asleep(&gpu);
         }
         guest.submit_with_progress(&mut first, exchange(true));
     }
