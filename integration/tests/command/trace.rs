@@ -374,9 +374,10 @@ fn a_trace_says_how_much_it_has_and_needs_a_file_from_the_start() {
         let mut command = bellhop();
         command.args(["trace", "--json", "--output"]).arg(&file).args(options).arg("--").args(task);
         let output = command.output().unwrap();
-        let summary = text(&output.stdout).lines().last().map(str::to_owned).unwrap();
-        let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
-        (output.status.code(), summary["lost"].as_u64().unwrap(), text(&output.stderr))
+        let (printed, said) = (text(&output.stdout), text(&output.stderr));
+        let summary = printed.lines().last().unwrap_or_else(|| panic!("no summary: {said}"));
+        let summary: serde_json::Value = serde_json::from_str(summary).unwrap();
+        (output.status.code(), summary["lost"].as_u64().unwrap(), said)
     };
     let (code, lost, said) = trace(&["--buffer", "64"], &["selftest", "fence.gpu-wait"]);
     assert_eq!((code, lost), (Some(0), 0), "{said}");
