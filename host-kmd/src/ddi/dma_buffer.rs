@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! DMA buffers of the basic model: what dxgkrnl asks a driver to make of a command buffer
-//! (`DxgkDdiRender`) and to put addresses into (`DxgkDdiPatch`).
+//! DMA buffers of the basic model: what dxgkrnl asks a driver to make of a command buffer (`DxgkDdiRender`) and to
+//! put addresses into (`DxgkDdiPatch`).
 //!
-//! A *physical address* is one of the guest's system context (see [`paging`](super::paging)): there,
-//! below everything else, are the guest's DMA buffers too.
+//! A *physical address* is an address of the guest's system context (see [`paging`](super::paging)). That context
+//! maps the guest's DMA buffers below everything else.
 //!
 //! Source: "DMA buffers" and "Physical vs virtual submission" of the Windows KMD overview.
 
 use bellhop_protocol::control::node_context::PatchLocation;
 
-/// Where a guest's DMA buffers begin in its system context's address space. Only the GPU reads there,
-/// and no other address space leads there.
+/// Start of a guest's DMA buffers in the address space of its system context. Only the GPU reads them, and no other
+/// address space maps them.
 pub const DMA_BUFFERS_START: u64 = 1 << 25;
-/// Bytes of all DMA buffers of a guest.
+/// Bytes of all DMA buffers of a guest together.
 pub const DMA_BUFFERS_SIZE: u64 = 1 << 20;
 
-/// An allocation of an allocation list, as far as a driver has to know it.
+/// What a driver knows of an allocation in an allocation list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenderAllocation {
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Whether the list says that it may be written.
+    /// Whether the list declares it writable.
     pub writable: bool,
 }
 
@@ -34,47 +34,46 @@ pub struct RenderArguments<'a> {
     pub commands: &'a [u8],
     /// The allocation list.
     pub allocations: &'a [RenderAllocation],
-    /// The patch location list. Its indices and offsets are whatever the guest wrote.
+    /// The patch location list. Its indices and offsets are unchecked guest input.
     pub patch_locations: &'a [PatchLocation],
 }
 
-/// A DMA buffer that a driver made. Until it is patched its addresses are zero.
+/// A DMA buffer that a driver made. Its addresses are zero until it is patched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DmaBuffer {
     /// Whole packets.
     pub packets: Vec<u8>,
-    /// Where the addresses are that are to be patched; in the order of their offsets, one for each
-    /// address in the packets.
+    /// Where the packets hold addresses to patch: one entry for each address, ordered by offset.
     pub patch_locations: Vec<PatchLocation>,
 }
 
-/// Why a command buffer is refused. Nothing of it is executed.
+/// Why a command buffer is refused. No part of it executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
     /// `STATUS_ILLEGAL_INSTRUCTION`: the node has no such packet, or none with physical addresses.
     #[error("the node does not execute the packet at {offset:#x} with physical addresses")]
     IllegalInstruction {
-        /// Of the packet.
+        /// Offset of the packet.
         offset: u32,
     },
-    /// `STATUS_PRIVILEGED_INSTRUCTION`: the packet has an address that no patch location covers, or
-    /// accesses its allocation in a way that was not asked for, or is the host's own.
+    /// `STATUS_PRIVILEGED_INSTRUCTION`: no patch location covers an address of the packet, the packet accesses its
+    /// allocation in a way that the list does not allow, or only the host may use the packet.
     #[error("the packet at {offset:#x} accesses what it was not given")]
     PrivilegedInstruction {
-        /// Of the packet.
+        /// Offset of the packet.
         offset: u32,
     },
-    /// `STATUS_INVALID_USER_BUFFER`: no whole packet.
+    /// `STATUS_INVALID_USER_BUFFER`: the bytes are not a whole packet.
     #[error("there is no whole packet at {offset:#x}")]
     InvalidUserBuffer {
-        /// Of what is none.
+        /// Offset of those bytes.
         offset: u32,
     },
-    /// A patch location that names no allocation or no address of a packet, that is out of order, or
-    /// from which the packet would access bytes outside of the allocation.
+    /// A patch location names no allocation or no address of a packet, is out of order, or would let the packet
+    /// access bytes outside the allocation.
     #[error("patch location {index} does not fit its packet")]
     BadPatchLocation {
-        /// In the list.
+        /// Index in the list.
         index: u32,
     },
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Negotiation at the start of a driver: which features the OS has enabled and what it can do for
-//! them, and what the driver then advertises.
+//! Negotiation when a driver starts: which features the OS has enabled, what the OS can do for them, and what the
+//! driver then advertises.
 //!
 //! Source: native GPU fence object, "Querying native fence feature enablement in OS" and "Native fence
 //! caps".
@@ -16,12 +16,12 @@ pub enum FeatureId {
     NativeFence,
 }
 
-/// What the OS answers of a feature (`DXGKARGCB_ISFEATUREENABLED2::Result`).
+/// The OS's answer about a feature (`DXGKARGCB_ISFEATUREENABLED2::Result`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FeatureResult {
-    /// Whether it is enabled.
+    /// Whether the feature is enabled.
     pub enabled: bool,
-    /// The enabled version; 0 when none is.
+    /// The enabled version; 0 if the feature is not enabled.
     pub version: u32,
 }
 
@@ -46,7 +46,7 @@ pub struct NativeFenceOsCaps {
     pub intra_gpu_fence_type: bool,
 }
 
-/// The OS has no interface of that feature and version, or has not enabled it.
+/// The OS has no interface of this feature and version, or has not enabled it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{feature:?} has no interface of version {version} that is enabled")]
 pub struct NoSuchInterface {
@@ -56,12 +56,12 @@ pub struct NoSuchInterface {
     pub version: u32,
 }
 
-/// How a driver asks (`DXGK_FEATURE_INTERFACE`).
+/// How a driver queries features (`DXGK_FEATURE_INTERFACE`).
 pub trait DxgkFeatures {
     /// `IsFeatureEnabled`
     fn is_feature_enabled(&self, feature: FeatureId) -> FeatureResult;
 
-    /// `QueryFeatureInterface`. It succeeds for what [`Self::is_feature_enabled`] answered.
+    /// `QueryFeatureInterface`. Succeeds for every feature and version that [`Self::is_feature_enabled`] reported.
     ///
     /// # Errors
     /// See [`NoSuchInterface`].
@@ -72,30 +72,30 @@ pub trait DxgkFeatures {
     ) -> Result<FeatureInterface<'_>, NoSuchInterface>;
 }
 
-/// What a driver's GPU can have scheduled (`DXGK_VIDSCHCAPS`).
+/// Scheduling capabilities of a driver's GPU (`DXGK_VIDSCHCAPS`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VidSchCaps {
-    /// `NativeGpuFence`. Only where the OS has enabled the feature.
+    /// `NativeGpuFence`. Set only if the OS has enabled the feature.
     pub native_gpu_fence: bool,
-    /// `OptimizedNativeFenceSignaledInterrupt`: interrupts for native fences name the HW queue whose log
-    /// says which, and not the fences.
+    /// `OptimizedNativeFenceSignaledInterrupt`: an interrupt for native fences names the HW queue that logged them,
+    /// not the fences.
     pub optimized_native_fence_signaled_interrupt: bool,
 }
 
-/// What a driver's GPU wants of native fences (`DXGK_NATIVE_FENCE_CAPS`).
+/// What a driver's GPU requires of native fences (`DXGK_NATIVE_FENCE_CAPS`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NativeFenceCaps {
-    /// Bytes from one MonitoredValue to the next of fences that share a page: a power of two, 8 to 64.
-    /// CurrentValues are as far apart as the BAR has them.
+    /// Bytes between the MonitoredValues of fences that share a page: a power of two, 8 to 64. The BAR sets the
+    /// distance between CurrentValues.
     pub monitored_value_stride: u32,
-    /// The local segments that values may be in, `PreferredSegment`: [`SegmentSet::PRIVATE`], or none.
-    /// Values that would be in local memory are in system memory then.
+    /// The local segments that may hold values, `PreferredSegment`: [`SegmentSet::PRIVATE`] or none. With none,
+    /// values that would be in local memory are in system memory.
     pub preferred_segments: SegmentSet,
-    /// `MapToGpuSystemProcess`: the context management processor finds both values in the GPU's system (paging)
-    /// process, at the addresses that processes know, to read and to write.
+    /// `MapToGpuSystemProcess`: the context management processor can read and write both values in the GPU's system
+    /// (paging) process, at the addresses that processes know.
     pub map_to_gpu_system_process: bool,
-    /// First GPU virtual address that values may be mapped at, in any process and in the system process.
+    /// First GPU virtual address where values may be mapped, in any process and in the system process.
     pub minimum_address: u64,
-    /// The last such address.
+    /// Last such address.
     pub maximum_address: u64,
 }

@@ -3,8 +3,8 @@
 //! The DDIs: what dxgkrnl calls a driver for ([`Miniport`]) and what a driver calls dxgkrnl for
 //! ([`DxgkCallbacks`]).
 //!
-//! Names are the references' in Rust case, without `DxgkDdi` and `DxgkCb`. Only what our GPU needs
-//! is here: devices and contexts have no state below dxgkrnl, so a context is named by its HW queues.
+//! Names are those of the references in Rust case, without `DxgkDdi` and `DxgkCb`. Only what our GPU needs is here.
+//! Devices and contexts have no state below dxgkrnl, so a list of HW queues names a context.
 
 pub mod dma_buffer;
 pub mod feature;
@@ -23,8 +23,8 @@ use dma_buffer::{DmaBuffer, RenderArguments, RenderError};
 use feature::{DxgkFeatures, NativeFenceCaps, VidSchCaps};
 use paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
 
-/// How a doorbell was connected: the two statuses that `DxgkDdiConnectDoorbell` may answer with.
-/// A type of its own, so that there is no other answer to refuse.
+/// How a doorbell was connected: the two statuses that `DxgkDdiConnectDoorbell` may return. A separate type, so that
+/// dxgkrnl has no other status to refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectedStatus {
     /// The GPU sees rings by itself.
@@ -42,7 +42,7 @@ impl From<ConnectedStatus> for ConnectionStatus {
     }
 }
 
-/// The GPU has no physical doorbell at all.
+/// The GPU has no physical doorbell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the GPU has no physical doorbell")]
 pub struct NoPhysicalDoorbell;
@@ -52,23 +52,23 @@ pub struct NoPhysicalDoorbell;
 pub struct AllocationInfoFlags2 {
     /// `NotifyEviction`
     pub notify_eviction: bool,
-    /// `NotifyIoMmuUnmap`; it has no effect without an IOMMU. An allocation may have both: each
-    /// notification is a call of its own.
+    /// `NotifyIoMmuUnmap`; has no effect without an IOMMU. An allocation may have both flags: each notification is a
+    /// separate call.
     pub notify_io_mmu_unmap: bool,
 }
 
 /// How CurrentValues are updated from the CPU (`DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CurrentValuesFlags {
-    /// `AlwaysSignaled`: the value is `u64::MAX`, and the fences ignore signals from now on.
+    /// `AlwaysSignaled`: the value is `u64::MAX`, and the fences ignore later signals.
     pub always_signaled: bool,
-    /// `NotificationOnly`: no CurrentValue is written; another adapter's engines, or another guest, did
-    /// that, or with `always_signaled` no one writes it.
+    /// `NotificationOnly`: the driver writes no CurrentValue. Another adapter's engines or another guest wrote it,
+    /// or, with `always_signaled`, it stays unwritten.
     pub notification_only: bool,
 }
 
-/// Where a fence's values are in the GPU's system process, which packets of no guest reach. Code that runs
-/// there may read and write both.
+/// Where a fence's values are in the GPU's system process. Guest packets cannot reach them; code that runs in that
+/// process may read and write both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SystemProcessGpuVas {
     /// `CurrentValueSystemProcessGpuVa`
@@ -82,16 +82,16 @@ pub struct SystemProcessGpuVas {
 pub struct CreateNativeFence {
     /// `hGlobalNativeFence`
     pub fence: GlobalFence,
-    /// Where its values are.
+    /// Where its values are stored.
     pub storage: FenceStorage,
-    /// CurrentValue to begin with. Without one it is another view of a fence that other guests have.
+    /// Initial CurrentValue. `None` makes another view of a fence that other guests have.
     pub initial_value: Option<u64>,
-    /// Where they are mapped for the context management processor, if the driver asked for that:
+    /// Where the values are mapped for the context management processor, if the driver set
     /// [`NativeFenceCaps::map_to_gpu_system_process`].
     pub system_process: Option<SystemProcessGpuVas>,
 }
 
-/// Private driver data that the driver does not take.
+/// The driver does not accept this private driver data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the private driver data cannot hold {0:#x}")]
 pub struct BadPrivateData(pub u32);
@@ -99,7 +99,7 @@ pub struct BadPrivateData(pub u32);
 /// Why a doorbell was not created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CreateDoorbellError {
-    /// The private data is not what the driver takes.
+    /// The driver does not accept the private data.
     #[error(transparent)]
     PrivateData(#[from] BadPrivateData),
     /// The hardware does not have the queue or the doorbell slot.
@@ -110,7 +110,7 @@ pub enum CreateDoorbellError {
 /// Why a doorbell was not connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectDoorbellError {
-    /// There is none to take from any queue.
+    /// No queue has a physical doorbell that the driver could take.
     #[error(transparent)]
     NoPhysicalDoorbell(#[from] NoPhysicalDoorbell),
     /// The hardware does not have the queue.
@@ -118,10 +118,10 @@ pub enum ConnectDoorbellError {
     Unknown(#[from] UnknownId),
 }
 
-/// What dxgkrnl refuses of a callback.
+/// Why dxgkrnl refuses a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidParameter {
-    /// No doorbell was created for that queue.
+    /// The queue has no doorbell.
     #[error("no doorbell was created for {0:?}")]
     UnknownDoorbell(HwQueueId),
     /// The reason is not one of `DISCONNECTED_*`.
@@ -131,56 +131,55 @@ pub enum InvalidParameter {
 
 /// What a kernel-mode driver does for dxgkrnl.
 ///
-/// A doorbell is named by its HW queue, which has at most one. Ids, slots and addresses were
-/// checked by dxgkrnl.
+/// A HW queue has at most one doorbell, so its id names the doorbell. Dxgkrnl has checked ids, slots and addresses.
 ///
-/// A call with an id that the hardware does not have is a bug of dxgkrnl. It fails, and with it the request that led
-/// to it. Calls that end something, stop something or ask for an interrupt return nothing: no request can fail over
-/// them, and the driver reports the bug and carries on.
+/// A call with an id that the hardware does not have is a bug of dxgkrnl. The call fails, and so does the request
+/// that caused it. Calls that end or stop something or ask for an interrupt return nothing, because no request can
+/// fail over them: the driver reports the bug and carries on.
 pub trait Miniport: Send {
-    /// `DxgkDdiStartDevice`: the first call. The driver finds out what the OS has enabled.
+    /// `DxgkDdiStartDevice`: the first call. The driver queries which features the OS has enabled.
     fn start_device(&mut self, features: &dyn DxgkFeatures);
 
-    /// `DXGKQAITYPE_DRIVERCAPS`, of which `DXGK_VIDSCHCAPS`.
+    /// The `DXGK_VIDSCHCAPS` part of `DXGKQAITYPE_DRIVERCAPS`.
     fn query_vidsch_caps(&self) -> VidSchCaps;
 
-    /// `DXGKQAITYPE_NATIVE_FENCE_CAPS`. Asked only of a driver that advertises native fences.
+    /// `DXGKQAITYPE_NATIVE_FENCE_CAPS`. Called only if the driver advertises native fences.
     fn query_native_fence_caps(&self) -> NativeFenceCaps;
 
     /// `DXGKQAITYPE_USERMODESUBMISSION_CAPS`.
     fn query_user_mode_submission_caps(&self) -> UserModeSubmissionCaps;
 
-    /// Which virtual addressing model the device supports: a driver cap.
+    /// The virtual addressing model that the device supports, a driver cap.
     fn virtual_addressing_model(&self) -> VirtualAddressingModel;
 
-    /// How many nodes there are.
+    /// Number of nodes.
     fn node_count(&self) -> u32;
 
-    /// `DxgkDdiGetNodeMetadata`; `None` when there is no such node.
+    /// `DxgkDdiGetNodeMetadata`. Returns `None` if there is no such node.
     fn get_node_metadata(&self, node: u32) -> Option<NodeMetadata>;
 
-    /// `DxgkDdiCreateProcess`: makes the process's address space.
+    /// `DxgkDdiCreateProcess`: creates the process's address space.
     ///
     /// # Errors
     /// When there is no page-table memory left.
     fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareError>;
 
-    /// `DxgkDdiDestroyProcess`. No engine uses the address space any more.
+    /// `DxgkDdiDestroyProcess`. By now no engine uses the address space.
     fn destroy_process(&mut self, space: AddressSpaceId);
 
-    /// Makes the context that the guest's paging buffers are executed in; dxgkrnl's own process, so
-    /// to speak. It is destroyed with [`Self::destroy_hw_queue`] and [`Self::destroy_process`].
+    /// Creates the context that executes the guest's paging buffers, the equivalent of dxgkrnl's own process.
+    /// [`Self::destroy_hw_queue`] and [`Self::destroy_process`] destroy it.
     ///
     /// # Errors
     /// When there is no page-table memory left.
     fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareError>;
 
-    /// `DxgkDdiSubmitCommand` of a paging buffer: executes it in the guest's system context, after
-    /// what was submitted there before. `fence` is greater than any before. The engine of the system
-    /// context must have power, or get it, for that to happen.
+    /// `DxgkDdiSubmitCommand` of a paging buffer: executes it in the guest's system context, after earlier
+    /// submissions to that context. `fence` is greater than any before. The buffer executes only once the engine of
+    /// the system context has power.
     ///
     /// # Errors
-    /// When too much is submitted already; nothing is done then.
+    /// Fails if too much is submitted already; then nothing is done.
     fn submit_paging(
         &mut self,
         guest: GuestId,
@@ -188,22 +187,22 @@ pub trait Miniport: Send {
         fence: u64,
     ) -> Result<(), HardwareError>;
 
-    /// Gives up the paging buffer of this fence where the guest's system context has begun it, as one that
-    /// failed, and puts that context, which was pre-empted, back on the run list. Windows resets the
-    /// adapter when paging hangs; here a guest's paging is its own.
+    /// Abandons the paging buffer with this fence as failed, if the guest's system context has begun it, and puts
+    /// that context, which was pre-empted, back on the run list. Windows resets the adapter when paging hangs; here
+    /// each guest has its own paging.
     fn abandon_paging(&mut self, guest: GuestId, fence: u64);
 
-    /// `DxgkDdiCreateHwQueue`: makes a queue and puts it on the run list.
+    /// `DxgkDdiCreateHwQueue`: creates a queue and puts it on the run list.
     ///
     /// # Errors
     /// When the hardware does not have what the description names.
     fn create_hw_queue(&mut self, description: HwQueueDescription) -> Result<HwQueueId, UnknownId>;
 
-    /// `DxgkDdiDestroyHwQueue`: takes a queue off the run list for good.
+    /// `DxgkDdiDestroyHwQueue`: takes a queue off the run list permanently.
     fn destroy_hw_queue(&mut self, queue: HwQueueId);
 
-    /// `DxgkDdiSuspendContext`: removes the context's queues from the HW scheduler's list. They
-    /// execute no more once a later quiesce of the hardware has passed. Doorbells stay connected.
+    /// `DxgkDdiSuspendContext`: removes the context's queues from the HW scheduler's list. After a later quiesce of
+    /// the hardware they no longer execute. Doorbells stay connected.
     ///
     /// # Errors
     /// When the hardware does not have what it names.
@@ -220,19 +219,19 @@ pub trait Miniport: Send {
     /// the queue from there.
     fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64);
 
-    /// `DxgkDdiQueryEngineStatus`: where a node's engine is. One that is responsive begins turns, or
-    /// has none to give.
+    /// `DxgkDdiQueryEngineStatus`: the progress of a node's engine. A responsive engine begins turns, or has no turn
+    /// to begin.
     fn query_engine_status(&self, node: u32) -> EngineProgress;
 
-    /// `DxgkDdiResetEngine`: [`Interrupt::EngineReset`] follows, unless what the engine is stuck in
-    /// withstands that.
+    /// `DxgkDdiResetEngine`: [`Interrupt::EngineReset`] follows, unless the work that the engine is stuck in
+    /// withstands the reset.
     fn reset_engine(&mut self, node: u32);
 
-    /// `DxgkDdiResetFromTimeout`: resets the adapter. [`Interrupt::EngineReset`] follows for each node;
-    /// engines have restarted then (`DxgkDdiRestartFromTimeout`).
+    /// `DxgkDdiResetFromTimeout`: resets the adapter. [`Interrupt::EngineReset`] follows for each node, after its
+    /// engine has restarted (`DxgkDdiRestartFromTimeout`).
     fn reset_from_timeout(&mut self);
 
-    /// `DxgkDdiSetContextSchedulingProperties`: the priority of the context's queues.
+    /// `DxgkDdiSetContextSchedulingProperties`: sets the priority of the context's queues.
     ///
     /// # Errors
     /// When the hardware does not have what it names.
@@ -242,8 +241,8 @@ pub trait Miniport: Send {
         priority: SchedulingPriority,
     ) -> Result<(), UnknownId>;
 
-    /// `DxgkDdiSetPowerComponentFState` of a node's component. `transition` is greater for each call of a
-    /// node's; [`EngineState::Active`](crate::hardware::EngineState::Active) names the one that was refused.
+    /// `DxgkDdiSetPowerComponentFState` of a node's component. `transition` grows with each call for a node;
+    /// [`EngineState::Active`](crate::hardware::EngineState::Active) names the refused transition.
     fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState, transition: u64);
 
     /// `DxgkDdiSubmitCommandToHwQueue`.
@@ -259,15 +258,15 @@ pub trait Miniport: Send {
     /// `DxgkDdiRender`: checks a command buffer of the basic model and copies it into a DMA buffer.
     ///
     /// # Errors
-    /// When the command buffer is not one that may be executed.
+    /// Fails if the command buffer may not be executed.
     fn render(&self, arguments: &RenderArguments<'_>) -> Result<DmaBuffer, RenderError>;
 
-    /// `DxgkDdiPatch`: puts physical addresses, those of the allocations in the order of the
-    /// allocation list, into a DMA buffer that [`Self::render`] made of it.
+    /// `DxgkDdiPatch`: puts the physical addresses of the allocations, in the order of the allocation list, into a
+    /// DMA buffer that [`Self::render`] made.
     fn patch(&self, buffer: &mut DmaBuffer, physical_addresses: &[u64]);
 
-    /// `DxgkDdiSubmitCommand`, `DxgkDdiSubmitCommandVirtual`: of a context that submits to its node; the
-    /// queue is the one that was made for it.
+    /// `DxgkDdiSubmitCommand`, `DxgkDdiSubmitCommandVirtual`: submits for a context that submits to its node. `queue`
+    /// is the queue that was created for that context.
     ///
     /// # Errors
     /// When too much is queued already.
@@ -277,19 +276,19 @@ pub trait Miniport: Send {
         submission: KernelSubmission,
     ) -> Result<(), HardwareError>;
 
-    /// `DxgkDdiQueryCurrentFence`: [`KernelSubmission::submission_fence`] of the queue's last command buffer
-    /// that is done, whether an interrupt has told of it yet or not; 0 when none is. Of one queue and
-    /// not of its node, which executes its queues in turns.
+    /// `DxgkDdiQueryCurrentFence`: [`KernelSubmission::submission_fence`] of the queue's last completed command
+    /// buffer, whether or not an interrupt has reported it; 0 if none has completed. It belongs to one queue, not to
+    /// the node, which executes its queues in turns.
     ///
     /// # Errors
     /// When the hardware does not have what it names.
     fn query_current_fence(&self, queue: HwQueueId) -> Result<u64, UnknownId>;
 
-    /// `DxgkDdiCreateDoorbell`: gives the queue its ring, and takes the user-mode driver's private
-    /// data. No physical doorbell is assigned yet.
+    /// `DxgkDdiCreateDoorbell`: gives the queue its ring and passes the user-mode driver's private data. No physical
+    /// doorbell is assigned yet.
     ///
     /// # Errors
-    /// When the private data is not what this driver takes; nothing is done then.
+    /// Fails if this driver does not accept the private data; then nothing is done.
     fn create_doorbell(
         &mut self,
         queue: HwQueueId,
@@ -297,40 +296,39 @@ pub trait Miniport: Send {
         private_data: DoorbellPrivateData,
     ) -> Result<(), CreateDoorbellError>;
 
-    /// `DxgkDdiConnectDoorbell`: makes a physical doorbell watch the queue's. When none is free
-    /// the driver takes another queue's, after [`DxgkCallbacks::disconnect_doorbell`] for it
-    /// returned. The queue's doorbell is not connected.
+    /// `DxgkDdiConnectDoorbell`: makes a physical doorbell watch the queue's doorbell, which is not connected. If no
+    /// physical doorbell is free, the driver takes another queue's, after [`DxgkCallbacks::disconnect_doorbell`] for
+    /// that queue has returned.
     ///
     /// # Errors
-    /// When there is no physical doorbell to take from any queue, or the hardware does not have the queue.
+    /// Fails if no queue has a physical doorbell to take, or if the hardware does not have the queue.
     fn connect_doorbell(
         &mut self,
         queue: HwQueueId,
         callbacks: &mut dyn DxgkCallbacks,
     ) -> Result<ConnectedStatus, ConnectDoorbellError>;
 
-    /// `DxgkDdiDisconnectDoorbell`: stops the watch and then looks at the ring one last time.
-    /// dxgkrnl has published the disconnected status before.
+    /// `DxgkDdiDisconnectDoorbell`: stops the watch, then looks at the ring one last time. Dxgkrnl has already
+    /// published the disconnected status.
     fn disconnect_doorbell(&mut self, queue: HwQueueId);
 
-    /// `DxgkDdiDestroyDoorbell`: takes the ring away. The doorbell is disconnected.
+    /// `DxgkDdiDestroyDoorbell`: takes the ring away. The doorbell is already disconnected.
     fn destroy_doorbell(&mut self, queue: HwQueueId);
 
-    /// `DxgkDdiNotifyWorkSubmission`: there may be work in the queue's ring; makes its engine
-    /// look.
+    /// `DxgkDdiNotifyWorkSubmission`: the queue's ring may hold work; makes its engine look.
     ///
     /// # Errors
     /// When the hardware does not have what it names.
     fn notify_work_submission(&mut self, queue: HwQueueId) -> Result<(), UnknownId>;
 
-    /// `DxgkDdiCreateNativeFence`: a fence that no process has open yet.
+    /// `DxgkDdiCreateNativeFence`: creates a fence that no process has opened yet.
     ///
     /// # Errors
     /// When the hardware does not have what it names.
     fn create_native_fence(&mut self, fence: CreateNativeFence) -> Result<(), UnknownId>;
 
-    /// `DxgkDdiOpenNativeFence`: packets of `owner` name the fence by `slot`, which is the fence's own for the
-    /// first that opens it.
+    /// `DxgkDdiOpenNativeFence`: packets of `owner` name the fence by `slot`. For the first process that opens the
+    /// fence, `slot` is the fence's own.
     ///
     /// # Errors
     /// When the hardware does not have what it names.
@@ -341,15 +339,15 @@ pub trait Miniport: Send {
         owner: AddressSpaceId,
     ) -> Result<(), UnknownId>;
 
-    /// `DxgkDdiCloseNativeFence`: packets that name `slot` fault.
+    /// `DxgkDdiCloseNativeFence`: packets that name `slot` fault from now on.
     fn close_native_fence(&mut self, fence: GlobalFence, slot: u32);
 
-    /// `DxgkDdiDestroyNativeFence`: no process has the fence open any more.
+    /// `DxgkDdiDestroyNativeFence`: no process has the fence open.
     fn destroy_native_fence(&mut self, fence: GlobalFence);
 
-    /// Makes a monitored fence that no process has open yet; each of its signals interrupts:
-    /// [`Interrupt::MonitoredFenceSignaled`]. WDDM has no DDI for these; packets know them by their
-    /// addresses there, and ours by slots. Without an initial value it is as with a native one.
+    /// Creates a monitored fence that no process has opened yet. Each signal raises
+    /// [`Interrupt::MonitoredFenceSignaled`]. WDDM has no DDI for these fences: there packets name them by address,
+    /// here by slot. Without an initial value it is another view, as for a native fence.
     ///
     /// # Errors
     /// When the hardware does not have what it names.
@@ -371,11 +369,11 @@ pub trait Miniport: Send {
         owner: AddressSpaceId,
     ) -> Result<(), UnknownId>;
 
-    /// Packets that name a monitored fence by `slot` fault.
+    /// Packets that name a monitored fence by `slot` fault from now on.
     fn close_monitored_fence(&mut self, fence: GlobalFence, slot: u32);
 
-    /// `DxgkDdiUpdateMonitoredValues`: a CurrentValue that is read when this has returned was written
-    /// by an engine that saw the fence's new MonitoredValue, or will be followed by an interrupt.
+    /// `DxgkDdiUpdateMonitoredValues`: after this returns, any CurrentValue that dxgkrnl reads was written by an
+    /// engine that saw the fence's new MonitoredValue, or an interrupt will follow.
     ///
     /// # Errors
     /// When the hardware does not have what it names.
@@ -385,7 +383,7 @@ pub trait Miniport: Send {
         values: &[SlotValue],
     ) -> Result<(), UnknownId>;
 
-    /// `DxgkDdiUpdateCurrentValuesFromCpu`: signals fences, and releases the queues that wait for them: it has
+    /// `DxgkDdiUpdateCurrentValuesFromCpu`: signals fences and releases the queues that wait for them, by making
     /// their engines look at the run list again.
     ///
     /// # Errors
@@ -397,7 +395,7 @@ pub trait Miniport: Send {
         flags: CurrentValuesFlags,
     ) -> Result<(), UnknownId>;
 
-    /// `DxgkDdiSetNativeFenceLogBuffer`: gives a queue, to which nothing was submitted yet, one of its logs.
+    /// `DxgkDdiSetNativeFenceLogBuffer`: gives one log to a queue that has no submissions yet.
     ///
     /// # Errors
     /// When the hardware does not have what it names.
@@ -407,34 +405,32 @@ pub trait Miniport: Send {
         log: FenceLogBuffer,
     ) -> Result<(), UnknownId>;
 
-    /// `DxgkDdiUpdateNativeFenceLogs`: entries of these queues' logs before the positions that dxgkrnl has
-    /// loaded are there to be read.
+    /// `DxgkDdiUpdateNativeFenceLogs`: makes entries of these queues' logs readable that lie before the positions
+    /// that dxgkrnl has loaded.
     fn update_native_fence_logs(&mut self, queues: &[HwQueueId]);
 
-    /// `DxgkDdiUpdateLoggingLevel`: what is logged from now on.
+    /// `DxgkDdiUpdateLoggingLevel`: sets what is logged from now on.
     fn update_logging_level(&mut self, level: LoggingLevel);
 
     /// `DxgkDdiCreateAllocation` of a paged allocation.
     ///
     /// # Errors
-    /// When the private data is not what this driver takes.
+    /// Fails if this driver does not accept the private data.
     fn create_allocation(
         &mut self,
         private_data: u32,
     ) -> Result<AllocationInfoFlags2, BadPrivateData>;
 
-    /// What the page-table entries have through which queues reach an allocation with this private
-    /// data, which was taken. Those of the paging process do not have it: paging moves bytes as they
-    /// are.
+    /// The driver protection in the page-table entries through which queues reach an allocation with this private
+    /// data, which the driver has accepted. Entries of the paging process do not have it: paging moves raw bytes.
     fn driver_protection(&self, private_data: u32) -> DriverProtection;
 
-    /// `DxgkDdiBuildPagingBuffer`: appends the packets of one operation to a buffer, all or none.
-    /// The buffer is submitted before the address spaces that it names are destroyed.
+    /// `DxgkDdiBuildPagingBuffer`: appends the packets of one operation to a buffer, all or none. Dxgkrnl submits the
+    /// buffer before it destroys an address space that the buffer names.
     ///
     /// # Errors
-    /// When the buffer has no room: submit it and build the operation into an empty one, in which
-    /// one within the limits of [`paging`] always has room. When there is no page-table memory:
-    /// nothing is built.
+    /// Fails if the buffer has no room: submit it and build the operation into an empty one, which has room for any
+    /// operation within the limits of [`paging`]. Fails if no page-table memory is left: then nothing is built.
     fn build_paging_buffer(
         &mut self,
         guest: GuestId,
@@ -442,15 +438,15 @@ pub trait Miniport: Send {
         buffer: &mut PagingBuffer,
     ) -> Result<(), BuildPagingBufferError>;
 
-    /// `DXGKQAITYPE_PAGINGPROCESSGPUVASIZE`: how large the paging process's GPU VA space is to be, in
-    /// MiB; 0 leaves it to dxgkrnl.
+    /// `DXGKQAITYPE_PAGINGPROCESSGPUVASIZE`: the size in MiB that the driver wants for the paging process's GPU VA
+    /// space; 0 leaves the choice to dxgkrnl.
     fn paging_process_gpu_va_size(&self) -> u32;
 
-    /// `DXGK_OPERATION_UPDATE_PAGE_TABLE` with the CPU: writes the entries of consecutive pages from
-    /// `gpu_va` now, whatever paging buffers hold.
+    /// `DXGK_OPERATION_UPDATE_PAGE_TABLE` with the CPU: writes the entries of consecutive pages from `gpu_va`
+    /// immediately, regardless of pending paging buffers.
     ///
     /// # Errors
-    /// When there is no page-table memory left; entries written so far stay.
+    /// Fails if no page-table memory is left; entries already written stay.
     fn update_page_table(
         &mut self,
         space: AddressSpaceId,
@@ -459,27 +455,25 @@ pub trait Miniport: Send {
         entries: &[Pte],
     ) -> Result<(), HardwareError>;
 
-    /// Which physical doorbell watches the queue's, if one does: a tool asks.
+    /// The physical doorbell that watches the queue's doorbell, if any. For tools.
     fn physical_doorbell(&self, _queue: HwQueueId) -> Option<PhysicalDoorbell> {
         None
     }
 
-    /// How many physical doorbells watch some queue's: a tool asks.
+    /// How many physical doorbells watch a queue's doorbell. For tools.
     fn physical_doorbells_in_use(&self) -> u32 {
         0
     }
 
-    /// `DxgkDdiInterruptRoutine`: takes what was raised, hands it to
-    /// [`DxgkCallbacks::notify_interrupt`], and does nothing else about it. False when nothing was: the
-    /// interrupt was another device's.
+    /// `DxgkDdiInterruptRoutine`: takes what the hardware raised, hands it to [`DxgkCallbacks::notify_interrupt`] and
+    /// does nothing else. Returns false if nothing was raised: the interrupt was another device's.
     fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) -> bool;
 }
 
 /// What dxgkrnl does for a kernel-mode driver.
 pub trait DxgkCallbacks {
-    /// `DxgkCbDisconnectDoorbell`: publishes `reason` for the doorbell of `queue`. Only once this
-    /// has returned is the physical doorbell the driver's to take. Succeeds also when the doorbell
-    /// is disconnected already.
+    /// `DxgkCbDisconnectDoorbell`: publishes `reason` for the doorbell of `queue`. The driver may take the physical
+    /// doorbell only after this has returned. Succeeds even if the doorbell is already disconnected.
     ///
     /// # Errors
     /// See [`InvalidParameter`].
@@ -489,6 +483,6 @@ pub trait DxgkCallbacks {
         reason: ConnectionStatus,
     ) -> Result<(), InvalidParameter>;
 
-    /// `DxgkCbNotifyInterrupt`: an interrupt to be handled in the DPC that follows.
+    /// `DxgkCbNotifyInterrupt`: reports an interrupt for the following DPC to handle.
     fn notify_interrupt(&mut self, interrupt: Interrupt);
 }

@@ -2,25 +2,23 @@
 
 //! Paging: what dxgkrnl asks a driver to do to memory (`DxgkDdiBuildPagingBuffer`).
 //!
-//! Dxgkrnl decides what moves where and when; only the driver knows the GPU's commands for it. So
-//! each operation becomes packets in a *paging buffer*, which runs on a copy engine in the guest's
-//! system context, ordered after everything that was submitted there before.
+//! Dxgkrnl decides what moves where and when; only the driver knows the GPU's commands for it. So each operation
+//! becomes packets in a *paging buffer*, which runs on a copy engine in the guest's system context, after everything
+//! that was submitted to that context before.
 //!
-//! The system context has an address space of its own, in which four things are:
+//! The address space of the system context has four parts:
 //!
-//! - at [`PAGING_VA_START`] the *paging process's GPU VA space*, where dxgkrnl maps what a virtual
-//!   operation or a notification is about, in chunks if it must;
-//! - behind that the values of native fences, where the driver asks for them
-//!   ([`map_to_gpu_system_process`]);
-//! - from [`LOCAL_START`] and [`PRIVATE_START`] the two local segments, whole: a physical address of
-//!   theirs is their offset there;
-//! - from [`APERTURE_START`] the aperture segment: its pages show system memory as long as they are
-//!   mapped to it.
+//! - at [`PAGING_VA_START`] the *paging process's GPU VA space*, where dxgkrnl maps the range of a virtual operation
+//!   or a notification, in chunks if necessary;
+//! - behind it the values of native fences, if the driver asks for them ([`map_to_gpu_system_process`]);
+//! - from [`LOCAL_START`] and [`PRIVATE_START`] the two local segments, whole: a physical address in a segment is an
+//!   offset from its start;
+//! - from [`APERTURE_START`] the aperture segment: its pages show system memory while it is mapped to them.
 //!
-//! A *physical* operation names addresses of the segments, a *virtual* one of the first.
+//! A *physical* operation names addresses of the segments, a *virtual* operation those of the paging process.
 //!
-//! An operation is at most [`MAX_LENGTH`] bytes and, where it has a list, [`MAX_PAGES`] pages long:
-//! such a one fits into an empty paging buffer.
+//! An operation is at most [`MAX_LENGTH`] bytes long, and its list, if any, at most [`MAX_PAGES`] pages. Such an
+//! operation fits into an empty paging buffer.
 //!
 //! [`map_to_gpu_system_process`]: super::feature::NativeFenceCaps::map_to_gpu_system_process
 //!
@@ -30,36 +28,35 @@ pub use crate::hardware::PageSize;
 use crate::hardware::{AddressSpaceId, HardwareError, PhysicalPage, Pte};
 use bellhop_protocol::control::allocation::Extent;
 
-/// Where the paging process's GPU VA space begins in the system context's address space.
+/// Start of the paging process's GPU VA space in the system context's address space.
 pub const PAGING_VA_START: u64 = 1 << 30;
-/// Most bytes that it can have: the values of fences are behind it.
+/// Its maximum size in bytes: the values of fences are behind it.
 pub const PAGING_VA_SIZE: u64 = (1 << 41) - PAGING_VA_START;
-/// Where the CPU-visible local segment begins there.
+/// Start of the CPU-visible local segment in the system context's address space.
 pub const LOCAL_START: u64 = 1 << 44;
-/// Where the local segment begins there that no CPU sees.
+/// Start of the local segment that the CPU does not see.
 pub const PRIVATE_START: u64 = 2 << 44;
-/// Where the aperture segment begins there.
+/// Start of the aperture segment.
 pub const APERTURE_START: u64 = 3 << 44;
 
-/// What the driver knows an allocation by (`hAllocation` of `DxgkDdiCreateAllocation`). Ids are not
-/// used again.
+/// The driver's name for an allocation (`hAllocation` of `DxgkDdiCreateAllocation`). Ids are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AllocationId(pub u64);
 
-/// Why the driver is notified (`DXGK_OPERATION_NOTIFY_ALLOC`); one reason a call.
+/// Why the driver is notified (`DXGK_OPERATION_NOTIFY_ALLOC`); one reason per call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllocationNotification {
     /// `NotifyEviction`: the range is mapped at `gpu_va` and is about to be evicted.
     Eviction,
-    /// `NotifyIoMmuUnmap`: the range is about to be unmapped from the IOMMU. Only drivers of one of the
-    /// IOMMU models are told; see [`VirtualAddressingModel`].
+    /// `NotifyIoMmuUnmap`: the range is about to be unmapped from the IOMMU. Only drivers that use an IOMMU model are
+    /// told; see [`VirtualAddressingModel`].
     ///
     /// [`VirtualAddressingModel`]: super::VirtualAddressingModel
     IoMmuUnmap,
 }
 
-/// One operation of `DxgkDdiBuildPagingBuffer` (`DXGK_BUILDPAGINGBUFFER_OPERATION`). Addresses and
-/// lengths are multiples of the page size and lie where they have to.
+/// One operation of `DxgkDdiBuildPagingBuffer` (`DXGK_BUILDPAGINGBUFFER_OPERATION`). Addresses and lengths are
+/// multiples of the page size and within their segments or spaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PagingOperation<'a> {
     /// `FILL`: repeats a pattern over physical addresses.
@@ -68,7 +65,7 @@ pub enum PagingOperation<'a> {
         destination: u64,
         /// Bytes.
         length: u64,
-        /// What is repeated.
+        /// The pattern.
         pattern: u32,
     },
     /// `TRANSFER`: copies between physical addresses.
@@ -80,7 +77,7 @@ pub enum PagingOperation<'a> {
         /// Bytes.
         length: u64,
     },
-    /// `DISCARD`: the content of physical addresses is not needed any more.
+    /// `DISCARD`: the content of physical addresses is no longer needed.
     Discard {
         /// First byte.
         address: u64,
@@ -93,7 +90,7 @@ pub enum PagingOperation<'a> {
         destination: u64,
         /// Bytes.
         length: u64,
-        /// What is repeated.
+        /// The pattern.
         pattern: u32,
     },
     /// `VIRTUAL_TRANSFER`
@@ -105,22 +102,22 @@ pub enum PagingOperation<'a> {
         /// Bytes.
         length: u64,
     },
-    /// `MAP_APERTURE_SEGMENT`: makes pages of the aperture show these.
+    /// `MAP_APERTURE_SEGMENT`: makes pages of the aperture show system memory.
     MapApertureSegment {
         /// First byte, from the aperture's start.
         offset: u64,
-        /// What each page shows.
+        /// The page that each one shows.
         pages: &'a [PhysicalPage],
     },
-    /// `UNMAP_APERTURE_SEGMENT`: makes pages of the aperture show nothing. What comes after it in the
-    /// system context begins when no engine sees them any more.
+    /// `UNMAP_APERTURE_SEGMENT`: makes pages of the aperture show nothing. Later work in the system context begins
+    /// when no engine sees them any more.
     UnmapApertureSegment {
         /// First byte, from the aperture's start.
         offset: u64,
         /// Bytes.
         length: u64,
     },
-    /// `UPDATE_PAGE_TABLE`: writes the entries of consecutive pages, when its turn comes.
+    /// `UPDATE_PAGE_TABLE`: writes the entries of consecutive pages when the buffer executes.
     UpdatePageTable {
         /// The address space.
         space: AddressSpaceId,
@@ -131,18 +128,17 @@ pub enum PagingOperation<'a> {
         /// The entries.
         entries: &'a [Pte],
     },
-    /// `FLUSH_TLB`: no engine uses an entry of this address space that was changed before. What comes
-    /// after it in the system context begins when none does.
+    /// `FLUSH_TLB`: no engine uses a stale entry of this address space any more. Later work in the system context
+    /// begins when that is so.
     FlushTlb {
         /// The address space.
         space: AddressSpaceId,
     },
-    /// `NOTIFY_RESIDENCY`: an allocation that is accessed physically is at another address, or at
-    /// none.
+    /// `NOTIFY_RESIDENCY`: a physically accessed allocation has a new address, or no address.
     NotifyResidency {
         /// The allocation.
         allocation: AllocationId,
-        /// Its physical address now.
+        /// Its new physical address.
         address: Option<u64>,
     },
     /// `NOTIFY_ALLOC`
@@ -155,31 +151,30 @@ pub enum PagingOperation<'a> {
         offset: u64,
         /// Bytes in the range.
         length: u64,
-        /// Where the range is mapped in the paging process's GPU VA space; 0 when it is not.
+        /// Where the range is mapped in the paging process's GPU VA space; 0 if it is not mapped.
         gpu_va: u64,
-        /// The guest's own pages that are unmapped from the IOMMU; empty on eviction. Drivers of the
-        /// reference know them by `hAllocation`; ours keeps nothing about allocations.
+        /// The guest's pages that are unmapped from the IOMMU; empty on eviction. Drivers of the reference find them
+        /// by `hAllocation`; ours keeps no record of allocations.
         pages: &'a [Extent],
     },
 }
 
-/// Most bytes in an operation.
+/// Maximum bytes of an operation.
 pub const MAX_LENGTH: u64 = 64 << 30;
-/// Most pages, or runs of pages, in an operation's list.
+/// Maximum pages, or runs of pages, in an operation's list.
 pub const MAX_PAGES: usize = 1024;
 
-/// Packets that the driver built (`DXGKARG_BUILDPAGINGBUFFER`), bounded: when an operation does not
-/// fit any more the buffer is submitted and the operation is built into the next.
+/// Packets that the driver built (`DXGKARG_BUILDPAGINGBUFFER`), bounded: when an operation does not fit, dxgkrnl
+/// submits the buffer and builds the operation into the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PagingBuffer {
     packets: Vec<u8>,
 }
 
-/// Most bytes in a paging buffer.
+/// Maximum bytes of a paging buffer.
 pub const PAGING_BUFFER_SIZE: usize = 64 << 10;
 
-/// The operation does not fit into what is left of the paging buffer
-/// (`STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER`).
+/// The operation does not fit into the rest of the paging buffer (`STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the paging buffer has no room for the operation")]
 pub struct InsufficientDmaBuffer;
@@ -190,34 +185,34 @@ pub enum BuildPagingBufferError {
     /// Submit the buffer and build into an empty one.
     #[error(transparent)]
     InsufficientDmaBuffer(#[from] InsufficientDmaBuffer),
-    /// There is no page-table memory left for what is to be mapped, or no such address space.
+    /// No page-table memory is left for the mapping, or there is no such address space.
     #[error(transparent)]
     Hardware(#[from] HardwareError),
 }
 
 impl PagingBuffer {
-    /// An empty one.
+    /// Creates an empty buffer.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What is in it.
+    /// The packets built so far.
     #[must_use]
     pub fn packets(&self) -> &[u8] {
         &self.packets
     }
 
-    /// Whether nothing is in it.
+    /// Whether the buffer is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// Driver: appends packets, all or none.
+    /// Appends packets for the driver, all or none.
     ///
     /// # Errors
-    /// When there is not that much room left.
+    /// Fails if the buffer has less room left.
     pub fn append(&mut self, packets: &[u8]) -> Result<(), InsufficientDmaBuffer> {
         if packets.len() > PAGING_BUFFER_SIZE - self.packets.len() {
             return Err(InsufficientDmaBuffer);

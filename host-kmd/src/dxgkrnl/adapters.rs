@@ -2,7 +2,7 @@
 
 //! The adapters of one host, and which guest is attached to which.
 //!
-//! [`Kernel`] is the control plane of one adapter and knows of no other adapter. [`Adapters`] stands above the kernels.
+//! [`Kernel`] is the control plane of one adapter and does not know of others. [`Adapters`] stands above the kernels.
 
 use crate::dxgkrnl::fence::cross::{CrossFences, CrossSignal};
 use crate::dxgkrnl::kernel::Kernel;
@@ -14,10 +14,9 @@ use bellhop_protocol::control::escape::ObjectList;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// All adapters of a host, each with its kernel. They share the ids of guests, and the fences that several guests
-/// have.
+/// All adapters of a host, each with its kernel. They share guest ids and the fences that several guests have.
 pub struct Adapters {
-    /// By [`AdapterId`].
+    /// Indexed by [`AdapterId`].
     kernels: Vec<Kernel>,
     cross_fences: CrossFences,
     /// Which adapter each guest is attached to.
@@ -31,7 +30,7 @@ impl From<Kernel> for Adapters {
 }
 
 impl Adapters {
-    /// The adapters of these kernels, in this order.
+    /// Creates the adapters of these kernels, in this order.
     #[must_use]
     pub fn new(mut kernels: Vec<Kernel>) -> Self {
         for (kernel, ordinal) in kernels.iter_mut().zip(0..) {
@@ -40,8 +39,8 @@ impl Adapters {
         Self { kernels, cross_fences: CrossFences::default(), homes: BTreeMap::new() }
     }
 
-    /// Sets how many fences several guests can share; none by default. The adapters' hardware has
-    /// one common page of [`Segment::CrossAdapter`](crate::hardware::Segment::CrossAdapter) for each.
+    /// Sets how many fences guests can share; 0 by default. The hardware of the adapters has one common page of
+    /// [`Segment::CrossAdapter`](crate::hardware::Segment::CrossAdapter) for each.
     #[must_use]
     pub fn with_cross_adapter_fences(mut self, count: u32) -> Self {
         self.cross_fences = CrossFences::new(count);
@@ -55,15 +54,15 @@ impl Adapters {
         }
     }
 
-    /// When [`Input::Timeout`] is due for any of them.
+    /// The earliest time at which an adapter is due an [`Input::Timeout`].
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         self.kernels.iter().filter_map(Kernel::deadline).min()
     }
 
-    /// Handles one input. One about an attached guest goes to the adapter of that guest; a guest that attaches, and a
-    /// command about no guest, to `adapter`. Interrupts and time-outs go to every kernel: the
-    /// adapters have one interrupt line, and each driver says whether it was its own.
+    /// Handles one input. An input about an attached guest goes to that guest's adapter. A guest that attaches, or a
+    /// command about no guest, goes to `adapter`. Interrupts and time-outs go to every kernel: the adapters share one
+    /// interrupt line, and each driver tells whether it raised the interrupt.
     pub fn handle(&mut self, adapter: AdapterId, input: Input, effects: &mut Vec<Effect>) {
         let before = effects.len();
         match &input {
@@ -110,8 +109,8 @@ impl Adapters {
         give(kernel, &mut self.cross_fences, input, effects);
     }
 
-    /// VidSch "propagates the signal": the kernel of each guest tells its view of a fence that was signaled. This ends,
-    /// since a view that is told releases only what software queues held, and less is left of that each time.
+    /// VidSch "propagates the signal": the kernel of each guest tells its view that the fence was signaled. The loop
+    /// ends, because a view that is told releases only what software queues held, and each round leaves less of it.
     ///
     /// Source: native GPU fence object, "Cross-adapter wait/signal combinations".
     fn tell_views(&mut self, effects: &mut Vec<Effect>) {
@@ -127,11 +126,11 @@ impl Adapters {
         }
     }
 
-    /// Some of the objects of a list. The list of adapters is of all; lists that are an adapter's are of
-    /// this one; all others are of the guest's.
+    /// Returns some of the objects of a list. The list of adapters covers all adapters; lists of an adapter cover
+    /// `adapter`; all others cover the guest in `wanted`.
     ///
     /// # Errors
-    /// As [`Kernel::list`], and when there is no such adapter.
+    /// Fails as [`Kernel::list`] does, or if there is no such adapter.
     pub fn list(
         &self,
         adapter: AdapterId,
@@ -139,7 +138,7 @@ impl Adapters {
         room: usize,
     ) -> Result<ObjectPage, ListError> {
         let adapter = match wanted.list {
-            // One a page; the next page is the next adapter's.
+            // One adapter per page; the next page holds the next adapter.
             ObjectList::ADAPTER => AdapterId(u32::try_from(wanted.after).unwrap_or(u32::MAX)),
             ObjectList::NODES | ObjectList::GUESTS => adapter,
             _ => self.homes.get(&wanted.guest).copied().unwrap_or(adapter),
@@ -157,7 +156,7 @@ impl Adapters {
     }
 }
 
-/// A kernel handles an input, with the fences that several guests have lent to it.
+/// Lends the cross-adapter fences to a kernel while it handles an input.
 fn give(
     kernel: &mut Kernel,
     cross_fences: &mut CrossFences,

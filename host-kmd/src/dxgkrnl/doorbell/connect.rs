@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Requests to connect that wait for the page of their doorbell.
+//! Requests to connect that wait for their doorbell's page.
 
 use crate::ddi::ConnectedStatus;
 use crate::dxgkrnl::object::error::RequestError;
@@ -8,12 +8,12 @@ use crate::hardware::GuestId;
 use crate::port::RequestToken;
 use bellhop_protocol::control::Handle;
 
-/// A request to connect that is not answered yet.
+/// An unanswered request to connect.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Connecting {
     /// The request.
     pub(crate) token: RequestToken,
-    /// The HW queue, as the guest calls it.
+    /// The guest's handle for the HW queue.
     pub(crate) hw_queue: Handle,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct ConnectEnd {
 pub(crate) enum ConnectOutcome {
     /// It is connected.
     Connected(ConnectedStatus),
-    /// Another queue took its physical doorbell since. The engine looked at what its ring held.
+    /// Another queue has since taken its physical doorbell. The engine looked at what the ring held.
     Victimised,
     /// The VMM did not map its page.
     Refused,
@@ -45,7 +45,7 @@ impl ConnectOutcome {
     pub(crate) fn status(self, hw_queue: Handle) -> Result<ConnectedStatus, RequestError> {
         match self {
             Self::Connected(status) => Ok(status),
-            // That of a doorbell which lost its physical one right after it got it.
+            // A doorbell that loses its physical one right after it got it has this status too.
             Self::Victimised => Ok(ConnectedStatus::ConnectedNotify),
             Self::Refused => Err(RequestError::PageNotMapped(hw_queue)),
             Self::Aborted => Err(RequestError::DeviceRemoved(hw_queue)),

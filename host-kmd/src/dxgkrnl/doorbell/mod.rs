@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Doorbells: which there are, and what state each has.
+//! The doorbells and their states.
 
 pub(crate) mod connect;
 pub(crate) mod object;

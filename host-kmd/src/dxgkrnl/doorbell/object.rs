@@ -9,28 +9,28 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::ring::RING_CONTROL_SIZE;
 
-/// A doorbell. Its state is with [`Doorbells`](crate::dxgkrnl::doorbell::table::Doorbells), under its queue.
+/// A doorbell. [`Doorbells`](crate::dxgkrnl::doorbell::table::Doorbells) keeps its state, under its queue.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     queue: HwQueueId,
-    /// Where the host has mapped ring buffer and ring buffer control.
+    /// Where the host has mapped the ring buffer and the ring buffer control.
     ring: [HostMapping; 2],
-    /// What it holds until engines have forgotten it.
+    /// Resources that it holds until the engines have forgotten it.
     holds: Vec<Resource>,
 }
 
 impl Doorbell {
-    /// A queue's doorbell with this ring, which holds these resources.
+    /// Creates a queue's doorbell with this ring and these resources.
     pub(crate) fn new(queue: HwQueueId, ring: [HostMapping; 2], holds: Vec<Resource>) -> Self {
         Self { queue, ring, holds }
     }
 
-    /// The queue as the GPU knows it.
+    /// The GPU's id of the queue.
     pub(crate) fn queue(&self) -> HwQueueId {
         self.queue
     }
 
-    /// Ring buffer and ring buffer control.
+    /// The allocations of ring buffer and ring buffer control.
     pub(crate) fn allocations(&self) -> [Handle; 2] {
         self.ring.map(|mapping| mapping.allocation)
     }
@@ -41,16 +41,16 @@ impl Doorbell {
         ring.range.length
     }
 
-    /// What it holds until engines have forgotten it.
+    /// Resources that it holds until the engines have forgotten it.
     pub(crate) fn holds(&self) -> &[Resource] {
         &self.holds
     }
 
-    /// It is destroyed. Returns what it holds.
+    /// Destroys the doorbell and returns the resources that it holds.
     pub(crate) fn into_holds(self) -> Vec<Resource> {
         self.holds
     }
 }
 
-// A ring buffer control therefore always fits into an allocation, and into one page.
+// So a ring buffer control always fits into an allocation, and into one page.
 const _: () = assert!(RING_CONTROL_SIZE <= PAGE_SIZE);

@@ -35,22 +35,20 @@ impl TryFrom<ConnectionStatus> for DisconnectReason {
 ///                                          v             │
 ///                                       Aborted <────────┘
 /// ```
-/// Where the VMM moves pages, two states come between, each of which can be disconnected and
-/// aborted as `Connected` can:
+/// If the VMM moves pages, two states come between. Each can be disconnected and aborted as `Connected` can:
 ///
 /// ```text
 ///  Disconnected ──connect──> Connecting(how) ──page shown──> Settling(how) ──settled──> Connected(how)
 /// ```
-/// It can be destroyed in any state. An aborted doorbell stays aborted. The engine goes between
-/// `CONNECTED` and `CONNECTED_NOTIFY` by itself as it falls asleep and wakes; that is not state of
-/// dxgkrnl's.
+/// A doorbell can be destroyed in any state. An aborted doorbell stays aborted. The engine switches between
+/// `CONNECTED` and `CONNECTED_NOTIFY` by itself as it falls asleep and wakes; dxgkrnl does not track that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DoorbellState {
     /// No physical doorbell watches it; the guest may connect it.
     Disconnected,
-    /// A physical doorbell watches it, and its page is on its way.
+    /// A physical doorbell watches it; its page is not mapped yet.
     Connecting(ConnectedStatus),
-    /// Its page is there; rings may still miss it.
+    /// Its page is mapped; rings may still miss it.
     Settling(ConnectedStatus),
     /// A physical doorbell watches it.
     Connected(ConnectedStatus),
@@ -59,10 +57,10 @@ pub(crate) enum DoorbellState {
 }
 
 impl DoorbellState {
-    /// How a doorbell begins.
+    /// The initial state.
     pub(crate) const CREATED: Self = Self::Disconnected;
 
-    /// After a physical doorbell was made to watch it.
+    /// The state after a physical doorbell began to watch it.
     pub(crate) const fn connected(self, status: ConnectedStatus) -> Self {
         match self {
             Self::Aborted => Self::Aborted,
@@ -70,7 +68,7 @@ impl DoorbellState {
         }
     }
 
-    /// After a physical doorbell was made to watch it, while its page is on its way.
+    /// The state after a physical doorbell began to watch it, while its page is not mapped yet.
     pub(crate) const fn connecting(self, status: ConnectedStatus) -> Self {
         match self {
             Self::Aborted => Self::Aborted,
@@ -78,7 +76,7 @@ impl DoorbellState {
         }
     }
 
-    /// After the page has come. Changes nothing of a doorbell that waits for none.
+    /// The state after the page was mapped. Unchanged if the doorbell waits for no page.
     pub(crate) const fn shown(self) -> Self {
         match self {
             Self::Connecting(status) => Self::Settling(status),
@@ -86,7 +84,7 @@ impl DoorbellState {
         }
     }
 
-    /// After rings have ceased to miss the page. Changes nothing of a doorbell that does not settle.
+    /// The state after rings stopped missing the page. Unchanged if the doorbell is not settling.
     pub(crate) const fn settled(self) -> Self {
         match self {
             Self::Settling(status) => Self::Connected(status),
@@ -94,7 +92,7 @@ impl DoorbellState {
         }
     }
 
-    /// After it was disconnected, whether by dxgkrnl or as a victim.
+    /// The state after dxgkrnl disconnected the doorbell or the driver took it as a victim.
     pub(crate) const fn disconnected(self, reason: DisconnectReason) -> Self {
         match (self, reason) {
             (Self::Aborted, _) | (_, DisconnectReason::Abort) => Self::Aborted,
@@ -107,7 +105,7 @@ impl DoorbellState {
         matches!(self, Self::Connecting(_) | Self::Settling(_) | Self::Connected(_))
     }
 
-    /// Its name, for tools.
+    /// The state's name, for tools.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Disconnected => "disconnected",
@@ -118,7 +116,7 @@ impl DoorbellState {
         }
     }
 
-    /// What the guest reads.
+    /// The status that the guest reads.
     pub(crate) fn status(self) -> ConnectionStatus {
         match self {
             Self::Disconnected | Self::Connecting(_) => ConnectionStatus::DISCONNECTED_RETRY,
@@ -177,9 +175,9 @@ mod tests {
     }
 
     proptest! {
-        /// The reference's rules: what the guest reads is what happened last, nothing comes after an
-        /// abort, and a doorbell whose page is on its way, or may still be missed, reads as one that
-        /// is to be connected, or notified.
+        /// The reference's rules: the guest reads the last event, and nothing follows an abort. A doorbell whose page
+        /// is not mapped yet reads as one to connect; a doorbell whose page rings may still miss reads as one to
+        /// notify.
         #[test]
         fn the_status_is_that_of_the_last_event_until_an_abort(
             events in proptest::collection::vec(event(), 0..40),
@@ -187,7 +185,7 @@ mod tests {
             use ConnectionStatus as Status;
             let mut state = DoorbellState::CREATED;
             let mut expected = Status::DISCONNECTED_RETRY;
-            // What it will be connected as, and whether its page is there.
+            // The status that it will be connected with, and whether its page is mapped.
             let mut on_its_way: Option<(ConnectedStatus, bool)> = None;
             for event in events {
                 let is_aborted = expected == Status::DISCONNECTED_ABORT;

@@ -2,8 +2,8 @@
 
 //! The doorbells of all guests, by HW queue.
 //!
-//! They are together, and not with their processes, because connecting one guest's doorbell may take another
-//! guest's physical doorbell.
+//! One table holds them, not their processes, because connecting one guest's doorbell may take another guest's
+//! physical doorbell.
 
 use crate::ddi::ConnectedStatus;
 use crate::dxgkrnl::doorbell::connect::{ConnectEnd, ConnectOutcome, Connecting};
@@ -17,13 +17,13 @@ use std::sync::Arc;
 struct DoorbellRecord {
     guest: GuestId,
     state: DoorbellState,
-    /// Requests to connect that are not answered yet. Each holds a descriptor of its guest's
-    /// control queue, which bounds them.
+    /// Unanswered requests to connect. Each holds a descriptor of its guest's control queue, which bounds their
+    /// number.
     connecting: Vec<Connecting>,
 }
 
 impl DoorbellRecord {
-    /// All requests to connect end like this.
+    /// Ends all requests to connect with `outcome`.
     fn end_connects(&mut self, ended: &mut Vec<ConnectEnd>, outcome: ConnectOutcome) {
         let guest = self.guest;
         let requests = self.connecting.drain(..);
@@ -41,20 +41,20 @@ pub(crate) struct Doorbells {
 }
 
 impl Doorbells {
-    /// No doorbell.
+    /// Creates an empty table.
     pub(crate) fn new(hardware: Arc<dyn Hardware>, recorder: Recorder) -> Self {
         let (doorbells, victims) = (HashMap::new(), HashMap::new());
         Self { hardware, doorbells, victims, ended_connects: Vec::new(), recorder }
     }
 
-    /// A new doorbell, disconnected. The driver has published that when it bound the ring.
+    /// Adds a doorbell, disconnected. The driver published that status when it bound the ring.
     pub(crate) fn create(&mut self, guest: GuestId, queue: HwQueueId) {
         let (state, connecting) = (DoorbellState::CREATED, Vec::new());
         self.recorder.doorbell(queue, state.name());
         self.doorbells.insert(queue, DoorbellRecord { guest, state, connecting });
     }
 
-    /// The doorbell is no more.
+    /// Removes the doorbell.
     pub(crate) fn destroy(&mut self, queue: HwQueueId) {
         self.doorbells.remove(&queue);
     }
@@ -64,7 +64,7 @@ impl Doorbells {
         self.doorbells.get(&queue).map(|record| record.state)
     }
 
-    /// The driver has connected the doorbell: publishes that.
+    /// The driver has connected the doorbell: publishes its status.
     pub(crate) fn publish_connected(&mut self, queue: HwQueueId, status: ConnectedStatus) {
         let Some(record) = self.doorbells.get_mut(&queue) else { return };
         record.state = record.state.connected(status);
@@ -72,21 +72,21 @@ impl Doorbells {
         self.hardware.publish_connected(queue, record.state.status()).reported();
     }
 
-    /// The driver has connected the doorbell. Its page is still on its way.
+    /// The driver has connected the doorbell, but its page is not mapped yet.
     pub(crate) fn begin_connect(&mut self, queue: HwQueueId, status: ConnectedStatus) {
         let Some(record) = self.doorbells.get_mut(&queue) else { return };
         record.state = record.state.connecting(status);
         self.recorder.doorbell(queue, record.state.name());
     }
 
-    /// A request is answered when the doorbell is connected, or is not going to be.
+    /// Keeps a request to answer once the doorbell is connected, or will not be.
     pub(crate) fn wait_for_connect(&mut self, queue: HwQueueId, request: Connecting) {
         let Some(record) = self.doorbells.get_mut(&queue) else { return };
         record.connecting.push(request);
     }
 
-    /// The page is there: publishes that the doorbell is connected, and that the guest must notify
-    /// for as long as rings may still miss the page. False when it was disconnected meanwhile.
+    /// The page is mapped: publishes that the doorbell is connected, and that the guest must notify while rings may
+    /// still miss the page. Returns false if the doorbell was disconnected meanwhile.
     pub(crate) fn end_connect(&mut self, queue: HwQueueId) -> bool {
         let Some(record) = self.doorbells.get_mut(&queue) else { return false };
         let shown = record.state.shown();
@@ -101,13 +101,13 @@ impl Doorbells {
         true
     }
 
-    /// The VMM did not map the page. The doorbell is to be disconnected next.
+    /// The VMM did not map the page. The caller disconnects the doorbell next.
     pub(crate) fn refuse_connect(&mut self, queue: HwQueueId) {
         let Some(record) = self.doorbells.get_mut(&queue) else { return };
         record.end_connects(&mut self.ended_connects, ConnectOutcome::Refused);
     }
 
-    /// Rings miss the page no more: publishes what the driver has connected the doorbell as.
+    /// Rings no longer miss the page: publishes the status with which the driver connected the doorbell.
     pub(crate) fn settle(&mut self, queue: HwQueueId) {
         let Some(record) = self.doorbells.get_mut(&queue) else { return };
         let settled = record.state.settled();
@@ -118,18 +118,17 @@ impl Doorbells {
         }
     }
 
-    /// Whether requests to connect have ended that were not taken.
+    /// Whether ended requests to connect wait to be taken.
     pub(crate) fn has_ended_connects(&self) -> bool {
         !self.ended_connects.is_empty()
     }
 
-    /// The requests to connect that have ended.
+    /// Takes the ended requests to connect.
     pub(crate) fn take_ended_connects(&mut self) -> Vec<ConnectEnd> {
         std::mem::take(&mut self.ended_connects)
     }
 
-    /// Publishes that the doorbell is disconnected, unless that is known already. Returns the
-    /// state before.
+    /// Publishes that the doorbell is disconnected, unless it is already. Returns the previous state.
     pub(crate) fn publish_disconnected(
         &mut self,
         queue: HwQueueId,
@@ -141,8 +140,8 @@ impl Doorbells {
         if record.state != before {
             self.recorder.doorbell(queue, record.state.name());
             self.hardware.publish_disconnected(queue, record.state.status()).reported();
-            // After the status and its full fence: a guest that reads a connected status yet has
-            // written its write pointer, wherever its ring went.
+            // After the status and its full fence: a guest that still reads a connected status has already written
+            // its write pointer, wherever its ring went.
             self.hardware.rotate_to_dummy(queue).reported();
         }
         record.end_connects(
@@ -160,13 +159,13 @@ impl Doorbells {
         self.victims.get(&guest).copied().unwrap_or(0)
     }
 
-    /// The guest is no more.
+    /// Drops what is kept about a guest that is gone.
     pub(crate) fn forget_guest(&mut self, guest: GuestId) {
         self.victims.remove(&guest);
     }
 
-    /// The driver takes a queue's physical doorbell for another: publishes that it is disconnected. `None`
-    /// when the queue has no doorbell.
+    /// The driver takes a queue's physical doorbell for another queue: publishes that the doorbell is disconnected.
+    /// Returns `None` if the queue has no doorbell.
     pub(crate) fn victimise(&mut self, queue: HwQueueId, reason: DisconnectReason) -> Option<()> {
         let before = self.publish_disconnected(queue, reason)?;
         if before.is_connected()
@@ -194,7 +193,7 @@ mod tests {
     const CONNECTED: ConnectionStatus = ConnectionStatus::CONNECTED;
     const ABORT: ConnectionStatus = ConnectionStatus::DISCONNECTED_ABORT;
 
-    /// A disconnected doorbell, and a physical one that watches it, as the driver would have it.
+    /// A disconnected doorbell, and a physical one that watches it, as the driver would set them up.
     fn new() -> (Arc<Model>, Doorbells) {
         let model = Arc::new(Model::new(1));
         model.state().rotates = true;
@@ -205,7 +204,7 @@ mod tests {
         (model, doorbells)
     }
 
-    /// Two requests wait until the page of the doorbell is there.
+    /// A doorbell with two requests that wait for its page.
     fn connecting() -> (Arc<Model>, Doorbells) {
         let (model, mut doorbells) = new();
         doorbells.begin_connect(QUEUE, ConnectedStatus::Connected);
@@ -231,7 +230,7 @@ mod tests {
         }
         let calls = [Call::Disconnected(QUEUE, RETRY), Call::RotateToDummy(QUEUE)];
         assert_eq!(model.take_log(), calls);
-        // It had a physical doorbell to lose once.
+        // It lost a physical doorbell only once.
         assert_eq!(doorbells.victims(GUEST), 1);
         doorbells.forget_guest(GUEST);
         assert_eq!(doorbells.victims(GUEST), 0);
@@ -279,7 +278,7 @@ mod tests {
             assert_eq!(ended(&mut doorbells), [(3, outcome), (4, outcome)]);
             doorbells.publish_disconnected(QUEUE, DisconnectReason::Retry);
             assert_eq!(ended(&mut doorbells), []);
-            // The page comes too late.
+            // The page is mapped too late.
             assert!(!doorbells.end_connect(QUEUE));
         }
     }

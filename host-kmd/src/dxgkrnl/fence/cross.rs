@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fences that several guests have: the one CurrentValue of each, and who has a view of it.
+//! Fences that several guests share: the one CurrentValue of each, and which guests have a view of it.
 //!
-//! A guest that has such a fence has a *view* of it: a global fence of its own adapter's, with a slot, a
-//! MonitoredValue and a publication of its own. Its CurrentValue is in the page of memory that all
-//! views have. Each kernel is lent these books while it handles an input, and leaves here what it must tell the
-//! others; [`Adapters`](crate::dxgkrnl::Adapters) then tells them.
+//! A guest that has such a fence has a *view* of it: a global fence of its own adapter, with its own slot,
+//! MonitoredValue and publication. All views share one page, which holds the CurrentValue.
+//! [`Adapters`](crate::dxgkrnl::Adapters) lends these books to each kernel while it handles an input. The kernel
+//! leaves here what the other guests must be told, and `Adapters` then tells them.
 //!
 //! Source: native GPU fence object, "Cross-adapter native fences".
 
@@ -16,11 +16,11 @@ use crate::port::{CrossFenceId, SharingGroups};
 use bellhop_protocol::PAGE_SIZE;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A fence.
+/// A fence that guests share.
 #[derive(Debug)]
 struct CrossFence {
     creator: GuestId,
-    /// The groups of the host's policy that name every guest that ever had it.
+    /// The groups of the host's policy that name every guest that ever had the fence.
     groups: SharingGroups,
     name: Option<u64>,
     /// The guests that have a view of it.
@@ -29,19 +29,18 @@ struct CrossFence {
     known: u32,
 }
 
-/// What the views of a fence must be told.
+/// A signal that the views of a fence must be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CrossSignal {
     /// The fence.
     pub(crate) fence: CrossFenceId,
     /// The guest that signaled its view. The kernel tells all other guests.
     pub(crate) origin: GuestId,
-    /// Whether it is signaled for good.
+    /// Whether the fence stays signaled permanently.
     pub(crate) always: bool,
 }
 
-/// The fences of a host that several guests may have. None can be made where there is no memory for them,
-/// which is the default.
+/// The fences of a host that guests may share. Without memory for them, the default, no guest can create one.
 #[derive(Debug)]
 pub(crate) struct CrossFences {
     pages: SlotPool,
@@ -63,7 +62,7 @@ pub(crate) fn current_value(fence: CrossFenceId) -> PhysicalAddress {
 }
 
 impl CrossFences {
-    /// No fence, and memory for `pages` of them.
+    /// Creates an empty set with memory for `pages` fences.
     pub(crate) fn new(pages: u32) -> Self {
         Self {
             pages: SlotPool::new(pages),
@@ -74,7 +73,7 @@ impl CrossFences {
         }
     }
 
-    /// A fence of a guest's, which has the first view of it.
+    /// Creates a fence, and its first view for `creator`.
     pub(crate) fn create(
         &mut self,
         creator: GuestId,
@@ -87,15 +86,15 @@ impl CrossFences {
         Ok(CrossFenceId(page))
     }
 
-    /// The fence with a name, if a guest of these groups may have it: one group must name that guest and
-    /// every guest that had the fence before.
+    /// Finds a fence by name if a guest of these groups may have it: one group must name that guest and every guest
+    /// that ever had the fence.
     pub(crate) fn find(&self, name: u64, groups: SharingGroups) -> Option<CrossFenceId> {
         let id = *self.names.get(&name)?;
         let fence = self.fences.get(&id)?;
         fence.groups.common(groups).is_some().then_some(id)
     }
 
-    /// A guest that may have a fence, and has no view of it, gets one.
+    /// Gives a view of a fence to a guest that may have it, unless it has one.
     pub(crate) fn join(&mut self, id: CrossFenceId, guest: GuestId, groups: SharingGroups) {
         let Some(fence) = self.fences.get_mut(&id) else { return };
         if let Some(common) = fence.groups.common(groups) {
@@ -106,7 +105,7 @@ impl CrossFences {
         }
     }
 
-    /// A fence's name, which never changes, is unique and cannot be guessed.
+    /// Returns a fence's name, which is unique, never changes and cannot be guessed.
     pub(crate) fn name(&mut self, id: CrossFenceId) -> u64 {
         if let Some(name) = self.fences.get(&id).and_then(|fence| fence.name) {
             return name;
@@ -125,8 +124,7 @@ impl CrossFences {
         self.fences.get(&id).is_some_and(|fence| fence.creator == guest)
     }
 
-    /// A guest has no view of a fence any more, though its engines may still know it. With the last view
-    /// the name goes.
+    /// Removes a guest's view of a fence, though its engines may still know it. The name goes with the last view.
     pub(crate) fn leave(&mut self, id: CrossFenceId, guest: GuestId) {
         let Some(fence) = self.fences.get_mut(&id) else { return };
         fence.views.remove(&guest);
@@ -137,8 +135,8 @@ impl CrossFences {
         }
     }
 
-    /// Engines have forgotten a view that was left. Whether no engine of any adapter knows the fence any
-    /// more: then its page is to be zeroed, and is free.
+    /// Engines have forgotten a removed view. Returns whether no engine of any adapter knows the fence any more; then
+    /// its page is free, and the caller must zero it.
     pub(crate) fn forget(&mut self, id: CrossFenceId) -> bool {
         let Some(fence) = self.fences.get_mut(&id) else {
             tracing::error!(?id, "a guest left its view of a fence that does not exist");
@@ -153,12 +151,12 @@ impl CrossFences {
         true
     }
 
-    /// A guest's view of a fence was signaled.
+    /// Records that a guest signaled its view of a fence.
     pub(crate) fn signal(&mut self, fence: CrossFenceId, origin: GuestId, always: bool) {
         self.signals.insert(CrossSignal { fence, origin, always });
     }
 
-    /// Something that the others are to be told.
+    /// Takes a signal that the other guests must be told.
     pub(crate) fn take_signal(&mut self) -> Option<CrossSignal> {
         self.signals.pop_first()
     }
@@ -190,7 +188,7 @@ mod tests {
         fences.join(id, B, groups(&[0]));
         fences.leave(id, A);
         assert!(!fences.forget(id));
-        // Others may still open it.
+        // Other guests may still open it.
         assert_eq!(fences.find(name, groups(&[0])), Some(id));
         fences.leave(id, B);
         assert_eq!(fences.find(name, groups(&[0])), None);
@@ -209,7 +207,7 @@ mod tests {
         assert_eq!(fences.find(name, SharingGroups::NONE), None);
         assert_eq!(fences.find(name ^ 1, groups(&[1])), None);
         fences.join(id, B, groups(&[2, 3]));
-        // A and C are named together, and B and C are not.
+        // One group names A and C together, but none names B and C.
         assert_eq!(fences.find(name, groups(&[1])), None);
         assert_eq!(fences.find(name, groups(&[2])), Some(id));
     }

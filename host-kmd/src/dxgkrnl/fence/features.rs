@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the OS has enabled, and whether the driver keeps to it.
+//! The features that the OS has enabled, and whether the driver keeps to them.
 //!
 //! Source: native GPU fence object, "Querying native fence feature enablement in OS" and "Native fence
 //! caps".
@@ -17,18 +17,18 @@ use bellhop_protocol::control::allocation::SegmentSet;
 /// The version of native fences that dxgkrnl implements.
 const NATIVE_FENCE_VERSION: u32 = 1;
 
-/// The most fences that a guest can have: there must be addresses for all of them.
+/// Maximum number of fences of a guest: all of them must have addresses.
 const FENCES: u32 = 1 << 16;
 
-/// What the host enables.
+/// The features that the host enables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OsFeatures {
-    /// Native fences, with what it does for them.
+    /// Native fences, with the OS's capabilities for them; `None` disables them.
     pub native_fences: Option<NativeFenceOsCaps>,
 }
 
 impl Default for OsFeatures {
-    /// Everything.
+    /// Enables everything.
     fn default() -> Self {
         let caps =
             NativeFenceOsCaps { optimized_default_fence_type: true, intra_gpu_fence_type: true };
@@ -75,15 +75,15 @@ pub enum AdapterError {
         "the driver advertises native fences, which are not enabled; set adapter.native_fences to true"
     )]
     NativeFencesNotEnabled,
-    /// MonitoredValues that are not where dxgkrnl can put them.
+    /// The driver's MonitoredValues are where dxgkrnl cannot put them.
     #[error(
         "the driver's MonitoredValues are {0} bytes apart; that must be a power of two, 8 to {MAX_STRIDE}"
     )]
     MonitoredValueStride(u32),
-    /// Local segments that no values can be in: a guest would reach them there.
+    /// Local segments that cannot hold values, because a guest could reach them there.
     #[error("the driver prefers native fences in the segments {0:?}; PRIVATE or none can be")]
     FenceSegments(SegmentSet),
-    /// No room for the values of all fences.
+    /// The address range has no room for the values of all fences.
     #[error(
         "the driver lets native fences be mapped from {minimum:#x} to {maximum:#x} only, where they have no room"
     )]
@@ -95,12 +95,12 @@ pub enum AdapterError {
     },
 }
 
-/// Native fences as OS and driver have agreed on them.
+/// Native fences as the OS and the driver agreed on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NativeFences {
-    /// What the OS does.
+    /// The OS's capabilities.
     pub(crate) os: NativeFenceOsCaps,
-    /// What the driver wants.
+    /// The driver's requirements.
     pub(crate) driver: NativeFenceCaps,
     /// Whether interrupts name HW queues.
     pub(crate) optimized_interrupt: bool,
@@ -109,7 +109,7 @@ pub(crate) struct NativeFences {
 }
 
 impl NativeFences {
-    /// Starts a driver and asks what it advertises; `None` when there are no native fences.
+    /// Starts a driver and queries what it advertises. Returns `None` if there are no native fences.
     pub(crate) fn negotiate(
         miniport: &mut dyn Miniport,
         features: &OsFeatures,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How far the logs of a guest's HW queues were read.
+//! The read positions in the logs of a guest's HW queues.
 
 use crate::hardware::{FENCE_LOGS_SIZE, HwQueueId};
 use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogType};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Both logs of a queue, in the order of their addresses.
 pub(crate) const LOG_TYPES: [FenceLogType; 2] = [FenceLogType::WAITS, FenceLogType::SIGNALS];
 
-/// How far the logs of a queue were read.
+/// The read positions in the logs of a queue.
 #[derive(Debug, Default)]
 pub(crate) struct QueueLogs {
     /// In the order of [`LOG_TYPES`].
@@ -26,12 +26,13 @@ impl QueueLogs {
         if log_type == FenceLogType::WAITS { waits } else { signals }
     }
 
-    /// Whether a log has entries before a position that were not read.
+    /// Whether a log has unread entries before a position.
     pub(crate) fn is_behind(&self, log_type: FenceLogType, position: LogPosition) -> bool {
         self.reader(log_type).is_behind(position)
     }
 
-    /// Hands the new entries of a log before a position to `each`. Returns how many were overwritten before.
+    /// Hands the new entries of a log before a position to `each`. Returns how many were overwritten before they were
+    /// read.
     pub(crate) fn read_entries(
         &mut self,
         (log_type, log): (FenceLogType, &FenceLog<'_>),
@@ -59,14 +60,14 @@ impl QueueLogs {
     }
 }
 
-/// Where the logs of a queue are to its process: GPU virtual addresses.
+/// GPU virtual addresses at which a process finds the logs of its queue.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MappedLogs {
     /// The log of waits.
     pub(crate) waits: u64,
     /// The log of signals.
     pub(crate) signals: u64,
-    /// Entries of each; 0 when there is none.
+    /// Entries of each log; 0 if the queue has no logs.
     pub(crate) entries: u32,
 }
 
@@ -79,22 +80,22 @@ pub(crate) struct FenceLogs {
 }
 
 impl FenceLogs {
-    /// What is known of a queue's logs.
+    /// The read positions of a queue's logs.
     pub(crate) fn of(&self, queue: HwQueueId) -> Option<&QueueLogs> {
         self.queues.get(&queue)
     }
 
-    /// What is known of a queue's logs, to change.
+    /// The read positions of a queue's logs, mutable.
     pub(crate) fn of_mut(&mut self, queue: HwQueueId) -> Option<&mut QueueLogs> {
         self.queues.get_mut(&queue)
     }
 
-    /// A new queue has logs.
+    /// Adds a new queue that has logs.
     pub(crate) fn add(&mut self, queue: HwQueueId) {
         self.queues.insert(queue, QueueLogs::default());
     }
 
-    /// A queue is gone. Whether it had logs.
+    /// Removes a queue. Returns whether it had logs.
     pub(crate) fn remove(&mut self, queue: HwQueueId) -> bool {
         self.queues.remove(&queue).is_some()
     }
@@ -109,12 +110,12 @@ impl FenceLogs {
         chosen
     }
 
-    /// Bytes that they take.
+    /// Bytes that the logs take.
     pub(crate) fn size(&self) -> u64 {
         self.queues.len() as u64 * FENCE_LOGS_SIZE
     }
 
-    /// Whether there is none.
+    /// Whether no queue has logs.
     pub(crate) fn is_unused(&self) -> bool {
         self.queues.is_empty()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fences: values, slots, waits, logs, and those that several guests have.
+//! Fences: values, slots, waits, logs, and the fences that several guests share.
 
 pub(crate) mod cross;
 pub(crate) mod features;

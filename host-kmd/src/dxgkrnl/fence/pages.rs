@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Slots of fences, by pages.
+//! Fence slots, by page.
 //!
-//! Fences that only one process has share its pages, one that others may open has a page of its own: so
-//! a page that a guest's kernel or a page table maps into a process shows it no other process's fences.
+//! Fences of only one process share its pages; a fence that others may open has a page of its own. So a page that a
+//! guest's kernel or a page table maps into a process shows it no other process's fences.
 //!
 //! Source: native GPU fence object, "Physical memory storage for current and monitored fence values".
 
@@ -11,11 +11,11 @@ use crate::dxgkrnl::object::pool::SlotPool;
 use crate::hardware::FENCES_PER_PAGE;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A page's slots.
+/// The slots of a page.
 #[derive(Debug)]
 struct FencePage {
     process: u32,
-    /// Slots that a process has or an engine may still know; one bit each.
+    /// Slots that a process has or an engine may still know, one bit each.
     taken: u64,
     /// Number of slots that a process has.
     live: u32,
@@ -27,18 +27,18 @@ pub(crate) struct FencePages {
     slots: u32,
     free: SlotPool,
     pages: BTreeMap<u32, FencePage>,
-    /// Pages with room for more fences of their process, by process.
+    /// Pages with room for more fences of their process: (process, page).
     with_room: BTreeSet<(u32, u32)>,
     used: u32,
 }
 
-/// The page that a slot is in.
+/// The page of a slot.
 pub(crate) const fn page_of(slot: u32) -> u32 {
     slot / FENCES_PER_PAGE
 }
 
 impl FencePages {
-    /// The slots below `slots`.
+    /// Creates a pool of the slots below `slots`.
     pub(crate) fn new(slots: u32) -> Self {
         Self {
             slots,
@@ -49,13 +49,14 @@ impl FencePages {
         }
     }
 
-    /// The slots that a page has, one bit each.
+    /// The slots of a page, one bit each.
     fn all(&self, page: u32) -> u64 {
         let slots = (self.slots - page * FENCES_PER_PAGE).min(FENCES_PER_PAGE);
         u64::MAX >> (u64::BITS - slots)
     }
 
-    /// A slot for a process: with others of its own, or alone in a page. And whether the page is new.
+    /// Takes a slot for a process: beside other fences of the process, or alone in a page. Also returns whether the
+    /// page is new.
     pub(crate) fn take(&mut self, process: u32, alone: bool) -> Option<(u32, bool)> {
         let own = (process, 0)..=(process, u32::MAX);
         let page =
@@ -83,8 +84,8 @@ impl FencePages {
         Some((page * FENCES_PER_PAGE + index, is_new))
     }
 
-    /// A process gives up a slot, which engines may still know. Whether its page has no slot in use now: then the
-    /// page is free once engines have forgotten it.
+    /// A process gives up a slot, which engines may still know. Returns whether its page has no live slot now; then
+    /// the page is free once engines have forgotten it.
     pub(crate) fn leave(&mut self, slot: u32) -> bool {
         let page = page_of(slot);
         let Some(found) = self.pages.get_mut(&page) else { return false };
@@ -95,7 +96,7 @@ impl FencePages {
         found.live == 0
     }
 
-    /// Engines have forgotten a slot that was left. Returns its page if that is free now.
+    /// Engines have forgotten a slot that its process gave up. Returns its page if the page is free now.
     pub(crate) fn give_back(&mut self, slot: u32) -> Option<u32> {
         let page = page_of(slot);
         let Some(found) = self.pages.get_mut(&page) else {
@@ -110,23 +111,23 @@ impl FencePages {
             return Some(page);
         }
         if found.live > 0 {
-            // One that is alone is all of its page, so this is not that.
+            // A fence alone in its page is the page's only slot, so this page is a shared one.
             self.with_room.insert((found.process, page));
         }
         None
     }
 
-    /// Number of pages that processes use.
+    /// Number of pages in use.
     pub(crate) fn used_pages(&self) -> u32 {
         self.free.used()
     }
 
-    /// Number of slots that are given out.
+    /// Number of slots in use.
     pub(crate) fn used(&self) -> u32 {
         self.used
     }
 
-    /// Whether all are back.
+    /// Whether all slots are back.
     pub(crate) fn is_unused(&self) -> bool {
         self.used == 0
     }

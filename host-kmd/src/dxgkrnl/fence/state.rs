@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One fence: a global one, and what each process has of it.
+//! One fence: the global fence, and each process's local view of it.
 
 use crate::dxgkrnl::fence::storage::FenceKind;
 use crate::dxgkrnl::fence::waits::Waiters;
@@ -12,7 +12,7 @@ use bellhop_protocol::handoff::fence::NOT_MONITORED;
 use bellhop_protocol::snapshot;
 use std::collections::BTreeMap;
 
-/// MonitoredValue that makes each signal interrupt, since CurrentValue is always greater.
+/// MonitoredValue that makes every signal interrupt, because CurrentValue is always greater.
 pub(crate) const EVERY_SIGNAL: u64 = 0;
 
 /// A handle to a fence.
@@ -20,51 +20,51 @@ pub(crate) const EVERY_SIGNAL: u64 = 0;
 pub(crate) struct NativeFence {
     /// The global fence's slot.
     pub(crate) global: u32,
-    /// The device that it was created or opened on; none for the progress fence of a HW queue, which
-    /// goes with that.
+    /// The device on which the fence was created or opened. `None` for the progress fence of a HW queue, which is
+    /// destroyed with its queue.
     pub(crate) device: Option<Handle>,
 }
 
 /// What the kernel knows of a global fence.
 #[derive(Debug)]
 pub(crate) struct FenceState {
-    /// Its kind, which says what engines and CPUs may do with it.
+    /// Its kind, which determines what engines and CPUs may do with it.
     kind: FenceKind,
     storage: FenceStorage,
     flags: FenceFlags,
-    /// The fence that it is a view of, if other guests may have one.
+    /// The cross-adapter fence of which this is a view, if other guests may have one.
     cross: Option<CrossFenceId>,
     /// Whether it is the progress fence of a HW queue.
     is_progress: bool,
-    /// The process and the device that it was made on; none of a progress fence.
+    /// The process and the device that created it; `None` for a progress fence.
     parent: Option<(u32, Handle)>,
-    /// What each process that has it open has of it.
+    /// What each process that has opened it has of it.
     opened: BTreeMap<u32, LocalFence>,
-    /// The name that it was shared by.
+    /// The name under which it is shared.
     name: Option<u64>,
     /// The CPU waits for it.
     waiters: Waiters,
-    /// Whether it is signaled for good.
+    /// Whether it stays signaled permanently.
     always_signaled: bool,
-    /// The value that the end of its queue waits for, while that is not reached.
+    /// The value that the draining of its queue waits for, until it is reached.
     drain: Option<u64>,
-    /// MonitoredValue as it was last told to the driver.
+    /// The MonitoredValue that the driver was last told.
     monitored: u64,
-    /// Tells it from what had its slot before, and will after: set when it is made.
+    /// Distinguishes it from earlier and later fences in the same slot; set when it is added.
     serial: u64,
 }
 
 /// What one process has of a fence.
 #[derive(Debug, Clone, Copy)]
 struct LocalFence {
-    /// What its packets name it by.
+    /// The slot by which its packets name the fence.
     slot: u32,
-    /// How many handles it has.
+    /// Number of its handles.
     handles: u32,
 }
 
 impl FenceState {
-    /// A fence that no process has open and nothing waits for.
+    /// Creates a fence that no process has opened and nothing waits for.
     pub(crate) fn new(kind: FenceKind, storage: FenceStorage, flags: FenceFlags) -> Self {
         Self {
             kind,
@@ -86,8 +86,7 @@ impl FenceState {
         }
     }
 
-    /// What MonitoredValue must be, with all that waits: other guests that may have the fence are told
-    /// of every signal.
+    /// The MonitoredValue that its waits require. Other guests that may have the fence are told of every signal.
     fn wanted_monitored(&self) -> u64 {
         if self.kind == FenceKind::Monitored || self.cross.is_some() {
             return EVERY_SIGNAL;
@@ -96,32 +95,32 @@ impl FenceState {
         self.waiters.monitored().min(drain)
     }
 
-    /// The least value that it may be signaled with where CurrentValue is `current`.
+    /// The least value that may signal the fence while CurrentValue is `current`.
     pub(crate) fn least(&self, current: u64) -> u64 {
         self.storage.rule.least(current)
     }
 
-    /// Whether a signal concerns a wait, a drain or another guest.
+    /// Whether a signal can matter to a wait, a drain or another guest.
     pub(crate) fn is_watched(&self) -> bool {
         self.cross.is_some() || self.drain.is_some() || self.waiters.len() > 0
     }
 
-    /// The progress fence of a HW queue.
+    /// Makes it the progress fence of a HW queue.
     pub(crate) fn of_queue(self) -> Self {
         Self { is_progress: true, ..self }
     }
 
-    /// A view of a fence that other guests may have. Each signal of it interrupts.
+    /// Makes it a view of a fence that other guests may have. Each signal interrupts.
     pub(crate) fn view_of(self, cross: CrossFenceId) -> Self {
         Self { cross: Some(cross), monitored: EVERY_SIGNAL, ..self }
     }
 
-    /// The fence with a serial number that no other fence of its guest has.
+    /// Gives it a serial number that is unique in its guest.
     pub(crate) fn numbered(self, serial: u64) -> Self {
         Self { serial, ..self }
     }
 
-    /// Its kind, which says what engines and CPUs may do with it.
+    /// Its kind, which determines what engines and CPUs may do with it.
     pub(crate) fn kind(&self) -> FenceKind {
         self.kind
     }
@@ -136,7 +135,7 @@ impl FenceState {
         self.flags.contains(FenceFlags::SHARED)
     }
 
-    /// The fence that it is a view of, if other guests may have one.
+    /// The cross-adapter fence of which this is a view, if other guests may have one.
     pub(crate) fn cross(&self) -> Option<CrossFenceId> {
         self.cross
     }
@@ -146,71 +145,71 @@ impl FenceState {
         self.is_progress
     }
 
-    /// Tells it from what had its slot before, and will after.
+    /// Distinguishes it from earlier and later fences in the same slot.
     pub(crate) fn serial(&self) -> u64 {
         self.serial
     }
 
-    /// The name that it was shared by.
+    /// The name under which it is shared.
     pub(crate) fn name(&self) -> Option<u64> {
         self.name
     }
 
-    /// It is shared by a name from now on.
+    /// Sets the name under which it is shared.
     pub(crate) fn set_name(&mut self, name: u64) {
         self.name = Some(name);
     }
 
-    /// Whether it is signaled for good.
+    /// Whether it stays signaled permanently.
     pub(crate) fn is_always_signaled(&self) -> bool {
         self.always_signaled
     }
 
-    /// It is signaled for good from now on.
+    /// Makes it permanently signaled.
     pub(crate) fn always_signal(&mut self) {
         self.always_signaled = true;
     }
 
-    /// Whether a process made it on a device.
+    /// Whether this process created it on this device.
     pub(crate) fn is_child_of(&self, process: u32, device: Handle) -> bool {
         self.parent == Some((process, device))
     }
 
-    /// A process made it on a device.
+    /// Records the process and the device that created it.
     pub(crate) fn set_parent(&mut self, process: u32, device: Option<Handle>) {
         self.parent = device.map(|device| (process, device));
     }
 
-    /// A process has it open by a slot of its own, and no handle yet.
+    /// A process opens it under a local slot, with no handle yet.
     pub(crate) fn open(&mut self, process: u32, slot: u32) {
         self.opened.insert(process, LocalFence { slot, handles: 0 });
     }
 
-    /// The slot by which a process that has it open names it.
+    /// The slot by which a process that has opened it names it.
     pub(crate) fn slot_of(&self, process: u32) -> Option<u32> {
         self.opened.get(&process).map(|local| local.slot)
     }
 
-    /// A process that has it open has one more handle.
+    /// Adds a handle for a process that has opened it.
     pub(crate) fn add_handle(&mut self, process: u32) {
         if let Some(local) = self.opened.get_mut(&process) {
             local.handles += 1;
         }
     }
 
-    /// A process has one handle less. Whether it has others.
+    /// Removes a handle of a process. Returns whether the process has others.
     pub(crate) fn drop_handle(&mut self, process: u32) -> bool {
         let Some(local) = self.opened.get_mut(&process) else { return false };
         local.handles = local.handles.saturating_sub(1);
         local.handles > 0
     }
 
-    /// A process has it open no more. Returns the slot that it had for it.
+    /// A process closes it. Returns the slot that the process had for it.
     pub(crate) fn close(&mut self, process: u32) -> Option<u32> {
         self.opened.remove(&process).map(|local| local.slot)
     }
 
-    /// Whether any process has it open.
+    /// Whether any process has opened it.
     pub(crate) fn is_open(&self) -> bool {
         !self.opened.is_empty()
     }
@@ -220,17 +219,17 @@ impl FenceState {
         &mut self.waiters
     }
 
-    /// The end of its queue waits until it has a value.
+    /// The draining of its queue waits until it has this value.
     pub(crate) fn await_drain(&mut self, value: u64) {
         self.drain = Some(value);
     }
 
-    /// It was seen to have a value, which the end of its queue may wait for.
+    /// It has this value; ends the wait of a drain for it.
     pub(crate) fn reach_drain(&mut self, current: u64) {
         self.drain = self.drain.filter(|value| *value > current);
     }
 
-    /// What the driver is to be told that MonitoredValue must be, if that is not what it was told.
+    /// The new MonitoredValue to tell the driver, if it has changed since the driver was told.
     pub(crate) fn update_monitored(&mut self) -> Option<u64> {
         let wanted = self.wanted_monitored();
         let changed = wanted != self.monitored;
@@ -238,7 +237,7 @@ impl FenceState {
         changed.then_some(wanted)
     }
 
-    /// What tools are told of it, by one of its handles.
+    /// Describes it for tools, under one of its handles.
     pub(crate) fn describe(&self, handle: Handle, value: u64) -> snapshot::Fence {
         snapshot::Fence {
             handle: handle.into(),

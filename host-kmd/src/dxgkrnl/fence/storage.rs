@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where values of fences are, and logs, and at which GPU virtual addresses processes find them.
+//! Where the values and logs of fences are, and at which GPU virtual addresses processes find them.
 //!
 //! | type | CurrentValue | MonitoredValue | published |
 //! |---|---|---|---|
@@ -8,12 +8,12 @@
 //! | default, optimised | system memory | local memory, or system memory where there is not enough of it | yes |
 //! | intra-GPU | local memory, or system memory where there is not enough of it | likewise | no |
 //!
-//! The CurrentValue of a fence that other guests may have is where all adapters share memory, in place of
-//! the page of system memory that its page of fences has.
+//! If other guests may have a fence, its CurrentValue is in memory that all adapters share, in place of the page of
+//! system memory that its page of fences has.
 //!
-//! System memory is the segment `Fence`, local memory the end of the segment that no CPU sees. Default
-//! fences are optimised where the OS does that. The values of a fence have one address in every
-//! process that has the fence, and in the GPU's system process where the driver wants them there.
+//! System memory is the segment `Fence`; local memory is the end of the segment that no CPU sees. Default fences are
+//! optimised if the OS supports that. The values of a fence have one address in every process that has the fence, and
+//! in the GPU's system process if the driver wants them there.
 //!
 //! Source: native GPU fence object, "Physical memory storage for current and monitored fence values" and
 //! "D3DDDI_NATIVEFENCE_TYPE".
@@ -32,30 +32,30 @@ use bellhop_protocol::control::fence::NativeFenceType;
 use bellhop_protocol::fence_log::FenceLogType;
 use bellhop_protocol::handoff::fence::SignalRule;
 
-/// Where the host maps values in address spaces, unless a driver asks for a higher address: behind
-/// everything else that it maps.
+/// Where the host maps values in address spaces, unless a driver asks for a higher address: behind everything else
+/// that the host maps.
 const VALUES_START: u64 = 1 << 41;
 
-/// Values are mapped below what is mapped next, in the system process.
+/// Values are mapped below this address, at which the next mapping of the system process begins.
 pub(crate) const VALUES_END: u64 = LOCAL_START;
 
-/// Most bytes from one MonitoredValue to the next: as many as there are between CurrentValues, so that those
-/// of a page of fences fill no more than a page.
+/// Maximum distance in bytes between MonitoredValues: that between CurrentValues, so that the values of a page of
+/// fences fill at most one page.
 pub(crate) const MAX_STRIDE: u32 = FENCE_STRIDE as u32;
 
-/// Pages of values of a page of fences: CurrentValues and MonitoredValues, in system memory and in
-/// local memory.
+/// Pages of values for one page of fences: CurrentValues and MonitoredValues, each in system memory and in local
+/// memory.
 const VALUE_PAGES: u64 = 4;
 
-/// Local memory holds values only where it has this many times as much for other things.
+/// Local memory holds values only if it has this many times as much for other uses.
 const LEAVES: u64 = 8;
 
-/// What kind of fence there are values for.
+/// The kind of a fence that has values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FenceKind {
     /// A native fence of this type.
     Native(NativeFenceType),
-    /// A monitored fence: each signal of the GPU's interrupts, and no packet waits for it.
+    /// A monitored fence: each signal of the GPU interrupts, and no packet waits for it.
     Monitored,
 }
 
@@ -65,15 +65,15 @@ pub(crate) struct ValueStorage {
     slots: u32,
     /// First byte of the local memory for values, in the segment `Private`.
     local: Option<u64>,
-    /// Whether MonitoredValues of default fences are there.
+    /// Whether MonitoredValues of default fences are in local memory.
     optimized: bool,
-    /// Bytes from one MonitoredValue to the next.
+    /// Bytes between MonitoredValues.
     stride: u64,
     /// GPU virtual address of the first page of values.
     start: u64,
 }
 
-/// How much of the segment `Private` is for values of fences: its end.
+/// Bytes at the end of the segment `Private` that hold values of fences.
 pub(crate) fn local_storage_size(slots: u32, private: u64, native: Option<NativeFences>) -> u64 {
     let is_used = native.is_some_and(|native| {
         let os = native.os.optimized_default_fence_type || native.os.intra_gpu_fence_type;
@@ -83,8 +83,8 @@ pub(crate) fn local_storage_size(slots: u32, private: u64, native: Option<Native
     if is_used && private / (LEAVES + 1) >= size { size } else { 0 }
 }
 
-/// The first GPU virtual address for the values of `pages` pages of fences, between `minimum` and `maximum`.
-/// `None` where there is no room.
+/// The first GPU virtual address for the values of `pages` pages of fences, between `minimum` and `maximum`. Returns
+/// `None` if there is no room.
 pub(crate) fn values_start(pages: u32, minimum: u64, maximum: u64) -> Option<u64> {
     let start = minimum.max(VALUES_START).checked_next_multiple_of(PAGE_SIZE)?;
     let end = start.checked_add(VALUE_PAGES * u64::from(pages) * PAGE_SIZE)?;
@@ -92,7 +92,7 @@ pub(crate) fn values_start(pages: u32, minimum: u64, maximum: u64) -> Option<u64
 }
 
 impl ValueStorage {
-    /// For `slots` fences of a guest that has `private` bytes in the segment `Private`.
+    /// Creates the storage for `slots` fences of a guest that has `private` bytes in the segment `Private`.
     pub(crate) fn new(slots: u32, private: u64, native: Option<NativeFences>) -> Self {
         let size = local_storage_size(slots, private, native);
         Self {
@@ -104,18 +104,18 @@ impl ValueStorage {
         }
     }
 
-    /// Whether there is local memory for values.
+    /// Whether local memory holds values.
     pub(crate) fn is_local(&self) -> bool {
         self.local.is_some()
     }
 
-    /// Bytes of values in either segment.
+    /// Bytes of values in each segment.
     fn size(&self) -> u64 {
         fence_storage_size(self.slots)
     }
 
-    /// The pages of values of a page of fences in the order of their addresses, and which of them packets
-    /// may write: CurrentValues. `current` is where the CurrentValue is of a fence that is alone there.
+    /// The pages of values of a page of fences, in the order of their addresses, and which of them packets may write:
+    /// CurrentValues. `current` is the address of the CurrentValue of a fence that is alone in its page.
     pub(crate) fn pages(
         &self,
         page: u32,
@@ -138,12 +138,12 @@ impl ValueStorage {
         pages
     }
 
-    /// Where the queue that has its progress fence in a slot has a log.
+    /// Where a queue's log is; `slot` is that of the queue's progress fence.
     pub(crate) fn log(&self, slot: u32, log_type: FenceLogType) -> PhysicalAddress {
         fence_log_address(self.slots, slot, log_type)
     }
 
-    /// GPU virtual address of both logs, the one of waits first: behind those of all values.
+    /// GPU virtual address of both logs, that of waits first: behind the addresses of all values.
     pub(crate) fn logs_va(&self, slot: u32) -> u64 {
         let values = self.page_va(self.slots.div_ceil(FENCES_PER_PAGE));
         values + u64::from(slot) * FENCE_LOGS_SIZE
@@ -181,7 +181,7 @@ impl ValueStorage {
         [index * FENCE_STRIDE, index * self.stride]
     }
 
-    /// GPU virtual address of the values of a page of fences; each page of them is behind the one before.
+    /// GPU virtual address of the values of a page of fences; their pages follow each other.
     pub(crate) fn page_va(&self, page: u32) -> u64 {
         self.start + VALUE_PAGES * u64::from(page) * PAGE_SIZE
     }

@@ -18,36 +18,36 @@ use std::collections::BTreeMap;
 /// The fences of one guest.
 #[derive(Debug)]
 pub(crate) struct Fences {
-    /// What was agreed on with the driver, if there are native fences.
+    /// What the OS and the driver agreed on, if there are native fences.
     native: Option<NativeFences>,
     storage: ValueStorage,
-    /// Their slots.
+    /// Slots of the fences.
     pages: FencePages,
-    /// Global fences by slot, which is what interrupts name.
+    /// Global fences by slot. Interrupts name that slot.
     globals: BTreeMap<u32, FenceState>,
-    /// Which global fence those slots name that have none of their own.
+    /// Local slots that are not global ones, with the global fence that each names.
     locals: BTreeMap<u32, u32>,
-    /// Slots of those that are shared, by name.
+    /// Slots of shared fences, by name.
     names: BTreeMap<u64, u32>,
-    /// Slots of those that other guests may have.
+    /// Slots of the fences that other guests may have.
     views: BTreeMap<CrossFenceId, u32>,
     namer: Namer,
-    /// Number of fences so far.
+    /// Number of fences created so far.
     made: u64,
     /// Waits of CPUs and of software queues.
     pub(crate) waits: Waits,
 }
 
 impl Fences {
-    /// Those that a scan is about: "Dxgkrnl only scans all pending native fence waiters".
+    /// The fences that a scan covers: "Dxgkrnl only scans all pending native fence waiters".
     pub(crate) fn concerned(&self, scan: Scan) -> Vec<u32> {
         let is_one = |fence: &FenceState| scan.includes(fence) && fence.is_watched();
         let concerned = self.globals.iter().filter(|(_, fence)| is_one(fence));
         concerned.map(|(slot, _)| *slot).collect()
     }
 
-    /// No fence, and room for `slots`. The guest has `private` bytes in the segment `Private`. `native` is what
-    /// the OS and the driver agreed on, if there are native fences.
+    /// Creates an empty table with room for `slots` fences. The guest has `private` bytes in the segment `Private`.
+    /// `native` is what the OS and the driver agreed on, if there are native fences.
     pub(crate) fn new(slots: u32, private: u64, native: Option<NativeFences>) -> Self {
         Self {
             native,
@@ -63,7 +63,7 @@ impl Fences {
         }
     }
 
-    /// A fence is made in a slot.
+    /// Adds a fence in a slot.
     pub(crate) fn add_global(&mut self, slot: u32, fence: FenceState) {
         self.made += 1;
         self.globals.insert(slot, fence.numbered(self.made));
@@ -74,7 +74,7 @@ impl Fences {
         self.globals.get(&slot)
     }
 
-    /// The global fence in a slot, to change.
+    /// The global fence in a slot, mutable.
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut FenceState> {
         self.globals.get_mut(&slot)
     }
@@ -84,7 +84,7 @@ impl Fences {
         self.globals.keys().copied()
     }
 
-    /// A global fence is gone, with its name.
+    /// Removes a global fence and its name.
     pub(crate) fn remove_global(&mut self, slot: u32) -> Option<FenceState> {
         let fence = self.globals.remove(&slot)?;
         if let Some(name) = fence.name() {
@@ -93,12 +93,12 @@ impl Fences {
         Some(fence)
     }
 
-    /// A process names a global fence by a slot that is none of its own.
+    /// Adds a local slot by which a process names a global fence.
     pub(crate) fn add_local(&mut self, slot: u32, global: u32) {
         self.locals.insert(slot, global);
     }
 
-    /// No process names a global fence by this slot.
+    /// Removes a local slot.
     pub(crate) fn remove_local(&mut self, slot: u32) {
         self.locals.remove(&slot);
     }
@@ -108,13 +108,13 @@ impl Fences {
         self.names.get(&name).copied()
     }
 
-    /// A name that no fence has.
+    /// Returns an unused name.
     pub(crate) fn new_name(&mut self) -> u64 {
         let Self { namer, names, .. } = self;
         namer.next(|name| names.contains_key(&name))
     }
 
-    /// The fence in a slot has a name from now on.
+    /// Names the fence in a slot.
     pub(crate) fn set_name(&mut self, slot: u32, name: u64) {
         if let Some(fence) = self.globals.get_mut(&slot) {
             fence.set_name(name);
@@ -127,17 +127,17 @@ impl Fences {
         self.views.get(&cross).copied()
     }
 
-    /// The guest has a view of a fence that other guests may have.
+    /// Adds the guest's view of a fence that other guests may have.
     pub(crate) fn add_view(&mut self, cross: CrossFenceId, slot: u32) {
         self.views.insert(cross, slot);
     }
 
-    /// The guest has no view of a fence any more.
+    /// Removes the guest's view of a fence.
     pub(crate) fn remove_view(&mut self, cross: CrossFenceId) {
         self.views.remove(&cross);
     }
 
-    /// A slot for a process, and whether its page is new to that: see [`FencePages::take`].
+    /// Takes a slot for a process, and tells whether its page is new: see [`FencePages::take`].
     pub(crate) fn take_slot(&mut self, process: u32, alone: bool) -> Option<(u32, bool)> {
         self.pages.take(process, alone)
     }
@@ -147,27 +147,27 @@ impl Fences {
         self.pages.leave(slot)
     }
 
-    /// How many slots are given out.
+    /// Number of slots in use.
     pub(crate) fn used_slots(&self) -> u32 {
         self.pages.used()
     }
 
-    /// What was agreed on with the driver, if there are native fences.
+    /// What the OS and the driver agreed on, if there are native fences.
     pub(crate) fn native(&self) -> Option<NativeFences> {
         self.native
     }
 
-    /// Where their values are, and logs.
+    /// Where the values and logs are.
     pub(crate) fn storage(&self) -> &ValueStorage {
         &self.storage
     }
 
-    /// Whether interrupts name queues, and the logs of those name the signaled fences.
+    /// Whether interrupts name queues, whose logs name the signaled fences.
     pub(crate) fn has_optimized_interrupt(&self) -> bool {
         self.native.is_some_and(|native| native.optimized_interrupt)
     }
 
-    /// The global fence that a slot of any process names.
+    /// The global fence that a slot names, in any process.
     pub(crate) fn named_by(&self, slot: u32) -> Option<u32> {
         let is_own = self.globals.contains_key(&slot);
         if is_own { Some(slot) } else { self.locals.get(&slot).copied() }
@@ -178,7 +178,7 @@ impl Fences {
         2 * u64::from(self.pages.used_pages()) * PAGE_SIZE
     }
 
-    /// Bytes of those in local memory.
+    /// Bytes of the value pages in local memory that processes use.
     pub(crate) fn used_local_storage(&self) -> u64 {
         if self.storage.is_local() { self.used_storage() } else { 0 }
     }
@@ -189,7 +189,7 @@ impl Fences {
         PageRange { start: self.storage.page_va(page), length: pages * PAGE_SIZE }
     }
 
-    /// Engines have forgotten a slot. Returns the value pages that are free with that.
+    /// Engines have forgotten a slot. Returns the value pages that this frees.
     pub(crate) fn free_slot(&mut self, slot: u32) -> Vec<PhysicalPage> {
         let page = self.pages.give_back(slot);
         let pages = page.map(|page| self.storage.pages(page, None)).unwrap_or_default();

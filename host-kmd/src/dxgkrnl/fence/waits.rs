@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Waits of the CPU's, for itself or for a queue: each for one fence, for all of several or for any of them.
+//! Waits of the CPU, for itself or for a queue: each for one fence, for all of several or for any of them.
 //!
 //! Source: native GPU fence object, "Existing monitored fence synchronization object" and
 //! "Monitored value".
@@ -9,13 +9,13 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names a wait of a guest, and tells which of two began first.
+/// Names a wait of a guest. Ids order waits by when they began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaitId(u64);
 
 #[cfg(test)]
 impl WaitId {
-    /// One for a test without waits.
+    /// An id for a test that has no waits.
     pub(crate) fn numbered(number: u64) -> Self {
         Self(number)
     }
@@ -30,10 +30,10 @@ pub(crate) struct Needed {
     pub(crate) value: u64,
 }
 
-/// What waits.
+/// The waiting party.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A CPU, which knows the wait by this cookie and is told by an event.
+    /// A CPU, which knows the wait by this cookie; an event tells it that the wait ended.
     Cpu(u64),
     /// A HW queue. The wait holds its software queue.
     Queue(Handle),
@@ -47,17 +47,17 @@ pub(crate) struct Wait {
     /// Whether one fence is enough.
     any: bool,
     since: u64,
-    /// The global fences that have not reached the values that it needs, by slot.
+    /// The global fences, by slot, that have not reached the values that the wait needs.
     fences: BTreeMap<u32, Needed>,
 }
 
 impl Wait {
-    /// A wait for nothing yet: for any of what is added, or for all of it.
+    /// Creates a wait without fences: for any of those added later, or for all of them.
     pub(crate) fn new(process: u32, owner: Owner, any: bool) -> Self {
         Self { process, owner, any, since: 0, fences: BTreeMap::new() }
     }
 
-    /// It begins now, on the adapter's clock; 0 when no tool traces.
+    /// Records when it begins, on the adapter's clock; 0 if no tool traces.
     pub(crate) fn begin(&mut self, now: u64) {
         self.since = now;
     }
@@ -67,48 +67,49 @@ impl Wait {
         self.process
     }
 
-    /// What waits: a CPU or a queue.
+    /// The waiting party: a CPU or a queue.
     pub(crate) fn owner(&self) -> Owner {
         self.owner
     }
 
-    /// When it began, on the adapter's clock; 0 when no tool traced then.
+    /// When it began, on the adapter's clock; 0 if no tool traced then.
     pub(crate) fn since(&self) -> u64 {
         self.since
     }
 
-    /// The global fences that have not reached the values that it needs, by slot.
+    /// The global fences, by slot, that have not reached the values that the wait needs.
     pub(crate) fn fences(&self) -> &BTreeMap<u32, Needed> {
         &self.fences
     }
 
-    /// It is forgotten. Returns the fences that it still needed.
+    /// Drops the wait and returns the fences that it still needed.
     pub(crate) fn into_fences(self) -> BTreeMap<u32, Needed> {
         self.fences
     }
 
-    /// Adds a fence, which may have been added before.
+    /// Adds a fence, even one that was added before.
     pub(crate) fn add(&mut self, fence: u32, needed: Needed) {
         let entry = self.fences.entry(fence).or_insert(needed);
-        // The least value is enough, or the greatest is needed.
+        // A wait for any needs the least of its values, a wait for all the greatest.
         let enough = if self.any { u64::min } else { u64::max };
         entry.value = enough(needed.value, entry.value);
     }
 
-    /// A fence that it needs is there. Whether it is satisfied.
+    /// A fence has reached the value that the wait needs. Returns whether the wait is satisfied.
     pub(crate) fn reach(&mut self, fence: u32) -> bool {
         self.fences.remove(&fence);
         self.any || self.fences.is_empty()
     }
 
-    /// A fence that it needs will never be there. Whether other fences can still satisfy it.
+    /// A fence will never reach the value that the wait needs. Returns whether other fences can still satisfy the
+    /// wait.
     fn lose(&mut self, fence: u32) -> bool {
         self.fences.remove(&fence);
         self.any && !self.fences.is_empty()
     }
 }
 
-/// The waits of one guest that are not satisfied, by name and by cookie. Cookies need not be unique.
+/// The unsatisfied waits of one guest, by id and by cookie. Cookies need not be unique.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     by_id: BTreeMap<WaitId, Wait>,
@@ -129,7 +130,7 @@ impl Waits {
         id
     }
 
-    /// A process's oldest with this cookie.
+    /// A process's oldest wait with this cookie.
     pub(crate) fn oldest(&self, process: u32, cookie: u64) -> Option<WaitId> {
         let with_cookie = (process, cookie, WaitId(0))..=(process, cookie, WaitId(u64::MAX));
         self.by_cookie.range(with_cookie).next().map(|(.., id)| *id)
@@ -149,13 +150,13 @@ impl Waits {
         Some(wait)
     }
 
-    /// A fence that a wait needs is there: ends and returns it if it is satisfied.
+    /// A fence has reached the value that a wait needs: ends and returns the wait if it is satisfied.
     pub(crate) fn reach(&mut self, id: WaitId, fence: u32) -> Option<Wait> {
         let is_satisfied = self.by_id.get_mut(&id)?.reach(fence);
         is_satisfied.then(|| self.remove(id)).flatten()
     }
 
-    /// A fence that a wait needs was closed: ends and returns it if it can never be satisfied.
+    /// A fence that a wait needs was closed: ends and returns the wait if it can never be satisfied.
     pub(crate) fn lose(&mut self, id: WaitId, fence: u32) -> Option<Wait> {
         let goes_on = self.by_id.get_mut(&id)?.lose(fence);
         (!goes_on).then(|| self.remove(id)).flatten()
@@ -167,17 +168,17 @@ impl Waits {
 pub(crate) struct Waiters(BTreeSet<(u64, WaitId)>);
 
 impl Waiters {
-    /// A wait needs the fence at `value`.
+    /// Adds a wait that needs the fence at `value`.
     pub(crate) fn add(&mut self, value: u64, wait: WaitId) {
         self.0.insert((value, wait));
     }
 
-    /// It does not any more.
+    /// Removes a wait that needs the fence at `value`.
     pub(crate) fn remove(&mut self, value: u64, wait: WaitId) {
         self.0.remove(&(value, wait));
     }
 
-    /// Takes a wait for a value that `current` has reached, the least first.
+    /// Takes a wait for a value that `current` has reached, lowest value first.
     pub(crate) fn take_reached(&mut self, current: u64) -> Option<WaitId> {
         let &(value, wait) = self.0.first()?;
         (value <= current).then(|| {
@@ -186,9 +187,9 @@ impl Waiters {
         })
     }
 
-    /// What MonitoredValue must be: the least waited value minus 1.
+    /// The required MonitoredValue: the least waited value minus 1.
     pub(crate) fn monitored(&self) -> u64 {
-        // A wait for 0 is satisfied before it gets here.
+        // A wait for 0 is satisfied before it is added.
         self.0.first().map_or(NOT_MONITORED, |(value, _)| value.saturating_sub(1))
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the kernel may touch on behalf of a process: the process, its guest and the GPU.
+//! What the kernel may access on behalf of a process: the process, its guest and the GPU.
 
 use crate::ddi::Miniport;
 use crate::dxgkrnl::fence::cross::CrossFences;
@@ -24,11 +24,11 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::Event;
 use std::collections::BTreeMap;
 
-/// What the kernel does on behalf of one process of one guest: borrows of all that it may touch. The files in
-/// `requests` and `rules` add what is done. No other guest can be reached from here, except by the driver when it takes
-/// a doorbell.
+/// What the kernel does on behalf of one process of one guest, as borrows of everything that it may access. The files
+/// in `requests` and `rules` add the actions. No other guest can be reached from here, except when the driver takes
+/// another guest's doorbell.
 ///
-/// A record of borrows. Each subsystem behind one keeps its own rules, so these are open to the kernel's room.
+/// Each subsystem behind a borrow keeps its own rules, so the fields are open to all of `kernel`.
 pub(crate) struct ProcessAccess<'k> {
     /// The guest.
     pub(super) guest_id: GuestId,
@@ -40,19 +40,19 @@ pub(crate) struct ProcessAccess<'k> {
     pub(super) miniport: &'k mut dyn Miniport,
     /// The GPU's memory and status pages that dxgkrnl itself accesses.
     pub(super) hardware: &'k dyn Hardware,
-    /// All doorbells, and the other callbacks of the driver.
+    /// All doorbells, and the driver's other callbacks.
     pub(super) callbacks: &'k mut Callbacks,
     /// The owner of each HW queue.
     pub(super) queues: &'k mut BTreeMap<HwQueueId, QueueOwner>,
-    /// Power of the device and its engines.
+    /// Power state of the device and its engines.
     pub(super) power: &'k mut Power,
     /// Kernel-mode submissions in flight.
     pub(super) submissions: &'k mut SubmissionFences,
     /// Fences that several guests share.
     pub(super) cross_fences: &'k mut CrossFences,
-    /// Work that is left before the input is handled.
+    /// Work that remains before the input is handled.
     pub(super) work: &'k mut WorkList,
-    /// What is recorded for a tool that traces.
+    /// Records for a tool that traces.
     pub(super) recorder: &'k Recorder,
     process_ids: &'k mut ProcessIds,
     effects: &'k mut Vec<Effect>,
@@ -61,7 +61,8 @@ pub(crate) struct ProcessAccess<'k> {
 }
 
 impl Kernel {
-    /// Access to one process of a guest, or to its adapter with process 0. `None` when there is no such guest.
+    /// Returns access to one process of a guest, or to its adapter with process 0. Returns `None` if there is no such
+    /// guest.
     pub(crate) fn access<'k>(
         &'k mut self,
         guest_id: GuestId,
@@ -100,7 +101,7 @@ impl ProcessAccess<'_> {
         self.guest.handles.get(self.process_id, handle)
     }
 
-    /// The process's object of this kind and handle, to change.
+    /// The process's object of this kind and handle, mutable.
     pub(crate) fn get_mut<T: Object<KernelObject>>(
         &mut self,
         handle: Handle,
@@ -108,7 +109,7 @@ impl ProcessAccess<'_> {
         self.guest.handles.get_mut(self.process_id, handle)
     }
 
-    /// Gives an object a handle, if the guest may have another.
+    /// Gives an object a handle, if the guest's quota allows another.
     pub(crate) fn insert<T: Object<KernelObject>>(
         &mut self,
         object: T,
@@ -117,7 +118,7 @@ impl ProcessAccess<'_> {
         Ok(self.guest.handles.insert(self.process_id, object))
     }
 
-    /// Takes an object's handle away.
+    /// Removes an object and its handle.
     pub(crate) fn remove<T: Object<KernelObject>>(
         &mut self,
         handle: Handle,
@@ -135,12 +136,12 @@ impl ProcessAccess<'_> {
         self.effects.push(Effect::Event { guest: self.guest_id, event });
     }
 
-    /// An id for a new process.
+    /// Returns an id for a new process.
     pub(crate) fn new_process_id(&mut self) -> u32 {
         self.process_ids.take()
     }
 
-    /// The process gives up a resource. An engine may still use it, so it is free after its retirement: see
+    /// The process gives up a resource. Engines may still use it, so it is freed after its retirement: see
     /// `rules::retirement`.
     pub(crate) fn give_up(&mut self, resource: Resource) {
         self.given_up.push(resource);
@@ -151,7 +152,7 @@ impl ProcessAccess<'_> {
         self.given_up.extend(resources);
     }
 
-    /// What was given up, for the kernel to retire.
+    /// Returns the resources given up, for the kernel to retire.
     pub(crate) fn into_given_up(self) -> Vec<Resource> {
         self.given_up
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The callbacks of the driver: it takes a physical doorbell, or reports an interrupt.
+//! The driver's callbacks: it takes a physical doorbell, or reports an interrupt.
 
 use crate::ddi::{DxgkCallbacks, InvalidParameter};
 use crate::dxgkrnl::doorbell::state::DisconnectReason;
@@ -17,7 +17,7 @@ pub(crate) struct Callbacks {
 }
 
 impl Callbacks {
-    /// With these doorbells, and no interrupt.
+    /// Creates the state with these doorbells and no interrupt.
     pub(crate) fn new(doorbells: Doorbells) -> Self {
         Self { doorbells, interrupts: Vec::new() }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Commands of the operator of the host.
+//! Commands of the host's operator.
 
 use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::Kernel;
@@ -13,7 +13,7 @@ use crate::port::{Command, CommandError, CommandToken, Effect};
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 
 impl Kernel {
-    /// Carries out a command of the operator of the host.
+    /// Carries out a command of the host's operator.
     pub(crate) fn command(
         &mut self,
         token: CommandToken,
@@ -72,7 +72,7 @@ impl Kernel {
         self.retire(GuestId(0), Vec::new(), completion);
     }
 
-    /// Changes the device's state; `completion` happens when it has changed.
+    /// Changes the device's state, then reports `completion`.
     pub(crate) fn set_device_power(
         &mut self,
         state: DevicePowerState,
@@ -99,7 +99,7 @@ impl Kernel {
         }
     }
 
-    /// Disconnects the doorbells of all wanted queues. Their guests may connect them again.
+    /// Disconnects the doorbells of the queues that `is_wanted` selects. Their guests may connect them again.
     pub(crate) fn disconnect_doorbells(
         &mut self,
         is_wanted: impl Fn(&QueueOwner) -> bool,

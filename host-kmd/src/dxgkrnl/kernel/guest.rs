@@ -27,7 +27,7 @@ use bellhop_protocol::features::Features;
 use bellhop_protocol::snapshot;
 use std::collections::BTreeMap;
 
-/// An attached guest. The states of its subsystems are open to the kernel's room: each keeps its own rules.
+/// An attached guest. Each subsystem's state keeps its own rules, so the fields are open to all of `kernel`.
 #[derive(Debug)]
 pub(crate) struct Guest {
     /// The resources that it got when it attached. They never change.
@@ -35,14 +35,14 @@ pub(crate) struct Guest {
     system: Result<SystemContext, HardwareError>,
     open: bool,
     features: Features,
-    /// Whether a refused version was logged. A guest can repeat it at will, so the log has it once.
+    /// Whether a refused version was logged. A guest can repeat the refusal at will, so it is logged once.
     mismatch_logged: bool,
     detaching: bool,
     /// Its processes, by id.
     pub(crate) processes: BTreeMap<u32, Process>,
     /// The handles of all its processes.
     pub(crate) handles: Handles<KernelObject>,
-    /// Its native fences.
+    /// Its fences.
     pub(crate) fences: Fences,
     /// The logs of its HW queues.
     pub(crate) logs: FenceLogs,
@@ -52,17 +52,17 @@ pub(crate) struct Guest {
     pub(crate) vidmm: VidMm,
     /// Allocations that its processes share.
     pub(crate) shared_allocations: SharedAllocations,
-    /// The paging that moves it.
+    /// Its paging.
     pub(crate) paging: Paging<Waiter>,
     /// BAR areas that it keeps in its own memory.
     pub(crate) donations: Donations,
     /// Its aperture, by offset.
     pub(crate) aperture: PagePool,
-    /// Places for DMA buffers, by offset.
+    /// Space for DMA buffers, by offset.
     pub(crate) dma_buffers: PagePool,
-    /// The nodes that its work begins on, one of each type.
+    /// The nodes on which its work begins, one of each type.
     suggested: Vec<u32>,
-    /// Its use of its limits.
+    /// Its use of its quotas.
     pub(crate) quotas: Quotas,
     /// Number of doorbells that it created in the global model, modulo 2^16.
     global_doorbells: u16,
@@ -75,7 +75,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// A guest without objects.
+    /// Creates a guest without objects.
     pub(crate) fn new(
         id: GuestId,
         resources: GuestResources,
@@ -115,12 +115,12 @@ impl Guest {
         }
     }
 
-    /// Its work begins on these nodes, one of each type.
+    /// Sets the nodes on which its work begins, one of each type.
     pub(crate) fn with_suggested(self, suggested: Vec<u32>) -> Self {
         Self { suggested, ..self }
     }
 
-    /// Whether its work of a type begins on this node.
+    /// Whether its work begins on this node rather than others of the node's type.
     pub(crate) fn is_suggested(&self, node: u32) -> bool {
         self.suggested.contains(&node)
     }
@@ -130,7 +130,7 @@ impl Guest {
         self.system
     }
 
-    /// It opens the adapter with these features.
+    /// Opens the adapter with these features.
     pub(crate) fn open(&mut self, features: Features) {
         (self.open, self.features) = (true, features);
     }
@@ -145,33 +145,33 @@ impl Guest {
         self.features
     }
 
-    /// It was refused for its version or features. Whether that was the first time.
+    /// Its version or features were refused. Returns whether that was the first time.
     pub(crate) fn note_mismatch(&mut self) -> bool {
         !std::mem::replace(&mut self.mismatch_logged, true)
     }
 
-    /// It detaches. Whether it had not begun to.
+    /// Begins to detach it. Returns false if it was detaching already.
     pub(crate) fn begin_detach(&mut self) -> bool {
         !std::mem::replace(&mut self.detaching, true)
     }
 
-    /// Whether it has detached, and only what engines may still use is left.
+    /// Whether it has detached, and only what engines may still use remains.
     pub(crate) fn is_detaching(&self) -> bool {
         self.detaching
     }
 
-    /// It created one more doorbell in the global model. Returns how many it has created, modulo 2^16.
+    /// Counts a doorbell created in the global model. Returns how many it has created, modulo 2^16.
     pub(crate) fn count_global_doorbell(&mut self) -> u16 {
         self.global_doorbells = self.global_doorbells.wrapping_add(1);
         self.global_doorbells
     }
 
-    /// It sent a request.
+    /// Counts a request.
     pub(crate) fn count_control_message(&mut self) {
         self.control_messages += 1;
     }
 
-    /// It sent a `NOTIFY_WORK_SUBMISSION`.
+    /// Counts a `NOTIFY_WORK_SUBMISSION`.
     pub(crate) fn count_notify(&mut self) {
         self.notifies += 1;
     }
@@ -192,7 +192,7 @@ impl Guest {
         self.resources.bar_mapped || areas.all(|area| self.donations.is_in_force(area))
     }
 
-    /// Its use of its limits and of its BAR, for tools.
+    /// Its use of its quotas and of its BAR, for tools.
     pub(crate) fn describe_quotas(&self) -> Vec<snapshot::Quota> {
         let bar = &self.resources.bar;
         let slots = [

@@ -2,9 +2,9 @@
 
 //! Lists of objects for tools, a page at a time.
 //!
-//! A page comes from what the control plane knows, and making it changes nothing. Its size is bounded,
-//! so that a query cannot block the control plane for long. A guest asks through
-//! `D3DKMTEscape`, which shows it its own objects; the operator of the host sees all.
+//! A page shows what the control plane knows; making it changes nothing. Its size is bounded, so that a query cannot
+//! block the control plane for long. A guest asks through `D3DKMTEscape` and sees its own objects; the host's
+//! operator sees all.
 
 use crate::ddi::Miniport;
 use crate::dxgkrnl::doorbell::object::Doorbell;
@@ -47,16 +47,16 @@ struct View<'a> {
     doorbells: &'a Doorbells,
     power: &'a Power,
     recorder: &'a Recorder,
-    /// The adapter's place on its host. `None` where a guest asks: it must not learn of that, nor of other guests'
+    /// The adapter's place on its host. `None` if a guest asks: the guest must not learn of it, nor of other guests'
     /// objects.
     identity: Option<&'a Identity>,
 }
 
 impl Kernel {
-    /// A page of the objects of a list. Its text takes at most `room` bytes.
+    /// Returns a page of the objects of a list. Its text takes at most `room` bytes.
     ///
     /// # Errors
-    /// When there is no such list, or its guest, process or parent does not exist.
+    /// Fails if there is no such list, or its guest, process or parent does not exist.
     pub fn list(&self, wanted: ListObjects, room: usize) -> Result<ObjectPage, ListError> {
         let view = View {
             miniport: self.miniport.as_ref(),
@@ -243,7 +243,7 @@ impl View<'_> {
             victims: self.doorbells.victims(id),
             ..self.hardware.statistics(id).reported()
         };
-        // A guest must not learn what only the host knows of it.
+        // A guest must not learn what only the host knows about it.
         let front_end = self.identity.and_then(|_| self.hardware.front_end(id));
         let (socket, pid, command) = front_end
             .map(|FrontEnd { socket, pid, command }| (Some(socket), pid, command))
@@ -430,7 +430,7 @@ fn model_name(model: Model) -> &'static str {
     }
 }
 
-/// Objects of one process, after one of them.
+/// Objects of one process, from after `after`.
 #[derive(Clone, Copy)]
 struct Members<'a> {
     guest: &'a Guest,
@@ -452,14 +452,14 @@ impl<'a> Members<'a> {
     }
 }
 
-/// A JSON array of as many objects as there is room for. Each object comes with its position, never 0, after
-/// which the next page begins.
+/// A JSON array of as many objects as fit. Each object comes with its position, which is never 0; the next page
+/// begins after the last position.
 fn page<T: Serialize>(objects: impl Iterator<Item = (u64, T)>, room: usize) -> ObjectPage {
     let mut bytes = vec![b'['];
     let mut last = 0;
     for (position, object) in objects {
         let text = serde_json::to_vec(&object).unwrap_or_default();
-        // A comma before, a bracket behind.
+        // A comma before the object, a bracket behind it.
         if bytes.len() + text.len() + 2 > room {
             if bytes.len() > 1 {
                 bytes.push(b']');
@@ -557,7 +557,7 @@ mod tests {
             }),
             serde_json::to_vec(&snapshot::Guest {
                 id: words,
-                // A guest does not get these, and the operator of the host has more room.
+                // A guest does not get these, and the host's operator has more room.
                 socket: None,
                 pid: None,
                 command: None,

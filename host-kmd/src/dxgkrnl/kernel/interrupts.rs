@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Interrupts: the driver's interrupt routine (ISR) takes them off the hardware and names them;
-//! the DPC acts. The ISR decides nothing, and the DPC never asks the hardware what happened.
+//! Interrupts: the driver's interrupt routine (ISR) takes them off the hardware and names them; the DPC acts on them.
+//! The ISR decides nothing, and the DPC never asks the hardware what happened.
 //!
 //! Source: Windows KMD overview, "Interrupt".
 
@@ -43,7 +43,7 @@ impl Kernel {
                     self.fences_signaled(signaled, Scan::default(), effects);
                 }
                 Interrupt::DmaCompleted { fence, .. } => {
-                    // `None` when the queue is gone.
+                    // `None` if the queue is gone.
                     if let Some(queue) = self.submissions.complete(fence) {
                         self.dma_completed(queue, fence, effects);
                     }
@@ -67,7 +67,7 @@ impl Kernel {
                         self.makes_no_progress(node, queue, fault);
                     }
                 },
-                // The work list continues what waits for paging.
+                // The work list resumes what waits for paging.
                 Interrupt::PagingFaulted { guest, fence, fault } => {
                     tracing::error!(guest = guest.0, fence, ?fault, "a paging buffer failed");
                     if let Some(guest) = self.guests.get_mut(&guest) {
@@ -80,7 +80,7 @@ impl Kernel {
                     }
                 }
                 Interrupt::EngineReset { node } => self.engine_was_reset(node, effects),
-                // The work list looks at the tickets after every input.
+                // The work list checks the tickets after every input.
                 Interrupt::Quiesced => {}
             }
         }

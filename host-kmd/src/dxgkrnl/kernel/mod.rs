@@ -2,8 +2,8 @@
 
 //! The kernel: inputs go in, effects come out.
 //!
-//! A handler in `requests` takes in a request; interrupts, commands and traces have files of their own. What
-//! an input leads to in other subsystems, the work list carries to `rules`, until nothing is left: see `settle`.
+//! A handler in `requests` answers a request; interrupts, commands and traces have files of their own. The work list
+//! carries the consequences of an input to `rules`, until nothing is left: see `settle`.
 
 mod access;
 mod callbacks;
@@ -59,7 +59,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// `TdrDelay`: how long an engine may take for one thing.
+/// `TdrDelay`: how long an engine may take without progress.
 const TDR_DELAY: Duration = Duration::from_secs(2);
 
 /// The place and the name of an adapter on its host.
@@ -71,7 +71,7 @@ pub(crate) struct Identity {
     name: String,
 }
 
-/// All state of an adapter's control plane. It does no I/O and waits for nothing.
+/// All state of an adapter's control plane. It does no I/O and never blocks.
 pub struct Kernel {
     hardware: Arc<dyn Hardware>,
     miniport: Box<dyn Miniport>,
@@ -83,26 +83,26 @@ pub struct Kernel {
     terminations: Terminations,
     power: Power,
     submissions: SubmissionFences,
-    /// Work that is left before an input is handled.
+    /// Work that remains before an input is handled.
     work: WorkList,
-    /// Guests that have paging under way.
+    /// Guests with paging under way.
     paging: BTreeSet<GuestId>,
-    /// The last ticket that engines were seen to have passed.
+    /// The last ticket that engines are known to have passed.
     quiesced: Ticket,
     tdr: Tdr,
     migration: Migration,
-    /// Fences that guests of any adapter have together: lent to the kernel while it handles an input.
+    /// Fences that guests of any adapter share: lent to the kernel while it handles an input.
     cross_fences: CrossFences,
-    /// Which adapter it is, for tools.
+    /// The adapter's identity, for tools.
     identity: Identity,
-    /// What is recorded for a tool that traces.
+    /// Records for a tool that traces.
     recorder: Recorder,
     /// What engines log for drivers.
     logging_level: LoggingLevel,
     /// The time since an arbitrary epoch.
     now: Duration,
-    /// `TdrDelay`: how long an engine executes a queue without progress before that is a hang, and how long a queue
-    /// that is destroyed may take for its work.
+    /// `TdrDelay`: how long an engine may execute a queue without progress before that is a hang, and how long the
+    /// work of a destroyed queue may take.
     timeout: Duration,
     limits: Limits,
     /// What the OS and the driver agreed on, if there are native fences.
@@ -110,10 +110,10 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// A kernel with the driver of our GPU. It must be the only kernel of the GPU.
+    /// Creates a kernel with the driver of our GPU. It must be the only kernel of the GPU.
     ///
     /// # Errors
-    /// When the driver advertises a feature that is not enabled.
+    /// Fails if the driver advertises a feature that is not enabled.
     pub fn new(
         hardware: Arc<dyn Hardware>,
         features: OsFeatures,
@@ -123,10 +123,10 @@ impl Kernel {
         Self::with_miniport(hardware, miniport, features, limits)
     }
 
-    /// A kernel with another driver.
+    /// Creates a kernel with another driver.
     ///
     /// # Errors
-    /// When the driver advertises a feature that is not enabled, or caps that dxgkrnl cannot meet.
+    /// Fails if the driver advertises a feature that is not enabled, or caps that dxgkrnl cannot meet.
     pub fn with_miniport(
         hardware: Arc<dyn Hardware>,
         mut miniport: Box<dyn Miniport>,
@@ -162,22 +162,22 @@ impl Kernel {
         })
     }
 
-    /// Sets the adapter's name, for tools. Empty by default.
+    /// Sets the adapter's name, for tools; empty by default.
     #[must_use]
     pub fn with_name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.identity.name);
         self
     }
 
-    /// Sets when power states change by themselves. Never by default.
+    /// Sets when power states change by themselves; never by default.
     #[must_use]
     pub fn with_power_policy(mut self, policy: PowerPolicy) -> Self {
         self.power.set_policy(policy);
         self
     }
 
-    /// Sets how long an engine executes a queue without progress before that is a hang, and how long a queue that is
-    /// destroyed may take for its work. Two seconds by default.
+    /// Sets how long an engine may execute a queue without progress before that is a hang, and how long the work of a
+    /// destroyed queue may take. Two seconds by default.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -191,7 +191,7 @@ impl Kernel {
         self
     }
 
-    /// Its place among the host's adapters, for tools.
+    /// Sets its place among the host's adapters, for tools.
     pub(super) fn set_ordinal(&mut self, ordinal: u32) {
         self.identity.ordinal = ordinal;
     }
@@ -206,7 +206,7 @@ impl Kernel {
         self.now = self.now.max(now);
     }
 
-    /// When [`Input::Timeout`] is due if nothing else comes, on the clock of [`Self::set_time`].
+    /// When [`Input::Timeout`] is due if no other input comes, on the clock of [`Self::set_time`].
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         let deadlines = [
@@ -273,10 +273,10 @@ impl Kernel {
     /// GPU VA space size".
     fn paging_window(&self, resources: &GuestResources) -> u64 {
         match self.miniport.paging_process_gpu_va_size() {
-            // "The size of the GPU VA space is a quarter of the largest local memory segment or the
-            // size of the hardware scheduling log buffers", of which there are none here.
+            // "The size of the GPU VA space is a quarter of the largest local memory segment or the size of the
+            // hardware scheduling log buffers"; there are no such buffers here.
             0 => resources.bar.local_memory.max(resources.segments.private) / 4,
-            // Values of fences come after it.
+            // Values of fences follow it.
             mebibytes => (u64::from(mebibytes) << 20).min(PAGING_VA_SIZE),
         }
     }
@@ -358,15 +358,15 @@ impl Kernel {
             }
         };
         effects.extend(reply.map(|reply| Effect::Reply { guest: id, token, reply }));
-        // After a refused request, too: VidMm may have made room for it. Before the retirement, so that what was given up
-        // is free after the paging that uses it.
+        // A refused request gets here too: VidMm may have made room for it. Paging begins before the retirement, so
+        // that resources are freed only after the paging that uses them.
         self.begin_paging(id, process, waiter, effects);
         if !given_up.is_empty() || matches!(completion, Completion::Reply(_)) {
             self.retire(id, given_up, completion);
         }
     }
 
-    /// Has a handler answer a request. Returns its process, the answer, and what the request gave up.
+    /// Lets a handler answer a request. Returns the process, the answer, and what the request gave up.
     fn answer(
         &mut self,
         guest: GuestId,

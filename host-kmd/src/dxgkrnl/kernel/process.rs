@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A process: its address space, its devices, and what holds its contexts.
+//! A process: its address space, its devices, and what suspends its contexts.
 
 use crate::dxgkrnl::memory::gpu_va::GpuVa;
 use crate::hardware::AddressSpaceId;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 #[derive(Debug)]
 pub(crate) struct Process {
     space: AddressSpaceId,
-    /// The addresses that it uses. They keep their own rules.
+    /// The GPU virtual addresses that it uses. They keep their own rules.
     pub(crate) gpu_va: GpuVa,
     devices: BTreeSet<Handle>,
     /// Number of paging works that keep its contexts suspended.
@@ -19,7 +19,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// A process without devices.
+    /// Creates a process without devices.
     pub(crate) fn new(space: AddressSpaceId) -> Self {
         Self { space, gpu_va: GpuVa::new(), devices: BTreeSet::new(), holds: 0 }
     }
@@ -34,17 +34,17 @@ impl Process {
         &self.devices
     }
 
-    /// It has one more device.
+    /// Adds a device.
     pub(crate) fn add_device(&mut self, device: Handle) {
         self.devices.insert(device);
     }
 
-    /// A device of it is gone.
+    /// Removes a device.
     pub(crate) fn remove_device(&mut self, device: Handle) {
         self.devices.remove(&device);
     }
 
-    /// One more paging work keeps its contexts suspended.
+    /// Counts a paging work that keeps its contexts suspended.
     pub(crate) fn hold(&mut self) {
         self.holds += 1;
     }

@@ -14,36 +14,35 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// How a handler answered.
 #[derive(Debug)]
 pub(crate) enum Answer<R> {
-    /// It is done, and this is the reply.
+    /// The request is done; carries the reply.
     Done(R),
-    /// It was accepted: `PENDING`, and an event tells when it is done.
+    /// The request was accepted: the reply is `PENDING`, and an event tells when it is done.
     Pending,
-    /// It is done once the page of the doorbell of this queue is there; the reply comes then.
+    /// The request is done, and its reply sent, once the page of this queue's doorbell is mapped.
     AfterRotation(HwQueueId, Handle),
-    /// It is done once engines have forgotten what the handler gave up; the reply, which carries
-    /// nothing, comes then.
+    /// The request is done, and an empty reply sent, once engines have forgotten what the handler gave up.
     AfterQuiesce,
-    /// It is done once paging has come that far, and this is the reply.
+    /// The request is done once the paging begun so far completes; carries the reply.
     AfterPaging(R),
-    /// It is submitted once paging has come that far, and then answered.
+    /// The work is submitted, and the request answered, once the paging begun so far completes.
     SubmitAfterPaging(Deferred),
-    /// It is done when the target has ended.
+    /// The request is done once the target has ended.
     Terminate(Target, Manner),
-    /// It is done when the device is in this state.
+    /// The request is done once the device is in this state.
     DevicePower(DevicePowerState),
-    /// It is done when a node's engine has been told to change to this state.
+    /// The request is done once a node's engine has been told to change to this state.
     EnginePower(u32, EnginePowerState),
 }
 
-/// What a handler comes back with.
+/// The result of a handler.
 pub(crate) type Handled<R> = Result<Answer<R>, RequestError>;
 
-/// The bytes of a request, or those behind its header, and how many a reply may have.
+/// The bytes of a request, or those after its header, and the maximum size of the reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Body<'a> {
     /// The host's own copy.
     pub(crate) bytes: &'a [u8],
-    /// Bytes that the guest left for the reply, its header included.
+    /// Bytes that the guest provided for the reply, including its header.
     pub(crate) room: usize,
 }
 
@@ -54,7 +53,7 @@ pub(crate) fn split_header(request: Body<'_>) -> Result<(RequestHeader, Body<'_>
     Ok((header, Body { bytes, room: request.room }))
 }
 
-/// Refuses a header that does not tell the request's length, or has a reserved field that is not zero.
+/// Refuses a header with a wrong length or a reserved field that is not zero.
 pub(crate) fn check_header(header: &RequestHeader, request: Body<'_>) -> Result<(), RequestError> {
     let length = request.bytes.len();
     if length > MAX_REQUEST_SIZE || u64::from(header.length) != length as u64 {
@@ -63,15 +62,15 @@ pub(crate) fn check_header(header: &RequestHeader, request: Body<'_>) -> Result<
     zero("reserved", header.reserved)
 }
 
-/// The request's fixed structure, which is all of its body.
+/// Parses a body that is only the request's fixed structure.
 pub(crate) fn fixed<T: Request>(body: Body<'_>) -> Result<T, RequestError> {
     let (request, rest) = prefix::<T>(body)?;
     no_more(body, rest)?;
     Ok(request)
 }
 
-/// The request's fixed structure and the list that is the rest of its body. `count` tells how
-/// long the structure says the list is.
+/// Parses the request's fixed structure and the list that is the rest of its body. `count` returns the length of the
+/// list according to the structure.
 pub(crate) fn with_list<T: Request, E: FromBytes + Immutable>(
     body: Body<'_>,
     count: impl FnOnce(&T) -> u32,
@@ -82,15 +81,15 @@ pub(crate) fn with_list<T: Request, E: FromBytes + Immutable>(
     Ok((request, list))
 }
 
-/// The request's fixed structure, and what follows it in its body. Every request comes through here, so
-/// none is carried out and then cannot be answered.
+/// Parses the request's fixed structure, and returns what follows it in the body. Every request comes through here,
+/// so none executes without room for its reply.
 pub(crate) fn prefix<T: Request>(body: Body<'_>) -> Result<(T, &[u8]), RequestError> {
     let parsed = T::read_from_prefix(body.bytes).map_err(|_| wrong_body(body))?;
     let needed = size_of::<ReplyHeader>() + size_of::<T::Reply>();
     if body.room < needed { Err(RequestError::ReplyTooLong(needed as u64)) } else { Ok(parsed) }
 }
 
-/// The first `count` entries of what is left of a body, and what follows them.
+/// Parses the first `count` entries of the rest of a body. Returns what follows them.
 pub(crate) fn entries<'b, E: FromBytes + Immutable>(
     body: Body<'_>,
     rest: &'b [u8],
@@ -99,13 +98,13 @@ pub(crate) fn entries<'b, E: FromBytes + Immutable>(
     let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(size_of::<E>()));
     let (list, rest) =
         length.and_then(|length| rest.split_at_checked(length)).ok_or(wrong_body(body))?;
-    // The list is as long as the bytes that are here, whatever the guest said.
+    // The list is only as long as the bytes present, whatever the guest declared.
     let entries: Result<Vec<E>, _> =
         list.chunks_exact(size_of::<E>()).map(E::read_from_bytes).collect();
     Ok((entries.map_err(|_| wrong_body(body))?, rest))
 }
 
-/// Refuses bytes behind what a request says that it carries.
+/// Refuses bytes beyond those that the request declares.
 pub(crate) fn no_more(body: Body<'_>, rest: &[u8]) -> Result<(), RequestError> {
     if rest.is_empty() { Ok(()) } else { Err(wrong_body(body)) }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Each request, declared once: its body, the list behind the body, its handler, and the rules that it is held to
-//! before the handler sees it.
+//! Each request, declared once: its body, the list behind the body, its handler, and the rules that are checked
+//! before the handler runs.
 
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{
@@ -40,7 +40,7 @@ use bellhop_protocol::control::{Request, RequestCode, RequestHeader};
 use bitflags::bitflags;
 use zerocopy::{Immutable, IntoBytes};
 
-/// What a request is about, which decides what its header names as the process.
+/// What a request is about. It determines the process that the header must name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum About {
     /// The adapter: the header names process 0.
@@ -50,33 +50,33 @@ pub(crate) enum About {
 }
 
 bitflags! {
-    /// What a request is held to beside that.
+    /// Further rules for a request.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Rules: u8 {
         /// It may come before the adapter is open.
         const BEFORE_OPEN = 1 << 0;
-        /// It needs the device in D0: it has something executed, or may release a queue that waits. A guest that
-        /// waits for a fence wants the work executed that will signal the fence.
+        /// It needs the device in D0: it executes work, or may release a waiting queue. A guest that waits for a
+        /// fence needs the work executed that will signal the fence.
         const NEEDS_POWER = 1 << 1;
-        /// It is a step on the way to have something executed. A guest that hung engines too often may not take it.
+        /// It is a step towards executing work. A guest that hung engines too often may not take it.
         const NEW_WORK = 1 << 2;
     }
 }
 
-/// A request as it is declared.
+/// The declaration of a request.
 pub(crate) struct Declaration {
     /// The code in its header.
     pub(crate) code: RequestCode,
     /// What it is about.
     pub(crate) about: About,
-    /// What it is held to.
+    /// Its rules.
     pub(crate) rules: Rules,
     /// Parses the body and answers.
     pub(crate) serve: fn(&mut ProcessAccess<'_>, Body<'_>) -> Handled<Vec<u8>>,
 }
 
 impl Declaration {
-    /// Refuses a request that may not be made now, or not by this process.
+    /// Refuses a request that is not allowed now, or not for this process.
     pub(crate) fn check(&self, access: &mut ProcessAccess<'_>) -> Result<(), RequestError> {
         access.guest.system()?;
         if !access.guest.is_open() && !self.rules.contains(Rules::BEFORE_OPEN) {
@@ -92,8 +92,8 @@ impl Declaration {
     }
 }
 
-/// Makes the table. A line names a request's body, its handler and its rules. `Body[count]` has a list behind it,
-/// as long as that field of the body says; `Body[..]` has more than one, and its handler parses them.
+/// Makes the table. A line names a request's body, its handler and its rules. `Body[count]` has a list behind it, of
+/// the length in that field of the body; `Body[..]` has more than one list, and its handler parses them.
 macro_rules! declare {
     ($($about:ident {
         $($body:ident $([$($list:tt)+])? => $handler:ident $(, $($rule:ident)|+)?;)+
@@ -202,7 +202,7 @@ fn find(code: RequestCode) -> Option<&'static Declaration> {
     REQUESTS.iter().find(|declaration| declaration.code == code)
 }
 
-/// The answer with its reply as bytes.
+/// Converts the reply of an answer to bytes.
 fn into_bytes<R: IntoBytes + Immutable>(answer: Handled<R>) -> Handled<Vec<u8>> {
     Ok(match answer? {
         Answer::Done(reply) => Answer::Done(reply.as_bytes().to_vec()),

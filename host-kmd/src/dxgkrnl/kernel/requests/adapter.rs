@@ -13,12 +13,12 @@ use bellhop_protocol::control::adapter::{
 };
 use bellhop_protocol::features::{Features, Version};
 
-/// Ticks of the adapter's clock in a second.
+/// Ticks of the adapter's clock per second.
 const NANOSECONDS: u64 = 1_000_000_000;
 
 impl ProcessAccess<'_> {
-    /// `D3DKMTOpenAdapter`. A driver that restarts may open it again, but not while processes exist, which rely on
-    /// the features.
+    /// `D3DKMTOpenAdapter`. A restarted driver may open the adapter again, but not while processes exist, because
+    /// they rely on the features.
     pub(crate) fn open_adapter(&mut self, request: OpenAdapter) -> Handled<AdapterInfo> {
         zero("reserved", request.reserved)?;
         let mut offered = self.guest.resources.features;
@@ -65,7 +65,8 @@ impl ProcessAccess<'_> {
         }))
     }
 
-    /// `DxgkDdiGetNodeMetadata`, without what the guest has not negotiated, and whether the host suggests the node.
+    /// `DxgkDdiGetNodeMetadata`, without features that the guest has not negotiated; tells whether the host suggests
+    /// the node.
     pub(crate) fn get_node_metadata(&mut self, request: GetNodeMetadata) -> Handled<NodeMetadata> {
         zero("reserved", request.reserved)?;
         let mut metadata = self.node(request.node)?;
@@ -75,7 +76,7 @@ impl ProcessAccess<'_> {
         Ok(Answer::Done(metadata))
     }
 
-    /// The metadata of a node, without what the guest has not negotiated.
+    /// The metadata of a node, without features that the guest has not negotiated.
     pub(crate) fn node(&self, node: u32) -> Result<NodeMetadata, RequestError> {
         let mut metadata = self
             .miniport
