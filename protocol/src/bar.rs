@@ -2,23 +2,23 @@
 
 //! The BAR: one shared-memory region that holds everything the fast path touches.
 //!
-//! A [`BarHeader`] page at offset 0 names the areas. The areas are *meant* for one direction each,
-//! but no VMM enforces that: the host decides from its own copies and the BAR only publishes them.
+//! A [`BarHeader`] page at offset 0 names the areas. Each area is *meant* for one direction, but no VMM enforces
+//! that: the host decides from its own copies, which the BAR merely publishes.
 
 use crate::PAGE_SIZE;
 use crate::features::Version;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// First bytes of the BAR, `"BLHP BAR"`. It is the last field that the host writes, so a guest
-/// that reads it has a complete header before it.
+/// First bytes of the BAR, `"BLHP BAR"`. The host writes them last, so a guest that reads them sees a complete
+/// header.
 pub const BAR_MAGIC: u64 = u64::from_le_bytes(*b"BLHP BAR");
 
-/// Bytes from one doorbell status (or last-queued value) to the next: a cache line, so that no
-/// two queues share one.
+/// Bytes from one doorbell status (or last-queued value) to the next: a cache line, so that no two queues share
+/// one.
 pub const STATUS_STRIDE: u64 = 64;
 /// Bytes from one published CurrentValue to the next.
 pub const FENCE_STRIDE: u64 = 64;
-/// How many areas a header can name.
+/// Number of areas that a header can name.
 pub const AREA_SLOTS: usize = 8;
 
 open_enum! {
@@ -43,7 +43,7 @@ open_enum! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Area {
-    /// What is in it.
+    /// What the area holds.
     pub kind: AreaKind,
     /// Bytes from one element to the next; 0 for an area without elements.
     pub stride: u32,
@@ -60,9 +60,9 @@ crate::assert_layout!(Area, 24, kind at 0, stride at 4, offset at 8, length at 1
 pub struct BarHeader {
     /// [`BAR_MAGIC`].
     pub magic: u64,
-    /// Version of the BAR's layout, the protocol's version.
+    /// Version of the BAR's layout: the protocol version.
     pub version: Version,
-    /// How many slots of `areas` are used.
+    /// Number of used slots in `areas`.
     pub area_count: u32,
     /// The areas, in the order of their offsets.
     pub areas: [Area; AREA_SLOTS],
@@ -71,19 +71,19 @@ crate::assert_layout!(BarHeader, 208, magic at 0, version at 8, area_count at 12
 
 /// Offset of the doorbell word inside the page of doorbell `slot`, in bytes.
 ///
-/// It moves by a cache line from slot to slot: the words of neighbouring doorbells then fall into
+/// The offset grows by a cache line from slot to slot. The words of neighbouring doorbells therefore fall into
 /// different cache sets, and scanning many doorbells does not evict them all.
 #[must_use]
 pub const fn doorbell_word_offset(slot: u32) -> u64 {
     (slot as u64 * 64) % PAGE_SIZE
 }
 
-/// Where each area of a BAR lies, computed from the counts it is made for.
+/// Offsets of the areas of a BAR, computed from its element counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BarLayout {
-    /// Doorbells, statuses and last-queued values.
+    /// Number of doorbells, statuses and last-queued values.
     pub doorbell_count: u32,
-    /// Published CurrentValues.
+    /// Number of published CurrentValues.
     pub fence_count: u32,
     /// Bytes of CPU-visible local memory, a multiple of the page size.
     pub local_memory: u64,
@@ -115,7 +115,7 @@ impl BarLayout {
         areas
     }
 
-    /// The header page's content.
+    /// The content of the header page.
     #[must_use]
     pub const fn header(&self) -> BarHeader {
         let used = self.areas();
@@ -134,8 +134,8 @@ impl BarLayout {
         }
     }
 
-    /// Size of the BAR in bytes: the smallest power of two that holds all areas, which is what
-    /// QEMU requires of a shared-memory region behind a PCI BAR.
+    /// Size of the BAR in bytes: the smallest power of two that holds all areas. QEMU requires a power of two of a
+    /// shared-memory region behind a PCI BAR.
     #[must_use]
     pub const fn bar_size(&self) -> u64 {
         let last = self.areas()[4];

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The virtio configuration space: what a driver reads before anything is set up.
+//! The virtio configuration space, which a driver reads before it sets up the device.
 
 use crate::features::Version;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// First bytes of the configuration space, `"BLHPvGPU"`: tells a Bellhop device from any other
-/// device that carries the same virtio id.
+/// First bytes of the configuration space, `"BLHPvGPU"`: they tell a Bellhop device from any other device with its
+/// virtio id.
 pub const CONFIG_MAGIC: u64 = u64::from_le_bytes(*b"BLHPvGPU");
 
-/// The virtio device id suggested to a VMM. QEMU's `vhost-user-test-device` takes only ids it has
-/// a name for, and 39 has no driver in a Linux guest that would claim the device.
+/// The virtio device id suggested to a VMM. QEMU's `vhost-user-test-device` accepts only ids that it has a name
+/// for, and no Linux guest driver claims 39.
 pub const VIRTIO_DEVICE_ID: u32 = 39;
 
 /// Shared-memory region id of the BAR.
@@ -20,7 +20,7 @@ pub const BAR_SHMID: u8 = 0;
 pub const CONTROL_QUEUE: u16 = 0;
 /// Index of the virtqueue that carries [events](crate::event).
 pub const EVENT_QUEUE: u16 = 1;
-/// How many virtqueues the device has.
+/// Number of virtqueues of the device.
 pub const QUEUE_COUNT: u16 = 2;
 /// Largest size, in descriptors, of either virtqueue.
 pub const MAX_QUEUE_SIZE: u16 = 256;
@@ -33,13 +33,13 @@ pub struct ConfigSpace {
     pub magic: u64,
     /// Version of the protocol that the device speaks.
     pub version: Version,
-    /// How many nodes (kinds of engine) the adapter has.
+    /// Number of nodes (kinds of engine) of the adapter.
     pub node_count: u32,
     /// Size of the BAR in bytes, a power of two.
     pub bar_size: u64,
-    /// How many doorbells (and HW queues for user-mode submission) one guest can have.
+    /// Maximum number of doorbells (and HW queues for user-mode submission) per guest.
     pub doorbell_count: u32,
-    /// How many native fences one guest can have.
+    /// Maximum number of native fences per guest.
     pub fence_count: u32,
     /// The [features](crate::features::Features) that the device offers.
     pub features: u64,

@@ -7,11 +7,11 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 open_enum! {
-    /// What became of a doorbell: the lower half of its status word.
+    /// State of a doorbell: the lower half of its status word.
     pub struct ConnectionStatus: u32 {
-        /// A physical doorbell watches the page; nothing more to do after a ring.
+        /// A physical doorbell watches the page; a ring needs nothing more.
         CONNECTED = 0;
-        /// As `CONNECTED`, but the device sleeps: notify once after a ring.
+        /// As `CONNECTED`, but the engine may sleep: notify the host once after a ring.
         CONNECTED_NOTIFY = 1;
         /// No engine watches the page: connect and ring again.
         DISCONNECTED_RETRY = 2;
@@ -21,12 +21,12 @@ open_enum! {
 }
 
 open_enum! {
-    /// `D3DDDI_LOGGING_LEVEL`: what drivers have engines note of fences. A driver learns it when it
-    /// connects a doorbell.
+    /// `D3DDDI_LOGGING_LEVEL`: which fence operations engines log. A driver learns the level when it connects a
+    /// doorbell.
     pub struct LoggingLevel: u32 {
-        /// The signals and waits that a program asks for.
+        /// The signals and waits that programs ask for.
         DEFAULT = 0;
-        /// `D3DDDI_LOGGING_LEVEL_ALL`: those of progress fences too, and when each was queued.
+        /// `D3DDDI_LOGGING_LEVEL_ALL`: also those of progress fences, and when each operation was queued.
         VERBOSE = 1;
     }
 }
@@ -34,31 +34,31 @@ open_enum! {
 /// A doorbell's status word (`D3DDDI_DOORBELLSTATUS_STORAGE`): [`ConnectionStatus`] in the lower half,
 /// [`LoggingLevel`] in the upper.
 ///
-/// Who has rung compares the lower half only.
+/// After a ring, a driver compares the lower half only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(transparent)]
 pub struct DoorbellStatus(pub u64);
 
 impl DoorbellStatus {
-    /// The word for a status, with the default level of logging.
+    /// The word for a connection status, at the default logging level.
     #[must_use]
     pub const fn new(connection: ConnectionStatus) -> Self {
         Self(connection.0 as u64)
     }
 
-    /// This status with another level of logging.
+    /// This status with another logging level.
     #[must_use]
     pub const fn with_logging_level(self, level: LoggingLevel) -> Self {
         Self((level.0 as u64) << 32 | self.connection().0 as u64)
     }
 
-    /// The connection status, whatever the logging level.
+    /// The connection status without the logging level.
     #[must_use]
     pub const fn connection(self) -> ConnectionStatus {
         ConnectionStatus(self.0 as u32)
     }
 
-    /// The logging level, as it was when the doorbell was connected or disconnected last.
+    /// The logging level at the doorbell's last connect or disconnect.
     #[must_use]
     pub const fn logging_level(self) -> LoggingLevel {
         LoggingLevel((self.0 >> 32) as u32)
@@ -71,34 +71,34 @@ impl From<ConnectionStatus> for DoorbellStatus {
     }
 }
 
-/// The slot whose word a guest's global doorbell is.
+/// The slot that holds a guest's global doorbell word.
 pub const GLOBAL_DOORBELL_SLOT: u32 = 0;
 
-/// What tells the rings of one doorbell from those of every other of its guest, in the global
-/// model: the upper half of what the driver stores to the shared word.
+/// Identifies the rings of one doorbell among those of its guest, in the global model: the upper half of the value
+/// that the driver stores to the shared word.
 ///
-/// Bits 0 to 15 tell which of the guest's doorbells there were before this one, so that a slot's
-/// next doorbell does not repeat what its last one stored; bits 16 to 31 are the slot.
+/// Bits 0 to 15 count the guest's earlier doorbells, so that the next doorbell of a slot does not repeat the values
+/// of the last one; bits 16 to 31 are the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(transparent)]
 pub struct RingTag(pub u32);
 
 impl RingTag {
-    /// The tag of the guest's `count`th doorbell, which has this slot.
+    /// The tag of the guest's doorbell number `count`, which has slot `slot`.
     #[must_use]
     pub const fn new(slot: u16, count: u16) -> Self {
         Self((slot as u32) << 16 | count as u32)
     }
 
-    /// What the doorbell's ring number `sequence` stores. No two of a guest's rings store the same
-    /// until a queue has rung 2^32 times between two looks of an engine.
+    /// The value that ring number `sequence` of this doorbell stores. A guest's rings all store different values
+    /// unless a queue rings 2^32 times between two looks of an engine.
     #[must_use]
     #[inline]
     pub const fn value(self, sequence: u32) -> u64 {
         (self.0 as u64) << 32 | sequence as u64
     }
 
-    /// The slot that a stored value names. A hostile guest may store anything.
+    /// The slot that a stored value names. A hostile guest may store any value.
     #[must_use]
     #[inline]
     pub const fn slot_of(value: u64) -> u32 {
@@ -106,8 +106,8 @@ impl RingTag {
     }
 }
 
-/// Private driver data of a doorbell (`D3DKMT_CREATE_DOORBELL`): what the user-mode driver tells the
-/// kernel-mode driver of this GPU.
+/// Private driver data of a doorbell (`D3DKMT_CREATE_DOORBELL`), from the user-mode driver to the kernel-mode
+/// driver.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -120,8 +120,8 @@ pub struct DoorbellPrivateData {
 }
 crate::assert_layout!(DoorbellPrivateData, 16, flags at 0, reserved at 4);
 
-/// [`DoorbellPrivateData::flags`]: the doorbell is always connected as `CONNECTED_NOTIFY`, so that
-/// the kernel-mode driver knows of each submission. Costs a request each time.
+/// [`DoorbellPrivateData::flags`]: the doorbell always connects as `CONNECTED_NOTIFY`, so that the kernel-mode
+/// driver learns of each submission. Costs a request per submission.
 pub const NOTIFY_EACH_SUBMISSION: u32 = 1 << 0;
 
 #[cfg(test)]

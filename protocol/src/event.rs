@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Events: what the host tells a guest without being asked, one in each event-queue buffer.
+//! Events: unsolicited messages from the host to a guest, one in each event-queue buffer.
 
 use crate::packet::Opcode;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 open_enum! {
-    /// What an [`Event`] tells.
+    /// What an [`Event`] reports.
     pub struct EventKind: u32 {
         /// A wait registered with `WAIT_FOR_FENCES` is satisfied.
         FENCE_SIGNALED = 1;
-        /// A HW queue made an error: its doorbell reads `DISCONNECTED_ABORT` and it executes
-        /// nothing more.
+        /// A HW queue failed: its doorbell reads `DISCONNECTED_ABORT` and it executes nothing more.
         HW_QUEUE_ERROR = 2;
-        /// The process has more local memory than its budget and should evict some. `value`: how many
-        /// bytes.
+        /// The process exceeds its local-memory budget and should evict. `value`: the excess in bytes.
         TRIM_RESIDENCY = 3;
-        /// The device is not the one that the driver began with, as when its daemon was started
-        /// again, and knows nothing of what the driver had: the driver resets it. All else is 0.
+        /// The device was replaced, for example because its daemon restarted, and knows none of the driver's
+        /// objects: the driver resets it. All other fields are 0.
         DEVICE_REPLACED = 4;
     }
 }
@@ -29,8 +27,8 @@ open_enum! {
         NONE = 0;
         /// `address`: the opcode.
         UNKNOWN_PACKET = 1;
-        /// The packet's length is not its opcode's, or the buffer ends inside it. `address`: the
-        /// length in bytes.
+        /// The packet's length does not match its opcode, or the buffer ends inside it. `address`: the length in
+        /// bytes.
         BAD_PACKET_LENGTH = 2;
         /// A read touched a page that is not mapped. `address`: the GPU virtual address.
         READ_PAGE_FAULT = 3;
@@ -38,32 +36,32 @@ open_enum! {
         WRITE_PAGE_FAULT = 4;
         /// A write touched a read-only page. `address`: the GPU virtual address.
         WRITE_PROTECTION_FAULT = 5;
-        /// The write pointer is not one that the ring can have. `address`: the write pointer.
+        /// The ring cannot have this write pointer. `address`: the write pointer.
         RING_POINTER_OUT_OF_RANGE = 6;
-        /// Indirect buffers nest deeper than allowed, as one that contains itself does.
-        /// `address`: the innermost buffer's GPU virtual address.
+        /// Indirect buffers nest deeper than allowed, as one that contains itself does. `address`: the innermost
+        /// buffer's GPU virtual address.
         INDIRECT_BUFFER_TOO_DEEP = 7;
-        /// An indirect buffer's address or size is not one it can have. `address`: the size.
+        /// An indirect buffer's address or size is invalid. `address`: the size.
         BAD_INDIRECT_BUFFER = 8;
-        /// The fence's slot is empty or the fence is another process's. `address`: the slot.
+        /// The fence's slot is empty, or another process owns the fence. `address`: the slot.
         FENCE_NOT_OWNED = 9;
-        /// A signal would make a fence's value smaller. `address`: the value.
+        /// A signal would decrease a fence's value. `address`: the value.
         FENCE_WENT_BACKWARDS = 10;
-        /// The node has no such packet or kernel. `address`: the kernel, or the opcode.
+        /// The node does not support the packet or kernel. `address`: the kernel, or the opcode.
         NOT_SUPPORTED_BY_NODE = 11;
-        /// An address or a length is not the multiple that the packet asks for. `address`: it.
+        /// An address or length is not a multiple of what the packet requires. `address`: that address or length.
         MISALIGNED = 12;
         /// A range wraps around the end of the address space. `address`: its start.
         ADDRESS_OUT_OF_RANGE = 13;
-        /// The engine hung: the queue was executed for longer than the adapter's time-out while
-        /// neither its read pointer nor its progress fence moved. Or it was to be destroyed, and what
-        /// it was given was not done in that time. `address`: how long, in milliseconds.
+        /// The engine hung: it executed the queue for longer than the adapter's time-out while neither the read
+        /// pointer nor the progress fence moved. Or the queue was to be destroyed and did not finish its work in
+        /// that time. `address`: the time in milliseconds.
         ENGINE_TIMEOUT = 14;
         /// The process was marked in error, or ended abnormally. `address`: 0.
         DEVICE_IN_ERROR = 15;
-        /// The adapter was reset, over a queue of any guest. `address`: 0.
+        /// The adapter was reset because of a queue of any guest. `address`: 0.
         ADAPTER_RESET = 16;
-        /// An operation on a fence that no log has. `address`: the operation.
+        /// A fence operation that belongs in no log. `address`: the operation.
         BAD_LOG_OPERATION = 17;
         /// A packet waits for a monitored fence, for which only CPUs can wait. `address`: the slot.
         FENCE_NOT_NATIVE = 18;
@@ -71,7 +69,7 @@ open_enum! {
 }
 
 impl FaultReason {
-    /// Whether memory was accessed that is not mapped, or not for writing.
+    /// Returns whether the fault is an access to an unmapped page, or a write to a read-only one.
     #[must_use]
     pub fn is_page_fault(self) -> bool {
         [Self::READ_PAGE_FAULT, Self::WRITE_PAGE_FAULT, Self::WRITE_PROTECTION_FAULT]
@@ -83,20 +81,20 @@ impl FaultReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Event {
-    /// What it tells.
+    /// What the event reports.
     pub kind: EventKind,
     /// The process concerned.
     pub process: u32,
     /// The object concerned: the fence, or the HW queue. `TRIM_RESIDENCY`: 0.
     pub object: u64,
-    /// `FENCE_SIGNALED`: the fence's value. `HW_QUEUE_ERROR`: the address that the reason tells of.
-    /// `TRIM_RESIDENCY`: the bytes.
+    /// `FENCE_SIGNALED`: the fence's value. `HW_QUEUE_ERROR`: the `address` of the reason. `TRIM_RESIDENCY`: the
+    /// excess in bytes.
     pub value: u64,
     /// `FENCE_SIGNALED`: the cookie of the wait. `HW_QUEUE_ERROR`: the read pointer in the ring.
     pub cookie: u64,
     /// `HW_QUEUE_ERROR`: what went wrong.
     pub reason: FaultReason,
-    /// `HW_QUEUE_ERROR`: the packet that was being executed.
+    /// `HW_QUEUE_ERROR`: the packet in execution.
     pub opcode: Opcode,
     /// Zero.
     pub reserved0: u16,

@@ -5,7 +5,7 @@
 use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// A protocol version. Two sides work together when `major` is equal; a higher `minor` only adds.
+/// A protocol version. Two sides are compatible when `major` is equal; a higher `minor` only adds.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -22,7 +22,7 @@ impl Version {
     /// The version that this crate describes.
     pub const CURRENT: Self = Self { major: 4, minor: 0 };
 
-    /// Whether a peer of version `other` can be spoken to.
+    /// Returns whether a peer of version `other` is compatible.
     #[must_use]
     pub const fn is_compatible_with(self, other: Self) -> bool {
         self.major == other.major
@@ -36,30 +36,29 @@ impl core::fmt::Display for Version {
 }
 
 bitflags! {
-    /// What a device can do beyond the least: it offers them in its
-    /// [configuration space](crate::config::ConfigSpace), and the driver takes what it wants of
-    /// them in [`OpenAdapter`](crate::control::adapter::OpenAdapter). A bit that is not offered is
-    /// refused, not ignored.
+    /// Optional features. The device offers them in its [configuration space](crate::config::ConfigSpace), and the
+    /// driver selects some of them in [`OpenAdapter`](crate::control::adapter::OpenAdapter). The device refuses a
+    /// bit that it does not offer.
     ///
     /// They are not virtio feature bits: some VMMs pass none that they do not know.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub struct Features: u64 {
-        /// HW queues may be created for user-mode submission: the guest maps doorbells and
-        /// submits with plain stores. Without it only the kernel-mode path exists.
+        /// HW queues may be created for user-mode submission: the guest maps doorbells and submits with plain
+        /// stores. Without it only the kernel-mode path exists.
         const USER_MODE_SUBMISSION = 1 << 0;
-        /// Areas of the BAR may be put into the guest's own memory instead, and must be where the
-        /// VMM maps no BAR: see [`DonateArea`](crate::control::adapter::DonateArea).
+        /// The guest may put areas of the BAR into its own memory, and must where the VMM maps no BAR: see
+        /// [`DonateArea`](crate::control::adapter::DonateArea).
         const DONATED_AREAS = 1 << 1;
-        /// The guest may change the adapter's power states, which concerns every guest.
+        /// The guest may change the adapter's power states, which affects every guest.
         const POWER_CONTROL = 1 << 2;
-        /// Paged allocations that engines use go back to local memory by themselves. A guest that does
-        /// not take this has its allocations moved for requests only.
+        /// The device moves paged allocations back to local memory when engines use them. Without it, a guest's
+        /// allocations move only on request.
         const PAGE_MIGRATION = 1 << 3;
-        /// Fences may be native: queues wait for them on the GPU, and signals interrupt the host only
-        /// where a CPU waits. Without it there is no user-mode submission either: "user-mode queues can't
-        /// support monitored fences".
+        /// Fences may be native: queues wait for them on the GPU, and signals interrupt the host only where a CPU
+        /// waits. Without it there is no user-mode submission either: "user-mode queues can't support monitored
+        /// fences".
         const NATIVE_FENCES = 1 << 4;
-        /// HW queues may be created that are never taken for a hang for making no progress:
+        /// HW queues may be created that never count as hung for lack of progress:
         /// [`HwQueueFlags`](crate::control::hw_queue::HwQueueFlags).
         const DISABLE_GPU_TIMEOUT = 1 << 5;
     }

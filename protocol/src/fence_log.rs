@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Logs of native fences: what a HW queue's engine notes of the queue's signals and waits.
+//! Native fence logs: an engine's record of a HW queue's signals and waits.
 //!
-//! A HW queue has two of them, a page each. How they are written and read is
-//! [`handoff::fence_log`](crate::handoff::fence_log).
+//! A HW queue has two logs, a page each. [`handoff::fence_log`](crate::handoff::fence_log) writes and reads them.
 //!
 //! Source: native GPU fence object, "Native fence log buffer design".
 
@@ -12,33 +11,33 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes of one log.
 pub const FENCE_LOG_SIZE: u64 = PAGE_SIZE;
-/// How many entries a log has room for.
+/// Number of entries that a log has room for.
 pub const FENCE_LOG_ENTRIES: u32 = ((FENCE_LOG_SIZE - size_of::<FenceLogHeader>() as u64)
     / size_of::<FenceLogEntry>() as u64) as u32;
 const _: () = assert!(FENCE_LOG_ENTRIES == 84);
 
 open_enum! {
-    /// `DXGK_NATIVE_FENCE_LOG_TYPE`: what a log is of.
+    /// `DXGK_NATIVE_FENCE_LOG_TYPE`: the kind of operation that a log records.
     pub struct FenceLogType: u32 {
-        /// The waits that the queue was held for, or passed.
+        /// The waits that held the queue, or that it passed.
         WAITS = 1;
-        /// The signals that it executed.
+        /// The signals that the queue executed.
         SIGNALS = 2;
     }
 }
 
 open_enum! {
-    /// `DXGK_NATIVE_FENCE_LOG_OPERATION`: what an entry is of.
+    /// `DXGK_NATIVE_FENCE_LOG_OPERATION`: the operation that an entry records.
     pub struct FenceLogOperation: u32 {
         /// A signal was executed.
         SIGNAL_EXECUTED = 0;
-        /// A wait was over, or there was nothing to wait for.
+        /// A wait ended, or was satisfied from the start.
         WAIT_UNBLOCKED = 1;
     }
 }
 
 impl FenceLogOperation {
-    /// The log that has its entries.
+    /// The log that records this operation.
     #[must_use]
     #[inline]
     pub const fn log(self) -> Option<FenceLogType> {
@@ -54,15 +53,15 @@ impl FenceLogOperation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct FenceLogHeader {
-    /// `FirstFreeEntryIndex`: where the next entry goes. The lower half of one 64-bit word.
+    /// `FirstFreeEntryIndex`: index of the next entry. The lower half of one 64-bit word.
     pub first_free_entry_index: u32,
-    /// How often that went back to 0: the upper half of the word.
+    /// Number of times that the index wrapped to 0: the upper half of the word.
     pub wraparound_count: u32,
-    /// What the log is of.
+    /// The kind of operation that the log records.
     pub log_type: FenceLogType,
     /// Zero.
     pub reserved0: u32,
-    /// How many entries there is room for.
+    /// Number of entries that the log has room for.
     pub number_of_entries: u64,
     /// Zero.
     pub reserved1: [u64; 2],
@@ -79,21 +78,21 @@ crate::assert_layout!(
 )]
 #[repr(C)]
 pub struct FenceLogEntry {
-    /// The value that was signaled or waited for, as the packet says.
+    /// The value signaled or waited for, copied from the packet.
     pub fence_value: u64,
-    /// `hNativeFence`: the process's slot for the fence, as the packet says.
+    /// `hNativeFence`: the process's slot for the fence, copied from the packet.
     pub fence: u32,
-    /// [`FenceLogOperation`], as the packet says.
+    /// [`FenceLogOperation`], copied from the packet.
     pub operation: u32,
-    /// `Reserved0`: when the driver queued the operation, on the adapter's clock, or 0 when it does not
-    /// say. As the packet says, whatever it is.
+    /// `Reserved0`: when the driver queued the operation, on the adapter's clock; 0 if it does not say. Copied
+    /// unchecked from the packet.
     pub queued_timestamp: u64,
-    /// `FenceObservedGpuTimestamp`: when the engine saw that the wait was not over and held the queue; 0
-    /// when it did not, and for signals.
+    /// `FenceObservedGpuTimestamp`: when the engine found the wait unsatisfied and held the queue; 0 if it did not,
+    /// and for signals.
     pub observed_timestamp: u64,
     /// Zero.
     pub reserved: u64,
-    /// `FenceEndGpuTimestamp`: when the operation was complete. Never less than that of the entry before.
+    /// `FenceEndGpuTimestamp`: when the operation completed. Never less than in the previous entry.
     pub end_timestamp: u64,
 }
 crate::assert_layout!(

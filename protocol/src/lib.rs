@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a Bellhop guest and a Bellhop host agree on.
+//! The interface between a Bellhop guest and a Bellhop host.
 //!
-//! Everything that crosses the boundary is defined here once: the virtio configuration space and
-//! features, the BAR, rings and doorbells, command packets, control-queue requests, events and
-//! result codes. `docs/protocol.md` describes the same layouts byte by byte for people who write
-//! another driver or another device.
+//! Everything that crosses the boundary is defined here once: the virtio configuration space and features, the BAR,
+//! rings and doorbells, command packets, control-queue requests, events and result codes. `docs/protocol.md`
+//! describes these layouts byte by byte for authors of other drivers and devices.
 //!
-//! All integers are little-endian; Bellhop runs on little-endian machines only, which the crate
-//! asserts at compile time. The crate is `no_std`, holds no unsafe code and, but for
-//! [`handoff`] and [`polling`], no behaviour.
+//! All integers are little-endian. Bellhop runs on little-endian machines only, which the crate asserts at compile
+//! time. The crate is `no_std`, holds no unsafe code and, except for [`handoff`] and [`polling`], no behaviour.
 #![cfg_attr(not(loom), no_std)]
 #![forbid(unsafe_code)]
 
@@ -39,8 +37,7 @@ pub mod trace;
 /// Bytes in a page: the unit of the BAR's doorbells and of GPU page tables.
 pub const PAGE_SIZE: u64 = 4096;
 
-/// Asserts at compile time that a layout has the size and field offsets which
-/// `docs/protocol.md` gives.
+/// Asserts at compile time that a layout has the size and field offsets that `docs/protocol.md` gives.
 macro_rules! assert_layout {
     ($type:ty, $size:expr $(, $field:ident at $offset:expr)* $(,)?) => {
         const _: () = {

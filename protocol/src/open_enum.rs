@@ -4,8 +4,8 @@
 
 /// Declares a transparent integer newtype with named constants.
 ///
-/// A value without a name is still a value: it can be compared, printed and refused, and never
-/// is undefined behaviour, which a Rust `enum` read from shared memory would be.
+/// A value without a name is still a value: code can compare, print and refuse it. A Rust `enum` read from shared
+/// memory would be undefined behaviour instead.
 macro_rules! open_enum {
     (
         $(#[$meta:meta])*
@@ -27,7 +27,7 @@ macro_rules! open_enum {
             /// Every named value, in the order of its declaration.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The value's name, or `None` when this version of the protocol has none for it.
+            /// The value's name, or `None` if this version of the protocol has no name for it.
             #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {

@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! When to give the processor away while looking for something in shared memory.
+//! When to yield the processor while polling shared memory.
 //!
-//! Driver and engine look at each other's words and make no system call. That takes a processor each.
-//! Where they share one, each waits for a thread that cannot run until the other's time slice is over,
-//! so both give the processor away after looking in vain for a few microseconds. Where they do not share
-//! one, giving it away helps no one; so each learns whether it does.
+//! Driver and engine poll each other's words without a system call, which takes a processor each. Where they share
+//! one, each waits for a thread that cannot run until the other's time slice ends, so both yield after a few
+//! microseconds of fruitless polling. Where they do not share one, a yield helps no one; so each thread learns
+//! whether yielding helps.
 
 use core::time::Duration;
 
-/// Spells between two yields at most.
+/// Maximum number of spells between two yields.
 const MOST_SPELLS: u32 = 256;
-/// A yield that takes less found no other thread to run.
+/// A shorter yield found no other thread to run.
 const EMPTY: Duration = Duration::from_nanos(500);
-/// A yield that takes longer gave the processor to a thread with work of its own.
+/// A longer yield gave the processor to a thread with work of its own.
 const LONG: Duration = Duration::from_micros(500);
 
-/// What a thread that polls knows of whom it shares its processor with.
+/// What a polling thread knows of the threads that share its processor.
 ///
-/// A spell is some looks in vain. A yield is of use when another thread ran, shortly, and the next look
-/// finds what was looked for. After one that was not, the next is twice as many spells away.
+/// A spell is a number of fruitless looks. A yield helps if another thread ran, briefly, and the next look
+/// succeeds. Each yield that did not help doubles the number of spells before the next one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Yields {
     /// Spells from one yield to the next.
     interval: u32,
     /// Spells until the next yield.
     left: u32,
-    /// How long the last yield took, until it is known what it was good for.
+    /// Duration of the last yield, until its effect is known.
     last: Option<Duration>,
-    /// The last yield of which anything is known was of use.
+    /// The last yield with a known effect helped.
     shares_processor: bool,
 }
 
 impl Yields {
-    /// Of a thread that has learned nothing: the first spell ends with a yield.
+    /// The state of a thread that has learned nothing: its first spell ends with a yield.
     #[must_use]
     pub const fn new() -> Self {
         Self { interval: 0, left: 0, last: None, shares_processor: false }
     }
 
-    /// Whether those who are polled for run on this processor: then long spells only keep them from it.
+    /// Returns whether the polled side runs on this processor: a long spell then only keeps it from running.
     #[must_use]
     #[inline]
     pub const fn shares_processor(&self) -> bool {
         self.shares_processor
     }
 
-    /// A spell is over. Calls `give_away`, which yields and returns how long that took, when that is
-    /// likely to be of use; returns whether it did.
+    /// Called after a spell. Calls `give_away`, which yields and returns how long that took, if a yield is likely
+    /// to help. Returns whether it called `give_away`.
     pub fn spell(&mut self, give_away: impl FnOnce() -> Duration) -> bool {
         if self.last.take().is_some() {
             self.back_off();
@@ -60,7 +60,7 @@ impl Yields {
         false
     }
 
-    /// What was looked for is there.
+    /// Called when a look succeeded.
     #[inline]
     pub fn progress(&mut self) {
         if let Some(took) = self.last.take() {
@@ -90,7 +90,7 @@ mod tests {
 
     const SHORT: Duration = Duration::from_micros(5);
 
-    /// Spells without progress in which it yielded.
+    /// Number of spells without progress that end in a yield.
     fn yields(yields: &mut Yields, spells: u32) -> u32 {
         (0..spells).map(|_| u32::from(yields.spell(|| SHORT))).sum()
     }
@@ -104,7 +104,7 @@ mod tests {
             learned.progress();
             assert!(learned.shares_processor());
         }
-        // As long as that is of use.
+        // Only while yielding helps.
         learned.spell(|| SHORT);
         learned.spell(|| SHORT);
         assert!(!learned.shares_processor());
@@ -125,7 +125,7 @@ mod tests {
     fn a_thread_with_a_processor_of_its_own_hardly_ever_gives_it_away() {
         let mut learned = Yields::new();
         assert!(yields(&mut learned, 100_000) < 500);
-        // What comes by itself, long after a yield, says nothing of yields.
+        // Progress long after a yield says nothing about the yield.
         for _ in 0..1000 {
             yields(&mut learned, 3);
             learned.progress();
@@ -149,7 +149,7 @@ mod tests {
         let mut given = 0;
         for _ in 0..10_000 {
             given += u32::from(learned.spell(|| slice));
-            // Meanwhile what it waits for came from elsewhere.
+            // Meanwhile the awaited value came from another processor.
             learned.progress();
         }
         assert!(given < 60, "{given}");

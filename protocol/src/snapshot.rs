@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What tools are told of the objects that there are.
+//! Snapshots of objects, for tools.
 //!
-//! The kernel makes each of these from what it knows at one time and sends it as JSON: within a
-//! guest through the request [`Escape`](crate::control::escape::Escape), on the host through the
-//! daemon's control socket. A list of children is empty when the object is sent; who reads puts
-//! the tree together.
+//! The kernel makes each list from its state at one time and sends it as JSON: within a guest through the request
+//! [`Escape`](crate::control::escape::Escape), on the host through the daemon's control socket. An object is sent
+//! with empty lists of children; the reader assembles the tree.
 //!
-//! Names of fields and values stay. Fields may be added: readers skip what they do not know, and
-//! take the default for what is not there.
+//! Names of fields and values are stable. Fields may be added: readers skip unknown fields and take the default for
+//! missing ones.
 
 use crate::control::Handle;
 use crate::control::adapter::Statistics;
@@ -19,10 +18,10 @@ use core::fmt;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Version of the format: another one is not to be read with these types.
+/// Version of the format. These types cannot read another version.
 pub const SNAPSHOT_VERSION: u32 = 1;
 
-/// Everything of one adapter that one asker may see.
+/// The part of one adapter's state that the client may see.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Snapshot {
@@ -30,9 +29,9 @@ pub struct Snapshot {
     pub version: u32,
     /// The adapter.
     pub adapter: Adapter,
-    /// Its nodes, by ordinal.
+    /// The adapter's nodes, by ordinal.
     pub nodes: Vec<Node>,
-    /// The guests that are attached, by id.
+    /// The attached guests, by id.
     pub guests: Vec<Guest>,
 }
 
@@ -40,25 +39,25 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Adapter {
-    /// Its place among the host's adapters; 0 within a guest, which has one.
+    /// Index among the host's adapters; 0 within a guest, which sees one.
     pub ordinal: u32,
-    /// Its name in the host's configuration; empty within a guest.
+    /// The adapter's name in the host's configuration; empty within a guest.
     pub name: String,
     /// Version of the protocol, `MAJOR.MINOR`.
     pub protocol: String,
     /// `dedicated` or `global`.
     pub doorbell_model: String,
-    /// Physical doorbells, in the dedicated model.
+    /// Number of physical doorbells, in the dedicated model.
     pub physical_doorbells: u32,
-    /// How many of them watch a queue's doorbell. All guests share them, so no guest is told.
+    /// Number of physical doorbells that watch a queue's doorbell. All guests share them, so no guest is told.
     pub physical_doorbells_used: Option<u32>,
-    /// The device's power: `D0`, `D3`, or `D0 to D3` while it is on its way.
+    /// The device's power state: `D0`, `D3`, or `D0 to D3` during the transition.
     pub power: String,
-    /// How often it has gone to D3.
+    /// Number of transitions to D3.
     pub power_transitions: u64,
-    /// Its clock: nanoseconds. Busy times grow no faster than this.
+    /// The adapter's clock, in nanoseconds. Busy times grow no faster.
     pub time: u64,
-    /// Whether a tool traces it, so that everything is logged. No guest is told who.
+    /// Whether a tool traces the adapter, so that engines log everything. No guest is told which tool.
     pub traced: bool,
 }
 
@@ -72,17 +71,17 @@ pub struct Node {
     pub engine_type: String,
     /// Its name.
     pub name: String,
-    /// Whether its queues may be for user-mode submission.
+    /// Whether the node's queues may use user-mode submission.
     pub user_mode_submission: bool,
-    /// The engine's power: `F0` or `F1`.
+    /// The engine's power state: `F0` or `F1`.
     pub power: String,
-    /// How often it has gone to F1.
+    /// Number of transitions to F1.
     pub power_transitions: u64,
-    /// Nanoseconds that its engine executed queues. All guests share it, so no guest is told.
+    /// Nanoseconds that the engine spent executing queues. All guests share it, so no guest is told.
     pub busy_time: Option<u64>,
-    /// The only processor that its engine runs on, if the operator chose one. No guest is told.
+    /// The only processor that the engine runs on, if the operator chose one. No guest is told.
     pub processor: Option<u32>,
-    /// The HW queues that it may execute, in the order of their guests, processes and handles.
+    /// The HW queues that the engine may execute, ordered by guest, process and handle.
     pub run_list: Vec<Listed>,
 }
 
@@ -106,46 +105,45 @@ pub struct Listed {
     pub busy_time: u64,
 }
 
-/// A guest that is attached.
+/// An attached guest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Guest {
     /// Its id.
     pub id: u64,
-    /// The path of the socket that it came by, if there is one. No guest is told.
+    /// The path of the socket that the guest connected to, if there is one. No guest is told.
     pub socket: Option<String>,
-    /// The process that connected to it, its front end, unless that is of another PID namespace. No guest is
-    /// told.
+    /// The process id of the guest's front end, unless that process is in another PID namespace. No guest is told.
     pub pid: Option<u32>,
-    /// That process's name, which it has chosen, where the daemon may read it. No guest is told.
+    /// The name that the front-end process has chosen, if the daemon may read it. No guest is told.
     pub command: Option<String>,
-    /// `attached`, `open` once it has opened the adapter, or `leaving`.
+    /// `attached`, `open` once the guest has opened the adapter, or `leaving`.
     pub state: String,
-    /// Whether its BAR is mapped.
+    /// Whether the guest's BAR is mapped.
     pub bar_mapped: bool,
-    /// The features that it took, by name.
+    /// The names of the features that the guest took.
     pub features: String,
-    /// Its weight: engines share their time among guests by it.
+    /// The guest's weight: its share of engine time relative to other guests.
     pub weight: u32,
-    /// What it did so far.
+    /// The guest's counters.
     pub statistics: Counts,
-    /// What it has used of what it may have.
+    /// The guest's limits and what it uses of them.
     pub quotas: Vec<Quota>,
-    /// Its memory, by segment.
+    /// The guest's memory, by segment.
     pub memory: Vec<SegmentUse>,
-    /// Its processes, by id.
+    /// The guest's processes, by id.
     pub processes: Vec<Process>,
 }
 
-/// What was counted for a guest.
+/// Counters of a guest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
     /// Packets that engines executed.
     pub packets: u64,
-    /// Bytes that they read or wrote in bulk.
+    /// Bytes that those packets read or wrote in bulk.
     pub bytes: u64,
-    /// Rings that they saw.
+    /// Rings that engines saw.
     pub doorbells: u64,
     /// Fence interrupts.
     pub interrupts: u64,
@@ -153,9 +151,9 @@ pub struct Counts {
     pub control_messages: u64,
     /// `NOTIFY_WORK_SUBMISSION` requests among them.
     pub notifies: u64,
-    /// Doorbells that lost their physical one to another.
+    /// Doorbells that lost their physical doorbell to another queue.
     pub victims: u64,
-    /// Nanoseconds that engines executed its queues, as `QUERY_STATISTICS` counts them.
+    /// Nanoseconds that engines spent executing the guest's queues, as in `QUERY_STATISTICS`.
     pub engine_time: u64,
 }
 
@@ -176,15 +174,15 @@ impl From<Statistics> for Counts {
     }
 }
 
-/// How much of one limit is used.
+/// Use of one limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quota {
-    /// Of what.
+    /// The limited resource.
     pub what: String,
-    /// How much is used.
+    /// The amount in use.
     pub used: u64,
-    /// How much may be.
+    /// The limit.
     pub limit: u64,
 }
 
@@ -194,11 +192,11 @@ pub struct Quota {
 pub struct SegmentUse {
     /// The segment's name, as [`Allocation::segment`] has it.
     pub segment: String,
-    /// How many bytes it has, where that is bounded.
+    /// The segment's bytes, if it is bounded.
     pub size: Option<u64>,
-    /// How many of them are given out, to allocations that were destroyed a moment ago too.
+    /// Allocated bytes, including allocations that were destroyed a moment ago.
     pub used: u64,
-    /// How many allocations are in it.
+    /// Number of allocations in the segment.
     pub allocations: u64,
 }
 
@@ -208,7 +206,7 @@ pub struct SegmentUse {
 pub struct Process {
     /// Its id.
     pub id: u32,
-    /// How many mappings its GPU virtual addresses have.
+    /// Number of mappings in the process's GPU virtual address space.
     pub mappings: u64,
     /// Its devices.
     pub devices: Vec<Device>,
@@ -226,7 +224,7 @@ pub struct Device {
     pub contexts: Vec<Context>,
     /// Its allocations.
     pub allocations: Vec<Allocation>,
-    /// Its fences, without progress fences.
+    /// The device's fences, without progress fences.
     pub fences: Vec<Fence>,
 }
 
@@ -242,10 +240,10 @@ pub struct Context {
     pub priority: i8,
     /// `running`, `suspended` or `lost`.
     pub state: String,
-    /// How it submits to its node in kernel mode: `basic`, `basic++` or `virtual`. `null` when it
-    /// has HW queues of its process's instead.
+    /// How the context submits to its node in kernel mode: `basic`, `basic++` or `virtual`. `null` if it has HW
+    /// queues of its process's instead.
     pub model: Option<String>,
-    /// Who keeps it off the run list: `owner`, `host`, `power`, `error`.
+    /// What keeps the context off the run list: `owner`, `host`, `power`, `error`.
     pub suspended_by: Vec<String>,
     /// Its HW queues.
     pub hw_queues: Vec<HwQueue>,
@@ -259,19 +257,19 @@ pub struct HwQueue {
     pub handle: Name,
     /// `user-mode` or `kernel-mode`.
     pub submission: String,
-    /// `listed` when it is on its engine's run list, else `suspended`, `ending` or `error`.
+    /// `listed` if the queue is on its engine's run list, else `suspended`, `ending` or `error`.
     pub state: String,
     /// Its progress fence.
     pub progress_fence: Name,
-    /// The last value that it was given to reach. In a guest's memory, and so what the guest says.
+    /// The last progress-fence value that was queued. It lies in guest memory, so the guest chooses it.
     pub queued: u64,
-    /// The value that its progress fence has.
+    /// The current value of the progress fence.
     pub completed: u64,
-    /// Entries of its logs that were read. They are when fences were signaled that a CPU waits for.
+    /// Number of log entries read. The kernel reads them when a fence with a CPU waiter is signaled.
     pub logged: u64,
-    /// Entries that were overwritten before they were read.
+    /// Number of entries overwritten before they were read.
     pub log_entries_lost: u64,
-    /// Nanoseconds that its engine executed it.
+    /// Nanoseconds that the engine spent executing the queue.
     pub busy_time: u64,
     /// Its doorbell, if it has one.
     pub doorbell: Option<Doorbell>,
@@ -285,8 +283,8 @@ pub struct Doorbell {
     pub handle: Name,
     /// `disconnected`, `connecting`, `settling`, `connected` or `aborted`.
     pub state: String,
-    /// What the kernel published last. An engine that falls asleep makes `CONNECTED_NOTIFY` of
-    /// `CONNECTED` by itself.
+    /// The status that the kernel published last. An engine that falls asleep turns `CONNECTED` into
+    /// `CONNECTED_NOTIFY` by itself.
     pub status: String,
     /// The physical doorbell that watches it, in the dedicated model.
     pub physical: Option<u32>,
@@ -300,19 +298,19 @@ pub struct Doorbell {
 pub struct Allocation {
     /// Its handle.
     pub handle: Name,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
     /// `system`, `local`, `private` or `backing`.
     pub segment: String,
-    /// Whether the GPU reaches it.
+    /// Whether the GPU can access the allocation.
     pub resident: bool,
-    /// In how many pieces it is.
+    /// Number of its extents.
     pub extents: u64,
-    /// How often it is mapped, for rings too.
+    /// Number of its mappings, including those for rings.
     pub mappings: u64,
-    /// How many doorbells' rings use it.
+    /// Number of doorbells with rings in it.
     pub doorbells: u32,
-    /// How many processes have it, if it was created for sharing; otherwise 0.
+    /// Number of processes that have it open, if it was created for sharing; otherwise 0.
     pub processes: u64,
 }
 
@@ -326,14 +324,13 @@ pub struct Fence {
     pub value: u64,
     /// MonitoredValue, while a CPU waits.
     pub monitored: Option<u64>,
-    /// How many CPU waits are pending.
+    /// Number of pending CPU waits.
     pub waits: u64,
-    /// Whether other guests may have it.
+    /// Whether other guests may open the fence.
     pub cross_adapter: bool,
 }
 
-/// A handle: in JSON a string such as `"0x100000001"`, because many readers of JSON have no
-/// integers of 64 bits.
+/// A handle. In JSON a string such as `"0x100000001"`, because many JSON readers have no 64-bit integers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(pub u64);
 
@@ -383,8 +380,8 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-/// A line that is sent to a control socket: which objects are wanted. An
-/// [`Escape`](crate::control::escape::Escape) with a guest, so to speak.
+/// A line from a client to a control socket that asks for a list of objects; the host-side counterpart of
+/// [`Escape`](crate::control::escape::Escape).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListRequest {
@@ -392,7 +389,7 @@ pub struct ListRequest {
     pub version: u32,
     /// The number of the [`ObjectList`].
     pub list: u32,
-    /// The adapter, for its nodes and its guests.
+    /// The adapter, for lists of its nodes and guests.
     #[serde(default)]
     pub adapter: u32,
     /// The guest; 0 for lists of the adapter.
@@ -417,13 +414,13 @@ impl ListRequest {
     }
 }
 
-/// A line that a control socket answers.
+/// The control socket's reply line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ListReply<T> {
     /// Some of the objects.
     Objects {
-        /// What to ask for next, or 0 when that was all.
+        /// The `after` of the next request, or 0 at the end of the list.
         next: Name,
         /// The objects.
         objects: Vec<T>,
@@ -434,7 +431,7 @@ pub enum ListReply<T> {
     Error(String),
 }
 
-/// Most bytes in a [`ListRequest`]'s line.
+/// Maximum length of a [`ListRequest`] line in bytes.
 pub const MAX_LIST_REQUEST: usize = 1024;
-/// Most bytes of objects in a [`ListReply`]'s line.
+/// Maximum length of the objects in a [`ListReply`] line, in bytes.
 pub const MAX_LIST_REPLY: usize = 64 << 10;

@@ -1,68 +1,69 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Result codes of requests: NTSTATUS values, by the names a driver writer knows.
+//! Result codes of requests: NTSTATUS values under their usual names.
 
 open_enum! {
-    /// How a request ended.
+    /// The result of a request.
     pub struct Status: u32 {
-        /// It was done.
+        /// The request is complete.
         SUCCESS = 0x0000_0000;
-        /// It was accepted; an event tells when it is done.
+        /// The request was accepted; an event reports its completion.
         PENDING = 0x0000_0103;
-        /// What the request would change is in use.
+        /// The object that the request would change is in use.
         DEVICE_BUSY = 0x8000_0011;
         /// The request's descriptors name memory that the guest does not have; `detail` is the address.
         ACCESS_VIOLATION = 0xC000_0005;
-        /// No handle of this process has that value.
+        /// The process has no such handle.
         INVALID_HANDLE = 0xC000_0008;
-        /// A field has a value that it cannot have; `detail` is that value.
+        /// A field has an invalid value; `detail` is that value.
         INVALID_PARAMETER = 0xC000_000D;
         /// The request's code is unknown.
         INVALID_DEVICE_REQUEST = 0xC000_0010;
-        /// The host has no memory for this.
+        /// The host is out of memory.
         NO_MEMORY = 0xC000_0017;
         /// The range is taken, or was never mapped.
         CONFLICTING_ADDRESSES = 0xC000_0018;
-        /// A command buffer has a packet that this node, or physical addressing, does not have; `detail`
-        /// is the packet's offset.
+        /// A command buffer has a packet that this node, or physical addressing, does not support; `detail` is the
+        /// packet's offset.
         ILLEGAL_INSTRUCTION = 0xC000_001D;
-        /// The request's writable part cannot take its reply; `detail` is how many bytes it needs. Nothing
-        /// was done.
+        /// The reply does not fit the request's writable part; `detail` is the number of bytes needed. Nothing was
+        /// done.
         BUFFER_TOO_SMALL = 0xC000_0023;
         /// The handle names an object of another kind.
         OBJECT_TYPE_MISMATCH = 0xC000_0024;
-        /// The guest has as many of these as it may have.
+        /// The guest reached its limit for this kind of object.
         QUOTA_EXCEEDED = 0xC000_0044;
-        /// The version or a feature asked for is unknown; `detail` tells what the device has.
+        /// The version or a requested feature is unknown; `detail` tells what the device has.
         REVISION_MISMATCH = 0xC000_0059;
-        /// A packet of a command buffer would access what it was not given; `detail` is the packet's
+        /// A packet of a command buffer would access memory that it was not given; `detail` is the packet's
         /// offset.
         PRIVILEGED_INSTRUCTION = 0xC000_0096;
         /// A table of the device is full.
         INSUFFICIENT_RESOURCES = 0xC000_009A;
-        /// The feature was not negotiated or the node does not have it.
+        /// The feature was not negotiated, or the node does not have it.
         NOT_SUPPORTED = 0xC000_00BB;
-        /// A command buffer is not a sequence of whole packets; `detail` is the offset of what is none.
+        /// A command buffer is not a sequence of whole packets; `detail` is the offset of the first byte that
+        /// begins none.
         INVALID_USER_BUFFER = 0xC000_00E8;
-        /// The VMM did not do its part; what was asked for can be tried again.
+        /// The VMM did not do its part; the request can be retried.
         IO_DEVICE_ERROR = 0xC000_0185;
         /// The request is shorter or longer than its code requires.
         INVALID_BUFFER_SIZE = 0xC000_0206;
-        /// The queue, context or device is in error and takes nothing more.
+        /// The queue, context or device is in error and accepts nothing more.
         DEVICE_REMOVED = 0xC000_02B6;
         /// Local memory cannot hold the allocation.
         GRAPHICS_NO_VIDEO_MEMORY = 0xC01E_0100;
-        /// The allocation is referenced, by a doorbell or a submission for example, and cannot go.
+        /// The allocation is in use, for example by a doorbell or a submission, and cannot be destroyed or moved.
         GRAPHICS_ALLOCATION_BUSY = 0xC01E_0102;
         /// The allocation must be resident for this.
         GRAPHICS_ALLOCATION_INVALID = 0xC01E_0106;
-        /// The guest hung engines too often, and gets nothing executed until its device is reset.
+        /// The guest hung engines too often, and engines execute nothing for it until its device is reset.
         GRAPHICS_GPU_EXCEPTION_ON_DEVICE = 0xC01E_0200;
     }
 }
 
 impl Status {
-    /// Whether the request was done or accepted (`NT_SUCCESS`).
+    /// Returns whether the request was completed or accepted (`NT_SUCCESS`).
     #[must_use]
     pub const fn is_success(self) -> bool {
         (self.0 as i32) >= 0

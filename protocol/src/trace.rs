@@ -2,15 +2,16 @@
 
 //! Records of a trace: what engines and queues do, as it happens, for the host's operator.
 //!
-//! They cross a control socket in lines of JSON: a [`TraceRequest`], then a [`TraceReply`], as often as the
-//! client likes. It is recorded from the connection's first request until its last, or until it ends.
+//! They cross a control socket as lines of JSON. The client sends a [`TraceRequest`] and gets a [`TraceReply`], as
+//! often as it likes. The daemon records from the connection's first request until its last, or until the
+//! connection ends.
 
 use crate::snapshot::Name;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-/// A line that is sent to a control socket: for what was recorded since the last one.
+/// A line from a client to a control socket that asks for the records since the last request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceRequest {
@@ -21,53 +22,53 @@ pub struct TraceRequest {
     pub adapter: u32,
     /// Whether to continue recording; false ends the trace.
     pub trace: bool,
-    /// MiB that each engine's trace log has, for the first request of a connection; 0 for
+    /// Size of each engine's trace log in MiB, in the first request of a connection; 0 for
     /// [`DEFAULT_TRACE_BUFFER_MIB`].
     #[serde(default)]
     pub buffer_mib: u32,
 }
 
-/// What an engine's trace log has if nothing else is wanted: about 350,000 entries.
+/// Default size of an engine's trace log: about 350,000 entries.
 pub const DEFAULT_TRACE_BUFFER_MIB: u32 = 16;
-/// Most that it can have.
+/// Maximum size of an engine's trace log.
 pub const MAX_TRACE_BUFFER_MIB: u32 = 4096;
 
-/// A line that a control socket answers.
+/// The control socket's reply line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TraceReply {
-    /// What was recorded, as it came: records of different queues are not in the order of their times.
+    /// Records in the order of their arrival; records of different queues are not ordered by time.
     Records {
         /// The records.
         records: Vec<Record>,
-        /// Whether there are more already.
+        /// Whether more records are ready.
         more: bool,
     },
     /// The request cannot be answered; one line says why.
     Error(String),
 }
 
-/// Most records in a reply.
+/// Maximum number of records in a reply.
 pub const MAX_TRACE_RECORDS: usize = 4096;
-/// Most bytes in a reply's line.
+/// Maximum length of a reply line in bytes.
 pub const MAX_TRACE_REPLY: usize = 2 << 20;
 
-/// Something that happened.
+/// A traced event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// When, on the adapter's clock: nanoseconds.
+    /// Time on the adapter's clock, in nanoseconds.
     pub time: u64,
-    /// What.
+    /// The event.
     pub what: What,
 }
 
-/// What happened.
+/// The kinds of traced event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
-    /// There is a HW queue, which later records name by its number.
+    /// A HW queue exists. Later records name it by its number.
     Queue {
-        /// Its number, among all of the adapter.
+        /// Number of the queue, unique in the adapter.
         queue: u64,
         /// The node that executes it.
         node: u32,
@@ -75,9 +76,9 @@ pub enum What {
         guest: u64,
         /// Its process.
         process: u32,
-        /// Its handle there.
+        /// The queue's handle in that process.
         handle: Name,
-        /// Its progress fence, as entries of its logs name it.
+        /// The queue's progress fence, as its log entries name it.
         progress_fence: u32,
     },
     /// A queue signaled a fence.
@@ -88,13 +89,13 @@ pub enum What {
         fence: u32,
         /// The value.
         value: u64,
-        /// `FENCE_SIGNAL_QUEUED`: when the driver queued it, on the same clock; 0 when it did not say. What
-        /// the guest says.
+        /// `FENCE_SIGNAL_QUEUED`: when the driver queued it, on that clock; 0 if it did not say. The guest chooses
+        /// this value.
         queued: u64,
-        /// Which of the adapter's fences it is, whatever processes call it; 0 when that is not known.
+        /// The adapter-wide number of the fence, common to all processes; 0 if unknown.
         object: u64,
     },
-    /// A wait of a queue's was over.
+    /// A wait of a queue ended.
     Wait {
         /// The queue.
         queue: u64,
@@ -102,10 +103,10 @@ pub enum What {
         fence: u32,
         /// The value.
         value: u64,
-        /// `FENCE_WAIT_QUEUED`: when the driver queued it, on the same clock; 0 when it did not say. What
-        /// the guest says.
+        /// `FENCE_WAIT_QUEUED`: when the driver queued it, on that clock; 0 if it did not say. The guest chooses
+        /// this value.
         queued: u64,
-        /// Since when the queue was held, on that clock; 0 when it was not.
+        /// When the wait began to hold the queue, on that clock; 0 if it did not.
         held: u64,
         /// As in [`What::Signal`].
         object: u64,
@@ -116,47 +117,47 @@ pub enum What {
         guest: u64,
         /// Its process.
         process: u32,
-        /// The fence, by its handle there.
+        /// The fence's handle in that process.
         fence: Name,
         /// The value.
         value: u64,
         /// As in [`What::Signal`].
         object: u64,
     },
-    /// A CPU's wait was over.
+    /// A CPU's wait ended.
     CpuWait {
         /// Its guest.
         guest: u64,
         /// Its process.
         process: u32,
-        /// The fence that ended it, by its handle there.
+        /// The fence that ended the wait, by its handle in that process.
         fence: Name,
-        /// The value that it needed.
+        /// The awaited value.
         value: u64,
-        /// When it began, on that clock.
+        /// When the wait began, on that clock.
         since: u64,
         /// As in [`What::Signal`].
         object: u64,
     },
-    /// An engine executed a queue until now, in turns that came upon each other.
+    /// An engine executed a queue until the record's time, in consecutive turns.
     Executed {
         /// The node.
         node: u32,
         /// The queue.
         queue: u64,
-        /// Since when.
+        /// Start of the first turn.
         since: u64,
-        /// How many turns.
+        /// Number of turns.
         turns: u64,
     },
-    /// How long an engine was busy so far.
+    /// Total busy time of an engine.
     Busy {
         /// The node.
         node: u32,
         /// [`Node::busy_time`](crate::snapshot::Node::busy_time)
         busy_time: u64,
     },
-    /// The host's clocks, in nanoseconds, at this time on the adapter's.
+    /// The host's clocks, in nanoseconds, at the record's time.
     Clock {
         /// `CLOCK_MONOTONIC`
         monotonic: u64,
@@ -169,28 +170,27 @@ pub enum What {
     Lost {
         /// The node.
         node: u32,
-        /// How many.
+        /// Number of lost entries.
         entries: u64,
     },
-    /// More happened than is kept for a client: this number of records is missing.
+    /// The client's buffer was full, and records were dropped.
     Dropped {
-        /// How many.
+        /// Number of dropped records.
         records: u64,
     },
-    /// An engine is in this state: `F0` or `F1`.
+    /// An engine entered a power state: `F0` or `F1`.
     Engine {
         /// Its node.
         node: u32,
         /// The state.
         state: String,
     },
-    /// The device is in this state: `D0`, `D0 to D3` or `D3`.
+    /// The device entered a power state: `D0`, `D0 to D3` or `D3`.
     Device {
         /// The state.
         state: String,
     },
-    /// A queue's doorbell is in this state: `disconnected`, `connecting`, `settling`, `connected` or
-    /// `aborted`.
+    /// A queue's doorbell entered a state: `disconnected`, `connecting`, `settling`, `connected` or `aborted`.
     Doorbell {
         /// The queue.
         queue: u64,

@@ -9,12 +9,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `D3DKMTOpenAdapter`: the first request. Its reply comes only once the BAR is mapped.
 ///
-/// `REVISION_MISMATCH` when the version's major differs from the device's (`detail`: the device's
-/// version, major in the low 16 bits) or a feature is not offered (`detail`: those that are).
+/// `REVISION_MISMATCH` if the version's major differs from the device's (`detail`: the device's version, major in
+/// the low 16 bits) or a feature is not offered (`detail`: the offered features).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct OpenAdapter {
-    /// The version that the driver speaks.
+    /// The driver's version.
     pub version: Version,
     /// Zero.
     pub reserved: u32,
@@ -24,15 +24,15 @@ pub struct OpenAdapter {
 crate::assert_layout!(OpenAdapter, 16, version at 0, reserved at 4, features at 8);
 request!(OpenAdapter, OPEN_ADAPTER -> AdapterInfo);
 
-/// What an adapter is.
+/// Properties of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct AdapterInfo {
-    /// The version that the device speaks.
+    /// The device's version.
     pub version: Version,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub node_count: u32,
-    /// The features that are on.
+    /// The enabled features.
     pub features: u64,
     /// Bytes of CPU-visible local memory that this guest may use.
     pub local_memory: u64,
@@ -48,7 +48,7 @@ crate::assert_layout!(
 pub const ADAPTER_BAR_MAPPED: u64 = 1 << 0;
 
 open_enum! {
-    /// What a node's engines are made for (`DXGK_ENGINE_TYPE`).
+    /// The purpose of a node's engines (`DXGK_ENGINE_TYPE`).
     pub struct EngineType: u32 {
         /// Graphics and compute.
         THREE_D = 1;
@@ -69,23 +69,23 @@ pub struct GetNodeMetadata {
 crate::assert_layout!(GetNodeMetadata, 8, node at 0, reserved at 4);
 request!(GetNodeMetadata, GET_NODE_METADATA -> NodeMetadata);
 
-/// What a node is (`DXGK_NODEMETADATA`).
+/// Properties of a node (`DXGK_NODEMETADATA`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct NodeMetadata {
-    /// What its engines are made for.
+    /// The purpose of its engines.
     pub engine_type: EngineType,
     /// [`NODE_USER_MODE_SUBMISSION_SUPPORTED`] and [`NODE_SUGGESTED`].
     pub flags: u32,
-    /// A name for people: ASCII, padded with zeroes.
+    /// A human-readable name: ASCII, padded with zeroes.
     pub friendly_name: [u8; 32],
 }
 crate::assert_layout!(NodeMetadata, 40, engine_type at 0, flags at 4, friendly_name at 8);
 
 /// [`NodeMetadata::flags`]: HW queues for user-mode submission may be created on the node.
 pub const NODE_USER_MODE_SUBMISSION_SUPPORTED: u32 = 1 << 0;
-/// [`NodeMetadata::flags`]: of the nodes of its type, the one that the host suggests to this guest. It suggests each
-/// to as many guests as any other.
+/// [`NodeMetadata::flags`]: the node of its type that the host suggests to this guest. The host suggests each node
+/// to an equal number of guests.
 pub const NODE_SUGGESTED: u32 = 1 << 1;
 
 /// `DXGKQAITYPE_USERMODESUBMISSION_CAPS`.
@@ -106,11 +106,11 @@ request!(
 pub struct UserModeSubmissionCaps {
     /// Bit 0: secondary doorbells are supported. Bit 1: [`CAPS_GLOBAL_DOORBELL`].
     pub flags: u32,
-    /// Bytes that a doorbell takes.
+    /// Size of a doorbell in bytes.
     pub doorbell_size: u32,
-    /// Bytes that a secondary doorbell takes; 0 when there are none.
+    /// Size of a secondary doorbell in bytes; 0 if there are none.
     pub secondary_doorbell_size: u32,
-    /// How many physical doorbells all guests share. With global doorbells, 1: each guest's own.
+    /// Number of physical doorbells that all guests share. With global doorbells 1, which is the guest's own.
     pub physical_doorbells: u32,
 }
 crate::assert_layout!(
@@ -122,7 +122,7 @@ crate::assert_layout!(
 /// values of a [`RingTag`](crate::doorbell::RingTag).
 pub const CAPS_GLOBAL_DOORBELL: u32 = 1 << 1;
 
-/// `KMTQAITYPE_WDDM_3_1_CAPS`, and what of the driver's native fence caps a process can see.
+/// `KMTQAITYPE_WDDM_3_1_CAPS`, and the part of the driver's native fence caps that a process can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct QueryNativeFenceCaps {
@@ -132,26 +132,25 @@ pub struct QueryNativeFenceCaps {
 crate::assert_layout!(QueryNativeFenceCaps, 8, reserved at 0);
 request!(QueryNativeFenceCaps, QUERY_NATIVE_FENCE_CAPS -> NativeFenceCaps);
 
-/// `D3DKMT_WDDM_3_1_CAPS`, as far as native fences go.
+/// `D3DKMT_WDDM_3_1_CAPS`, as far as it concerns native fences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct NativeFenceCaps {
     /// [`NATIVE_GPU_FENCE_SUPPORTED`] and [`INTRA_GPU_FENCE_SUPPORTED`].
     pub flags: u32,
-    /// Bytes from one MonitoredValue to the next of fences that share a page; 0 where there are no native
-    /// fences.
+    /// Bytes between the MonitoredValues of fences that share a page; 0 if there are no native fences.
     pub monitored_value_stride: u32,
 }
 crate::assert_layout!(NativeFenceCaps, 8, flags at 0, monitored_value_stride at 4);
 
-/// [`NativeFenceCaps::flags`]: `NativeGpuFenceSupported`, to this guest: it took
+/// [`NativeFenceCaps::flags`]: `NativeGpuFenceSupported`, for this guest: it took
 /// [`NATIVE_FENCES`](crate::features::Features::NATIVE_FENCES).
 pub const NATIVE_GPU_FENCE_SUPPORTED: u32 = 1 << 0;
 /// [`NativeFenceCaps::flags`]: fences of the type
 /// [`INTRA_GPU`](super::fence::NativeFenceType::INTRA_GPU) can be created.
 pub const INTRA_GPU_FENCE_SUPPORTED: u32 = 1 << 1;
 
-/// `D3DKMTQueryStatistics`: what the device counted for this guest, and its engines for all.
+/// `D3DKMTQueryStatistics`: the device's counters for this guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct QueryStatistics {
@@ -161,7 +160,7 @@ pub struct QueryStatistics {
 crate::assert_layout!(QueryStatistics, 8, reserved at 0);
 request!(QueryStatistics, QUERY_STATISTICS -> Statistics);
 
-/// `D3DKMTQueryClockCalibration`: the adapter's clock, which `TIMESTAMP` and the logs of fences have.
+/// `D3DKMTQueryClockCalibration`: the adapter's clock, which `TIMESTAMP` and fence logs use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct QueryClockCalibration {
@@ -171,18 +170,18 @@ pub struct QueryClockCalibration {
 crate::assert_layout!(QueryClockCalibration, 8, reserved at 0);
 request!(QueryClockCalibration, QUERY_CLOCK_CALIBRATION -> ClockCalibration);
 
-/// The adapter's clock at some time between request and reply.
+/// The adapter's clock at a time between request and reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct ClockCalibration {
-    /// Ticks a second.
+    /// Ticks per second.
     pub gpu_frequency: u64,
-    /// Ticks.
+    /// The time in ticks.
     pub gpu_clock_counter: u64,
 }
 crate::assert_layout!(ClockCalibration, 16, gpu_frequency at 0, gpu_clock_counter at 8);
 
-/// Counters since the guest attached. They tell of this guest alone.
+/// Counters since the guest attached. They cover this guest alone.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -200,13 +199,13 @@ pub struct Statistics {
     pub control_messages: u64,
     /// `NOTIFY_WORK_SUBMISSION` requests among them.
     pub notifies: u64,
-    /// Doorbells disconnected so that another queue could have theirs.
+    /// Doorbells disconnected to free a physical doorbell for another queue.
     pub victims: u64,
-    /// Times that an engine woke from its sleep and executed one of this guest's queues first.
+    /// Number of times that an engine woke up and executed one of this guest's queues first.
     pub engine_wakeups: u64,
     /// Zero.
     pub reserved: u64,
-    /// Nanoseconds that engines executed this guest's queues: turns that are over.
+    /// Nanoseconds that engines spent executing this guest's queues, in finished turns.
     pub engine_time: u64,
 }
 crate::assert_layout!(
@@ -216,7 +215,7 @@ crate::assert_layout!(
     engine_time at 72,
 );
 
-/// What the BAR's header page says, for a guest that has no BAR.
+/// Returns the content of the BAR's header page, for a guest that has no BAR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct QueryBarLayout {
@@ -226,24 +225,23 @@ pub struct QueryBarLayout {
 crate::assert_layout!(QueryBarLayout, 8, reserved at 0);
 request!(QueryBarLayout, QUERY_BAR_LAYOUT -> BarHeader);
 
-/// Puts an area of the BAR into the guest's own memory, until the device is reset. A list of
-/// `extent_count` [`Extent`](super::allocation::Extent)s follows.
+/// Puts an area of the BAR into the guest's own memory, until the device is reset. A list of `extent_count`
+/// [`Extent`](super::allocation::Extent)s follows.
 ///
-/// Layout and meaning of the area stay as they are, and offsets in replies go on to be the
-/// BAR's: only the bytes are elsewhere. An area whose list is too long for one request is
-/// donated in several, in order; it is in force once all of it is there. `DEVICE_BUSY` when a
-/// process exists, or when the area was donated before.
+/// Layout and meaning of the area stay, and offsets in replies remain offsets in the BAR: only the bytes move. An
+/// area with a list too long for one request is donated in several, in order; it takes effect once it is complete.
+/// `DEVICE_BUSY` if a process exists, or if the area was donated before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct DonateArea {
-    /// Which area.
+    /// The area.
     pub kind: AreaKind,
-    /// How many extents follow.
+    /// Number of extents that follow.
     pub extent_count: u32,
-    /// Length of the whole donation in bytes: that of the area, and for local memory any
-    /// multiple of the page size up to that.
+    /// Length of the whole donation in bytes: the area's length; for local memory any multiple of the page size up
+    /// to that.
     pub length: u64,
-    /// How many bytes earlier requests have donated.
+    /// Bytes that earlier requests have donated.
     pub offset: u64,
 }
 crate::assert_layout!(DonateArea, 24, kind at 0, extent_count at 4, length at 8, offset at 16);

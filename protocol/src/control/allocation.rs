@@ -8,17 +8,17 @@ use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 open_enum! {
-    /// What an allocation is made of.
+    /// The memory behind an allocation.
     pub struct AllocationKind: u32 {
-        /// CPU-visible local memory, zeroed when it is given out. It is created resident and locked,
-        /// for good: [`CreateAllocationReply::bar_offset`] holds as long as it lives.
+        /// CPU-visible local memory, zeroed on allocation. It is created resident and locked and never moves:
+        /// [`CreateAllocationReply::bar_offset`] holds as long as the allocation lives.
         LOCAL = 0;
-        /// The guest's own memory: the request ends with a list of [`Extent`]s. It is created resident,
-        /// and stays where it is.
+        /// The guest's own memory: the request ends with a list of [`Extent`]s. It is created resident and never
+        /// moves.
         SYSTEM = 1;
-        /// The device decides where it is, and moves it. It is created neither resident nor locked, and
-        /// takes no memory before it is one of the two; then it holds zeroes, or what its extents
-        /// held, if the request ends with some.
+        /// Memory that the device places and moves. It is created neither resident nor locked, and takes no memory
+        /// until it is one of the two. It then holds zeroes, or the content of its extents if the request ends with
+        /// some.
         PAGED = 2;
     }
 }
@@ -29,9 +29,9 @@ bitflags! {
     pub struct SegmentSet: u32 {
         /// CPU-visible local memory, in the BAR.
         const LOCAL = 1 << 0;
-        /// Local memory that no CPU sees.
+        /// Local memory that no CPU can access.
         const PRIVATE = 1 << 1;
-        /// The implicit system memory segment: the allocation's own pages, or memory of the host's.
+        /// The implicit system memory segment: the allocation's own pages, or host memory.
         const SYSTEM = 1 << 2;
     }
 }
@@ -42,21 +42,20 @@ bitflags! {
     pub struct AllocationFlags: u32 {
         /// It may be locked. It supports the segment `LOCAL`, or has extents.
         const CPU_VISIBLE = 1 << 0;
-        /// A copy of it is always kept in system memory, even when it is in a local segment.
+        /// A copy is always kept in system memory, even while it is in a local segment.
         const PERMANENT_SYSTEM_MEM = 1 << 1;
-        /// CPUs access it through their caches. All memory of a Bellhop device is such.
+        /// CPUs access it through their caches, as all memory of a Bellhop device.
         const CACHED = 1 << 2;
-        /// Engines access it by physical address: it is contiguous wherever it is resident, in a local
-        /// segment, and in system memory through the aperture, which it takes as much of as it is long.
+        /// Engines access it by physical address: it is contiguous wherever it is resident, in a local segment or,
+        /// through the aperture, in system memory. It occupies its full length of the aperture.
         const ACCESSED_PHYSICALLY = 1 << 3;
-        /// Other processes may open it by the name that [`ShareAllocation`] gives it. It has no extents
-        /// and is not `ACCESSED_PHYSICALLY`.
+        /// Other processes may open it by the name that [`ShareAllocation`] returns. It has no extents and is not
+        /// `ACCESSED_PHYSICALLY`.
         const SHARED = 1 << 4;
     }
 }
 
-/// [`CreateAllocation::priority`]: evicted before all others
-/// (`D3DDDI_ALLOCATIONPRIORITY_MINIMUM`).
+/// [`CreateAllocation::priority`]: evicted first (`D3DDDI_ALLOCATIONPRIORITY_MINIMUM`).
 pub const PRIORITY_MINIMUM: u32 = 0x2800_0000;
 /// `D3DDDI_ALLOCATIONPRIORITY_LOW`
 pub const PRIORITY_LOW: u32 = 0x5000_0000;
@@ -67,11 +66,11 @@ pub const PRIORITY_HIGH: u32 = 0xA000_0000;
 /// `D3DDDI_ALLOCATIONPRIORITY_MAXIMUM`
 pub const PRIORITY_MAXIMUM: u32 = 0xC800_0000;
 
-/// Private driver data of an allocation: engines keep it compressed while it is resident. A block of it
-/// is 4 KiB: a writer must be ordered with the other writers of its block.
+/// Private driver data of an allocation: engines keep it compressed while it is resident, in blocks of 4 KiB.
+/// Writers of one block must be ordered with each other.
 pub const COMPRESSED: u32 = 1;
 
-/// A run of guest-physical memory: both fields are multiples of the page size.
+/// A run of guest-physical memory. Both fields are multiples of the page size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Extent {
@@ -84,7 +83,7 @@ crate::assert_layout!(Extent, 16, address at 0, length at 8);
 
 /// `D3DKMTCreateAllocation`. A list of `extent_count` [`Extent`]s follows.
 ///
-/// `INVALID_PARAMETER` when segments or flags do not go together.
+/// `INVALID_PARAMETER` if segments or flags contradict each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct CreateAllocation {
@@ -92,22 +91,21 @@ pub struct CreateAllocation {
     pub device: Handle,
     /// Size in bytes, a multiple of the page size.
     pub size: u64,
-    /// What it is made of.
+    /// The memory behind it.
     pub kind: AllocationKind,
-    /// How many extents follow; they add up to `size`. 0 for local memory.
+    /// Number of extents that follow; they add up to `size`. 0 for local memory.
     pub extent_count: u32,
-    /// [`SegmentSet`]: where it may be resident. This and what follows is 0 unless it is paged.
+    /// [`SegmentSet`]: where it may be resident. This field and the following ones are 0 unless it is paged.
     pub supported_segments: u32,
-    /// The one of them where it should be; 0 lets the device decide.
+    /// The preferred one of these segments; 0 lets the device decide.
     pub preferred_segment: u32,
-    /// [`SegmentSet`]: the local ones of them that it may be evicted to before it goes to system
-    /// memory.
+    /// [`SegmentSet`]: the local ones of these segments that it may be evicted to before it goes to system memory.
     pub eviction_segments: u32,
     /// [`AllocationFlags`]
     pub flags: u32,
-    /// Its priority: a higher one is evicted later.
+    /// Its priority: higher priorities are evicted later.
     pub priority: u32,
-    /// Private driver data: 0, or what the driver defines.
+    /// Private driver data: 0, or a value that the driver defines.
     pub private_data: u32,
 }
 crate::assert_layout!(
@@ -119,7 +117,7 @@ crate::assert_layout!(
 request!(CreateAllocation, CREATE_ALLOCATION -> CreateAllocationReply);
 
 impl CreateAllocation {
-    /// For an allocation that stays where it is: `LOCAL` or `SYSTEM`.
+    /// A request for an allocation that never moves: `LOCAL` or `SYSTEM`.
     #[must_use]
     pub const fn fixed(device: Handle, kind: AllocationKind, size: u64, extent_count: u32) -> Self {
         Self {
@@ -151,9 +149,9 @@ pub struct CreateAllocationReply {
 }
 crate::assert_layout!(CreateAllocationReply, 16, allocation at 0, bar_offset at 8);
 
-/// `D3DKMTDestroyAllocation2`: unmaps it everywhere in the process, whichever of its devices it is open
-/// on; one that other processes have, too, goes with the last of them. The reply comes when no engine can
-/// reach it for this process any more. `GRAPHICS_ALLOCATION_BUSY` while a doorbell needs it.
+/// `D3DKMTDestroyAllocation2`: unmaps it everywhere in the process, on all devices that have it open. A shared
+/// allocation lives until its last process destroys it. The reply comes when no engine can access it for this
+/// process any more. `GRAPHICS_ALLOCATION_BUSY` while a doorbell uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct DestroyAllocation {
@@ -163,24 +161,24 @@ pub struct DestroyAllocation {
 crate::assert_layout!(DestroyAllocation, 8, allocation at 0);
 request!(DestroyAllocation, DESTROY_ALLOCATION -> ());
 
-/// Most allocations in one [`MakeResident`] or [`Evict`].
+/// Maximum number of allocations in one [`MakeResident`] or [`Evict`].
 pub const MAX_RESIDENCY_LIST: u32 = 64;
 
-/// `D3DKMTMakeResident`: the device needs these allocations, all or none. A list of `count` handles
-/// follows. The reply comes when the GPU reaches them, as they were.
+/// `D3DKMTMakeResident`: the device needs these allocations, all or none. A list of `count` handles follows. The
+/// reply comes when the GPU can access them with their content.
 ///
-/// Each is counted: it stays resident until it was evicted as often, the device has closed it or is
-/// destroyed. `GRAPHICS_NO_VIDEO_MEMORY` when the process can never have that much in the segments
-/// that they support (`detail`: what it would have there), `NO_MEMORY` when the host
-/// has no memory to keep for them, and `INSUFFICIENT_RESOURCES` when what others have within their
-/// budgets, or what is locked, leaves no room now. The first and the last also when the aperture has no
-/// room, at all or now, for one that is [`AllocationFlags::ACCESSED_PHYSICALLY`] and supports `SYSTEM`.
+/// Residency is counted: an allocation stays resident until it was evicted an equal number of times, or until the
+/// device closes it or is destroyed. `GRAPHICS_NO_VIDEO_MEMORY` if the process can never have that much in the
+/// segments that they support (`detail`: the amount it would have there), `NO_MEMORY` if the host has no memory to
+/// back them, and `INSUFFICIENT_RESOURCES` if locked allocations, or those of others within their budgets, leave no
+/// room now. The first and the last also if the aperture has no room, ever or now, for an allocation that is
+/// [`AllocationFlags::ACCESSED_PHYSICALLY`] and supports `SYSTEM`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct MakeResident {
     /// The device.
     pub device: Handle,
-    /// How many handles follow; 1 to [`MAX_RESIDENCY_LIST`].
+    /// Number of handles that follow, 1 to [`MAX_RESIDENCY_LIST`].
     pub count: u32,
     /// Zero.
     pub reserved: u32,
@@ -188,15 +186,15 @@ pub struct MakeResident {
 crate::assert_layout!(MakeResident, 16, device at 0, count at 8, reserved at 12);
 request!(MakeResident, MAKE_RESIDENT -> ());
 
-/// `D3DKMTEvict`: the device needs these allocations no more, or once less. A list of `count` handles
-/// follows. When nobody needs one any more, the GPU does not reach it; the reply comes when no engine
-/// can. `GRAPHICS_ALLOCATION_BUSY` while a doorbell needs one; none is evicted then.
+/// `D3DKMTEvict`: undoes one [`MakeResident`] of each of these allocations by the device. A list of `count` handles
+/// follows. The GPU loses access to an allocation that no device needs any more; the reply comes when no engine can
+/// access it. `GRAPHICS_ALLOCATION_BUSY` while a doorbell uses one; none is evicted then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Evict {
     /// The device.
     pub device: Handle,
-    /// How many handles follow; 1 to [`MAX_RESIDENCY_LIST`].
+    /// Number of handles that follow, 1 to [`MAX_RESIDENCY_LIST`].
     pub count: u32,
     /// Zero.
     pub reserved: u32,
@@ -204,12 +202,11 @@ pub struct Evict {
 crate::assert_layout!(Evict, 16, device at 0, count at 8, reserved at 12);
 request!(Evict, EVICT -> ());
 
-/// `D3DKMTLock2`: the allocation is where a CPU reaches it, and stays there until it is unlocked as
-/// often. One that is not paged is there always.
+/// `D3DKMTLock2`: places the allocation where a CPU can access it, and keeps it there until it was unlocked an
+/// equal number of times. An allocation that is not paged is always there.
 ///
-/// `NOT_SUPPORTED` when it is not `CPU_VISIBLE`. `GRAPHICS_ALLOCATION_BUSY` when the driver keeps its
-/// bytes in a form of its own as long as it is resident; evict it first. Without room, as
-/// [`MakeResident`].
+/// `NOT_SUPPORTED` if it is not `CPU_VISIBLE`. `GRAPHICS_ALLOCATION_BUSY` if the driver stores it in a private
+/// format while it is resident; evict it first. Errors for lack of room are those of [`MakeResident`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Lock {
@@ -219,17 +216,17 @@ pub struct Lock {
 crate::assert_layout!(Lock, 8, allocation at 0);
 request!(Lock, LOCK -> LockReply);
 
-/// Where the allocation is.
+/// The place of a locked allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct LockReply {
-    /// Offset in the BAR of its first byte, or [`NOT_IN_BAR`] when it is in its extents.
+    /// Offset in the BAR of its first byte, or [`NOT_IN_BAR`] if it lies in its extents.
     pub bar_offset: u64,
 }
 crate::assert_layout!(LockReply, 8, bar_offset at 0);
 
-/// `D3DKMTUnlock2`: undoes one [`Lock`]. `GRAPHICS_ALLOCATION_BUSY` while a doorbell needs it,
-/// `INVALID_PARAMETER` when it is not locked.
+/// `D3DKMTUnlock2`: undoes one [`Lock`]. `GRAPHICS_ALLOCATION_BUSY` while a doorbell uses it, `INVALID_PARAMETER`
+/// if it is not locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Unlock {
@@ -239,7 +236,7 @@ pub struct Unlock {
 crate::assert_layout!(Unlock, 8, allocation at 0);
 request!(Unlock, UNLOCK -> ());
 
-/// `D3DKMTSetAllocationPriority`, for one that is paged.
+/// `D3DKMTSetAllocationPriority`, for a paged allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct SetAllocationPriority {
@@ -265,26 +262,26 @@ pub struct QueryVideoMemoryInfo {
 crate::assert_layout!(QueryVideoMemoryInfo, 8, segment at 0, reserved at 4);
 request!(QueryVideoMemoryInfo, QUERY_VIDEO_MEMORY_INFO -> VideoMemoryInfo);
 
-/// A segment as the process sees it; all in bytes.
+/// A segment from the process's point of view; all values in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct VideoMemoryInfo {
-    /// All of the segment. Of the system segment: the host's part, for allocations without extents.
+    /// Size of the segment. For the system segment: the host's part, which backs allocations without extents.
     pub size: u64,
-    /// What the process may count on. It may have more while no other process needs it.
+    /// The amount that the process may count on. It may use more while no other process needs it.
     pub budget: u64,
-    /// What the process has resident or locked there. Of the system segment: what the host keeps for
-    /// all of the process's allocations, wherever they are.
+    /// The amount that the process has resident or locked there. For the system segment: the memory that the host
+    /// keeps for all of the process's allocations, wherever they are.
     pub usage: u64,
 }
 crate::assert_layout!(VideoMemoryInfo, 24, size at 0, budget at 8, usage at 16);
 
-/// `D3DKMTOpenResource`: another device of the process may make the allocation resident. It lives
-/// until all devices that it is open on have closed it, or until it is destroyed.
+/// `D3DKMTOpenResource`: lets another device of the process make the allocation resident. The allocation lives
+/// until all devices that have it open have closed it, or until it is destroyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct OpenAllocation {
-    /// The device. `INVALID_PARAMETER` when the allocation is open on it already.
+    /// The device. `INVALID_PARAMETER` if it has the allocation open.
     pub device: Handle,
     /// The allocation.
     pub allocation: Handle,
@@ -292,12 +289,12 @@ pub struct OpenAllocation {
 crate::assert_layout!(OpenAllocation, 16, device at 0, allocation at 8);
 request!(OpenAllocation, OPEN_ALLOCATION -> ());
 
-/// `DxgkDdiCloseAllocation`: undoes what [`OpenAllocation`] or [`CreateAllocation`] did for the device.
-/// The last one destroys the allocation, as [`DestroyAllocation`] does.
+/// `DxgkDdiCloseAllocation`: undoes [`OpenAllocation`] or [`CreateAllocation`] for the device. The last close
+/// destroys the allocation, as [`DestroyAllocation`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct CloseAllocation {
-    /// The device. `INVALID_PARAMETER` when the allocation is not open on it.
+    /// The device. `INVALID_PARAMETER` if it does not have the allocation open.
     pub device: Handle,
     /// The allocation.
     pub allocation: Handle,
@@ -305,8 +302,8 @@ pub struct CloseAllocation {
 crate::assert_layout!(CloseAllocation, 16, device at 0, allocation at 8);
 request!(CloseAllocation, CLOSE_ALLOCATION -> ());
 
-/// `D3DKMTShareObjects`: the name of an allocation that was created [`AllocationFlags::SHARED`], always the
-/// same. `NOT_SUPPORTED` for any other.
+/// `D3DKMTShareObjects`: returns the constant name of an allocation that was created [`AllocationFlags::SHARED`].
+/// `NOT_SUPPORTED` for any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct ShareAllocation {
@@ -316,12 +313,12 @@ pub struct ShareAllocation {
 crate::assert_layout!(ShareAllocation, 8, allocation at 0);
 request!(ShareAllocation, SHARE_ALLOCATION -> NtHandle);
 
-/// `D3DKMTOpenResourceFromNtHandle`: the process has the allocation, too, and its device may make it
-/// resident. A process that has it already gets its handle again: the allocation is open on another of
-/// its devices then, as [`OpenAllocation`] does it.
+/// `D3DKMTOpenResourceFromNtHandle`: gives the process access to the allocation and lets its device make it
+/// resident. A process that has it open gets its existing handle, and the device opens it as with
+/// [`OpenAllocation`].
 ///
-/// `INVALID_PARAMETER` for a name that no allocation of the guest has (`detail`: the name), and when it
-/// is open on the device already (`detail`: the device).
+/// `INVALID_PARAMETER` if no allocation of the guest has this name (`detail`: the name), or if the device has it
+/// open (`detail`: the device).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct OpenSharedAllocation {

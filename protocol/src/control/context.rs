@@ -5,7 +5,7 @@
 use super::{Handle, request};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// `D3DKMTCreateContextVirtual`: a context against one node.
+/// `D3DKMTCreateContextVirtual`: creates a context on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct CreateContext {
@@ -13,14 +13,14 @@ pub struct CreateContext {
     pub device: Handle,
     /// The node's ordinal.
     pub node: u32,
-    /// `EngineAffinity`: which of the node's engines may execute the context, a bit each. A node here has
-    /// one engine, so this is 1, or 0 for any.
+    /// `EngineAffinity`: the engines of the node that may execute the context, one bit each. A Bellhop node has one
+    /// engine, so this is 1, or 0 for any.
     pub engine_affinity: u32,
 }
 crate::assert_layout!(CreateContext, 16, device at 0, node at 8, engine_affinity at 12);
 request!(CreateContext, CREATE_CONTEXT -> Handle);
 
-/// `D3DKMTDestroyContext`: destroys its HW queues too, each as [`DestroyHwQueue`] says.
+/// `D3DKMTDestroyContext`: also destroys its HW queues, as [`DestroyHwQueue`] does.
 ///
 /// [`DestroyHwQueue`]: super::hw_queue::DestroyHwQueue
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -32,9 +32,9 @@ pub struct DestroyContext {
 crate::assert_layout!(DestroyContext, 8, context at 0);
 request!(DestroyContext, DESTROY_CONTEXT -> ());
 
-/// `DxgkDdiSuspendContext` by the context's owner: its queues are taken off the run list. Doorbells
-/// stay connected and work can be queued, but nothing of it executes. The reply comes when the engine
-/// has left the context. Without effect on a suspended context.
+/// `DxgkDdiSuspendContext` by the context's owner: takes its queues off the run list. Doorbells stay connected and
+/// work can be queued, but no work executes. The reply comes when the engine has left the context. No effect on a
+/// suspended context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct SuspendContext {
@@ -44,14 +44,14 @@ pub struct SuspendContext {
 crate::assert_layout!(SuspendContext, 8, context at 0);
 request!(SuspendContext, SUSPEND_CONTEXT -> ());
 
-/// `D3DKMTSetContextSchedulingPriority`: how urgent the context's work is beside that of the guest's
-/// other contexts. A new context has 0.
+/// `D3DKMTSetContextSchedulingPriority`: the urgency of the context's work relative to the guest's other contexts.
+/// A new context has 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct SetContextSchedulingPriority {
     /// The context.
     pub context: Handle,
-    /// -7 to 7; greater comes first.
+    /// -7 to 7; higher priorities run first.
     pub priority: i32,
     /// Zero.
     pub reserved: u32,
@@ -62,8 +62,7 @@ crate::assert_layout!(
 );
 request!(SetContextSchedulingPriority, SET_CONTEXT_SCHEDULING_PRIORITY -> ());
 
-/// `DxgkDdiResumeContext`: what was queued meanwhile executes. Without effect on a context that its
-/// owner has not suspended.
+/// `DxgkDdiResumeContext`: the queued work executes. No effect on a context that its owner has not suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct ResumeContext {

@@ -15,8 +15,7 @@ pub struct CreateDevice {
 crate::assert_layout!(CreateDevice, 8, reserved at 0);
 request!(CreateDevice, CREATE_DEVICE -> Handle);
 
-/// `D3DKMTDestroyDevice`: destroys also all that was created on the device, ring buffers
-/// included.
+/// `D3DKMTDestroyDevice`: also destroys everything created on the device, including ring buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct DestroyDevice {

@@ -8,14 +8,14 @@ use super::{Handle, request};
 use crate::doorbell::{ConnectionStatus, DoorbellPrivateData, RingTag};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// `D3DKMTCreateDoorbell`: a doorbell for a HW queue for user-mode submission, which may have one.
-/// It begins as `DISCONNECTED_RETRY`.
+/// `D3DKMTCreateDoorbell`: creates the one doorbell of a HW queue for user-mode submission. Its initial status is
+/// `DISCONNECTED_RETRY`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct CreateDoorbell {
     /// The HW queue.
     pub hw_queue: Handle,
-    /// Allocation of the [ring buffer](crate::ring), whose size is the ring's.
+    /// Allocation of the [ring buffer](crate::ring); its size is the ring's size.
     pub ring_buffer: Handle,
     /// Allocation of the ring buffer control; both pointers in it must be 0.
     pub ring_control: Handle,
@@ -45,15 +45,14 @@ impl CreateDoorbell {
 pub struct CreateDoorbellReply {
     /// The doorbell.
     pub doorbell: Handle,
-    /// Offset in the BAR of the 64-bit doorbell word. In the global model it is the same for all
-    /// doorbells of a guest.
+    /// Offset in the BAR of the 64-bit doorbell word. In the global model all doorbells of a guest have one word.
     pub doorbell_offset: u64,
     /// Offset in the BAR of the status word.
     pub status_offset: u64,
     /// Offset in the BAR of `HwQueueProgressFenceLastQueuedValue`.
     pub last_queued_offset: u64,
-    /// What the upper half of every ring's value is in the global model; 0 in the dedicated one,
-    /// where the value is the write pointer.
+    /// The upper half of every ring's value in the global model; 0 in the dedicated model, where the value is the
+    /// write pointer.
     pub ring_tag: RingTag,
     /// Zero.
     pub reserved: u32,
@@ -64,8 +63,8 @@ crate::assert_layout!(
     ring_tag at 32, reserved at 36,
 );
 
-/// `D3DKMTConnectDoorbell`: gives the queue's doorbell a physical doorbell, another queue's when
-/// none is free. Work that the ring already holds runs without another ring.
+/// `D3DKMTConnectDoorbell`: gives the queue's doorbell a physical doorbell, and takes it from another queue if none
+/// is free. Work that the ring already holds runs without another ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct ConnectDoorbell {
@@ -75,7 +74,7 @@ pub struct ConnectDoorbell {
 crate::assert_layout!(ConnectDoorbell, 8, hw_queue at 0);
 request!(ConnectDoorbell, CONNECT_DOORBELL -> ConnectDoorbellReply);
 
-/// How the doorbell was connected.
+/// The result of connecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct ConnectDoorbellReply {
@@ -86,7 +85,7 @@ pub struct ConnectDoorbellReply {
 }
 crate::assert_layout!(ConnectDoorbellReply, 8, status at 0, reserved at 4);
 
-/// `D3DKMTDestroyDoorbell`: the ring's allocations are the guest's to destroy after.
+/// `D3DKMTDestroyDoorbell`: afterwards the guest may destroy the ring's allocations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct DestroyDoorbell {
@@ -96,8 +95,8 @@ pub struct DestroyDoorbell {
 crate::assert_layout!(DestroyDoorbell, 8, doorbell at 0);
 request!(DestroyDoorbell, DESTROY_DOORBELL -> ());
 
-/// `D3DKMTNotifyWorkSubmission`: tells the host that a ring with status `CONNECTED_NOTIFY`
-/// happened. Harmless at any other time.
+/// `D3DKMTNotifyWorkSubmission`: tells the host of a ring that found status `CONNECTED_NOTIFY`. Harmless at any
+/// other time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct NotifyWorkSubmission {

@@ -9,9 +9,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 open_enum! {
     /// `D3DDDI_NATIVEFENCE_TYPE`.
     pub struct NativeFenceType: u32 {
-        /// CPUs and GPU signal it and wait for it.
+        /// CPUs and the GPU signal it and wait for it.
         DEFAULT = 0;
-        /// Engines signal it and wait for it, and no CPU reaches it.
+        /// Engines signal it and wait for it; no CPU can access it.
         INTRA_GPU = 1;
     }
 }
@@ -20,20 +20,20 @@ bitflags! {
     /// `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub struct FenceFlags: u32 {
-        /// Other processes, and other devices of its own, may open it ([`ShareNativeFence`]). Its values
-        /// are then in pages without another fence's.
+        /// Other processes, and other devices of its own process, may open it ([`ShareNativeFence`]). No other
+        /// fence's values lie in the pages of its values.
         const SHARED = 1 << 0;
-        /// Other guests may open it too, as far as the host's policy allows: `CrossAdapter`. It is shared,
-        /// and of the default type.
+        /// `CrossAdapter`: other guests may open it too, as far as the host's policy allows. It is shared and of
+        /// the default type.
         const CROSS_ADAPTER = 1 << 2;
         /// It may be signaled with less than its CurrentValue: see
-        /// [`SignalRule::Rewindable`](crate::handoff::fence::SignalRule::Rewindable). Not one that other
-        /// guests may open. This flag is Bellhop's own.
+        /// [`SignalRule::Rewindable`](crate::handoff::fence::SignalRule::Rewindable). Excludes `CROSS_ADAPTER`.
+        /// Specific to Bellhop.
         const REWINDABLE = 1 << 16;
     }
 }
 
-/// [`NativeFenceMapping::current_value_offset`] of a fence that no CPU reaches.
+/// [`NativeFenceMapping::current_value_offset`] of a fence that no CPU can access.
 pub const NOT_PUBLISHED: u64 = u64::MAX;
 
 /// `D3DKMTCreateNativeFence`.
@@ -42,9 +42,9 @@ pub const NOT_PUBLISHED: u64 = u64::MAX;
 pub struct CreateNativeFence {
     /// The device.
     pub device: Handle,
-    /// CurrentValue to begin with.
+    /// The initial CurrentValue.
     pub initial_value: u64,
-    /// Who may do what with it.
+    /// Which processors may use it.
     pub fence_type: NativeFenceType,
     /// [`FenceFlags`]
     pub flags: u32,
@@ -55,14 +55,14 @@ crate::assert_layout!(
 request!(CreateNativeFence, CREATE_NATIVE_FENCE -> OpenedFence);
 
 impl CreateNativeFence {
-    /// One of the default type that is not shared.
+    /// A request for an unshared fence of the default type.
     #[must_use]
     pub const fn new(device: Handle, initial_value: u64) -> Self {
         Self { device, initial_value, fence_type: NativeFenceType::DEFAULT, flags: 0 }
     }
 }
 
-/// `D3DDDI_NATIVEFENCEMAPPING`: where a fence's values are to a process.
+/// `D3DDDI_NATIVEFENCEMAPPING`: where a process finds a fence's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct NativeFenceMapping {
@@ -78,7 +78,7 @@ crate::assert_layout!(
     current_value_offset at 0, current_value_gpu_va at 8, monitored_value_gpu_va at 16,
 );
 
-/// A fence that was created or opened.
+/// A created or opened fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct OpenedFence {
@@ -86,7 +86,7 @@ pub struct OpenedFence {
     pub fence: Handle,
     /// Where its values are.
     pub mapping: NativeFenceMapping,
-    /// The process's slot for it, for packets.
+    /// The process's slot for the fence, which packets name.
     pub slot: u32,
     /// Zero.
     pub reserved: u32,
@@ -94,15 +94,15 @@ pub struct OpenedFence {
 crate::assert_layout!(OpenedFence, 40, fence at 0, mapping at 8, slot at 32, reserved at 36);
 
 /// `D3DKMTCreateSynchronizationObject2` of a monitored fence, which needs no
-/// [`NATIVE_FENCES`](crate::features::Features::NATIVE_FENCES): each signal of the GPU's interrupts the host,
-/// and queues wait for it on the CPU only ([`WaitFromGpu`]). Its MonitoredValue has no address. It is
-/// shared, opened, destroyed, waited for and signaled by the same requests as native ones.
+/// [`NATIVE_FENCES`](crate::features::Features::NATIVE_FENCES): each GPU signal interrupts the host, and queues
+/// wait for it on the CPU only ([`WaitFromGpu`]). Its MonitoredValue has no address. The requests that share, open,
+/// destroy, wait for and signal native fences serve monitored fences too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct CreateMonitoredFence {
     /// The device.
     pub device: Handle,
-    /// CurrentValue to begin with.
+    /// The initial CurrentValue.
     pub initial_value: u64,
     /// [`FenceFlags`]
     pub flags: u32,
@@ -114,8 +114,8 @@ crate::assert_layout!(
 );
 request!(CreateMonitoredFence, CREATE_MONITORED_FENCE -> OpenedFence);
 
-/// `D3DKMTDestroySynchronizationObject`: this process's waits for it are never satisfied after. The fence
-/// is gone when everybody who opened it has done so.
+/// `D3DKMTDestroySynchronizationObject`: this process's waits for it will never be satisfied. The fence ends when
+/// all processes that opened it have destroyed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct DestroyNativeFence {
@@ -125,7 +125,7 @@ pub struct DestroyNativeFence {
 crate::assert_layout!(DestroyNativeFence, 8, fence at 0);
 request!(DestroyNativeFence, DESTROY_NATIVE_FENCE -> ());
 
-/// `D3DKMTShareObjects`, of one fence that was created as [`FenceFlags::SHARED`]: the same answer each time.
+/// `D3DKMTShareObjects`, of one fence that was created as [`FenceFlags::SHARED`]. Always returns one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct ShareNativeFence {
@@ -135,14 +135,14 @@ pub struct ShareNativeFence {
 crate::assert_layout!(ShareNativeFence, 8, fence at 0);
 request!(ShareNativeFence, SHARE_NATIVE_FENCE -> NtHandle);
 
-/// A name that any process of the guest can open a shared fence or allocation by (an NT handle), as long as
-/// there is that; that of a [`FenceFlags::CROSS_ADAPTER`] fence any process of a guest that the host's policy names
-/// together with all who have it. It cannot be guessed.
+/// The name (an NT handle) of a shared fence or allocation, by which any process of the guest can open it while it
+/// exists. A [`FenceFlags::CROSS_ADAPTER`] fence can also be opened by processes of other guests, if the host's
+/// policy names their guest together with all guests that have the fence. Names cannot be guessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(transparent)]
 pub struct NtHandle(pub u64);
 
-/// `D3DKMTOpenNativeFenceFromNTHandle`. A process that has the fence open already gets its mapping again.
+/// `D3DKMTOpenNativeFenceFromNTHandle`. A process that has the fence open gets its existing mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct OpenNativeFence {
@@ -154,10 +154,10 @@ pub struct OpenNativeFence {
 crate::assert_layout!(OpenNativeFence, 16, device at 0, nt_handle at 8);
 request!(OpenNativeFence, OPEN_NATIVE_FENCE -> OpenedFence);
 
-/// Most fences in one [`WaitForFences`] or [`SignalFences`].
+/// Maximum number of fences in one [`WaitForFences`] or [`SignalFences`].
 pub const MAX_FENCE_LIST: u32 = 64;
 
-/// A value of a fence: an entry of a list.
+/// A fence and a value: an entry of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct FenceValue {
@@ -169,48 +169,48 @@ pub struct FenceValue {
 crate::assert_layout!(FenceValue, 16, fence at 0, value at 8);
 
 bitflags! {
-    /// How several fences are waited for (`D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS`).
+    /// How a wait treats several fences (`D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub struct WaitFlags: u32 {
-        /// For any of them, and not for all.
+        /// Wait for any of them instead of all.
         const WAIT_ANY = 1 << 0;
     }
 }
 
-/// `D3DKMTWaitForSynchronizationObjectFromCpu`. A list of `count` [`FenceValue`]s follows, of any of the
-/// process's fences, progress fences included. `SUCCESS` when the values are reached already; `PENDING`
-/// when an event with that cookie will tell.
+/// `D3DKMTWaitForSynchronizationObjectFromCpu`. A list of `count` [`FenceValue`]s follows, of any of the process's
+/// fences, including progress fences. `SUCCESS` if the values are reached; `PENDING` if an event with this cookie
+/// will follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct WaitForFences {
-    /// Comes back in the event; the process's to choose.
+    /// Chosen by the process and returned in the event.
     pub cookie: u64,
     /// [`WaitFlags`]
     pub flags: u32,
-    /// How many fences there are in the list, 1 to [`MAX_FENCE_LIST`].
+    /// Number of fences in the list, 1 to [`MAX_FENCE_LIST`].
     pub count: u32,
 }
 crate::assert_layout!(WaitForFences, 16, cookie at 0, flags at 8, count at 12);
 request!(WaitForFences, WAIT_FOR_FENCES -> ());
 
-/// Takes the process's oldest wait with this cookie back. `INVALID_PARAMETER` when there is none: its
-/// event is on its way then, or a fence that it needed was destroyed.
+/// Cancels the process's oldest wait with this cookie. `INVALID_PARAMETER` if there is none: its event is then on
+/// its way, or a fence that it needed was destroyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct CancelWait {
-    /// The cookie that the wait was given.
+    /// The cookie of the wait.
     pub cookie: u64,
 }
 crate::assert_layout!(CancelWait, 8, cookie at 0);
 request!(CancelWait, CANCEL_WAIT -> ());
 
-/// `D3DKMTSignalSynchronizationObjectFromCpu`: makes the values CurrentValues, all or none. A list of
-/// `count` [`FenceValue`]s follows. No value may shrink (`INVALID_PARAMETER`), and progress fences are
-/// their queues' alone to signal (`NOT_SUPPORTED`).
+/// `D3DKMTSignalSynchronizationObjectFromCpu`: sets the CurrentValues, all or none. A list of `count`
+/// [`FenceValue`]s follows. No value may shrink (`INVALID_PARAMETER`), and only its queue may signal a progress
+/// fence (`NOT_SUPPORTED`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct SignalFences {
-    /// How many fences there are in the list, 1 to [`MAX_FENCE_LIST`].
+    /// Number of fences in the list, 1 to [`MAX_FENCE_LIST`].
     pub count: u32,
     /// Zero.
     pub reserved: u32,
@@ -218,15 +218,15 @@ pub struct SignalFences {
 crate::assert_layout!(SignalFences, 8, count at 0, reserved at 4);
 request!(SignalFences, SIGNAL_FENCES -> ());
 
-/// `D3DKMTWaitForSynchronizationObjectFromGpu`: what is submitted to a queue in kernel mode after this is held
-/// until all of the fences have these values, which the CPU sees to. A list of `count` [`FenceValue`]s
-/// follows. Queues for user-mode submission wait with packets (`NOT_SUPPORTED`).
+/// `D3DKMTWaitForSynchronizationObjectFromGpu`: holds later kernel-mode submissions of a queue until all fences
+/// have these values, which the CPU checks. A list of `count` [`FenceValue`]s follows. Queues for user-mode
+/// submission wait with packets instead (`NOT_SUPPORTED`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct WaitFromGpu {
     /// The HW queue, or the context that submits to its node.
     pub queue: Handle,
-    /// How many fences there are in the list, 1 to [`MAX_FENCE_LIST`].
+    /// Number of fences in the list, 1 to [`MAX_FENCE_LIST`].
     pub count: u32,
     /// Zero.
     pub reserved: u32,
@@ -234,15 +234,15 @@ pub struct WaitFromGpu {
 crate::assert_layout!(WaitFromGpu, 16, queue at 0, count at 8, reserved at 12);
 request!(WaitFromGpu, WAIT_FROM_GPU -> ());
 
-/// `D3DKMTSignalSynchronizationObjectFromGpu`: makes the values CurrentValues when everything that the queue
-/// was given before is done, and before anything that it is given after begins. A list of `count`
-/// [`FenceValue`]s follows. For queues and contexts as [`WaitFromGpu`].
+/// `D3DKMTSignalSynchronizationObjectFromGpu`: sets the CurrentValues after all earlier work of the queue is done
+/// and before any later work begins. A list of `count` [`FenceValue`]s follows. The kinds of queues and contexts
+/// are those of [`WaitFromGpu`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct SignalFromGpu {
     /// The HW queue, or the context that submits to its node.
     pub queue: Handle,
-    /// How many fences there are in the list, 1 to [`MAX_FENCE_LIST`].
+    /// Number of fences in the list, 1 to [`MAX_FENCE_LIST`].
     pub count: u32,
     /// Zero.
     pub reserved: u32,

@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First GPU virtual address that a guest can map.
 pub const GPU_VA_START: u64 = 1 << 20;
-/// End of the GPU virtual addresses that a guest can map; those above are the host's.
+/// End of the GPU virtual addresses that a guest can map; the host owns those above.
 pub const GPU_VA_END: u64 = 1 << 40;
 
 bitflags! {
@@ -43,7 +43,7 @@ crate::assert_layout!(
 );
 request!(MapGpuVirtualAddress, MAP_GPU_VIRTUAL_ADDRESS -> MapGpuVirtualAddressReply);
 
-/// Where it was mapped.
+/// The mapped range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct MapGpuVirtualAddressReply {
@@ -52,9 +52,9 @@ pub struct MapGpuVirtualAddressReply {
 }
 crate::assert_layout!(MapGpuVirtualAddressReply, 8, gpu_va at 0);
 
-/// `D3DKMTFreeGpuVirtualAddress`: gives back addresses that were mapped or reserved together, whatever
-/// is mapped there now. The reply comes when no engine uses them any more. `CONFLICTING_ADDRESSES`
-/// when there are none with this start and size.
+/// `D3DKMTFreeGpuVirtualAddress`: frees addresses that were mapped or reserved together, whatever is mapped there
+/// now. The reply comes when no engine uses them any more. `CONFLICTING_ADDRESSES` if no range has this start and
+/// size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct FreeGpuVirtualAddress {
@@ -66,12 +66,12 @@ pub struct FreeGpuVirtualAddress {
 crate::assert_layout!(FreeGpuVirtualAddress, 16, gpu_va at 0, size at 8);
 request!(FreeGpuVirtualAddress, FREE_GPU_VIRTUAL_ADDRESS -> ());
 
-/// `D3DKMTReserveGpuVirtualAddress`: takes addresses without mapping them. They count as mapped
-/// against the guest's limits.
+/// `D3DKMTReserveGpuVirtualAddress`: reserves addresses without mapping them. They count as mapped against the
+/// guest's limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct ReserveGpuVirtualAddress {
-    /// The first of them, a multiple of the page size; 0 lets the host choose.
+    /// The first address, a multiple of the page size; 0 lets the host choose.
     pub base: u64,
     /// Bytes, a multiple of the page size.
     pub size: u64,
@@ -79,12 +79,12 @@ pub struct ReserveGpuVirtualAddress {
 crate::assert_layout!(ReserveGpuVirtualAddress, 16, base at 0, size at 8);
 request!(ReserveGpuVirtualAddress, RESERVE_GPU_VIRTUAL_ADDRESS -> MapGpuVirtualAddressReply);
 
-/// `D3DKMTUpdateGpuVirtualAddress`, one operation: maps addresses that the process has, by a mapping or
-/// a reservation, to a paged allocation, or to nothing. What was mapped there is not any more. The
-/// reply comes when no engine knows better.
+/// `D3DKMTUpdateGpuVirtualAddress`, one operation: maps addresses of an existing mapping or reservation to a paged
+/// allocation, or unmaps them. It replaces the previous mapping. The reply comes when no engine uses a stale
+/// translation.
 ///
-/// `CONFLICTING_ADDRESSES` when the addresses are not all of one mapping or reservation;
-/// `NOT_SUPPORTED` when an allocation that is not paged is mapped there.
+/// `CONFLICTING_ADDRESSES` if the addresses do not all belong to one mapping or reservation; `NOT_SUPPORTED` if an
+/// allocation that is not paged is mapped there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct UpdateGpuVirtualAddress {
@@ -94,9 +94,9 @@ pub struct UpdateGpuVirtualAddress {
     pub size: u64,
     /// The allocation; 0 unmaps.
     pub allocation: Handle,
-    /// First byte of the allocation to map, a multiple of the page size. 0 when it unmaps.
+    /// First byte of the allocation to map, a multiple of the page size. 0 to unmap.
     pub offset: u64,
-    /// [`Protection`]; an unknown bit is refused. 0 when it unmaps.
+    /// [`Protection`]; an unknown bit is refused. 0 to unmap.
     pub protection: u32,
     /// Zero.
     pub reserved: u32,

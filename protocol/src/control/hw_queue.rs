@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Requests about HW queues, kernel-mode submission included.
+//! Requests about HW queues, including kernel-mode submission.
 
 use super::fence::OpenedFence;
 use super::{Handle, request};
@@ -13,14 +13,13 @@ bitflags! {
     pub struct HwQueueFlags: u32 {
         /// Work comes through a doorbell only; [`SubmitCommand`] is refused.
         const USER_MODE_SUBMISSION = 1 << 0;
-        /// Its progress fence is a native fence, and a monitored one otherwise. Needs
-        /// [`NATIVE_FENCES`](crate::features::Features::NATIVE_FENCES); a queue for user-mode submission
-        /// must have it.
+        /// Its progress fence is a native fence, and otherwise a monitored one. Needs
+        /// [`NATIVE_FENCES`](crate::features::Features::NATIVE_FENCES). Queues for user-mode submission must have
+        /// it.
         const NATIVE_PROGRESS_FENCE = 1 << 1;
-        /// `DisableGpuTimeout`: it may be executed for as long as it likes without making progress, which is
-        /// no hang. A turn that does not end is still a hang, and destroying the queue waits no longer
-        /// than for others. Needs
-        /// [`DISABLE_GPU_TIMEOUT`](crate::features::Features::DISABLE_GPU_TIMEOUT).
+        /// `DisableGpuTimeout`: it may execute indefinitely without making progress and does not count as hung. A
+        /// turn that does not end is still a hang, and destroying the queue waits no longer than for other queues.
+        /// Needs [`DISABLE_GPU_TIMEOUT`](crate::features::Features::DISABLE_GPU_TIMEOUT).
         const DISABLE_GPU_TIMEOUT = 1 << 2;
     }
 }
@@ -45,13 +44,13 @@ request!(CreateHwQueue, CREATE_HW_QUEUE -> CreateHwQueueReply);
 pub struct CreateHwQueueReply {
     /// The queue.
     pub hw_queue: Handle,
-    /// Its progress fence, which goes when the queue goes.
+    /// Its progress fence, which is destroyed with the queue.
     pub progress_fence: OpenedFence,
-    /// GPU virtual address of the log of its waits, which packets may read.
+    /// GPU virtual address of its wait log, which packets may read.
     pub wait_log_gpu_va: u64,
-    /// GPU virtual address of the log of its signals, likewise.
+    /// GPU virtual address of its signal log, which packets may read.
     pub signal_log_gpu_va: u64,
-    /// How many entries each has room for.
+    /// Number of entries in each log.
     pub log_entries: u32,
     /// Zero.
     pub reserved: u32,
@@ -62,9 +61,9 @@ crate::assert_layout!(
     log_entries at 64, reserved at 68,
 );
 
-/// `D3DKMTDestroyHwQueue`: disconnects its doorbell, waits until the last queued progress-fence value
-/// is reached, and destroys queue and doorbell. What does not end within the adapter's time-out, is
-/// suspended or is in error is not waited for.
+/// `D3DKMTDestroyHwQueue`: disconnects its doorbell, waits until the last queued progress-fence value is reached,
+/// and destroys queue and doorbell. Does not wait for a queue that is suspended or in error, or longer than the
+/// adapter's time-out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct DestroyHwQueue {
@@ -84,7 +83,7 @@ pub struct SubmitCommand {
     pub hw_queue: Handle,
     /// GPU virtual address of the command buffer, a multiple of 8.
     pub gpu_va: u64,
-    /// The value that the progress fence gets when the buffer is done.
+    /// The value that the progress fence gets after the buffer is done.
     pub progress_fence_value: u64,
     /// The buffer's size in bytes, a multiple of 8.
     pub size: u32,

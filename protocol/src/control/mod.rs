@@ -2,12 +2,11 @@
 
 //! Control-queue requests and replies.
 //!
-//! A request is one descriptor chain of the control queue. Its readable part is a
-//! [`RequestHeader`] and the request's fixed structure, which a list may follow; its writable part
-//! takes a [`ReplyHeader`] and, when the status is a success, the request's reply. Requests may
-//! complete in another order than they were sent in.
+//! A request is one descriptor chain of the control queue. Its readable part is a [`RequestHeader`], the request's
+//! fixed structure and possibly a list; its writable part takes a [`ReplyHeader`] and, on success, the request's
+//! reply. Requests may complete out of order.
 //!
-//! Each request is named after the D3DKMT call that it carries.
+//! Each request has the name of the D3DKMT call that it carries.
 
 pub mod adapter;
 pub mod allocation;
@@ -25,13 +24,13 @@ pub mod process;
 use crate::status::Status;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Most bytes in a request, its header included.
+/// Maximum size of a request in bytes, including its header.
 pub const MAX_REQUEST_SIZE: usize = 64 * 1024;
-/// Most bytes in a reply, its header included.
+/// Maximum size of a reply in bytes, including its header.
 pub const MAX_REPLY_SIZE: usize = 4096;
 
 open_enum! {
-    /// What a request asks for.
+    /// The code of a request.
     pub struct RequestCode: u32 {
         /// [`adapter::OpenAdapter`]
         OPEN_ADAPTER = 0x01;
@@ -150,7 +149,7 @@ open_enum! {
     }
 }
 
-/// A handle: names an object of one process, never 0.
+/// A handle names an object of one process and is never 0.
 #[derive(
     Debug,
     Clone,
@@ -178,12 +177,11 @@ impl core::fmt::Display for Handle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct RequestHeader {
-    /// What is asked for.
+    /// The code of the request.
     pub code: RequestCode,
-    /// Length of the request in bytes, header and lists included.
+    /// Length of the request in bytes, including header and lists.
     pub length: u32,
-    /// The process that asks, from [`process::CreateProcess`]; 0 for adapter requests and for
-    /// creating a process.
+    /// The requesting process, from [`process::CreateProcess`]; 0 for adapter requests and for creating a process.
     pub process: u32,
     /// Zero.
     pub reserved: u32,
@@ -194,24 +192,24 @@ crate::assert_layout!(RequestHeader, 16, code at 0, length at 4, process at 8, r
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct ReplyHeader {
-    /// How the request ended.
+    /// The result of the request.
     pub status: Status,
-    /// Length of the reply in bytes, header included.
+    /// Length of the reply in bytes, including the header.
     pub length: u32,
-    /// What the status is about, such as the handle that is not valid; 0 when it needs nothing.
+    /// Detail of the status, for example the invalid handle; 0 if there is none.
     pub detail: u64,
 }
 crate::assert_layout!(ReplyHeader, 16, status at 0, length at 4, detail at 8);
 
 /// A request's fixed structure.
 pub trait Request: FromBytes + IntoBytes + KnownLayout + Immutable {
-    /// The code that stands in the request's header.
+    /// The code in the request's header.
     const CODE: RequestCode;
-    /// What the reply carries behind its header.
+    /// The content of the reply after its header.
     type Reply: FromBytes + IntoBytes + KnownLayout + Immutable;
 }
 
-/// Declares [`Request`] for a structure.
+/// Implements [`Request`] for a structure.
 macro_rules! request {
     ($type:ty, $code:ident -> $reply:ty) => {
         impl crate::control::Request for $type {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Requests about contexts that submit to their node: kernel-mode submission as it was before HW
-//! queues.
+//! Requests about contexts that submit to their node: kernel-mode submission from before HW queues.
 //!
-//! What such a context is given to execute depends on its [`SubmissionModel`]. In each, the reply to a
-//! submission tells the value that the context's progress fence gets when it is done.
+//! The [`SubmissionModel`] of such a context determines the form of its submissions. In every model the reply to a
+//! submission tells the value that the context's progress fence gets when the submission is done.
 //!
 //! Source: "GPU submissions" and "Physical vs virtual submission" of the Windows KMD overview.
 
@@ -15,20 +14,20 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 open_enum! {
     /// How command buffers get from the driver to the GPU.
     pub struct SubmissionModel: u32 {
-        /// The basic model of WDDM 1.x: [`Render`] carries a command buffer, which the host checks and
-        /// copies; what it names by allocation the host patches with physical addresses.
+        /// The basic model of WDDM 1.x: [`Render`] carries a command buffer. The host checks and copies it, and
+        /// patches in the physical addresses of the allocations that it refers to.
         BASIC = 1;
-        /// The basic++ model of WDDM 1.x: [`Render`] carries no command buffer but names the driver's
-        /// own, a user-mode DMA buffer, by its GPU virtual address.
+        /// The basic++ model of WDDM 1.x: [`Render`] carries no command buffer but gives the GPU virtual address of
+        /// the driver's own, a user-mode DMA buffer.
         BASIC_PLUS_PLUS = 2;
-        /// The model of WDDM 2.0: [`SubmitCommandVirtual`] names a part of the command buffer that the
-        /// host supplied, by its GPU virtual address.
+        /// The model of WDDM 2.0: [`SubmitCommandVirtual`] names a part of the command buffer that the host
+        /// supplied, by its GPU virtual address.
         VIRTUAL = 3;
     }
 }
 
-/// `D3DKMTCreateContext`: a context against one node, without HW queues. Suspended, resumed and
-/// destroyed as others are.
+/// `D3DKMTCreateContext`: creates a context on one node, without HW queues. It is suspended, resumed and destroyed
+/// like any other context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct CreateNodeContext {
@@ -36,31 +35,31 @@ pub struct CreateNodeContext {
     pub device: Handle,
     /// The node's ordinal.
     pub node: u32,
-    /// What it is given to execute.
+    /// The form of its submissions.
     pub model: SubmissionModel,
 }
 crate::assert_layout!(CreateNodeContext, 16, device at 0, node at 8, model at 12);
 request!(CreateNodeContext, CREATE_NODE_CONTEXT -> CreateNodeContextReply);
 
-/// The new context, its progress fence, and what its submissions may be.
+/// The new context, its progress fence and the limits of its submissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct CreateNodeContextReply {
     /// The context.
     pub context: Handle,
-    /// Its progress fence, which goes when the context goes.
+    /// Its progress fence, which is destroyed with the context.
     pub progress_fence: OpenedFence,
-    /// Most bytes of commands in a submission.
+    /// Maximum number of command bytes in a submission.
     pub command_buffer_size: u32,
-    /// Most entries of an allocation list; 0 in the virtual model.
+    /// Maximum number of entries in an allocation list; 0 in the virtual model.
     pub allocation_list_size: u32,
-    /// Most entries of a patch location list; 0 but in the basic model.
+    /// Maximum number of entries in a patch location list; 0 except in the basic model.
     pub patch_location_list_size: u32,
     /// Zero.
     pub reserved: u32,
-    /// The virtual model's command buffer: its first byte's offset in the BAR. All ones in the others.
+    /// The virtual model's command buffer: offset in the BAR of its first byte. All ones in the other models.
     pub command_buffer_offset: u64,
-    /// The virtual model's command buffer: its GPU virtual address. 0 in the others.
+    /// The virtual model's command buffer: its GPU virtual address. 0 in the other models.
     pub command_buffer_gpu_va: u64,
 }
 crate::assert_layout!(
@@ -70,20 +69,20 @@ crate::assert_layout!(
     command_buffer_gpu_va at 72,
 );
 
-/// Most bytes of packets in a [`Render`].
+/// Maximum number of packet bytes in a [`Render`].
 pub const RENDER_COMMANDS_MAX: u32 = 32 << 10;
-/// Most entries of an allocation list.
+/// Maximum number of entries in an allocation list.
 pub const ALLOCATION_LIST_MAX: u32 = 256;
-/// Most entries of a patch location list.
+/// Maximum number of entries in a patch location list.
 pub const PATCH_LOCATION_LIST_MAX: u32 = 1024;
-/// Bytes in the command buffer that the host supplies to a context of the virtual model.
+/// Size in bytes of the command buffer that the host supplies to a context of the virtual model.
 pub const VIRTUAL_COMMAND_BUFFER_SIZE: u32 = 64 << 10;
 
 /// `D3DKMTRender`: submits to a context of the basic or the basic++ model.
 ///
-/// Behind it come the command buffer's packets, the allocation list ([`AllocationListEntry`]) and the
-/// patch location list ([`PatchLocation`]). What the list names is made resident, and stays so until
-/// the submission is done.
+/// The command buffer's packets, the allocation list ([`AllocationListEntry`]) and the patch location list
+/// ([`PatchLocation`]) follow. The listed allocations are made resident, and stay resident until the submission is
+/// done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Render {
@@ -91,13 +90,13 @@ pub struct Render {
     pub context: Handle,
     /// Basic++: GPU virtual address of the user-mode DMA buffer, a multiple of 8. Basic: 0.
     pub dma_buffer: u64,
-    /// Basic++: that buffer's size in bytes, a multiple of 8. Basic: 0.
+    /// Basic++: size of that buffer in bytes, a multiple of 8. Basic: 0.
     pub dma_buffer_size: u32,
-    /// Basic: bytes of packets that follow, a multiple of 8. Basic++: 0.
+    /// Basic: number of packet bytes that follow, a multiple of 8. Basic++: 0.
     pub command_length: u32,
-    /// Entries of the allocation list.
+    /// Number of entries in the allocation list.
     pub allocation_count: u32,
-    /// Basic: entries of the patch location list. Basic++: 0.
+    /// Basic: number of entries in the patch location list. Basic++: 0.
     pub patch_location_count: u32,
 }
 crate::assert_layout!(
@@ -107,32 +106,32 @@ crate::assert_layout!(
 );
 request!(Render, RENDER -> SubmissionReply);
 
-/// The allocation may be written.
+/// [`AllocationListEntry::flags`]: the submission may write the allocation.
 pub const ALLOCATION_WRITE: u32 = 1 << 0;
 
-/// `D3DDDI_ALLOCATIONLIST`: an allocation that a submission uses. It may be listed more than once.
+/// `D3DDDI_ALLOCATIONLIST`: an allocation that a submission uses. An allocation may be listed more than once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct AllocationListEntry {
     /// The allocation, of the context's device.
     pub allocation: Handle,
-    /// Bit 0: [`ALLOCATION_WRITE`]. Others are 0.
+    /// Bit 0: [`ALLOCATION_WRITE`]. The other bits are 0.
     pub flags: u32,
     /// Zero.
     pub reserved: u32,
 }
 crate::assert_layout!(AllocationListEntry, 16, allocation at 0, flags at 8, reserved at 12);
 
-/// `D3DDDI_PATCHLOCATIONLIST`: an address in the command buffer that the host fills in. The list is in
-/// the order of the offsets, and has each address of each packet once.
+/// `D3DDDI_PATCHLOCATIONLIST`: an address in the command buffer that the host fills in. The list is ordered by
+/// offset and contains each address of each packet once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct PatchLocation {
-    /// The entry of the allocation list whose address is meant.
+    /// Index of the allocation in the allocation list.
     pub allocation_index: u32,
-    /// Where in the command buffer the address goes, in bytes.
+    /// Offset of the address in the command buffer, in bytes.
     pub patch_offset: u32,
-    /// What is added to the allocation's address, in bytes.
+    /// Offset added to the allocation's address, in bytes.
     pub allocation_offset: u64,
 }
 crate::assert_layout!(
@@ -140,8 +139,8 @@ crate::assert_layout!(
     allocation_index at 0, patch_offset at 4, allocation_offset at 8,
 );
 
-/// `D3DKMTSubmitCommand`: submits to a context of the virtual model. Residency is the driver's to see
-/// to, with `MAKE_RESIDENT` and `EVICT`.
+/// `D3DKMTSubmitCommand`: submits to a context of the virtual model. The driver ensures residency, with
+/// `MAKE_RESIDENT` and `EVICT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct SubmitCommandVirtual {
@@ -149,7 +148,7 @@ pub struct SubmitCommandVirtual {
     pub context: Handle,
     /// GPU virtual address of the first packet, a multiple of 8, in the context's command buffer.
     pub gpu_va: u64,
-    /// Bytes of packets, a multiple of 8; all in the command buffer.
+    /// Number of packet bytes, a multiple of 8, within the command buffer.
     pub size: u32,
     /// Zero.
     pub reserved: u32,
@@ -157,14 +156,14 @@ pub struct SubmitCommandVirtual {
 crate::assert_layout!(SubmitCommandVirtual, 24, context at 0, gpu_va at 8, size at 16, reserved at 20);
 request!(SubmitCommandVirtual, SUBMIT_COMMAND_VIRTUAL -> SubmissionReply);
 
-/// What was submitted.
+/// The accepted submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct SubmissionReply {
-    /// The submission fence id: greater than that of any submission before it.
+    /// The submission fence id: greater than in any earlier submission.
     pub submission_fence: u64,
-    /// What the context's progress fence gets when the submission is done: 1 for the first, 2 for the
-    /// next.
+    /// The value that the context's progress fence gets when the submission is done: 1 for the first submission, 2
+    /// for the next.
     pub progress_fence_value: u64,
 }
 crate::assert_layout!(SubmissionReply, 16, submission_fence at 0, progress_fence_value at 8);

@@ -9,27 +9,27 @@ use super::request;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 open_enum! {
-    /// Whether the device has power (`DEVICE_POWER_STATE`).
+    /// The device's power state (`DEVICE_POWER_STATE`).
     pub struct DevicePowerState: u32 {
-        /// It has.
+        /// Powered.
         D0 = 1;
-        /// It has none: contexts are suspended, doorbells disconnected, rings evicted.
+        /// Without power: contexts are suspended, doorbells disconnected, rings evicted.
         D3 = 4;
     }
 }
 
 open_enum! {
-    /// Whether a node's engine has power: its component's F-state.
+    /// The power state of a node's engine: its component's F-state.
     pub struct EnginePowerState: u32 {
-        /// It has.
+        /// Powered.
         F0 = 0;
-        /// It has none, until a doorbell of one of its queues is connected or one of them is given
-        /// work in kernel mode.
+        /// Without power, until a doorbell of one of its queues is connected or one of its queues gets work in
+        /// kernel mode.
         F1 = 1;
     }
 }
 
-/// What state the device and one of its engines are in, and when they change by themselves.
+/// Queries the power states of the device and of one engine, and when they change by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct QueryPower {
@@ -41,7 +41,7 @@ pub struct QueryPower {
 crate::assert_layout!(QueryPower, 8, node at 0, reserved at 4);
 request!(QueryPower, QUERY_POWER -> PowerInfo);
 
-/// Power of the device and of one engine.
+/// Power states of the device and of one engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct PowerInfo {
@@ -49,14 +49,14 @@ pub struct PowerInfo {
     pub device: DevicePowerState,
     /// The engine's state.
     pub engine: EnginePowerState,
-    /// How often the device has gone to D3 since the daemon started.
+    /// Number of the device's transitions to D3 since the daemon started.
     pub device_transitions: u64,
-    /// How often the engine has gone to F1.
+    /// Number of the engine's transitions to F1.
     pub engine_transitions: u64,
-    /// After how long without work the engine asks to go to F1, in milliseconds; 0: it does not ask, and
-    /// the host takes it there.
+    /// Idle time after which the engine asks to go to F1, in milliseconds; 0: it does not ask, and the host takes
+    /// it there.
     pub engine_idle_ms: u32,
-    /// How long after the last engine the device goes to D3, in milliseconds; 0 is never.
+    /// Time between the last engine's transition to F1 and the device's to D3, in milliseconds; 0 is never.
     pub device_idle_ms: u32,
 }
 crate::assert_layout!(
@@ -65,8 +65,8 @@ crate::assert_layout!(
     engine_idle_ms at 24, device_idle_ms at 28,
 );
 
-/// Changes the device's power state. The reply comes when it has changed. Needs
-/// [`Features::POWER_CONTROL`](crate::features::Features::POWER_CONTROL): it concerns every guest.
+/// Changes the device's power state. The reply comes after the change. Needs
+/// [`Features::POWER_CONTROL`](crate::features::Features::POWER_CONTROL), because it affects every guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct SetDevicePower {
@@ -78,9 +78,8 @@ pub struct SetDevicePower {
 crate::assert_layout!(SetDevicePower, 8, state at 0, reserved at 4);
 request!(SetDevicePower, SET_DEVICE_POWER -> ());
 
-/// Changes an engine's power state, as its own idleness does. An engine that has work stays in F0:
-/// [`QueryPower`] tells. Needs
-/// [`Features::POWER_CONTROL`](crate::features::Features::POWER_CONTROL).
+/// Changes an engine's power state, as the engine's idleness does. An engine that has work stays in F0; use
+/// [`QueryPower`] to find out. Needs [`Features::POWER_CONTROL`](crate::features::Features::POWER_CONTROL).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct SetEnginePower {

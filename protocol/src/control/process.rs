@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Requests about processes: each has handles and GPU virtual addresses of its own.
+//! Requests about processes. Each process has its own handles and GPU virtual addresses.
 
 use super::request;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Begins a process of this guest.
+/// Creates a process of this guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct CreateProcess {
@@ -19,21 +19,21 @@ request!(CreateProcess, CREATE_PROCESS -> CreateProcessReply);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct CreateProcessReply {
-    /// Goes into the header of every request that the process makes; never 0.
+    /// The process id for the header of every request of the process; never 0.
     pub process: u32,
     /// Zero.
     pub reserved: u32,
 }
 crate::assert_layout!(CreateProcessReply, 8, process at 0, reserved at 4);
 
-/// [`DestroyProcess::flags`]: the process did not end by itself.
+/// [`DestroyProcess::flags`]: the process ended abnormally.
 pub const TERMINATED_ABNORMALLY: u64 = 1 << 0;
 
-/// Ends the process in the request's header, with everything that it has. The reply comes when
-/// no engine touches its memory any more.
+/// Destroys the process in the request's header with all its objects. The reply comes when no engine accesses its
+/// memory any more.
 ///
-/// What its queues were given is waited for, unless it was [`TERMINATED_ABNORMALLY`]: then its
-/// contexts are suspended and nothing more executes.
+/// Waits for the work of its queues, unless the process was [`TERMINATED_ABNORMALLY`]: then its contexts are
+/// suspended and nothing more executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct DestroyProcess {

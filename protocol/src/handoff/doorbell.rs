@@ -2,10 +2,9 @@
 
 //! Ring and arm, ring and disconnect, ring and connect.
 //!
-//! The guest stores to the doorbell word and then loads the status word; the host stores to the
-//! status word and then loads the doorbell word. Each side puts a full fence between its store and
-//! its load, so at least one of the two sees the other: a ring is either looked at by the host, or
-//! the guest reads a status that tells it what to do.
+//! The guest stores to the doorbell word and then loads the status word; the host stores to the status word and
+//! then loads the doorbell word. Each side puts a full fence between its store and its load, so at least one of the
+//! two sees the other: either the host looks at the ring, or the guest reads a status that tells it what to do.
 //!
 //! Source: user-mode work submission, "Work submission pseudocode in UMD" and "Victimizing doorbell
 //! pseudocode in KMD".
@@ -15,8 +14,7 @@ use crate::doorbell::{ConnectionStatus, DoorbellStatus, LoggingLevel};
 
 /// The two words of a logical doorbell that guest and host share.
 ///
-/// Nothing is decided on the host from the status word: a guest that scribbles over it loses its
-/// own rings only.
+/// The host decides nothing from the status word: a guest that scribbles over it loses only its own rings.
 #[derive(Debug, Clone, Copy)]
 pub struct DoorbellWords<'a> {
     doorbell: &'a AtomicU64,
@@ -30,11 +28,11 @@ impl<'a> DoorbellWords<'a> {
         Self { doorbell, status }
     }
 
-    /// Guest: rings with the ring's write pointer and tells what became of it.
+    /// Guest: rings with the ring's write pointer and returns the doorbell's status.
     ///
-    /// The release store publishes the ring's content to [`Self::look`]. The full fence pairs with
-    /// those in [`Self::after_arming`] and [`Self::disconnect`]; it also keeps write-combining
-    /// stores to the ring ahead of whatever the caller does next.
+    /// The release store publishes the ring's content to [`Self::look`]. The full fence pairs with those in
+    /// [`Self::after_arming`] and [`Self::disconnect`]; it also keeps write-combining stores to the ring ahead of
+    /// the caller's next stores.
     #[must_use = "a ring that found the doorbell disconnected did not submit anything"]
     #[inline]
     pub fn ring(&self, write_pointer: u64) -> ConnectionStatus {
@@ -43,15 +41,15 @@ impl<'a> DoorbellWords<'a> {
         self.status()
     }
 
-    /// Either side: the status as it stands. Acquires what the host did before [`Self::connect`] or
-    /// [`Self::disconnect`]: who reads that a queue is lost finds its fences as they were left.
+    /// Either side: the current status. Acquires what the host did before [`Self::connect`] or
+    /// [`Self::disconnect`]: a reader of a lost queue's status sees the queue's fences as the host left them.
     #[must_use]
     #[inline]
     pub fn status(&self) -> ConnectionStatus {
         DoorbellStatus(self.status.load(Ordering::Acquire)).connection()
     }
 
-    /// Guest: the logging level. Told with each connect, and so to be looked at after one.
+    /// Guest: the logging level. The host updates it with each connect, so load it after connecting.
     #[must_use]
     pub fn logging_level(&self) -> LoggingLevel {
         DoorbellStatus(self.status.load(Ordering::Relaxed)).logging_level()
@@ -64,20 +62,20 @@ impl<'a> DoorbellWords<'a> {
         Self::look_at(self.doorbell)
     }
 
-    /// Engine: the value rung last, by its word alone: as [`Self::look`].
+    /// Engine: as [`Self::look`], from the doorbell word alone.
     #[must_use]
     #[inline]
     pub fn look_at(doorbell: &AtomicU64) -> u64 {
         doorbell.load(Ordering::Acquire)
     }
 
-    /// Engine, before it sleeps: asks the guest to notify after its next ring. Does nothing to a
-    /// doorbell that was disconnected meanwhile. [`Self::after_arming`] must follow.
+    /// Engine, before it sleeps: asks the guest to notify after its next ring. Leaves a doorbell alone that was
+    /// disconnected meanwhile. [`Self::after_arming`] must follow.
     pub fn arm(&self) {
         self.replace(ConnectionStatus::CONNECTED, ConnectionStatus::CONNECTED_NOTIFY);
     }
 
-    /// Engine, after [`Self::arm`] of all its doorbells and before it looks at each once more.
+    /// Engine: follows [`Self::arm`] of all its doorbells and precedes a last look at each.
     ///
     /// Pairs with the fence in [`Self::ring`]: a guest whose ring the last look misses reads
     /// `CONNECTED_NOTIFY`.
@@ -90,32 +88,32 @@ impl<'a> DoorbellWords<'a> {
         self.replace(ConnectionStatus::CONNECTED_NOTIFY, ConnectionStatus::CONNECTED);
     }
 
-    /// Host: the doorbell is watched. The caller has made the engine watch it, and afterwards
-    /// makes it look at the ring's write pointer once: a ring may have been made while nobody
-    /// watched, by a thread that reads `CONNECTED` here only because another one connected.
+    /// Host: publishes that the doorbell is watched. The caller has made the engine watch it, and afterwards makes
+    /// it look at the ring's write pointer once: a thread may have rung before the watch began and read `CONNECTED`
+    /// here only because another thread connected.
     pub fn connect(&self, status: impl Into<DoorbellStatus>) {
         self.status.store(status.into().0, Ordering::Release);
     }
 
-    /// Host: the doorbell is about to be watched no more, for `reason`. The caller then stops the
-    /// watch and makes the engine look at the ring's write pointer once.
+    /// Host: announces that the watch is about to end, for `reason`. The caller then stops the watch and makes the
+    /// engine look at the ring's write pointer once.
     ///
     /// The fence pairs with the one in [`Self::ring`]: a guest that still reads a connected status
     /// has rung before that last look.
     pub fn disconnect(&self, reason: impl Into<DoorbellStatus>) {
-        // An exchange, as in `replace`: the models leave a plain store unordered against those.
+        // An exchange, as in `replace`: the models do not order a plain store against those.
         self.status.swap(reason.into().0, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
-    /// Only from the one status to the other: a disconnect in between must win.
+    /// Changes only `from` to `to`: a disconnect in between must win.
     ///
-    /// Relaxed: an engine tells nothing by it but the status, and the exchange continues the
-    /// release sequence of the [`Self::connect`] that it found.
+    /// Relaxed: the engine hands over only the status, and the exchange continues the release sequence of the
+    /// [`Self::connect`] that it found.
     fn replace(&self, from: ConnectionStatus, to: ConnectionStatus) {
         let mut word = self.status.load(Ordering::Relaxed);
-        // The exchange fails when the logging level changes in between, which is rare, or when a
-        // hostile guest writes the word, whose own rings it then is that go unnoticed.
+        // The exchange fails if the logging level changes in between, which is rare, or if a hostile guest writes
+        // the word. Such a guest misses only its own rings.
         for _ in 0..4 {
             if DoorbellStatus(word).connection() != from {
                 return;
@@ -149,26 +147,26 @@ impl<'a> RingPointers<'a> {
         self.write.store(position, Ordering::Release);
     }
 
-    /// Engine: how far the guest has written. Acquires the packets before that.
+    /// Engine: the guest's write pointer. Acquires the packets before it.
     #[must_use]
     #[inline]
     pub fn written(&self) -> u64 {
         self.write.load(Ordering::Acquire)
     }
 
-    /// Engine: has read everything before `position`; the guest may overwrite it.
+    /// Engine: releases everything before `position`, which the guest may now overwrite.
     #[inline]
     pub fn consume(&self, position: u64) {
         Self::consume_at(self.read, position);
     }
 
-    /// Engine: as [`Self::consume`], by the read pointer alone.
+    /// Engine: as [`Self::consume`], on the read pointer alone.
     #[inline]
     pub fn consume_at(read: &AtomicU64, position: u64) {
         read.store(position, Ordering::Release);
     }
 
-    /// Guest: how far the engine has read. Pairs with [`Self::consume`].
+    /// Guest: the engine's read pointer. Pairs with [`Self::consume`].
     #[must_use]
     #[inline]
     pub fn consumed(&self) -> u64 {

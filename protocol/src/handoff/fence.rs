@@ -2,12 +2,12 @@
 
 //! Signal and wait.
 //!
-//! A signal stores CurrentValue and then loads who waits; a waiter stores that it waits and then
-//! loads CurrentValue. Each side puts a full fence between the two, so either the signal sees the
-//! waiter or the waiter sees the value. Spurious interrupts are possible, missed ones are not.
+//! A signal stores CurrentValue and then loads the waiters; a waiter stores that it waits and then loads
+//! CurrentValue. Each side puts a full fence between the two, so either the signal sees the waiter or the waiter
+//! sees the value. Spurious interrupts are possible, missed ones are not.
 //!
-//! That is the full fences' work alone, so who waits is stored and loaded relaxed. Acquire and
-//! release hand over what the signaling engine did to every reader of the value.
+//! The full fences alone ensure that, so the waiters are stored and loaded relaxed. Acquire and release hand over
+//! what the signaling engine did to every reader of the value.
 //!
 //! Source: native GPU fence object, "Synchronization issues", both pairs.
 
@@ -16,18 +16,17 @@ use super::sync::{AtomicU64, Ordering, fence};
 /// MonitoredValue when no CPU waits.
 pub const NOT_MONITORED: u64 = u64::MAX;
 
-/// Which values a signal may give a fence.
+/// The values that a signal may give a fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignalRule {
     /// CurrentValue only grows.
     Monotonic,
-    /// CurrentValue may also become smaller; save that it stays at `u64::MAX`, where a fence is that is
-    /// signaled for good.
+    /// CurrentValue may also shrink, except from `u64::MAX`, which marks a permanently signaled fence.
     Rewindable,
 }
 
 impl SignalRule {
-    /// The least value that may be signaled where CurrentValue is `current`.
+    /// The least value that may be signaled at CurrentValue `current`.
     #[must_use]
     #[inline]
     pub const fn least(self, current: u64) -> u64 {
@@ -38,25 +37,25 @@ impl SignalRule {
     }
 }
 
-/// A native fence: the host's own copy of its values, in memory that no guest can map, and who waits.
+/// A native fence: the host's own copy of its values, in memory that no guest can map, and its waiters.
 ///
-/// CurrentValue and MonitoredValue are stored apart: a guest's packets may write the one and only read
-/// the other.
+/// CurrentValue and MonitoredValue are stored apart: a guest's packets may write CurrentValue but only read
+/// MonitoredValue.
 #[derive(Debug, Clone, Copy)]
 pub struct FenceCell<'a> {
-    /// CurrentValue. Engines may store it through their page tables too; [`Self::evaluate`] follows then.
+    /// CurrentValue. Engines may also store it through their page tables; [`Self::evaluate`] then follows.
     pub current: &'a AtomicU64,
     /// MonitoredValue.
     pub monitored: &'a AtomicU64,
     /// Engines that hold a queue for the fence, one bit each.
     pub waiting_engines: &'a AtomicU64,
-    /// Not 0 when the fence is always signaled: it counts as `u64::MAX` then, whatever CurrentValue is.
+    /// Nonzero if the fence is always signaled: it then counts as `u64::MAX`, whatever CurrentValue is.
     pub always: &'a AtomicU64,
-    /// Which values it may be given.
+    /// The values that a signal may give it.
     pub rule: SignalRule,
 }
 
-/// Values of a fence that no other thread may store or read.
+/// The values of a fence that no other thread may store or read.
 #[derive(Debug)]
 pub struct FenceWords {
     current: AtomicU64,
@@ -88,29 +87,29 @@ impl FenceWords {
     }
 }
 
-/// What a signal set off.
+/// The effects of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signaled {
     /// CurrentValue is greater than MonitoredValue: the CPU must be interrupted.
     pub interrupt: bool,
-    /// Engines that hold a queue for this fence, one bit each: each must look at it again.
+    /// Engines that hold a queue for this fence, one bit each: each must re-check it.
     pub engines: u64,
 }
 
-/// A signal that would make CurrentValue smaller than it may be.
+/// A signal below the least value that the fence's rule allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the fence is already at {current} and cannot go back to {value}")]
 pub struct WentBackwards {
     /// CurrentValue.
     pub current: u64,
-    /// What was signaled.
+    /// The signaled value.
     pub value: u64,
 }
 
 impl FenceCell<'_> {
-    /// Makes this the cell of a new fence at `initial` with this MonitoredValue and without waiters. The caller
+    /// Makes this the cell of a new fence at `initial`, with this MonitoredValue and without waiters. The caller
     /// ensures that no thread uses the old fence any more, and releases the new one to its users. Without an
-    /// initial value it becomes another cell of a fence that others have, and shares its CurrentValue.
+    /// initial value it becomes another cell of an existing fence and shares its CurrentValue.
     pub fn reset(self, initial: Option<u64>, monitored: u64) {
         if let Some(initial) = initial {
             self.current.store(initial, Ordering::Relaxed);
@@ -127,43 +126,43 @@ impl FenceCell<'_> {
         self.current.load(Ordering::Acquire)
     }
 
-    /// What the fence counts as: CurrentValue, unless it is always signaled.
+    /// The value that the fence counts as: CurrentValue, or `u64::MAX` if it is always signaled.
     #[inline]
     fn counted(self) -> u64 {
         match self.always.load(Ordering::Relaxed) {
-            // Acquires what that engine did: the next round may publish its value before it does.
+            // Acquires what the signaling engine did: the next round may publish its value before it does.
             0 => self.current.load(Ordering::Acquire),
             _ => u64::MAX,
         }
     }
 
-    /// Engine: whether a signal is to do nothing: it went backwards, or CurrentValue is others', too.
+    /// Engine: returns whether to ignore a signal that went backwards or that stores to a shared CurrentValue.
     #[cold]
     #[must_use]
     pub fn is_always_signaled(self) -> bool {
-        // Pairs with the exchange of CurrentValue: who has read a value that was stored after
-        // [`Self::abandon`] sees the mark.
+        // Pairs with the exchange of CurrentValue: a thread that has read a value stored after [`Self::abandon`]
+        // sees the mark.
         fence(Ordering::Acquire);
         self.always.load(Ordering::Relaxed) != 0
     }
 
-    /// Control plane: the fence is always signaled from now on, whatever its CurrentValue is and becomes.
-    /// Returns the engines that wait for it.
+    /// Control plane: marks the fence always signaled, whatever its CurrentValue is and becomes. Returns the
+    /// engines that wait for it.
     ///
-    /// An engine may be in the middle of a signal. Its exchange of what is published comes before the one
-    /// here, which then stands, or it reads the one here and with that acquires the mark, and publishes
-    /// again. The full fence pairs with the one in [`Self::wait`].
+    /// An engine may be in the middle of a signal. If its exchange of the published value comes before the one
+    /// here, the one here stands. Otherwise it reads the one here, acquires the mark with it, and publishes again.
+    /// The full fence pairs with the one in [`Self::wait`].
     pub fn abandon(self, published: Option<&AtomicU64>) -> Signaled {
         self.always.store(1, Ordering::Relaxed);
         self.publish(published, u64::MAX)
     }
 
-    /// Engine: makes `value` the CurrentValue and publishes it to the guest, where that is told.
+    /// Engine: makes `value` the CurrentValue and publishes it to the guest, if the guest has a published copy.
     ///
     /// The full fence pairs with those in [`Self::monitor`] and [`Self::wait`].
     ///
     /// # Errors
-    /// [`WentBackwards`] when another signal got further than the rule allows; nothing changes then.
+    /// [`WentBackwards`] if another signal got further than the rule allows; nothing changes then.
     #[inline]
     pub fn signal(
         self,
@@ -177,12 +176,12 @@ impl FenceCell<'_> {
     /// Engine: makes `value` the CurrentValue. It wakes no waiter; [`Self::evaluate`] does.
     ///
     /// # Errors
-    /// [`WentBackwards`] when another signal got further than the rule allows; nothing changes then.
+    /// [`WentBackwards`] if another signal got further than the rule allows; nothing changes then.
     #[inline]
     pub fn write(self, value: u64) -> Result<(), WentBackwards> {
-        // Several engines may signal a fence at once: of a monotonic one the greater value must
-        // win, and of a rewindable one the last. The exchange acquires what the other engine did, because a
-        // poller sees only the value that won published.
+        // Several engines may signal a fence at once: the greater value must win on a monotonic fence, the last on
+        // a rewindable one. The exchange acquires what the other engine did, because a poller sees only the winning
+        // value published.
         let mut current = self.current.load(Ordering::Relaxed);
         loop {
             if value < self.rule.least(current) {
@@ -200,10 +199,10 @@ impl FenceCell<'_> {
         }
     }
 
-    /// Publishes CurrentValue as it stands, and decides whether to interrupt.
+    /// Publishes the present CurrentValue, and decides whether to interrupt.
     ///
-    /// The full fence pairs with those in [`Self::monitor`] and [`Self::wait`]: an engine whose wait this
-    /// misses sees, once it waits, what the caller stored before.
+    /// The full fence pairs with those in [`Self::monitor`] and [`Self::wait`]: an engine that this call does not
+    /// see waiting sees the caller's earlier stores once it waits.
     #[must_use]
     #[inline]
     pub fn evaluate(self, published: Option<&AtomicU64>) -> Signaled {
@@ -212,13 +211,13 @@ impl FenceCell<'_> {
 
     /// Publishes `value`, which the fence counted as a moment ago.
     ///
-    /// With two signals at once the one that lost may be published last, so publish until it is the
-    /// CurrentValue. The exchange reads what was published before, and the full fence makes that
-    /// an acquire, so the engine that comes last sees the value that won. Only the host's own copy decides how
-    /// often: each further round means that another engine changed it in between.
+    /// Of two concurrent signals, the loser may be published last, so publish until the value is the CurrentValue.
+    /// The exchange reads the previously published value, and the full fence makes that an acquire, so the last
+    /// engine sees the winning value. Only the host's own copy bounds the loop: each further round means that
+    /// another engine changed it in between.
     ///
-    /// A value that is taken back before this looks again does not interrupt: it is not there to be
-    /// sampled. The signal that reaches it again does.
+    /// A value that is taken back before the re-check does not interrupt, because it can no longer be sampled. The
+    /// signal that reaches it again does.
     #[inline]
     fn publish(self, published: Option<&AtomicU64>, mut value: u64) -> Signaled {
         loop {
@@ -234,7 +233,7 @@ impl FenceCell<'_> {
         }
     }
 
-    /// Who waits for `current` or less. A full fence stands between CurrentValue's store and this.
+    /// Collects the waiters for `current` or less. A full fence separates this from CurrentValue's store.
     fn decide(self, current: u64) -> Signaled {
         let interrupt = current > self.monitored.load(Ordering::Relaxed);
         let engines = match self.waiting_engines.load(Ordering::Relaxed) {
@@ -244,11 +243,11 @@ impl FenceCell<'_> {
         Signaled { interrupt, engines }
     }
 
-    /// CPU: makes each value, the least waited one minus 1, its fence's MonitoredValue. The caller then
-    /// re-samples each CurrentValue and satisfies whatever that reaches: a signal may have gone before this
-    /// and will not interrupt.
+    /// CPU: sets the MonitoredValue of each fence to the given value, which is the least awaited value minus 1. The
+    /// caller then re-samples each CurrentValue and satisfies the waits that it reaches: an earlier signal does not
+    /// interrupt.
     ///
-    /// The full fence pairs with the one in [`Self::signal`]. One is enough for all of them.
+    /// The full fence pairs with the one in [`Self::signal`]. One fence covers all cells.
     pub fn monitor<'a>(values: impl IntoIterator<Item = (FenceCell<'a>, u64)>) {
         for (cell, monitored) in values {
             cell.monitored.store(monitored, Ordering::Relaxed);
@@ -256,16 +255,16 @@ impl FenceCell<'_> {
         fence(Ordering::SeqCst);
     }
 
-    /// Engine: whether the fence is at `value`, for an engine that looks again before long and asks nobody to call
-    /// it. An engine that stops looking calls [`Self::wait`]. Acquires what the signaling engine did before.
+    /// Engine: returns whether the fence has reached `value`, for an engine that re-checks soon and needs no
+    /// wake-up. An engine that stops checking calls [`Self::wait`]. Acquires what the signaling engine did before.
     #[must_use]
     #[inline]
     pub fn has_reached(self, value: u64) -> bool {
         self.counted() >= value
     }
 
-    /// Engine `engine`: holds a queue until `value`; true when it is reached already. After false,
-    /// some signal's [`Signaled::engines`] names the engine, and it calls this again.
+    /// Engine `engine`: holds a queue until `value`; returns true if it is already reached. After false, a later
+    /// signal's [`Signaled::engines`] names the engine, which then calls this again.
     ///
     /// The full fence pairs with those in [`Self::signal`], [`Self::evaluate`] and [`Self::abandon`].
     #[must_use]
