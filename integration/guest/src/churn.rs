@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Endless work with everything in use that a guest can have in use.
+//! Endless work that keeps every kind of object in use.
 //!
-//! Shows what becomes of all that when the guest is reset, rebooted or killed.
+//! Shows what happens to these objects when the guest is reset, rebooted or killed.
 
 use crate::guest::Guest;
 use anyhow::Context as _;
@@ -21,7 +21,7 @@ const QUEUES: usize = 3;
 const COPIED: u64 = 64 << 10;
 /// Submissions to a queue before the guest waits for the last of them.
 const DEPTH: u64 = 4;
-/// How long a submission may take before something is wrong.
+/// How long a submission may take before the work fails.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A guest's work on one queue.
@@ -34,7 +34,7 @@ struct Lane {
     _context: Context,
 }
 
-/// Everything in use.
+/// The objects in use.
 pub struct Churn {
     lanes: Vec<Lane>,
     _fences: Vec<Fence>,

@@ -246,7 +246,7 @@ pub struct SelftestArguments {
     list: bool,
 }
 
-/// The command line, for man pages and completions.
+/// The command, for man pages and completions.
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
@@ -401,7 +401,7 @@ fn churn(
     let mut churn = begin()?;
     for _ in 0..resets.unwrap_or(0) {
         guest.reset()?;
-        // Its objects are gone already, and the errors that say so do not matter.
+        // The reset has destroyed its objects already; the errors that say so do not matter.
         drop(churn);
         churn = begin()?;
     }
@@ -462,7 +462,7 @@ impl PlaceArguments {
         over_socket(socket, &self.vmm)
     }
 
-    /// Where it places memory that it shares with the device.
+    /// Where the driver places memory that it shares with the device.
     #[must_use]
     pub fn policy(&self) -> PlacementPolicy {
         self.placement.into()
@@ -502,7 +502,7 @@ impl BenchArguments {
         line
     }
 
-    /// What they ask of a guest.
+    /// The measurements that they request from a guest.
     #[must_use]
     pub fn options(&self, placement: PlacementPolicy) -> bench::Options {
         let suites =
@@ -511,7 +511,7 @@ impl BenchArguments {
         bench::Options { suites, samples, repetitions, placement, daemon: None }
     }
 
-    /// What is known of a run before it is known where it is.
+    /// The configuration of a run, before its place is known.
     #[must_use]
     pub fn configuration(&self) -> Configuration {
         let Self { samples, repetitions, .. } = *self;
@@ -524,7 +524,7 @@ impl BenchArguments {
         self.suites.is_empty() || self.suites.contains(&suite)
     }
 
-    /// What is made of the report.
+    /// The forms in which to deliver the report.
     #[must_use]
     pub fn wanted(&self) -> Wanted {
         let Self { json, csv, svg, compare, .. } = self.clone();

@@ -9,8 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// A file that is being written. It appears at its path when it is finished; an unfinished one leaves
-/// nothing.
+/// A file that is being written. It appears at its path when it is finished; an unfinished file leaves no trace.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
@@ -21,12 +20,12 @@ pub struct NewFile {
 enum Place {
     /// A file beside the path, until it is finished.
     Aside(NamedTempFile),
-    /// The path is a pipe, a terminal or a device, which is written to directly.
+    /// A pipe, a terminal or a device at the path, which is written to directly.
     There(File),
 }
 
 impl NewFile {
-    /// Begins a file, so that a path that cannot be written fails before there is anything to write.
+    /// Begins a file, so that an unwritable path fails before there is content.
     ///
     /// # Errors
     /// When its folder is not there, or may not be written.

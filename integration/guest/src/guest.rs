@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A guest as the conformance suite needs it.
+//! The interface to a guest that the conformance suite needs.
 
 use anyhow::Context as _;
 use bellhop_guest_umd::transport::virtio_pci::VirtioPci;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
 use bellhop_guest_umd::transport::{DmaMemory, Transport, TransportError};
 
-/// A transport that also does what a driver must not.
+/// A transport that also offers actions that a driver must not take.
 pub trait Guest: Transport {
     /// Offers descriptors to the control queue as they are, right or wrong; see
     /// [`ControlQueue::offer_raw`](bellhop_guest_umd::transport::control_queue::ControlQueue::offer_raw).
@@ -22,7 +22,7 @@ pub trait Guest: Transport {
     /// When there is not enough.
     fn memory(&self, length: u64) -> Result<DmaMemory, TransportError>;
 
-    /// Resets the device, whatever is in use, and restarts it.
+    /// Resets the device with everything in use, and restarts it.
     ///
     /// # Errors
     /// When the device does not survive it.

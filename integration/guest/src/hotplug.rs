@@ -2,8 +2,8 @@
 
 //! Work in memory that was plugged into a running VM.
 //!
-//! Either the guest's kernel uses the memory, and the driver's own memory is pages of it; or the kernel
-//! leaves it alone, and the driver has all of it until it is unplugged.
+//! Either the guest's kernel uses the memory and gives the driver pages of it; or the kernel leaves it alone, and
+//! the driver has all of it until it is unplugged.
 
 use crate::client::{Client, Shape};
 use crate::guest::Guest;
@@ -25,11 +25,11 @@ const PIECE: u64 = 4 << 20;
 /// How many such allocations it tries.
 const PIECES: usize = 256;
 
-/// Knows which memory was plugged in.
+/// The memory that was plugged in.
 struct Plugged {
     /// Guest-physical addresses of the memory.
     memory: Range<u64>,
-    /// Bytes of it that the kernel gave to the driver.
+    /// Bytes of the memory that the kernel gave to the driver.
     found: AtomicU64,
     /// Whether the next allocation is the memory itself.
     is_wanted: AtomicBool,
@@ -42,8 +42,8 @@ impl Plugged {
     }
 }
 
-/// Memory at addresses that the guest's kernel does not use. The mapping is other memory: no processor
-/// reaches this one.
+/// Memory at addresses that the guest's kernel does not use. The mapping shows other memory: no processor reaches
+/// the real one.
 struct Elsewhere {
     mapping: Box<dyn SystemMemory>,
     extents: [Extent; 1],
@@ -82,7 +82,7 @@ impl Intercept for Plugged {
     }
 }
 
-/// What works on memory that was plugged in; its own memory stays.
+/// Works on memory that was plugged in; its own memory stays.
 struct Worker(Client);
 
 impl Worker {
@@ -144,8 +144,8 @@ pub fn work_in_pages(
     bail!("none of {PIECES} allocations of {PIECE} bytes has a page in the memory")
 }
 
-/// Has the GPU work on memory that the guest's kernel does not use, until it is unplugged; calls `begun`
-/// once it works. Then the queue that works on it must be lost, and no other.
+/// Has the GPU work on memory that the guest's kernel does not use, until it is unplugged; calls `begun` once the
+/// work succeeds. Unplugging must lose the queue that works on the memory, and no other.
 ///
 /// # Errors
 /// When the GPU does not reach the memory, another queue is lost, or this one is not.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A guest whose driver is shown something else than its device.
+//! A guest with an interceptor between driver and device.
 
 use crate::guest::Guest;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Changes what the driver sees of its device and of the guest's memory.
+/// Changes the driver's view of its device and of the guest's memory.
 pub trait Intercept: Send + Sync {
-    /// The answer to a request that the device never sees.
+    /// The answer to a request, which the device then never sees.
     fn answer(&self, _code: RequestCode, _body: &[u8]) -> Option<Status> {
         None
     }
@@ -26,7 +26,7 @@ pub trait Intercept: Send + Sync {
     /// Alters the body of the device's answer to a request.
     fn alter(&self, _code: RequestCode, _body: &mut [u8]) {}
 
-    /// What the driver gets instead of memory that the guest gave it.
+    /// Replaces memory that the guest gives to the driver.
     fn allocated(&self, memory: Box<dyn SystemMemory>) -> Box<dyn SystemMemory> {
         memory
     }
@@ -34,7 +34,7 @@ pub trait Intercept: Send + Sync {
 
 /// A guest whose driver speaks with its device through an [`Intercept`].
 pub struct Intercepted<I, G: ?Sized = dyn Guest> {
-    /// What stands between.
+    /// The interceptor.
     pub intercept: I,
     /// The guest.
     pub guest: Arc<G>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What runs in a guest of a Bellhop GPU.
+//! The programs of a guest with a Bellhop GPU.
 //!
 //! This program drives a Bellhop GPU over virtio-pci in a VM. In a container or beside the daemon,
 //! [`fake_guest`] stands for the VMM and the guest's kernel, and the driver reaches a `bellhopd` over its

@@ -10,8 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The machine on which figures were measured. What cannot be found out is null, and [`Self::absent`] says
-/// why.
+/// The machine on which figures were measured. Unknown values are null, and [`Self::absent`] says why.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// This program's version.
@@ -22,7 +21,7 @@ pub struct Machine {
     pub processor: Option<String>,
     /// Processors that this program may use.
     pub processors: usize,
-    /// What sets the processors' frequency.
+    /// The processors' frequency governor.
     pub governor: Option<String>,
     /// The kernel's version.
     pub kernel: Option<String>,
@@ -102,7 +101,7 @@ fn commit() -> Result<String, String> {
     }
 }
 
-/// Counters of what takes a thread's processor away.
+/// Counters of events that take a thread's processor away.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counters {
     switches: Option<u64>,
@@ -129,7 +128,7 @@ impl Counters {
     }
 }
 
-/// What disturbed this thread during a measurement. Null is what this machine does not tell.
+/// Disturbances of this thread during a measurement. Null if this machine does not report them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disturbances {
     /// Processors that this program may use.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a device offers to this guest, and what accesses to it cost.
+//! The offers of a device to this guest, and the cost of accesses to it.
 
 use crate::guest::Guest;
 use anyhow::Context;
@@ -31,11 +31,11 @@ pub struct Description {
     pub physical_doorbells: u32,
     /// Bytes of the BAR; 0 where the VMM has none.
     pub bar_size: u64,
-    /// How the processor treats the BAR at worst.
+    /// The slowest memory type with which the processor accesses the BAR.
     pub bar_memory_type: Option<String>,
     /// Bytes of local memory.
     pub local_memory: u64,
-    /// What accesses cost, in nanoseconds.
+    /// The cost of accesses, in nanoseconds.
     pub costs: Option<AreaCosts>,
     /// Where shared memory is.
     pub placement: Placement,
@@ -85,7 +85,7 @@ pub struct Placement {
     pub reason: String,
 }
 
-/// Asks the device.
+/// Queries the device.
 ///
 /// # Errors
 /// When the device cannot be opened or asked.

@@ -26,7 +26,7 @@ pub fn pair() -> Option<(usize, usize)> {
     }
 }
 
-/// Puts this thread, and threads and processes that it starts later, on these processors.
+/// Pins this thread, and threads and processes that it starts later, to these processors.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -36,7 +36,7 @@ pub fn pin(processors: &[usize]) -> rustix::io::Result<()> {
     sched_setaffinity(None, &set)
 }
 
-/// Calls `act` on some processors; threads and processes that it starts stay there.
+/// Calls `act` pinned to these processors; threads and processes that it starts stay there.
 ///
 /// # Errors
 /// When the kernel refuses.

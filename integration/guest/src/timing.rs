@@ -11,7 +11,7 @@ pub(crate) const WARM_UP: u64 = 200;
 /// The longest time that is distinguished from longer ones, in nanoseconds.
 const LONGEST: u64 = 60_000_000_000;
 
-/// Percentiles of a time, in nanoseconds.
+/// Percentiles of times, in nanoseconds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Latency {
     /// The number of times.
@@ -31,7 +31,7 @@ pub struct Latency {
     pub curve: Curve,
 }
 
-/// A distribution of times: shares of all calls, each with the nanoseconds that this share took longer than.
+/// A distribution of times: shares of all calls, each with the nanoseconds that this share exceeded.
 pub type Curve = Vec<(f64, f64)>;
 
 /// The shares of a [`Curve`].
@@ -40,13 +40,13 @@ const SHARES: [f64; 19] = [
     0.00025, 0.0001, 0.00005, 0.00001,
 ];
 
-/// The shares of at least one call.
+/// The points of the shares that have at least one call.
 fn curve(times: &Histogram<u64>) -> Curve {
     let shares = SHARES.into_iter().filter(|share| share * times.len() as f64 >= 1.0);
     shares.map(|share| (share, times.value_at_quantile(1.0 - share) as f64)).collect()
 }
 
-/// Room for times in nanoseconds.
+/// An empty histogram of times in nanoseconds.
 pub(crate) fn times() -> anyhow::Result<Histogram<u64>> {
     Ok(Histogram::new_with_bounds(1, LONGEST, 3)?)
 }

@@ -2,7 +2,7 @@
 
 //! Numbers for people.
 
-/// Three significant digits, and the unit that they are multiples of.
+/// A value with three significant digits and its unit.
 fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     let mut value = value;
     let mut units = units.iter();

@@ -22,8 +22,7 @@ pub(super) enum Waits {
     Each,
     /// For the last of a batch, before it fills the next: submitter and executor take turns.
     Last,
-    /// For the batch before the last: it fills a batch while another is executed, so that neither is without
-    /// work.
+    /// For the batch before the last: it fills a batch while another is executed, so that neither side idles.
     KeepsFed,
 }
 
@@ -84,7 +83,7 @@ impl Discipline {
     }
 }
 
-/// How the submitter of a minimal path waits, and what the name of its rate is at a depth.
+/// How the submitter of a minimal path waits, and the name of its rate at a depth.
 const FLOORS: [(Waits, &str); 2] =
     [(Waits::Last, "minimal_path"), (Waits::KeepsFed, "minimal_path_kept_fed")];
 
@@ -148,15 +147,15 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
 struct Deepest {
     once: f64,
     each: f64,
-    /// Of the minimal path.
+    /// The minimal path's rate.
     floor: Option<f64>,
     /// Nanoseconds of a cache line's round trip.
     line: Option<f64>,
 }
 
 impl Deepest {
-    /// The ratios: what is rung once over what is rung for each, over the floor, and how many fit into a cache
-    /// line's round trip.
+    /// The ratios: one ring a batch over one ring each, one ring a batch over the floor, and submissions in the
+    /// time of a cache line's round trip.
     fn put(&self, how: &str, measured: &mut Measured) {
         let Self { once, each, floor, line } = *self;
         measured.ratio(format!("ring_once_over_ring_each{how}_depth_64"), once, each);

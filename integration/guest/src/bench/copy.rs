@@ -16,7 +16,7 @@ use std::time::Instant;
 
 /// Bytes of a copy.
 const SIZE: u64 = 1 << 20;
-/// Copies of which the fastest counts: others may have been disturbed.
+/// Number of copies; the fastest counts, because others may have been disturbed.
 const COPIES: usize = 64;
 /// Where scattered pages are mapped, in another order than in memory.
 const SCATTERED: [u64; 2] = [1 << 32, 2 << 32];

@@ -10,16 +10,16 @@ use crate::output::{put, put_line};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// What is made of a report.
+/// The forms in which a report is delivered.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// It is printed as one JSON object.
+    /// Print it as one JSON object.
     pub json: bool,
-    /// It is written to this file as CSV.
+    /// Write it to this file as CSV.
     pub csv: Option<PathBuf>,
-    /// It is drawn into this file.
+    /// Draw it into this file.
     pub svg: Option<PathBuf>,
-    /// It is compared with this earlier one.
+    /// Compare it with this earlier report.
     pub compare: Option<PathBuf>,
 }
 
@@ -42,7 +42,7 @@ struct Compared<'a> {
 }
 
 impl Delivery {
-    /// Opens all files, so that what is wrong with them is known before hours of measuring.
+    /// Opens all files, so that an unusable one is reported before hours of measuring.
     ///
     /// # Errors
     /// When a file cannot be written, or the earlier report cannot be read.

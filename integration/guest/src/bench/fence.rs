@@ -83,7 +83,7 @@ fn wake(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
         let (awoken, awakenings) = mpsc::channel();
         thread::scope(|scope| -> anyhow::Result<()> {
             let waits = scope.spawn(|| -> anyhow::Result<()> {
-                // The other end is gone when this thread is no longer waited for.
+                // The other end is gone once no thread waits for this one.
                 let awoken = awoken;
                 for value in 1..=WAITS {
                     fence.wait(value, TIMEOUT)?;
@@ -154,7 +154,7 @@ fn engine_to_engine(adapter: &Adapter, measured: &mut Measured) -> anyhow::Resul
         }
         second.submit(&mut answers)?;
         let value = first.submit(&mut begins)?;
-        // Both engines need a processor, so this thread gives its own away.
+        // Both engines need a processor, so this thread yields its own.
         thread::sleep(ASLEEP);
         first.progress_fence().wait(value, TIMEOUT)?;
         for exchange in (2 * GROUP..=EXCHANGES).step_by(GROUP as usize) {

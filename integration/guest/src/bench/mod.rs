@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a submission costs, measured from inside the guest, beside the least that it could cost and what
-//! other mechanisms cost.
+//! The cost of a submission, measured from inside the guest, beside its floor and the cost of other mechanisms.
 //!
 //! Figures that are compared are measured in one repetition, right after each other, so that other load on
 //! the machine changes both.
@@ -91,7 +90,7 @@ pub fn run(
                 Suite::Wake => wake::run(&adapter, options.daemon, measured)?,
                 Suite::Doorbells => doorbells::run(&adapter, samples, measured)?,
                 Suite::Queues => queues::run(&adapter, measured)?,
-                // Only one who started the daemon knows that it is on this processor.
+                // Only the program that started the daemon knows that it is on this processor.
                 Suite::OneProcessor if options.daemon.is_some() => {
                     one_processor::run(&adapter, samples, measured)?;
                 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the name of a figure or ratio says: its unit, its direction, and how a value of it is shown.
+//! The properties that the name of a figure or ratio implies: its unit, its direction, and how a value is shown.
 
 use super::headlines::{Aim, HEADLINES};
 use crate::units::{byte_rate, rate, time};
 
-/// Ratios whose names do not say that they are.
+/// Ratios without `_over_` in their names.
 const RATIOS: [&str; 3] = [
     "neighbour_share_beside_hostile_guest",
     "submissions_per_cacheline_rtt",
     "submissions_wait_last_per_cacheline_rtt",
 ];
-/// What begins the names of figures of the machine: other mechanisms that the service is measured beside.
+/// Prefixes of the machine's own figures: other mechanisms that the service is measured beside.
 const OF_THE_MACHINE: [&str; 6] =
     ["cacheline", "minimal_path", "io_uring", "eventfd", "memcpy", "guest_verification"];
 
@@ -45,15 +45,15 @@ pub(super) fn is_fraction(name: &str) -> bool {
     name.contains("fraction")
 }
 
-/// Whether the figure is one of the machine and of other mechanisms, and none of the service.
+/// Whether the figure is about the machine or another mechanism, not about the service.
 pub(super) fn is_of_the_machine(name: &str) -> bool {
-    // Those of one processor are measured there too, and say so first.
+    // The suite on one processor measures these too, under names with this prefix.
     let name = name.strip_prefix("one_processor_").unwrap_or(name);
     !is_ratio(name) && OF_THE_MACHINE.iter().any(|start| name.starts_with(start))
 }
 
-/// Which values of a figure or ratio are better. `None` for what is only told, such as the number of doorbells
-/// that were taken.
+/// Which values of a figure or ratio are better. `None` for purely informative ones, such as the number of
+/// doorbells that were taken.
 pub(super) fn better(name: &str) -> Option<Better> {
     let headline = HEADLINES.iter().find(|headline| headline.name == name);
     match headline.map(|headline| headline.aim) {

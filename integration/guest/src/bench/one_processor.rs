@@ -10,7 +10,7 @@ use crate::timing::Latency;
 use bellhop_guest_umd::Adapter;
 use bellhop_protocol::control::adapter::EngineType;
 
-/// The processor that this thread is on has to be the daemon's only one.
+/// The daemon may use only the processor that this thread is on.
 pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> anyhow::Result<()> {
     let samples = samples.div_ceil(KERNEL_SHARE);
     let context = context(adapter, EngineType::THREE_D)?;

@@ -47,7 +47,7 @@ impl SharedLines {
 impl Drop for SharedLines {
     fn drop(&mut self) {
         let bytes = self.lines * LINE * size_of::<AtomicU64>();
-        // SAFETY: `new` made this mapping with this length, and what borrows it has ended.
+        // SAFETY: `new` made this mapping with this length, and all borrows of it have ended.
         #[expect(unsafe_code, reason = "what was mapped is unmapped")]
         let result = unsafe { munmap(self.start.as_ptr().cast(), bytes) };
         debug_assert!(result.is_ok());
@@ -66,7 +66,7 @@ impl Partner {
         Self::start_on(processors::pair().map(|(_, partner)| partner), body)
     }
 
-    /// As [`Self::start`], on the processor of this thread, which was put on one.
+    /// As [`Self::start`], on the processor of this thread, which is pinned to one.
     pub(super) fn start_here(body: impl FnOnce()) -> anyhow::Result<Self> {
         Self::start_on(None, body)
     }

@@ -30,7 +30,7 @@ fn compute_contexts(adapter: &Adapter) -> anyhow::Result<Vec<Context>> {
 
 pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
     let before = adapter.statistics()?;
-    // One on each compute node, so that all engines of that type have their part.
+    // One on each compute node, so that all engines of that type share the work.
     let contexts = compute_contexts(adapter)?;
     let mut commands = null_commands(contexts[0].device())?;
     let mut queues = (0..QUEUES)

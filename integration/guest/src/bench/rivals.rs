@@ -18,7 +18,7 @@ use std::thread::yield_now;
 /// Why io_uring is not measured.
 const NO_IO_URING: &str =
     "the kernel offers this program no polling io_uring; see kernel.io_uring_disabled";
-/// How long io_uring's thread polls for more before it sleeps, in milliseconds: longer than between two
+/// How long io_uring's thread polls before it sleeps, in milliseconds: longer than the time between two
 /// operations.
 const SQPOLL_IDLE: u32 = 1000;
 
@@ -59,7 +59,7 @@ impl EventfdWake {
         let partner = Partner::start(|| {
             let [woken, ..] = lines.words() else { return };
             while receive(&event).is_ok() {
-                // Relaxed: nothing but the number is told.
+                // Relaxed: the number publishes no other data.
                 woken.fetch_add(1, Ordering::Relaxed);
             }
         })?;
@@ -94,8 +94,8 @@ fn receive(event: &OwnedFd) -> rustix::io::Result<()> {
     read(event, &mut [0; size_of::<u64>()]).map(drop)
 }
 
-/// A null operation of io_uring, handed to a kernel thread through memory and polled for; or why there is
-/// none.
+/// Times a null operation of io_uring, handed to a kernel thread through memory and polled for; or says why
+/// there is none.
 pub(super) fn io_uring_nop(samples: u64) -> anyhow::Result<Result<Latency, &'static str>> {
     let mut builder = IoUring::<squeue::Entry, cqueue::Entry>::builder();
     builder.setup_sqpoll(SQPOLL_IDLE);
@@ -104,7 +104,7 @@ pub(super) fn io_uring_nop(samples: u64) -> anyhow::Result<Result<Latency, &'sta
     let Ok(mut ring) = builder.build(LINE as u32) else { return Ok(Err(NO_IO_URING)) };
     time(samples, || {
         let nop = opcode::Nop::new().build();
-        // SAFETY: the operation does nothing, so it refers to nothing that would have to stay valid.
+        // SAFETY: a null operation refers to no memory that would have to stay valid.
         #[expect(unsafe_code, reason = "what an operation names must stay until it is done")]
         unsafe { ring.submission().push(&nop) }?;
         // This is a system call only if the kernel's thread sleeps.

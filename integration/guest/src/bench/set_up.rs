@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What every suite needs first.
+//! Objects that every suite needs first.
 
 use crate::timing::{Latency, time};
 use anyhow::Context as _;
@@ -8,12 +8,12 @@ use bellhop_guest_umd::{Adapter, CommandBuffer, Context, Device};
 use bellhop_protocol::control::adapter::EngineType;
 use std::time::Duration;
 
-/// How long a thing may take before something is wrong.
+/// How long an operation may take before the suite fails.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Room for the smallest command buffer.
 pub(super) const COMMANDS: usize = 64;
 
-/// A context on the node of a type that suits best, on a device of its own.
+/// A context on the least used node of a type, on a new device.
 pub(super) fn context(adapter: &Adapter, engine_type: EngineType) -> anyhow::Result<Context> {
     let node = adapter.least_used_node(engine_type);
     let node = node.with_context(|| format!("cannot find a node of type {engine_type}"))?;

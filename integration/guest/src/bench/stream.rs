@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The main job's stream beside what the guest does of it alone.
+//! The main job's stream beside the guest's own part of it.
 
 use super::report::Measured;
 use crate::stream::{CHUNK, Input, Nodes, check_alone, run as stream};
@@ -11,7 +11,7 @@ use bellhop_guest_umd::Adapter;
 const SIZE: u64 = 64 << 20;
 
 pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
-    // Words that are all different, so that a chunk in another's place is seen.
+    // All words differ, so that swapped chunks show.
     let mut input = Input::in_memory(0..SIZE / 8)?;
     let nodes = Nodes::of(adapter)?;
     let alone = check_alone(&mut input, CHUNK)?;

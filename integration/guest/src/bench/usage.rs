@@ -23,8 +23,8 @@ impl Usage {
         let gone = || format!("cannot read the resource usage of process {process}");
         let mut usage = Self { cpu_ns: 0, wakeups: 0 };
         for task in fs::read_dir(format!("/proc/{process}/task")).with_context(gone)? {
-            // A thread may end after it was listed. The file holds nanoseconds on a processor, nanoseconds
-            // of waiting for one, and how often the thread got one.
+            // A thread may end after it was listed. The file holds nanoseconds on a processor, nanoseconds of
+            // waiting for one, and how often the thread got one.
             let times = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
             let mut times = times.split_whitespace().map(|number| number.parse::<u64>());
             if let (Some(Ok(cpu_ns)), Some(Ok(wakeups))) = (times.next(), times.nth(1)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What most work begins with: a process that has one of each thing that a submission needs.
+//! The start of most work: a process with one of each object that a submission needs.
 
 mod queue;
 
@@ -13,10 +13,10 @@ use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use std::time::Duration;
 
-/// The longest that a submission may take before it is taken to be lost.
+/// The longest that a submission may take before it counts as lost.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a [`Client`] has.
+/// The parameters of a [`Client`].
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// The node that its queue submits to.
@@ -45,18 +45,18 @@ pub struct Client {
     pub queue: UserModeQueue,
     /// What the queue submits next.
     pub commands: CommandBuffer,
-    /// The GPU may write it.
+    /// Memory that the GPU may write.
     pub memory: GpuMapping,
-    /// Of the queue.
+    /// The queue's context.
     pub context: Context,
-    /// Of all of them.
+    /// The device of all of them.
     pub device: Device,
     /// The process.
     pub process: Adapter,
 }
 
 impl Client {
-    /// Makes what the shape says in a process.
+    /// Makes the objects that the shape describes in a process.
     ///
     /// # Errors
     /// When the device refuses, or does not answer.
@@ -65,7 +65,7 @@ impl Client {
         Self::on(process, device, shape)
     }
 
-    /// Makes it on a device of the process.
+    /// Makes the objects on a device of the process.
     ///
     /// # Errors
     /// When the device refuses, or does not answer.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A HW queue, however work gets to it.
+//! A HW queue of either submission mode.
 
 use bellhop_guest_umd::{
     CommandBuffer, Context, DoorbellCounters, Error, Fence, KernelModeQueue, UserModeQueue,
@@ -9,7 +9,7 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use serde::{Deserialize, Serialize};
 
-/// How work gets to a queue.
+/// How work is submitted to a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -51,7 +51,7 @@ impl Queue {
         }
     }
 
-    /// Puts work where the device may see it; [`Self::ring`] says so.
+    /// Puts work where the device may see it; [`Self::ring`] tells the device.
     ///
     /// # Errors
     /// When the queue is lost, or the device does not take the work.
@@ -82,7 +82,7 @@ impl Queue {
         }
     }
 
-    /// What it did to its doorbell.
+    /// Its doorbell counters.
     #[must_use]
     pub fn counters(&self) -> DoorbellCounters {
         match self {
@@ -91,7 +91,7 @@ impl Queue {
         }
     }
 
-    /// As requests name it.
+    /// The handle that requests name it by.
     #[must_use]
     pub fn handle(&self) -> Handle {
         match self {
@@ -100,7 +100,7 @@ impl Queue {
         }
     }
 
-    /// Why it is lost, as far as the device has told.
+    /// Why it is lost, if the device has reported that.
     #[must_use]
     pub fn loss(&self) -> Option<Error> {
         match self {
@@ -109,7 +109,7 @@ impl Queue {
         }
     }
 
-    /// What its doorbell reads, where there is one and the driver reaches it.
+    /// The status of its doorbell, if there is one and the driver reaches it.
     #[must_use]
     pub fn status(&self) -> Option<ConnectionStatus> {
         match self {

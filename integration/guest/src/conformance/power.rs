@@ -196,7 +196,7 @@ fn device_d3(scene: &Scene) -> Result<(), Mismatch> {
         require!(power.device == DevicePowerState::D3, "the device is in {}", power.device);
         expect_status(&bench, RETRY)?;
         bench.commands.write_data(bench.va(0), &u64::to_le_bytes(round + 1))?;
-        // Queued into the ring, whose memory is there in any state of the doorbell.
+        // The driver can write the ring in any state of the doorbell.
         let value = bench.queue.queue(&mut bench.commands)?;
         bench.queue.publish_unrung();
         require!(bench.word(0)? == round, "it executed without power");
@@ -263,7 +263,7 @@ fn device_d3_in_flight(scene: &Scene) -> Result<(), Mismatch> {
 
 fn device_d3_waiting(scene: &Scene) -> Result<(), Mismatch> {
     let mut bench = warm_bench(scene)?;
-    // Before a queue would wait in vain.
+    // Fails here where the guest may not change power, before a queue waits in vain.
     bench.process.set_device_power(DevicePowerState::D0)?;
     let copy = bench.device.create_context(scene.node(EngineType::COPY)?)?;
     let mut signal = CommandBuffer::new(&bench.device, 64)?;

@@ -157,7 +157,7 @@ fn stuck(scene: &Scene) -> Result<(), Mismatch> {
 fn abnormal(scene: &Scene) -> Result<(), Mismatch> {
     let survivor = scene.bench()?;
     let mut dying = scene.bench()?;
-    // The work of the dying process would show in the survivor's memory, which is its own here.
+    // The dying process's work would show in its memory, which this program still reads.
     let fence = dying.device.create_fence(0)?;
     dying.commands.wait_fence(&fence, 1)?;
     dying.queue.submit(&mut dying.commands)?;

@@ -102,7 +102,7 @@ pub(super) fn expect_status<T: Request>(
     Ok(())
 }
 
-/// A list's objects in one page, and where the next begins.
+/// One page of a list's objects, and where the next page begins.
 pub(super) fn listed<T: DeserializeOwned>(
     transport: &dyn Transport,
     escape: &Escape,
@@ -118,7 +118,7 @@ pub(super) fn listed<T: DeserializeOwned>(
     Ok((next, objects))
 }
 
-/// A process of its own, ended when dropped.
+/// A separate process, ended when dropped.
 pub(super) struct Process<'a> {
     transport: &'a dyn Transport,
     pub(super) id: u32,

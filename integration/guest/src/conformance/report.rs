@@ -69,7 +69,7 @@ impl Report {
     /// The report as JUnit XML, which most CI systems show. Behaviours that are not offered are skipped.
     ///
     /// # Errors
-    /// None for text that is XML, which control characters are not.
+    /// When serialization fails, which valid XML text does not cause.
     pub fn to_junit(&self) -> Result<String, SerializeError> {
         let mut suite = TestSuite::new("bellhop selftest");
         suite.add_test_cases(self.checks.iter().map(Check::test_case));

@@ -67,7 +67,7 @@ pub fn list(selection: Selection<'_>, json: bool) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Tries these behaviours, telling people of each when `verbose`.
+/// Tries these behaviours, and prints each for people when `verbose`.
 ///
 /// # Errors
 /// When the selection is empty, the device goes, or standard output cannot be written. The report has the
@@ -98,7 +98,7 @@ pub fn run(
             put(wrapped("            ", &detail))?;
         }
         checks.push(Check { id: behaviour.id, section: behaviour.section, outcome, detail });
-        // Once the device is gone, no behaviour says anything about it.
+        // Once the device is gone, results would not be about it.
         scene.transport().check().with_context(|| {
             let (tried, all) = (checks.len(), selected.len());
             format!("{tried} of {all} behaviours were tried, the last of them {}", behaviour.id)

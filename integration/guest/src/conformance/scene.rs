@@ -14,7 +14,7 @@ use bellhop_protocol::features::Features;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The longest that a thing may take before it counts as not happening.
+/// The longest that an event may take before it counts as not happening.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes of memory on a [`Bench`].
 pub(super) const MEMORY: u64 = 256 << 10;

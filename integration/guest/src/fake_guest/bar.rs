@@ -15,7 +15,7 @@ use vhost::vhost_user::{HandlerResult, VhostUserFrontendReqHandlerMut};
 use vm_memory::MmapRegion;
 use vm_memory::mmap::MmapRegionBuilder;
 
-/// An action of the device that the VMM would not have survived.
+/// An action of the device that would have crashed the VMM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation(pub String);
 
@@ -25,7 +25,7 @@ pub(super) struct BarWindow {
     place: Place,
     /// The parts that were mapped since the device started.
     shown: BTreeSet<u64>,
-    /// Changes that the guest does not see yet.
+    /// Delays changes of the guest's view.
     late: Option<LateChanges>,
     /// Lengths of mappings, by offset.
     mappings: BTreeMap<u64, u64>,
@@ -116,8 +116,8 @@ impl BarWindow {
         Ok(())
     }
 
-    /// Maps a file, or nothing, at a part of the window that `check` has accepted: at once, or as late as
-    /// the VMM does if the part has shown something before.
+    /// Maps a file, or nothing, at a part of the window that `check` has accepted: at once, or, if the part has
+    /// shown a file before, with the VMM's delay.
     fn replace(
         &mut self,
         offset: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The messages of each VMM, one by one, against what it is known to send.
+//! The messages of each VMM profile, compared one by one with those of the real VMM.
 
 use super::{CLOUD_HYPERVISOR, FakeGuest, GuestOptions, QEMU, VmmProfile};
 use bellhop_protocol::config::{CONFIG_MAGIC, ConfigSpace, QUEUE_COUNT};

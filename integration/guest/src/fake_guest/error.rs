@@ -19,7 +19,7 @@ pub enum FakeGuestError {
     /// The VMM refuses the device.
     #[error("the VMM refuses the device: {0}")]
     Refused(String),
-    /// The VMM does not offer that.
+    /// The VMM does not support the operation.
     #[error("{0} does not {1}; choose another VMM profile")]
     VmmCannot(&'static str, &'static str),
     /// The operating system refused something.

@@ -40,7 +40,7 @@ pub(super) struct FrontEnd {
     requests: Option<RequestServer>,
 }
 
-/// The queues, which starting and stopping concern.
+/// The queues to start and stop.
 pub(super) struct Queues<'a> {
     /// The memory of the queues.
     pub(super) ram: &'a GuestRam,
@@ -194,7 +194,7 @@ impl FrontEnd {
         self.say(&[Step::MemoryTable], Some(queues))
     }
 
-    /// Ends the connection as a VMM that goes. It may have ended already.
+    /// Ends the connection as an exiting VMM does. It may have ended already.
     pub(super) fn hang_up(&self) {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
@@ -344,7 +344,7 @@ impl FrontEnd {
         queues: Option<&Queues<'_>>,
     ) -> Result<(), FakeGuestError> {
         let Some(queues) = queues else {
-            // There is no driver yet that waits for these.
+            // No driver waits for these yet.
             let manners = Manners { has_interrupts: true, tells_of_ends: true };
             let nobody = EventFds::new(&self.socket, manners)?;
             let addresses = QueueAddresses { descriptors: 0, available: 0, used: 0 };
@@ -372,7 +372,7 @@ impl FrontEnd {
             match step {
                 Size => during("SET_VRING_NUM", front_end.set_vring_num(index, size))?,
                 Base => {
-                    // Behind flags, a ring's index is its second word.
+                    // A ring's index is its second word, behind its flags.
                     let available = || ram.map_or(0, |ram| ram.load(addresses.available + 2));
                     let base = match self.profile.base {
                         profile::Base::Zero => 0,
@@ -472,7 +472,7 @@ impl RequestServer {
         during("SET_BACKEND_REQ_FD", front_end.set_backend_request_fd(&device_end))?;
         let thread = thread::Builder::new()
             .name("vmm-requests".into())
-            // A refusal is answered and leaves the channel usable; only its end ends the loop.
+            // The handler answers a refusal and the channel stays usable; only its end ends the loop.
             .spawn(move || {
                 use vhost::vhost_user::Error::ReqHandlerError;
                 while matches!(handler.handle_request(), Ok(_) | Err(ReqHandlerError(_))) {}

@@ -47,7 +47,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vm_memory::MmapRegion;
 
-/// What a guest consists of.
+/// The parts of a guest.
 #[derive(Debug, Clone)]
 pub struct GuestOptions {
     /// Bytes of guest memory.
@@ -230,8 +230,8 @@ impl FakeGuest {
         self.events.notifications().kick()
     }
 
-    /// Fills the counter of the event queue's call, as a hostile VMM does: whoever writes to it as to any eventfd
-    /// waits, until a thread of the guest waits for an event.
+    /// Fills the counter of the event queue's call, as a hostile VMM does: an ordinary write to the eventfd then
+    /// blocks until a thread of the guest waits for an event.
     ///
     /// # Errors
     /// When the operating system refuses.
@@ -239,9 +239,9 @@ impl FakeGuest {
         self.events.notifications().call_fd().write(u64::MAX - 1)
     }
 
-    /// Plugs memory in or out while the device runs, and announces the rest. Memory that is plugged out
-    /// stays mapped in this process. As a kernel reclaims memory that it lost, no allocation may count on
-    /// staying its owner's.
+    /// Plugs memory in or out while the device runs, and announces what remains. Memory that is plugged out
+    /// stays mapped in this process. As a kernel reclaims memory that it lost, allocations there may change
+    /// owners.
     ///
     /// # Errors
     /// When the device does not survive it.
@@ -275,18 +275,18 @@ impl FakeGuest {
         self.lock().write_config(offset, bytes)
     }
 
-    /// Has the VMM refuse to map anything more into the BAR, as when its table is full.
+    /// Has the VMM refuse further mappings into the BAR, as when its table is full.
     pub fn refuse_mappings(&self, refuses: bool) {
         self.lock().refuse_mappings(refuses);
     }
 
-    /// How many pieces of its BAR the device has unmapped.
+    /// The number of pieces of its BAR that the device has unmapped.
     #[must_use]
     pub fn unmapped(&self) -> u64 {
         self.lock().unmapped()
     }
 
-    /// The actions of the device that the VMM would not have survived.
+    /// The actions of the device that would have crashed the VMM.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         self.lock().violations()

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
-/// How a device reaches its guest.
+/// How a device notifies its guest.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Manners {
-    /// Whether the device can interrupt: whether it gets the call.
+    /// Whether the device can interrupt, that is, gets the call.
     pub(super) has_interrupts: bool,
     /// Whether the end of the connection ends all waits.
     pub(super) tells_of_ends: bool,
@@ -53,7 +53,7 @@ impl EventFds {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the connection stands, as far as the guest learns.
+    /// Fails if the connection has ended, where the guest learns of that.
     pub(super) fn check(&self) -> Result<(), TransportError> {
         if !self.manners.tells_of_ends {
             return Ok(());
@@ -111,7 +111,7 @@ impl Notifications for EventFds {
     ) -> Result<bool, TransportError> {
         if !self.manners.has_interrupts {
             let come = self.polling.wait(timeout, || has_come() || self.check().is_err());
-            // Replies come first: the device may have answered before it went.
+            // Replies come first: the device may have answered before the connection ended.
             return if come && !has_come() { self.check().map(|()| true) } else { Ok(come) };
         }
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Profiles: VMMs as data, as far as a vhost-user device can tell them apart.
+//! Profiles: VMMs as data, with what a vhost-user device sees of them.
 
 use std::time::Duration;
 use vhost::vhost_user::message::VhostUserProtocolFeatures as Protocol;
@@ -58,7 +58,7 @@ pub enum QueueStep {
 /// How a VMM passes on a driver's access to the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigAccess {
-    /// As it is, at any offset and length. The VMM ends if the device refuses it.
+    /// Unchanged, at any offset and length. The VMM ends if the device refuses it.
     AsItIs,
     /// As a request for this many bytes from the start, every time. What lies beyond reads as ones, and the
     /// device learns nothing of it.
@@ -105,10 +105,10 @@ pub struct VmmProfile {
     pub start: &'static [Step],
     /// Its messages when the driver resets the device.
     pub stop: &'static [Step],
-    /// Its messages about a pause; none where a pause ends all of the device's state.
+    /// Its messages for a pause; `None` if a pause ends all of the device's state.
     pub pause: Option<Pause>,
     /// Its messages instead of `connect`, and before `start`, to a device that came back after the
-    /// connection ended; none if it does not connect again.
+    /// connection ended; `None` if it does not connect again.
     pub reconnect: Option<&'static [Step]>,
     /// How it passes on accesses to the configuration.
     pub config_access: ConfigAccess,
@@ -118,8 +118,8 @@ pub struct VmmProfile {
     pub acknowledged: Acknowledged,
     /// Bytes of guest memory below the hole that ends at 4 GiB; the rest is above it.
     pub low_memory: u64,
-    /// Whether it has shared-memory regions, and how many a device may have. Their sizes must add
-    /// up to a power of two.
+    /// How many shared-memory regions a device may have; 0 if it has none. Their sizes must add up to a power
+    /// of two.
     pub shared_memory_regions: u32,
     /// Entries of the memory table, guest memory included. Every mapping into a shared-memory
     /// region takes one.

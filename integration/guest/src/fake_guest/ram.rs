@@ -57,7 +57,7 @@ fn all_free(size: u64) -> Result<AddressAllocator, FakeGuestError> {
 
 impl GuestRam {
     /// Creates `base` bytes, of which at most `low` are below the hole, and a module that is not plugged
-    /// in. Sealed memory cannot shrink, as that of QEMU's memory-backend-memfd.
+    /// in. Sealed memory cannot shrink, like that of QEMU's memory-backend-memfd.
     pub(super) fn new(
         base: u64,
         low: u64,
@@ -93,8 +93,8 @@ impl GuestRam {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frees everything but what is never freed, whichever part of the program has it: a kernel that boots
-    /// knows no earlier owners.
+    /// Frees all memory except what is never freed, whichever part of the program has it: a booting kernel knows
+    /// no earlier owners.
     pub(super) fn reclaim(&self) -> Result<(), FakeGuestError> {
         let mut state = self.lock();
         let mut free = all_free(if state.plugged.module { self.size() } else { self.module })?;
@@ -109,8 +109,8 @@ impl GuestRam {
         Ok(())
     }
 
-    /// Sets what the memory table has. Newly plugged memory can be allocated from then on, and memory that
-    /// was lost is free again.
+    /// Sets the parts that the memory table has. Newly plugged memory can be allocated from then on, and memory
+    /// that was lost is free again.
     pub(super) fn plug(&self, plugged: Plugged) -> Result<(), FakeGuestError> {
         self.lock().plugged = plugged;
         self.reclaim()
@@ -303,7 +303,7 @@ mod tests {
         ram.reclaim().unwrap();
         let all = ram.allocate(3 * PAGE_SIZE).unwrap();
         assert_eq!(queue.address(), LOW);
-        // The earlier owner frees nothing that belongs to another now.
+        // The earlier owner must not free memory that has a new owner.
         drop(kept);
         assert!(ram.allocate(PAGE_SIZE).is_err());
         drop(all);

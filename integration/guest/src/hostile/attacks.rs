@@ -39,7 +39,7 @@ pub(super) const ATTACKS: &[(&str, Attack)] = &[
 
 /// Steps after which an attack takes a new process.
 const STEPS: usize = 200;
-/// How long an attack waits for what may never come.
+/// How long an attack waits for an event that may never come.
 const SOON: Duration = Duration::from_millis(1);
 /// Bytes of the greedy work's target: more than an engine writes in a turn.
 const MUCH: u64 = 8 << 20;
@@ -68,9 +68,8 @@ fn requests(attacker: &mut Attacker) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Stores to words that the host reads or publishes: doorbells, last-queued values, statuses and fences.
-/// Seldom to all, and mostly to those that no queue uses yet, so that the other attacks still achieve
-/// something.
+/// Stores to words that the host reads or publishes: doorbells, last-queued values, statuses and fences. Mostly to
+/// those that no queue uses yet and seldom to all, so that the other attacks remain effective.
 fn doorbells(attacker: &mut Attacker) -> anyhow::Result<()> {
     let bar = attacker.guest.bar().context("the guest has no BAR")?;
     let mut header = BarHeader::new_zeroed();
@@ -99,7 +98,7 @@ fn doorbells(attacker: &mut Attacker) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Garbage in rings and command buffers, and write pointers that are nowhere.
+/// Garbage in rings and command buffers, and write pointers out of range.
 fn rings(attacker: &mut Attacker) -> anyhow::Result<()> {
     let adapter = adapter(attacker)?;
     while attacker.goes_on() {
@@ -155,8 +154,8 @@ fn much_work(attacker: &mut Attacker) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fences that are created, signaled, waited for in vain, and destroyed under their waiters. No thread
-/// takes the events.
+/// Fences that are created, signaled, waited for in vain, and destroyed while waits are pending. No thread takes
+/// the events.
 fn fences(attacker: &mut Attacker) -> anyhow::Result<()> {
     let adapter = adapter(attacker)?;
     let device = adapter.create_device()?;

@@ -130,7 +130,7 @@ impl HostileVmm {
         Ok(())
     }
 
-    /// Takes these features and a VMM's protocol features.
+    /// Accepts these features and a VMM's protocol features.
     ///
     /// # Errors
     /// When the device has hung up.

@@ -3,8 +3,8 @@
 //! A hostile guest: it attacks its device in every way at once, as fast as it can, on a thread for each
 //! attack.
 //!
-//! Each attack runs for ever, and takes a new process from time to time, so that the losses of one attack
-//! do not spare the device the others.
+//! Each attack runs for ever, and takes a new process from time to time, so that an attack that lost its objects
+//! does not stop the others.
 
 mod attacks;
 mod front_end;
@@ -25,7 +25,7 @@ use std::thread::{Builder, JoinHandle};
 /// The least priority that a thread can have.
 const LEAST: i32 = 19;
 
-/// What a thread of the guest works with.
+/// The state of one attacking thread.
 struct Attacker {
     guest: Arc<FakeGuest>,
     noise: Noise,
@@ -34,7 +34,7 @@ struct Attacker {
 }
 
 impl Attacker {
-    /// Whether to continue. Counts the steps.
+    /// Counts a step. Returns whether to continue.
     fn goes_on(&self) -> bool {
         self.done.fetch_add(1, Ordering::Relaxed);
         !self.stop.load(Ordering::Relaxed)
@@ -64,8 +64,8 @@ impl Hostile {
                 done: Arc::clone(&done),
             };
             let run = move || {
-                // The guest takes only processor time that others leave, as if it had processors of its
-                // own. Where it may not lower its priority, it takes more.
+                // The guest takes only processor time that others leave, as if it had its own processors.
+                // Where it may not lower its priority, it takes more.
                 let _ = setpriority_process(Some(gettid()), LEAST);
                 while attacker.goes_on() {
                     // Errors are expected: the device refuses.

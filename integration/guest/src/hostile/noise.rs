@@ -60,8 +60,8 @@ pub fn packets(noise: &mut Noise, memory: u64) -> Vec<u8> {
     bytes
 }
 
-/// A request that is almost valid, of one of these processes, about one of these words. It never destroys a
-/// process, which would leave nothing to attack.
+/// An almost valid request from one of these processes, with some of these words. It never destroys a process,
+/// which would leave nothing to attack.
 pub fn request(noise: &mut Noise, processes: &[u32], words: &[u64]) -> Vec<u8> {
     let code = match noise.below(8) {
         0 => RequestCode(noise.number() as u32),

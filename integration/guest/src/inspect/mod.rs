@@ -175,8 +175,8 @@ fn fill(
     Ok(())
 }
 
-/// Counts allocations by segment. The kernel knows how much of a segment is used if it gives the segment
-/// out; otherwise, as for system memory, the sum of the allocations counts.
+/// Sums allocations by segment. The kernel knows the use of a segment that it gives out; for others, such as
+/// system memory, the sum of the allocations counts.
 fn sum_up_memory(guest: &mut snapshot::Guest) {
     let devices = guest.processes.iter().flat_map(|process| &process.devices);
     for allocation in devices.flat_map(|device| &device.allocations) {
@@ -234,7 +234,7 @@ pub struct ViewArguments {
 /// Clears a terminal and goes to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
-/// Rows of a terminal that does not say how many it has.
+/// Rows of a terminal that does not report its size.
 const ROWS: usize = 24;
 
 /// Rows of the terminal.
@@ -243,7 +243,7 @@ fn rows() -> usize {
     size.map_or(ROWS, |size| size.ws_row.into())
 }
 
-/// The first lines of a text, as many as rows. The last row says how many more lines there are.
+/// The first lines of a text that fit into the rows. The last row says how many more lines there are.
 fn first_rows(text: &str, rows: usize) -> String {
     let lines = text.lines().count();
     // The cursor needs a row beneath the last line.
@@ -256,8 +256,7 @@ fn first_rows(text: &str, rows: usize) -> String {
     format!("{first}... and {} more lines; run without --watch to see all\n", lines - shown)
 }
 
-/// Shows the snapshots, once or repeatedly. Repeated snapshots have rates, and a terminal shows as much as
-/// it has room for.
+/// Shows the snapshots, once or repeatedly. Repeated snapshots have rates, and a terminal shows as much as fits.
 ///
 /// # Errors
 /// When the lists cannot be read, or the text cannot be written.

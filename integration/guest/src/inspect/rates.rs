@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Rates of what guests do, from counts at two times.
+//! Rates of guests' activity, from counts at two times.
 
 use bellhop_protocol::snapshot::{Counts, Snapshot};
 use std::time::Duration;
 
-/// Rates of what a guest does.
+/// Rates of a guest's activity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
     /// The guest's id.
@@ -20,7 +20,7 @@ pub struct Rate {
     pub requests: f64,
     /// Rings that woke an engine.
     pub notifies: f64,
-    /// Engines that executed its queues, on average, as far as that is measured.
+    /// The average number of engines that executed its queues, if that is measured.
     pub engines: f64,
 }
 

@@ -95,7 +95,7 @@ fn nodes(nodes: &[Node]) -> Vec<Vec<Cell>> {
     std::iter::once(header).chain(rows).collect()
 }
 
-/// The rates of what guests do.
+/// The rates of guests' activity.
 fn rates(rates: &[Rate]) -> Vec<Vec<Cell>> {
     let header = ["guest", "packets", "bytes", "rings", "requests", "notifies", "engines"];
     let rows = rates.iter().map(|rate| {
@@ -247,7 +247,7 @@ fn hw_queue(queue: &HwQueue) -> Branch {
     Branch::new("hw queue", head).with(queue.doorbell.iter().map(doorbell))
 }
 
-/// The queue's logs, as far as they were read.
+/// The entries of the queue's logs that were read and lost.
 fn logged(read: u64, lost: u64) -> String {
     match (read, lost) {
         (0, 0) => String::new(),

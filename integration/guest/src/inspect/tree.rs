@@ -13,7 +13,7 @@ pub(super) enum Tone {
     Plain,
     /// A name or a label.
     Name,
-    /// A state that is as it should be.
+    /// A healthy state.
     Good,
     /// A state of waiting.
     Waiting,
@@ -151,7 +151,7 @@ fn widen(widths: &mut Vec<usize>, cells: &[Cell]) {
 #[derive(Debug, Default)]
 struct Edge {
     first: String,
-    /// Where the next line begins.
+    /// The edge of the lines that follow.
     others: String,
 }
 

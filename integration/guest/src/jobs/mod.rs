@@ -18,14 +18,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What the job does.
+/// The parameters of the job.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
     /// The file to stream.
     pub input: PathBuf,
     /// Bytes in a chunk.
     pub chunk: u64,
-    /// How many small submissions to time.
+    /// The number of small submissions to time.
     pub samples: u64,
     /// The number of repetitions.
     pub repetitions: u64,
@@ -57,7 +57,7 @@ pub fn run(transport: Arc<dyn Transport>, options: &RunOptions) -> anyhow::Resul
     let streamed = stream::run(&adapter, &nodes, &mut input, options.chunk, advance)?;
     progress.finish_and_clear();
     let mut timed = latency::run(&adapter, nodes.compute[0], options.samples, options.repetitions)?;
-    // Of these, this guest may use only one.
+    // This guest may use only one of these.
     timed.disturbances.processors = options.processors;
     let statistics = since(&counted()?, &before);
     Ok(Report::new(&streamed, timed, &statistics, options.pinning.clone()))

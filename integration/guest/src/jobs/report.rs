@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the main job prints.
+//! The main job's report.
 
 use super::latency::{Repetition, Timed};
 use crate::machine::{Disturbances, Machine};
@@ -13,10 +13,10 @@ use indicatif::BinaryBytes;
 use serde::Serialize;
 use std::fmt;
 
-/// What the main job did.
+/// The results of the main job.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Whether every byte and every hash is what the guest computed itself.
+    /// Whether every byte and every hash equals the guest's own.
     pub verified: bool,
     /// Offset in the input of the first wrong byte.
     pub first_mismatch: Option<u64>,
@@ -30,7 +30,7 @@ pub struct Report {
     pub bytes_per_second: f64,
     /// What bounded streaming.
     pub bounded_by: Bound,
-    /// What the time of streaming went to.
+    /// How the time of streaming was spent.
     pub stream: Parts,
     /// Command buffers submitted through doorbells, the timed ones included.
     pub submissions: u64,
@@ -42,7 +42,7 @@ pub struct Report {
     pub connects: u64,
     /// Interrupts that the GPU raised for this guest's fences.
     pub interrupts: u64,
-    /// Requests through the control queue, but for the timed kernel-mode submissions.
+    /// Requests through the control queue, except the timed kernel-mode submissions.
     pub control_messages: u64,
     /// Times that an engine woke from its sleep and executed this guest's work first, during the run.
     pub engine_wakeups: u64,
@@ -58,7 +58,7 @@ pub struct Report {
     pub doorbell_speedup: f64,
     /// The medians of each repetition.
     pub repetitions: Vec<Repetition>,
-    /// Why the doorbell is not faster, as far as is known, and what to do. Empty when it is.
+    /// Known reasons why the doorbell is not faster, and what to do. Empty when it is.
     pub why_not_faster: Vec<String>,
     /// The processors that guest and daemon used.
     pub pinning: String,
@@ -112,7 +112,7 @@ impl Report {
     }
 }
 
-/// Nanoseconds taken from the guest by the hypervisor that are worth a word.
+/// Nanoseconds that the hypervisor takes from the guest before the report mentions them.
 const MUCH_STOLEN: u64 = 10_000_000;
 
 /// Known reasons for a doorbell that is not faster than the control queue, and what to do about each.

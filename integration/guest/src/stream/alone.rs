@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the guest does of a stream, without a GPU.
+//! The guest's own part of a stream, without a GPU.
 
 use super::check::{Comparison, Expected};
 use super::input::Input;
@@ -15,8 +15,7 @@ struct Returned {
     hash: u64,
 }
 
-/// How long the guest takes to read the input and to check what a GPU would have returned, which is there
-/// already.
+/// Measures how long the guest takes to read the input and to check a GPU's result, which is ready beforehand.
 ///
 /// # Errors
 /// When the input cannot be read, or changes.
@@ -29,7 +28,7 @@ pub fn check_alone(input: &mut Input, chunk: u64) -> anyhow::Result<Duration> {
     }
     input.rewind()?;
 
-    // As many buffers as a stream has on their way.
+    // As many buffers as a stream has in flight.
     let mut chunks: Vec<_> = (0..MAX_DEPTH).map(|_| Own::new(chunk)).collect();
     let (mut comparison, mut number) = (Comparison::new(), 0);
     let start = Instant::now();
@@ -49,7 +48,7 @@ pub fn check_alone(input: &mut Input, chunk: u64) -> anyhow::Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// A chunk as the guest has it.
+/// A chunk in the guest's memory.
 struct Own {
     bytes: Vec<u8>,
     expected: Expected,
@@ -60,7 +59,7 @@ impl Own {
         Self { bytes: vec![0; chunk], expected: Expected::new(chunk) }
     }
 
-    /// Reads a chunk and makes what a GPU would return. Returns the hash of it; none at the input's end.
+    /// Reads a chunk and computes a GPU's result for it. Returns the result's hash; `None` at the input's end.
     fn read(&mut self, input: &mut Input, number: u64) -> anyhow::Result<Option<u64>> {
         let Self { bytes, expected } = self;
         let bytes = VolatileSlice::from(&mut **bytes);

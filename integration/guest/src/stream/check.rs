@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The guest's own computation of what the GPU is to return.
+//! The guest's own computation of the GPU's result.
 
 use bellhop_protocol::packet::dispatch::apply_xor_stream;
 use multiversion::multiversion;
 use vm_memory::{VolatileMemoryError, VolatileSlice};
 use xxhash_rust::xxh64::Xxh64;
 
-/// Bytes that are made or compared at once: with what they are made of or compared with, they stay in a
-/// first-level cache. Whole words.
+/// Bytes to compute or compare at once: together with their source or counterpart they fit into a first-level
+/// cache. Whole words.
 const BLOCK: usize = 8 << 10;
 const WORD: usize = size_of::<u64>();
 
@@ -19,8 +19,8 @@ fn transform(bytes: &mut [u8], key: u64, first: u64) {
     apply_xor_stream(bytes, key, first);
 }
 
-/// What the GPU is to return for a chunk, in memory that the GPU does not reach. It is made of the input as that
-/// comes, before the GPU is told of it.
+/// The expected result for a chunk, in memory that the GPU does not reach. The guest computes it as the input
+/// arrives, before it submits the chunk.
 pub(super) struct Expected {
     bytes: Vec<u8>,
     made: usize,
@@ -40,7 +40,7 @@ impl Expected {
         self.hash.reset(seed);
     }
 
-    /// The first `length` bytes of the chunk's input are there. Makes what it can of them in whole blocks.
+    /// Takes the first `length` bytes of the chunk's input, and computes the whole blocks among them.
     pub(super) fn take(
         &mut self,
         input: &VolatileSlice<'_>,
@@ -49,7 +49,7 @@ impl Expected {
         self.make(input, length - length % BLOCK)
     }
 
-    /// The input ends after `length` bytes. Makes the rest, and returns the hash of all of it.
+    /// Computes the rest of the chunk, whose input has `length` bytes, and returns the result's hash.
     pub(super) fn finish(
         &mut self,
         input: &VolatileSlice<'_>,
@@ -71,13 +71,13 @@ impl Expected {
         Ok(())
     }
 
-    /// The bytes that the GPU is to return.
+    /// The bytes that the GPU must return.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.made]
     }
 }
 
-/// Compares what the GPU returned with what it was to return.
+/// Compares the GPU's result with the expected one.
 pub(super) struct Comparison {
     block: Vec<u8>,
 }
@@ -87,7 +87,7 @@ impl Comparison {
         Self { block: vec![0; BLOCK] }
     }
 
-    /// The offset of the first byte that is not as expected, if there is one. Each byte is read once.
+    /// The offset of the first byte that differs, if one does. Each byte is read once.
     pub(super) fn first_difference(
         &mut self,
         returned: &VolatileSlice<'_>,
@@ -120,7 +120,7 @@ mod tests {
         (0..LENGTH).map(|at| (at / 7) as u8).collect()
     }
 
-    /// The transformation as the protocol has it, byte by byte.
+    /// The transformation as the protocol defines it, byte by byte.
     fn returned() -> Vec<u8> {
         let masked =
             |(at, byte): (usize, u8)| byte ^ xor_stream(KEY, (at / 8) as u64).to_le_bytes()[at % 8];

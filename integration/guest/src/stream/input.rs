@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is streamed.
+//! The input of a stream.
 
 use anyhow::{Context, bail};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -51,13 +51,13 @@ impl Input {
         Ok(input)
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its bytes. `None` unless it is a regular file.
+    /// Its size in bytes. `None` unless it is a regular file.
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         self.size
@@ -71,9 +71,9 @@ impl Input {
         self.file.rewind().with_context(|| format!("cannot rewind {}", self.path.display()))
     }
 
-    /// Reads a whole chunk, or what is left, piece by piece, to where it is wanted: there is no copy but the
-    /// kernel's. Calls `with_piece` with the length of what was read after each piece, while caches have it, and
-    /// returns it in the end.
+    /// Reads a whole chunk, or the rest of the input, piece by piece into its destination: the kernel makes the only
+    /// copy. Calls `with_piece` after each piece, while caches have it, with the bytes read so far, and returns
+    /// their number in the end.
     pub(super) fn read(
         &mut self,
         chunk: &VolatileSlice<'_>,

@@ -30,19 +30,19 @@ use parts::Clock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Bytes of a chunk, unless one asks for another size: copies of it take far longer than a submission, a stage
-/// finds it in a second-level cache, and the chunks of all stages fit into a last-level one.
+/// Default bytes of a chunk: copying it takes far longer than a submission, a stage finds it in a second-level
+/// cache, and the chunks of all stages fit into a last-level one.
 pub const CHUNK: u64 = 256 << 10;
-/// Most chunks on their way: two for each of the three engines, so that none waits for the guest, and two for
-/// the guest.
+/// Most chunks in flight: two for each of the three engines, so that none waits for the guest, and two for the
+/// guest.
 const MAX_DEPTH: u64 = 8;
-/// HW queues on compute nodes, each of a context of its own.
+/// HW queues on compute nodes, each in a separate context.
 const COMPUTE_QUEUES: usize = 2;
 const RING_SIZE: u64 = 4096;
 const COMMANDS: usize = 512;
 /// Seed of the hashes and first of the keys.
 const SEED: u64 = 0xB311_40B0;
-/// How long a chunk may take before something is wrong.
+/// How long a chunk may take before the stream fails.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The result of streaming.
@@ -54,15 +54,15 @@ pub struct Streamed {
     pub chunks: u64,
     /// Command buffers.
     pub submissions: u64,
-    /// How often doorbells were rung, and what that took.
+    /// Counts of rings, and of the connects and notifies that they took.
     pub doorbells: DoorbellCounters,
-    /// How long it took, and what.
+    /// How the time was spent.
     pub parts: Parts,
     /// Offset at which the GPU's result first differed from the guest's own.
     pub mismatch: Option<u64>,
 }
 
-/// The memory that one chunk uses on its way. The next chunk uses it when this one is done.
+/// The memory of a chunk in flight. The next chunk reuses it when this one is done.
 struct Slot {
     input: GpuMapping,
     local: GpuMapping,
@@ -72,7 +72,7 @@ struct Slot {
     copy_in: CommandBuffer,
     compute: CommandBuffer,
     copy_out: CommandBuffer,
-    /// What the chunk is to come back as.
+    /// The chunk's expected result.
     expected: Expected,
     /// The chunk that uses it.
     chunk: Option<Chunk>,
@@ -81,7 +81,7 @@ struct Slot {
 struct Chunk {
     number: u64,
     offset: u64,
-    /// The hash of what it is to come back as.
+    /// The hash of its expected result.
     hash: u64,
     /// The value of the copy-out queue's progress fence when the chunk is done.
     done: u64,
@@ -158,8 +158,7 @@ impl Queues {
     }
 }
 
-/// Waits for a chunk, compares it with what the guest computes, and returns the offset of the first
-/// difference.
+/// Waits for a chunk, compares it with the guest's own result, and returns the offset of the first difference.
 fn verify(
     queue: &UserModeQueue,
     slot: &mut Slot,
@@ -182,7 +181,7 @@ fn verify(
     })
 }
 
-/// Streams the input. `progress` is told of the bytes of each chunk.
+/// Streams the input. Calls `progress` with the bytes of each chunk.
 ///
 /// # Errors
 /// When a chunk is too large, the input cannot be read, or the device cannot be used.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which node does which stage.
+//! Which node executes which stage.
 
 use super::COMPUTE_QUEUES;
 use anyhow::Context;
@@ -12,16 +12,16 @@ use bellhop_protocol::control::adapter::{
 /// The nodes of the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nodes {
-    /// Transforms and hashes, of every other chunk each.
+    /// Transform and hash, alternating between chunks.
     pub compute: [u32; COMPUTE_QUEUES],
-    /// Copies to local memory.
+    /// Copies chunks to local memory.
     pub copy_in: u32,
-    /// Copies from local memory.
+    /// Copies chunks from local memory.
     pub copy_out: u32,
 }
 
 impl Nodes {
-    /// A node for each stage, if there are as many.
+    /// A separate node for each stage, if there are enough.
     ///
     /// # Errors
     /// When there is no compute node.
@@ -36,7 +36,7 @@ impl Nodes {
         Ok(Self { compute, copy_in, copy_out: beside(&nodes, copy_in) })
     }
 
-    /// How many engines these are.
+    /// The number of distinct engines.
     pub(super) fn engines(self) -> u64 {
         let Self { compute: [first, second], copy_in, copy_out } = self;
         let mut nodes = [first, second, copy_in, copy_out];
@@ -45,7 +45,7 @@ impl Nodes {
     }
 }
 
-/// The next node of this one's type, or this one if it is alone; one for user-mode submission if there is.
+/// The next node of this one's type, preferably one for user-mode submission; this one if it is the only one.
 fn beside(nodes: &[NodeMetadata], this: u32) -> u32 {
     let engine_type = nodes.get(this as usize).map(|node| node.engine_type);
     let others = (0u32..)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a stream's time went to, and so what bounded it.
+//! How a stream's time was spent, and what bounded it.
 
 use serde::{Serialize, Serializer};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// thread; engines execute beside it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Parts {
-    /// All of it, in seconds.
+    /// The whole time, in seconds.
     #[serde(rename = "elapsed_seconds", serialize_with = "seconds")]
     pub elapsed: Duration,
     /// The guest read its input to where the GPU reads it, in seconds.
@@ -27,7 +27,7 @@ pub struct Parts {
     /// Engines executed the guest's packets, in seconds of all engines together.
     #[serde(rename = "executing_seconds", serialize_with = "seconds")]
     pub executing: Duration,
-    /// The engines of the stages.
+    /// The number of engines of the stages.
     pub engines: u64,
 }
 
@@ -35,7 +35,7 @@ fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Er
     serializer.serialize_f64(time.as_secs_f64())
 }
 
-/// What a stream could not be faster than.
+/// What bounded a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -47,7 +47,7 @@ pub enum Bound {
     Nothing,
 }
 
-/// A guest that waits for a smaller share of the time bounds the stream itself.
+/// If the guest waits for a smaller share of the time, the guest itself bounds the stream.
 const MUCH_WAITING: f64 = 0.1;
 
 impl Parts {
@@ -67,7 +67,7 @@ impl Parts {
         part.as_secs_f64() / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// What bounded it, with the figures that say so.
+    /// What bounded it, with the figures that show it.
     #[must_use]
     pub fn verdict(&self) -> String {
         let percent = |part| format!("{:.0} %", 100.0 * self.share(part));
@@ -88,7 +88,7 @@ impl Parts {
     }
 }
 
-/// Times what follows each other.
+/// Times consecutive parts.
 pub(super) struct Clock {
     start: Instant,
     last: Instant,
@@ -101,7 +101,7 @@ impl Clock {
         Self { start, last: start, parts: Parts::default() }
     }
 
-    /// A part ends here that began where the one before ended.
+    /// Ends a part, which began at the end of the previous one.
     pub(super) fn end(&mut self, part: impl FnOnce(&mut Parts) -> &mut Duration) {
         let now = Instant::now();
         *part(&mut self.parts) += now - self.last;

@@ -5,15 +5,15 @@
 use distrs::StudentsT;
 use serde::Serialize;
 
-/// How sure an interval is: of a hundred, one does not contain the true ratio.
+/// The confidence of an interval: of a hundred, one does not contain the true ratio.
 pub const CONFIDENCE: f64 = 0.99;
 
-/// The ratio of a figure to what it was, with the interval that contains the true one.
+/// The ratio of a figure to its earlier value, with the interval that contains the true ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Change {
     /// The geometric mean now over that before.
     pub ratio: f64,
-    /// The interval's ends. Null where a side has one value, which says nothing of its noise.
+    /// The interval's ends. Null where a side has one value, which does not show its noise.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -26,8 +26,8 @@ struct Sample {
 }
 
 impl Sample {
-    /// Of the logarithms: times and rates vary by factors, and the difference of two means is then the
-    /// logarithm of a ratio. `None` unless all are positive.
+    /// The sample of the values' logarithms: times and rates vary by factors, and the difference of two means is
+    /// then the logarithm of a ratio. `None` unless all values are positive.
     fn of_logarithms(values: &[f64]) -> Option<Self> {
         if values.is_empty() || values.iter().any(|value| *value <= 0.0 || !value.is_finite()) {
             return None;
@@ -52,7 +52,7 @@ impl Change {
         let (a, b) = (before.variance, now.variance);
         let interval = (before.freedom > 0.0 && now.freedom > 0.0).then(|| {
             let error = (a + b).sqrt();
-            // Welch and Satterthwaite; without any variance, each number gives the interval of one value.
+            // Welch and Satterthwaite; without any variance, any degrees of freedom give a point interval.
             let freedom = if error > 0.0 {
                 (a + b).powi(2) / (a.powi(2) / before.freedom + b.powi(2) / now.freedom)
             } else {

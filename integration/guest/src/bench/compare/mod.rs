@@ -14,11 +14,11 @@ use crate::machine::Machine;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// A figure that changed by a smaller share is not said to have moved, however sure that is: two runs of one
-/// program on one machine differ by as much.
+/// The least relative change that counts as a move, however sure a smaller one is: two runs of one program on one
+/// machine differ by as much.
 pub const MARGIN: f64 = 0.05;
 
-/// What became of a figure.
+/// How a figure changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -30,7 +30,7 @@ pub enum Verdict {
     Moved,
     /// It did not move by more than `MARGIN`, as far as noise lets one see.
     Same,
-    /// A side measured it once, or it is 0, so that nothing is known of its noise.
+    /// A side measured it once, or it is 0, so that its noise is not known.
     Unknown,
 }
 
@@ -45,7 +45,7 @@ pub struct Row {
     pub now: f64,
     /// The change. Null where a value is 0.
     pub change: Option<Change>,
-    /// What became of it.
+    /// How it changed.
     pub verdict: Verdict,
     /// Whether it counts as a regression if it is worse: ratios and key figures do. A time alone changes with
     /// the machine.
@@ -66,13 +66,13 @@ pub struct Origin {
 pub struct Comparison {
     /// The earlier report.
     pub before: Origin,
-    /// How sure intervals are.
+    /// The confidence of intervals.
     pub confidence: f64,
     /// `MARGIN`.
     pub margin: f64,
     /// Whether something that decides is worse.
     pub regressed: bool,
-    /// Where machine or configuration differ, so that figures differ for another reason than the program.
+    /// Differences of machine or configuration, which change figures although the program is unchanged.
     pub differences: Vec<String>,
     /// What only the earlier report has.
     pub only_before: Vec<String>,
@@ -89,7 +89,7 @@ impl Row {
         let [was, is] = medians;
         let verdict = match (change, aim) {
             _ if before.iter().chain(now).all(|value| *value == 0.0) => Verdict::Same,
-            // Something that must not happen, and did not: it is counted and not timed, so it has no noise.
+            // A count of events that must not happen has no noise: it is not timed.
             (None, Some(Aim::AtMost(0.0))) if is > was => Verdict::Worse,
             (None, Some(Aim::AtMost(0.0))) if is < was => Verdict::Better,
             (change, _) => verdict(change.and_then(|change| change.interval), better(name)),
@@ -221,7 +221,7 @@ mod tests {
         let name = "doorbell_rtt_over_minimal_path";
         assert_eq!(verdict_of(name, &STEADY, &STEADY), (Verdict::Same, false));
         assert_eq!(verdict_of(name, &[1.0, 2.0, 4.0], &TWICE), (Verdict::Same, false));
-        // It is sure that this moved, and it is less than the margin.
+        // This change is certain, but below the margin.
         assert_eq!(verdict_of(name, &[2.0, 2.0], &[2.08, 2.08]), (Verdict::Same, false));
         assert_eq!(verdict_of(name, &[2.0, 2.0], &[2.12, 2.12]), (Verdict::Worse, true));
         assert_eq!(verdict_of(name, &[2.0], &[4.0]), (Verdict::Unknown, false));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Two processes that move what a submission says and do nothing else.
+//! Two processes that move the words of a submission and do nothing else.
 
 use super::shape::{Packets, Shape};
 use crate::bench::partner::{LINE, Partner, SharedLines};
@@ -16,7 +16,7 @@ use std::time::Instant;
 const MOST_PAUSES: usize = 64;
 /// Submissions for which there is room: two of the deepest batches.
 const SLOTS: u64 = 128;
-/// Looks at the doorbell in a row without a pause, each of which asks ahead, as an engine has them.
+/// Consecutive loads of the doorbell without a pause, each with a prefetch, as an engine does them.
 const FRESH_LOOKS: u32 = 64;
 /// Submissions before the first that is timed.
 const WARM_UP: u64 = 256;
@@ -26,10 +26,10 @@ trait Place {
     /// Words of a ring's entry.
     const ENTRY: usize;
 
-    /// The submitter's part, but for the ring of the doorbell.
+    /// The submitter's part, except for ringing the doorbell.
     fn queue(words: Words<'_>, submission: u64);
 
-    /// The executor's part, but for the store to the fence. Returns the fence's value.
+    /// The executor's part, except for the store to the fence. Returns the fence's value.
     fn execute(words: Words<'_>, submission: u64) -> u64;
 }
 
@@ -75,7 +75,7 @@ impl Place for KeptBuffer {
     }
 }
 
-/// [`Packets::Ring`]. The entry: the packet that does nothing, the signal, the fence's value.
+/// [`Packets::Ring`]. The entry: the null packet, the signal, the fence's value.
 struct Ring;
 
 impl Place for Ring {
@@ -106,7 +106,7 @@ fn load<const N: usize>(words: &[AtomicU64]) -> [u64; N] {
     std::array::from_fn(|at| words[at].load(Ordering::Relaxed))
 }
 
-/// Asks for a word's cache line.
+/// Prefetches a word's cache line.
 #[inline(always)]
 fn ask_for(word: &AtomicU64) {
     // SAFETY: a prefetch is a hint, which reads and writes nothing and faults nowhere.
@@ -242,8 +242,8 @@ impl MinimalPath {
         Ok(Some(Self { _partner: partner, lines, shape, code, submitted: 0 }))
     }
 
-    /// Submits `depth` command buffers, at most half of [`SLOTS`], rings as its shape says, and waits for the last,
-    /// or for the last of those before.
+    /// Submits `depth` command buffers, at most half of [`SLOTS`], rings as the shape says, and waits for the last
+    /// of this batch, or of the batch before.
     #[inline(always)]
     fn batch<P: Place>(&mut self, depth: u64, keeps_fed: bool) {
         let words = Words::of(&self.lines);
@@ -267,7 +267,7 @@ impl MinimalPath {
             if done >= end {
                 return;
             }
-            // As the driver does: each load takes the line from the process that signals.
+            // Pauses as the driver does: each load takes the line from the process that signals.
             (done..end).take(MOST_PAUSES).for_each(|_| spin_loop());
         }
     }
@@ -284,8 +284,8 @@ impl MinimalPath {
         })
     }
 
-    /// Submissions a second in batches of `depth`, each of which is waited for before the next is filled, or
-    /// before the one after that is.
+    /// Submissions a second in batches of `depth`. The submitter waits for each batch before it fills the next, or
+    /// the one after the next.
     pub(in super::super) fn rate(&mut self, depth: u64, samples: u64, keeps_fed: bool) -> f64 {
         (self.code.rate)(self, depth, samples, keeps_fed)
     }

@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicU64;
 pub(super) const ONE_PROCESSOR: &str =
     "two programs that poll need a processor each; give the guest two";
 
-/// A cache line to another process and one back, both polled. `None` on one processor.
+/// One cache line to another process and one back, both polled. `None` on one processor.
 pub(super) fn cache_line_round_trip(samples: u64) -> anyhow::Result<Option<Latency>> {
     if processors::pair().is_none() {
         return Ok(None);

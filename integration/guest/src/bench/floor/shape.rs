@@ -4,25 +4,25 @@
 
 use std::fmt;
 
-/// Where a submission's packets are: one that does nothing and one that signals.
+/// Where a submission's two packets are: the null packet and the signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Packets {
     /// Both in a command buffer, written anew and named by the ring's entry.
     WrittenBuffer,
-    /// The first in a command buffer that stays as it was, named by the ring's entry; the signal in the ring.
+    /// The null packet in an unchanged command buffer, named by the ring's entry; the signal in the ring.
     KeptBuffer,
     /// Both in the ring.
     Ring,
 }
 
-/// One way to move what a submission says: its packets, where they are, and the value of its fence.
+/// One way to move a submission: its packets, where they are, and the value of its fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Shape {
     /// Where the packets are.
     pub(super) packets: Packets,
-    /// The executor asks for the next lines while it polls the doorbell, and not after it.
+    /// The executor prefetches the next lines while it polls the doorbell, not after.
     pub(super) asks_ahead: bool,
-    /// The executor stores the fence once for [`Self::COALESCED`] submissions, or at the end of what was rung
+    /// The executor stores the fence once for [`Self::COALESCED`] submissions, or at the last one that was rung
     /// for.
     pub(super) coalesces: bool,
     /// The submitter rings for each submission, and not once for a batch.

@@ -11,10 +11,10 @@ use plotters::prelude::{
 use plotters::series::LineSeries;
 use plotters::style::ShapeStyle;
 
-/// What tells lines apart: colours of Okabe and Ito that are dark enough on white.
+/// Colours of lines: those of Okabe and Ito that are dark enough on white.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Colour {
-    /// Of what the picture is about: its line is the widest.
+    /// The subject of the picture; its line is the widest.
     Ours,
     Green,
     Blue,
@@ -42,19 +42,19 @@ impl Colour {
 const FONT: &str = "sans-serif";
 /// Columns of the names of lines, to the right of a chart.
 const NAMES: u32 = 220;
-/// Where the first name is, how far names are apart, and how long the line before each is, in pixels.
+/// Position of the first name, distance of names, and length of the line before each, in pixels.
 const FIRST: i32 = 64;
 const APART: i32 = 26;
 const SAMPLE: i32 = 28;
 
-/// A line, and what it is called.
+/// A line and its name.
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) colour: Colour,
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// Lines with what the axes say.
+/// Lines, and the labels of the axes.
 pub(super) struct Chart {
     pub(super) title: String,
     pub(super) x: String,
@@ -62,7 +62,7 @@ pub(super) struct Chart {
     pub(super) lines: Vec<Line>,
     pub(super) x_label: fn(&f64) -> String,
     pub(super) y_label: fn(&f64) -> String,
-    /// Where the horizontal axis has labels, unless at round numbers.
+    /// Where the horizontal axis has labels; at round numbers if `None`.
     pub(super) x_ticks: Option<Vec<f64>>,
 }
 
@@ -117,7 +117,7 @@ impl Chart {
     }
 }
 
-/// Most powers of ten on an axis between which there is room for more numbers.
+/// Most powers of ten on an axis that leave room for numbers between them.
 const FEW: usize = 3;
 
 /// The powers of ten in a range; if they are few, their doubles and fivefold too.

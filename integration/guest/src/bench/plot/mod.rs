@@ -2,8 +2,8 @@
 
 //! A report as a picture: how long submissions take, and how many there are in a second.
 //!
-//! The picture has a background of its own, so that a viewer's dark one does not hide it. Lines differ in
-//! colours that people who are colour-blind can tell apart.
+//! The picture has its own background, so that a viewer's dark one does not hide it. Colour-blind people can
+//! tell the colours of its lines apart.
 
 mod chart;
 
@@ -39,7 +39,7 @@ pub(super) fn svg(report: &Report) -> anyhow::Result<String> {
     Ok(picture)
 }
 
-/// The names of distributions, and what they are called.
+/// The names of distributions, and their labels.
 const DISTRIBUTIONS: [(&str, &str, Colour); 7] = [
     ("cacheline_rtt", "cache line there and back", Colour::Grey),
     ("minimal_path_rtt", "minimal path", Colour::Green),
@@ -71,7 +71,7 @@ fn latencies(report: &Report) -> Option<Chart> {
     })
 }
 
-/// The names of rates at each depth, without what follows, and what they are called.
+/// The names of rates up to the depth, the rest of the names, and their labels.
 const BATCHES: [(&str, &str, &str, Colour); 7] = [
     ("minimal_path_kept_fed_depth_", "_per_second", "minimal path, kept fed", Colour::Grey),
     ("minimal_path_depth_", "_per_second", "minimal path", Colour::Green),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A report as CSV: a row for each value of each repetition, with all that one has to know of the run.
+//! A report as CSV: a row for each value of each repetition, with the facts of the run.
 
 use super::Report;
 use crate::bench::names::is_ratio;
@@ -30,10 +30,10 @@ const HEADER: [&str; 19] = [
 ];
 
 impl Report {
-    /// The report as CSV (RFC 4180), with a header. What could not be measured has a row without a value.
+    /// The report as CSV (RFC 4180), with a header. A figure that could not be measured has a row without a value.
     ///
     /// # Errors
-    /// None that a report can cause.
+    /// No report causes one.
     pub fn to_csv(&self) -> anyhow::Result<String> {
         let Self { machine, configuration, .. } = self;
         let known = |fact: &Option<String>| fact.clone().unwrap_or_default();

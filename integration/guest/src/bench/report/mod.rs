@@ -67,13 +67,13 @@ pub struct Report {
     /// nanoseconds that this share took longer than, the median over repetitions.
     #[serde(default)]
     pub distributions: BTreeMap<String, Curve>,
-    /// Of each figure that is the best of several shapes: which, and all of them.
+    /// The shapes of each figure that is the best of several.
     pub shapes: BTreeMap<String, Shapes>,
     /// Why each null is null.
     pub absent: BTreeMap<String, String>,
     /// The least and the greatest value of each that was measured more than once.
     pub spread: BTreeMap<String, [f64; 2]>,
-    /// The names of what was measured, in the order in which it was.
+    /// The names of all figures and ratios, in the order of measuring.
     pub order: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ impl Shapes {
             wins[winner] += 1;
         }
         let most = wins.iter().max()?;
-        // Of those that won as often, the one that was measured first.
+        // Among shapes with equally many wins, the one that was measured first.
         let best = wins.iter().position(|of_one| of_one == most)?;
         let medians =
             shapes.iter().filter_map(|(name, values)| Some((name.clone(), median(values)?)));
@@ -105,7 +105,7 @@ impl Shapes {
     }
 }
 
-/// The value in the middle; of an even number, the greater of the two there.
+/// The middle value; of an even number of values, the greater of the middle two.
 fn median(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -135,8 +135,8 @@ impl Measured {
         push(&mut self.figures, name.into(), value);
     }
 
-    /// Notes what shapes of a thing were measured for a figure, each with its name and value. Returns the best
-    /// value, which the figure is to have; `None` if there is no shape.
+    /// Records the shapes that were measured for a figure, each with its name and value. Returns the best value,
+    /// which becomes the figure's; `None` if there is no shape.
     pub fn best_shape(
         &mut self,
         name: &str,
@@ -229,9 +229,9 @@ impl Measured {
 }
 
 impl Report {
-    /// What a report says that it is.
+    /// The kind that a report states.
     pub const KIND: &str = "bellhop bench";
-    /// The version of the format. It rises when a reader of the former would misunderstand a report.
+    /// The version of the format. It rises when a reader of the previous version would misunderstand a report.
     pub const SCHEMA: u32 = 2;
 
     /// A figure's or ratio's median.
@@ -308,7 +308,7 @@ mod tests {
         measured.figure("doorbell_rtt_ns_p50", 310.0);
         measured.absent("io_uring_sqpoll_nop_ns_p50", "the kernel has no io_uring");
         measured.absent("doorbell_rtt_over_io_uring_sqpoll_nop", "the kernel has no io_uring");
-        // Another repetition could not measure it.
+        // As if another repetition could not measure it.
         measured.absent("doorbell_rtt_ns_p50", "no");
         let report = measured.report(configuration(&["round-trip"]), Disturbances::default());
         let json: Value = serde_json::to_value(&report).unwrap();

@@ -58,7 +58,7 @@ impl Report {
         Ok(())
     }
 
-    /// What the best shapes were of what is measured in several.
+    /// The best shape of each figure that is measured in several.
     fn shapes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (name, shapes)) in self.shapes.iter().enumerate() {
             if index == 0 {

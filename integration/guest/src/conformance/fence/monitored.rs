@@ -58,7 +58,7 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
     ),
 ];
 
-/// How long a thing must not happen before it counts as not happening.
+/// How long an event must stay away before it counts as not happening.
 const WHILE: Duration = Duration::from_millis(20);
 
 /// A command buffer that stores a word. It must not change while the GPU may execute it.

@@ -70,7 +70,7 @@ fn engine_to_engine(scene: &Scene) -> Result<(), Mismatch> {
     let mut copies = bench.device.create_context(copy_node)?.create_user_mode_queue(4096)?;
     let mut copy = CommandBuffer::new(&bench.device, 256)?;
     let (there, back) = (bench.device.create_fence(0)?, bench.device.create_fence(0)?);
-    // In each round, the copy engine takes what the compute engine made, and vice versa.
+    // In each round, each of the two engines uses the other's result.
     for round in 1..=50u64 {
         copy.reset();
         copy.wait_fence(&there, round)?

@@ -22,7 +22,7 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
     ),
 ];
 
-/// How long the test waits for what must not come.
+/// How long the test waits for an event that must not come.
 const WHILE: Duration = Duration::from_millis(20);
 
 fn gpu(scene: &Scene) -> Result<(), Mismatch> {

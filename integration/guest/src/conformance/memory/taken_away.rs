@@ -113,7 +113,7 @@ fn taken_away_destroyed(scene: &Scene) -> Result<(), Mismatch> {
             require!(!ending.is_finished(), "it ended with its work still to do");
             Ok(())
         };
-        // Gives the memory back in any case, so that the test does not wait in vain at its end.
+        // Gives the memory back in any case, so that the test does not time out at its end.
         let seen: Result<(), Mismatch> = observe();
         share.evict()?;
         ending.join().map_err(|_| Mismatch::Seen("the thread panicked".into()))??;

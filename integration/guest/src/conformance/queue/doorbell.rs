@@ -114,8 +114,8 @@ fn status_retry(scene: &Scene) -> Result<(), Mismatch> {
     Ok(())
 }
 
-/// Waits until the doorbell's engine sleeps. Returns whether it sleeps with the doorbell connected: an
-/// engine that has slept for long loses its power, and its doorbells are disconnected.
+/// Waits until the doorbell's engine sleeps. Returns whether the doorbell is still connected: an engine that
+/// sleeps for long loses its power, and its doorbells are disconnected.
 fn await_sleep(bench: &Bench) -> Result<bool, Mismatch> {
     let start = Instant::now();
     loop {
@@ -133,8 +133,8 @@ fn status_connected_notify(scene: &Scene) -> Result<(), Mismatch> {
     const ENOUGH: u64 = 20;
     let mut bench = scene.bench()?;
     let mut notified = 0;
-    // The host handles a notification in its own time, and then has the engine look once more. That look
-    // may wake the engine between the load of the status and the ring.
+    // The host handles a notification later, and then has the engine look once more. That look may wake the
+    // engine between the load of the status and the ring.
     for round in 1..=10 * ENOUGH {
         bench.commands.nop()?;
         bench.run()?;
@@ -213,7 +213,7 @@ fn victim(scene: &Scene) -> Result<(), Mismatch> {
     Ok(())
 }
 
-/// An engine that sleeps for long has all doorbells disconnected, and then the test tries again.
+/// The test tries again if the engine slept for long, because all doorbells are then disconnected.
 fn victim_least_recently_rung(scene: &Scene) -> Result<(), Mismatch> {
     const TRIES: usize = 20;
     let bench = scene.bench()?;
@@ -233,7 +233,7 @@ fn victim_least_recently_rung(scene: &Scene) -> Result<(), Mismatch> {
     };
     for _ in 0..TRIES {
         run(&mut queues, &(0..physical).collect::<Vec<_>>())?;
-        // Other guests may have some of them.
+        // Other guests may have taken some of them.
         let connected = still_connected(&queues[..physical])?;
         let Some((idle, others)) = connected.split_last() else { continue };
         run(&mut queues, others)?;
@@ -431,7 +431,7 @@ fn rotation_dummy(scene: &Scene) -> Result<(), Mismatch> {
     let doorbells = scene.transport().config().doorbell_count;
     let mut disconnected = bench.context.create_user_mode_queue(4096)?;
     let mut commands = CommandBuffer::new(&bench.device, 64)?;
-    // Others take its physical doorbell: as many as there are, if there can be so few.
+    // As many other queues as there are physical doorbells take this queue's, where queues can outnumber doorbells.
     let can_be_a_victim = !is_global(&bench)? && caps.physical_doorbells + 2 < doorbells;
     let others = if can_be_a_victim { caps.physical_doorbells } else { 1 };
     let mut others: Vec<_> = (0..others)
@@ -468,9 +468,9 @@ fn work((queue, commands): &mut (UserModeQueue, CommandBuffer)) -> Result<(), Er
     queue.progress_fence().poll(value, TIMEOUT)
 }
 
-/// Waits until the engine has looked for the last time at the ring of a doorbell that reads disconnected:
-/// work that is queued before may still run. The kernel asks for that look before it answers a request. The
-/// engine has looked once a second submission ends that it first saw after the answer.
+/// Waits until the engine has looked for the last time at the ring of a doorbell that reads disconnected: work
+/// that is queued earlier may still run. The kernel asks for that look before it answers a request. The engine
+/// has looked once the second of two submissions that it first saw after the answer ends.
 fn await_last_look(
     bench: &Bench,
     other: &mut (UserModeQueue, CommandBuffer),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `fault.*`: what a HW queue can do wrong. Each fault loses that queue alone, with a precise reason.
+//! `fault.*`: the faults of a HW queue. Each loses that queue alone, with a precise reason.
 
 use crate::conformance::behaviour::{Behaviour, Mismatch, require};
 use crate::conformance::scene::{MEMORY, Scene, TIMEOUT};
@@ -133,7 +133,7 @@ fn not_mapped(scene: &Scene) -> Result<(), Mismatch> {
     let mut bench = scene.bench()?;
     bench.commands.copy(bench.va(0), NOWHERE, 8)?;
     bench.expect_fault(FaultReason::WRITE_PAGE_FAULT, NOWHERE)?;
-    // The range crosses the end of the mapping: the fault names the first byte behind it.
+    // The range crosses the end of the mapping: the fault names the first byte beyond it.
     let mut bench = scene.bench()?;
     let fence = bench.device.create_allocation(AllocationKind::LOCAL, PAGE_SIZE)?;
     let page = fence.map_at(NOWHERE, 0, PAGE_SIZE, Protection::WRITE)?;

@@ -73,7 +73,7 @@ fn no_control_message(scene: &Scene) -> Result<(), Mismatch> {
     Ok(())
 }
 
-/// Command buffers that each write a number to a place of its own.
+/// Command buffers that each write a number to a separate place.
 fn numbered(bench: &Bench, count: u64) -> Result<Vec<CommandBuffer>, Mismatch> {
     let mut buffers = Vec::new();
     for number in 0..count {

@@ -46,8 +46,8 @@ fn expect_stands_still(bench: &Bench, value: u64) -> Result<(), Mismatch> {
     }
 }
 
-/// Runs a check until the engine has kept its power throughout: an engine that goes to F1 disconnects doorbells
-/// too, and may do so whenever this program is kept from running for as long as engines may be idle.
+/// Repeats a check until the engine has kept its power throughout: an engine that goes to F1 disconnects doorbells
+/// too, which can happen whenever this program is not scheduled for the engine's idle time.
 fn while_in_f0(
     bench: &mut Bench,
     mut check: impl FnMut(&mut Bench) -> Result<(), Mismatch>,

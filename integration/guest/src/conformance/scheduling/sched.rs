@@ -156,8 +156,8 @@ fn compete(first: &mut Work, second: &mut Work) -> Result<(), Mismatch> {
 
 fn turns_context(scene: &Scene) -> Result<(), Mismatch> {
     const QUEUES: usize = 4;
-    // How many submissions each queue of the large context has done, and what the small one saw of that at
-    // its end.
+    // Counts of the large context's finished submissions by queue, and the small context's copy of them at its
+    // end.
     const DONE: usize = 8;
     const SEEN: usize = 128;
     let bench = scene.bench()?;
@@ -183,8 +183,7 @@ fn turns_context(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn priority(scene: &Scene) -> Result<(), Mismatch> {
-    // How many submissions the lower one has done, by its own count, and what the higher saw of that at its
-    // end.
+    // The lower context's own count of finished submissions, and the higher context's copy of it at its end.
     const DONE: usize = 8;
     const SEEN: usize = 16;
     let bench = scene.bench()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `tdr.*`: hangs, which contexts they lose and which they spare.
+//! `tdr.*`: hangs, and the contexts that they lose and spare.
 //!
 //! A host expels a guest that hangs often, so there are few of these behaviours.
 
@@ -179,8 +179,8 @@ fn disabled_runs_on(scene: &Scene) -> Result<(), Mismatch> {
     let mut commands = endless(&bench)?;
     let value = queue.submit(&mut commands)?;
     await_begin(&bench)?;
-    // Each executes half of the time, so that two time-outs pass for it while one passes for each of the
-    // two others.
+    // Each context gets half of the engine's time, so this queue executes for two time-outs while the two others,
+    // one after the other, execute for one each.
     for _ in 0..2 {
         let other = bench.device.create_context(bench.context.node())?;
         let mut guilty = other.create_user_mode_queue(4096)?;
