@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Does the work that an input leads to, until none is left.
+//! Does the work that an input causes, until none is left.
 //!
-//! A rule that waits for the clock, an engine or a fence looks once for each input. A rule that waits for another
+//! A rule that waits for the clock, an engine or a fence runs once for each input. A rule that waits for another
 //! subsystem is woken by the rule that changes that subsystem.
 
 use crate::dxgkrnl::kernel::Kernel;
@@ -10,7 +10,7 @@ use crate::dxgkrnl::kernel::work::{Rule, Work};
 use crate::port::Effect;
 
 impl Kernel {
-    /// Does all work that is left.
+    /// Does all remaining work.
     pub(crate) fn settle(&mut self, effects: &mut Vec<Effect>) {
         self.wake_what_waits();
         loop {
@@ -27,7 +27,7 @@ impl Kernel {
         debug_assert!(self.is_settled(), "one more pass would do something");
     }
 
-    /// Wakes the rules that wait for something outside of the kernel.
+    /// Wakes the rules that wait for something outside the kernel.
     fn wake_what_waits(&mut self) {
         let is_due = |deadline: Option<_>| deadline.is_some_and(|deadline| deadline <= self.now);
         if is_due(self.tdr.deadline()) {
@@ -46,14 +46,15 @@ impl Kernel {
         self.have_engines_passed_tickets();
     }
 
-    /// Wakes the paging of each guest that has some.
+    /// Wakes the paging of each guest that has paging under way.
     fn wake_paging(&mut self) {
         for guest in &self.paging {
             self.work.wake(Rule::Paging(*guest));
         }
     }
 
-    /// Wakes what waits for tickets if engines have passed more of them since the last look. Whether they have.
+    /// If engines have passed more tickets since the last check, wakes the rules that wait for tickets. Returns
+    /// whether they have.
     fn have_engines_passed_tickets(&mut self) -> bool {
         let quiesced = self.hardware.quiesced();
         if quiesced <= self.quiesced {

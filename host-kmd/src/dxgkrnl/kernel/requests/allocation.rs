@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocations: memory that a device's queues can work on.
+//! Allocations: memory that a device's queues can use.
 
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
@@ -102,7 +102,7 @@ impl ProcessAccess<'_> {
         let inserted = self.insert_allocation(request, Content::Paged(id), count);
         let handle = inserted.inspect_err(|_| {
             self.guest.quotas.refund(Limited::Extents, count);
-            // It exists: it was just created.
+            // The allocation exists: it was just created.
             let _ = self.guest.vidmm.destroy(id);
         })?;
         if request.flags & AllocationFlags::SHARED.bits() != 0 {
@@ -111,7 +111,7 @@ impl ProcessAccess<'_> {
         Ok(handle)
     }
 
-    /// The description of a paged allocation for VidMm, if its segments and flags go together.
+    /// Describes a paged allocation for VidMm, if its segments and flags are compatible.
     fn describe(
         &mut self,
         request: &CreateAllocation,
@@ -120,8 +120,8 @@ impl ProcessAccess<'_> {
         let CreateAllocation { supported_segments, preferred_segment, eviction_segments, .. } =
             *request;
         let wrong = |field, value: u32| RequestError::parameter(field, value.into());
-        // With SHARED no guest could be told when its own pages are free again, nor the driver of the place in the
-        // aperture, which differs between processes.
+        // With SHARED, dxgkrnl could not tell the guest when its own pages are free again, nor the driver of the
+        // place in the aperture, which differs between processes.
         let alone = AllocationFlags::SHARED | AllocationFlags::ACCESSED_PHYSICALLY;
         let flags = AllocationFlags::from_bits(request.flags)
             .filter(|flags| !flags.contains(alone))
@@ -157,7 +157,7 @@ impl ProcessAccess<'_> {
         })
     }
 
-    /// Memory that the guest brought, and the number of extents that its quota was charged for.
+    /// Returns memory that the guest supplies, and the number of extents charged to its quota.
     fn own_memory(
         &mut self,
         size: u64,
@@ -184,7 +184,7 @@ impl ProcessAccess<'_> {
         self.insert(allocation.with_pages(stays_in_aperture, extents))
     }
 
-    /// The memory of an allocation that is fixed, locked or resident.
+    /// The memory of a fixed, locked or resident allocation.
     pub(crate) fn memory(&self, handle: Handle) -> Result<Memory, RequestError> {
         match self.get::<Allocation>(handle)?.content() {
             Content::Fixed(memory, _) => Ok(memory.clone()),
@@ -243,7 +243,7 @@ impl ProcessAccess<'_> {
         Ok(Answer::AfterQuiesce)
     }
 
-    /// Closes an allocation on a device. The last device that closes it destroys it.
+    /// Closes an allocation on a device. Closing it on its last device destroys it.
     pub(crate) fn close(&mut self, device: Handle, handle: Handle) -> Result<(), RequestError> {
         let allocation = self.get_mut::<Allocation>(handle)?;
         let (is_last, paged) = (allocation.close_on(device), allocation.paged());
@@ -254,7 +254,7 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Destroys an allocation and its mappings, even if a queue uses it. Of an allocation that other processes have, only
+    /// Destroys an allocation and its mappings, even if a queue uses it. If other processes have the allocation, only
     /// this process's part goes.
     pub(crate) fn remove_allocation(&mut self, handle: Handle) -> Result<(), RequestError> {
         let process = self.process_id;
@@ -280,7 +280,7 @@ impl ProcessAccess<'_> {
         }
         self.guest.quotas.refund(Limited::Extents, allocation.extent_count());
         for device in allocation.devices() {
-            // A device that is destroyed with its allocations is gone by now.
+            // A device that is destroyed with its allocations is already gone.
             if let Ok(device) = self.get_mut::<Device>(device) {
                 device.remove_allocation(handle);
             }
@@ -289,7 +289,7 @@ impl ProcessAccess<'_> {
     }
 }
 
-/// Whether a request has the flag. Only a paged allocation has flags.
+/// Whether a request has the flag `ACCESSED_PHYSICALLY`. Only paged allocations have flags.
 fn is_accessed_physically(request: &CreateAllocation) -> bool {
     request.flags & AllocationFlags::ACCESSED_PHYSICALLY.bits() != 0
 }

@@ -30,7 +30,7 @@ impl ProcessAccess<'_> {
         Ok(Answer::Done(self.insert_context(device, node)?))
     }
 
-    /// Makes a context on a device that is not in error, for HW queues.
+    /// Creates a context for HW queues, on a device that is not in error.
     pub(crate) fn insert_context(
         &mut self,
         device: Handle,
@@ -54,13 +54,13 @@ impl ProcessAccess<'_> {
         Ok(Answer::Terminate(Target::Context(request.context), Manner::Normal))
     }
 
-    /// Its owner suspends a context.
+    /// The owner suspends its context.
     pub(crate) fn suspend_own_context(&mut self, request: SuspendContext) -> Handled<()> {
         self.suspend_context(request.context, Suspension::OWNER)?;
         Ok(Answer::AfterQuiesce)
     }
 
-    /// Its owner resumes a context.
+    /// The owner resumes its context.
     pub(crate) fn resume_own_context(&mut self, request: ResumeContext) -> Handled<()> {
         self.resume_context(request.context, Suspension::OWNER)?;
         Ok(Answer::Done(()))
@@ -73,7 +73,7 @@ impl ProcessAccess<'_> {
     ) -> Handled<()> {
         zero("reserved", request.reserved)?;
         let queues = self.queue_ids(request.context)?;
-        // The refused value, with its bits as an unsigned number.
+        // The refused value, with its bits reinterpreted as an unsigned number.
         let refused = RequestError::parameter("priority", request.priority.cast_unsigned().into());
         let priority = SchedulingPriority::new(request.priority).ok_or(refused)?;
         self.miniport.set_context_scheduling_priority(&queues, priority)?;
@@ -98,7 +98,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// Drops a reason for the suspension of a context. With the last one its engine gets its power back.
+    /// Removes a reason for the suspension of a context. With the last reason gone, its engine gets its power back.
     pub(crate) fn resume_context(
         &mut self,
         handle: Handle,
@@ -123,13 +123,14 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// A context's queues as the GPU knows them.
+    /// The GPU's ids of a context's queues.
     fn queue_ids(&self, context: Handle) -> Result<Vec<HwQueueId>, RequestError> {
         let queues = self.get::<Context>(context)?.hw_queues().iter();
         queues.map(|queue| Ok(self.get::<HwQueue>(*queue)?.id())).collect()
     }
 
-    /// The ids of a context's queues that are not lost. No engine executes a lost queue, whatever its context does.
+    /// The GPU's ids of a context's queues that are not lost. No engine executes a lost queue, even if its context
+    /// runs.
     fn live_queue_ids(&self, context: Handle) -> Result<Vec<HwQueueId>, RequestError> {
         let mut ids = Vec::new();
         for queue in self.get::<Context>(context)?.hw_queues() {
@@ -148,7 +149,7 @@ impl ProcessAccess<'_> {
         if let Some(submission) = context.node_submission() {
             self.remove_command_buffer(submission)?;
         }
-        // A device that is destroyed with its contexts is gone by now.
+        // A device that is destroyed with its contexts is already gone.
         if let Ok(device) = self.get_mut::<Device>(context.device()) {
             device.remove_context(handle);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Requests about fences that several guests have.
+//! Requests about fences that several guests share.
 
 use crate::dxgkrnl::fence::cross::current_value;
 use crate::dxgkrnl::fence::state::{EVERY_SIGNAL, FenceState};
@@ -29,7 +29,7 @@ impl ProcessAccess<'_> {
         {
             return Err(RequestError::parameter("fence_type", fence_type.0.into()));
         }
-        // No guest could tell which of two signals came last, so a lesser value has no effect on such a fence.
+        // No guest could tell which of two signals came last, so a lower value has no effect on such a fence.
         if !flags.contains(FenceFlags::SHARED) || flags.contains(FenceFlags::REWINDABLE) {
             return Err(RequestError::parameter("flags", flags.bits().into()));
         }
@@ -46,15 +46,15 @@ impl ProcessAccess<'_> {
         self.insert_view(cross, device, kind, Some(initial_value))
     }
 
-    /// Opens a fence of another guest by its name: "as a NativeFence" or "as a regular MonitoredFence", however it was
-    /// created.
+    /// Opens another guest's fence by its name: "as a NativeFence" or "as a regular MonitoredFence", regardless of
+    /// how it was created.
     pub(crate) fn open_cross_fence(
         &mut self,
         device: Handle,
         name: u64,
     ) -> Result<Handle, RequestError> {
         let groups = self.guest.resources.sharing;
-        // A fence that the guest may not have is refused as an unknown name.
+        // A fence that the guest may not have is refused like an unknown name.
         let found = self.cross_fences.find(name, groups);
         let cross = found.ok_or(RequestError::parameter("nt_handle", name))?;
         self.guest.quotas.charge(Limited::CrossAdapterFences, 1)?;
@@ -70,8 +70,8 @@ impl ProcessAccess<'_> {
         Ok(fence)
     }
 
-    /// Makes the view of a fence that the books already name the guest for. Returns its handle. Without an initial
-    /// value, the fence keeps its value.
+    /// Creates this guest's view of a fence, in whose books the guest already is. Returns the view's handle. Without
+    /// an initial value, the fence keeps its value.
     fn insert_view(
         &mut self,
         cross: CrossFenceId,
@@ -92,7 +92,7 @@ impl ProcessAccess<'_> {
             if !storage.native {
                 return Ok(());
             }
-            // Set before the guest can name the fence, and for the fence's life.
+            // Set before the guest can name the fence, and permanently.
             let value = SlotValue { slot, value: EVERY_SIGNAL };
             self.miniport.update_monitored_values(self.guest_id, &[value])
         });
@@ -103,7 +103,7 @@ impl ProcessAccess<'_> {
         opened.inspect_err(|_| self.remove_global(slot))
     }
 
-    /// Takes away the view of a fence, once engines have forgotten it.
+    /// Removes the view of a fence; engines may still know it until it is retired.
     pub(crate) fn leave_view(&mut self, cross: CrossFenceId) {
         self.guest.fences.remove_view(cross);
         self.cross_fences.leave(cross, self.guest_id);

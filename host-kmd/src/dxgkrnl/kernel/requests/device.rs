@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Requests about devices, and devices in error: no engine executes their work, and the fences that they
-//! created are always signaled.
+//! Requests about devices, and devices in error: no engine executes their work, and the fences that they created are
+//! permanently signaled.
 //!
 //! Source: native GPU fence object, "AlwaysSignaled" ("parent device of fence being put in error").
 
@@ -23,8 +23,9 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Puts a device in error: engines execute nothing more for it, and nothing can be created on it. Waits for a
-    /// fence that it created end. A fence that it only opened is for other devices to signal, unless they fail, too.
+    /// Puts a device in error: engines execute nothing more for it, and nothing can be created on it. Waits end for
+    /// the fences that it created. A fence that it only opened is left for other devices to signal, unless they fail
+    /// too.
     pub(crate) fn fail_device(&mut self, handle: Handle, fault: Fault, failing: Failing) {
         let Ok(device) = self.get_mut::<Device>(handle) else { return };
         device.fail();
@@ -53,10 +54,9 @@ impl ProcessAccess<'_> {
         Ok(Answer::Terminate(Target::Device(request.device), Manner::Normal))
     }
 
-    /// Destroys a device and everything on it: queues and doorbells first, so that nothing uses
-    /// the allocations. This alone destroys ring buffers that a doorbell refers to.
-    /// Source: user-mode work submission, "Residency model of doorbell memory and ring buffer
-    /// allocations".
+    /// Destroys a device and everything on it: queues and doorbells first, so that nothing uses the allocations. Only
+    /// this destroys ring buffers that a doorbell refers to. Source: user-mode work submission, "Residency model of
+    /// doorbell memory and ring buffer allocations".
     pub(crate) fn remove_device(&mut self, handle: Handle) -> Result<(), RequestError> {
         let device = self.remove::<Device>(handle)?;
         for context in device.contexts().clone() {

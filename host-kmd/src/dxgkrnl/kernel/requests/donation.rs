@@ -2,8 +2,8 @@
 
 //! Requests about areas of the BAR that a guest puts into its own memory.
 //!
-//! The BAR's layout does not change; only the bytes are elsewhere. Dxgkrnl places local memory page by page, as it
-//! gives it out. The hardware places the other areas once, and the system context's window of local memory.
+//! The BAR's layout stays; only the bytes are elsewhere. Dxgkrnl places local memory page by page, as it hands it
+//! out. The hardware places the other areas once, and the system context's window of local memory.
 
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
@@ -27,7 +27,7 @@ impl ProcessAccess<'_> {
         if !self.guest.features().contains(Features::DONATED_AREAS) {
             return Err(RequestError::NotSupported("donated areas"));
         }
-        // Objects of a process may be in the area, and so may memory that engines have not forgotten.
+        // Objects of a process may be in the area, and memory that engines have not forgotten.
         if !self.guest.processes.is_empty()
             || !self.guest.vidmm.is_unused()
             || self.guest.donations.is_in_force(request.kind)
@@ -69,7 +69,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// Places an area, which has all of its memory.
+    /// Places an area whose memory is complete.
     fn place(
         &mut self,
         kind: AreaKind,
@@ -77,7 +77,7 @@ impl ProcessAccess<'_> {
         extents: &[Extent],
     ) -> Result<(), RequestError> {
         if !self.hardware.place_area(self.guest_id, kind, extents)? {
-            // The memory was the guest's when the request was checked.
+            // The memory belonged to the guest when the request was checked.
             let address = extents.first().map_or(0, |extent| extent.address);
             return Err(RequestError::parameter("an extent's address", address));
         }

@@ -84,20 +84,20 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// The slot of the word that the guest rings for a new doorbell, and the tag that tells its rings from others
-    /// there.
+    /// Returns the slot of the word that the guest rings for a new doorbell, and the tag that distinguishes its rings
+    /// from others at that word.
     fn doorbell_word(&mut self, slot: u32) -> (u32, RingTag) {
         match self.hardware.doorbell_model() {
             DoorbellModel::Dedicated => (slot, RingTag(0)),
             DoorbellModel::Global => {
                 let count = self.guest.count_global_doorbell();
-                // A BAR has fewer than 2^16 doorbells, and a tag of another slot is a hint only.
+                // A BAR has fewer than 2^16 doorbells, and a tag of another slot is only a hint.
                 (GLOBAL_DOORBELL_SLOT, RingTag::new(slot as u16, count))
             }
         }
     }
 
-    /// A queue that takes work through a doorbell and is not in error.
+    /// A queue that takes user-mode submissions and is not in error.
     fn user_mode_queue(&self, handle: Handle) -> Result<&HwQueue, RequestError> {
         let queue = self.own_queue(handle)?;
         if !queue.takes_user_mode_submission() {
@@ -113,7 +113,7 @@ impl ProcessAccess<'_> {
         if !allocation.is_open_on(device) {
             return Err(RequestError::parameter("an allocation of another device", handle.0));
         }
-        // The lock keeps a paged allocation in place. It must be a lock of this process: others that have the
+        // The lock keeps a paged allocation in place. It must be this process's lock: other processes that have the
         // allocation can unlock and evict it at will.
         let (vidmm, process) = (&self.guest.vidmm, self.process_id);
         let stays = |id| vidmm.is_wanted_by(process, id) && vidmm.is_locked_by(process, id);
@@ -123,9 +123,9 @@ impl ProcessAccess<'_> {
         Ok(allocation)
     }
 
-    /// The pointers in a new ring buffer control must be 0. The check only tells a driver of its error
-    /// early: the engine begins at 0 in any case, and checks what it reads later. Dxgkrnl has no window to system
-    /// memory, so it does not check controls there.
+    /// Refuses a new ring buffer control with pointers that are not 0. The check only reports a driver's error early:
+    /// the engine begins at 0 in any case, and checks what it reads later. Dxgkrnl has no window to system memory, so
+    /// it does not check controls there.
     fn check_new_control(&self, handle: Handle, device: Handle) -> Result<(), RequestError> {
         self.ring_allocation(handle, device)?;
         let Some(page) = self.memory(handle)?.pages(0, PAGE_SIZE).next() else { return Ok(()) };
@@ -138,8 +138,8 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// Takes the resources that a doorbell needs, notes each in `holds`, and gives the queue its ring.
-    /// Returns the doorbell's slot and where the ring is mapped.
+    /// Takes the resources that a doorbell needs, adds each to `holds`, and gives the queue its ring. Returns the
+    /// doorbell's slot and where the ring is mapped.
     fn bind_doorbell(
         &mut self,
         request: &CreateDoorbell,
@@ -194,14 +194,14 @@ impl ProcessAccess<'_> {
         Ok(mapping)
     }
 
-    /// Forgets the mappings of these allocations that a doorbell holds.
+    /// Drops the host mappings of these allocations that a doorbell holds.
     fn forget_host_mappings(&mut self, allocations: [Handle; 2], holds: &[Resource]) {
         let is_held = |mapping: &HostMapping| {
             let is_it = |hold: &Resource| matches!(hold, Resource::GpuVa { range, .. } if *range == mapping.range);
             holds.iter().any(is_it)
         };
         for handle in allocations {
-            // A device that is destroyed may take it before the doorbell.
+            // Destroying a device may destroy the allocation before the doorbell.
             if let Ok(allocation) = self.get_mut::<Allocation>(handle) {
                 allocation.remove_host_mappings(is_held);
             }
@@ -221,7 +221,7 @@ impl ProcessAccess<'_> {
             Some(DoorbellState::Aborted) => {
                 return Err(RequestError::DeviceRemoved(request.hw_queue));
             }
-            // Another request connected it first. The guest may have rung meanwhile, unseen.
+            // Another request connected it first. The guest may have rung unseen meanwhile.
             Some(DoorbellState::Connected(status)) => {
                 self.miniport.notify_work_submission(queue)?;
                 status
@@ -241,11 +241,11 @@ impl ProcessAccess<'_> {
         Ok(Answer::Done(ConnectDoorbellReply { status: status.into(), reserved: 0 }))
     }
 
-    /// Connects a disconnected doorbell. The order is protocol::handoff::doorbell's, `connect`
-    /// there: watch, status, and then one look at the ring, because a guest may have rung the page
-    /// while no physical doorbell watched it, and have read the new status, or an older connected one, after.
+    /// Connects a disconnected doorbell. The order is that of `connect` in protocol::handoff::doorbell: watch,
+    /// status, then one look at the ring. A guest may have rung the page while no physical doorbell watched it, and
+    /// have read the new status, or an older connected one, afterwards.
     ///
-    /// `None` where status and look have to wait for the doorbell's page.
+    /// Returns `None` if the status and the look must wait for the doorbell's page.
     fn connect(
         &mut self,
         queue: HwQueueId,
@@ -262,8 +262,8 @@ impl ProcessAccess<'_> {
         Ok(Some(status))
     }
 
-    /// Disconnects a queue's doorbell. The order is protocol::handoff::doorbell's, `disconnect`
-    /// there: status and full fence here, then the driver stops the watch and looks once more.
+    /// Disconnects a queue's doorbell. The order is that of `disconnect` in protocol::handoff::doorbell: status and
+    /// full fence here, then the driver stops the watch and looks once more.
     pub(crate) fn disconnect(&mut self, queue: HwQueueId, reason: DisconnectReason) {
         self.callbacks.doorbells.publish_disconnected(queue, reason);
         self.miniport.disconnect_doorbell(queue);
@@ -286,7 +286,7 @@ impl ProcessAccess<'_> {
         let doorbell = self.remove::<Doorbell>(handle)?;
         let queue = doorbell.queue();
         self.forget_host_mappings(doorbell.allocations(), doorbell.holds());
-        // Aborted, so that a guest thread that still rings it does not connect it again.
+        // The status is aborted, so that a guest thread that still rings the doorbell does not reconnect it.
         self.disconnect(queue, DisconnectReason::Abort);
         self.miniport.destroy_doorbell(queue);
         self.callbacks.doorbells.destroy(queue);
@@ -294,7 +294,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// `D3DKMTNotifyWorkSubmission`. No effect on an aborted doorbell.
+    /// `D3DKMTNotifyWorkSubmission`. Has no effect on an aborted doorbell.
     pub(crate) fn notify_work_submission(&mut self, request: NotifyWorkSubmission) -> Handled<()> {
         self.guest.count_notify();
         let queue = self.get::<Doorbell>(request.doorbell)?.queue();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Requests that create, share, open and destroy fences, native and monitored. Monitored fences work without
-//! native ones.
+//! Requests that create, share, open and destroy fences, native and monitored. Monitored fences work without native
+//! ones.
 //!
-//! A *global* fence has values, and waits for them. A process has it open once, however many
-//! handles it has to it: that is the *local* fence, with a slot that the process's packets name. A fence
-//! that several guests have is a global one in each of them: see `cross_fences`.
+//! A *global* fence has values, and waits for them. A process opens it once, regardless of how many handles it has:
+//! that is the *local* fence, with a slot that the process's packets name. A fence that several guests share is a
+//! global fence in each of them: see `cross_fences`.
 //!
 //! Source: native GPU fence object, "Global and local handles for shared fences".
 
@@ -36,7 +36,7 @@ impl ProcessAccess<'_> {
         self.get::<NativeFence>(handle).map(|fence| fence.global)
     }
 
-    /// The global fence in a slot, which a handle names.
+    /// The global fence in a slot that a handle names.
     pub(crate) fn global_mut(&mut self, slot: u32) -> Result<&mut FenceState, RequestError> {
         let fence = self.guest.fences.get_mut(slot);
         fence.ok_or(RequestError::parameter("fence slot", slot.into()))
@@ -148,7 +148,7 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Makes a fence; returns its handle.
+    /// Creates a fence and returns its handle.
     pub(crate) fn insert_fence(
         &mut self,
         device: Option<Handle>,
@@ -171,7 +171,7 @@ impl ProcessAccess<'_> {
         self.open_global(slot, slot, device).inspect_err(|_| self.remove_global(slot))
     }
 
-    /// Has the driver make a global fence. Without an initial value, another guest has set its value.
+    /// Makes the driver create a global fence. Without an initial value, another guest has set its value.
     pub(crate) fn create_global(
         &mut self,
         slot: u32,
@@ -196,7 +196,7 @@ impl ProcessAccess<'_> {
         })
     }
 
-    /// Opens a global fence in this process, which does not have it open, by a slot of the process.
+    /// Opens a global fence in this process, under a slot of the process. The process must not have opened it.
     pub(crate) fn open_global(
         &mut self,
         global: u32,
@@ -231,7 +231,7 @@ impl ProcessAccess<'_> {
         })
     }
 
-    /// Makes another handle in a process that has the fence open.
+    /// Adds a handle in a process that has opened the fence.
     fn insert_fence_handle(
         &mut self,
         global: u32,
@@ -283,19 +283,19 @@ impl ProcessAccess<'_> {
         Ok(mapped?)
     }
 
-    /// Unmaps a page of fences. No packet of the process reaches it once a later quiesce has passed.
+    /// Unmaps a page of fences. Once a later quiesce has passed, no packet of the process reaches it.
     fn unmap_fence_page(&mut self, page: u32) {
         let Ok(space) = self.process().map(|process| process.space()) else { return };
         invalidate_entries(self.miniport, space, self.guest.fences.page_range(page));
     }
 
-    /// Whether the driver finds the values of fences in the GPU's system process.
+    /// Whether the driver wants the values of fences in the GPU's system process.
     fn maps_to_system_process(&self) -> bool {
         self.guest.fences.native().is_some_and(|native| native.driver.map_to_gpu_system_process)
     }
 
-    /// Maps a page of fences that is new to this process, for it and for the context management
-    /// processor, all of it or nothing.
+    /// Maps a page of fences that is new to this process, for the process and for the context management processor,
+    /// all of it or nothing.
     fn map_new_fence_page(
         &mut self,
         page: u32,
@@ -316,8 +316,8 @@ impl ProcessAccess<'_> {
         Ok(mapped?)
     }
 
-    /// Unmaps a page of fences for the process and for the context management processor. Neither reaches it once a
-    /// later quiesce has passed.
+    /// Unmaps a page of fences for the process and for the context management processor. Once a later quiesce has
+    /// passed, neither reaches it.
     fn unmap_old_fence_page(&mut self, page: u32) {
         self.unmap_fence_page(page);
         if self.maps_to_system_process()
@@ -328,8 +328,8 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Takes a slot for a fence of this process in a mapped page, with the other fences of the process or alone. A
-    /// fence that is alone may have its CurrentValue elsewhere.
+    /// Takes a slot for a fence of this process in a mapped page, beside the process's other fences or alone. A fence
+    /// that is alone may have its CurrentValue elsewhere.
     pub(crate) fn take_fence_slot(
         &mut self,
         alone: bool,
@@ -355,7 +355,7 @@ impl ProcessAccess<'_> {
         self.give_up(Resource::FenceSlot(slot));
     }
 
-    /// Whether a fence was created on a device of this process, and not by another guest.
+    /// Whether the fence was created on this device of this process, and not by another guest.
     pub(crate) fn is_parent_of(&mut self, device: Handle, fence: Handle) -> bool {
         let process = self.process_id;
         let Ok(slot) = self.global_of(fence) else { return false };
@@ -364,7 +364,7 @@ impl ProcessAccess<'_> {
         is_parent && cross.is_none_or(|cross| self.cross_fences.is_creator(cross, self.guest_id))
     }
 
-    /// `D3DKMTDestroySynchronizationObject`. A progress fence goes with its queue only.
+    /// `D3DKMTDestroySynchronizationObject`. A progress fence is destroyed only with its queue.
     pub(crate) fn destroy_native_fence(&mut self, request: DestroyNativeFence) -> Handled<()> {
         let slot = self.global_of(request.fence)?;
         if self.global_mut(slot)?.is_progress() {
@@ -374,11 +374,11 @@ impl ProcessAccess<'_> {
         Ok(Answer::AfterQuiesce)
     }
 
-    /// Takes a handle to a fence away. The last handle closes the fence in the process, and the last process
-    /// destroys it.
+    /// Removes a handle to a fence. The last handle closes the fence in the process, and the last process destroys
+    /// it.
     pub(crate) fn remove_fence(&mut self, handle: Handle) -> Result<(), RequestError> {
         let NativeFence { global, device } = self.remove::<NativeFence>(handle)?;
-        // A device that is destroyed with its fences is gone by now.
+        // A device that is destroyed with its fences is already gone.
         if let Some(device) = device
             && let Ok(device) = self.get_mut::<Device>(device)
         {
@@ -414,17 +414,17 @@ impl ProcessAccess<'_> {
         }
         self.guest.fences.remove_local(slot);
         if others_have_it {
-            // The fence is alone in its page, which stays.
+            // A fence that other processes have is alone in its page, which stays.
             self.unmap_fence_page(page_of(global));
             if self.guest.fences.has_optimized_interrupt() {
-                // A log may report a signal by this name after the name is gone.
+                // A log may still report a signal under this slot.
                 self.give_up(Resource::FenceName(global));
             }
         }
         Some(slot)
     }
 
-    /// Destroys a fence that no process has open.
+    /// Destroys a fence that no process has opened.
     pub(crate) fn remove_global(&mut self, global: u32) {
         let Some(fence) = self.guest.fences.remove_global(global) else { return };
         if fence.storage().native {

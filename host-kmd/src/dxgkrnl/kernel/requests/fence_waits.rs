@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Requests by which CPUs wait for fences and signal them.
+//! Requests with which CPUs wait for fences and signal them.
 //!
 //! Source: native GPU fence object, "Existing monitored fence synchronization object",
 //! "Synchronization issues", "DdiUpdateMonitoredValues" and "DdiUpdateCurrentValuesFromCpu".
@@ -46,7 +46,7 @@ impl ProcessAccess<'_> {
     /// Begins a wait, unless it is satisfied already.
     pub(crate) fn begin_wait(&mut self, mut wait: Wait) -> Result<Option<WaitId>, RequestError> {
         for (fence, Needed { value, .. }) in wait.fences().clone() {
-            // A value that was reached once need not be waited for.
+            // A value that is already reached needs no wait.
             if self.current_value(fence) >= value && wait.reach(fence) {
                 return Ok(None);
             }
@@ -58,12 +58,12 @@ impl ProcessAccess<'_> {
         for (fence, Needed { value, .. }) in &fences {
             self.global_mut(*fence)?.waiters().add(*value, id);
         }
-        // The values may have been reached since: no event tells that, since the caller learns of it.
+        // The values may have been reached since. Then no event is sent, because the caller is told directly.
         let is_satisfied = self.satisfy_waits(fences.into_keys(), Some(id))?;
         Ok((!is_satisfied).then_some(id))
     }
 
-    /// Takes a wait back.
+    /// Cancels the oldest wait with a cookie.
     pub(crate) fn cancel_wait(&mut self, request: CancelWait) -> Handled<()> {
         let waits = &mut self.guest.fences.waits;
         let oldest = waits.oldest(self.process_id, request.cookie);
@@ -94,8 +94,8 @@ impl ProcessAccess<'_> {
             if fence.is_always_signaled() {
                 continue;
             }
-            // "The OS synchronizes CPU side updates": the kernel makes one after the other. A signal of an engine
-            // that gets further meanwhile makes this one void.
+            // "The OS synchronizes CPU side updates": the kernel makes one after the other. If an engine signals a
+            // higher value meanwhile, this signal has no effect.
             let current = *values.entry(slot).or_insert(self.current_value(slot));
             if value < self.global_mut(slot)?.least(current) {
                 return Err(RequestError::parameter("value", value));
@@ -110,8 +110,8 @@ impl ProcessAccess<'_> {
         Ok(Answer::Done(()))
     }
 
-    /// `DxgkDdiUpdateCurrentValuesFromCpu` of those that are native, and then the waits of CPUs, in this guest and in
-    /// others: a signal of a CPU causes no interrupt.
+    /// `DxgkDdiUpdateCurrentValuesFromCpu` for the native fences among them, then ends the CPU waits that they
+    /// satisfy, in this guest and in others: a signal from the CPU raises no interrupt.
     pub(crate) fn update_current_values(
         &mut self,
         values: BTreeMap<u32, u64>,
@@ -127,7 +127,7 @@ impl ProcessAccess<'_> {
             self.miniport.update_current_values_from_cpu(self.guest_id, &native, flags)?;
         }
         if !monitored.is_empty() {
-            // Dxgkrnl writes their values itself.
+            // Dxgkrnl writes the values of monitored fences itself.
             let always = flags.always_signaled;
             if flags.notification_only {
                 let slots: Vec<_> = monitored.iter().map(|value| value.slot).collect();
@@ -143,7 +143,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// Another guest signaled a fence. The view of this guest is in a slot.
+    /// Another guest signaled a fence. `slot` is that of this guest's view.
     pub(crate) fn notify_fence(&mut self, slot: u32, always: bool) -> Result<(), RequestError> {
         let fence = self.global_mut(slot)?;
         if fence.is_always_signaled() {
@@ -165,8 +165,7 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Asks for an interrupt when a queue's progress fence reaches `value`, unless it has. Returns the
-    /// fence's slot.
+    /// Requests an interrupt when a queue's progress fence reaches `value`, unless it has. Returns the fence's slot.
     pub(crate) fn monitor_drain(
         &mut self,
         handle: Handle,
@@ -178,8 +177,8 @@ impl ProcessAccess<'_> {
         Ok(slot)
     }
 
-    /// Makes a fence always signaled, which ends all waits. A fence that another guest created is always signaled to
-    /// this guest alone.
+    /// Makes a fence permanently signaled, which ends all waits for it. If another guest created the fence, only this
+    /// guest sees it so.
     pub(crate) fn signal_always(&mut self, handle: Handle) {
         let result = self.global_of(handle).and_then(|slot| {
             let fence = self.global_mut(slot)?;
@@ -197,7 +196,7 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Forgets the waits of a process that cannot be satisfied without a fence, which the process closes.
+    /// The process closes a fence: drops its waits that cannot be satisfied without it.
     pub(crate) fn forget_waits_for(&mut self, global: u32) -> Result<(), RequestError> {
         let process = self.process_id;
         let fence = self.global_mut(global)?;
@@ -242,8 +241,7 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Takes a removed wait off the fences that it still needs. Returns those:
-    /// their MonitoredValues may change.
+    /// Removes a dropped wait from the fences that it still needs. Returns them: their MonitoredValues may change.
     pub(crate) fn forget_wait(
         &mut self,
         id: WaitId,
@@ -258,14 +256,13 @@ impl ProcessAccess<'_> {
         wait.into_fences().into_keys()
     }
 
-    /// Satisfies the waits that CurrentValues have reached and keeps each MonitoredValue at the least
-    /// waited value minus 1. Returns whether the wait `own` is among them, and tells the others. Skips a
-    /// slot without a fence.
+    /// Satisfies the waits that CurrentValues have reached, and keeps each MonitoredValue at the least waited value
+    /// minus 1. Returns whether the wait `own` is among the satisfied ones; sends events for the others. Skips a slot
+    /// without a fence.
     ///
-    /// The order is protocol::handoff::fence's, `monitor` there: store MonitoredValues, full fence,
-    /// re-sample CurrentValues. So this ends only when no wait is reached by a value that was
-    /// sampled after the MonitoredValue that stands. It ends: only fences that lost waits in a
-    /// round have a further round.
+    /// The order is that of `monitor` in protocol::handoff::fence: store MonitoredValues, full fence, re-sample
+    /// CurrentValues. So the loop ends only when no value sampled after the current MonitoredValue satisfies a wait.
+    /// It does end: only fences that lost waits in a round have another round.
     pub(crate) fn satisfy_waits(
         &mut self,
         fences: impl IntoIterator<Item = u32>,
@@ -297,7 +294,7 @@ impl ProcessAccess<'_> {
                             Owner::Queue(queue) => self.release_queue(queue, wait.process(), id),
                         }
                     }
-                    // The fences that it needs no more may need no monitoring.
+                    // Fences that it no longer needs may need no monitoring.
                     changed.extend(self.forget_wait(id, wait));
                 }
                 let fence = self.global_mut(slot)?;
@@ -308,8 +305,8 @@ impl ProcessAccess<'_> {
         Ok(own_is_satisfied)
     }
 
-    /// `DxgkDdiUpdateMonitoredValues` for the fences that need another MonitoredValue. Returns them:
-    /// their CurrentValues have to be sampled again.
+    /// `DxgkDdiUpdateMonitoredValues` for the fences that need another MonitoredValue. Returns them: their
+    /// CurrentValues must be sampled again.
     fn update_monitored_values(
         &mut self,
         fences: BTreeSet<u32>,

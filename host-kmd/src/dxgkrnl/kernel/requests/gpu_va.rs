@@ -54,7 +54,7 @@ impl ProcessAccess<'_> {
         Ok(Answer::AfterPaging(MapGpuVirtualAddressReply { gpu_va: range.start }))
     }
 
-    /// Notes a mapping, and has VidMm map it if its allocation is paged.
+    /// Records a mapping, and makes VidMm map it if its allocation is paged.
     fn insert_mapping(&mut self, start: u64, mapping: GuestMapping) -> Result<(), RequestError> {
         let space = self.process()?.space();
         self.process()?.gpu_va.insert_mapping(start, mapping);
@@ -74,7 +74,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// Forgets a mapping but not its addresses, and has VidMm unmap it if its allocation is paged.
+    /// Drops a mapping but keeps its addresses, and makes VidMm unmap it if its allocation is paged.
     fn forget_mapping(&mut self, start: u64) -> Result<Option<GuestMapping>, RequestError> {
         let process = self.process()?;
         let space = process.space();
@@ -87,7 +87,7 @@ impl ProcessAccess<'_> {
         Ok(Some(mapping))
     }
 
-    /// Takes addresses for a mapping of the guest at `base`, or anywhere when that is 0.
+    /// Takes addresses for a mapping of the guest at `base`, or anywhere if `base` is 0.
     fn take_guest_va(&mut self, base: u64, length: u64) -> Result<PageRange, RequestError> {
         self.guest.quotas.charge(Limited::Mappings, 1)?;
         if let Err(error) = self.guest.quotas.charge(Limited::MappedBytes, length) {
@@ -162,7 +162,7 @@ impl ProcessAccess<'_> {
         Ok(Answer::AfterPaging(()))
     }
 
-    /// Maps a part of a taken range to something else. The parts of old mappings beside it stay.
+    /// Maps a part of a taken range to something else. The remaining parts of old mappings stay.
     fn replace_mappings(
         &mut self,
         part: PageRange,
@@ -193,7 +193,7 @@ impl ProcessAccess<'_> {
         self.guest.quotas.refund(Limited::Mappings, before.saturating_sub(after));
         self.process()?.gpu_va.set_taken(range.start, Taken { mappings, ..taken });
         if is_split {
-            // What stays is mapped anew, because large pages may have to become small ones.
+            // The remaining parts are mapped anew, because large pages may have to become small ones.
             self.guest.vidmm.hold(self.process_id);
         }
         for start in old {
@@ -205,7 +205,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// Writes the entries that map `range` to an allocation from `offset` on, if it is resident.
+    /// Writes the entries that map `range` to an allocation, from `offset` within it, if the allocation is resident.
     pub(crate) fn write_mapping(
         &mut self,
         allocation: Handle,
@@ -254,7 +254,7 @@ fn check_part((offset, size): (u64, u64), length: u64) -> Result<(), RequestErro
     Ok(())
 }
 
-/// Refuses a base or a size that does not name addresses of the guest. Base 0 is anywhere.
+/// Refuses a base or a size that does not name addresses of the guest. Base 0 means anywhere.
 fn check_base(base: u64, size: u64) -> Result<(), RequestError> {
     if base == 0 {
         return Ok(());

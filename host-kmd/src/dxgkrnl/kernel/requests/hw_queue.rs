@@ -60,7 +60,7 @@ impl ProcessAccess<'_> {
         self.insert_hw_queue(request.context, flags, address_space).map(Answer::Done)
     }
 
-    /// Makes a queue in a context that is not lost, and its progress fence.
+    /// Creates a queue and its progress fence in a context that is not lost.
     pub(crate) fn insert_hw_queue(
         &mut self,
         context_handle: Handle,
@@ -148,7 +148,7 @@ impl ProcessAccess<'_> {
         })
     }
 
-    /// Gives a new queue its logs, and what its context has: the priority, and a place on the run list or none.
+    /// Gives a new queue its logs and the state of its context: the priority, and whether it is on the run list.
     fn begin_hw_queue(
         &mut self,
         (id, progress_fence): (HwQueueId, u32),
@@ -165,7 +165,8 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// A queue that the guest created. A context that submits to its node has another queue, which no guest can name.
+    /// A queue that the guest created. The queue of a context that submits to its node is refused: the guest cannot
+    /// name it.
     pub(crate) fn own_queue(&self, handle: Handle) -> Result<&HwQueue, RequestError> {
         let queue = self.get::<HwQueue>(handle)?;
         match self.get::<Context>(queue.context())?.node_submission() {
@@ -187,7 +188,7 @@ impl ProcessAccess<'_> {
         let doorbell = queue.doorbell();
         let (in_flight, mut held) = queue.destroy();
         self.abandon_software_queue(&mut held);
-        // The doorbell may have been destroyed just before.
+        // The doorbell may already be destroyed.
         if let Some(doorbell) = doorbell
             && self.get::<Doorbell>(doorbell).is_ok()
         {
@@ -200,7 +201,7 @@ impl ProcessAccess<'_> {
         self.submissions.forget(id);
         self.give_up_in_flight(in_flight);
         self.remove_fence(progress_fence)?;
-        // A context that is destroyed with its queues is gone by now.
+        // A context that is destroyed with its queues is already gone.
         if let Ok(context) = self.get_mut::<Context>(context) {
             context.remove_hw_queue(handle);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The handlers of requests, one file an object.
+//! The handlers of requests, one file per object.
 
 pub(crate) mod adapter;
 pub(crate) mod allocation;

@@ -41,7 +41,7 @@ impl ProcessAccess<'_> {
         };
         let context = self.insert_context(request.device, request.node)?;
         match self.give_queue(context, request, physical) {
-            // The command buffer may still have to be zeroed.
+            // The command buffer may still need zeroing.
             Ok(reply) => Ok(Answer::AfterPaging(reply)),
             Err(error) => {
                 self.remove_context(context)?;
@@ -50,14 +50,14 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Gives a new context what its model needs.
+    /// Gives a new context the queue and buffers that its model needs.
     fn give_queue(
         &mut self,
         context: Handle,
         request: CreateNodeContext,
         physical: bool,
     ) -> Result<CreateNodeContextReply, RequestError> {
-        // Physical addresses are those of the system context, which belongs to no process.
+        // Physical addresses are addresses of the system context, which belongs to no process.
         let address_space =
             if physical { self.guest.system()?.address_space } else { self.process()?.space() };
         let flags = if self.has_native_fences() {
@@ -99,8 +99,8 @@ impl ProcessAccess<'_> {
         Ok(reply)
     }
 
-    /// Makes a command buffer that the guest's CPU writes and engines read. The guest can neither name nor unmap it.
-    /// Returns it with its offset in the BAR.
+    /// Creates a command buffer that the guest's CPU writes and engines read. The guest can neither name nor unmap
+    /// it. Returns it with its offset in the BAR.
     fn supply_command_buffer(
         &mut self,
         device: Handle,
@@ -113,7 +113,7 @@ impl ProcessAccess<'_> {
         let size = u64::from(VIRTUAL_COMMAND_BUFFER_SIZE);
         let request = CreateAllocation::fixed(device, AllocationKind::LOCAL, size, 0);
         let (allocation, offset) = self.local_allocation(&request)?;
-        // So a guest that guesses its handle can do nothing with it.
+        // So that a guest that guesses its handle can do nothing with it.
         self.get_mut::<Allocation>(allocation)?.add_user();
         let mut holds = Vec::new();
         match self.map_for_host(allocation, size, Protection::empty(), &mut holds) {
@@ -126,7 +126,7 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Takes back the command buffer of a context that is destroyed.
+    /// Takes back the command buffer of a destroyed context.
     pub(crate) fn remove_command_buffer(
         &mut self,
         submission: NodeSubmission,

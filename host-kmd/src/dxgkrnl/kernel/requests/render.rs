@@ -2,14 +2,14 @@
 
 //! `D3DKMTRender`: submission in the two models of WDDM 1.x.
 //!
-//! The host keeps what the allocation list names resident until the submission is done, even if the guest evicts it
+//! The host keeps the listed allocations resident until the submission is done, even if the guest evicts them
 //! meanwhile. A submission that needs paging for that waits for it. In the basic model the host also supplies the
 //! addresses:
 //!
 //! 1. the driver checks the command buffer and copies it into a DMA buffer (`DxgkDdiRender`);
-//! 2. each listed allocation gets a physical address, which is one in the aperture and stays valid
-//!    wherever the allocation is moved;
-//! 3. the driver puts those into the DMA buffer (`DxgkDdiPatch`);
+//! 2. each listed allocation gets a physical address in the aperture, which stays valid wherever the allocation is
+//!    moved;
+//! 3. the driver puts those addresses into the DMA buffer (`DxgkDdiPatch`);
 //! 4. the DMA buffer, in memory that no guest can reach, is submitted.
 //!
 //! Source: "DMA buffers", "Paging and residency" and "Physical vs virtual submission" of the Windows
@@ -38,7 +38,7 @@ use bellhop_protocol::control::node_context::{
     PatchLocation, RENDER_COMMANDS_MAX, Render, SubmissionReply,
 };
 
-/// A request with the lists behind it.
+/// A request with its lists.
 struct Rendering {
     request: Render,
     commands: Vec<u8>,
@@ -97,14 +97,14 @@ impl ProcessAccess<'_> {
         let (model, hw_queue) = (node.model(), node.hw_queue());
         rendering.check(model)?;
         let listed = self.check_list(context, &rendering.allocations)?;
-        // The guest may know of finished submissions before their interrupt arrives.
+        // The guest may know of finished submissions before their interrupts arrive.
         self.reap_submissions(hw_queue)?;
         let mut holds = Vec::with_capacity(listed.len() + 1);
         let prepared = match model {
             Model::Basic => self.make_dma_buffer(&rendering, &listed, &mut holds),
             _ => self.use_dma_buffer(&rendering, &mut holds),
         };
-        // After the submissions that wait already, so that they do not change places.
+        // If earlier submissions wait already, this one waits too, to keep their order.
         let waits = self.waits_for_paging();
         let submitted = match prepared {
             Ok(commands) if waits => {
@@ -116,13 +116,13 @@ impl ProcessAccess<'_> {
             Err(error) => Err(error),
         };
         if submitted.is_err() {
-            // No engine knows of them.
+            // No engine knows of these holds.
             self.guest.release_holds(self.process_id, &holds);
         }
         submitted.map(Answer::Done)
     }
 
-    /// The allocations of a list, as the driver gets them.
+    /// Checks an allocation list and converts it for the driver.
     fn check_list(
         &self,
         context: Handle,
@@ -135,7 +135,7 @@ impl ProcessAccess<'_> {
                 return Err(RequestError::parameter("flags", entry.flags.into()));
             }
             let allocation = self.get::<Allocation>(entry.allocation)?;
-            // An allocation of another device may be destroyed while engines execute this device's contexts.
+            // Another device's allocation may be destroyed while engines execute this device's contexts.
             if !allocation.is_open_on(device) {
                 return Err(RequestError::parameter("allocation", entry.allocation.0));
             }
@@ -145,7 +145,7 @@ impl ProcessAccess<'_> {
         list.iter().map(check).collect()
     }
 
-    /// Basic: has the driver make a DMA buffer of the command buffer and patch it.
+    /// Basic: makes the driver copy the command buffer into a DMA buffer and patch it.
     fn make_dma_buffer(
         &mut self,
         rendering: &Rendering,
@@ -214,7 +214,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// Takes the device's allocations out of the aperture that no submission lists. Another try finds room there once
+    /// Takes the device's allocations that no submission lists out of the aperture. A retry finds room there once
     /// engines have forgotten their places.
     fn empty_aperture(&mut self, device: Handle) -> Result<(), RequestError> {
         for handle in self.get::<Device>(device)?.allocations().clone() {
@@ -225,7 +225,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// Takes an allocation out of the aperture, through which no engine reaches it.
+    /// Takes an allocation out of the aperture. Engines reach it there no longer once they have forgotten the place.
     pub(crate) fn take_out_of_aperture(&mut self, handle: Handle) -> Result<(), RequestError> {
         let space = self.guest.system()?.address_space;
         let allocation = self.get_mut::<Allocation>(handle)?;
@@ -238,7 +238,7 @@ impl ProcessAccess<'_> {
     }
 
     /// The physical address of a resident allocation's first byte: its place in the aperture. The first call maps it
-    /// there, until it is evicted or destroyed or others need the room.
+    /// there; it stays until it is evicted or destroyed, or others need the room.
     pub(crate) fn physical_address(
         &mut self,
         device: Handle,
@@ -262,7 +262,7 @@ impl ProcessAccess<'_> {
         Ok(APERTURE_START + range.start)
     }
 
-    /// Maps all of an allocation to a range of the aperture. The mapping of a paged one follows it when it is moved.
+    /// Maps a whole allocation to a range of the aperture. The mapping follows a paged allocation when it is moved.
     fn map_in_aperture(&mut self, handle: Handle, range: PageRange) -> Result<(), RequestError> {
         let space = self.guest.system()?.address_space;
         let gpu_va = APERTURE_START + range.start;

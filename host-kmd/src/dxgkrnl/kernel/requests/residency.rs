@@ -2,9 +2,9 @@
 
 //! Residency: whether the GPU reaches an allocation, and whether a CPU does.
 //!
-//! VidMm decides for paged allocations, and `paging` carries that out. A fixed allocation that is evicted keeps its
-//! bytes, its GPU virtual addresses and its place in the BAR: the CPU still reaches it, as the reference asks of
-//! rings. It loses every page-table entry that leads to it.
+//! VidMm decides for paged allocations, and `paging` carries the decisions out. A fixed allocation that is evicted
+//! keeps its bytes, its GPU virtual addresses and its place in the BAR: the CPU still reaches it, as the reference
+//! requires for rings. It loses all page-table entries that map it.
 //!
 //! Source: user-mode work submission, "Residency model of doorbell memory and ring buffer allocations"
 //! and "Engine D-state transitions"; "Memory Manager" of the Windows KMD overview.
@@ -38,7 +38,7 @@ impl ProcessAccess<'_> {
         Ok(Answer::AfterPaging(()))
     }
 
-    /// Makes a device's allocations resident, all or none. `wants` is what wants them: the device or a context of it.
+    /// Makes a device's allocations resident, all or none. `wants` is the device or context that wants them.
     pub(crate) fn make_list_resident(
         &mut self,
         wants: Handle,
@@ -107,7 +107,7 @@ impl ProcessAccess<'_> {
     }
 
     /// Gives allocations that stay in the aperture their place before they are resident, so that a move to system
-    /// memory cannot fail for want of one. In local memory they are contiguous anyway.
+    /// memory cannot fail for lack of one. In local memory they are contiguous anyway.
     fn place_in_aperture(
         &mut self,
         device: Handle,
@@ -136,7 +136,7 @@ impl ProcessAccess<'_> {
         Ok(allocation.has_users() || allocation.stays_in_aperture() && is_present)
     }
 
-    /// Refuses a list that names an allocation which is not open on the device.
+    /// Refuses a list that names an allocation not open on the device.
     fn check_residency_list(
         &self,
         device: Handle,
@@ -216,7 +216,7 @@ impl ProcessAccess<'_> {
         Ok(Answer::Done(VideoMemoryInfo { size, budget, usage }))
     }
 
-    /// Evicts a queue's ring, if it has one. The device is about to lose its power.
+    /// Evicts a queue's ring, if it has one, because the device is about to lose its power.
     pub(crate) fn evict_ring(&mut self, queue: Handle) -> Result<(), RequestError> {
         self.each_ring_allocation(queue, Self::evict_allocation)
     }
@@ -232,7 +232,7 @@ impl ProcessAccess<'_> {
         act: impl Fn(&mut Self, Handle) -> Result<(), RequestError>,
     ) -> Result<(), RequestError> {
         let Some(doorbell) = self.get::<HwQueue>(queue)?.doorbell() else { return Ok(()) };
-        // The doorbell may be destroyed, while engines have not forgotten it.
+        // The doorbell may be destroyed already, while engines have not forgotten it.
         let Ok(doorbell) = self.get::<Doorbell>(doorbell) else { return Ok(()) };
         for allocation in doorbell.allocations() {
             act(self, allocation)?;
@@ -240,7 +240,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// The guest's mappings of an allocation, if dxgkrnl writes them: VidMm writes those of a paged one.
+    /// The guest's mappings of an allocation that dxgkrnl writes itself. VidMm writes those of a paged allocation.
     fn own_mappings(&mut self, handle: Handle) -> Result<Vec<u64>, RequestError> {
         let allocation = self.get::<Allocation>(handle)?;
         Ok(match allocation.paged() {
@@ -249,7 +249,8 @@ impl ProcessAccess<'_> {
         })
     }
 
-    /// Makes the page-table entries of an allocation invalid. Engines have forgotten them once a later ticket passed.
+    /// Invalidates the page-table entries of an allocation. Engines have forgotten them once a later ticket has
+    /// passed.
     fn evict_allocation(&mut self, handle: Handle) -> Result<(), RequestError> {
         let space = self.process()?.space();
         let allocation = self.get_mut::<Allocation>(handle)?;

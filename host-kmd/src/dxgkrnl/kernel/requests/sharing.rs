@@ -2,8 +2,8 @@
 
 //! Requests about allocations that processes of a guest share.
 //!
-//! Each process has an object of its own, with its handle, devices and mappings. The processes share what VidMm
-//! knows: the bytes, wherever they are. The last process to close the allocation destroys it.
+//! Each process has its own object, with its own handle, devices and mappings. The processes share VidMm's
+//! allocation: the bytes, wherever they are. The last process to close it destroys it.
 
 use crate::ddi::paging::{APERTURE_START, AllocationId};
 use crate::dxgkrnl::kernel::access::ProcessAccess;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Connecting a doorbell after the VMM has moved its page: what happens between the request and the reply.
+//! Connecting a doorbell after the VMM has moved its page: from the request to the reply.
 //!
-//! The request to connect is answered when the page is there. Until then the doorbell reads
-//! `DISCONNECTED_RETRY`, and may lose its physical doorbell again, or be destroyed.
+//! The request to connect is answered when the page is mapped. Until then the doorbell reads `DISCONNECTED_RETRY`,
+//! and may lose its physical doorbell again, or be destroyed.
 //!
 //! Source: user-mode work submission, "Victimizing doorbell pseudocode in KMD" ("On return from this
 //! DDI, Dxgkrnl maps 0xfeedfeee to process address space CPUVA").
@@ -49,7 +49,7 @@ impl Kernel {
     pub(crate) fn answer_connects(&mut self, effects: &mut Vec<Effect>) {
         for ConnectEnd { guest, request, outcome } in self.callbacks.doorbells.take_ended_connects()
         {
-            // A guest that detaches is not answered any more.
+            // A detaching guest gets no more answers.
             if self.guests.get(&guest).is_none_or(|guest| guest.is_detaching()) {
                 continue;
             }

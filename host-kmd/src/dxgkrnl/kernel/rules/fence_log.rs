@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A signal has the logs of HW queues read. Here the logs are also mapped for a queue, and unmapped.
+//! A signal makes the kernel read the logs of HW queues. The logs are also mapped and unmapped here.
 //!
-//! The guest can write its log entries, all but their times, so the kernel takes no value from an entry. The
-//! interrupt names the fences, and each fence holds its value: entries that were overwritten before they were
-//! read are lost, and nothing else is. Where the driver's interrupts name queues instead, the logs name the fences;
-//! after an overwritten entry the kernel looks at all fences of the guest.
+//! The guest can write every field of its log entries but their times, so the kernel takes no value from an entry.
+//! The interrupt names the fences, and each fence holds its value: an entry overwritten before it is read is lost,
+//! but nothing else is. If the driver's interrupts name queues instead, the logs name the fences; after an
+//! overwritten entry the kernel checks all fences of the guest.
 //!
 //! Source: native GPU fence object, "Native fence log buffer design".
 
@@ -28,23 +28,23 @@ use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::fence_log::{FENCE_LOG_ENTRIES, FENCE_LOG_SIZE, FenceLogEntry, FenceLogType};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of queues whose logs are read when a fence of their guest is signaled. A guest may have thousands of queues,
-/// and the end of a wait must not take that long. The next signals have the other logs read.
+/// Number of queues with logs that the kernel reads when a fence of their guest is signaled. A guest may have
+/// thousands of queues, and ending a wait must not take that long. The next signals read the other logs.
 const QUEUES_AT_ONCE: usize = 16;
 
 impl Kernel {
-    /// Tells all drivers what to log from now on. They learn of it as they connect their doorbells again.
+    /// Tells all drivers what to log from now on. They learn of it when they reconnect their doorbells.
     ///
     /// Source: native GPU fence object, "UMD payload generation controlled by disconnecting doorbell".
     pub(crate) fn set_logging_level(&mut self, level: LoggingLevel, effects: &mut Vec<Effect>) {
         if std::mem::replace(&mut self.logging_level, level) != level {
-            // First, because each published status carries the level.
+            // Before disconnecting, because each published status carries the level.
             self.miniport.update_logging_level(level);
             self.disconnect_doorbells(|_| true, effects);
         }
     }
 
-    /// A queue, or any of a node's, has signaled fences that passed their MonitoredValues, and logged that.
+    /// A queue, or any queue of a node, has signaled fences beyond their MonitoredValues, and logged the signals.
     ///
     /// Source: native GPU fence object, "Optimized Native Fence Signaled Interrupt".
     pub(crate) fn fences_logged(
@@ -57,7 +57,7 @@ impl Kernel {
         match queue {
             Some(id) => match self.queues.get(&id) {
                 Some(owner) => queues.entry(owner.guest).or_default().push(id),
-                // Its log is gone with it, and another interrupt told so.
+                // Its log is gone with it, and another interrupt has reported that.
                 None => return,
             },
             None => {
@@ -83,8 +83,8 @@ impl ProcessAccess<'_> {
         self.guest.fences.storage()
     }
 
-    /// Maps the logs of the queue that has its progress fence in `slot`, for packets to read. Where there are no
-    /// native fences, there is nothing to log.
+    /// Maps the logs of a queue for packets to read; `slot` is that of its progress fence. Without native fences
+    /// there is nothing to log.
     pub(crate) fn map_logs(&mut self, slot: u32) -> Result<MappedLogs, RequestError> {
         if !self.has_native_fences() {
             return Ok(MappedLogs::default());
@@ -103,7 +103,7 @@ impl ProcessAccess<'_> {
         Ok(MappedLogs { waits: va, signals: va + FENCE_LOG_SIZE, entries: FENCE_LOG_ENTRIES })
     }
 
-    /// No packet reaches the logs, once a later quiesce has passed.
+    /// Unmaps the logs. Once a later quiesce has passed, no packet reaches them.
     pub(crate) fn unmap_logs(&mut self, slot: u32) {
         let Ok(space) = self.process().map(|process| process.space()) else { return };
         let range = PageRange { start: self.storage().logs_va(slot), length: FENCE_LOGS_SIZE };
@@ -124,7 +124,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// A queue is gone, which engines may not know yet.
+    /// Removes the logs of a destroyed queue, which engines may still know.
     pub(crate) fn remove_logs(&mut self, queue: HwQueueId, slot: u32) {
         if self.guest.logs.remove(queue) {
             self.unmap_logs(slot);
@@ -132,15 +132,15 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Reads what is new in the logs of some of the guest's queues.
+    /// Reads the new entries in the logs of some of the guest's queues.
     pub(crate) fn read_some_logs(&mut self) {
         let queues = self.guest.logs.next(QUEUES_AT_ONCE);
         self.read_logs(&queues, |_, _| {});
     }
 
-    /// The global fences that new entries of queues' logs are of, or all of the guest's where some were
-    /// overwritten. A name that no process has any more leads to no fence: the fence is looked at when
-    /// engines have forgotten the name.
+    /// The global fences that new entries of the queues' logs name, or all fences of the guest if entries were
+    /// overwritten. A slot that no process has any more names no fence; the kernel checks that fence when engines
+    /// have forgotten the slot.
     fn signaled_slots(&mut self, queues: &[HwQueueId]) -> BTreeSet<u32> {
         let mut named = BTreeSet::new();
         let overwritten = self.read_logs(queues, |log, entry| {
@@ -155,9 +155,9 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Reads what is new in the logs of queues, and hands each entry to `each`. Returns how many were
-    /// overwritten before. The order is protocol::handoff::fence_log's: positions, the driver's barrier
-    /// where there is anything new, entries.
+    /// Reads the new entries in the logs of queues, and hands each to `each`. Returns how many were overwritten
+    /// before they were read. The order is that of protocol::handoff::fence_log: positions, the driver's barrier if
+    /// there are new entries, entries.
     fn read_logs(
         &mut self,
         queues: &[HwQueueId],

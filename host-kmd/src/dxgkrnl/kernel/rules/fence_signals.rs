@@ -12,8 +12,8 @@ use crate::port::{CrossFenceId, Effect};
 use std::collections::BTreeMap;
 
 impl Kernel {
-    /// Fences passed their MonitoredValues: the signaled ones, and any of those that `scan` names. A fence may be gone
-    /// by now, and another fence may have its slot: looking at that does no harm.
+    /// Fences passed their MonitoredValues: the signaled ones, and any that `scan` covers. A fence may be gone by
+    /// now, and another may have its slot: checking that one is harmless.
     pub(crate) fn fences_signaled(
         &mut self,
         signaled: Vec<GlobalFence>,
@@ -42,8 +42,8 @@ impl Kernel {
         }
     }
 
-    /// Another guest's view of a fence was signaled. This guest may have closed its own view. A queue that
-    /// waits for it needs power to continue.
+    /// Another guest's view of a fence was signaled. This guest may have closed its own view. A queue that waits for
+    /// the fence needs power to continue.
     pub(crate) fn cross_adapter_signal(
         &mut self,
         guest: GuestId,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! When page tables are looked at for what engines use: see `vidmm::migration`.
+//! When the kernel checks in page tables what engines use: see `vidmm::migration`.
 //!
-//! That is periodic while an engine is awake, and happens once after an input that may have woken one, as with
-//! [`super::recovery`]. It does not wake a daemon while all engines sleep.
+//! It checks periodically while an engine is awake, and once after an input that may have woken one, like
+//! [`super::recovery`]. It does not wake the daemon while all engines sleep.
 
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::work::Rule;
@@ -13,7 +13,7 @@ use crate::vidmm::step::Mapping;
 use bellhop_protocol::features::Features;
 
 impl Kernel {
-    /// A request of a guest may wake an engine.
+    /// A guest's request may wake an engine: schedules a check.
     pub(crate) fn watch_use(&mut self, guest: GuestId) {
         let guest = self.guests.get(&guest);
         if guest.is_some_and(|guest| guest.features().contains(Features::PAGE_MIGRATION)) {
@@ -21,7 +21,7 @@ impl Kernel {
         }
     }
 
-    /// Looks at what engines used, if that is due.
+    /// Checks what engines used, if a check is due.
     pub(crate) fn continue_migration(&mut self) {
         if self.migration.next_look.is_none_or(|time| time > self.now) {
             return;
@@ -33,7 +33,7 @@ impl Kernel {
         for id in self.guests.keys().copied().collect::<Vec<_>>() {
             let hardware = &self.hardware;
             let Some(guest) = self.guests.get_mut(&id) else { continue };
-            // While paging is under way, memory is not yet where VidMm has decided that it is.
+            // While paging is under way, memory may not yet be where VidMm has placed it.
             let takes_part = guest.features().contains(Features::PAGE_MIGRATION);
             if !takes_part || guest.is_detaching() || guest.paging.is_busy() {
                 continue;

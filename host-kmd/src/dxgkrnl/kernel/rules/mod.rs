@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One file for each rule that spans two subsystems.
+//! One file for each rule that spans several subsystems.
 
 pub(crate) mod connect;
 pub(crate) mod fence_log;

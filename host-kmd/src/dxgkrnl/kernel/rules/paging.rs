@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Paging suspends the contexts of the processes that own moved memory, resumes them when it is done, and answers
-//! the requests that waited for it. How a decision of VidMm is carried out is `memory::paging`.
+//! Paging suspends the contexts of the processes that own moved memory, resumes them when the move is done, and
+//! answers the requests that waited for it. `memory::paging` carries out VidMm's decisions.
 //!
 //! Source: "BuildPagingBuffer" of the Windows KMD overview; "Allocation notification".
 
@@ -26,8 +26,8 @@ use bellhop_protocol::status::Status;
 use zerocopy::FromZeros;
 
 impl Kernel {
-    /// Takes what VidMm has decided for a guest since the last time, and begins to carry it out. The
-    /// waiter is answered when it is done.
+    /// Takes what VidMm has decided for a guest since the last call, and begins to carry it out. Answers the waiter
+    /// when that is done.
     pub(crate) fn begin_paging(
         &mut self,
         id: GuestId,
@@ -48,7 +48,7 @@ impl Kernel {
                         ..Event::new_zeroed()
                     },
                 }),
-                // Whether it resumes is decided when the work is done.
+                // When the work is done, the kernel decides whether the process resumes.
                 Notice::Suspend(process) | Notice::Resume(process) => {
                     held.insert(process);
                 }
@@ -63,7 +63,7 @@ impl Kernel {
         for process in &held {
             self.hold(id, *process, effects);
         }
-        // After the contexts are off the run list.
+        // After the contexts have left the run list.
         let ticket = (!held.is_empty()).then(|| self.hardware.quiesce(Some(id)));
         let Some(guest) = self.guests.get_mut(&id) else { return };
         let batch = Batch { held, concerned, freed, waiter, failed: false };
@@ -93,7 +93,7 @@ impl Kernel {
         }
     }
 
-    /// Begins what VidMm has decided for a guest since, and continues the guest's paging as far as engines have come.
+    /// Begins what VidMm has newly decided for a guest, and continues the guest's paging as far as engines have come.
     pub(crate) fn continue_paging(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
         loop {
             if self.guests.get(&id).is_none_or(|guest| guest.is_detaching()) {
@@ -104,7 +104,7 @@ impl Kernel {
             let Some(guest) = self.guests.get_mut(&id) else { break };
             let Some(work) = guest.paging.take_ended() else { break };
             self.finish_paging(id, work, effects);
-            // Retirements and D3 may wait for it.
+            // Retirements and D3 may wait for this work.
             self.work.wake(Rule::Retirements);
             self.work.wake(Rule::PowerDown);
         }
@@ -114,7 +114,7 @@ impl Kernel {
         }
     }
 
-    /// A decision is carried out.
+    /// A batch of paging is done.
     fn finish_paging(&mut self, id: GuestId, work: Batch<Waiter>, effects: &mut Vec<Effect>) {
         if work.failed {
             for process in &work.concerned {
@@ -125,7 +125,7 @@ impl Kernel {
             }
         }
         for range in work.freed {
-            // The host gets its pages back.
+            // Zeroing returns the pages to the host.
             self.hardware.zero_memory(id, Segment::Backing, range.start, range.length).reported();
             if let Some(guest) = self.guests.get_mut(&id) {
                 guest.vidmm.give_back(range);
@@ -172,7 +172,7 @@ impl Kernel {
         );
     }
 
-    /// Whether the paging of any guest is under way. A guest that detaches does not count.
+    /// Whether the paging of any guest is under way. Detaching guests do not count.
     pub(crate) fn is_paging(&self) -> bool {
         let is_busy = |guest: &Guest| guest.paging.is_busy() && !guest.is_detaching();
         self.paging.iter().any(|guest| self.guests.get(guest).is_some_and(is_busy))
@@ -180,7 +180,7 @@ impl Kernel {
 }
 
 impl ProcessAccess<'_> {
-    /// Makes the page tables for a range of an address space of the guest's.
+    /// Creates the page tables for a range of an address space of the guest.
     pub(crate) fn make_page_tables(
         &mut self,
         space: AddressSpaceId,
@@ -189,7 +189,7 @@ impl ProcessAccess<'_> {
         Ok(make_page_tables(self.miniport, self.guest_id, space, range)?)
     }
 
-    /// The page tables of the paging process's GPU VA space, which has `length` bytes.
+    /// Creates the page tables of the paging process's GPU VA space, which has `length` bytes.
     pub(crate) fn make_window_tables(&mut self, length: u64) -> Result<(), RequestError> {
         let system = self.guest.system()?;
         let range = PageRange { start: PAGING_VA_START, length };

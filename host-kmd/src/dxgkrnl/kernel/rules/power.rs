@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Power: D3 suspends all contexts, disconnects all doorbells and evicts all rings, and D0 undoes that; F1
-//! disconnects the doorbells of one engine. Which state each is in is `power::state`.
+//! disconnects the doorbells of one engine. `power::state` keeps the states.
 //!
 //! Source: user-mode work submission, "Engine F-state transitions" and "Engine D-state transitions".
 
@@ -19,8 +19,8 @@ use crate::port::Effect;
 use bellhop_protocol::control::Handle;
 
 impl Kernel {
-    /// Disconnects all doorbells of an engine's queues and then takes its power: the engine was idle for long, or
-    /// a command or a request asks for it.
+    /// Disconnects all doorbells of an engine's queues and then powers the engine down: it was idle for long, or a
+    /// command or a request asks for it.
     pub(crate) fn power_down_engine(&mut self, node: u32, effects: &mut Vec<Effect>) {
         if !self.power.has_power() {
             return;
@@ -29,8 +29,8 @@ impl Kernel {
         self.power.power_down_engine(node, self.now, self.miniport.as_mut());
     }
 
-    /// D0 to D3: suspends all contexts, disconnects all doorbells, and, once engines have left the
-    /// contexts, evicts the rings. `completion` happens in D3.
+    /// D0 to D3: suspends all contexts, disconnects all doorbells, and evicts the rings once engines have left the
+    /// contexts. Reports `completion` in D3.
     pub(crate) fn power_down(
         &mut self,
         guest: GuestId,
@@ -65,7 +65,7 @@ impl Kernel {
         }
     }
 
-    /// Takes the power of the device, which is in D3 then.
+    /// Powers the device down: it is now in D3.
     fn power_off(&mut self, effects: &mut Vec<Effect>) {
         let waiting = self.power.power_off(self.miniport.as_mut());
         tracing::debug!("the device is in D3");
@@ -80,7 +80,7 @@ impl Kernel {
         }
     }
 
-    /// Whether accepted work waits for nothing but power. The guest submitted it before and need not ask for power: it
+    /// Whether accepted work waits only for power. The guest submitted it earlier and need not ask for power: it
     /// waits for the progress fence, perhaps by polling it.
     fn is_work_stranded(&self) -> bool {
         self.queues.iter().any(|(id, owner)| {
@@ -88,9 +88,9 @@ impl Kernel {
         })
     }
 
-    /// Whether a queue has work that it has not done, if its context is as wanted: "In order for
-    /// Dxgkrnl to know whether a particular hardware queue has pending work, the UMD needs to update the queued
-    /// progress fence value" (user-mode work submission, "HW queue progress fence changes").
+    /// Whether a queue has unfinished work, if its context is as wanted: "In order for Dxgkrnl to know whether a
+    /// particular hardware queue has pending work, the UMD needs to update the queued progress fence value"
+    /// (user-mode work submission, "HW queue progress fence changes").
     pub(crate) fn has_work(
         &self,
         id: HwQueueId,
@@ -113,8 +113,9 @@ impl Kernel {
         self.power.is_off()
     }
 
-    /// Gives the device power, unless it has it: D3 to D0, with the rings resident again. What needs the power comes
-    /// next, and the work list resumes the contexts after it, so a doorbell is connected before its queue executes.
+    /// Gives the device power, unless it has it: D3 to D0, with the rings resident again. The caller then does what
+    /// needs the power; the work list resumes the contexts only afterwards, so a doorbell is connected before its
+    /// queue executes.
     pub(crate) fn ensure_power(&mut self, effects: &mut Vec<Effect>) {
         if self.power.has_power() {
             return;
@@ -143,7 +144,7 @@ impl Kernel {
         }
     }
 
-    /// Does something with each context of each guest.
+    /// Calls `act` with each context of each guest.
     pub(crate) fn each_context(
         &mut self,
         effects: &mut Vec<Effect>,
@@ -154,7 +155,7 @@ impl Kernel {
         }
     }
 
-    /// Does something with each context of a guest.
+    /// Calls `act` with each context of a guest.
     pub(crate) fn each_context_of_guest(
         &mut self,
         guest: GuestId,
@@ -167,7 +168,7 @@ impl Kernel {
         }
     }
 
-    /// Does something with each context of a process.
+    /// Calls `act` with each context of a process.
     pub(crate) fn each_context_of(
         &mut self,
         guest: GuestId,
@@ -185,7 +186,7 @@ impl Kernel {
         self.retire_given_up(guest, given_up);
     }
 
-    /// Does something with the doorbell of each queue.
+    /// Calls `act` with each queue.
     fn each_ring(
         &mut self,
         effects: &mut Vec<Effect>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A fault loses a queue: its doorbell is aborted, what it holds is dropped, and its progress fence is signaled
-//! for good.
+//! A fault loses a queue: its doorbell is aborted, its held work is dropped, and its progress fence is permanently
+//! signaled.
 //!
 //! Source: user-mode work submission, "Residency model of doorbell memory and ring buffer allocations"; native
 //! GPU fence object, "AlwaysSignaled".
@@ -20,9 +20,8 @@ use bellhop_protocol::event::{Event, EventKind};
 use zerocopy::FromZeros;
 
 impl Kernel {
-    /// A queue made an error: aborts its doorbell and tells the guest. Other queues are not affected.
-    /// Source: user-mode work submission, "Residency model of doorbell memory and ring buffer
-    /// allocations", device-lost scenarios.
+    /// A queue faulted: aborts its doorbell and tells the guest. Other queues are not affected. Source: user-mode
+    /// work submission, "Residency model of doorbell memory and ring buffer allocations", device-lost scenarios.
     pub(crate) fn hw_queue_fault(
         &mut self,
         id: HwQueueId,
@@ -40,7 +39,7 @@ impl Kernel {
 }
 
 impl ProcessAccess<'_> {
-    /// Suspends a context for good, and puts all its queues in error.
+    /// Suspends a context permanently, and puts all its queues in error.
     pub(crate) fn lose_context(&mut self, handle: Handle, fault: Fault) {
         if let Err(error) = self.suspend_context(handle, Suspension::ERROR) {
             tracing::error!(guest = self.guest_id.0, context = %handle, %error, "a context is missing");
@@ -51,7 +50,7 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Puts a queue in error: aborts its doorbell and tells the guest, once. Makes its progress fence always
+    /// Puts a queue in error: aborts its doorbell and tells the guest, once. Makes its progress fence permanently
     /// signaled, so that no CPU and no engine waits for it.
     ///
     /// Source: native GPU fence object, "AlwaysSignaled".
@@ -60,16 +59,16 @@ impl ProcessAccess<'_> {
         let Ok(queue) = self.get_mut::<HwQueue>(handle) else { return };
         let QueueIdentity { id, context, progress_fence, .. } = queue.identity();
         let Some((in_flight, mut software)) = queue.lose() else { return };
-        // The end of the queue waits for nothing more.
+        // Terminations no longer wait for this queue.
         self.work.wake(Rule::Terminations);
         self.abandon_software_queue(&mut software);
         self.submissions.forget(id);
         self.give_up_in_flight(in_flight);
-        // The guest knows a queue of a node context by its context.
+        // The guest knows the queue of a node context by its context.
         let submits_to_node =
             self.get::<Context>(context).is_ok_and(|context| context.node_submission().is_some());
         let object = if submits_to_node { context } else { handle };
-        // At level debug, since a guest can do this at will.
+        // At level debug, because a guest can trigger this at will.
         tracing::debug!(parent: &queue_span(process, handle), guest = guest.0, ?fault, "HW queue lost");
         self.disconnect(id, DisconnectReason::Abort);
         self.event(Event {

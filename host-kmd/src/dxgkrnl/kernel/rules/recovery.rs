@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A hang loses a context: what timeout detection and recovery does to queues, guests, paging and power. The
-//! state machine of a recovery is `recovery::tdr`.
+//! A hang loses a context: how timeout detection and recovery affects queues, guests, paging and power. The state
+//! machine of a recovery is `recovery::tdr`.
 //!
 //! Source: Windows KMD overview, "TDR".
 
@@ -19,13 +19,13 @@ use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 
 impl Kernel {
-    /// An input may wake an engine: looks at engines while one is awake, or in F0 without work. Only requests and
-    /// engines that are awake wake an engine.
+    /// An input may wake an engine: schedules a check of the engines. Checks continue while an engine is awake, or in
+    /// F0 without work. Only requests and awake engines wake an engine.
     pub(crate) fn watch_engines(&mut self) {
         self.tdr.watch_until(self.now.saturating_add(self.timeout / 2));
     }
 
-    /// Looks at engines and takes the next steps of recoveries, if they are due.
+    /// Checks the engines and takes the next steps of recoveries, if they are due.
     pub(crate) fn continue_recoveries(&mut self, effects: &mut Vec<Effect>) {
         if self.tdr.is_look_due(self.now) {
             self.look_at_engines(effects);
@@ -44,7 +44,7 @@ impl Kernel {
         }
     }
 
-    /// Finds turns that do not end, and engines that have had nothing to do for as long as a turn may take.
+    /// Finds turns that do not end, and engines that have had no work for as long as a turn may take.
     fn look_at_engines(&mut self, effects: &mut Vec<Effect>) {
         let mut looks_again = false;
         for node in 0..self.miniport.node_count() {
@@ -71,12 +71,12 @@ impl Kernel {
         }
     }
 
-    /// "Dxgkrnl monitors whether a GPU engine is making progress using TDR timeout cadence": one that slept
-    /// from one look to another a time-out later, and has no work, goes to F1. The driver may ask for that
-    /// sooner. An engine that has work after all refuses.
+    /// "Dxgkrnl monitors whether a GPU engine is making progress using TDR timeout cadence": an engine that slept
+    /// from one check to another a time-out later, and has no work, goes to F1. The driver may request that sooner.
+    /// An engine that has work after all refuses.
     ///
-    /// Returns whether the engine is to be looked at again. One that sleeps with work waits for a fence, which
-    /// a request signals, or an engine that is awake.
+    /// Returns whether to check the engine again. An engine that sleeps with work waits for a fence, which a request
+    /// or an awake engine signals.
     ///
     /// Source: user-mode work submission, "Engine F-state transitions".
     fn look_for_idleness(
@@ -105,12 +105,13 @@ impl Kernel {
         }
     }
 
-    /// An engine hung in a queue: pre-empts that. Of several hangs it takes the first; the others last.
+    /// An engine hung in a queue: pre-empts the queue. Ignores further hangs of an engine that is recovering: they
+    /// last, and are found again.
     fn begin_recovery(&mut self, node: u32, queue: HwQueueId, fault: Fault) {
         if self.tdr.is_recovering(node) {
             return;
         }
-        // A destroyed queue does not hang. A queue with an engine stuck in it is not destroyed yet.
+        // A destroyed queue cannot hang: a queue in which an engine is stuck is not destroyed yet.
         let is_system = |guest: &Guest| guest.system().is_ok_and(|system| system.hw_queue == queue);
         let guilty = if let Some(owner) = self.queues.get(&queue) {
             let (guest, span) = (owner.guest.0, queue_span(owner.process, owner.handle));
@@ -126,13 +127,13 @@ impl Kernel {
         self.miniport.preempt_command(queue, fence);
     }
 
-    /// Resets the adapter: all guests lose everything that was under way.
+    /// Resets the adapter: all guests lose all work in flight.
     fn reset_adapter(&mut self, Hang { guilty, fault }: Hang, effects: &mut Vec<Effect>) {
         let (guest, span) = self.hang_span(guilty);
         let guest = guest.map(|guest| guest.0);
         tracing::error!(parent: &span, guest, "hang: the engine did not reset; resetting the adapter");
         self.miniport.reset_from_timeout();
-        // First, so that the guilty guest learns of its hang; the other queues report the reset.
+        // The guilty queue first, so that its guest learns of the hang; the other queues report the reset.
         if let Guilty::Queue(queue) = guilty {
             self.lose_context_of(queue, fault, effects);
         }
@@ -156,7 +157,7 @@ impl Kernel {
             Recovered::Adapter(guilty, ended) => {
                 tracing::warn!("the adapter was reset");
                 for guilty in ended {
-                    // Devices are in error; a system context survives.
+                    // Devices are already in error; a system context survives.
                     if let Guilty::Paging(guest, fence) = guilty {
                         self.abandon_paging(guest, fence);
                     }
@@ -168,7 +169,7 @@ impl Kernel {
         }
     }
 
-    /// A hung engine is back: what hung is lost or given up.
+    /// A hung engine is back: the guilty context is lost, or the paging buffer abandoned.
     fn punish(&mut self, Hang { guilty, fault }: Hang, effects: &mut Vec<Effect>) {
         match guilty {
             Guilty::Queue(queue) => {
@@ -179,14 +180,14 @@ impl Kernel {
         }
     }
 
-    /// Paging of a guest hung, and has stopped: it continues after this buffer, unless the guest is gone.
+    /// A guest's paging hung and has stopped: it continues after this buffer, unless the guest is gone.
     fn abandon_paging(&mut self, guest: GuestId, fence: u64) {
         if self.guests.get(&guest).is_some_and(|guest| !guest.is_detaching()) {
             self.miniport.abandon_paging(guest, fence);
         }
     }
 
-    /// Loses the context of a queue that hung, with all its queues.
+    /// Loses the context of a hung queue, with all its queues.
     fn lose_context_of(&mut self, queue: HwQueueId, fault: Fault, effects: &mut Vec<Effect>) {
         if let Some(QueueOwner { guest, process, handle, .. }) = self.queues.get(&queue).copied()
             && let Some(mut access) = self.access(guest, process, effects)
@@ -199,7 +200,7 @@ impl Kernel {
         }
     }
 
-    /// Counts a hang against the guest that owns the queue. One hang too many takes the guest out.
+    /// Counts a hang against the guest that owns the queue. One hang too many puts the guest's devices in error.
     fn blame(&mut self, guilty: HwQueueId, effects: &mut Vec<Effect>) {
         let Some(owner) = self.queues.get(&guilty).map(|owner| owner.guest) else { return };
         let (now, policy) = (self.now, self.tdr.policy());
@@ -215,7 +216,7 @@ impl Kernel {
         }
     }
 
-    /// Puts all devices that a guest has now in error.
+    /// Puts all current devices of a guest in error.
     pub(crate) fn fail_guest(&mut self, guest: GuestId, fault: Fault, effects: &mut Vec<Effect>) {
         let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
         for process in processes.into_iter().flatten().collect::<Vec<_>>() {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Retirement: engines forget a resource before the kernel gives it out again.
+//! Retirement: engines forget a resource before the kernel reuses it.
 //!
-//! An engine may still use what a request has just removed: it holds translations, and executes a destroyed
-//! queue until it looks at its list. So the kernel collects what was removed, makes its page-table entries
-//! invalid, and draws a ticket. When every engine has passed the ticket, memory, addresses and slots are free and
-//! the request is answered. All destruction takes this way.
+//! An engine may still use what a request has just removed: it caches translations, and executes a destroyed queue
+//! until it looks at its list. So the kernel collects removed resources, invalidates their page-table entries, and
+//! draws a ticket. When every engine has passed the ticket, the memory, addresses and slots are free and the request
+//! is answered. All destruction goes through here.
 
 use crate::ddi::paging::APERTURE_START;
 use crate::dxgkrnl::fence::cross::current_value;
@@ -32,7 +32,7 @@ use bellhop_protocol::status::Status;
 use std::collections::BTreeMap;
 
 impl Kernel {
-    /// Makes engines forget `resources`. When they have, the resources are free and `completion` happens.
+    /// Makes engines forget `resources`. Afterwards it frees the resources and reports `completion`.
     pub(crate) fn retire(
         &mut self,
         guest: GuestId,
@@ -42,18 +42,18 @@ impl Kernel {
         for resource in &resources {
             self.invalidate(guest, resource);
         }
-        // After the entries: an engine that has passed this ticket cannot have read old ones since.
+        // After invalidating: an engine that has passed this ticket no longer uses the old entries.
         let ticket = self.hardware.quiesce(Some(guest));
         let works = self.guests.get(&guest).map_or(0, |guest| guest.paging.begun());
         self.retirements.push(Retirement { ticket, guest, works, resources, completion });
         self.work.wake(Rule::Retirements);
     }
 
-    /// Makes the page-table entries invalid that lead to something.
+    /// Invalidates the page-table entries that map a resource.
     fn invalidate(&mut self, guest: GuestId, resource: &Resource) {
         let Some(guest) = self.guests.get(&guest) else { return };
         let mapped = match *resource {
-            // A process that is gone has its page tables freed as a whole.
+            // The page tables of a process that is gone are freed as a whole.
             Resource::GpuVa { process, range, paged: false } => {
                 guest.processes.get(&process).map(|process| (process.space(), range))
             }
@@ -68,7 +68,7 @@ impl Kernel {
         }
     }
 
-    /// Frees what every engine has forgotten.
+    /// Frees the resources that every engine has forgotten.
     pub(crate) fn release_retired(&mut self, effects: &mut Vec<Effect>) {
         let quiesced = self.quiesced;
         let has_finished = |guests: &BTreeMap<GuestId, Guest>, id: GuestId, works: u64| {
@@ -94,7 +94,7 @@ impl Kernel {
         }
     }
 
-    /// Tells the requester that its request has come to an end.
+    /// Tells the requester how its request ended.
     pub(crate) fn complete(
         &mut self,
         guest: GuestId,
@@ -147,10 +147,10 @@ impl Kernel {
                 }
             }
             Resource::Aperture(range) => guest.aperture.give_back(range),
-            // The caller looks at its fence.
+            // The caller checks the fence.
             Resource::FenceName(_) => {}
             Resource::FenceLogs(slot) => {
-                // A guest that detaches has all of its memory freed.
+                // All memory of a detaching guest is freed anyway.
                 if !guest.is_detaching() {
                     let start = guest.fences.storage().log(slot, FenceLogType::WAITS);
                     let (segment, offset) = (start.segment, start.address);
@@ -176,7 +176,7 @@ impl Kernel {
             }
             Resource::DoorbellSlot(slot) => guest.doorbell_slots.give_back(slot),
             Resource::DoorbellReferences { process, hw_queue, allocations } => {
-                // Any of the three may be gone with its context or device.
+                // Any of the three may already be gone with its context or device.
                 if let Ok(queue) = guest.handles.get_mut::<HwQueue>(process, hw_queue) {
                     queue.set_doorbell(None);
                 }

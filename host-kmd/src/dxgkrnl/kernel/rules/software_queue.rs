@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Software queues: waits for fences hold what a queue is given behind them, and signals wait for what is before
-//! them. What is held, and in which order, is `queue::software_queue`.
+//! Software queues: a wait for fences holds the work that follows it in a queue, and a signal waits for the work
+//! before it. `queue::software_queue` keeps what is held, in order.
 //!
 //! Source: native GPU fence object, "Existing monitored fence synchronization object" and "Cross-adapter
 //! wait/signal combinations".
@@ -30,8 +30,8 @@ use bellhop_protocol::packet::Opcode;
 use std::collections::BTreeMap;
 
 impl Kernel {
-    /// Continues with a queue after a wait or a submission ended, or loses it. Each call gives up something that
-    /// was held, which quotas bound.
+    /// Continues a queue after a wait or a submission ended, or loses the queue. Each call releases something held;
+    /// quotas bound how much is held.
     pub(crate) fn continue_software_queue_of(
         &mut self,
         Released { guest, process, hw_queue, fault }: Released,
@@ -41,10 +41,10 @@ impl Kernel {
             access.get::<HwQueue>(hw_queue).is_ok_and(|queue| !queue.held().is_empty())
         });
         if !holds {
-            // The queue is gone, or has nothing to do.
+            // The queue is gone, or holds nothing.
             return;
         }
-        // It may wake an engine.
+        // Continuing may wake an engine.
         self.watch_engines();
         if fault.is_none() {
             self.ensure_power(effects);
@@ -61,14 +61,14 @@ impl Kernel {
             let given_up = access.into_given_up();
             self.retire_given_up(guest, given_up);
         }
-        // The end of the queue may wait for what it held.
+        // A termination may wait for the work that the queue held.
         self.work.wake(Rule::Terminations);
     }
 }
 
 impl ProcessAccess<'_> {
-    /// The queue for kernel-mode submission that a request names, by its own handle or by that of its
-    /// context. And the context if its submissions wait for paging.
+    /// The kernel-mode queue that a request names, by its own handle or by that of its context. Also returns the
+    /// context, if its submissions wait for paging.
     fn software_target(&self, handle: Handle) -> Result<(Handle, Option<Handle>), RequestError> {
         match self.get::<HwQueue>(handle) {
             Ok(_) => {
@@ -116,8 +116,8 @@ impl ProcessAccess<'_> {
         self.give_in_order(queue, context, DeferredWork::Signal(list))
     }
 
-    /// Gives a queue something now, or after the submissions of its guest that wait for paging: they must not change
-    /// places.
+    /// Gives a queue a wait or a signal now, or after the guest's submissions that wait for paging: their order must
+    /// not change.
     fn give_in_order(
         &mut self,
         queue: Handle,
@@ -138,12 +138,12 @@ impl ProcessAccess<'_> {
         Ok(Answer::Done(()))
     }
 
-    /// Whether submissions of this guest that come now wait for paging.
+    /// Whether new submissions of this guest must wait for paging.
     pub(crate) fn waits_for_paging(&self) -> bool {
         self.guest.vidmm.has_plan() || self.guest.paging.is_busy()
     }
 
-    /// Holds what a queue is given after this until fences have these values.
+    /// Holds later work of a queue until fences have these values.
     pub(crate) fn give_wait(
         &mut self,
         queue: Handle,
@@ -159,7 +159,7 @@ impl ProcessAccess<'_> {
                 self.get_mut::<HwQueue>(queue)?.held_mut().push_wait(wait);
                 Ok(())
             }
-            // Values only grow: such a wait is over for good.
+            // The wait is satisfied already, so the queue need not hold for it.
             other => {
                 self.guest.quotas.refund(Limited::Held, 1);
                 other.map(|_| ())
@@ -167,7 +167,7 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Signals fences when everything that a queue was given until now is done.
+    /// Signals fences when all earlier work of a queue is done.
     pub(crate) fn give_signal(
         &mut self,
         queue: Handle,
@@ -176,7 +176,7 @@ impl ProcessAccess<'_> {
         let signals = self.held_signals(list)?;
         self.guest.quotas.charge(Limited::Held, 1)?;
         self.get_mut::<HwQueue>(queue)?.held_mut().push_signal(signals);
-        // The guest may know of finished submissions before their interrupt arrives.
+        // The guest may know of finished submissions before their interrupts arrive.
         self.reap_submissions(queue)?;
         self.continue_software_queue(queue)
     }
@@ -215,13 +215,13 @@ impl ProcessAccess<'_> {
                 Some(Ready::Submission(held)) => match self.submit_held(handle, held) {
                     Ok(()) => {}
                     Err((held, HardwareError::Full(_))) => {
-                        // The hardware takes more of this queue when it has finished some.
+                        // The hardware accepts more from this queue when it has finished some of its work.
                         self.guest.quotas.charge(Limited::Held, 1)?;
                         self.get_mut::<HwQueue>(handle)?.held_mut().put_back(held);
                         return Ok(());
                     }
                     Err((held, error @ HardwareError::Unknown(_))) => {
-                        // A bug of the kernel. The queue can never execute what is held for it.
+                        // A bug of the kernel. The queue can never execute its held work.
                         error.report();
                         self.give_up_held(vec![held]);
                         return self.lose_queue_s_context(handle, IN_ERROR);
@@ -231,7 +231,7 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// A signal's turn has come. One of a fence that is gone does nothing.
+    /// Executes a held signal. Skips fences that are gone.
     fn signal_held(
         &mut self,
         handle: Handle,
@@ -248,7 +248,7 @@ impl ProcessAccess<'_> {
             let current = known.unwrap_or_else(|| self.current_value(slot));
             let least = fence.least(current);
             if value < least && fence.cross().is_some() {
-                // Another guest may have signaled it, and must not make this guest lose its queue.
+                // Another guest may have signaled the fence; that must not cost this guest its queue.
                 continue;
             }
             if value < least {
@@ -262,14 +262,14 @@ impl ProcessAccess<'_> {
         self.update_current_values(values, CurrentValuesFlags::default())
     }
 
-    /// Loses a queue with its context: what is held for it can never execute.
+    /// Loses a queue with its context: its held work can never execute.
     fn lose_queue_s_context(&mut self, handle: Handle, fault: Fault) -> Result<(), RequestError> {
         let context = self.get::<HwQueue>(handle)?.context();
         self.lose_context(context, fault);
         Ok(())
     }
 
-    /// Drops what is held for a queue that is lost or destroyed.
+    /// Drops the held work of a queue that is lost or destroyed.
     pub(crate) fn abandon_software_queue(&mut self, software: &mut HeldWork) {
         self.guest.quotas.refund(Limited::Held, software.len() as u64);
         let (waits, submissions) = software.abandon();
@@ -285,7 +285,7 @@ impl ProcessAccess<'_> {
         self.give_up_held(submissions);
     }
 
-    /// A wait of a queue is over: the work list continues with its software queue.
+    /// A wait of a queue has ended: the work list continues its software queue.
     pub(crate) fn release_queue(&mut self, hw_queue: Handle, process: u32, wait: WaitId) {
         if let Ok(queue) = self.guest.handles.get_mut::<HwQueue>(process, hw_queue) {
             queue.held_mut().end_wait(wait);
@@ -294,14 +294,14 @@ impl ProcessAccess<'_> {
         self.work.release(Released { guest, process, hw_queue, fault: None });
     }
 
-    /// A queue waits for a fence that its process has closed, as with a packet: it is lost.
+    /// A queue waits for a fence that its process has closed. The queue is lost, as after a packet that does so.
     pub(crate) fn orphan_queue(&mut self, hw_queue: Handle, process: u32, slot: u32) {
         let fault = Fault::new(FaultReason::FENCE_NOT_OWNED, Opcode::WAIT_FENCE, slot.into());
         let guest = self.guest_id;
         self.work.release(Released { guest, process, hw_queue, fault: Some(fault) });
     }
 
-    /// Something happened that a software queue may have waited for.
+    /// Something happened that a software queue may wait for.
     pub(crate) fn look_at_software_queue(&mut self, hw_queue: Handle) {
         let holds = self.get::<HwQueue>(hw_queue).is_ok_and(|queue| !queue.held().is_empty());
         if holds {

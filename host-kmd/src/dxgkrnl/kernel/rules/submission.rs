@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A submission in kernel mode gets to the driver, and holds memory until it is done.
+//! A kernel-mode submission goes to the driver, and holds memory until it is done.
 //!
 //! Source: "DMA buffers" and "Interrupt" of the Windows KMD overview.
 
@@ -25,14 +25,14 @@ use bellhop_protocol::control::Handle;
 use zerocopy::IntoBytes;
 
 impl Guest {
-    /// Releases what a submission held, which is done or which no engine executes any more.
+    /// Releases the holds of a submission that is done or that no engine executes any more.
     pub(crate) fn release_holds(&mut self, process: u32, holds: &[Hold]) {
         for hold in holds {
             match *hold {
                 Hold::DmaBuffer(place) => self.dma_buffers.give_back(place),
                 Hold::Allocation { allocation, context } => {
                     self.quotas.refund(Limited::ListedAllocations, 1);
-                    // A device that is destroyed takes its allocations before their submissions are done.
+                    // Destroying a device destroys its allocations before their submissions are done.
                     let Ok(allocation) = self.handles.get_mut::<Allocation>(process, allocation)
                     else {
                         continue;
@@ -60,11 +60,11 @@ impl Kernel {
             let span = queue_span(owner.process, owner.handle);
             tracing::error!(parent: &span, guest = owner.guest.0, %error, "a completion names a missing queue");
         }
-        // VidMm may be able to evict what it held.
+        // VidMm may be able to evict what the submissions held.
         self.work.wake(Rule::Paging(owner.guest));
     }
 
-    /// Paging is done for a deferred submission: submits it. Returns the body of the reply.
+    /// Paging for a deferred submission has ended: submits it, unless paging failed. Returns the body of the reply.
     pub(crate) fn submit_deferred(
         &mut self,
         guest: GuestId,
@@ -101,7 +101,7 @@ impl Kernel {
                 .map(|()| Vec::new()),
         };
         if let Some(guest) = self.guests.get_mut(&guest) {
-            // Empty when it was submitted.
+            // Empty if the submission succeeded.
             guest.release_holds(process, &holds);
         }
         self.work.wake(Rule::Paging(guest));
@@ -110,9 +110,8 @@ impl Kernel {
 }
 
 impl ProcessAccess<'_> {
-    /// Submits packets to a HW queue that is not lost, or holds them in its software queue. What the submission holds
-    /// is released when it is done, and stays with the caller if this fails.
-    /// Returns the submission's fence id.
+    /// Submits packets to a HW queue that is not lost, or holds them in its software queue. The submission's holds
+    /// are released when it is done; if this fails, they stay with the caller. Returns the submission's fence id.
     pub(crate) fn submit(
         &mut self,
         handle: Handle,
@@ -151,7 +150,7 @@ impl ProcessAccess<'_> {
         Ok(fence)
     }
 
-    /// Gives the hardware a submission, and the engine its power.
+    /// Gives the hardware a submission, and the engine power.
     fn submit_to_hardware(
         &mut self,
         handle: Handle,
@@ -173,7 +172,7 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Submits what was held. Returns it when the hardware does not take it.
+    /// Submits a held submission. Returns it if the hardware does not accept it.
     pub(crate) fn submit_held(
         &mut self,
         handle: Handle,
@@ -190,7 +189,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// Drops submissions that were held.
+    /// Drops held submissions.
     pub(crate) fn give_up_held(&mut self, held: Vec<HeldSubmission>) {
         self.guest.quotas.refund(Limited::Submissions, held.len() as u64);
         let holds: Vec<_> = held.into_iter().flat_map(|dropped| dropped.holds).collect();
@@ -199,15 +198,15 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Releases what the finished submissions of a queue hold before their interrupt arrives: the guest may have
-    /// seen its progress fence already.
+    /// Releases the holds of a queue's finished submissions before their interrupts arrive: the guest may already
+    /// have seen its progress fence.
     pub(crate) fn reap_submissions(&mut self, handle: Handle) -> Result<(), RequestError> {
         let id = self.get::<HwQueue>(handle)?.id();
         let fence = self.miniport.query_current_fence(id)?;
         self.complete_submissions(handle, fence)
     }
 
-    /// Releases what the submissions of a queue up to `fence` hold, which are done.
+    /// Releases the holds of a queue's submissions up to `fence`, which are done.
     fn complete_submissions(&mut self, handle: Handle, fence: u64) -> Result<(), RequestError> {
         while let Some(holds) = self.get_mut::<HwQueue>(handle)?.complete_submission(fence) {
             self.guest.quotas.refund(Limited::Submissions, 1);
@@ -217,7 +216,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// Drops the submissions of a queue, which engines may still execute.
+    /// Drops a queue's submissions in flight, which engines may still execute.
     pub(crate) fn give_up_in_flight(&mut self, in_flight: InFlight) {
         self.guest.quotas.refund(Limited::Submissions, in_flight.len() as u64);
         let holds = in_flight.into_holds();
@@ -228,7 +227,7 @@ impl ProcessAccess<'_> {
 }
 
 impl Kernel {
-    /// Retires what an interrupt or a command took away, if it took something.
+    /// Retires what an interrupt or a command gave up, if anything.
     pub(crate) fn retire_given_up(&mut self, guest: GuestId, given_up: Vec<Resource>) {
         if !given_up.is_empty() {
             self.retire(guest, given_up, Completion::Nothing);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Termination: the end of a process, or of a device, context, queue or doorbell of it.
+//! Termination: the end of a process, or of one of its devices, contexts, queues or doorbells.
 //!
-//! Normal: disconnect the doorbells, have engines look, wait for what was queued, destroy. Abnormal: mark
-//! the devices in error, suspend the contexts, wait until engines have left them, destroy. What cannot end
-//! normally in time ends abnormally.
+//! Normal: disconnect the doorbells, make engines look, wait for the queued work, destroy. Abnormal: put the devices
+//! in error, suspend the contexts, wait until engines have left them, destroy. A normal termination that takes too
+//! long becomes abnormal.
 //!
-//! One rule holds for accepted work, whatever suspends its context, disconnects its doorbell or takes the power:
-//! an engine executes it, or its queue is reported lost, with a reason. The end waits for that, with a bound.
+//! One rule holds for accepted work, no matter what suspends its context, disconnects its doorbell or removes power:
+//! an engine executes it, or its queue is reported lost, with a reason. Termination waits for that, with a bound.
 //!
 //! Source: user-mode work submission, "Normal and abnormal process termination".
 
@@ -33,7 +33,7 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 
-/// Whether a queue has done all its work, its software queue included, or is lost.
+/// Whether a queue has done all its work, including its software queue, or is lost.
 fn is_drained(
     guest: &Guest,
     hardware: &dyn Hardware,
@@ -47,7 +47,7 @@ fn is_drained(
 }
 
 impl Kernel {
-    /// Begins the end of something.
+    /// Begins a termination.
     pub(crate) fn terminate(
         &mut self,
         (guest, process): (GuestId, u32),
@@ -72,8 +72,8 @@ impl Kernel {
         self.work.wake(Rule::Terminations);
     }
 
-    /// Has engines, with power, look at queues. No engine has seen what a guest wrote into a ring after its
-    /// doorbell was disconnected, and the guest cannot connect that doorbell again.
+    /// Powers engines and makes them look at queues. They have not seen what a guest wrote into a ring after its
+    /// doorbell was disconnected, and the guest cannot reconnect that doorbell.
     fn have_engines_look(
         &mut self,
         guest: GuestId,
@@ -94,7 +94,7 @@ impl Kernel {
         }
     }
 
-    /// Takes what ends off the run list, and reports its queues as lost. Engines have left them when the ticket has
+    /// Takes the target off the run list, and reports its queues as lost. Engines have left them when the ticket has
     /// passed.
     fn lose(
         &mut self,
@@ -117,7 +117,7 @@ impl Kernel {
         self.hardware.quiesce(Some(guest))
     }
 
-    /// Looks at everything that is about to end.
+    /// Checks all terminations.
     pub(crate) fn continue_terminations(&mut self, effects: &mut Vec<Effect>) {
         let mut index = 0;
         while let Some(progress) = self.look_at_termination(index) {
@@ -155,8 +155,8 @@ impl Kernel {
         })
     }
 
-    /// Whether a queue cannot do what it was given because the host holds its context: its operator, or
-    /// VidMm while it moves memory. Either can take any time, which does not count as the queue's.
+    /// Whether a queue cannot do its work because the host holds its context: the operator, or VidMm while it moves
+    /// memory. Either can take any time, which does not count against the queue.
     fn is_held_by_host(&self, guest: GuestId, process: u32, wait: Drain) -> bool {
         let Some(state) = self.guests.get(&guest) else { return false };
         let is_moved = state.processes.get(&process).is_some_and(|process| process.is_held());
@@ -169,8 +169,8 @@ impl Kernel {
         })
     }
 
-    /// What ends has not done its work in time, and loses it. Returns the ticket that engines pass when they have
-    /// left it.
+    /// The target has not finished its work in time, and loses it. Returns the ticket after which engines have left
+    /// it.
     fn end_of_time(&mut self, ending: Ending, effects: &mut Vec<Effect>) -> Ticket {
         let Ending { guest, process, target, .. } = ending;
         tracing::debug!(guest = guest.0, process, ?target, "it did not end in time");
@@ -179,7 +179,7 @@ impl Kernel {
         self.lose(guest, process, target, fault, effects)
     }
 
-    /// Destroys what no engine needs any more.
+    /// Destroys a target that no engine needs any more.
     fn finish(&mut self, ending: Ending, effects: &mut Vec<Effect>) {
         let Ending { guest, process, target, completion } = ending;
         let processes = match (target, self.guests.get(&guest)) {
@@ -190,7 +190,7 @@ impl Kernel {
         let mut given_up = Vec::new();
         for process in processes {
             let Some(mut access) = self.access(guest, process, effects) else { continue };
-            // It may have been destroyed with what contains it.
+            // The target may have been destroyed with the object that contains it.
             if let Err(error) = access.remove_target(target) {
                 tracing::debug!(guest = guest.0, process, ?target, %error, "gone already");
             }
@@ -216,14 +216,14 @@ impl Kernel {
             given_up.push(Resource::SystemContext(system.address_space));
         }
         tracing::debug!(guest = guest.0, process, ?target, "ended");
-        // Now, so that what was given up is free after the paging that uses it.
+        // Before the retirement, so that resources are freed only after the paging that uses them.
         self.begin_paging(guest, process, None, effects);
         self.retire(guest, given_up, completion);
     }
 }
 
 impl ProcessAccess<'_> {
-    /// The queues of what ends.
+    /// The queues of a target.
     fn queues_of(&mut self, target: Target) -> Vec<Handle> {
         let contexts: Vec<Handle> = match target {
             Target::Doorbell(doorbell) => {
@@ -244,7 +244,7 @@ impl ProcessAccess<'_> {
         contexts.iter().flat_map(queues).collect()
     }
 
-    /// Disconnects the doorbells of what ends. Returns what is to be waited for.
+    /// Disconnects the doorbells of a target. Returns the drains to wait for.
     fn begin_drain(&mut self, target: Target) -> Vec<Drain> {
         let queues = self.queues_of(target);
         queues
@@ -264,12 +264,12 @@ impl ProcessAccess<'_> {
         }
         let QueueIdentity { id, progress_fence, .. } = queue.identity();
         let (in_error, submitted) = (queue.is_in_error(), queue.last_submitted());
-        // Aborted, so that a guest thread that still rings it does not connect it again.
+        // The status is aborted, so that a guest thread that still rings the doorbell does not reconnect it.
         self.disconnect(id, DisconnectReason::Abort);
         if in_error {
             return Ok(None);
         }
-        // The guest can write any value there; the time-out bounds the wait.
+        // The guest can write any last queued value; the time-out bounds the wait.
         let value = self.hardware.last_queued_value(id).reported().max(submitted);
         let slot = self.monitor_drain(progress_fence, value)?;
         let (drain, owner) =
@@ -277,7 +277,7 @@ impl ProcessAccess<'_> {
         Ok((!is_drained(self.guest, self.hardware, owner, drain)).then_some(drain))
     }
 
-    /// Has the engine of a queue look at its work. The engine of a suspended context looks when the context resumes.
+    /// Makes a queue's engine look at its work. If the context is suspended, the engine looks when it resumes.
     fn have_engine_look(&mut self, handle: Handle) -> Result<(), RequestError> {
         let QueueIdentity { id, context, .. } = self.get::<HwQueue>(handle)?.identity();
         let node = self.get::<Context>(context)?.node();
@@ -286,7 +286,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// Takes what ends off the run list; its queues are lost, and its devices in error.
+    /// Takes the target off the run list; its queues are lost, and its devices in error.
     fn lose_target(&mut self, target: Target, fault: Fault) {
         match target {
             Target::Doorbell(_) | Target::HwQueue(_) => {
