@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `docs/protocol.md` and the code say the same numbers.
+//! `docs/protocol.md` and the code agree on all numbers.
 #![cfg(not(loom))]
 
 use bellhop_protocol::bar::AreaKind;
@@ -19,7 +19,7 @@ use bellhop_protocol::status::Status;
 
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
 
-/// Asserts that some table row of the document begins with this number and this name.
+/// Asserts that some table row of the document begins with this number and name.
 fn assert_row(number: &str, name: &str) {
     let found = DOCUMENT.lines().any(|line| {
         let mut cells = line.split('|').map(str::trim).skip(1);

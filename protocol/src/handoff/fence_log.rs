@@ -2,19 +2,19 @@
 
 //! Log write and log read.
 //!
-//! The engine that executes a HW queue writes the entries of the queue's logs, and overwrites the oldest
-//! without asking. The control plane reads what is new since it looked last, and tells what was
-//! overwritten meanwhile by the position that the engine stores behind each entry:
+//! The engine that executes a HW queue writes the entries of the queue's logs, and overwrites the oldest without
+//! asking. The control plane reads the new entries. It detects overwritten ones by the position that the engine
+//! stores after each entry:
 //!
-//! - The engine stores an entry and then its position, which releases the entry. Only then is an
-//!   interrupt decided upon, behind the full fence of
-//!   [`FenceCell::evaluate`](super::fence::FenceCell::evaluate): the interrupted CPU finds the entry.
-//! - The control plane loads the position, and only if there is anything new pays for the barrier
-//!   behind that, [`FenceLog::flush`], which acquires the entries. The reference moves this one "from GPU
-//!   (producer) to CPU (consumer)".
-//! - An entry is read and then the position once more, as in a sequence lock. The engine's fence before
-//!   an entry and the reader's behind it pair: who read a word of a newer entry in the old one's place
-//!   also sees that the position has come that far.
+//! - The engine stores an entry and then its position, which releases the entry. It decides on an interrupt only
+//!   afterwards, after the full fence of [`FenceCell::evaluate`](super::fence::FenceCell::evaluate): the
+//!   interrupted CPU finds the entry.
+//! - The control plane loads the position, and only if there are new entries pays for the barrier that follows,
+//!   [`FenceLog::flush`], which acquires the entries. The reference moves this barrier "from GPU (producer) to CPU
+//!   (consumer)".
+//! - The reader reads an entry and then the position once more, as in a sequence lock. The engine's fence before an
+//!   entry and the reader's after it pair: a reader that sees a word of a newer entry in an old entry's place also
+//!   sees that the position has advanced that far.
 //!
 //! Source: native GPU fence object, "Log buffer overrun is permitted" and "Synchronously updating native
 //! fence Log".
@@ -26,7 +26,7 @@ use crate::fence_log::{FenceLogEntry, FenceLogHeader, FenceLogType};
 const HEADER_WORDS: usize = size_of::<FenceLogHeader>() / size_of::<u64>();
 const ENTRY_WORDS: usize = size_of::<FenceLogEntry>() / size_of::<u64>();
 
-/// `AtomicWraparoundAndEntryIndex`: where the next entry goes, and how often a log was full.
+/// `AtomicWraparoundAndEntryIndex`: index of the next entry, and number of times that the log was full.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogPosition(u64);
 
@@ -47,15 +47,15 @@ impl LogPosition {
         (self.0 >> 32) as u32
     }
 
-    /// The position this number of entries later, in a log of `entries`.
+    /// The position `count` entries later, in a log of `entries`.
     fn plus(self, count: u64, entries: u32) -> Self {
         let index = u64::from(self.first_free()) + count % (u64::from(entries) << 32);
         let wraparounds = self.wraparounds().wrapping_add((index / u64::from(entries)) as u32);
         Self::new((index % u64::from(entries)) as u32, wraparounds)
     }
 
-    /// How many entries lie between an earlier position and this one. Wraparounds are counted in 32
-    /// bits, which nobody lags behind.
+    /// Number of entries between an earlier position and this one. Wraparounds are counted in 32 bits; no reader
+    /// lags that far behind.
     fn since(self, earlier: Self, entries: u32) -> u64 {
         let wraparounds = self.wraparounds().wrapping_sub(earlier.wraparounds());
         (u64::from(wraparounds) * u64::from(entries))
@@ -64,8 +64,8 @@ impl LogPosition {
     }
 }
 
-/// A log, in memory that no guest can write. `WORDS` is an entry's length, so that the models need not
-/// go through all orders of six words.
+/// A log, in memory that no guest can write. `WORDS` is the length of an entry, so that the models need not explore
+/// all orders of six words.
 #[derive(Debug, Clone, Copy)]
 pub struct FenceLog<'a, const WORDS: usize = ENTRY_WORDS> {
     header: &'a [AtomicU64; HEADER_WORDS],
@@ -73,8 +73,8 @@ pub struct FenceLog<'a, const WORDS: usize = ENTRY_WORDS> {
 }
 
 impl<'a, const WORDS: usize> FenceLog<'a, WORDS> {
-    /// The log in these words; what is behind the last whole entry is nobody's. None when there is no
-    /// room for two entries, of which one can be read while the other is written.
+    /// The log in these words, which ignores words after the last whole entry. `None` without room for two entries,
+    /// one to be read while the other is written.
     #[must_use]
     pub fn new(words: &'a [AtomicU64]) -> Option<Self> {
         let (header, rest) = words.split_first_chunk()?;
@@ -83,13 +83,13 @@ impl<'a, const WORDS: usize> FenceLog<'a, WORDS> {
         is_log.then_some(Self { header, entries })
     }
 
-    /// How many entries there is room for.
+    /// Number of entries that the log has room for.
     #[must_use]
     pub const fn number_of_entries(&self) -> u32 {
         self.entries.len() as u32
     }
 
-    /// Control plane: makes it an empty log. The caller ensures that no thread uses the old one any more, and
+    /// Control plane: makes it an empty log. The caller ensures that no thread uses the old log any more, and
     /// releases the new one to its users.
     pub fn reset(&self, log_type: FenceLogType) {
         let [position, kind, entries, reserved @ ..] = self.header;
@@ -105,7 +105,7 @@ impl<'a, const WORDS: usize> FenceLog<'a, WORDS> {
         self.entries.get(position.first_free() as usize)
     }
 
-    /// Engine: the last entry that was written, if any was. It alone writes.
+    /// Engine: the last entry written, if there is one. Only the engine writes.
     #[must_use]
     #[inline]
     pub fn last(&self) -> Option<[u64; WORDS]> {
@@ -118,10 +118,10 @@ impl<'a, const WORDS: usize> FenceLog<'a, WORDS> {
         Some(entry.each_ref().map(|word| word.load(Ordering::Relaxed)))
     }
 
-    /// Engine: writes an entry, where the oldest was if the log is full. It alone writes.
+    /// Engine: writes an entry, over the oldest one if the log is full. Only the engine writes.
     ///
-    /// The fence pairs with the one in [`LogReader::read`]: a reader that sees a part of this entry sees
-    /// that the entries before it were announced. The store pairs with [`Self::flush`].
+    /// The fence pairs with the one in [`LogReader::read`]: a reader that sees a part of this entry sees that the
+    /// entries before it were announced. The store pairs with [`Self::flush`].
     #[inline]
     pub fn write(&self, entry: [u64; WORDS]) {
         let position = self.position();
@@ -134,22 +134,22 @@ impl<'a, const WORDS: usize> FenceLog<'a, WORDS> {
         self.header[0].store(next.0, Ordering::Release);
     }
 
-    /// Where the next entry goes. What it says of entries counts after [`Self::flush`].
+    /// The position of the next entry. Earlier entries may be read after [`Self::flush`].
     #[must_use]
     #[inline]
     pub fn position(&self) -> LogPosition {
         LogPosition(self.header[0].load(Ordering::Relaxed))
     }
 
-    /// Control plane: entries before every position that was loaded before this are there to be read.
-    /// Pairs with the store in [`Self::write`], of any number of logs.
+    /// Control plane: makes the entries before every position that it has loaded readable. Pairs with the store in
+    /// [`Self::write`], of any number of logs.
     pub fn flush() {
         fence(Ordering::Acquire);
     }
 }
 
 impl FenceLog<'_> {
-    /// Engine: writes an entry. Its time is no less than the last one's, whatever it says.
+    /// Engine: writes an entry. Its time is at least the last entry's, whatever the packet says.
     #[inline]
     pub fn write_entry(&self, entry: FenceLogEntry) {
         let last: Option<FenceLogEntry> = self.last().map(|last| zerocopy::transmute!(last));
@@ -158,21 +158,21 @@ impl FenceLog<'_> {
     }
 }
 
-/// How far the control plane has read a log.
+/// The control plane's read position in a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogReader {
     next: LogPosition,
 }
 
 impl LogReader {
-    /// Whether there is anything new at this position.
+    /// Returns whether there are new entries at this position.
     #[must_use]
     pub fn is_behind(&self, position: LogPosition) -> bool {
         self.next != position
     }
 
-    /// The position to read until so that no more than `most` entries are read, of a log that has come to
-    /// `position`. What was overwritten is passed over and is not counted.
+    /// The `until` for which [`Self::read`] reads at most `most` entries of a log at `position`. Overwritten
+    /// entries are skipped and do not count.
     #[must_use]
     pub fn at_most<const WORDS: usize>(
         &self,
@@ -186,7 +186,7 @@ impl LogReader {
         if behind - gone <= most { position } else { self.next.plus(gone + most, entries) }
     }
 
-    /// As [`Self::read`], but of whole entries.
+    /// As [`Self::read`], with whole entries.
     pub fn read_entries(
         &mut self,
         log: &FenceLog<'_>,
@@ -196,14 +196,13 @@ impl LogReader {
         self.read(log, until, |words| each(zerocopy::transmute!(words)))
     }
 
-    /// Hands each new entry before `until` to `each`, and returns how many were overwritten before they
-    /// could be read. All are read or lost with that, and later ones too if the engine is so far ahead.
+    /// Hands each new entry before `until` to `each`, and returns how many were overwritten before they could be
+    /// read. Afterwards all of them are read or lost; later ones are lost too if the engine is far enough ahead.
     ///
     /// `until` was loaded from this log, and [`FenceLog::flush`] was called since.
     ///
-    /// It ends: each round reads an entry, or gives up some, and there are only so many before `until`.
-    /// Of a log of *N* entries, no more than *N* - 1 are safe to read, because the engine may be
-    /// writing the next one already.
+    /// The loop is bounded: each round reads at least one entry before `until`, or gives some up. Of a log of *N*
+    /// entries, at most *N* - 1 are safe to read, because the engine may already be writing the next one.
     pub fn read<const WORDS: usize>(
         &mut self,
         log: &FenceLog<'_, WORDS>,

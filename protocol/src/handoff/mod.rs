@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The hand-offs between threads and processes whose ordering must hold.
+//! The hand-offs between threads and processes: every protocol that depends on memory ordering.
 //!
-//! Each is one type, in a file of its own, written over borrowed atomics: the code that maps the shared
-//! memory hands those out. They live in the lowest crate because both ends of one are in different
+//! Each hand-off is one type, in a file of its own, written over borrowed atomics, which come from the code that
+//! maps the shared memory. They live in the lowest crate because the two ends of a hand-off are in different
 //! crates, and together because `tests/handoff` model-checks exactly these types.
 
 pub mod accessed;
@@ -22,7 +22,7 @@ pub mod run_list;
 pub mod tlb;
 pub mod words;
 
-/// The atomics that the types above are written over: the real ones, or loom's under `cfg(loom)`.
+/// The atomics underneath the types above: the real ones, or loom's under `cfg(loom)`.
 pub mod sync {
     #[cfg(not(loom))]
     pub use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};

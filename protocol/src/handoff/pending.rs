@@ -3,12 +3,12 @@
 //! Tell once, then look.
 //!
 //! A producer changes something and marks it pending. Only the producer that finds the mark absent tells the
-//! consumer; the others know that the consumer has yet to look. The consumer takes the mark away and then
-//! looks. A change is therefore either seen by that look or marked again, and a producer that marks often
-//! costs the consumer one message.
+//! consumer; the others know that the consumer has yet to look. The consumer clears the mark and then looks. A
+//! change is therefore either seen by that look or marked again, and any number of marks before a look costs one
+//! message.
 //!
-//! Marking and taking are read-modify-writes of one word, and each marking continues the release sequence
-//! of those before it: so the consumer acquires what every producer did.
+//! Marking and taking are read-modify-writes of one word, and each mark continues the release sequence of the
+//! earlier ones: so the consumer acquires what every producer did.
 
 use super::sync::{AtomicBool, AtomicU64, Ordering};
 
@@ -23,13 +23,13 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// There is nothing to look at.
+    /// Nothing is pending.
     #[must_use]
     pub fn new() -> Self {
         Self(AtomicBool::new(false))
     }
 
-    /// Producer, after a change: marks it. True when the producer must tell the consumer. Releases the
+    /// Producer, after a change: sets the mark. Returns true if the producer must tell the consumer. Releases the
     /// change to [`Self::take`].
     #[must_use = "the consumer must be told"]
     #[inline]
@@ -37,16 +37,15 @@ impl Pending {
         !self.0.swap(true, Ordering::Release)
     }
 
-    /// Consumer, before it looks; also a producer that was to tell and cannot, before it does otherwise:
-    /// takes the mark away. Acquires the changes of all that had marked. Tells whether there was a mark.
+    /// Clears the mark and returns whether it was set. Called by the consumer before it looks, and by a producer
+    /// that cannot tell the consumer, before it falls back. Acquires the changes of all producers that had marked.
     #[inline]
     pub fn take(&self) -> bool {
         self.0.swap(false, Ordering::Acquire)
     }
 }
 
-/// Which of several things the consumer has yet to look at, one bit each. How the consumer is told is
-/// another hand-off.
+/// The things that the consumer has yet to look at, one bit each. Another hand-off notifies the consumer.
 #[derive(Debug)]
 pub struct PendingSet(AtomicU64);
 
@@ -57,20 +56,19 @@ impl Default for PendingSet {
 }
 
 impl PendingSet {
-    /// There is nothing to look at.
+    /// Nothing is pending.
     #[must_use]
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Producer, after a change: marks it. The consumer must then be told. Releases the change to
-    /// [`Self::take`].
+    /// Producer, after a change: sets marks. The consumer must then be told. Releases the change to [`Self::take`].
     #[inline]
     pub fn mark(&self, bits: u64) {
         self.0.fetch_or(bits, Ordering::Release);
     }
 
-    /// Consumer, before it looks: takes all marks away. Acquires the changes that they stand for.
+    /// Consumer, before it looks: clears and returns all marks. Acquires the changes behind them.
     #[must_use]
     pub fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Acquire)
@@ -85,13 +83,13 @@ pub struct InterruptLine {
 }
 
 impl InterruptLine {
-    /// Not raised.
+    /// A lowered line.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Producer, after it left the consumer something to find: raises the line. True when the producer must
+    /// Producer, after it left something for the consumer: raises the line. Returns true if the producer must
     /// signal the consumer.
     #[must_use = "the consumer must be signaled"]
     #[inline]
@@ -99,17 +97,17 @@ impl InterruptLine {
         self.raised.mark()
     }
 
-    /// Producer: raises the line for these causes, one bit each. True when the producer must signal the
+    /// Producer: raises the line for these causes, one bit each. Returns true if the producer must signal the
     /// consumer.
     #[must_use = "the consumer must be signaled"]
     pub fn raise_for(&self, causes: u64) -> bool {
-        // In this order: the consumer lowers the line before it takes the causes.
+        // This order matters: the consumer lowers the line before it takes the causes.
         self.causes.mark(causes);
         self.raised.mark()
     }
 
-    /// Consumer, after it cleared the signal: lowers the line and takes the causes. Then it looks for what
-    /// was raised without one.
+    /// Consumer, after it cleared the signal: lowers the line and takes the causes. It then checks for anything
+    /// that was raised without a cause.
     #[must_use]
     pub fn take(&self) -> u64 {
         self.raised.take();

@@ -2,9 +2,8 @@
 
 //! A word that hands over what its writer did before.
 //!
-//! The writer prepares memory and then publishes a value; a reader that finds the value finds the memory as
-//! it was prepared. Page-table entries, links to nodes, counts of what is done and words that a guest polls
-//! are such words.
+//! The writer prepares memory and then publishes a value; a reader that finds the value finds the memory prepared.
+//! Examples are page-table entries, links to nodes, completion counts and words that a guest polls.
 
 use super::sync::{AtomicU64, Ordering};
 

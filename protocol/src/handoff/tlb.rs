@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Remembering translations and flushing them.
+//! Caching translations and flushing them.
 //!
-//! An engine says that it uses an address space and then reads its entries, which it may remember;
-//! the changer of an entry looks which engines use the space, and has them flush. Each side puts a
-//! full fence between its two steps, so either the engine reads the new entry, or it is seen to use
-//! the space. An engine that only ever used other spaces is left alone.
+//! An engine stores that it uses an address space and then reads its entries, which it may cache; the control
+//! plane, after it changes an entry, loads which engines use the space and makes them flush. Each side puts a full
+//! fence between its two steps, so either the engine reads the new entry, or it is seen to use the space. Engines
+//! that only ever used other spaces are left alone.
 //!
-//! That is the full fences' work alone, so the rest is relaxed.
+//! The full fences alone ensure that, so the rest is relaxed.
 //!
-//! What an engine remembers it remembers under a number of the guest's, which a flush advances: so a flush
-//! costs the guest's neighbours nothing that they remember.
+//! Engines tag cached translations with a number of the guest's, which a flush advances: a flush therefore costs
+//! the guest's neighbours none of their cached translations.
 //!
 //! Source: `FLUSH_TLB` of `DxgkDdiBuildPagingBuffer`.
 
 use super::sync::{AtomicU64, Ordering, fence};
 
-/// How often what is remembered of one guest was to be forgotten.
+/// Number of flushes of one guest's translations.
 #[derive(Debug)]
 pub struct Flushes(AtomicU64);
 
@@ -27,20 +27,19 @@ impl Default for Flushes {
 }
 
 impl Flushes {
-    /// Not once.
+    /// No flush yet.
     #[must_use]
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Called after a change of where the guest's memory is: nothing that was remembered before counts in a turn
-    /// that begins after this. Every engine is then called, and has begun no turn before that when it
-    /// answers. Returns the new number.
+    /// Called after guest memory has moved: translations cached before are not used in turns that begin after this.
+    /// Every engine must then be called; when it answers, its earlier turns have ended. Returns the new number.
     pub fn advance(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Release) + 1
     }
 
-    /// Engine, before each turn: the number. Acquires what came before each [`Self::advance`].
+    /// Engine, before each turn: the number. Acquires what preceded each [`Self::advance`].
     #[must_use]
     #[inline]
     pub fn current(&self) -> u64 {
@@ -48,7 +47,7 @@ impl Flushes {
     }
 }
 
-/// Which engines may remember entries of an address space.
+/// The engines that may have cached entries of an address space.
 #[derive(Debug)]
 pub struct TlbUsers(AtomicU64);
 
@@ -59,18 +58,18 @@ impl Default for TlbUsers {
 }
 
 impl TlbUsers {
-    /// None.
+    /// No engine.
     #[must_use]
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Makes it that of a new address space, which no engine knows yet.
+    /// Resets it for a new address space, which no engine knows yet.
     pub fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Engine `engine`: is about to read entries. Once is enough for all that it reads after.
+    /// Engine `engine`: must precede its first read of an entry.
     #[inline]
     pub fn enter(&self, engine: u32) {
         let bit = 1 << engine;
@@ -80,7 +79,7 @@ impl TlbUsers {
         }
     }
 
-    /// The engines that may remember what entries were before the caller changed them, one bit each.
+    /// The engines that may cache entries from before the caller's change, one bit each.
     #[must_use]
     pub fn after_change(&self) -> u64 {
         fence(Ordering::SeqCst);

@@ -6,21 +6,20 @@ use super::header::{Opcode, PacketHeader};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 open_enum! {
-    /// A kernel that the compute node has built in.
+    /// A built-in kernel of the compute node.
     pub struct Kernel: u32 {
-        /// Each 64-bit word `w` at index `i` becomes `w ^ xor_stream(parameter, i)`; see
-        /// [`xor_stream`]. Source and destination may be the same range. Applied twice with the
-        /// same parameter it gives the source back.
+        /// Each 64-bit word `w` at index `i` becomes `w ^ xor_stream(parameter, i)`; see [`xor_stream`]. Source and
+        /// destination may be one range. Applying it twice with one parameter restores the source.
         XOR_STREAM = 1;
-        /// Executes until the 64-bit word at the source is not less than the parameter, and then
-        /// stores that word at the destination; the length is 8. It can be pre-empted, and does not
-        /// wait: a word that never comes is a hang.
+        /// Executes until the 64-bit word at the source is at least the parameter, and then stores that word at the
+        /// destination; the length is 8. It can be pre-empted but occupies its engine: a word that never arrives is
+        /// a hang.
         SPIN_UNTIL = 2;
-        /// Executes until its engine is reset, and cannot be pre-empted. For tests: a host allows it
-        /// by configuration.
+        /// Executes until its engine is reset, and cannot be pre-empted. For tests: the host's configuration must
+        /// allow it.
         HANG_UNTIL_ENGINE_RESET = 3;
-        /// Executes until the adapter is reset: a reset of its engine alone does not end it. For tests
-        /// as the one before.
+        /// Executes until the adapter is reset: a reset of its engine alone does not end it. For tests, as
+        /// [`Self::HANG_UNTIL_ENGINE_RESET`].
         HANG_UNTIL_ADAPTER_RESET = 4;
     }
 }
@@ -36,10 +35,10 @@ pub const fn xor_stream(key: u64, index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Applies [`Kernel::XOR_STREAM`] to bytes in place, the first of which is that of word `first`. A last part of a
-/// word has the first bytes of its key.
+/// Applies [`Kernel::XOR_STREAM`] to bytes in place; the first byte belongs to word `first`. A partial last word
+/// uses the first bytes of its key.
 ///
-/// A loop that compilers make of it what the processor can do: one that is compiled for several kinds calls this.
+/// Compilers vectorise this loop; callers compiled for several kinds of processor inline it.
 #[inline(always)]
 pub fn apply_xor_stream(bytes: &mut [u8], key: u64, first: u64) {
     let (words, rest) = bytes.as_chunks_mut();
@@ -64,7 +63,7 @@ pub struct Dispatch {
     pub destination: u64,
     /// Length of both ranges in bytes, a multiple of 8.
     pub length: u64,
-    /// What the kernel makes of it is the kernel's.
+    /// The kernel's parameter.
     pub parameter: u64,
 }
 crate::assert_layout!(

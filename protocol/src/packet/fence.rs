@@ -10,8 +10,8 @@ use super::header::{Opcode, PacketHeader};
 use crate::fence_log::FenceLogOperation;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// `SIGNAL_FENCE`: makes `value` the fence's CurrentValue, releases GPU waiters that it satisfies,
-/// and raises an interrupt only if it is greater than the fence's MonitoredValue.
+/// `SIGNAL_FENCE`: makes `value` the fence's CurrentValue, releases the GPU waiters that it satisfies, and raises
+/// an interrupt only if it is greater than the fence's MonitoredValue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct SignalFence {
@@ -86,8 +86,8 @@ impl ConditionalInterrupt {
     }
 }
 
-/// `WRITE_FENCE`: makes `value` the fence's CurrentValue, and wakes no waiter until a
-/// [`ConditionalInterrupt`] follows.
+/// `WRITE_FENCE`: makes `value` the fence's CurrentValue; waiters wake only after a following
+/// [`ConditionalInterrupt`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct WriteFence {
@@ -112,20 +112,20 @@ impl WriteFence {
     }
 }
 
-/// `LOG_FENCE`: notes an operation in one of the queue's logs, with the time. The next free entry is the
-/// engine's to know.
+/// `LOG_FENCE`: records an operation, with the time, in one of the queue's logs, at the next free entry, which the
+/// engine tracks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct LogFence {
     /// `argument` is the fence's slot.
     pub header: PacketHeader,
-    /// The value that was signaled or waited for.
+    /// The value signaled or waited for.
     pub value: u64,
-    /// What is noted. A wait is the one of the packet before, or the queue counts as never held.
+    /// The operation. A wait entry refers to the packet before it; otherwise the queue counts as never held.
     pub operation: FenceLogOperation,
     /// Zero.
     pub reserved: u32,
-    /// When the driver queued the operation, on the adapter's clock; 0 when it does not say.
+    /// When the driver queued the operation, on the adapter's clock; 0 if it does not say.
     pub queued_timestamp: u64,
 }
 crate::assert_layout!(
@@ -134,7 +134,7 @@ crate::assert_layout!(
 );
 
 impl LogFence {
-    /// Notes an operation on the fence in `slot`.
+    /// Records an operation on the fence in `slot`.
     #[must_use]
     pub const fn new(slot: u32, value: u64, operation: FenceLogOperation) -> Self {
         let header = PacketHeader::new(Opcode::LOG_FENCE, size_of::<Self>(), slot);
@@ -148,7 +148,7 @@ impl LogFence {
     }
 }
 
-/// A signal with its entry in the log, in the order that the reference asks for: value, entry, interrupt.
+/// A signal with its log entry, in the order that the reference asks for: value, entry, interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct LoggedSignal {
@@ -156,7 +156,7 @@ pub struct LoggedSignal {
     pub write: WriteFence,
     /// Its entry.
     pub log: LogFence,
-    /// Who is told.
+    /// The interrupt.
     pub interrupt: ConditionalInterrupt,
 }
 crate::assert_layout!(LoggedSignal, 56, write at 0, log at 16, interrupt at 48);
@@ -173,13 +173,13 @@ impl LoggedSignal {
     }
 }
 
-/// A wait with its entry in the log.
+/// A wait with its log entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct LoggedWait {
     /// The wait.
     pub wait: WaitFence,
-    /// Its entry, once it is over.
+    /// Its entry, written when the wait ends.
     pub log: LogFence,
 }
 crate::assert_layout!(LoggedWait, 48, wait at 0, log at 16);

@@ -10,9 +10,9 @@ pub const NOP: PacketHeader = PacketHeader::new(Opcode::NOP, 8, 0);
 
 /// Largest indirect buffer in bytes.
 pub const MAX_INDIRECT_BUFFER_SIZE: u32 = 1 << 20;
-/// How deep indirect buffers may nest: a ring's packet is at depth 0, a packet in a buffer that
-/// the ring names at depth 1. An `INDIRECT_BUFFER` at this depth is refused, so a buffer that
-/// contains itself ends.
+/// Maximum nesting depth of indirect buffers: a ring's packet is at depth 0, a packet in a buffer that the ring
+/// names at depth 1. An `INDIRECT_BUFFER` at this depth is refused, so the execution of a buffer that contains
+/// itself ends.
 pub const MAX_INDIRECT_DEPTH: usize = 4;
 
 /// `INDIRECT_BUFFER`: executes the packets of another buffer, then continues after itself.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What every packet begins with.
+//! The header of every packet.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Bytes in the unit in which packets, rings and buffers are measured.
+/// Bytes in the unit that packets, rings and buffers are measured in.
 pub const UNIT: usize = 8;
 open_enum! {
-    /// What a packet does.
+    /// The operation of a packet.
     pub struct Opcode: u16 {
         /// Nothing.
         NOP = 0x00;
@@ -23,17 +23,17 @@ open_enum! {
         COMPARE = 0x13;
         /// Hashes a range.
         HASH = 0x14;
-        /// Writes the time.
+        /// Writes the adapter's time.
         TIMESTAMP = 0x15;
-        /// Sets a fence's CurrentValue and interrupts when the CPU waits for it.
+        /// Sets a fence's CurrentValue and interrupts if a CPU waits for it.
         SIGNAL_FENCE = 0x20;
         /// Holds the queue until a fence reaches a value.
         WAIT_FENCE = 0x21;
-        /// Interrupts when the CPU waits for a value that the fence has passed.
+        /// Interrupts if a CPU waits for a value that the fence has passed.
         CONDITIONAL_INTERRUPT = 0x22;
         /// Sets a fence's CurrentValue and wakes no waiter.
         WRITE_FENCE = 0x23;
-        /// Notes an operation on a fence in a log of the queue's.
+        /// Records an operation on a fence in one of the queue's logs.
         LOG_FENCE = 0x24;
         /// Runs a kernel of the compute node.
         DISPATCH = 0x30;
@@ -41,15 +41,15 @@ open_enum! {
         WRITE_PAGE_TABLE = 0x40;
         /// Flushes an address space from the TLBs of all engines; privileged.
         FLUSH_TLB = 0x41;
-        /// Makes compressed pages plain; privileged.
+        /// Decompresses pages; privileged.
         DECOMPRESS = 0x42;
-        /// Forgets that pages of the guest's own are compressed; privileged.
+        /// Forgets that pages of the guest's own memory are compressed; privileged.
         CLEAR_METADATA = 0x43;
     }
 }
 
 impl Opcode {
-    /// Whether only a guest's system context executes the packet.
+    /// Returns whether only a guest's system context may execute the packet.
     #[must_use]
     #[inline]
     pub const fn is_privileged(self) -> bool {
@@ -61,17 +61,17 @@ impl Opcode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct PacketHeader {
-    /// What the packet does.
+    /// The packet's operation.
     pub opcode: Opcode,
-    /// The packet's length in 8-byte units, this header included; at least 1.
+    /// The packet's length in 8-byte units, including this header; at least 1.
     pub units: u16,
-    /// An argument whose meaning the opcode gives; 0 where it gives none.
+    /// The opcode's argument; 0 if the opcode has none.
     pub argument: u32,
 }
 crate::assert_layout!(PacketHeader, 8, opcode at 0, units at 2, argument at 4);
 
 impl PacketHeader {
-    /// The header of a packet that is `bytes` long.
+    /// The header of a packet of `bytes` bytes.
     #[must_use]
     pub const fn new(opcode: Opcode, bytes: usize, argument: u32) -> Self {
         Self { opcode, units: (bytes / UNIT) as u16, argument }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Command packets: what a ring buffer or an indirect buffer holds.
+//! Command packets: the content of ring buffers and indirect buffers.
 //!
-//! A packet is a whole number of 8-byte units. It begins with a [`PacketHeader`]; the rest is
-//! fixed by the opcode, except for `NOP` and [`WriteData`], whose length varies.
-//! Source: "Ring Buffers and the CP" and "DMA buffers" of the Windows KMD overview.
+//! A packet is a whole number of 8-byte units. It begins with a [`PacketHeader`]; the opcode determines the rest
+//! and its length, except for `NOP` and [`WriteData`], which vary in length. Source: "Ring Buffers and the CP" and
+//! "DMA buffers" of the Windows KMD overview.
 
 pub mod dispatch;
 pub mod fence;
@@ -30,17 +30,17 @@ pub enum PacketError {
     /// No packet has this opcode.
     #[error("unknown packet opcode {:#x}", .0.0)]
     UnknownOpcode(Opcode),
-    /// The header's length is not the opcode's.
+    /// The length in the header does not match the opcode.
     #[error("packet {opcode} cannot be {units} units long")]
     BadLength {
         /// The packet's opcode.
         opcode: Opcode,
-        /// The length it claims.
+        /// The length in the header.
         units: u16,
     },
 }
 
-/// A packet, decoded.
+/// A decoded packet.
 #[derive(Debug, Clone, ::core::marker::Copy, PartialEq, Eq)]
 pub enum Packet<'a> {
     /// [`flow::NOP`].
@@ -87,7 +87,7 @@ impl<'a> Packet<'a> {
     /// `bytes` must be the reader's own copy, not memory that the guest can still write.
     ///
     /// # Errors
-    /// When the opcode is unknown, or the length is not the opcode's or more than there is.
+    /// If the opcode is unknown, or if the length does not match the opcode or exceeds `bytes`.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Result<(Self, usize), PacketError> {
         let none = PacketError::BadLength { opcode: Opcode::NOP, units: 0 };
@@ -127,19 +127,19 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The packet's length is not its opcode's.
+/// The error for a length that does not match the opcode.
 const fn bad_length(header: PacketHeader) -> PacketError {
     PacketError::BadLength { opcode: header.opcode, units: header.units }
 }
 
-/// The bytes of a packet that is `size` long.
+/// The bytes of a packet of exactly `size` bytes.
 #[inline]
 fn whole(header: PacketHeader, bytes: &[u8], size: usize) -> Result<&[u8], PacketError> {
     let packet = bytes.get(..size).filter(|_| header.size() == size);
     packet.ok_or(bad_length(header))
 }
 
-/// A packet of one length.
+/// Decodes a packet of fixed length.
 #[inline]
 fn fixed<T: FromBytes>(header: PacketHeader, bytes: &[u8]) -> Result<T, PacketError> {
     let packet = whole(header, bytes, size_of::<T>())?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets that move, make or look at bytes. Every node executes them.
+//! Packets that move, produce or examine bytes. Every node executes them.
 //!
-//! Addresses are GPU virtual addresses of the queue's process. Any alignment is allowed unless a
-//! field says otherwise. A length of 0 is allowed and does nothing but what a result field says.
+//! Addresses are GPU virtual addresses of the queue's process. Any alignment is allowed unless a field says
+//! otherwise. A length of 0 is allowed, and has no effect except as a result field says.
 
 use super::header::{Opcode, PacketHeader};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -58,7 +58,7 @@ impl Copy {
     }
 }
 
-/// Most bytes that one `WRITE_DATA` carries.
+/// Maximum number of bytes that one `WRITE_DATA` carries.
 pub const WRITE_DATA_MAX: usize = 256;
 
 /// `WRITE_DATA`: writes the bytes that follow these 16, padded with zeroes to a multiple of 8.
@@ -75,8 +75,7 @@ pub struct WriteData {
 crate::assert_layout!(WriteData, 16, header at 0, destination at 8);
 
 impl WriteData {
-    /// The fixed part of a packet that writes `count` bytes; `None` when a packet cannot carry
-    /// that many.
+    /// The fixed part of a packet that writes `count` bytes; `None` if a packet cannot carry that many.
     #[must_use]
     pub const fn new(destination: u64, count: usize) -> Option<Self> {
         match Self::size_with(count) {
@@ -88,7 +87,7 @@ impl WriteData {
         }
     }
 
-    /// Bytes that a packet with `count` bytes of data takes.
+    /// Size in bytes of a packet with `count` bytes of data.
     #[must_use]
     pub const fn size_with(count: usize) -> Option<usize> {
         if count == 0 || count > WRITE_DATA_MAX {
@@ -98,11 +97,10 @@ impl WriteData {
     }
 }
 
-/// What `COMPARE` writes when the ranges are equal; otherwise it writes the offset in bytes of
-/// the first difference.
+/// The result of `COMPARE` for equal ranges; otherwise the result is the offset in bytes of the first difference.
 pub const COMPARE_EQUAL: u64 = u64::MAX;
 
-/// `COMPARE`: compares two ranges and writes where they first differ.
+/// `COMPARE`: compares two ranges and writes the offset of their first difference.
 #[derive(
     Debug, Clone, ::core::marker::Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -116,7 +114,7 @@ pub struct Compare {
     pub right: u64,
     /// Bytes to compare.
     pub length: u64,
-    /// Where the 64-bit result goes, a multiple of 8: see [`COMPARE_EQUAL`].
+    /// Address of the 64-bit result, a multiple of 8: see [`COMPARE_EQUAL`].
     pub result: u64,
 }
 crate::assert_layout!(Compare, 40, header at 0, left at 8, right at 16, length at 24, result at 32);
@@ -142,9 +140,9 @@ pub struct Hash {
     pub source: u64,
     /// Bytes to hash.
     pub length: u64,
-    /// XXH64's seed.
+    /// The seed of XXH64.
     pub seed: u64,
-    /// Where the 64-bit digest goes, a multiple of 8.
+    /// Address of the 64-bit digest, a multiple of 8.
     pub result: u64,
 }
 crate::assert_layout!(Hash, 40, header at 0, source at 8, length at 16, seed at 24, result at 32);
@@ -158,7 +156,7 @@ impl Hash {
     }
 }
 
-/// `TIMESTAMP`: writes the adapter's clock, nanoseconds that only ever grow.
+/// `TIMESTAMP`: writes the adapter's clock in nanoseconds; it is monotonic.
 #[derive(
     Debug, Clone, ::core::marker::Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -166,7 +164,7 @@ impl Hash {
 pub struct Timestamp {
     /// `argument` is 0.
     pub header: PacketHeader,
-    /// Where the 64-bit time goes, a multiple of 8.
+    /// Address of the 64-bit time, a multiple of 8.
     pub destination: u64,
 }
 crate::assert_layout!(Timestamp, 16, header at 0, destination at 8);

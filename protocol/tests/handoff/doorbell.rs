@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A ring, its status word, and who looks at it.
+//! A ring, its status word, and the engine and host that look at it.
 
 use super::{Bytes, KICK, Queue, ring_dummy_page};
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -15,7 +15,7 @@ fn a_ring_is_seen_before_the_engine_sleeps_or_the_guest_is_told_to_notify() {
             queue.push();
             match queue.words().ring(8) {
                 ConnectionStatus::CONNECTED => None,
-                // Notifying makes the host kick the engine.
+                // The notification makes the host kick the engine.
                 _ => Some(queue.attention.raise(KICK)),
             }
         });
@@ -72,8 +72,8 @@ fn a_ring_that_another_threads_connect_overtakes_is_seen_or_told_to_notify() {
             queue.push();
             queue.words().ring(8)
         });
-        // Another thread of the guest has the host connect; the engine looks at the write pointer
-        // and, finding nothing, goes to sleep.
+        // Another thread of the guest makes the host connect; the engine looks at the write pointer, finds nothing
+        // and goes to sleep.
         queue.words().connect(ConnectionStatus::CONNECTED);
         let mut seen = queue.pointers().written() == 8;
         if !seen {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fences: who signals, who waits, who polls.
+//! Fences: signalers, waiters and pollers.
 
 use super::{Bytes, KICK};
 use bellhop_protocol::handoff::attention::Attention;
@@ -17,7 +17,7 @@ use loom::thread;
 /// The process that owns a slot.
 const OWNER: u64 = 7;
 
-/// A fence with its published CurrentValue, and what an engine did before it signaled.
+/// A fence with its published CurrentValue, and the memory that an engine writes before it signals.
 struct Fence {
     words: FenceWords,
     published: AtomicU64,
@@ -54,7 +54,7 @@ fn a_cpu_waiter_is_interrupted_or_sees_the_value() {
     loom::model(|| {
         let fence = Fence::new();
         let engine = spawn!(fence => fence.work_and_signal(1).unwrap());
-        // Waits for 1, so the least waited value minus 1 is 0.
+        // A wait for 1: the least awaited value minus 1 is 0.
         FenceCell::monitor([(fence.cell(), 0)]);
         let current = fence.cell().current();
         if current >= 1 {
@@ -110,7 +110,7 @@ fn an_engine_that_polls_before_it_waits_finds_what_was_done_or_is_called() {
     });
 }
 
-/// An engine waits for the last of the values that another thread signals one after another.
+/// An engine waits for the last of the values that another thread signals in sequence.
 #[track_caller]
 fn assert_called_or_seen(fence: Arc<Fence>, values: [u64; 2]) {
     let attention = Arc::new(Attention::new());
@@ -172,7 +172,7 @@ fn who_polls_a_fence_finds_what_every_engine_did_before_it_signaled() {
         let fence = Fence::new();
         let earlier = Arc::new(AtomicU64::new(0));
         let smaller = spawn!(fence, earlier => {
-            // Not plain bytes: of an engine that signals too late nothing is promised.
+            // Not plain bytes: an engine that signals too late hands nothing over.
             earlier.store(1, Ordering::Relaxed);
             fence.signal(1)
         });
@@ -180,7 +180,7 @@ fn who_polls_a_fence_finds_what_every_engine_did_before_it_signaled() {
         let published = fence.published.load(Ordering::Acquire);
         let earlier = earlier.load(Ordering::Relaxed);
         if published == 2 {
-            // Either engine may have published it.
+            // Either engine may have published the value.
             fence.done.read();
         }
         greater.join().unwrap();
@@ -259,7 +259,7 @@ fn a_fence_that_is_abandoned_amid_a_signal_stays_published_as_always_signaled() 
         let _ = fence.cell().abandon(Some(&fence.published));
         signaling.join().unwrap().unwrap();
         assert_eq!(fence.published.load(Ordering::Relaxed), u64::MAX);
-        // Nor does anything that comes later take it back.
+        // No later evaluation takes it back.
         let _ = fence.cell().evaluate(Some(&fence.published));
         assert_eq!(fence.published.load(Ordering::Relaxed), u64::MAX);
     });
@@ -339,7 +339,7 @@ fn a_cpu_that_waits_for_a_value_after_a_rewind_is_interrupted_or_sees_it() {
             fence.signal(0).unwrap();
             fence.work_and_signal(3).unwrap().interrupt
         });
-        // It has seen the rewind, and waits for 3.
+        // The CPU has seen the rewind, and waits for 3.
         let mut current = fence.cell().current();
         if current == 5 {
             engine.join().unwrap();
@@ -375,7 +375,7 @@ fn a_fence_that_is_signaled_for_good_is_not_rewound() {
     });
 }
 
-/// A fence that two guests have: one CurrentValue, and the rest once for each. MonitoredValues are 0.
+/// A fence that two guests share: one CurrentValue, and everything else once per guest. MonitoredValues are 0.
 struct Views {
     current: AtomicU64,
     monitored: [AtomicU64; 2],
@@ -403,12 +403,12 @@ impl Views {
         }
     }
 
-    /// Engine: signals through one view. It interrupts the host, which tells the other view; returns the
-    /// engines that this calls there.
+    /// Engine: signals through one view. The interrupt makes the host evaluate the other view; returns the engines
+    /// to be called there.
     fn signal(&self, view: usize, value: u64) -> u64 {
         match self.cell(view).signal(Some(&self.published[view]), value) {
             Ok(signaled) => assert!(signaled.interrupt, "each signal must interrupt"),
-            // The other's is greater, and tells for both.
+            // The other signal is greater, and evaluates for both.
             Err(_) => return 0,
         }
         let other = 1 - view;
@@ -452,7 +452,7 @@ fn who_polls_a_view_finds_what_the_engine_did_that_signaled_in_the_other() {
 #[test]
 fn of_two_signals_in_two_views_the_greater_value_stays_published_in_both() {
     let mut model = loom::model::Builder::new();
-    // Of all interleavings those with few switches that nothing forces, unless there is time.
+    // Explores only interleavings with few voluntary switches, unless there is time.
     if std::env::var_os("BELLHOP_DEEP_MODELS").is_none() {
         model.preemption_bound = Some(3);
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Logs: who writes and who reads. Entries of two words in logs of few, so that every order of them
-//! can be gone through.
+//! Logs: writer and reader. Small logs with entries of two words, so that every order of accesses can be explored.
 
 use bellhop_protocol::fence_log::FenceLogType;
 use bellhop_protocol::handoff::fence::{FenceCell, FenceWords, SignalRule};
@@ -25,12 +24,12 @@ impl Log {
         FenceLog::new(&self.0).unwrap()
     }
 
-    /// Engine: an entry, both of whose words say which it is.
+    /// Engine: writes an entry with `number` in both words.
     fn write(&self, number: u64) {
         self.get().write([number, number]);
     }
 
-    /// Control plane: what is new, and how much of it was overwritten.
+    /// Control plane: the new entries, and the number of overwritten ones.
     fn read(&self, reader: &mut LogReader) -> (Vec<u64>, u64) {
         let mut entries = Vec::new();
         let position = self.get().position();
@@ -46,8 +45,8 @@ impl Log {
     }
 }
 
-// The engine is the thread that goes first in these: loom remembers one access of a word to try others
-// before, and the engine's own look at its position would hide the reader's.
+// In these models the engine is the first thread: loom remembers one access of a word when it explores earlier
+// orders, and the engine's own look at its position would hide the reader's.
 
 #[test]
 fn an_entry_that_is_announced_is_there_whole() {
@@ -77,14 +76,14 @@ fn an_entry_that_is_overwritten_while_it_is_read_counts_as_lost_and_is_not_hande
             let mut reader = LogReader::default();
             (log.read(&mut reader), reader)
         });
-        // The second goes where the one that is being read is.
+        // The second entry overwrites the one that is being read.
         log.write(2);
         log.write(3);
         let ((mut entries, mut lost), mut reader) = reading.join().unwrap();
         let (rest, lost_since) = log.read(&mut reader);
         entries.extend(rest);
         lost += lost_since;
-        // Each is handed out once, in order, or lost.
+        // Each entry is handed out once, in order, or lost.
         assert!(entries.is_sorted_by(|before, after| before < after));
         assert_eq!(entries.len() as u64 + lost, 3);
         assert_eq!(entries.last(), Some(&3));
@@ -108,7 +107,7 @@ fn who_is_interrupted_for_a_signal_finds_its_entry() {
         log.write(1);
         let interrupted = fence.cell().evaluate(None).interrupt;
         if interrupted {
-            // Relaxed: the entry is ordered before by the signal alone.
+            // Relaxed: the signal alone orders the entry before this.
             interrupt.store(1, Ordering::Relaxed);
         }
         let current = waiting.join().unwrap();

@@ -21,7 +21,7 @@ fn ring_global(
             queue.push();
             match HintWord::new(&word).ring(value, &queue.words()) {
                 ConnectionStatus::CONNECTED => None,
-                // Notifying makes the host kick the engine.
+                // The notification makes the host kick the engine.
                 _ => Some(queue.attention.raise(KICK)),
             }
         })
@@ -41,7 +41,7 @@ fn who_sees_the_last_of_two_global_rings_sees_the_work_of_both() {
         for guest in guests {
             assert_eq!(guest.join().unwrap(), None);
         }
-        // The engine looks no more when the word stays as it has seen it.
+        // The engine does not look again while the word stays unchanged.
         if !HintWord::new(&word).changed(&mut last) {
             assert_eq!(seen, Some([true; 2]), "an overwritten ring was lost");
         }
@@ -60,7 +60,7 @@ fn of_two_global_rings_none_is_lost_when_the_engine_falls_asleep() {
         DoorbellWords::after_arming();
         let seen = queues.each_ref().map(|queue| is_written(queue));
         for ((guest, queue), seen) in guests.into_iter().zip(&queues).zip(seen) {
-            // An engine for each queue: how two calls of one meet is a model of its own.
+            // One engine per queue: another model covers two calls of one engine.
             let slept = !seen && queue.attention.try_sleep();
             let notified = guest.join().unwrap();
             assert!(seen || notified.is_some(), "the ring was lost");

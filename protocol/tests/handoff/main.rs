@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Models of the hand-offs: every interleaving and every reordering that the memory model allows,
-//! over the types that the product uses.
+//! Models of the hand-offs: they explore every interleaving and reordering that the memory model allows, on the
+//! types that the product uses.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p bellhop-protocol --release --test handoff`. That
-//! they are strong enough is checked too: `cargo xtask mutants` weakens every ordering of these
-//! types in turn, and each time a model here must fail.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p bellhop-protocol --release --test handoff`. `cargo xtask mutants`
+//! checks the models' strength: it weakens every ordering of these types in turn, and each time a model here must
+//! fail.
 #![cfg(loom)]
 
-/// Starts a thread that has clones of these variables under their names.
+/// Spawns a thread that has clones of these variables under their names.
 macro_rules! spawn {
     ($($shared:ident),+ => $body:expr) => {{
         $(let $shared = $shared.clone();)+
@@ -39,11 +39,11 @@ use loom::sync::Arc;
 
 const KICK: u64 = 1;
 
-/// Memory that a hand-off hands over, as ring buffers and resources are: plain bytes. A model in
-/// which two threads use it at the same time, one of them writing, fails.
+/// Memory that a hand-off protects, such as ring buffers and resources: plain bytes. A model fails if two threads
+/// access it concurrently and one of them writes.
 struct Bytes(UnsafeCell<()>);
 
-// SAFETY: there is nothing in it to race for. Its accesses only tell loom that they take place.
+// SAFETY: there is no data to race for. The accesses only tell loom that they take place.
 #[allow(unsafe_code)]
 unsafe impl Sync for Bytes {}
 
@@ -98,16 +98,15 @@ impl Queue {
     }
 }
 
-/// The ring that follows is on a page that nobody watches: only the status and the write pointer
-/// are shared with the host.
+/// Guest: rings on a page that no engine watches. It shares only the status and the write pointer with the host.
 fn ring_dummy_page(queue: &Queue) -> ConnectionStatus {
     let dummy = AtomicU64::new(0);
     queue.push();
     DoorbellWords::new(&dummy, &queue.status).ring(8)
 }
 
-/// The engine's second kind of look: at the write pointer, which is the truth where the doorbell
-/// word is only a hint.
+/// The engine's second kind of look: at the write pointer, which is authoritative where the doorbell word is a
+/// hint.
 fn is_written(queue: &Queue) -> bool {
     let written = queue.pointers().written() == 8;
     if written {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Slots that are opened to a process. What waits while they are closed is modelled with fences.
+//! Slots that are opened to a process. The fence models cover queues that wait while a slot closes.
 
 use bellhop_protocol::handoff::owner::{Opening, Owner};
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use loom::sync::Arc;
 const PROCESS: u64 = 3;
 const OTHER: u64 = 4;
 
-/// A slot with what it holds.
+/// A slot with its content.
 struct Slot {
     owner: Owner,
     fence: AtomicU64,
@@ -27,7 +27,7 @@ impl Slot {
         self.owner.open(process);
     }
 
-    /// Engine: what a process finds, under which opening.
+    /// Engine: looks up a process's slot; returns the opening and the content.
     fn look_up(&self, process: u64) -> Option<(Opening, u64)> {
         let opening = self.owner.find(process)?;
         let fence = self.fence.load(Ordering::Relaxed);
@@ -46,8 +46,8 @@ fn a_process_that_owns_a_slot_finds_it_filled() {
     });
 }
 
-/// A slot is closed and opened to another process, or to the same: an engine finds all of one opening or nothing,
-/// and what it remembers of the first is worth nothing once it has seen the second.
+/// A slot is closed and opened to another process, or again to the first one: an engine finds the content of one
+/// opening or nothing, and its cached content of the first opening is invalid once it has seen the second.
 #[test]
 fn what_a_process_finds_is_of_the_opening_that_it_remembers() {
     for [process, next] in [[PROCESS, OTHER], [OTHER, OTHER]] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Changes that a consumer is told of once, and interrupt lines.
+//! Pending changes, which a consumer is told of once, and interrupt lines.
 
 use super::Bytes;
 use bellhop_protocol::handoff::pending::{InterruptLine, Pending, PendingSet};
@@ -20,7 +20,7 @@ impl Changes {
         self.0[producer].store(1, Ordering::Relaxed);
     }
 
-    /// Which are there, one bit each.
+    /// The changes made so far, one bit each.
     fn look(&self) -> u64 {
         self.0.iter().zip([1, 2]).map(|(change, bit)| change.load(Ordering::Relaxed) * bit).sum()
     }
@@ -60,7 +60,7 @@ fn a_producer_that_cannot_tell_hands_over_what_others_left_to_it() {
                 let (pending, scan, changes) = &*shared;
                 changes.make(producer);
                 if pending.mark() {
-                    // There is no room to tell of this one.
+                    // The producer has no room to tell the consumer.
                     pending.take();
                     scan.mark(1);
                 }
@@ -105,7 +105,7 @@ fn what_a_set_says_is_there_is_there() {
     });
 }
 
-/// The signal is an eventfd's: the operating system orders it.
+/// The signal stands for an eventfd, which the operating system orders.
 #[test]
 fn no_cause_is_lost_however_often_the_line_is_raised() {
     loom::model(|| {
@@ -161,7 +161,7 @@ fn what_was_left_before_the_line_was_raised_is_found_by_a_take_or_the_next() {
             let _signaled = producer.join().unwrap();
         }
         assert_eq!(causes, 0);
-        // A line that is raised has signaled, or else this finds it lowered.
+        // Either the raised line has signaled, or this finds it lowered.
         assert!(seen == 3 || !line.raise(), "what was left is never found");
     });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Engines that refuse to go to F1, and are asked again before that is known.
+//! Engines that refuse to go to F1, and are asked again before the refusal is read.
 
 use bellhop_protocol::handoff::attention::Attention;
 use bellhop_protocol::handoff::pending::PendingSet;
@@ -9,8 +9,8 @@ use loom::sync::Arc;
 
 const POWER: u64 = 1;
 
-/// What the engine's thread knows: whether it has power. The first time that it is asked for it, it has
-/// work and refuses; later it has none.
+/// The engine thread's state. It refuses the first question to give up power, because it has work; later it has
+/// none.
 struct Engine {
     has_power: bool,
     has_refused: bool,
@@ -32,7 +32,7 @@ impl Engine {
     }
 }
 
-/// What the control plane records of the engine.
+/// The control plane's record of the engine.
 struct Recorded {
     on: bool,
     transition: u64,
@@ -72,7 +72,7 @@ fn the_recorded_states_of_an_engine_are_right_even_if_a_refusal_is_read_late() {
             if reads_between {
                 recorded.read(switch, told);
             }
-            // A connect, and then nothing to do again.
+            // A connect, and then idleness again.
             recorded.ask(true, attention, switch);
             recorded.ask(false, attention, switch);
             let mut engine = engine.join().unwrap();

@@ -45,7 +45,7 @@ fn what_was_changed_before_a_ticket_is_not_used_after_all_have_passed_it() {
         let ticket = tickets.draw();
         let _awake = attention.raise(KICK);
         if Passed::on_all([passed].into_iter()) >= ticket {
-            // It is given to somebody else.
+            // The memory is given to another owner.
             memory.write();
         }
         engine.join().unwrap();

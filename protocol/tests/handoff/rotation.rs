@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Doorbells whose page is moved.
+//! Doorbells with a rotated page.
 
 use super::{Queue, is_written, ring_dummy_page};
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -29,7 +29,7 @@ fn a_store_of_an_earlier_owner_hides_no_ring_of_a_rotated_doorbell() {
         let queue = Queue::new(ConnectionStatus::CONNECTED);
         let late = {
             let queue = queue.clone();
-            // Of all that it may store, the value that the engine has seen last is the worst.
+            // Of all values that it may store, the one that the engine has seen last is the worst.
             thread::spawn(move || queue.doorbell.store(0, Ordering::Relaxed))
         };
         let guest = spawn!(queue => {

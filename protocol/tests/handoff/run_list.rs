@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Queues that leave the run list and come back.
+//! Queues that leave the run list and return.
 
 use super::{Bytes, KICK};
 use bellhop_protocol::handoff::attention::Attention;
@@ -29,7 +29,7 @@ fn a_suspended_queue_is_not_executed_once_its_engine_has_answered() {
         queue.suspend();
         let _ = attention.raise(KICK);
         if answered.load(Ordering::Acquire) == 1 {
-            // Eviction, for example.
+            // For example, eviction.
             memory.write();
         }
         engine.join().unwrap();
@@ -56,7 +56,7 @@ fn a_preempted_queue_that_is_reported_as_stopped_is_not_executed() {
         if let Some(fence) = preemption.report() {
             assert_eq!(fence, 7);
             assert_eq!(preemption.report(), None);
-            // Eviction, for example.
+            // For example, eviction.
             memory.write();
         }
         engine.join().unwrap();
@@ -71,7 +71,7 @@ fn a_resumed_queue_finds_what_was_made_ready_for_it_and_is_looked_at() {
         let engine = spawn!(shared => {
             let (queue, attention, memory) = &*shared;
             let mut turns = 0;
-            // It has work, and looks once by itself and once more when it is called.
+            // It has work, and looks once on its own and once more when it is called.
             for _ in 0..2 {
                 let called = attention.take() & KICK != 0;
                 let runs = queue.may_run();

@@ -15,7 +15,7 @@ fn an_engine_that_remembers_an_old_entry_is_asked_to_flush() {
         let shared = Arc::new((TlbUsers::new(), AtomicU64::new(OLD)));
         let engine = spawn!(shared => {
             let (users, entry) = &*shared;
-            // The second time, it is known to use the address space already.
+            // The second time, the engine is already known to use the address space.
             [(); 2].map(|()| {
                 users.enter(3);
                 entry.load(Ordering::Acquire)
@@ -48,8 +48,8 @@ fn a_turn_that_begins_with_the_new_count_of_flushes_finds_what_was_changed_befor
     });
 }
 
-/// An engine notes that it uses an entry while that is changed and looked at: the change stays whatever
-/// comes before what, and a use is seen at most once.
+/// An engine sets the accessed bit of an entry while other threads change and examine the entry: in any order the
+/// change stays, and a use is seen at most once.
 #[test]
 fn noting_a_use_never_undoes_a_change_of_the_entry() {
     const OLD: u64 = 0x1001;
@@ -60,15 +60,15 @@ fn noting_a_use_never_undoes_a_change_of_the_entry() {
             let entry = Arc::new(AtomicU64::new(OLD));
             let engine = spawn!(entry => {
                 let seen = entry.load(Ordering::Acquire);
-                // Nobody uses what is not valid.
+                // Invalid entries are not used.
                 if seen & 1 != 0 {
                     accessed::note(&entry, seen, BIT);
                 }
                 seen
             });
             let looks = spawn!(entry => accessed::take(&entry, BIT));
-            // The product stores. loom finds no place for a plain store among exchanges that have read what
-            // was there before it, and would have the earlier one come back; a swap has one.
+            // The product stores. loom finds no place for a plain store among exchanges that have read the earlier
+            // value, and would bring the earlier value back; a swap has a place.
             let _ = entry.swap(change, Ordering::Release);
             let seen = engine.join().unwrap() & !BIT;
             let taken = looks.join().unwrap();
