@@ -2,23 +2,23 @@
 
 //! The virtual GPU.
 //!
-//! An arrow points to the rooms that a room may name:
+//! Each room may use the rooms to its right:
 //!
 //! ```text
 //! control  ->  engine  ->  shared  ->  memory
 //! ```
 //!
 //! * `memory`: bytes, segments, page tables and translation; the BAR.
-//! * `shared`: what engines and the control plane both reach: the chip with its engines' ports, guests,
+//! * `shared`: the state that engines and the control plane share: the chip with its engines' ports, guests,
 //!   queues, fences, interrupts.
 //! * `engine`: the data plane, one thread for each engine.
-//! * `control`: the control plane's side: the GPU as a whole, the kernel's calls, the interrupts that the
+//! * `control`: the control plane's side: the GPU as a whole, the kernel's calls, and the interrupts that the
 //!   kernel takes.
 //!
-//! *A submission* is seen by `engine::main_loop`, which gives its queue a turn; `engine::command_processor`
-//! fetches the packets and `engine::packets` executes them, through `memory::mmu`, until a fence of
-//! `shared::fence_table` is signaled. *A connect* comes in through `control::kernel_calls`, is entered into
-//! `control::registry`, and reaches the engine as a change of what it watches and a kick in `shared::chip`.
+//! *A submission*: `engine::main_loop` sees it and gives its queue a turn; `engine::command_processor` fetches the
+//! packets and `engine::packets` executes them, through `memory::mmu`, until a fence of `shared::fence_table` is
+//! signaled. *A connect* arrives in `control::kernel_calls`, is entered in `control::registry`, and reaches the
+//! engine as a changed watch and a kick in `shared::chip`.
 
 mod control;
 mod engine;
@@ -53,33 +53,33 @@ use std::thread::{Builder, JoinHandle};
 pub use stepped::SteppedEngine;
 use vm_memory::GuestMemoryMmap;
 
-/// Names of the 3D/compute engines: their number is the most that a GPU can have.
+/// Names of the 3D/compute engines, and so their maximum number.
 const COMPUTE_ENGINES: [&str; 8] = ["3D", "3D1", "3D2", "3D3", "3D4", "3D5", "3D6", "3D7"];
-/// Names of the copy engines: their number is the most that a GPU can have.
+/// Names of the copy engines, and so their maximum number.
 const COPY_ENGINES: [&str; 8] =
     ["SDMA0", "SDMA1", "SDMA2", "SDMA3", "SDMA4", "SDMA5", "SDMA6", "SDMA7"];
-/// Sets of engines are words with a bit for each.
+/// Sets of engines are words with a bit per engine.
 const _: () = assert!(COMPUTE_ENGINES.len() + COPY_ENGINES.len() <= u64::BITS as usize);
 
 /// Capacity of the interrupt queue. Once it is full, the control plane is asked to scan instead.
 const INTERRUPTS: usize = 1024;
 
-/// The next guest id. All GPUs of this process draw from it, so that an id names one guest of the host.
+/// The next guest id. All GPUs of this process draw from it, so that ids are unique in the host.
 static GUESTS: AtomicU64 = AtomicU64::new(1);
 
-/// A guest can have one in this many page-table pages.
+/// A guest can have 1/4 of the page-table pages.
 const PAGE_TABLE_SHARE: u32 = 4;
 
-/// What an engine did with its processor.
+/// An engine's use of its processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineHabits {
-    /// Times that it woke from its sleep.
+    /// Number of wake-ups from sleep.
     pub wakeups: u64,
-    /// Times that it yielded its processor while it looked for work.
+    /// Number of times that it yielded its processor while it looked for work.
     pub yields: u64,
 }
 
-/// Room for a guest that may come.
+/// A place reserved for a guest.
 #[derive(Debug)]
 pub struct GuestPlace(Arc<Gpu>);
 
@@ -89,7 +89,7 @@ impl Drop for GuestPlace {
     }
 }
 
-/// A GPU whose engines run. They stop when it is dropped.
+/// A GPU with running engines. They stop when it is dropped.
 #[derive(Debug)]
 pub struct Gpu {
     chip: Arc<Chip>,
@@ -97,9 +97,9 @@ pub struct Gpu {
     physical_doorbells: u32,
     doorbell_model: DoorbellModel,
     remaps_doorbells: bool,
-    /// What it shares with other GPUs.
+    /// The memory that it shares with other GPUs.
     cross_adapter: Arc<CrossAdapterMemory>,
-    /// Guests that may be attached at once.
+    /// Number of guests that may be attached at once.
     places: AtomicU32,
     /// No engine ever takes this lock.
     registry: Mutex<Registry>,
@@ -135,11 +135,11 @@ fn nodes_of(config: &GpuConfig) -> io::Result<Vec<NodeDescription>> {
 }
 
 impl Gpu {
-    /// Makes a GPU and starts a thread for each of its engines.
+    /// Creates a GPU and starts a thread for each of its engines.
     ///
     /// # Errors
-    /// When there are more engines of a type than there can be, or the operating system gives no
-    /// memory, file descriptors or threads.
+    /// If there are more engines of a type than allowed, or the operating system has no memory, file descriptors or
+    /// threads.
     pub fn start(config: GpuConfig) -> io::Result<Arc<Self>> {
         Self::start_beside(config, Arc::new(CrossAdapterMemory::new(0)?))
     }
@@ -157,7 +157,7 @@ impl Gpu {
         })
     }
 
-    /// Makes a GPU, and has `start` start each of its engines, on a thread if it returns one.
+    /// Creates a GPU; `start` starts each of its engines, on a thread if it returns one.
     fn start_engines(
         config: GpuConfig,
         cross_adapter: Arc<CrossAdapterMemory>,
@@ -198,10 +198,10 @@ impl Gpu {
         Ok(Arc::new(gpu))
     }
 
-    /// Attaches a guest: makes its BAR, with the header page written, and the segments beside it.
+    /// Attaches a guest: creates its BAR, with the header page written, and the segments beside it.
     ///
     /// # Errors
-    /// When the operating system gives no memory for them.
+    /// If the operating system has no memory for them.
     pub fn attach_guest(
         &self,
         layout: BarLayout,
@@ -219,20 +219,20 @@ impl Gpu {
         Ok(guest)
     }
 
-    /// The file behind a guest's BAR, to map into it.
+    /// The file behind a guest's BAR, which its VMM maps.
     pub fn bar_file(&self, guest: GuestId) -> Option<Arc<File>> {
         let registry = self.registry();
         registry.guests.get(&guest).map(|partition| Arc::clone(partition.bar().file()))
     }
 
     /// Begins the rotation of a guest's doorbells, which all show the dummy page now. The caller moves pages as
-    /// [`Rotation::next`] says. None when there is no such guest, or this GPU moves no pages.
+    /// [`Rotation::next`] says. `None` if the guest does not exist, or if this GPU moves no pages.
     pub fn rotate_doorbells(&self, guest: GuestId) -> Option<Arc<Rotation>> {
         let partition = self.registry().guests.get(&guest).cloned()?;
         self.remaps_doorbells.then(|| partition.rotate(&self.chip.interrupts))
     }
 
-    /// Where in the file behind a guest's BAR a page is that a doorbell can show.
+    /// Offset in the file behind a guest's BAR of a page that a doorbell can show.
     pub fn doorbell_page(&self, guest: GuestId, page: Page) -> Option<u64> {
         let partition = self.registry().guests.get(&guest).cloned()?;
         partition.bar().doorbell_page(page)
@@ -245,8 +245,8 @@ impl Gpu {
         }
     }
 
-    /// Replaces the guest's own memory and asks the engines to quiesce. Until they have, they use the old
-    /// memory, which stays mapped.
+    /// Replaces the guest's own memory and asks the engines to quiesce. Until they have, they use the old memory,
+    /// which stays mapped.
     pub fn update_guest_memory(&self, guest: GuestId, memory: Arc<GuestMemoryMmap>) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.update_memory(&memory);
@@ -255,22 +255,22 @@ impl Gpu {
         self.chip.quiesce();
     }
 
-    /// Sets a guest's weight, by which guests share engines' time; not 0. The default is [`DEFAULT_WEIGHT`].
+    /// Sets a guest's weight, which determines its share of engine time; not 0. The default is [`DEFAULT_WEIGHT`].
     pub fn set_guest_weight(&self, guest: GuestId, weight: u32) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_weight(weight);
         }
     }
 
-    /// Sets a guest's share of the physical doorbells, which no other guest takes from it. The default, 0, is
-    /// an equal part.
+    /// Sets the number of physical doorbells that no other guest takes from a guest. The default, 0, stands for an
+    /// equal share.
     pub fn set_doorbell_share(&self, guest: GuestId, share: u32) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_doorbell_share(share);
         }
     }
 
-    /// Reserves room for one more guest while the returned place exists: equal parts count it.
+    /// Reserves room for one more guest while the returned place exists: equal shares count it.
     #[must_use]
     pub fn add_place(self: &Arc<Self>) -> GuestPlace {
         self.places.fetch_add(1, Ordering::Relaxed);
@@ -284,7 +284,7 @@ impl Gpu {
         (self.physical_doorbells / guests.max(1)).max(1)
     }
 
-    /// Has a guest's kicks of its control queue wake the engines that watch its doorbells; set once. The
+    /// Makes a guest's kicks of its control queue wake the engines that watch its doorbells; set once. The
     /// descriptor becomes readable with each kick.
     pub fn set_guest_kick(&self, guest: GuestId, kick: OwnedFd) {
         if let Some(partition) = self.registry().guests.get(&guest) {
@@ -292,22 +292,21 @@ impl Gpu {
         }
     }
 
-    /// Has engines nudge a guest when a fence reaches what one of its CPUs waits for; set once.
+    /// Makes engines nudge a guest when a fence reaches a value that one of its CPUs waits for; set once.
     pub fn set_guest_nudge(&self, guest: GuestId, nudge: Arc<dyn Nudge>) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_nudge(nudge);
         }
     }
 
-    /// Forgets a guest that the kernel has detached, and frees all that it left once the engines have
-    /// quiesced.
+    /// Removes a guest that the kernel has detached, and frees all that it left once the engines have quiesced.
     pub fn detach_guest(&self, guest: GuestId) {
         self.registry().remove_guest(&self.chip, guest);
         self.chip.quiesce();
     }
 
-    /// How each engine has slept and shared its processor since the GPU started, by node. It is for the
-    /// operator: the figures are those of all guests together.
+    /// Each engine's sleeps and yields since the GPU started, by node. For the operator only: the figures cover all
+    /// guests together.
     pub fn engine_habits(&self) -> Vec<EngineHabits> {
         let habits = |port: &EnginePort| EngineHabits {
             wakeups: port.wakeups.load(Ordering::Relaxed),
@@ -316,14 +315,14 @@ impl Gpu {
         self.chip.engines.iter().map(habits).collect()
     }
 
-    /// Readable when [`take_interrupts`](bellhop_host_kmd::hardware::Interrupts::take_interrupts)
-    /// has something to give.
+    /// Readable while [`take_interrupts`](bellhop_host_kmd::hardware::Interrupts::take_interrupts) has something to
+    /// return.
     pub fn interrupt_fd(&self) -> BorrowedFd<'_> {
         self.chip.interrupts.fd()
     }
 
-    /// Makes [`Self::interrupt_fd`] unreadable again. Interrupts must be taken *after* this: those
-    /// raised in between make it readable again.
+    /// Makes [`Self::interrupt_fd`] unreadable again. Interrupts must be taken *after* this: those raised in
+    /// between make it readable again.
     pub fn acknowledge_interrupt(&self) {
         self.chip.interrupts.acknowledge();
     }

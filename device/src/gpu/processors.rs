@@ -8,13 +8,13 @@ use std::io;
 /// The numbers of the processors that the calling thread, and threads that it starts, may run on.
 ///
 /// # Errors
-/// When the kernel does not say.
+/// If the kernel does not reveal them.
 pub fn usable() -> io::Result<Vec<usize>> {
     let usable = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|number| usable.is_set(*number)).collect())
 }
 
-/// Starts a thread that runs on this processor only: a thread begins with the processors of the one that starts it.
+/// Starts a thread that runs on this processor only: a thread inherits the processors of its creator.
 pub(super) fn start_on<T>(
     processor: usize,
     start: impl FnOnce() -> io::Result<T>,

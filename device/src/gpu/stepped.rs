@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! An engine without a thread, for a program that counts what an engine executes (feature `stepped`).
+//! An engine without a thread, for programs that count an engine's instructions (feature `stepped`).
 //!
-//! The engine is the product's, with its loop. The program calls it after the driver has submitted, and the
-//! engine returns when it finds no work, so that no count holds rounds in which it waits.
+//! The engine is the product's, including its loop. The program calls it after the driver has submitted, and the
+//! engine returns when it finds no work, so that the count contains no rounds spent waiting.
 
 use super::engine::main_loop::Engine;
 use super::{CrossAdapterMemory, Gpu, GpuConfig};
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::Builder;
 
-/// The first 3D/compute engine of a GPU. Nothing that needs the engine goes on between two calls of
-/// [`run_until_idle`](Self::run_until_idle), so requests of the driver wait meanwhile.
+/// The first 3D/compute engine of a GPU. It makes no progress between two calls of
+/// [`run_until_idle`](Self::run_until_idle), so driver requests that need it wait meanwhile.
 #[derive(Debug)]
 pub struct SteppedEngine(Engine);
 
 impl SteppedEngine {
-    /// Does what an engine does, up to and with the first round without work.
+    /// Runs the engine's loop up to and including the first round without work.
     #[inline]
     pub fn run_until_idle(&mut self) {
         self.0.run_until_idle();

@@ -31,7 +31,7 @@ use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
 use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
 use zerocopy::IntoBytes;
 
-/// What every guest of a socket is attached to, and what it is offered.
+/// What every guest of a socket is attached to and offered.
 #[derive(Clone)]
 pub struct Host {
     /// The GPU that executes its work.
@@ -48,13 +48,13 @@ pub struct Host {
     pub sharing: SharingGroups,
     /// The guest's weight.
     pub weight: u32,
-    /// Physical doorbells reserved for the guest; 0 is an equal part.
+    /// Physical doorbells reserved for the guest; 0 stands for an equal share.
     pub doorbell_share: u32,
     /// The span of the socket.
     pub span: Span,
     /// Signals calls to guests.
     pub calls: Arc<Calls>,
-    /// Most bytes of memory that a front end may announce.
+    /// Maximum number of bytes of memory that a front end may announce.
     pub memory_limit: u64,
     /// Whether VMMs are asked to map the BAR.
     pub maps_bar: bool,
@@ -62,7 +62,7 @@ pub struct Host {
     pub remaps_doorbells: bool,
 }
 
-/// Why a guest cannot be served. Ends its connection.
+/// Why a guest cannot be served, which ends its connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// The front end announced no memory.
@@ -71,10 +71,10 @@ pub enum ServiceError {
     /// The driver is older than the device.
     #[error("the driver did not accept VIRTIO_F_VERSION_1, which the device requires")]
     Legacy,
-    /// The operating system gives no memory for the BAR.
+    /// The operating system has no memory for the BAR.
     #[error("cannot create the guest's BAR: {0}")]
     Bar(#[source] io::Error),
-    /// The operating system gives no thread.
+    /// The operating system cannot create a thread.
     #[error("cannot start the thread that maps the guest's BAR: {0}")]
     Thread(#[source] io::Error),
 }
@@ -128,7 +128,7 @@ impl GuestBackend {
     /// A back end for a new connection of this front end.
     ///
     /// # Errors
-    /// Never: see [`Ring::new`].
+    /// Never fails: see [`Ring::new`].
     pub fn new(host: Host, front_end: FrontEnd) -> Result<Self, virtio_queue::Error> {
         let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
         let ring = || Ring::new(memory.clone(), Arc::clone(&host.calls)).map(Arc::new);
@@ -186,8 +186,8 @@ impl GuestBackend {
         features
     }
 
-    /// A part of the configuration space. Reads beyond the end give zeroes: a VMM may read as much as PCI
-    /// allows, and some VMMs do not survive a refusal. Empty for a range that no VMM reads.
+    /// A part of the configuration space. Reads beyond the end return zeroes: a VMM may read as much as PCI allows,
+    /// and some VMMs do not survive a refusal. Empty for a range that no VMM reads.
     #[must_use]
     pub fn config(&self, offset: u32, size: u32) -> Vec<u8> {
         let mut config = self.shared.config().as_bytes().to_vec();
@@ -225,7 +225,7 @@ impl GuestBackend {
         self.shared.lock().channel.replace(channel)
     }
 
-    /// Whether the front end sends bytes on its channel that no request asked for.
+    /// Returns whether the front end sent unsolicited bytes on its channel.
     pub(super) fn is_channel_abused(&self) -> bool {
         self.shared.lock().channel.as_ref().is_some_and(|channel| channel.is_abused())
     }
@@ -240,7 +240,7 @@ impl GuestBackend {
     /// Called when a queue is kicked or starts.
     ///
     /// # Errors
-    /// When the guest cannot be served at all. Nothing that the guest does is such an error.
+    /// If the guest cannot be served at all. No action of the guest causes such an error.
     pub fn kicked(&self, queue: u16) -> Result<(), ServiceError> {
         let mut state = self.shared.lock();
         if state.takeover != Takeover::Settled {
@@ -268,7 +268,7 @@ impl GuestBackend {
 }
 
 impl Shared {
-    /// No code panics while it holds the lock, so a poisoned state is whole.
+    /// No code panics while it holds the lock, so the state behind a poisoned lock is consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -286,8 +286,7 @@ impl Shared {
         }
     }
 
-    /// Called for the first request: attaches the guest. If the front end can map the BAR, that happens
-    /// first.
+    /// Called for the first request: attaches the guest. If the front end can map the BAR, it is mapped first.
     fn start(self: &Arc<Self>, state: &mut State) -> Result<(), ServiceError> {
         if !state.has_memory {
             return Err(ServiceError::NoMemory);
@@ -376,8 +375,8 @@ impl Shared {
         state.session = Session::Running { guest, port, span: Span::current() };
     }
 
-    /// Finds out at the first sign of life which driver started the queues, and tells a driver that believes
-    /// it still drives an earlier device.
+    /// Determines on the first activity which driver started the queues, and tells a driver that still believes in
+    /// an earlier device.
     fn take_over(&self, state: &mut State) {
         let [control, events] = &self.rings;
         if state.takeover == Takeover::Unknown {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 const REMEMBERED: c_long = 1024;
 /// Completed requests fetched at once.
 const FETCHED: usize = 256;
-/// Attempts to find room for a request: other threads may take the room that one attempt makes.
+/// Attempts to find room for a request: other threads may take the room that one attempt frees.
 const TRIES: usize = 64;
 /// `IOCB_CMD_PREAD` of `linux/aio_abi.h`.
 const READ: u16 = 0;
@@ -38,18 +38,18 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call without an eventfd, which is made by `calls` once it has one.
+    /// A call without an eventfd; `calls` signals its eventfd once it has one.
     #[must_use]
     pub fn new(calls: Arc<Calls>) -> Self {
         Self { calls, event: ArcSwapOption::empty() }
     }
 
-    /// Sets the eventfd to signal, or takes it away.
+    /// Sets the eventfd to signal, or removes it.
     pub fn set(&self, event: Option<FrontEndEvent>) {
         self.event.store(event.map(Arc::new));
     }
 
-    /// Notifies the driver, if it can be. Takes no lock and never waits.
+    /// Notifies the driver, if it has an eventfd. Takes no lock and never waits.
     pub fn make(&self) {
         if let Some(event) = &*self.event.load()
             && let Err(error) = self.calls.signal(event.as_fd())
@@ -59,7 +59,7 @@ impl Call {
     }
 }
 
-/// The call of the event queue, whose driver looks at its fences when it is called and finds no event.
+/// The call of the event queue. Its driver examines its fences if a call brings no event.
 impl Nudge for Call {
     fn nudge(&self) {
         self.make();
@@ -88,7 +88,7 @@ impl Calls {
     /// Sets up the asynchronous requests.
     ///
     /// # Errors
-    /// When the kernel has no asynchronous requests, or other processes use all of them (`fs.aio-max-nr`).
+    /// If the kernel has no asynchronous requests, or other processes use all of them (`fs.aio-max-nr`).
     pub fn new() -> io::Result<Self> {
         let nothing = rustix::fs::memfd_create("bellhop-calls", MemfdFlags::CLOEXEC)?;
         let mut context: c_long = 0;
@@ -105,7 +105,7 @@ impl Calls {
     /// Adds one to an eventfd's counter, unless the counter is full. Never waits.
     ///
     /// # Errors
-    /// When the descriptor is no eventfd, or the kernel has no memory.
+    /// If the descriptor is not an eventfd, or the kernel is out of memory.
     pub fn signal(&self, event: BorrowedFd<'_>) -> io::Result<()> {
         // SAFETY: All fields are integers, for which 0 is valid.
         #[expect(unsafe_code, reason = "libc has no constructor for it")]
@@ -128,7 +128,7 @@ impl Calls {
             }
             let error = io::Error::last_os_error();
             match error.kind() {
-                // All requests that the kernel keeps are complete.
+                // The kernel has no room: all requests that it keeps are complete.
                 io::ErrorKind::WouldBlock => self.forget()?,
                 io::ErrorKind::Interrupted => {}
                 _ => return Err(error),
@@ -137,7 +137,7 @@ impl Calls {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// Fetches completed requests, so that the kernel has room for others.
+    /// Fetches completed requests, so that the kernel has room for new ones.
     fn forget(&self) -> io::Result<()> {
         let mut done = [Done::default(); FETCHED];
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -238,7 +238,7 @@ mod tests {
         set(&events[0]);
         call.nudge();
         assert_eq!(count(&events[0]), 1);
-        // The front end lets nobody write any more.
+        // The front end keeps the counter full, so that a write would block.
         rustix::io::write(&events[1], &(u64::MAX - 1).to_ne_bytes()).unwrap();
         set(&events[1]);
         (0..3).for_each(|_| call.nudge());

@@ -2,8 +2,8 @@
 
 //! Reads a request from a descriptor chain and writes its reply back.
 //!
-//! The guest owns the descriptors and may change them at any time. The device reads each descriptor once,
-//! copies the bytes that it names, and looks at neither again.
+//! The guest owns the descriptors and may change them at any time. The device reads each descriptor once, copies
+//! the bytes that it names, and reads neither again.
 
 use bellhop_protocol::control::{MAX_REPLY_SIZE, MAX_REQUEST_SIZE, ReplyHeader};
 use bellhop_protocol::status::Status;
@@ -12,7 +12,7 @@ use virtio_queue::DescriptorChain;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 use zerocopy::IntoBytes;
 
-/// Most descriptors in the chain of a request or of an event buffer.
+/// Maximum number of descriptors in the chain of a request or an event buffer.
 const MAX_DESCRIPTORS: usize = 256;
 
 /// Why a descriptor chain carries no request.
@@ -31,7 +31,7 @@ pub(super) enum ChainError {
 }
 
 impl ChainError {
-    /// The reply that tells the guest.
+    /// The reply that reports the error to the guest.
     pub(super) fn reply(self) -> ReplyHeader {
         let (status, detail) = match self {
             Self::Endless { head } | Self::OutOfOrder { head } => {
@@ -44,7 +44,7 @@ impl ChainError {
     }
 }
 
-/// The writable part of a chain, with the head by which the chain is returned to the guest.
+/// The writable part of a chain, with the head that returns the chain to the guest.
 #[derive(Debug, Default)]
 pub(super) struct WritablePart {
     pub(super) head: u16,
@@ -68,9 +68,9 @@ impl WritablePart {
     }
 }
 
-/// Splits a chain into its writable part, as far as that is in guest memory, and the bytes of its readable
-/// part. A chain that names memory outside the guest's is refused before it is carried out, since its reply
-/// could not be written afterwards.
+/// Splits a chain into its writable part, as far as that lies in guest memory, and the bytes of its readable part.
+/// A chain that names memory outside the guest is refused before the request is executed, since its reply could not
+/// be written afterwards.
 pub(super) fn read<M>(
     memory: &GuestMemoryMmap,
     mut chain: DescriptorChain<M>,
@@ -89,7 +89,7 @@ where
         let length = descriptor.len() as usize;
         if descriptor.is_write_only() {
             is_behind = true;
-            // The device writes nothing behind a gap, and nothing beyond the longest reply.
+            // The device writes nothing after a gap, and nothing beyond the longest reply.
             if !has_gap && writable.room < MAX_REPLY_SIZE && length > 0 {
                 let address = descriptor.addr();
                 if memory.check_range(address, length) {

@@ -23,7 +23,7 @@ pub enum ChannelError {
     /// There is no descriptor, or more than one.
     #[error("the message carries {0} descriptors instead of one")]
     Descriptors(usize),
-    /// The descriptor is something else.
+    /// The descriptor is not a stream socket.
     #[error("the descriptor is not a connected Unix stream socket")]
     NoSocket,
     /// The descriptor is connected to a listening socket, such as this daemon's.
@@ -35,20 +35,20 @@ pub enum ChannelError {
     /// The front end did not accept the protocol feature.
     #[error("VHOST_USER_PROTOCOL_F_BACKEND_REQ was not negotiated")]
     NotTaken,
-    /// The operating system refuses a call.
+    /// The operating system refused a call.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// The device's end. The front end may answer there and send nothing else: messages that are never read could keep its
-/// connection open, which is in the queue of a socket as well as in a descriptor.
+/// The device's end of the channel. The front end may only answer: messages that are never read could keep its
+/// connection open, since a queued message can hold a descriptor of it.
 pub struct Channel {
     backend: Backend,
     socket: UnixStream,
-    /// Held by the thread that waits for an answer. There may be two: a front end that resets the device
-    /// while its BAR is being mapped has it mapped again.
+    /// Held by the thread that waits for an answer. There may be two such threads: a front end that resets the
+    /// device during the mapping of its BAR makes it map the BAR again.
     asking: Mutex<()>,
-    /// The connection, which ends with the channel's abuse.
+    /// The connection, which ends if the channel is abused.
     connection: Arc<UnixStream>,
 }
 
@@ -63,7 +63,7 @@ impl Channel {
             return Err(ChannelError::NoSocket);
         }
         let socket = UnixStream::from(descriptor);
-        // Fails too for a socket of another family and for one that is not connected.
+        // Also fails for a socket of another family and for an unconnected one.
         let peer = socket.peer_addr().map_err(|_| ChannelError::NoSocket)?;
         if !peer.is_unnamed() {
             return Err(ChannelError::Named);
@@ -75,7 +75,7 @@ impl Channel {
         Ok(Self { backend, socket, asking: Mutex::default(), connection })
     }
 
-    /// Asks the front end, and waits for the answer. One thread asks at a time.
+    /// Sends a request to the front end and waits for the answer. One thread asks at a time.
     pub fn ask<T>(&self, question: impl FnOnce(&Backend) -> T) -> T {
         let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = question(&self.backend);
@@ -85,8 +85,8 @@ impl Channel {
         answer
     }
 
-    /// Whether the front end says something that it was not asked. While a thread asks this is not known, and
-    /// that thread looks when it has its answer.
+    /// Returns whether the front end sent anything unsolicited. False while a thread asks; that thread checks once
+    /// it has its answer.
     pub fn is_abused(&self) -> bool {
         match self.asking.try_lock() {
             Ok(_nothing_is_asked) => self.has_unread(),
@@ -99,9 +99,9 @@ impl Channel {
         ioctl_fionread(&self.socket).is_ok_and(|bytes| bytes > 0)
     }
 
-    /// Ends the channel, and with it the wait for an answer.
+    /// Ends the channel, and with it any wait for an answer.
     pub fn shut_down(&self) {
-        // Fails when the front end ended the connection first.
+        // Fails if the front end ended the connection first.
         let _ = shutdown(&self.socket, Shutdown::Both);
     }
 }
@@ -112,13 +112,13 @@ impl AsFd for Channel {
     }
 }
 
-/// Most descriptors of one message: those of a memory table.
+/// Maximum number of descriptors in one message: those of a memory table.
 const MOST_DESCRIPTORS: usize = 32;
 /// The protocol version in each header.
 const VERSION: u32 = 1;
 
-/// Receives a whole `SET_BACKEND_REQ_FD` and acknowledges it. `vhost` handles the message too, but does not
-/// hand out the descriptor.
+/// Receives a whole `SET_BACKEND_REQ_FD` and acknowledges it. `vhost` handles the message too, but does not hand
+/// out the descriptor.
 ///
 /// # Errors
 /// See [`ChannelError`].
@@ -224,7 +224,7 @@ mod tests {
         assert!(!channel.is_abused());
         front_end.write_all(&[1]).unwrap();
         assert!(channel.is_abused());
-        // An answer too many is seen by the thread that asks.
+        // The asking thread detects a superfluous answer.
         channel.ask(|_| ());
         assert_eq!(connection.read(&mut [0]).unwrap(), 0, "the connection has ended");
     }

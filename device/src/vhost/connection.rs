@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One connection of a front end: the thread that receives its messages and the guest's kicks, from the first
-//! to the last.
+//! One connection of a front end: the thread that receives its messages and the guest's kicks, from the first to
+//! the last.
 //!
-//! The thread waits only for its own front end, and not for long: a message that has begun arrives in full,
-//! or the connection ends.
+//! The thread waits only for its own front end, and only for a bounded time: a message that has begun arrives in
+//! full, or the connection ends.
 
 use super::backend::{GuestBackend, Host, ServiceError};
 use super::channel::{self, Channel, ChannelError};
@@ -36,7 +36,7 @@ const HEADER: usize = 12;
 /// Events taken from the kernel at once.
 const READY: usize = 8;
 
-/// Names of epoll events. From `KICKS` on, each is the kick of a queue.
+/// Identifiers of epoll events. From `KICKS` on, each is the kick of a queue.
 const MESSAGES: u64 = 0;
 const LOSSES: u64 = 1;
 const CHANNEL: u64 = 2;
@@ -45,15 +45,15 @@ const KICKS: u64 = 3;
 /// Why the device ends a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// A message is refused.
+    /// The device refused a message.
     #[error("{message}: {reason}")]
     Message {
         /// The message's name.
         message: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The rest of a message does not arrive.
+    /// The rest of a message did not arrive.
     #[error("the front end did not finish a message within {} s", PATIENCE.as_secs())]
     HalfMessage,
     /// The front end uses its request channel for more than answers.
@@ -68,7 +68,7 @@ pub enum ConnectionError {
          seal it (memory-backend-memfd does), or give it room"
     )]
     MemoryLost,
-    /// The operating system refuses a call.
+    /// The operating system refused a call.
     #[error("cannot wait for the front end: {0}")]
     Io(#[from] io::Error),
 }
@@ -79,7 +79,7 @@ impl From<Errno> for ConnectionError {
     }
 }
 
-/// A connection that can be ended from another thread, before it is served and while it is.
+/// A connection that another thread can end, before and while it is served.
 pub struct Connection {
     socket: Arc<UnixStream>,
     backend: GuestBackend,
@@ -87,7 +87,8 @@ pub struct Connection {
     memory_limit: u64,
 }
 
-/// Ends the connection when dropped, after a panic too, so that one guest leaves nothing behind for others.
+/// Ends the connection when dropped, also after a panic, so that the guest leaves nothing behind that affects
+/// others.
 struct End<'c>(&'c Connection);
 
 impl Drop for End<'_> {
@@ -97,11 +98,11 @@ impl Drop for End<'_> {
     }
 }
 
-/// How much of the next message has arrived.
+/// The state of the next message.
 enum Next {
-    /// All of the message: its number and its length.
+    /// The whole message has arrived: its number and its length.
     Message(u32, usize),
-    /// A part of the message.
+    /// A part of the message has arrived.
     Half,
     Nothing,
     /// The connection ended.
@@ -112,7 +113,7 @@ impl Connection {
     /// A connection that was just accepted from this front end.
     ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// If the process is out of descriptors.
     pub fn new(host: Host, socket: UnixStream, front_end: FrontEnd) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
         let (span, memory_limit) = (host.span.clone(), host.memory_limit);
@@ -126,15 +127,15 @@ impl Connection {
         self.backend.guest()
     }
 
-    /// Serves the connection until it ends. Frees everything of the guest.
+    /// Serves the connection until it ends, and frees everything that the guest held.
     ///
     /// # Errors
-    /// When the device ended the connection.
+    /// If the device ended the connection.
     pub fn serve(&self) -> Result<(), ConnectionError> {
         let _span = self.span.enter();
         info!("front end connected");
-        // A kick wakes the guest's engine too. Where both share one processor, the engine does the work that
-        // the guest waits for.
+        // A kick wakes the guest's engine too. If both share a processor, the engine does the work that the guest
+        // waits for.
         if let Err(error) = rustix::process::nice(NICENESS) {
             debug!(%error, "cannot lower the priority of the thread that takes kicks");
         }
@@ -144,7 +145,7 @@ impl Connection {
 
     /// Ends the connection.
     pub fn shut_down(&self) {
-        // Fails when the connection has ended already.
+        // Fails if the connection has already ended.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
@@ -153,7 +154,7 @@ impl Connection {
         let handler =
             BackendReqHandler::from_stream(self.socket.try_clone()?, Arc::clone(&messages));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        // Edge-triggered: a part of a message may be there for a while, and the event of losses stays
+        // Edge-triggered: a part of a message may stay in the socket for a while, and the event of losses stays
         // readable.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         epoll::add(&epoll, &self.socket, epoll::EventData::new_u64(MESSAGES), flags)?;
@@ -162,7 +163,7 @@ impl Connection {
         Conversation { connection: self, messages, handler, epoll, kicks, has_hung_up }.run()
     }
 
-    /// Peeks at the next message without taking a byte of it.
+    /// Peeks at the next message without consuming bytes.
     fn next(&self) -> io::Result<Next> {
         let mut header = [0; HEADER];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
@@ -174,7 +175,7 @@ impl Connection {
         };
         let [a, b, c, d, .., e, f, g, h] = header;
         let body = u32::from_ne_bytes([e, f, g, h]) as usize;
-        // A header with a longer body than any message has is refused as it is.
+        // A header that claims a longer body than any message has is refused without its body.
         let whole = HEADER + if body > MAX_MSG_SIZE { 0 } else { body };
         Ok(match length {
             0 => Next::End,
@@ -235,8 +236,8 @@ impl Conversation<'_> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits at most this long and handles kicks, losses and the channel; returns whether bytes of a message
-    /// are there.
+    /// Waits at most `time` and handles kicks, losses and the channel; returns whether bytes of a message have
+    /// arrived.
     fn wait(&mut self, time: Option<Duration>) -> Result<bool, ConnectionError> {
         let time = time.and_then(|time| Timespec::try_from(time).ok());
         let mut space = [const { MaybeUninit::uninit() }; READY];
@@ -276,7 +277,7 @@ impl Conversation<'_> {
         Ok(self.connection.backend.kicked(queue as u16)?)
     }
 
-    /// Handles a message that has arrived in full; false when the connection ended.
+    /// Handles a message that has arrived in full; returns false if the connection ended.
     fn hear(&mut self, number: u32, length: usize) -> Result<bool, ConnectionError> {
         let known = FrontendReq::try_from(number);
         let refused = |reason: String| {
@@ -292,7 +293,7 @@ impl Conversation<'_> {
         }
         match self.handler.handle_request() {
             Ok(()) => Ok(true),
-            // What a front end leaves that ends or is killed.
+            // The errors that a front end causes when it exits or is killed.
             Err(
                 MessageError::Disconnected
                 | MessageError::PartialMessage
@@ -313,8 +314,8 @@ impl Conversation<'_> {
         Ok(epoll::add(&self.epoll, channel.as_fd(), data, flags).map_err(io::Error::from)?)
     }
 
-    /// Watches the kicks of queues that run, and no others. A queue that starts is looked at once, since
-    /// kicks from before its start left their work in it.
+    /// Watches the kicks of running queues, and no others. A queue that starts is processed at once, since kicks
+    /// from before its start left work in it.
     fn watch_kicks(&mut self) -> Result<(), ConnectionError> {
         let rings = self.connection.backend.rings();
         for ((ring, before), queue) in rings.iter().zip(&mut self.kicks).zip(0..) {

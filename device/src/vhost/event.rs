@@ -7,12 +7,12 @@ use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// What the kernel calls an eventfd.
+/// The kernel's name for an eventfd.
 const NAME: &[u8] = b"anon_inode:[eventfd]";
 /// The offset for `preadv2` on a file without offsets.
 const NO_OFFSET: u64 = u64::MAX;
 
-/// A front end's descriptor that is certainly an eventfd. A write to any other descriptor could wait, and a
+/// A front end's descriptor that was verified to be an eventfd. A write to any other descriptor could block, and a
 /// socket could keep its own connection open.
 #[derive(Debug)]
 pub struct FrontEndEvent(OwnedFd);
@@ -20,10 +20,10 @@ pub struct FrontEndEvent(OwnedFd);
 /// A descriptor that is not an eventfd.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAnEvent {
-    /// The descriptor is something else.
+    /// The descriptor is not an eventfd.
     #[error("the descriptor is {0}; pass an eventfd")]
     SomethingElse(String),
-    /// The kernel does not tell what the descriptor is.
+    /// The kernel does not reveal what the descriptor is.
     #[error("cannot read /proc/self/fd to learn what the descriptor is: {0}")]
     Unknown(#[source] io::Error),
 }
@@ -32,7 +32,7 @@ impl FrontEndEvent {
     /// Takes ownership of a descriptor.
     ///
     /// # Errors
-    /// See [`NotAnEvent`]; the descriptor is closed then.
+    /// See [`NotAnEvent`]; the descriptor is then closed.
     pub fn new(file: File) -> Result<Self, NotAnEvent> {
         let place = format!("/proc/self/fd/{}", file.as_raw_fd());
         let name = std::fs::read_link(place).map_err(NotAnEvent::Unknown)?;
@@ -42,11 +42,11 @@ impl FrontEndEvent {
         Ok(Self(file.into()))
     }
 
-    /// Sets the counter to 0, or subtracts one if the front end made the eventfd a semaphore. Never waits,
-    /// even if the front end read the counter first.
+    /// Resets the counter to 0, or decrements it if the front end made the eventfd a semaphore. Never waits, even
+    /// if the front end read the counter first.
     ///
     /// # Errors
-    /// When the kernel cannot read an eventfd without waiting, as before version 5.8.
+    /// If the kernel cannot read an eventfd without waiting, as before version 5.8.
     pub fn take(&self) -> io::Result<()> {
         let mut count = [0; size_of::<u64>()];
         let mut count = [IoSliceMut::new(&mut count)];

@@ -2,8 +2,8 @@
 
 //! Returns a detached guest's memory from the allocator to the system.
 
-/// Returns free heap memory to the system. One guest may have a hundred times more objects than the next, and
-/// glibc by itself keeps most of their memory.
+/// Returns free heap memory to the system. Guests differ a hundredfold in their number of objects, and glibc by
+/// itself keeps most of a guest's memory.
 pub fn trim() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "no crate wraps malloc_trim")]

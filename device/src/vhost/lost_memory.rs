@@ -2,10 +2,10 @@
 
 //! Guest memory that disappears while it is in use.
 //!
-//! A front end can shorten the file behind a guest's memory, and a file system can be full when a page is
-//! first touched. The access then raises SIGBUS on the accessing thread: an engine's or the control plane's.
-//! The handler maps zeroes where the memory was, so that the access completes, and signals an event; the
-//! guest's connection sees the event and ends. Only that guest loses its work.
+//! A front end can shorten the file behind a guest's memory, and a file system can be full when a page is first
+//! touched. The access then raises SIGBUS on the accessing thread, an engine's or the control plane's. The handler
+//! maps zeroes over the memory, so that the access completes, and signals an event; the guest's connection sees the
+//! event and ends. Only that guest loses its work.
 //!
 //! Any other SIGBUS keeps its previous effect.
 
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use vm_memory::MmapRegion;
 
-/// Most regions at once, of all guests.
+/// Maximum number of regions at once, of all guests.
 const PLACES: usize = 1 << 14;
 /// Bytes replaced by one call of the handler: small enough to be quick, large enough to add few mappings.
 const PIECE: usize = 64 << 20;
@@ -26,15 +26,15 @@ const PIECE: usize = 64 << 20;
 const UNIT: usize = 4096;
 /// Bits of [`Place::range`] that hold the number of units.
 const LENGTH_BITS: u32 = 29;
-/// `BUS_ADRERR`: from this code on the access itself failed. Lower codes are signals that a process sent.
+/// `BUS_ADRERR`: codes from this one on report a failed access. Lower codes are signals that a process sent.
 const FAULTS: std::ops::RangeInclusive<c_int> = 1..=5;
 
-/// Where a region is.
+/// Place of a region in the address space.
 ///
-/// The handler uses a place only for a region that its own thread is accessing. That thread received the
-/// region from the thread that watched it, so the place was filled before, and it stays filled until the last
-/// owner drops the region. Other places may change while the handler reads them. A range is one word, so the
-/// handler never sees half of one range and half of another.
+/// The handler uses a place only for a region that its own thread is accessing. That thread received the region
+/// from the thread that watched it, so the place was filled earlier, and it stays filled until the last owner drops
+/// the region. Other places may change while the handler reads them. A range is one word, so the handler never sees
+/// parts of two ranges.
 struct Place {
     /// The first unit and, in the lower bits, the number of units; 0 is a free place.
     range: AtomicU64,
@@ -51,10 +51,10 @@ static PLACES_OF_REGIONS: [Place; PLACES] = [const {
 /// The event that the handler signals at a loss; never closed.
 static EVENT: AtomicI32 = AtomicI32::new(-1);
 
-/// The region of each place. A place is free when its region was dropped.
+/// The region of each place. A place is free once its region is dropped.
 static OWNERS: Mutex<Vec<Weak<MmapRegion>>> = Mutex::new(Vec::new());
 
-/// No code panics while it holds the lock, so what is in it is whole.
+/// No code panics while it holds the lock, so its content is consistent.
 fn owners() -> MutexGuard<'static, Vec<Weak<MmapRegion>>> {
     OWNERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -62,13 +62,13 @@ fn owners() -> MutexGuard<'static, Vec<Weak<MmapRegion>>> {
 /// Why a region cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// Too many regions are watched already.
+    /// Too many regions are watched.
     #[error("this process already maps {PLACES} memory regions of guests; announce fewer")]
     Full,
     /// The region is too large, or mapped outside user space.
     #[error("a memory region of {0:#x} bytes is too large")]
     Size(usize),
-    /// The operating system refuses a call.
+    /// The operating system refused a call.
     #[error("cannot watch for memory that disappears: {0}")]
     Handler(#[from] io::Error),
 }
@@ -95,7 +95,7 @@ impl Watched {
             return Err(WatchError::Size(region.size()));
         }
         let mut owners = owners();
-        // Other regions may be mapped now where dropped ones were: this region, for instance.
+        // A new region, this one for instance, may occupy the addresses of dropped regions.
         for (place, owner) in PLACES_OF_REGIONS.iter().zip(&*owners) {
             if owner.strong_count() == 0 {
                 place.range.store(0, Ordering::Relaxed);
@@ -108,25 +108,25 @@ impl Watched {
             Some(owner) => *owner = Arc::downgrade(region),
             None => owners.push(Arc::downgrade(region)),
         }
-        // Relaxed: a thread that accesses the region runs the handler itself, and received the region after
-        // this store by whatever hands memory between threads.
+        // Relaxed: the accessing thread runs the handler itself, and received the region after this store by
+        // whatever handed it the memory.
         place.page.store(page, Ordering::Relaxed);
         place.is_lost.store(false, Ordering::Relaxed);
         place.range.store(range, Ordering::Relaxed);
         Ok(Self { region: Arc::downgrade(region), place: index })
     }
 
-    /// Whether the region still has an owner.
+    /// Returns whether the region still has an owner.
     pub fn is_in_use(&self) -> bool {
         self.region.strong_count() > 0
     }
 
-    /// The region's length in bytes; 0 when it was dropped.
+    /// The region's length in bytes; 0 after it was dropped.
     pub fn length(&self) -> u64 {
         self.region.upgrade().map_or(0, |region| region.size() as u64)
     }
 
-    /// Whether a part of the memory disappeared.
+    /// Returns whether a part of the memory disappeared.
     pub fn is_lost(&self) -> bool {
         // Without an owner the place may hold another region.
         self.is_in_use()
@@ -138,12 +138,12 @@ impl Watched {
 /// Becomes readable at each loss of any guest and stays readable: wait for its edge.
 ///
 /// # Errors
-/// When there are no descriptors left.
+/// If the process is out of descriptors.
 pub fn event() -> io::Result<BorrowedFd<'static>> {
     install().map(AsFd::as_fd)
 }
 
-/// The previous action for SIGBUS: as a rule, the handler of Rust's standard library.
+/// The previous action for SIGBUS, normally the handler of Rust's standard library.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Installs the handler, once.
@@ -161,7 +161,7 @@ fn install() -> io::Result<&'static OwnedFd> {
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = handle;
     action.sa_sigaction = handler as libc::sighandler_t;
-    // On the signal stack, which each Rust thread has: the fault may concern the thread's own stack.
+    // On the signal stack, which each Rust thread has: the fault may affect the thread's own stack.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     let mut before = MaybeUninit::zeroed();
     // SAFETY: `action` is initialised, and `before` has room for another. The handler only reads and writes
@@ -173,15 +173,15 @@ fn install() -> io::Result<&'static OwnedFd> {
         }
         before.assume_init()
     };
-    // The only call: one thread gets here, once.
+    // The only call: one thread arrives here, once.
     let _ = BEFORE.set(before);
     Ok(LOSSES.get_or_init(|| event))
 }
 
 /// Handles SIGBUS.
 extern "C" fn handle(_signal: c_int, info: *mut siginfo_t, _context: *mut c_void) {
-    // SAFETY: The kernel passes a `siginfo_t` to a handler that was installed with `SA_SIGINFO`; for the codes of
-    // faults its address is the one that could not be accessed.
+    // SAFETY: The kernel passes a `siginfo_t` to a handler installed with `SA_SIGINFO`; for fault codes its address
+    // is the one that could not be accessed.
     #[expect(unsafe_code, reason = "what a handler is given is a pointer")]
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     if FAULTS.contains(&code) && replace(address) {
@@ -190,7 +190,7 @@ extern "C" fn handle(_signal: c_int, info: *mut siginfo_t, _context: *mut c_void
     restore(code);
 }
 
-/// Maps zeroes where guest memory was; whether the address was in guest memory.
+/// Maps zeroes over guest memory; returns whether the address was in guest memory.
 fn replace(address: usize) -> bool {
     let unit = (address / UNIT) as u64;
     for place in &PLACES_OF_REGIONS {
@@ -214,7 +214,7 @@ fn replace(address: usize) -> bool {
     false
 }
 
-/// Maps zeroes over a part of a region. Restores `errno`: the handler may run between any two instructions of
+/// Maps zeroes over a part of a region. Restores `errno`, since the handler may run between any two instructions of
 /// its thread.
 fn map_zeroes(from: usize, length: usize) -> bool {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -246,7 +246,7 @@ fn tell() {
     }
 }
 
-/// Restores the previous action for SIGBUS: the access is repeated under it, or the signal is sent again.
+/// Restores the previous action for SIGBUS: the access then repeats under it, or the signal is sent again.
 fn restore(code: c_int) {
     let Some(before) = BEFORE.get() else { return };
     // SAFETY: `before` was filled by `sigaction`. Both functions are async-signal-safe.

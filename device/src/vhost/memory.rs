@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A guest's memory, as its front end announces it. Nothing that the front end says is trusted.
+//! A guest's memory, as announced by its front end, which is not trusted.
 
 use super::lost_memory::{WatchError, Watched};
 use rustix::fs::{FileType, fstat, fstatfs};
@@ -18,7 +18,7 @@ use vm_memory::{
 const TMPFS: i64 = 0x0102_1994;
 /// `HUGETLBFS_MAGIC` of `linux/magic.h`.
 const HUGETLBFS: i64 = 0x9584_58F6;
-/// Bytes of address space that guests leave to the daemon.
+/// Bytes of address space reserved for the daemon.
 const SPARE: usize = 64 << 20;
 
 /// Why memory is refused.
@@ -31,12 +31,12 @@ pub enum MemoryError {
     BeyondFile {
         /// Guest-physical address of the region.
         physical: u64,
-        /// Where the region ends in its file.
+        /// Offset of the region's end in its file.
         end: u64,
         /// Length of the file in bytes.
         length: u64,
     },
-    /// The region's addresses do not exist.
+    /// The region exceeds the address space.
     #[error("the region at {physical:#x} of {size:#x} bytes ends beyond the address space")]
     NoAddress {
         /// Guest-physical address of the region.
@@ -53,29 +53,29 @@ pub enum MemoryError {
         /// Guest-physical address of the region.
         physical: u64,
     },
-    /// The guest may not have this much memory.
+    /// The guest exceeds its memory limit.
     #[error(
         "the VMM announces {size:#x} bytes of memory; guest.announced_memory allows {limit:#x}"
     )]
     TooMuch {
         /// Bytes.
         size: u64,
-        /// Bytes that the guest may have.
+        /// The guest's limit in bytes.
         limit: u64,
     },
     /// Engines still use the memory announced before.
     #[error("the VMM announced memory again before the engines released the earlier memory")]
     TooOften,
-    /// The operating system refuses to map the file.
+    /// The operating system refused to map the file.
     #[error("the region at {physical:#x} cannot be mapped: {source}")]
     Map {
         /// Guest-physical address of the region.
         physical: u64,
-        /// What the operating system says.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
-    /// No address space would be left for the daemon.
+    /// The mapping would leave the daemon no address space.
     #[error("the daemon has no address space left ({0}); raise its limit, or serve fewer guests")]
     NoAddressesLeft(#[source] io::Error),
     /// Regions overlap.
@@ -89,11 +89,11 @@ pub enum MemoryError {
 /// The memory that a front end announced.
 #[derive(Debug)]
 pub struct AnnouncedMemory {
-    /// Most bytes that the guest may have.
+    /// The guest's limit in bytes.
     limit: u64,
-    /// Each region's address in the front end and in the guest.
+    /// Each region's range in the front end's address space, and its guest-physical address.
     places: Vec<(Range<u64>, u64)>,
-    /// What is mapped, including earlier tables that an engine still uses.
+    /// All mapped regions, including those of earlier tables that an engine still uses.
     watched: Vec<Watched>,
 }
 
@@ -104,7 +104,7 @@ impl AnnouncedMemory {
         Self { limit, places: Vec::new(), watched: Vec::new() }
     }
 
-    /// Maps a whole memory table, which replaces the guest's memory. A refused table changes nothing.
+    /// Maps a whole memory table, which replaces the guest's memory. A refused table has no effect.
     ///
     /// # Errors
     /// See [`MemoryError`].
@@ -141,14 +141,14 @@ impl AnnouncedMemory {
         Ok(memory)
     }
 
-    /// The guest-physical address of an address of the front end.
+    /// Translates an address of the front end to a guest-physical address.
     #[must_use]
     pub fn physical(&self, address: u64) -> Option<u64> {
         let (place, physical) = self.places.iter().find(|(place, _)| place.contains(&address))?;
         Some(physical + (address - place.start))
     }
 
-    /// Whether a part of the memory disappeared.
+    /// Returns whether a part of the memory disappeared.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.watched.iter().any(Watched::is_lost)
@@ -170,7 +170,7 @@ fn map(
     let refused = |source| MemoryError::Map { physical, source };
     let status = fstat(&file).map_err(|error| refused(error.into()))?;
     let kind = fstatfs(&file).map_err(|error| refused(error.into()))?.f_type;
-    // On any other file system an access, and with it an engine, may wait without bound.
+    // On any other file system an access, and therefore an engine, may wait without bound.
     if !FileType::from_raw_mode(status.st_mode).is_file() || ![TMPFS, HUGETLBFS].contains(&kind) {
         return Err(MemoryError::NoMemory { physical });
     }

@@ -22,7 +22,7 @@ use vhost::vhost_user::{Backend, Error, GpuBackend, Result, VhostUserBackendReqH
 /// Why a message is refused, which ends the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
-    /// The connection has an owner already.
+    /// The connection already has an owner.
     #[error("the device already has an owner")]
     Owned,
     /// The front end accepts features that were not offered.
@@ -75,7 +75,7 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// The state before the first message. `limit` is how many bytes of memory the guest may have.
+    /// The state before the first message. `limit` is the guest's memory limit in bytes.
     pub(super) fn new(backend: GuestBackend, limit: u64) -> Self {
         let protocol = VhostUserProtocolFeatures::empty();
         let memory = AnnouncedMemory::new(limit);
@@ -87,7 +87,7 @@ impl Messages {
         self.protocol
     }
 
-    /// Whether a part of the announced memory disappeared.
+    /// Returns whether a part of the announced memory disappeared.
     pub(super) fn has_lost_memory(&self) -> bool {
         self.memory.is_lost()
     }
@@ -106,7 +106,7 @@ impl Messages {
     }
 }
 
-/// Messages that the device does not offer are refused.
+/// Refuses a message that the device does not offer.
 fn not_offered<T>() -> Result<T> {
     Err(MessageError::NotOffered.into())
 }
@@ -205,7 +205,7 @@ impl VhostUserBackendReqHandlerMut for Messages {
         Ok(())
     }
 
-    /// The device reports errors by replies, so it checks the descriptor and closes it.
+    /// The device reports errors in replies, so it only checks the descriptor and closes it.
     fn set_vring_err(&mut self, index: u8, file: Option<File>) -> Result<()> {
         Self::event(file)?;
         self.ring(index.into()).map(drop)
@@ -254,7 +254,7 @@ impl VhostUserBackendReqHandlerMut for Messages {
         Ok(())
     }
 
-    /// `channel` receives this message.
+    /// Never called with effect: `channel` receives this message.
     fn set_backend_req_fd(&mut self, _channel: Backend) {}
 
     fn get_shmem_config(&mut self) -> Result<VhostUserShMemConfig> {

@@ -3,9 +3,9 @@
 //! The transport: one guest's vhost-user connection.
 //!
 //! [`connection`] is the connection's thread: it receives the front end's [`messages`] and the guest's kicks.
-//! Messages are not trusted: [`memory`] maps only memory that exists in full, [`lost_memory`] survives memory
-//! that disappears later, [`event`] accepts only eventfds, [`calls`] signals them without waiting, and
-//! [`channel`] carries the device's requests and nothing else.
+//! Messages are not trusted: [`memory`] maps only memory that exists in full, [`lost_memory`] survives memory that
+//! disappears later, [`event`] accepts only eventfds, [`calls`] signals them without waiting, and [`channel`]
+//! carries only the device's requests and their answers.
 //!
 //! [`backend::GuestBackend`] attaches the guest to the GPU and to the kernel when the driver sends its first
 //! request, and detaches it when the rings stop. The queues ([`ring`]) only carry bytes: requests go to the

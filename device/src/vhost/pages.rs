@@ -3,12 +3,12 @@
 //! Maps a guest's BAR through the front end: whole, or in pieces, some of which are moved later.
 //!
 //!
-//! Every call here waits for the VMM: a millisecond, or until the connection ends. So a thread of the guest's
-//! own makes all of them, without holding a lock.
+//! Every call here waits for the VMM: a millisecond, or until the connection ends. A thread of the guest's own
+//! therefore makes all of them, without holding a lock.
 //!
-//! QEMU has rules, which `fake_guest` keeps too: no call from within a vhost callback, none before the
-//! driver's first request or after the control queue was stopped, and a piece must be unmapped exactly as it
-//! was mapped. QEMU's acknowledgement is no barrier: see `gpu::shared::rotation`.
+//! QEMU has rules, which `fake_guest` enforces too: no call from within a vhost callback, none before the driver's
+//! first request or after the control queue was stopped, and a piece must be unmapped exactly as it was mapped.
+//! QEMU's acknowledgement is no barrier: see `gpu::shared::rotation`.
 
 use super::channel::Channel;
 use crate::gpu::{Gpu, Move, Moved, Page, Rotation};
@@ -24,7 +24,7 @@ use tracing::{debug, warn};
 use vhost::vhost_user::VhostUserFrontendReqHandler;
 use vhost::vhost_user::message::{VhostUserMMap, VhostUserMMapFlags};
 
-/// A part of the BAR, and the part of the file that is mapped there.
+/// A part of the BAR, and the part of the file mapped there.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     offset: u64,
@@ -39,7 +39,7 @@ pub(super) struct BarPages {
     pub(super) layout: BarLayout,
     pub(super) file: Arc<File>,
     pub(super) front_end: Arc<Channel>,
-    /// Whether a refusal of the front end was logged.
+    /// Whether a refusal by the front end was logged.
     pub(super) has_refused: AtomicBool,
 }
 
@@ -54,8 +54,8 @@ impl BarPages {
         mapped.is_ok()
     }
 
-    /// Maps the BAR piece by piece: the part before the doorbells, a dummy page for each doorbell, and the
-    /// part behind. Returns whether all pieces are mapped; if not, none is.
+    /// Maps the BAR in pieces: the part before the doorbells, a dummy page for each doorbell, and the part after
+    /// them. Returns whether all pieces are mapped; if one fails, none stays mapped.
     pub(super) fn map_pieces(&self, is_wanted: impl Fn() -> bool) -> bool {
         let Some(dummy) = self.gpu.doorbell_page(self.guest, Page::Dummy) else { return false };
         let [doorbells, rest, ..] = self.layout.areas();
@@ -89,7 +89,7 @@ impl BarPages {
         true
     }
 
-    /// Moves doorbells' pages until the rotation is stopped.
+    /// Moves doorbell pages until the rotation is stopped.
     pub(super) fn rotate(&self, rotation: &Rotation) {
         while let Some(next) = rotation.next() {
             let moved = self.move_page(next, rotation);
@@ -98,7 +98,7 @@ impl BarPages {
     }
 
     fn move_page(&self, Move { slot, is_mapped, to, .. }: Move, rotation: &Rotation) -> Moved {
-        // To unmap a piece, only its place in the BAR matters.
+        // Unmapping a piece uses only its place in the BAR.
         if is_mapped && let Err(error) = self.unmap(self.doorbell(slot, 0)) {
             self.complain(&error, slot, "unmap");
             return Moved::StillMapped;
@@ -116,7 +116,7 @@ impl BarPages {
         }
     }
 
-    /// Logs what the front end refused: as a warning once, since a guest can cause any number of such
+    /// Logs a refusal by the front end. Only the first one is a warning, since a guest can cause any number of
     /// requests.
     fn complain(&self, error: &io::Error, slot: u32, what: &str) {
         if self.has_refused.swap(true, Ordering::Relaxed) {

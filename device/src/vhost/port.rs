@@ -14,9 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{debug, warn};
 use zerocopy::IntoBytes;
 
-/// Most events that wait until the guest offers buffers: 2 MiB. A driver that follows the protocol never has
-/// more pending events than waits and HW queues. A driver that never takes its events must not fill the
-/// host's memory.
+/// Maximum number of events that wait for guest buffers: 2 MiB. A driver that follows the protocol never has more
+/// pending events than waits and HW queues. A driver that never takes its events must not fill the host's memory.
 const MAX_UNDELIVERED: usize = 32 << 10;
 
 /// One guest's pending requests, and its events that wait for a buffer.
@@ -33,7 +32,7 @@ struct Pending {
     replies: HashMap<RequestToken, WritablePart>,
 }
 
-/// No code panics while it holds one of these locks, so what a poisoned one guards is whole.
+/// No code panics while it holds one of these locks, so data behind a poisoned lock is consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -44,7 +43,7 @@ impl QueuePort {
         Self { control, events, pending, undelivered }
     }
 
-    /// Hands every request that waits in the control queue to the kernel.
+    /// Hands all waiting requests of the control queue to the kernel.
     pub(super) fn take_requests(&self, guest: GuestId, kernel: &KernelHandle) {
         for _ in 0..self.control.size() {
             let Some((writable, request)) = self.control.take() else { return };
@@ -75,7 +74,7 @@ impl QueuePort {
         }
     }
 
-    /// Writes waiting events into the buffers that the guest offered.
+    /// Writes waiting events into the guest's event buffers.
     pub(super) fn deliver_events(&self) {
         let mut undelivered = lock(&self.undelivered);
         for _ in 0..self.events.size() {
@@ -110,7 +109,7 @@ impl QueuePort {
     }
 }
 
-/// The kernel's reference to the port, which keeps it until the guest is detached.
+/// The kernel's reference to the port, kept until the guest is detached.
 pub(super) struct KernelPort(pub(super) Arc<QueuePort>);
 
 impl GuestPort for KernelPort {
@@ -135,7 +134,7 @@ mod tests {
     use vm_memory::{Bytes, GuestAddress, GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
     use zerocopy::FromZeros;
 
-    /// Only a loop without end takes this long.
+    /// Only an endless loop takes this long.
     const HANG: Duration = Duration::from_secs(30);
     const TABLE: u64 = 0;
     /// Address of both the available and the used ring, so that they share their index.
@@ -143,7 +142,7 @@ mod tests {
     const INDEX: u64 = RINGS + 2;
     const FLAG_WRITE: u16 = 2;
 
-    /// Both queues in one place, where each returned chain offers another: the used index stays five ahead of
+    /// Both queues in one place, where each returned chain offers another one: the used index stays five ahead of
     /// the next chain.
     fn endless_port() -> (Arc<QueuePort>, GuestMemoryAtomic<GuestMemoryMmap>) {
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x4000)]).unwrap();
@@ -179,7 +178,7 @@ mod tests {
     fn requests_that_offer_themselves_again_are_taken_once_around_the_queue() {
         let (port, memory) = endless_port();
         let (kernel, _mailbox) = control_plane::channel();
-        // When there is no room, every chain is answered at once.
+        // Without room, every chain is answered at once.
         for token in 0..u64::from(MAX_QUEUE_SIZE) {
             let writable = WritablePart::default();
             lock(&port.pending).replies.insert(RequestToken(u64::MAX - token), writable);

@@ -32,19 +32,19 @@ impl Ring {
     /// A queue before the front end sets it up.
     ///
     /// # Errors
-    /// Never, since [`MAX_QUEUE_SIZE`] is a valid size.
+    /// Never fails, since [`MAX_QUEUE_SIZE`] is a valid size.
     pub fn new(memory: Memory, calls: Arc<Calls>) -> Result<Self, QueueError> {
         let queue = Queue::new(MAX_QUEUE_SIZE)?;
         let state = RingState { queue, is_enabled: false, kick: None };
         Ok(Self { memory, call: Arc::new(Call::new(calls)), state: Mutex::new(state) })
     }
 
-    /// No code panics while it holds the lock, so what is in it is whole.
+    /// No code panics while it holds the lock, so its content is consistent.
     fn lock(&self) -> MutexGuard<'_, RingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the number of entries. False when the number is no power of two or exceeds the maximum.
+    /// Sets the number of entries. Returns false if the number is not a power of two or exceeds the maximum.
     pub fn set_size(&self, size: u32) -> bool {
         let mut state = self.lock();
         let fits = size.is_power_of_two() && size <= u32::from(state.queue.max_size());
@@ -57,35 +57,35 @@ impl Ring {
     /// Sets the guest-physical addresses of the queue's three parts.
     ///
     /// # Errors
-    /// When an address is misaligned or outside guest memory.
+    /// If an address is misaligned or outside guest memory.
     pub fn set_addresses(&self, table: u64, available: u64, used: u64) -> Result<(), QueueError> {
         let mut state = self.lock();
         state.queue.try_set_desc_table_address(GuestAddress(table))?;
         state.queue.try_set_avail_ring_address(GuestAddress(available))?;
         state.queue.try_set_used_ring_address(GuestAddress(used))?;
-        // The front end names only the next entry to take. The next entry to return stands in the ring, where
-        // the driver or the previous device left it.
+        // The front end gives only the next entry to take. The next entry to return is in the ring, where the
+        // driver or the previous device left it.
         let next = state.queue.used_idx(&*self.memory.memory(), Ordering::Relaxed)?;
         state.queue.set_next_used(next.0);
         Ok(())
     }
 
-    /// Sets which entry is taken next.
+    /// Sets the next entry to take.
     pub fn set_next_available(&self, index: u16) {
         self.lock().queue.set_next_avail(index);
     }
 
-    /// Which entry is taken next.
+    /// The next entry to take.
     pub fn next_available(&self) -> u16 {
         self.lock().queue.next_avail()
     }
 
-    /// Which entry is returned next.
+    /// The next entry to return.
     pub fn next_used(&self) -> u16 {
         self.lock().queue.next_used()
     }
 
-    /// Sets which entry is returned next, where the ring itself has an older value.
+    /// Sets the next entry to return, if the ring holds an older value.
     pub fn set_next_used(&self, index: u16) {
         self.lock().queue.set_next_used(index);
     }
@@ -113,7 +113,7 @@ impl Ring {
         self.lock().is_enabled = is_enabled;
     }
 
-    /// Stops the queue: no entry is taken or returned from now on.
+    /// Stops the queue: entries are no longer taken or returned.
     pub fn stop(&self) {
         self.lock().queue.set_ready(false);
     }
@@ -124,13 +124,13 @@ impl Ring {
         self.lock().kick = None;
     }
 
-    /// The kick to watch: none unless the queue is started and enabled.
+    /// The kick to watch: `None` unless the queue is started and enabled.
     pub fn watched_kick(&self) -> Option<Arc<FrontEndEvent>> {
         let state = self.lock();
         state.kick.clone().filter(|_| state.is_enabled && state.queue.ready())
     }
 
-    /// How the device notifies the driver.
+    /// The notification of the driver.
     pub fn call(&self) -> &Arc<Call> {
         &self.call
     }
@@ -140,7 +140,7 @@ impl Ring {
         self.lock().kick.clone()
     }
 
-    /// Whether the queue is started and holds a chain.
+    /// Returns whether the queue is started and holds a chain.
     pub fn has_work(&self) -> bool {
         let state = self.lock();
         state.queue.ready()
@@ -150,9 +150,9 @@ impl Ring {
                 .is_ok_and(|available| available.0 != state.queue.next_avail())
     }
 
-    /// Most chains that the queue can hold, and so the most that one kick is good for: chains offered later
-    /// come with a kick of their own. Without this bound a guest could keep a thread busy for ever. With
-    /// overlapping rings it would not even have to offer: each returned chain becomes an offered one.
+    /// Maximum number of chains in the queue, and so the most to process per kick: chains offered later come with
+    /// their own kick. Without this bound a guest could keep a thread busy for ever. With overlapping rings it
+    /// would not even have to offer chains: each returned chain becomes an offered one.
     pub fn size(&self) -> u16 {
         self.lock().queue.size()
     }
@@ -169,12 +169,12 @@ impl Ring {
         Some(chain::read(&memory, taken))
     }
 
-    /// Returns a chain to the driver with `bytes` in it and signals the call; returns how many bytes fitted.
+    /// Returns a chain with `bytes` in it to the driver and signals the call; returns how many bytes fitted.
     pub(super) fn give_back(&self, writable: &WritablePart, bytes: &[u8]) -> u32 {
         let memory = self.memory.memory();
         let written = writable.write(&memory, bytes);
         let mut state = self.lock();
-        // If the queue was stopped since the chain was taken, it belongs to the next driver.
+        // If the queue was stopped since the chain was taken, the queue belongs to the next driver.
         if !state.queue.ready() {
             return written;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The interrupt routine's part: what engines raised, as the host is told of it.
+//! The interrupt routine: translates what engines raised into the host's interrupts.
 
 use crate::gpu::Gpu;
 use crate::gpu::shared::hw_queue::HwQueue;
@@ -51,7 +51,7 @@ impl Gpu {
                     let (node, engine, queue) = (known.engine, 0, Some(queue));
                     logged.push(Interrupt::NativeFencesLogged { node, engine, queue });
                 }
-                // Its log went with it. One that is told of more than once is looked at once.
+                // Its log is destroyed with it. A guest with several such queues is reported once.
                 None => {
                     gone.insert(guest);
                 }
@@ -83,7 +83,7 @@ impl Gpu {
             taken.insert(0, Interrupt::MonitoredFenceSignaled { signaled: monitored });
         }
         if scans.has(cause::FENCES) {
-            // Not all are known, and of which kind they are.
+            // Some fences did not fit into the queue, and their kinds are unknown.
             signaled.clear();
         }
         let scanned = (0u32..).zip(&self.nodes).filter(|(node, _)| scans.logs & 1 << node != 0);

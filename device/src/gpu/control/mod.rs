@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The control plane's side: the kernel's calls, interrupts, books.
+//! The control plane's side: the kernel's calls, interrupts and the registry.
 
 pub mod isr;
 pub mod kernel_calls;

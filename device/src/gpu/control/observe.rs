@@ -13,10 +13,10 @@ use bellhop_protocol::handoff::fence_log::FenceLog;
 use rustix::time::{ClockId, clock_gettime};
 
 impl Gpu {
-    /// Says who brought a guest, for those who look on.
+    /// Records a guest's front end, for tools.
     pub fn set_front_end(&self, guest: GuestId, front_end: FrontEnd) {
         if let Ok(guest) = self.guest(guest) {
-            // A guest comes once.
+            // Set once per guest.
             let _ = guest.front_end.set(front_end);
         }
     }
@@ -28,7 +28,7 @@ impl Observe for Gpu {
     }
 
     fn host_clocks(&self) -> HostClocks {
-        // The two clocks are read in close succession.
+        // The clocks are read in close succession.
         HostClocks {
             monotonic: nanoseconds(ClockId::Monotonic),
             boottime: nanoseconds(ClockId::Boottime),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The control plane's books: guests, address spaces, queues, and the queue that each doorbell watches.
+//! The control plane's registry: guests, address spaces, queues, and the queue that each doorbell watches.
 
 use crate::gpu::memory::page_table::AddressSpace;
 use crate::gpu::shared::chip::Chip;
@@ -11,19 +11,19 @@ use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId, HwQueueId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Everything by its id.
+/// All objects by id.
 #[derive(Debug)]
 pub struct Registry {
     /// The guests.
     pub guests: HashMap<GuestId, Arc<Partition>>,
-    /// Their address spaces.
+    /// The guests' address spaces.
     pub spaces: HashMap<AddressSpaceId, (GuestId, Arc<AddressSpace>)>,
-    /// Their queues.
+    /// The guests' queues.
     pub queues: HashMap<HwQueueId, Arc<HwQueue>>,
-    /// Destroyed address spaces with page tables that queued paging buffers may still write, each with the
-    /// fence after which none does.
+    /// Destroyed address spaces with page tables that queued paging buffers may still write, each with the fence of
+    /// the last such buffer.
     parked: Vec<(GuestId, u64, Arc<AddressSpace>)>,
-    /// The queues of their system contexts.
+    /// The queues of the guests' system contexts.
     pub system_queues: HashMap<GuestId, Arc<HwQueue>>,
     /// The queue that each physical doorbell watches.
     doorbells: Vec<Option<Arc<HwQueue>>>,
@@ -33,7 +33,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// No guest, no address space, no queue.
+    /// A registry without guests, address spaces and queues.
     pub fn new(physical_doorbells: u32) -> Self {
         Self {
             guests: HashMap::new(),
@@ -47,14 +47,14 @@ impl Registry {
         }
     }
 
-    /// An id that was never given out; not 0.
+    /// A new id, never 0.
     pub fn new_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
     }
 
-    /// Destroys an address space. Its page tables are free once every paging buffer that its guest has queued
-    /// is complete.
+    /// Destroys an address space. Its page tables are freed once all queued paging buffers of its guest are
+    /// complete.
     pub fn park(&mut self, guest: GuestId, space: Arc<AddressSpace>) {
         let queued = self.guests.get(&guest).and_then(|guest| guest.paging().last_queued());
         if let Some(fence) = queued {
@@ -62,7 +62,7 @@ impl Registry {
         }
     }
 
-    /// Frees the address spaces that waited for a fence that is reached.
+    /// Frees the parked address spaces with a reached fence.
     pub fn unpark(&mut self) {
         let guests = &self.guests;
         self.parked.retain(|(guest, fence, _)| {
@@ -70,8 +70,7 @@ impl Registry {
         });
     }
 
-    /// Makes a physical doorbell watch a queue's page, or nothing. False when there is no such
-    /// doorbell.
+    /// Makes a physical doorbell watch a queue's page, or nothing. Returns false if the doorbell does not exist.
     pub fn set_watch(&mut self, chip: &Chip, doorbell: u32, queue: Option<Arc<HwQueue>>) -> bool {
         let Some(watched) = self.doorbells.get_mut(doorbell as usize) else { return false };
         if let Some(queue) = &queue {
@@ -102,14 +101,14 @@ impl Registry {
         self.global.insert(queue.id, queue);
     }
 
-    /// Disconnects a queue from its guest's global doorbell. False when it was not connected.
+    /// Disconnects a queue from its guest's global doorbell. Returns false if it was not connected.
     pub fn unwatch_global(&mut self, chip: &Chip, queue: HwQueueId) -> bool {
         let Some(queue) = self.global.remove(&queue) else { return false };
         watch(chip, &queue, None);
         true
     }
 
-    /// Forgets a queue, and the doorbell that watches it. Its engine knows the queue until it quiesces.
+    /// Removes a queue, and frees the doorbell that watches it. Its engine knows the queue until it quiesces.
     pub fn remove_queue(&mut self, chip: &Chip, queue: HwQueueId) -> bool {
         let Some(queue) = self.queues.remove(&queue) else { return false };
         queue.membership.destroy();
@@ -129,7 +128,7 @@ impl Registry {
         true
     }
 
-    /// Forgets a guest and whatever is left of it.
+    /// Removes a guest and all its remaining objects.
     pub fn remove_guest(&mut self, chip: &Chip, guest: GuestId) {
         let queues = self.queues.values().filter(|queue| queue.partition.id() == guest);
         for queue in queues.map(|queue| queue.id).collect::<Vec<_>>() {
@@ -144,7 +143,7 @@ impl Registry {
     }
 }
 
-/// Has a queue's engine look for its rings there; `None`: no more.
+/// Makes the engine of a queue watch for rings at this place; `None` stops it.
 fn watch(chip: &Chip, queue: &Arc<HwQueue>, at: Option<WatchedAt>) {
     if let Some(port) = chip.engines.get(queue.engine as usize) {
         port.change_watch(queue, at);

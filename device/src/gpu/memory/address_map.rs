@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A snapshot of where a guest's physical memory is in this process.
+//! A snapshot of where a guest's physical memory is mapped in this process.
 
 use super::words::{Words, word_at};
 use bellhop_host_kmd::ddi::paging::PageSize;
@@ -14,7 +14,7 @@ use vm_memory::{
     VolatileSlice,
 };
 
-/// A stretch of physical memory that is mapped here.
+/// A range of physical memory that is mapped here.
 #[derive(Debug)]
 pub struct Mapping {
     /// The mapping.
@@ -28,7 +28,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Offset in the mapping of `length` bytes at a physical address, if they are all here.
+    /// Offset in the mapping of `length` bytes at a physical address, if the mapping contains them all.
     fn offset_of(&self, address: u64, length: u64) -> Option<u64> {
         let offset = address.checked_sub(self.start)?;
         if offset.checked_add(length)? > self.length {
@@ -38,7 +38,7 @@ impl Mapping {
     }
 }
 
-/// Where a page is: what a TLB remembers.
+/// The place of a page, as cached by a TLB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
     /// Index of the mapping in its [`AddressMap`].
@@ -48,27 +48,27 @@ pub struct Place {
 }
 
 impl Place {
-    /// Whether it is in the segment of fence values and logs, which engines and the control plane access as
+    /// Returns whether it is in the segment of fence values and logs, which engines and the control plane access as
     /// words.
     #[inline]
     pub fn has_host_words(self) -> bool {
         matches!(self.mapping as usize, FENCES | CROSS_ADAPTER)
     }
 
-    /// The place `bytes` before.
+    /// The place `bytes` earlier.
     #[inline]
     pub fn minus(self, bytes: u64) -> Self {
         Self { offset: self.offset.wrapping_sub(bytes), ..self }
     }
 
-    /// The place `bytes` further.
+    /// The place `bytes` later.
     #[inline]
     pub fn plus(self, bytes: u64) -> Self {
         Self { offset: self.offset.wrapping_add(bytes), ..self }
     }
 }
 
-/// The host's memory for a guest. It does not change while the guest exists.
+/// The host memory of a guest. It does not change while the guest exists.
 #[derive(Debug)]
 pub struct HostMappings {
     /// The segment `Local`.
@@ -79,9 +79,9 @@ pub struct HostMappings {
     pub backing: Mapping,
     /// The segment `Fence`.
     pub fences: Mapping,
-    /// The segment `CrossAdapter`, which all guests have in common.
+    /// The segment `CrossAdapter`, which all guests share.
     pub cross_adapter: Mapping,
-    /// Its paging buffers and its DMA buffers, which no page-table entry can name.
+    /// The guest's paging buffers and DMA buffers, which no page-table entry can name.
     pub buffers: Mapping,
 }
 
@@ -94,18 +94,18 @@ const CROSS_ADAPTER: usize = 4;
 const BUFFERS: usize = 5;
 const SYSTEM: usize = 6;
 
-/// What the host has of a guest's memory and one snapshot of the guest's own memory.
+/// The host memory of a guest and one snapshot of the guest's own memory.
 ///
-/// A snapshot never changes. When the guest's memory changes, the guest gets another snapshot, and a flush of
-/// its translations keeps a place of one snapshot from being looked up in the other.
+/// A snapshot never changes. When the guest's memory changes, the guest gets another snapshot, and a TLB flush
+/// prevents look-ups of one snapshot's places in the other.
 #[derive(Debug)]
 pub struct AddressMap {
-    /// The host's first, then the guest's memory in the order of its addresses.
+    /// The host's mappings, then the guest's memory in the order of its addresses.
     mappings: Box<[Mapping]>,
 }
 
 impl AddressMap {
-    /// A snapshot.
+    /// Takes a snapshot.
     pub fn new(host: HostMappings, memory: &GuestMemoryMmap) -> Self {
         let system = memory.iter().map(|region| Mapping {
             region: region.get_mmap(),
@@ -118,7 +118,7 @@ impl AddressMap {
         Self { mappings: host.into_iter().chain(system).collect() }
     }
 
-    /// Where a page is; `None` unless all of it is mapped, in one piece.
+    /// The place of a page; `None` unless all of it is mapped, in one piece.
     pub fn locate(&self, page: PhysicalPage, size: PageSize) -> Option<Place> {
         match page.segment {
             Segment::Local => self.locate_in(LOCAL..PRIVATE, page.address, size),
@@ -130,7 +130,7 @@ impl AddressMap {
         }
     }
 
-    /// Where a page of the paging and DMA buffers is, by its offset in all of them.
+    /// The place of a page of the paging and DMA buffers, by its offset in all of them.
     pub fn locate_buffer(&self, offset: u64) -> Option<Place> {
         self.locate_in(BUFFERS..SYSTEM, offset, PageSize::Small)
     }
@@ -143,7 +143,7 @@ impl AddressMap {
         })
     }
 
-    /// The page that a place is in; `None` when no page-table entry can name it.
+    /// The page that contains a place; `None` if no page-table entry can name it.
     pub fn page(&self, place: Place) -> Option<PhysicalPage> {
         let index = usize::try_from(place.mapping).ok()?;
         let segment = match index {
@@ -160,31 +160,31 @@ impl AddressMap {
         Some(PhysicalPage { segment, address: address - address % PAGE_SIZE })
     }
 
-    /// The bytes at a place; `None` when the place is not of this snapshot.
+    /// The bytes at a place; `None` if the place does not belong to this snapshot.
     #[inline]
     pub fn slice(&self, place: Place, length: usize) -> Option<VolatileSlice<'_>> {
         let mapping = self.mappings.get(place.mapping as usize)?;
         mapping.region.get_slice(usize::try_from(place.offset).ok()?, length).ok()
     }
 
-    /// The word at a place; `None` when the place is not of this snapshot.
+    /// The word at a place; `None` if the place does not belong to this snapshot.
     #[inline]
     pub fn word(&self, place: Place) -> Option<&AtomicU64> {
         let mapping = self.mappings.get(place.mapping as usize)?;
         word_at(&mapping.region, place.offset)
     }
 
-    /// A number of words from a place on, which may be kept.
+    /// `count` words from a place on, for a caller that keeps them.
     pub fn words(&self, place: Place, count: usize) -> Option<Words> {
         let mapping = self.mappings.get(place.mapping as usize)?;
         Words::new(Arc::clone(&mapping.region), place.offset, count)
     }
 
-    /// Whether all of a range of guest-physical addresses is the guest's memory.
+    /// Returns whether a whole range of guest-physical addresses is the guest's memory.
     pub fn is_system_memory(&self, address: u64, length: u64) -> bool {
         let Some(end) = address.checked_add(length) else { return false };
         let mut next = address;
-        // Regions are in the order of their addresses, so one pass suffices.
+        // Regions are ordered by address, so one pass suffices.
         for mapping in self.mappings.iter().skip(SYSTEM) {
             if next < end && mapping.offset_of(next, 1).is_some() {
                 next = mapping.start.saturating_add(mapping.length);

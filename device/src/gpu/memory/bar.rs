@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The memory behind one guest's BAR, and the areas of it that the guest keeps in its own memory.
+//! The memory behind one guest's BAR, and the areas of the BAR that the guest keeps in its own memory.
 //!
-//! The memory is a sealed memfd. The guest's VMM gets the file and maps it, and the engines use the mapping
-//! made here. The seals keep the VMM from truncating the file under the engines, which would raise SIGBUS for
-//! all guests.
+//! The memory is a sealed memfd. The guest's VMM receives the file and maps it; the engines use the mapping made
+//! here. The seals prevent the VMM from truncating the file under the engines, which would raise SIGBUS for all
+//! guests.
 
 use super::address_map::{AddressMap, Mapping, Place};
 use super::words::{Words, word_at};
@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use zerocopy::IntoBytes;
 
-/// What a logical doorbell's page shows.
+/// The page that a logical doorbell shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Page {
     /// The guest's dummy page, which no engine watches.
@@ -34,13 +34,13 @@ pub enum Page {
     Physical(u32),
 }
 
-/// One guest's BAR, mapped.
+/// One guest's mapped BAR.
 #[derive(Debug)]
 pub struct Bar {
     file: Arc<File>,
     region: Arc<MmapRegion>,
     layout: BarLayout,
-    /// Physical doorbells that have a page behind the BAR, in the file only.
+    /// Number of physical doorbells with a page after the BAR, in the file only.
     physical_pages: u32,
     doorbells: Area,
     last_queued: Area,
@@ -48,19 +48,19 @@ pub struct Bar {
     fences: Area,
 }
 
-/// An area that engines look into.
+/// An area that engines access.
 #[derive(Debug)]
 struct Area {
-    /// Its offset in the BAR, so that engines need not compute the layout again.
+    /// Offset in the BAR, so that engines need not compute the layout again.
     offset: u64,
     /// The guest's own memory, if the area was donated.
     donated: OnceLock<DonatedArea>,
 }
 
-/// Where in the guest's memory an area is.
+/// The place of an area in the guest's memory.
 #[derive(Debug)]
 struct DonatedArea {
-    /// Keeps the memory mapped, also after the guest has lost it.
+    /// Keeps the memory mapped, even after the guest has lost it.
     memory: Arc<AddressMap>,
     pages: Box<[Place]>,
 }
@@ -83,12 +83,12 @@ impl DonatedArea {
 }
 
 impl Bar {
-    /// Makes the memory and writes the header page. Behind the BAR, where doorbells' pages are to
-    /// be moved, the file has a dummy page and one page for each physical doorbell. They are
-    /// the guest's own: what it stores late, or leaves, no other guest ever sees.
+    /// Allocates the memory and writes the header page. If doorbell pages are to be moved, the file contains, after
+    /// the BAR, a dummy page and a page per physical doorbell. They belong to the guest: no other guest ever sees
+    /// its late or leftover stores.
     ///
     /// # Errors
-    /// When the operating system gives no memory.
+    /// If the operating system has no memory.
     pub fn new(layout: BarLayout, physical_pages: u32) -> io::Result<Self> {
         let pages = if physical_pages == 0 { 0 } else { 1 + u64::from(physical_pages) };
         let size = layout.bar_size() + pages * PAGE_SIZE;
@@ -127,7 +127,7 @@ impl Bar {
         &self.file
     }
 
-    /// Local memory, as engines reach it.
+    /// Local memory, as engines access it.
     pub fn local_memory(&self) -> Mapping {
         Mapping {
             region: Arc::clone(&self.region),
@@ -137,8 +137,8 @@ impl Bar {
         }
     }
 
-    /// Puts an area into the guest's own memory, once and before anything uses it. False when the
-    /// guest has no memory there, or the area cannot be elsewhere.
+    /// Puts an area into the guest's own memory, once and before any use. Returns false if the guest has no memory
+    /// there, or if the area cannot be moved.
     pub fn donate(&self, kind: AreaKind, memory: Arc<AddressMap>, extents: &[Extent]) -> bool {
         let area = match kind {
             AreaKind::DOORBELLS => &self.doorbells,
@@ -179,7 +179,7 @@ impl Bar {
         }
     }
 
-    /// The word at an offset; `None` when it is not a word of the BAR.
+    /// The word at an offset; `None` if it is not a word of the BAR.
     #[inline]
     fn word(&self, offset: u64) -> Option<&AtomicU64> {
         word_at(&self.region, offset)
@@ -195,7 +195,7 @@ impl Bar {
         self.area_word(&self.doorbells, offset)
     }
 
-    /// Where in the file a page is that doorbells can show; `None` when there is none such.
+    /// Offset in the file of a page that doorbells can show; `None` if there is no such page.
     pub fn doorbell_page(&self, page: Page) -> Option<u64> {
         let behind = match page {
             Page::Dummy if self.physical_pages > 0 => 0,
@@ -217,7 +217,7 @@ impl Bar {
         self.layout.doorbell_count
     }
 
-    /// Whether doorbells are in the BAR, and not in the guest's own memory.
+    /// Returns whether doorbells are in the BAR rather than in the guest's own memory.
     pub fn has_doorbells(&self) -> bool {
         self.doorbells.donated.get().is_none()
     }
@@ -266,10 +266,10 @@ impl Bar {
         self.word(self.layout.local_memory().checked_add(offset)?)
     }
 
-    /// Zeroes a range of local memory and gives its pages back to the operating system.
+    /// Zeroes a range of local memory and frees its pages.
     ///
     /// # Errors
-    /// When the range is not in local memory, or the operating system refuses.
+    /// If the range is not in local memory, or the operating system refuses.
     pub fn zero_local_memory(&self, offset: u64, length: u64) -> io::Result<()> {
         let end = offset.checked_add(length).ok_or(io::ErrorKind::InvalidInput)?;
         if end > self.layout.local_memory {

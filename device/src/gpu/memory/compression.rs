@@ -3,18 +3,17 @@
 //! Compressed memory: this GPU's stand-in for the delta colour compression of real GPUs.
 //!
 //! When an engine writes to a page that is mapped with the *compressed* attribute, it encodes the page if that
-//! makes the page smaller; when an engine reads the page, it decodes it. That saves bandwidth, not memory: the
-//! page keeps its place. A reader without the attribute, such as the guest's CPU, sees the encoded bytes until
-//! a packet of the system context decompresses the page.
+//! makes the page smaller; when an engine reads the page, it decodes it. That saves bandwidth, not memory: the page
+//! keeps its place. A reader without the attribute, such as the guest's CPU, sees the encoded bytes until a packet
+//! of the system context decompresses the page.
 //!
-//! The *metadata* of a page says whether the page is encoded: one word for each page of physical memory, as in
-//! the flat metadata of real GPUs, in memory that no guest can reach. The word is the digest of the encoded
-//! bytes, and 0 for a plain page. Bytes with another digest were written past the engines since, and are plain.
-//! Another packet clears the metadata of pages that return to the guest, because such a page still holds the
-//! bytes that were encoded.
+//! The *metadata* of a page tells whether the page is encoded: one word per page of physical memory, as in the flat
+//! metadata of real GPUs, in memory that no guest can access. The word is the digest of the encoded bytes, or 0 for
+//! a plain page. Bytes with another digest were written since then without the engines, and are plain. Another
+//! packet clears the metadata of pages that return to the guest, because such a page still holds the encoded bytes.
 //!
-//! A block is 4 KiB. By the kind's contract, two engines that write different bytes of one block must be
-//! ordered as if they wrote one byte.
+//! A block is 4 KiB. By contract, two engines that write different bytes of one block must be ordered as if they
+//! wrote one byte.
 
 use super::address_map::{AddressMap, Mapping, Place};
 use super::words::word_at;
@@ -29,8 +28,8 @@ const BLOCK: usize = PAGE_SIZE as usize;
 const WORD: usize = size_of::<u64>();
 const WORDS: usize = BLOCK / WORD;
 
-/// Encodes a block as the differences between each word and the one before: first one bit for each byte of
-/// the differences, then the bytes that are not 0. False when the result is longer than a block.
+/// Encodes a block as the differences between consecutive words: first one bit for each byte of the differences,
+/// then the nonzero bytes. Returns false if the result is longer than a block.
 fn encode(plain: &[u8; BLOCK], encoded: &mut [u8; BLOCK]) -> bool {
     encoded.fill(0);
     let (masks, bytes) = encoded.split_at_mut(WORDS);
@@ -71,33 +70,31 @@ fn digest(encoded: &[u8; BLOCK]) -> u64 {
     xxh64(encoded, 0).max(1)
 }
 
-/// Pages of each segment that have metadata: 1 TiB. Pages behind them are never encoded.
+/// Pages of each segment that have metadata: 1 TiB. Later pages are never encoded.
 const SEGMENT_PAGES: u64 = 1 << 28;
 /// Segments.
 const SEGMENTS: u64 = 4;
-/// Bytes of all metadata of a guest.
+/// Bytes of a guest's whole metadata.
 pub const METADATA_SIZE: u64 = SEGMENTS * SEGMENT_PAGES * WORD as u64;
 
-/// The metadata of all of a guest's memory. It takes memory where pages are or were encoded, a word
-/// for each page.
+/// The metadata of all of a guest's memory. Only pages that are or were encoded take memory, one word each.
 #[derive(Debug)]
 pub struct Metadata(Mapping);
 
 impl Metadata {
-    /// Kept in [`METADATA_SIZE`] bytes, of which those that are 0 say that pages are plain.
+    /// Metadata in [`METADATA_SIZE`] bytes; a word of 0 marks a plain page.
     pub fn new(memory: Mapping) -> Self {
         Self(memory)
     }
 
-    /// The word of the page that a place is in.
+    /// The word of the page that contains a place.
     fn word(&self, memory: &AddressMap, place: Place) -> Option<&AtomicU64> {
         self.word_of(memory.page(place)?)
     }
 
-    /// The word of a page, whether there is one there or not.
+    /// The word of a page, whether the page exists or not.
     ///
-    /// Relaxed is enough: what orders two engines' accesses to the page orders
-    /// those to its word.
+    /// Relaxed is enough: whatever orders two engines' accesses to the page orders those to its word.
     fn word_of(&self, page: PhysicalPage) -> Option<&AtomicU64> {
         let number = page.address / PAGE_SIZE;
         if number >= SEGMENT_PAGES {
@@ -108,12 +105,12 @@ impl Metadata {
         word_at(&self.0.region, offset)
     }
 
-    /// Whatever a page holds is plain.
+    /// Marks a page plain, whatever it holds.
     pub fn clear(&self, page: PhysicalPage) {
         set_plain(self.word_of(page));
     }
 
-    /// After a page was copied in its encoded or plain form: the copy is encoded if the original was.
+    /// After a page was copied in its encoded or plain form: copies its metadata.
     pub fn carry(&self, memory: &AddressMap, from: Place, to: Place) {
         if let (Some(from), Some(to)) = (self.word(memory, from), self.word(memory, to)) {
             let (is, was) = (from.load(Ordering::Relaxed), to.load(Ordering::Relaxed));
@@ -139,15 +136,15 @@ impl Blocks {
     }
 }
 
-/// An engine's codec at work on one guest's memory. Places are those of a page's first byte; `None`
-/// is answered when a page is not there.
+/// An engine's codec for one guest's memory. Places are those of a page's first byte; methods return `None` if a
+/// page does not exist.
 pub struct Codec<'a> {
     pub metadata: &'a Metadata,
     pub blocks: &'a mut Blocks,
 }
 
 impl Codec<'_> {
-    /// Reads a page once, and decodes it into `plain` if it is encoded; whether it was.
+    /// Reads a page once, and decodes it into `plain` if it is encoded; returns whether it was.
     fn load(&mut self, memory: &AddressMap, page: Place) -> Option<bool> {
         let Blocks { plain, stored } = self.blocks;
         memory.slice(page, BLOCK)?.copy_to(&mut stored[..]);
@@ -161,7 +158,7 @@ impl Codec<'_> {
         Some(is_encoded)
     }
 
-    /// Reads bytes of a page, from an offset on.
+    /// Reads bytes of a page from an offset on.
     pub fn read(
         &mut self,
         memory: &AddressMap,
@@ -175,7 +172,7 @@ impl Codec<'_> {
         Some(())
     }
 
-    /// Writes bytes of a page, from an offset on, and encodes it again.
+    /// Writes bytes of a page from an offset on, and encodes the page again.
     pub fn write(
         &mut self,
         memory: &AddressMap,
@@ -210,7 +207,7 @@ impl Codec<'_> {
     }
 }
 
-/// A page is plain now.
+/// Marks a page plain.
 fn set_plain(word: Option<&AtomicU64>) {
     if let Some(word) = word
         && word.load(Ordering::Relaxed) != 0
@@ -232,7 +229,7 @@ mod tests {
         block
     }
 
-    /// Bytes that an encoded block does not need.
+    /// Number of bytes that encoding a block saves.
     fn saved(plain: &[u8; BLOCK]) -> Option<usize> {
         let mut encoded = [0; BLOCK];
         encode(plain, &mut encoded).then(|| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Memory that all GPUs of a host share: CurrentValues of fences that several guests have, one page for each.
+//! Memory that all GPUs of a host share: the CurrentValues of fences that several guests have, one page each.
 //!
-//! "All GPUs share the same copy of CurrentValue storage, which is always allocated in system memory."
-//! No guest maps it. A page takes memory from its first write until it is zeroed.
+//! "All GPUs share the same copy of CurrentValue storage, which is always allocated in system memory." No guest
+//! maps it. A page takes memory from its first write until it is zeroed.
 //!
 //! Source: native GPU fence object, "Cross-adapter native fences".
 
@@ -16,7 +16,7 @@ use std::io;
 use std::sync::Arc;
 use vm_memory::{FileOffset, MmapRegion};
 
-/// Pages that all GPUs share.
+/// The pages that all GPUs share.
 #[derive(Debug)]
 pub struct CrossAdapterMemory {
     file: Arc<File>,
@@ -25,10 +25,10 @@ pub struct CrossAdapterMemory {
 }
 
 impl CrossAdapterMemory {
-    /// Zeroes.
+    /// Zeroed memory.
     ///
     /// # Errors
-    /// When the operating system gives no memory.
+    /// If the operating system has no memory.
     pub fn new(pages: u32) -> io::Result<Self> {
         let size = u64::from(pages) * PAGE_SIZE;
         let file = File::from(rustix::fs::memfd_create("bellhop-shared", MemfdFlags::CLOEXEC)?);
@@ -51,10 +51,10 @@ impl CrossAdapterMemory {
         Mapping { region: self.region(), base: 0, start: 0, length: self.size }
     }
 
-    /// Zeroes a range and gives its pages back.
+    /// Zeroes a range and frees its pages.
     ///
     /// # Errors
-    /// When there is no such range, or the operating system refuses.
+    /// If the range does not exist, or the operating system refuses.
     pub(in crate::gpu) fn zero(&self, offset: u64, length: u64) -> io::Result<()> {
         zero(&self.file, &self.mapping(), offset, length)
     }

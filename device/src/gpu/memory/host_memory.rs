@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Host memory that belongs to one guest and that no guest can map: the segments outside of the BAR, the
-//! paging buffers and the DMA buffers.
+//! Host memory that belongs to one guest and that no guest can map: the segments outside the BAR, the paging
+//! buffers and the DMA buffers.
 //!
-//! All of it is one memfd. A page costs nothing until it is written; punching a hole gives it back. The
-//! configuration bounds its size.
+//! All of it is one memfd. A page costs nothing until it is written; punching a hole frees it. The configuration
+//! bounds its size.
 
 use super::address_map::{HostMappings, Mapping};
 use super::compression::METADATA_SIZE;
@@ -17,29 +17,29 @@ use std::io;
 use std::sync::Arc;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
-/// Paging buffers that a guest can have submitted and not completed.
+/// Maximum number of submitted but uncompleted paging buffers of a guest.
 pub const PAGING_BUFFERS: u64 = 32;
 /// Bytes of all paging buffers.
 pub const PAGING_BUFFERS_SIZE: u64 = PAGING_BUFFERS * PAGING_BUFFER_SIZE as u64;
 /// Bytes of the paging buffers and the DMA buffers.
 const BUFFERS_SIZE: u64 = PAGING_BUFFERS_SIZE + DMA_BUFFERS_SIZE;
 
-/// One guest's host memory: the paging buffers and the DMA buffers, fence values and logs, the segment
-/// `Private`, the segment `Backing`, and the metadata of all pages that the guest can have, in this order.
+/// One guest's host memory: the paging buffers and the DMA buffers, fence values and logs, the segment `Private`,
+/// the segment `Backing`, and the metadata of all possible pages of the guest, in this order.
 #[derive(Debug)]
 pub struct HostMemory {
     file: Arc<File>,
     region: Arc<MmapRegion>,
     sizes: SegmentSizes,
-    /// Bytes of fences' values and of logs.
+    /// Bytes of fence values and logs.
     fences: u64,
 }
 
 impl HostMemory {
-    /// Zeroes.
+    /// Zeroed memory.
     ///
     /// # Errors
-    /// When the operating system gives no memory, or the sizes are more than there are addresses.
+    /// If the operating system has no memory, or the sizes exceed the address space.
     pub fn new(sizes: SegmentSizes, fence_count: u32) -> io::Result<Self> {
         let fences = fence_segment_size(fence_count);
         let size = BUFFERS_SIZE
@@ -60,7 +60,7 @@ impl HostMemory {
         Mapping { region: Arc::clone(&self.region), base, start: 0, length }
     }
 
-    /// Mappings of all of it, beside the given local memory and the given memory of all GPUs.
+    /// Mappings of all of it, together with the given local memory and the given cross-adapter memory.
     pub fn mappings(&self, local: Mapping, cross_adapter: Mapping) -> HostMappings {
         let (private, backing, fences) = (self.private(), self.backing(), self.fences());
         HostMappings { local, private, backing, fences, cross_adapter, buffers: self.buffers() }
@@ -71,7 +71,7 @@ impl HostMemory {
         Arc::clone(&self.region)
     }
 
-    /// Where an address of one of the segments is in [`Self::region`].
+    /// Offset in [`Self::region`] of an address in one of the segments.
     pub fn offset_of(&self, address: PhysicalAddress) -> Option<u64> {
         let mapping = match address.segment {
             Segment::Private => self.private(),
@@ -111,7 +111,7 @@ impl HostMemory {
     /// Control plane: fills the paging buffer `index`. The engine has completed its earlier content.
     ///
     /// # Errors
-    /// When the packets do not fit.
+    /// If the packets do not fit.
     pub fn write_paging_buffer(&self, index: u64, packets: &[u8]) -> io::Result<()> {
         let size = PAGING_BUFFER_SIZE;
         let offset = usize::try_from(index).map_err(io::Error::other)?.saturating_mul(size);
@@ -119,11 +119,11 @@ impl HostMemory {
         buffer.write_slice(packets, 0).map_err(io::Error::other)
     }
 
-    /// Control plane: writes packets at this offset of the DMA buffers. No engine executes the earlier
-    /// content.
+    /// Control plane: writes packets at this offset of the DMA buffers. No engine executes the earlier content any
+    /// more.
     ///
     /// # Errors
-    /// When the packets do not fit there.
+    /// If the packets do not fit there.
     pub fn write_dma_buffer(&self, offset: u64, packets: &[u8]) -> io::Result<()> {
         let (start, size) = (PAGING_BUFFERS_SIZE as usize, DMA_BUFFERS_SIZE as usize);
         let buffers = self.region.get_slice(start, size).map_err(io::Error::other)?;
@@ -131,19 +131,19 @@ impl HostMemory {
         buffers.write_slice(packets, offset).map_err(io::Error::other)
     }
 
-    /// Zeroes a range of one of the [`Mapping`]s and gives its pages back to the operating system.
+    /// Zeroes a range of one of the [`Mapping`]s and frees its pages.
     ///
     /// # Errors
-    /// When the range is not in it, or the operating system refuses.
+    /// If the range is not in it, or the operating system refuses.
     pub fn zero(&self, mapping: &Mapping, offset: u64, length: u64) -> io::Result<()> {
         zero(&self.file, mapping, offset, length)
     }
 }
 
-/// Zeroes a range of a mapping of a file's and gives its pages back to the operating system.
+/// Zeroes a range of a file's mapping and frees its pages.
 ///
 /// # Errors
-/// When the range is not in it, or the operating system refuses.
+/// If the range is not in it, or the operating system refuses.
 pub fn zero(file: &File, mapping: &Mapping, offset: u64, length: u64) -> io::Result<()> {
     let end = offset.checked_add(length).ok_or(io::ErrorKind::InvalidInput)?;
     if end > mapping.length {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How packets reach memory: the page tables of the queue translate every GPU virtual address.
+//! Memory access of packets: the queue's page tables translate every GPU virtual address.
 
 use super::address_map::{AddressMap, Place};
 use super::compression::Codec;
@@ -50,22 +50,22 @@ pub fn check_range(start: u64, length: u64) -> Result<(), Violation> {
     }
 }
 
-/// Where a byte is, and how it is kept there.
+/// The place of a byte, and its form there.
 enum Found {
-    /// As it is.
+    /// In plain form.
     Direct(Place),
     /// In a compressed page.
     Compressed(Place),
 }
 
-/// A run: the first bytes of a range, as far as one access reaches them.
+/// A run: the first bytes of a range, as many as one access can handle.
 #[derive(Debug)]
 pub enum Run<'a> {
-    /// They are contiguous in this process.
+    /// The bytes are contiguous in this process.
     Direct(VolatileSlice<'a>),
-    /// So are these, and words among them are read and stored whole: [`Mmu::read`] and [`Mmu::write`] do.
+    /// As `Direct`, but words are read and stored whole: use [`Mmu::read`] and [`Mmu::write`].
     Words(VolatileSlice<'a>),
-    /// This number of bytes lies in one compressed page: only [`Mmu::read`] and [`Mmu::write`] reach them.
+    /// This number of bytes lies in one compressed page, which only [`Mmu::read`] and [`Mmu::write`] can access.
     Compressed(usize),
 }
 
@@ -80,7 +80,7 @@ impl Run<'_> {
     }
 }
 
-/// The translation of the address behind a run, of which the run's end was found by it.
+/// The translation of the address after a run, found while looking for the run's end.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ahead(Option<(u64, Place)>);
 
@@ -96,7 +96,7 @@ pub struct Mmu<'a> {
 }
 
 impl<'a> Mmu<'a> {
-    /// What `engine` reaches by `space` of what a queue sees of memory, whose compressed pages `codec` reaches.
+    /// The view of `engine`, through `space`, of a queue's memory; `codec` accesses its compressed pages.
     #[inline]
     pub fn new(
         tlb: &'a mut Tlb,
@@ -109,14 +109,14 @@ impl<'a> Mmu<'a> {
         Self { tlb, space, pinned, memory, flushes, codec, engine }
     }
 
-    /// Forgets what its engine remembered of the guest before this flush.
+    /// Discards translations that the engine cached for the guest before this flush.
     pub fn flush_tlb(&mut self, flushes: u64) {
         self.flushes = flushes;
         self.pinned.revoke();
     }
 
-    /// The page of an address, for a use that has pins of its own. `None` where the page cannot be accessed so,
-    /// or its words cannot be reached as they are: any other access to the address says why.
+    /// The pinned page of an address for one use. `None` if the page cannot be accessed this way, or if its words
+    /// cannot be accessed directly: any other access to the address then reports the reason.
     #[inline]
     pub fn page(&mut self, what: Use, gpu_va: u64, access: Access) -> Option<HostPage<'a>> {
         match self.pinned.get(what, gpu_va, access == Access::Write) {
@@ -129,7 +129,7 @@ impl<'a> Mmu<'a> {
     #[cold]
     fn pin(&mut self, what: Use, gpu_va: u64, access: Access) -> Option<HostPage<'a>> {
         self.translate(gpu_va, access).ok()?;
-        // Only what the TLB remembers is valid until a flush.
+        // Only what the TLB caches is valid until a flush.
         let in_large = gpu_va % PageSize::Large.bytes() / PAGE_SIZE * PAGE_SIZE;
         let [small, large] = [PageSize::Small, PageSize::Large].map(|size| self.key(gpu_va, size));
         let (place, writable) = match (self.tlb.lookup(small), self.tlb.lookup(large)) {
@@ -141,7 +141,7 @@ impl<'a> Mmu<'a> {
         is_allowed.then(|| self.pinned.pin(what, gpu_va, place, writable)).flatten()
     }
 
-    /// The pages that are pinned.
+    /// The pinned pages.
     #[inline]
     pub fn pinned(&self) -> &Pinned<'a> {
         &self.pinned
@@ -155,8 +155,7 @@ impl<'a> Mmu<'a> {
             Some((place, writable)) if writable || access == Access::Read => {
                 Ok(Found::Direct(place.plus(gpu_va % PAGE_SIZE)))
             }
-            // A page remembered as read-only may be writable by now, as one not remembered may
-            // be mapped.
+            // A page cached as read-only may be writable by now, as an uncached page may be mapped.
             _ => self.translate_large(gpu_va, access),
         }
     }
@@ -183,7 +182,7 @@ impl<'a> Mmu<'a> {
         if let Some(shown) = self.space.window(gpu_va) {
             let place = match shown {
                 Shown::Page(page) => self.memory.locate(page, PageSize::Small),
-                // Buffers of the host: packets are fetched from there and write nothing.
+                // Host buffers: engines fetch packets from them, and packets write nothing to them.
                 Shown::Buffer(offset) if access == Access::Read => {
                     self.memory.locate_buffer(offset)
                 }
@@ -201,18 +200,17 @@ impl<'a> Mmu<'a> {
         }
         let byte = place.plus(gpu_va % page_size.bytes());
         if pte.compressed() {
-            // Not remembered: so what is remembered can be reached as it is.
+            // Not cached, so that cached pages can always be accessed directly.
             return Ok(Found::Compressed(byte));
         }
         self.tlb.insert(self.key(gpu_va, page_size), place, pte.is_writable());
         Ok(Found::Direct(byte))
     }
 
-    /// The first bytes of a range that are reached in one go: at least 1, at most `length`, which is
-    /// not 0.
+    /// The first bytes of a range that one access can handle: at least 1 and at most `length`, which is not 0.
     ///
     /// # Errors
-    /// A page fault of the first byte. One of a later byte ends the run before it.
+    /// A page fault of the first byte. A fault of a later byte ends the run before it.
     #[inline]
     pub fn run(
         &mut self,
@@ -223,8 +221,8 @@ impl<'a> Mmu<'a> {
         self.run_on(gpu_va, length, access, &mut Ahead::default())
     }
 
-    /// As [`Self::run`], for one run after another of one range: `ahead` keeps what the run before has found of this
-    /// one. It is of no use after a flush, so that it must not outlast a step.
+    /// As [`Self::run`], for consecutive runs of one range: `ahead` keeps what the previous run found of this one.
+    /// It is invalid after a flush and must not outlast a step.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -263,8 +261,8 @@ impl<'a> Mmu<'a> {
         Ok(if place.has_host_words() { Run::Words(slice) } else { Run::Direct(slice) })
     }
 
-    /// Two words of one page that is not compressed, for a packet that shares them with a CPU: at these offsets
-    /// from the page's start.
+    /// Two words of one uncompressed page, for a packet that shares them with a CPU, at these offsets from the
+    /// page's start.
     ///
     /// # Errors
     /// A page fault.
@@ -281,8 +279,8 @@ impl<'a> Mmu<'a> {
         Ok([first.ok_or(fault)?, second.ok_or(fault)?])
     }
 
-    /// Prefetches the first cache line behind a run of a range that goes on there, and keeps the translation for the
-    /// next run. No access that faults is made: the next run says that it does.
+    /// Prefetches the first cache line after a run of a longer range, and keeps the translation for the next run.
+    /// It ignores faults: the next run reports them.
     #[inline]
     pub fn look_ahead(&mut self, gpu_va: u64, access: Access, ahead: &mut Ahead) {
         if ahead.0.is_none()
@@ -387,7 +385,7 @@ impl<'a> Mmu<'a> {
         Ok(())
     }
 
-    /// Reads as many bytes of the run at an address as there is room for.
+    /// Reads the bytes of the run at an address, as many as `to` has room for.
     ///
     /// # Errors
     /// A page fault.
@@ -433,7 +431,7 @@ impl<'a> Mmu<'a> {
         }
     }
 
-    /// The page that an address is in, however it is mapped, and the address's offset in it.
+    /// The page that contains an address, however it is mapped, and the address's offset in it.
     fn compressed_page(
         &mut self,
         gpu_va: u64,
@@ -444,7 +442,7 @@ impl<'a> Mmu<'a> {
         Ok((place.minus(offset), offset as usize))
     }
 
-    /// Makes the page that an address is in plain.
+    /// Decompresses the page that contains an address.
     ///
     /// # Errors
     /// A page fault.
@@ -453,7 +451,7 @@ impl<'a> Mmu<'a> {
         self.codec.decompress(self.memory, page).ok_or(Access::Write.page_fault(gpu_va))
     }
 
-    /// A page was copied as it is, to another page: that one is encoded if the first is.
+    /// Called after a page was copied unchanged to another page: copies its compression metadata.
     ///
     /// # Errors
     /// A page fault.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Memory as engines reach it: segments, page tables, translation, the BAR.
+//! Memory as engines access it: segments, page tables, translation, the BAR.
 
 pub mod address_map;
 pub mod bar;

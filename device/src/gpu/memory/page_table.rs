@@ -2,14 +2,13 @@
 
 //! Page tables: GPU virtual addresses to physical pages, four levels of 512 entries.
 //!
-//! An address space has one tree for each page size, so that pages of both sizes lie side by side in any
-//! order; where both trees map an address, the large page counts. A tree only grows: a packet that was built
-//! to write an entry finds the entry in its place, whatever was mapped since.
+//! An address space has one tree for each page size, so that pages of both sizes can lie side by side in any order;
+//! where both trees map an address, the large page wins. A tree only grows: a packet that was built to write an
+//! entry finds the entry in its place, whatever was mapped since.
 //!
-//! The nodes are pages of one pool in host memory that no guest can map. The control plane and packets of
-//! system contexts write entries while engines walk them: a node is empty before it is linked, and an entry is
-//! one atomic word. Nodes are given back only with their address space, when no engine walks or writes it any
-//! more.
+//! The nodes are pages of one pool in host memory that no guest can map. The control plane and packets of system
+//! contexts write entries while engines walk them: a node is empty before it is linked, and an entry is one atomic
+//! word. Nodes are freed only with their address space, when no engine walks or writes it any more.
 //!
 //! Source: "GPU virtual memory" of the Windows KMD overview; `DxgkDdiUpdatePageTable`.
 
@@ -48,14 +47,14 @@ impl Node {
     }
 }
 
-/// Index, in a node of `level` (0 is the leaf's), of the entry for an address.
+/// Index of an address's entry in a node of `level` (0 is the leaf's).
 #[inline]
 fn index(gpu_va: u64, page_size: PageSize, level: u32) -> u64 {
     let page_bits = page_size.bytes().trailing_zeros();
     (gpu_va >> (page_bits + level * LEVEL_BITS)) % ENTRIES
 }
 
-/// Pages of the pool that one guest has taken.
+/// Number of the pool's pages that one guest uses.
 #[derive(Debug, Default)]
 pub struct Charge(AtomicU32);
 
@@ -66,17 +65,17 @@ pub struct NodePool {
     memory: MmapRegion,
     pages: u32,
     pages_per_guest: u32,
-    /// For each page that is a root: the engines that may remember entries of the address space.
+    /// For each page that is a root: the engines that may cache entries of the address space.
     users: Box<[TlbUsers]>,
     free: Mutex<FreeNodes>,
 }
 
-/// The pool's pages that are not in any tree, all of them zero.
+/// The free pages of the pool, all of them zero.
 #[derive(Debug)]
 struct FreeNodes {
-    /// Pages that were given back.
+    /// Pages that were freed.
     returned: Vec<Node>,
-    /// Pages from this one on were never in use.
+    /// Pages from this one on were never used.
     fresh: u32,
 }
 
@@ -84,7 +83,7 @@ impl NodePool {
     /// A pool of `pages` nodes, of which one guest can have `pages_per_guest`.
     ///
     /// # Errors
-    /// When the operating system has no room for it.
+    /// If the operating system has no room for it.
     pub fn new(pages: u32, pages_per_guest: u32) -> io::Result<Self> {
         let size = usize::try_from(u64::from(pages) * PAGE_SIZE).map_err(io::Error::other)?;
         let memory = MmapRegion::new(size).map_err(io::Error::other)?;
@@ -93,7 +92,7 @@ impl NodePool {
         Ok(Self { memory, pages, pages_per_guest, users, free })
     }
 
-    /// Control plane: an empty node.
+    /// Control plane: allocates an empty node.
     fn allocate(&self, charge: &Charge) -> Result<Node, HardwareFull> {
         if charge.0.load(Ordering::Relaxed) >= self.pages_per_guest {
             return Err(HardwareFull("page-table page of this guest"));
@@ -111,7 +110,7 @@ impl NodePool {
         Ok(node)
     }
 
-    /// Control plane: empties a tree and gives its nodes back.
+    /// Control plane: empties a tree and frees its nodes.
     fn free_tree(&self, node: Node, level: u32, charge: &Charge) {
         for index in 0..ENTRIES {
             let Some(entry) = self.entry(node, index) else { continue };
@@ -130,12 +129,12 @@ impl NodePool {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).returned.push(node);
     }
 
-    /// The engines that use the address space with its root at an address.
+    /// The engines that use the address space with this root address.
     pub fn users(&self, root: u64) -> Option<&TlbUsers> {
         self.users.get(usize::try_from(root / PAGE_SIZE).ok()?)
     }
 
-    /// Where an entry is, in bytes from the start of page-table memory.
+    /// Address of an entry, in bytes from the start of page-table memory.
     fn address(node: Node, index: u64) -> u64 {
         u64::from(node.0) * PAGE_SIZE + index * size_of::<u64>() as u64
     }
@@ -150,8 +149,8 @@ impl NodePool {
         self.at(Self::address(node, index))
     }
 
-    /// Engine, for a system context: writes consecutive entries of one table, each `increment` more
-    /// than the one before. `None` when they are not in one table.
+    /// Engine, for a system context: writes consecutive entries of one table, each `increment` more than the
+    /// previous one. `None` if they are not in one table.
     pub fn write(&self, address: u64, count: u32, first: u64, increment: u64) -> Option<()> {
         let size = size_of::<u64>() as u64;
         let left = (PAGE_SIZE - address % PAGE_SIZE) / size;
@@ -168,14 +167,14 @@ impl NodePool {
     }
 }
 
-/// An address space: trees of nodes, given back when no engine can walk them any more.
+/// An address space: trees of nodes, freed when no engine can walk them any more.
 ///
-/// The registry keeps it until it is destroyed, which is after the engines have forgotten it: so
-/// it is the control plane that gives the nodes back, and the lock in there is no engine's.
+/// The registry keeps it until it is destroyed, after the engines have flushed it: so the control plane frees the
+/// nodes, and no engine takes the lock inside.
 #[derive(Debug)]
 pub struct AddressSpace {
     id: AddressSpaceId,
-    /// Of the tree of 4 KiB pages.
+    /// Root of the tree of 4 KiB pages.
     root: Node,
     /// The link to the root of the tree of 64 KiB pages; 0 until there is one.
     large_root: AtomicU64,
@@ -198,7 +197,7 @@ impl AddressSpace {
     /// An empty address space, whose nodes are charged to `charge`.
     ///
     /// # Errors
-    /// When there is no page left.
+    /// If there is no page left.
     pub fn new(
         id: AddressSpaceId,
         pool: &Arc<NodePool>,
@@ -219,7 +218,7 @@ impl AddressSpace {
         self
     }
 
-    /// Engine: what a window shows at an address; `None` when the page tables are to be asked.
+    /// Engine: what a window shows at an address; `None` if the page tables apply.
     pub fn window(&self, gpu_va: u64) -> Option<Shown> {
         self.windows.as_ref()?.find(gpu_va)
     }
@@ -230,12 +229,12 @@ impl AddressSpace {
         self.id
     }
 
-    /// Control plane: the node that a link names. A missing one is made if `create`.
+    /// Control plane: the node that a link names. A missing one is allocated if `create`.
     fn follow(&self, link: &AtomicU64, create: bool) -> Result<Option<Node>, HardwareFull> {
         match Node::from_link(link.load(Ordering::Relaxed)) {
             None if create => {
                 let child = self.pool.allocate(&self.charge)?;
-                // Pairs with the load in `walk`: an engine that follows the link finds it empty.
+                // Pairs with the load in `walk`: an engine that follows the link finds the node empty.
                 publication::publish(link, child.link());
                 Ok(Some(child))
             }
@@ -268,7 +267,7 @@ impl AddressSpace {
     /// Control plane: writes the entry of one page.
     ///
     /// # Errors
-    /// When there is no page left for the nodes above it, or the address is out of range.
+    /// If there is no page left for the nodes above it, or the address is out of range.
     pub fn set(&self, gpu_va: u64, page_size: PageSize, pte: Pte) -> Result<(), HardwareFull> {
         let Some(table) = self.table(gpu_va, page_size, pte != Pte::INVALID)? else {
             return Ok(());
@@ -279,10 +278,10 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Control plane: where the entries of consecutive pages are, in tables that are made if `create`.
+    /// Control plane: the places of the entries of consecutive pages; missing tables are allocated if `create`.
     ///
     /// # Errors
-    /// When there is no page left for a table, or an address is out of range.
+    /// If there is no page left for a table, or an address is out of range.
     pub fn locate(
         &self,
         gpu_va: u64,
@@ -293,7 +292,7 @@ impl AddressSpace {
         let mut ranges = Vec::new();
         let mut done = 0;
         while done < pages {
-            // An address that does not fit into 64 bits is as far out of range as any.
+            // An address that does not fit into 64 bits is out of range like any other.
             let at = gpu_va.saturating_add(done.saturating_mul(page_size.bytes()));
             let first = index(at, page_size, 0);
             let entries = (pages - done).min(ENTRIES - first);
@@ -306,15 +305,15 @@ impl AddressSpace {
         Ok(ranges)
     }
 
-    /// Where its root is in page-table memory. Packets name it by that.
+    /// Address of its root in page-table memory, by which packets name the address space.
     pub fn root(&self) -> u64 {
         NodePool::address(self.root, 0)
     }
 
-    /// Engine `engine`: the entry of the page that an address is in, and that page's size. The engine
-    /// may remember it, until it is asked to flush.
+    /// Engine `engine`: the entry and the size of the page that contains an address. The engine may cache it until
+    /// it is asked to flush.
     pub fn walk_to_remember(&self, gpu_va: u64, engine: u32) -> (Pte, PageSize) {
-        // Pairs with the look after a change, in `FLUSH_TLB`.
+        // Pairs with the load after a change, in `FLUSH_TLB`.
         if let Some(users) = self.pool.users(self.root()) {
             users.enter(engine);
         }
@@ -326,7 +325,7 @@ impl AddressSpace {
         (pte, page_size)
     }
 
-    /// Engine: notes that it uses an entry that it has just read. Pairs with [`Self::take_accessed`].
+    /// Engine: sets the accessed bit of an entry that it has just read. Pairs with [`Self::take_accessed`].
     fn note_access(&self, gpu_va: u64, page_size: PageSize, seen: Pte) {
         if seen.bits() & ACCESSED == 0
             && let Some(table) = self.leaf(gpu_va, page_size)
@@ -336,8 +335,8 @@ impl AddressSpace {
         }
     }
 
-    /// Control plane: whether an entry of a range, which is whole pages, was noted to be used. None is
-    /// any more. Pairs with [`Self::note_access`].
+    /// Control plane: clears the accessed bits of a range of whole pages and returns whether any was set. Pairs
+    /// with [`Self::note_access`].
     pub fn take_accessed(&self, gpu_va: u64, length: u64) -> bool {
         let mut was_used = false;
         for page_size in [PageSize::Small, PageSize::Large] {
@@ -356,7 +355,7 @@ impl AddressSpace {
         was_used
     }
 
-    /// As [`Self::walk_to_remember`], for a caller that remembers nothing.
+    /// As [`Self::walk_to_remember`], for a caller that caches nothing.
     fn walk(&self, gpu_va: u64) -> (Pte, PageSize) {
         // Pairs with the store in `follow`.
         if let Some(root) = Node::from_link(publication::read(&self.large_root)) {
@@ -376,7 +375,7 @@ impl AddressSpace {
         }
     }
 
-    /// The table under a root that holds an address's entry.
+    /// The table below a root that holds an address's entry.
     fn descend(&self, root: Node, gpu_va: u64, page_size: PageSize) -> Option<Node> {
         let mut node = root;
         for level in (1..LEVELS).rev() {
@@ -386,7 +385,7 @@ impl AddressSpace {
         Some(node)
     }
 
-    /// Engine: the table in the tree of a page size that holds an address's entry.
+    /// Engine: the table that holds an address's entry, in the tree of this page size.
     fn leaf(&self, gpu_va: u64, page_size: PageSize) -> Option<Node> {
         let root = match page_size {
             PageSize::Small => self.root,
@@ -423,7 +422,7 @@ mod tests {
         for page in 0..2u64 {
             space.set(page << 39, SMALL, pte(1)).unwrap();
         }
-        // 1 root and 2 * 3 nodes are taken: a whole new branch does not fit into 8.
+        // 1 root and 2 * 3 nodes are in use: a whole new branch does not fit into 8.
         assert!(space.set(2 << 39, SMALL, pte(1)).is_err());
         assert!(AddressSpace::new(AddressSpaceId(2), &pool, &other).is_ok());
         drop(space);
@@ -494,9 +493,9 @@ mod tests {
             let pool = Arc::new(NodePool::new(1024, 1024).unwrap());
             let charge = Arc::default();
             let spaces = [1, 2].map(|id| AddressSpace::new(AddressSpaceId(id), &pool, &charge).unwrap());
-            // Of each 4 KiB page: what the large page over it maps, and what its own entry does.
+            // For each 4 KiB page: the entry of the large page over it, and its own.
             let mut model: HashMap<(usize, PageSize, u64), Pte> = HashMap::new();
-            // Few distinct addresses, spread over all levels, so that they meet.
+            // Few distinct addresses, spread over all levels, so that they collide.
             let address = |high: u64, low: u64| (high * 0x0123_4567) << 21 & !0 >> 16 | low << 12;
             for (space, large, by_packet, high, low, page) in operations {
                 let size = if large { LARGE } else { SMALL };

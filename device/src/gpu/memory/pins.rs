@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a queue reaches of its guest's memory, and pins: the pages that it uses with every submission.
+//! A queue's view of its guest's memory, and pins: the pages that it uses with every submission.
 //!
-//! A pin is a translation that the queue's engine remembers beside its TLB, with the page's place in this
-//! process: a few for each queue, so that no other queue evicts them and all of them fit a few cache lines. A
-//! pin is made only of what the TLB remembers, and each flush that has the TLB forget revokes it: an advanced
-//! count of the guest's flushes before the queue's next turn, a flush of the engine's whole TLB by the TLB's
-//! [epoch](super::tlb::Tlb::epoch), and `FLUSH_TLB` at once.
+//! A pin is a translation that the queue's engine caches beside its TLB, with the page's address in this process: a
+//! few for each queue, so that no other queue evicts them and all of them fit a few cache lines. A pin is made only
+//! of TLB contents, and each flush of the TLB revokes it: an advanced flush count of the guest before the queue's
+//! next turn, a flush of the engine's whole TLB by the TLB's [epoch](super::tlb::Tlb::epoch), and `FLUSH_TLB`
+//! immediately.
 
 use super::address_map::{AddressMap, Place};
 use super::prefetch::prefetch_line;
@@ -18,10 +18,10 @@ use std::sync::atomic::AtomicU64;
 
 /// Pins for pages of command buffers; a power of two.
 const BUFFERS: usize = 8;
-/// No page has this number.
+/// The number of no page.
 const NO_PAGE: u64 = u64::MAX;
 
-/// What a queue uses a page for: each use has pins of its own.
+/// A queue's use of a page. Each use has its own pins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// The ring buffer control.
@@ -32,7 +32,7 @@ pub enum Use {
     Buffer,
 }
 
-/// A page of a snapshot of memory, in this process.
+/// A page of a memory snapshot, in this process.
 #[derive(Debug, Clone, Copy)]
 pub struct HostPage<'a> {
     start: NonNull<u8>,
@@ -40,16 +40,16 @@ pub struct HostPage<'a> {
 }
 
 impl<'a> HostPage<'a> {
-    /// The word of the page that an address is in, whichever page the address is in.
+    /// The word at the page offset of `address`, whichever page `address` is in.
     #[inline]
     pub fn word(self, address: u64) -> &'a AtomicU64 {
         const WORD: u64 = size_of::<AtomicU64>() as u64;
         let offset = address % PAGE_SIZE / WORD * WORD;
         #[expect(unsafe_code, reason = "no library lends words of a page without looking them up")]
-        // SAFETY: `start` is where a whole page begins that a mapping of the snapshot has, as `Pin::new` says,
-        // and the snapshot is borrowed for `'a`. The offset is a multiple of a word's size below the page's,
-        // and `Pin::new` has found `start` aligned. Any bytes are an `AtomicU64`, and this process has no
-        // reference to them but to atomics, as in `words::word_at`.
+        // SAFETY: `start` is the start of a whole page in a mapping of the snapshot, as `Pin::new` ensures, and the
+        // snapshot is borrowed for `'a`. The offset is a multiple of a word's size below the page's, and `Pin::new`
+        // has checked that `start` is aligned. Any bytes are a valid `AtomicU64`, and this process has only atomic
+        // references to them, as in `words::word_at`.
         unsafe {
             self.start.add(offset as usize).cast().as_ref()
         }
@@ -57,35 +57,35 @@ impl<'a> HostPage<'a> {
 }
 
 impl HostPage<'_> {
-    /// Prefetches the line of the page that an address is in, whichever page the address is in.
+    /// Prefetches the cache line at the page offset of `address`, whichever page `address` is in.
     #[inline]
     pub fn prefetch(self, address: u64) {
         prefetch_line(std::ptr::from_ref(self.word(address)).cast());
     }
 }
 
-/// A page that is remembered.
+/// A cached page.
 #[derive(Debug, Clone, Copy)]
 struct Pin {
     /// GPU virtual page number.
     page: u64,
-    /// The page's first byte, in the snapshot that the pin's [`View`] has.
+    /// The page's first byte, in the snapshot of the pin's [`View`].
     start: NonNull<u8>,
     writable: bool,
 }
 
 #[expect(unsafe_code, reason = "a pointer says of itself nothing about threads")]
-// SAFETY: a pin goes where its `View` goes, with the snapshot that keeps the page mapped. Which thread it is
-// makes no difference: all access is through atomics.
+// SAFETY: a pin moves together with its `View`, and so with the snapshot that keeps the page mapped. Any thread may
+// use it: all access is through atomics.
 unsafe impl Send for Pin {}
 
 impl Pin {
     const NONE: Self = Self { page: NO_PAGE, start: NonNull::dangling(), writable: false };
 
-    /// A page of `memory`: one that is mapped as a whole, and begins where a word does.
+    /// Pins a page of `memory`, if it is mapped as a whole and aligned to words.
     fn new(memory: &AddressMap, page: u64, place: Place, writable: bool) -> Option<Self> {
         let bytes = memory.slice(place, PAGE_SIZE as usize)?;
-        // Read or written: both go through atomics, and the mapping allows both.
+        // Reads and writes both go through atomics, and the mapping allows both.
         let start = NonNull::new(bytes.ptr_guard_mut().as_ptr())?;
         start.cast::<AtomicU64>().is_aligned().then_some(Self { page, start, writable })
     }
@@ -94,7 +94,7 @@ impl Pin {
 /// The pins of one queue.
 #[derive(Debug)]
 struct Pins {
-    /// The TLB's, when they were made.
+    /// The TLB's epoch when the pins were made.
     epoch: u64,
     control: Pin,
     ring: Pin,
@@ -128,35 +128,35 @@ impl Pins {
     }
 }
 
-/// What a queue reaches: a snapshot of its guest's memory, and the pins of it.
+/// A queue's view of memory: a snapshot of its guest's memory, and the pins in it.
 #[derive(Debug)]
 pub struct View {
     memory: Arc<AddressMap>,
     flushes: u64,
-    /// Pages of `memory`, and of no snapshot before.
+    /// Pages of `memory`, never of an earlier snapshot.
     pins: Pins,
 }
 
 impl View {
-    /// A snapshot that is as new as this count of the guest's flushes, or newer.
+    /// A view of a snapshot that is at least as new as this flush count of the guest.
     pub fn new(memory: Arc<AddressMap>, flushes: u64) -> Self {
         Self { memory, flushes, pins: Pins::none() }
     }
 
-    /// The guest's count of flushes when the queue last reached memory.
+    /// The guest's flush count when the queue last accessed memory.
     #[inline]
     pub fn flushes(&self) -> u64 {
         self.flushes
     }
 
-    /// Lets go of the snapshot and of all pins for a newer one.
+    /// Replaces the snapshot by a newer one and revokes all pins.
     #[cold]
     pub fn replace(&mut self, memory: Arc<AddressMap>, flushes: u64) {
         self.pins.revoke();
         (self.memory, self.flushes) = (memory, flushes);
     }
 
-    /// What an engine reaches through it, whose TLB is in this epoch.
+    /// Opens the view for an engine with its TLB in this epoch.
     #[inline]
     pub fn open(&mut self, epoch: u64) -> Pinned<'_> {
         if self.pins.epoch != epoch {
@@ -167,7 +167,7 @@ impl View {
     }
 }
 
-/// A [`View`] that an engine uses.
+/// A [`View`] in use by an engine.
 #[derive(Debug)]
 pub struct Pinned<'a> {
     memory: &'a AddressMap,
@@ -183,13 +183,13 @@ impl<'a> Pinned<'a> {
         self.memory
     }
 
-    /// The guest's count of flushes that the snapshot is as new as.
+    /// The guest's flush count that the snapshot is at least as new as.
     #[inline]
     pub fn flushes(&self) -> u64 {
         self.flushes
     }
 
-    /// The page of an address, if it is pinned for this use, and may be written where that is asked for.
+    /// The page of an address, if it is pinned for this use, and writable if `writes`.
     #[inline]
     pub fn get(&self, what: Use, gpu_va: u64, writes: bool) -> Option<HostPage<'a>> {
         let page = gpu_va / PAGE_SIZE;
@@ -198,8 +198,7 @@ impl<'a> Pinned<'a> {
             .then_some(HostPage { start: pin.start, memory: PhantomData })
     }
 
-    /// Pins the page of an address, which the TLB has at this place; `None` where the page is not one that words
-    /// can be read from.
+    /// Pins the page of an address, which the TLB has at this place; `None` if words cannot be read from the page.
     pub fn pin(
         &mut self,
         what: Use,
@@ -218,7 +217,7 @@ impl<'a> Pinned<'a> {
         self.pins.revoke();
     }
 
-    /// Prefetches the cache line of an address whose page is pinned for this use.
+    /// Prefetches the cache line of an address, if its page is pinned for this use.
     #[inline]
     pub fn prefetch(&self, what: Use, gpu_va: u64) {
         if let Some(page) = self.get(what, gpu_va, false) {
@@ -239,7 +238,7 @@ mod tests {
 
     const USES: [Use; 3] = [Use::Control, Use::Ring, Use::Buffer];
 
-    /// Local memory of four pages, whose words are numbered from `first` on.
+    /// Local memory of four pages with words numbered from `first` on.
     fn memory(first: u64) -> Arc<AddressMap> {
         let region = Arc::new(MmapRegion::new(0x4000).unwrap());
         let length = 0x4000;
@@ -293,7 +292,7 @@ mod tests {
                 assert_eq!(word(pinned.get(Use::Buffer, other, false), other), None, "{other:#x}");
             }
         }
-        // Any address is of some word in the page.
+        // Any address maps to some word in the page.
         let page = pinned.get(Use::Ring, at, false);
         assert_eq!([3, 0xfff, u64::MAX].map(|at| word(page, at)), [0x400, 0x5ff, 0x5ff].map(Some));
     }
@@ -320,13 +319,13 @@ mod tests {
         assert_eq!(pinned(&mut view(at), 1), [true; 3]);
         // The TLB was flushed.
         assert_eq!(pinned(&mut view(at), 2), [false; 3]);
-        // The guest's translations were.
+        // The guest's translations were flushed.
         let mut other = view(at);
         let (before, memory) = (Arc::downgrade(&other.memory), memory(0x1000));
         other.replace(memory, 2);
         assert_eq!((before.strong_count(), other.flushes()), (0, 2));
         assert_eq!(pinned(&mut other, 1), [false; 3]);
-        // A packet has them flushed.
+        // A packet flushes them.
         let mut other = view(at);
         other.open(1).revoke();
         assert_eq!(pinned(&mut other, 1), [false; 3]);

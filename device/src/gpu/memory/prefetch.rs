@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Prefetching cache lines. The lines of a submission come from the processor that wrote them, and each takes
-//! about as long as all packets of a null command buffer.
+//! Prefetching cache lines. The lines of a submission come from the processor that wrote them, and each transfer
+//! takes about as long as all packets of a null command buffer.
 
 use vm_memory::VolatileSlice;
 
@@ -33,12 +33,12 @@ pub fn prefetch(slice: &VolatileSlice<'_>) {
     prefetch_line(slice.ptr_guard().as_ptr());
 }
 
-/// Prefetches the cache line that this points into. Nothing waits for it.
+/// Prefetches the cache line that `at` points into. Nothing waits for it.
 #[inline]
 pub fn prefetch_line(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the one intrinsic is declared unsafe")]
-    // SAFETY: a prefetch is a hint, which reads and writes nothing and faults nowhere.
+    // SAFETY: a prefetch is a hint, which reads and writes nothing and never faults.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch(at.cast(), _MM_HINT_T0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Translations that an engine remembers.
+//! The translations that an engine caches.
 
 use super::address_map::Place;
 use bellhop_host_kmd::ddi::paging::PageSize;
@@ -8,25 +8,25 @@ use bellhop_host_kmd::hardware::AddressSpaceId;
 
 /// Sets of the table. With their ways they cover 4 MiB of pages and fit the inner caches.
 const SETS: usize = 512;
-/// Entries of a set. With one, a ring and the buffer that it names could keep evicting each other.
+/// Entries per set. With one, a ring and the buffer that it names could keep evicting each other.
 const WAYS: usize = 2;
 
 /// The key of a translation: a page of an address space, since the last flush of its guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The address space's id; 0 is none's.
+    /// The address space's id, never 0.
     pub space: u64,
     /// The guest's count of flushes.
     pub flushes: u64,
-    /// GPU virtual page number; of a large page, with [`LARGE`].
+    /// GPU virtual page number, with [`LARGE`] for a large page.
     page: u64,
 }
 
-/// Set in the number of a large page, which differs so from every small page's.
+/// Set in the number of a large page, to tell it from every small page's.
 const LARGE: u64 = 1 << 63;
 
 impl Key {
-    /// The page of one size that an address is in.
+    /// The key of the page that contains an address, for one page size.
     #[inline]
     pub fn new(space: AddressSpaceId, flushes: u64, gpu_va: u64, size: PageSize) -> Self {
         let number = gpu_va / size.bytes();
@@ -52,18 +52,18 @@ struct Entry {
     writable: bool,
 }
 
-/// A table of translations. Only valid pages are in it, so that mapping a page takes effect at once.
-/// Unmapping takes effect when the guest's count of flushes advances, or with [`Self::flush`].
+/// A table of translations. It holds only valid pages, so mapping a page takes effect at once. Unmapping takes
+/// effect when the guest's flush count advances, or with [`Self::flush`].
 #[derive(Debug)]
 pub struct Tlb {
     /// Each set has its most recent entry first.
     sets: Box<[[Option<Entry>; WAYS]]>,
-    /// How often everything was forgotten.
+    /// Number of flushes of the whole table, plus 1.
     epoch: u64,
 }
 
 impl Tlb {
-    /// A table that remembers nothing.
+    /// An empty table.
     pub fn new() -> Self {
         Self { sets: vec![[None; WAYS]; SETS].into_boxed_slice(), epoch: 1 }
     }
@@ -75,7 +75,7 @@ impl Tlb {
         Some((entry.place, entry.writable))
     }
 
-    /// Remembers a page. It replaces its own earlier entry, or else the oldest entry of its set.
+    /// Caches a page. It replaces its own earlier entry, or else the oldest entry of its set.
     pub fn insert(&mut self, key: Key, place: Place, writable: bool) {
         let set = &mut self.sets[key.set()];
         let same = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.key == key);
@@ -84,14 +84,14 @@ impl Tlb {
         set[0] = Some(Entry { key, place, writable });
     }
 
-    /// Forgets everything.
+    /// Empties the table.
     pub fn flush(&mut self) {
         self.sets.fill([None; WAYS]);
         self.epoch += 1;
     }
 
-    /// A number that differs from one [`Self::flush`] to the next; not 0. What is remembered elsewhere of what the
-    /// table has counts in one epoch.
+    /// A number, never 0, that each [`Self::flush`] changes. Copies of table contents kept elsewhere are valid in
+    /// one epoch only.
     #[inline]
     pub fn epoch(&self) -> u64 {
         self.epoch

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a packet did wrong, without its position in the ring, which the command processor adds.
+//! A packet's violation, without its position in the ring, which the command processor adds.
 
 use bellhop_protocol::event::FaultReason;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Windows of a system context's address space: ranges that show memory as a whole, without
-//! page-table entries, so that a segment of many GiB costs none.
+//! Windows of a system context's address space: ranges that show memory as a whole, without page-table entries, so
+//! that a segment of many GiB costs none.
 //!
-//! An engine looks a window up where it would walk a page table, and no TLB remembers what it finds. A window
-//! that moves therefore needs no flush.
+//! An engine looks a window up where it would walk a page table, and no TLB caches the result. Moving a window
+//! therefore needs no flush.
 
 use super::host_memory::PAGING_BUFFERS_SIZE;
 use arc_swap::ArcSwap;
@@ -15,7 +15,7 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::Extent;
 use std::sync::Arc;
 
-/// Start of the guest's paging buffers. Only the GPU names addresses there.
+/// Start of the guest's paging buffers. Only the GPU uses addresses there.
 pub const PAGING_BUFFERS_START: u64 = 1 << 24;
 
 /// What a window shows at an address.
@@ -23,14 +23,14 @@ pub const PAGING_BUFFERS_START: u64 = 1 << 24;
 pub enum Shown {
     /// A page of a segment.
     Page(PhysicalPage),
-    /// The page at this offset of the guest's paging buffers and, behind them, DMA buffers.
+    /// The page at this offset of the guest's paging buffers and, after them, DMA buffers.
     Buffer(u64),
 }
 
-/// A part of local memory: the guest may have put it into its own memory in pieces.
+/// A part of local memory. If the guest donated local memory, it can be in several pieces.
 #[derive(Debug)]
 struct Piece {
-    /// Offset in local memory of the first byte behind it.
+    /// Offset in local memory of the first byte after the piece.
     end: u64,
     /// Its length in bytes.
     length: u64,
@@ -38,7 +38,7 @@ struct Piece {
     page: PhysicalPage,
 }
 
-/// One system context's.
+/// The windows of one system context.
 #[derive(Debug)]
 pub struct Windows {
     /// In the order of their offsets, without gaps.
@@ -54,7 +54,7 @@ impl Windows {
         Self { local: ArcSwap::new(Arc::new(pieces)), private }
     }
 
-    /// Control plane, while nothing uses local memory: it is in the guest's own memory from now on.
+    /// Control plane, while nothing uses local memory: moves it to the guest's own memory.
     pub fn place_local(&self, extents: &[Extent]) {
         let mut end = 0u64;
         let pieces: Box<[Piece]> = extents
@@ -65,11 +65,11 @@ impl Windows {
                 Piece { end, length: extent.length, page }
             })
             .collect();
-        // Handed over to the engine with the paging buffers that are submitted after this.
+        // The paging buffers submitted after this hand it over to the engine.
         self.local.store(Arc::new(pieces));
     }
 
-    /// Engine: what the page at an address shows; `None` when it is in no window.
+    /// Engine: what a window shows at an address; `None` if the address is in no window.
     pub fn find(&self, gpu_va: u64) -> Option<Shown> {
         let page = gpu_va - gpu_va % PAGE_SIZE;
         let within = |start: u64, length: u64| page.checked_sub(start).filter(|at| *at < length);

@@ -3,15 +3,15 @@
 //! Words of memory that engines and the control plane share.
 //!
 //! The host relies on fences and logs, and this process accesses their memory as atomic words only. A guest's
-//! memory is different: packets copy to and from it in any way, and other processes access it at any time. A
-//! word there may hold any value, and nothing of the host depends on it.
+//! memory is different: packets copy to and from it in any way, and other processes access it at any time. A word
+//! there may hold any value, and nothing in the host depends on it.
 
 use bellhop_protocol::handoff::words::{WORD, load, store};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
-/// The word at an offset of a mapping; none when it is outside of the mapping or not aligned.
+/// The word at an offset of a mapping; `None` if it is outside the mapping or misaligned.
 ///
 /// Every signal of a fence looks a word up, and vm-memory's own function takes three times as long.
 #[inline]
@@ -23,9 +23,9 @@ pub fn word_at(region: &MmapRegion, offset: u64) -> Option<&AtomicU64> {
         return None;
     }
     #[expect(unsafe_code, reason = "vm-memory's own is slow")]
-    // SAFETY: all of its bytes are in the mapping, which stays where it is for as long as it is borrowed, and
-    // aligned. Any bytes are an `AtomicU64`, and this process has no reference to them but to atomics: what
-    // else it does there goes through raw pointers, in a guest's memory alone.
+    // SAFETY: all of its bytes are in the mapping, which stays in place while it is borrowed, and they are aligned.
+    // Any bytes are a valid `AtomicU64`, and this process has only atomic references to them: its other accesses
+    // use raw pointers, and only in a guest's memory.
     unsafe {
         Some(&*word)
     }
@@ -40,7 +40,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// `count` words from an offset on; none when some are outside of the mapping, or not aligned.
+    /// `count` words from an offset on; `None` if some are outside the mapping, or misaligned.
     pub fn new(region: Arc<MmapRegion>, offset: u64, count: usize) -> Option<Self> {
         let offset = usize::try_from(offset).ok()?;
         let slice = region.get_slice(offset, count.checked_mul(size_of::<AtomicU64>())?).ok()?;
@@ -53,24 +53,23 @@ impl Words {
     #[inline]
     pub fn get(&self) -> &[AtomicU64] {
         #[expect(unsafe_code, reason = "vm-memory lends single atomics only")]
-        // SAFETY: `new` has found all of these bytes in the mapping, which `region` keeps where it is for
-        // as long as this is borrowed, and aligned. Any bytes are an `AtomicU64`, and this process has no
-        // reference to them but to atomics: what else it does there goes through raw pointers, in a guest's
-        // memory alone.
+        // SAFETY: `new` has checked that all of these bytes are in the mapping and aligned, and `region` keeps the
+        // mapping in place while this is borrowed. Any bytes are a valid `AtomicU64`, and this process has only
+        // atomic references to them: its other accesses use raw pointers, and only in a guest's memory.
         unsafe {
             std::slice::from_raw_parts(self.region.as_ptr().add(self.first).cast(), self.count)
         }
     }
 }
 
-/// Memory as whole words, and the bytes before and behind them.
+/// Memory as whole words, and the bytes before and after them.
 struct Split<'a> {
     head: VolatileSlice<'a>,
     words: &'a [AtomicU64],
     tail: VolatileSlice<'a>,
 }
 
-/// Splits memory where its words begin and end; none when it is shorter than to where the first begins.
+/// Splits memory at word boundaries; `None` if it ends before the first one.
 fn split<'a>(memory: &VolatileSlice<'a>) -> Option<Split<'a>> {
     let first = memory.ptr_guard().as_ptr().align_offset(WORD);
     let count = memory.len().checked_sub(first)? / WORD;
@@ -78,8 +77,8 @@ fn split<'a>(memory: &VolatileSlice<'a>) -> Option<Split<'a>> {
     let head = memory.subslice(0, first).ok()?;
     let tail = memory.subslice(end, memory.len() - end).ok()?;
     #[expect(unsafe_code, reason = "vm-memory lends single atomics only")]
-    // SAFETY: these bytes are in the slice, which borrows its mapping for `'a`, and begin where a word does.
-    // Any bytes are an `AtomicU64`. As to who else refers to them see `word_at`.
+    // SAFETY: these bytes are in the slice, which borrows its mapping for `'a`, and begin at a word boundary. Any
+    // bytes are a valid `AtomicU64`. For other references to them see `word_at`.
     let words = unsafe {
         let start = memory.ptr_guard().as_ptr().add(first);
         std::slice::from_raw_parts(start.cast::<AtomicU64>(), count)
@@ -87,8 +86,7 @@ fn split<'a>(memory: &VolatileSlice<'a>) -> Option<Split<'a>> {
     Some(Split { head, words, tail })
 }
 
-/// Stores as many bytes as both have, each aligned word of the memory whole. See
-/// [`bellhop_protocol::handoff::words`].
+/// Stores as many bytes as fit, each aligned word of the memory whole. See [`bellhop_protocol::handoff::words`].
 pub fn store_whole(to: &VolatileSlice<'_>, from: &[u8]) {
     let length = to.len().min(from.len());
     let memory = to.subslice(0, length).ok();
@@ -103,7 +101,7 @@ pub fn store_whole(to: &VolatileSlice<'_>, from: &[u8]) {
     tail.copy_from(behind);
 }
 
-/// Reads as many bytes as both have, each aligned word of the memory whole.
+/// Reads as many bytes as fit, each aligned word of the memory whole.
 pub fn load_whole(from: &VolatileSlice<'_>, to: &mut [u8]) {
     let length = from.len().min(to.len());
     let memory = from.subslice(0, length).ok();
@@ -154,7 +152,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for round in 0..20_000 {
-                    // 3 bytes before the word and 5 behind it.
+                    // 3 bytes before the word and 5 after it.
                     let bytes = [values[round % 2] as u8; 16];
                     store_whole(&region.get_slice(0x45, 16).unwrap(), &bytes);
                 }

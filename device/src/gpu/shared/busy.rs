@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How long an engine or a queue was busy.
+//! Busy times of engines and queues.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,9 +9,9 @@ const BUSY: u64 = 1 << 63;
 
 /// A busy time, which advances while its owner is busy. One thread starts and stops it; any thread reads it.
 ///
-/// It is one word, so that no reader sees half of a change. While the owner is idle, the word holds the busy
-/// time; while the owner is busy, it holds the moment on the adapter's clock at which that time would have
-/// been 0. A long turn therefore counts before it is over. Relaxed: nothing is handed over with it.
+/// It is one word, so that no reader sees half of a change. While the owner is idle, the word holds the busy time;
+/// while the owner is busy, it holds the moment on the adapter's clock at which the busy time would have been 0. A
+/// long turn therefore counts before it ends. Relaxed: the word hands nothing over.
 #[derive(Debug, Default)]
 pub struct Busy(AtomicU64);
 
@@ -30,8 +30,8 @@ impl Busy {
         self.0.store(now.saturating_sub(word & !BUSY), Ordering::Relaxed);
     }
 
-    /// Nanoseconds that it was busy until `now`, which is asked for after the look. An engine that is
-    /// suspended by its host just before it says that it is not busy has the time until then taken back.
+    /// Busy time until `now` in nanoseconds; the word is read before the clock. If the host suspends an engine's
+    /// thread just before the thread ends the busy period, the suspended time is taken back.
     pub fn read(&self, now: impl FnOnce() -> u64) -> u64 {
         let word = self.0.load(Ordering::Relaxed);
         if word & BUSY == 0 { word } else { now().saturating_sub(word & !BUSY) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the engines and the control plane share of the whole GPU.
+//! The state that the engines and the control plane share for the whole GPU.
 
 use super::busy::Busy;
 use super::fence_table::Fence;
@@ -32,7 +32,7 @@ use std::time::Instant;
 
 /// Bits of an engine's attention word.
 pub mod attention {
-    /// Some queue is watched from now on, or no more.
+    /// A queue's watch begins, moves or ends.
     pub const WATCHES: u64 = 1 << 0;
     /// Some queue was kicked.
     pub const KICK: u64 = 1 << 1;
@@ -46,16 +46,16 @@ pub mod attention {
     pub const POWER: u64 = 1 << 5;
     /// Some queue was pre-empted.
     pub const PREEMPT: u64 = 1 << 6;
-    /// A reset was asked for.
+    /// A reset was requested.
     pub const RESET: u64 = 1 << 7;
-    /// The engine must forget its translations, which are valid, so that it walks page tables again.
+    /// The engine must drop its translations, although they are valid, so that it walks the page tables again.
     pub const LOOK: u64 = 1 << 8;
 }
 
-/// Bits of what an engine reports about itself: `DXGK_ENGINE_STATE`.
+/// Bits of an engine's report about itself: `DXGK_ENGINE_STATE`.
 pub mod engine_state {
-    /// The engine refused to give up its power because it has work:
-    /// [`EnginePort::power`](super::EnginePort::power) has the transition that it refused.
+    /// The engine refused to give up its power because it has work: [`EnginePort::power`](super::EnginePort::power)
+    /// holds the refused transition.
     pub const ACTIVE: u64 = 1 << 0;
     /// The engine was idle for the configured time.
     pub const TRANSITION_TO_F1: u64 = 1 << 1;
@@ -63,7 +63,8 @@ pub mod engine_state {
     pub const RESET: u64 = 1 << 2;
 }
 
-/// What ends a packet that an engine is stuck in. A kind does all that smaller kinds do; 0 is no reset.
+/// Kinds of reset, which end the packet that an engine is stuck in. A kind includes all smaller kinds; 0 is no
+/// reset.
 pub mod reset {
     /// A reset of the engine.
     pub const ENGINE: u64 = 1;
@@ -76,30 +77,29 @@ pub mod reset {
 /// How the control plane and other engines reach an engine.
 #[derive(Debug)]
 pub struct EnginePort {
-    /// Polled by the engine, so it has a cache line of its own.
+    /// Polled by the engine, so it is on a separate cache line.
     pub attention: CachePadded<Attention>,
-    /// Signaled at most once for each of the engine's sleeps; a kick may wake the engine instead.
+    /// Signaled at most once per sleep of the engine; a kick may wake the engine instead.
     pub wake: Wake,
-    /// Queues whose rings the engine looks for elsewhere now, or no more. Each is here at most once, as
-    /// [`HwQueue::watching`] says, before `WATCHES` is raised for it, and costs the engine the same however many it
-    /// watches.
+    /// Queues with a new or ended watch. [`HwQueue::watching`] ensures that each is here at most once, before
+    /// `WATCHES` is raised for it. Its cost to the engine does not depend on the number of watched queues.
     pub watch_changes: SegQueue<Arc<HwQueue>>,
-    /// Kicked queues. Each is here at most once, as [`HwQueue::kicked`] says.
+    /// Kicked queues. [`HwQueue::kicked`] ensures that each is here at most once.
     pub kicks: SegQueue<Arc<HwQueue>>,
-    /// Pre-empted queues. The control plane suspends a queue before it adds the queue.
+    /// Pre-empted queues. The control plane suspends a queue before it adds it.
     pub preempted: SegQueue<Arc<HwQueue>>,
     /// The latest ticket that the engine has passed.
     pub passed: Passed,
-    /// The power that the engine was asked for. The control plane asks before it raises `POWER`; the engine
-    /// refuses before it interrupts.
+    /// The requested power. The control plane asks before it raises `POWER`; the engine refuses before it
+    /// interrupts.
     pub power: PowerSwitch,
-    /// What the engine reported and the control plane has not taken: bits of [`engine_state`].
+    /// The engine's reports that the control plane has not yet taken: bits of [`engine_state`].
     pub states: PendingSet,
-    /// Times that the engine woke.
+    /// Number of the engine's wake-ups.
     pub wakeups: AtomicU64,
-    /// Times that the engine yielded its processor while it looked for work.
+    /// Number of times that the engine yielded its processor while it looked for work.
     pub yields: AtomicU64,
-    /// The reset that was asked for: see [`reset`].
+    /// The requested reset: see [`reset`].
     reset: AtomicU64,
     /// The engine's turns. Only the engine writes them.
     pub turns: CachePadded<Turns>,
@@ -111,32 +111,33 @@ pub struct EnginePort {
 #[derive(Debug, Default)]
 pub struct Turns {
     begun: AtomicU64,
-    /// Id of the queue that has the turn; 0 between turns.
+    /// Id of the queue with the present turn; 0 between turns.
     executing: AtomicU64,
-    /// Engine time that turns took.
+    /// Engine time of all turns.
     busy: Busy,
 }
 
 impl Turns {
-    /// Engine: the turn is timed from `now` on, on the adapter's clock, until [`Self::end_timed`].
+    /// Engine: starts timing the turn at `now` on the adapter's clock; [`Self::end_timed`] stops it.
     #[inline]
     pub fn time(&self, queue: &HwQueue, now: u64) {
         self.busy.begin(now);
         queue.busy.begin(now);
     }
 
-    /// Engine: the turn that is timed takes until `now`.
+    /// Engine: ends the timed turn at `now`.
     #[inline]
     pub fn end_timed(&self, queue: &HwQueue, now: u64) {
         queue.busy.end(now);
         self.busy.end(now);
     }
 
-    /// Engine: begins a queue's turn. Relaxed, as all here: a reader only looks for values that stand still.
+    /// Engine: begins a queue's turn. Relaxed, like all accesses here: readers only detect values that do not
+    /// change.
     #[inline]
     pub fn begin(&self, queue: &HwQueue) {
         self.executing.store(queue.id.0, Ordering::Relaxed);
-        // One writer, so that no read-modify-write is needed.
+        // With a single writer no read-modify-write is needed.
         self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
@@ -146,12 +147,12 @@ impl Turns {
         self.executing.store(0, Ordering::Relaxed);
     }
 
-    /// Nanoseconds that all turns took, until now on the adapter's clock.
+    /// Nanoseconds of all turns, until now on the adapter's clock.
     pub fn busy_time(&self, now: impl FnOnce() -> u64) -> u64 {
         self.busy.read(now)
     }
 
-    /// The number of turns that began, and the queue that has the turn.
+    /// The number of begun turns, and the queue with the present turn.
     pub fn read(&self) -> (u64, Option<HwQueueId>) {
         let executing = self.executing.load(Ordering::Relaxed);
         (self.begun.load(Ordering::Relaxed), (executing != 0).then_some(HwQueueId(executing)))
@@ -181,7 +182,7 @@ impl EnginePort {
     #[inline(never)]
     pub fn trace(&self, entry: FenceLogEntry) {
         if let Some(log) = self.trace_log.load().as_deref().and_then(TraceLog::get) {
-            // The entry of a turn is written after the entries of what happened in the turn.
+            // A turn's entry follows the entries of the events in the turn.
             log.write(zerocopy::transmute!(entry));
         }
     }
@@ -191,7 +192,7 @@ impl EnginePort {
         self.trace_log.load_full()
     }
 
-    /// Control plane: gives the engine a trace log, or takes the trace log away.
+    /// Control plane: gives the engine a trace log, or removes it.
     pub fn set_trace_log(&self, log: Option<TraceLog>) {
         let before = self.trace_log.swap(log.map(Arc::new));
         // The engine may be writing an entry, and must not be the thread that frees the log.
@@ -200,27 +201,27 @@ impl EnginePort {
         }
     }
 
-    /// Asks for a [`reset`]. Relaxed, as all that is done with the word: nothing comes with a reset, and the
-    /// engine acquires the request itself with its attention.
+    /// Requests a [`reset`]. Relaxed, like all accesses to the word: a reset hands nothing over, and the engine
+    /// acquires the request itself with its attention.
     pub fn reset(&self, kind: u64) {
         // Stored before the attention is raised: the engine clears it after it took the attention.
         self.reset.fetch_max(kind, Ordering::Relaxed);
         self.raise(attention::RESET);
     }
 
-    /// Ends the engine's thread, and what it is stuck in.
+    /// Ends the engine's thread, and any packet that it is stuck in.
     pub fn stop(&self) {
         self.reset.fetch_max(reset::STOP, Ordering::Relaxed);
         self.raise(attention::STOP);
     }
 
-    /// Engine: whether a reset of this kind or a stronger one was asked for.
+    /// Engine: returns whether a reset of this kind or a stronger one was requested.
     pub fn is_reset(&self, kind: u64) -> bool {
         self.reset.load(Ordering::Relaxed) >= kind
     }
 
-    /// Called by an engine that saw a reset request; clears it unless a stronger one arrived. A stronger one
-    /// raises the engine's attention again, and the end of the GPU stays.
+    /// Called by an engine that saw a reset request; clears it unless a stronger one arrived. A stronger one raises
+    /// the engine's attention again, and the end of the GPU stays.
     pub fn end_reset(&self) {
         let kind = self.reset.load(Ordering::Relaxed);
         if kind != reset::STOP {
@@ -228,7 +229,7 @@ impl EnginePort {
         }
     }
 
-    /// Control plane: what this engine, the node's, reported since the last call.
+    /// Control plane: takes the reports of this engine, which is the node's, since the last call.
     pub fn take_states(&self, node: u32) -> impl Iterator<Item = Interrupt> + use<> {
         let states = self.states.take();
         let is_active = states & engine_state::ACTIVE != 0;
@@ -246,8 +247,8 @@ impl EnginePort {
             .chain(told.map(move |new_state| Interrupt::GpuEngineStateChange { node, new_state }))
     }
 
-    /// Has the engine look at a queue, which is the engine's: at its ring, at its kernel-mode submissions, and
-    /// at whether it is destroyed.
+    /// Makes the engine look at one of its queues: at the ring, at the kernel-mode submissions, and at whether it
+    /// is destroyed.
     pub fn kick(&self, queue: &Arc<HwQueue>) {
         if queue.kicked.mark() {
             self.kicks.push(Arc::clone(queue));
@@ -280,30 +281,30 @@ pub struct Chip {
     pub nodes: Arc<NodePool>,
     /// The interrupt line.
     pub interrupts: Arc<Interrupts>,
-    /// Whether kernels that hang are executed.
+    /// Whether the kernels that hang are enabled.
     pub test_kernels: bool,
     /// Whether engines execute the packets of most submissions in bursts.
     pub bursts: bool,
-    /// Whether interrupts for signals that are logged name the queue.
+    /// Whether interrupts for logged signals name the queue.
     pub optimized_fence_interrupt: bool,
-    /// Doorbells that were connected, by which uses of them are ordered.
+    /// Counts connected doorbells, to order uses of doorbells.
     pub connects: Connects,
     logging_level: AtomicU32,
     tickets: Tickets,
-    /// How often engines were asked to forget translations so that they note accesses anew.
+    /// Number of requests to drop translations so that engines set accessed bits anew.
     rescans: AtomicU64,
-    /// How often the memory of any guest was replaced.
+    /// Number of replacements of any guest's memory.
     memory_changes: AtomicU64,
-    /// The latest ticket that has passed on every engine, as a fence that engines wait for.
+    /// The latest ticket that all engines have passed, as a fence that engines wait for.
     flushed: FenceWords,
     epoch: Instant,
 }
 
 impl Chip {
-    /// A GPU of `engines` engines that do not run yet.
+    /// A GPU of `engines` engines that are not yet running.
     ///
     /// # Errors
-    /// When the process has no file descriptor left.
+    /// If the process is out of file descriptors.
     pub fn new(
         engines: usize,
         nodes: Arc<NodePool>,
@@ -332,19 +333,19 @@ impl Chip {
         })
     }
 
-    /// The adapter's clock: nanoseconds since the GPU was made.
+    /// The adapter's clock: nanoseconds since the GPU was created.
     #[inline]
     pub fn now(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Engine: whether a tool traces.
+    /// Engine: returns whether a tool traces.
     #[inline]
     pub fn is_traced(&self) -> bool {
         self.logging_level() == LoggingLevel::VERBOSE
     }
 
-    /// Control plane: gives each engine a trace log of `entries` entries; false when there is no memory for
+    /// Control plane: gives each engine a trace log of `entries` entries; returns false if there is no memory for
     /// them.
     pub fn begin_trace(&self, entries: u32) -> bool {
         let logs: Option<Vec<_>> = self.engines.iter().map(|_| TraceLog::new(entries)).collect();
@@ -355,7 +356,7 @@ impl Chip {
 
     /// Control plane: sets the logging level.
     pub fn set_logging_level(&self, level: LoggingLevel) {
-        // Relaxed: nothing else comes with it, and an engine may see it late.
+        // Relaxed: it hands nothing over, and an engine may see it late.
         self.logging_level.store(level.0, Ordering::Relaxed);
     }
 
@@ -365,8 +366,8 @@ impl Chip {
         LoggingLevel(self.logging_level.load(Ordering::Relaxed))
     }
 
-    /// Control plane: see `Hardware::quiesce`. Engine: begins a flush, and then asks
-    /// [`Self::has_flushed`]. A caller that has something forgotten has told the guest's partition before.
+    /// Control plane: see `Hardware::quiesce`. Engine: begins a flush, and then polls [`Self::has_flushed`]. The
+    /// caller has first flushed the partition of a guest whose translations must go.
     pub fn quiesce(&self) -> Ticket {
         let ticket = self.tickets.draw();
         for engine in &self.engines {
@@ -375,18 +376,18 @@ impl Chip {
         Ticket(ticket)
     }
 
-    /// Control plane, before it draws a ticket: counts a replaced guest memory.
+    /// Control plane, before it draws a ticket: counts a replacement of guest memory.
     pub fn change_memory(&self) {
         // The ticket hands the count over.
         self.memory_changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Engine, after it read [`Self::latest_ticket`]: how often guest memory was replaced.
+    /// Engine, after it read [`Self::latest_ticket`]: the number of replacements of guest memory.
     pub fn memory_changes(&self) -> u64 {
         self.memory_changes.load(Ordering::Relaxed)
     }
 
-    /// Control plane: see `Hardware::forget_translations`. No engine is woken for it.
+    /// Control plane: see `Hardware::forget_translations`. Wakes no engine.
     pub fn forget_translations(&self) {
         self.rescans.fetch_add(1, Ordering::Relaxed);
         for engine in self.engines.iter().filter(|engine| !engine.attention.is_asleep()) {
@@ -394,47 +395,47 @@ impl Chip {
         }
     }
 
-    /// Engine: how often [`Self::forget_translations`] was asked for.
+    /// Engine: the number of calls of [`Self::forget_translations`].
     pub fn rescans(&self) -> u64 {
         self.rescans.load(Ordering::Relaxed)
     }
 
-    /// Engine, before it forgets: the latest ticket.
+    /// Engine, before it flushes: the latest ticket.
     pub fn latest_ticket(&self) -> u64 {
         self.tickets.latest()
     }
 
-    /// Engine `port`: has forgotten up to `ticket`; interrupts when it was the last to.
+    /// Engine `port`: reports that it has flushed up to `ticket`; interrupts if it was the last engine.
     pub fn passed(&self, port: &EnginePort, ticket: u64) {
         let all = self.engines.iter().map(|engine| &engine.passed);
         if let Some(passed) = port.passed.pass(ticket, all) {
             self.interrupts.raise_quiesced();
-            // Only engines read this fence, so it is published nowhere. If the fence is further already, the
-            // engine that signaled it has called those that wait for less.
+            // Only engines read this fence, so it is published nowhere. If the fence is already further, the engine
+            // that signaled it has called the waiters for less.
             if let Ok(signaled) = self.flushed.cell().signal(None, passed) {
                 self.release_waiters(signaled.engines);
             }
         }
     }
 
-    /// Engine `engine`: whether every engine has passed the ticket. If not, this one's attention is
+    /// Engine `engine`: returns whether every engine has passed the ticket. If not, this engine's attention is
     /// raised when they have.
     pub fn has_flushed(&self, engine: u32, ticket: Ticket) -> bool {
         self.flushed.cell().wait(engine, ticket.0)
     }
 
-    /// The latest ticket that has passed on every engine.
+    /// The latest ticket that all engines have passed.
     pub fn quiesced(&self) -> Ticket {
         Ticket(Passed::on_all(self.engines.iter().map(|engine| &engine.passed)))
     }
 
-    /// Engine `port`: reports to the control plane.
+    /// Engine `port`: reports its state to the control plane.
     pub fn change_state(&self, port: &EnginePort, state: u64) {
         port.states.mark(state);
         self.interrupts.raise_engine_states();
     }
 
-    /// Makes the engines named by `bits` look again at the queues that wait for fences.
+    /// Makes the engines named by `bits` re-check their queues that wait for fences.
     pub fn release_waiters(&self, bits: u64) {
         for (index, engine) in self.engines.iter().enumerate() {
             if bits & 1 << index != 0 {
@@ -443,7 +444,7 @@ impl Chip {
         }
     }
 
-    /// Engine: calls the engines and raises the interrupt that a signal set off.
+    /// Engine: calls the engines that a signal releases, and raises its interrupt.
     #[inline]
     pub fn deliver(
         &self,
@@ -462,7 +463,8 @@ impl Chip {
 
     #[cold]
     fn interrupt(&self, partition: &Partition, fence: &Fence<'_>, tally: &mut Tally) {
-        // The guest first: it waits for this, and the control plane tells it of what it may know by then.
+        // The guest first: it waits for this, and re-checks its fences before the control plane handles the
+        // interrupt.
         if self.interrupts.raise_fence(partition.id(), *fence, || partition.nudge()) {
             tally.interrupts += 1;
         }

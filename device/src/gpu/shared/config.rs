@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a GPU is made of.
+//! The configuration of a GPU.
 
 use bellhop_host_kmd::hardware::DoorbellModel;
 use std::time::Duration;
 
-/// What a GPU is made of.
+/// The configuration of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuConfig {
     /// 3D/compute engines: 1 to 8.
@@ -14,34 +14,33 @@ pub struct GpuConfig {
     pub copy_engines: u32,
     /// Physical doorbells, which all guests share.
     pub physical_doorbells: u32,
-    /// Whether each queue has a doorbell of its own, or all queues of a guest share one word and use no
-    /// physical doorbell.
+    /// Whether each queue has its own doorbell, or all queues of a guest share one word and use no physical
+    /// doorbell.
     pub doorbell_model: DoorbellModel,
-    /// Whether doorbells' pages are moved, for guests whose VMM does that: see
-    /// `Gpu::rotate_doorbells`.
+    /// Whether doorbell pages are moved, for guests with a VMM that can do so: see `Gpu::rotate_doorbells`.
     pub remaps_doorbells: bool,
     /// Number of trailing copy engines reserved for kernel-mode submission.
     pub kernel_mode_copy_engines: u32,
-    /// Processors that engines run on, one each, by node and from the first again; none to leave all to the
-    /// scheduler.
+    /// Processors to pin engines to, one each, by node and starting over at the end of the list; if empty, the
+    /// scheduler places all engines.
     pub engine_processors: Vec<usize>,
-    /// How long an engine without work looks at its doorbells before it sleeps.
+    /// How long an engine without work polls its doorbells before it sleeps.
     pub spin: Duration,
-    /// How long an engine sleeps without work before it asks for F1; with `None` it never does.
+    /// How long an engine sleeps without work before it asks for F1; with `None` it never asks.
     pub idle: Option<Duration>,
-    /// How long an engine executes a queue that makes no progress before that is a hang.
+    /// How long an engine executes a queue without progress before the queue counts as hung.
     pub hang: Duration,
-    /// How long a context keeps its engine while others of its guest and its priority wait.
+    /// How long a context keeps its engine while others of its guest and priority wait.
     pub quantum: Duration,
-    /// Whether the kernels that hang until a reset exist. They are for tests: a guest that dispatches one can
-    /// have the adapter reset.
+    /// Whether the kernels that hang until a reset exist. They are for tests: a guest that dispatches one can force
+    /// a reset of the adapter.
     pub test_kernels: bool,
-    /// Whether engines execute the packets of most submissions in bursts; if not, packet by packet as all others.
-    /// What packets do is the same: tests compare the two.
+    /// Whether engines execute the packets of most submissions in bursts; otherwise packet by packet, like the
+    /// rest. The results are equal: tests compare the two.
     pub bursts: bool,
-    /// Whether interrupts for signals that are logged name the HW queue instead of the fences.
+    /// Whether interrupts for logged signals name the HW queue instead of the fences.
     pub optimized_fence_interrupt: bool,
-    /// Page-table pages of 4 KiB, which all guests share. One guest can have a quarter of them.
+    /// Page-table pages of 4 KiB, which all guests share. One guest can have up to a quarter of them.
     pub page_table_pages: u32,
 }
 

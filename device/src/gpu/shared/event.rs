@@ -12,17 +12,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub struct Event(OwnedFd);
 
 impl Event {
-    /// An event that is not signaled.
+    /// An unsignaled event.
     ///
     /// # Errors
-    /// When the process has no file descriptor left.
+    /// If the process is out of file descriptors.
     pub fn new() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
     /// Signals.
     pub fn signal(&self) {
-        // Fails only after 2^64 - 2 signals that were not cleared.
+        // Fails only after 2^64 - 2 uncleared signals.
         if let Err(error) = write(&self.0, &1u64.to_ne_bytes()) {
             tracing::error!(%error, "cannot signal an eventfd");
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A fence that a queue's packets named last, as its engine remembers it: to signal it, or to wait for it.
+//! The fence that a queue's packets named last, cached by its engine to signal it or to wait for it.
 //!
-//! A queue signals its progress fence with every submission. Its engine looks the fence up once, and then only
-//! whether the slot's opening still stands: one load, from the line that the slot's waiters are in.
+//! A queue signals its progress fence with every submission. Its engine looks the fence up once, and afterwards
+//! only checks that the slot's opening is current: one load, from the line of the slot that waiters do not write.
 
 use super::fence_table::{Fence, Named};
 use super::partition::Partition;
@@ -13,18 +13,18 @@ use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::owner::{Opening, Owner};
 use std::sync::Arc;
 
-/// What was found under one opening.
+/// The result of a look-up under one opening.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     slot: u32,
     opening: Opening,
-    /// The slot's.
+    /// The owner of the slot.
     owner: &'static Owner,
-    /// Not `'static`, as `owner`: both live as long as the handle's `partition`.
+    /// Not really `'static`, like `owner`: both live as long as the handle's `partition`.
     fence: Fence<'static>,
 }
 
-/// A queue's handle of the fence that its packets named last.
+/// A queue's handle to the fence that its packets named last.
 #[derive(Debug)]
 pub struct FenceHandle {
     found: Option<Found>,
@@ -33,7 +33,7 @@ pub struct FenceHandle {
 }
 
 impl FenceHandle {
-    /// A handle of no fence yet, for packets of a process of this guest.
+    /// A handle without a fence, for packets of a process of this guest.
     pub fn new(partition: &Arc<Partition>, process: AddressSpaceId) -> Self {
         Self { found: None, partition: Arc::clone(partition), process }
     }
@@ -52,8 +52,8 @@ impl FenceHandle {
         found.ok_or(Violation::new(FaultReason::FENCE_NOT_OWNED, u64::from(slot)))
     }
 
-    /// Engine: whether a fence that packets may wait for is at `value`. Nobody calls the engine when it is:
-    /// [`FenceTable::wait`](super::fence_table::FenceTable::wait) asks for that.
+    /// Engine: returns whether a fence that packets may wait for has reached `value`. If not, the engine is not
+    /// called later; [`FenceTable::wait`](super::fence_table::FenceTable::wait) requests that.
     ///
     /// # Errors
     /// `FENCE_NOT_OWNED` or `FENCE_NOT_NATIVE`.
@@ -72,10 +72,9 @@ impl FenceHandle {
         let named = self.partition.fences().named(slot, self.process, self.partition.bar());
         let Named { opening, owner, fence } = named?;
         #[expect(unsafe_code, reason = "what is remembered stands beside what it is borrowed from")]
-        // SAFETY: all that these refer to is in the partition: slots, which it never moves or gives back, and
-        // words of memory that it keeps mapped, its own or the guest's that holds a donated area. The handle
-        // keeps the partition for as long as it lends this, and it lends it for no longer than it is
-        // borrowed itself.
+        // SAFETY: both references point into the partition: to slots, which it never moves or frees, and to words
+        // of memory that it keeps mapped, its own or the guest memory that holds a donated area. The handle holds
+        // the partition while it lends these references, and lends them only for as long as it is borrowed itself.
         let (owner, fence) = unsafe {
             (
                 std::mem::transmute::<&Owner, &'static Owner>(owner),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The logs of a HW queue, as its engine and the control plane share them.
+//! The fence logs of a HW queue, shared by its engine and the control plane.
 
 use crate::gpu::memory::words::Words;
 use bellhop_protocol::fence_log::{FENCE_LOG_SIZE, FenceLogType};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use vm_memory::MmapRegion;
 
-/// A HW queue's logs. A queue of a system context has none, because it has no fences.
+/// The logs of a HW queue. A queue of a system context has none, because it has no fences.
 #[derive(Debug, Default)]
 pub struct FenceLogs {
     waits: OnceLock<Words>,
@@ -21,8 +21,8 @@ impl FenceLogs {
         if log_type == FenceLogType::WAITS { &self.waits } else { &self.signals }
     }
 
-    /// Control plane: gives the queue a log, once, at this offset of a mapping. False when it has one, or
-    /// the mapping ends before.
+    /// Control plane: gives the queue a log at this offset of a mapping, once. Returns false if the queue has one,
+    /// or if it exceeds the mapping.
     pub fn set(&self, log_type: FenceLogType, region: Arc<MmapRegion>, offset: u64) -> bool {
         let count = FENCE_LOG_SIZE as usize / size_of::<u64>();
         let Some(words) = Words::new(region, offset, count) else { return false };

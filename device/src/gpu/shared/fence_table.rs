@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A guest's native fences: where their values are, in memory that no guest can map, and whose packets
-//! may name them.
+//! A guest's native fences: where their values are, in memory that no guest can map, and which processes may name
+//! them in packets.
 //!
-//! A slot is a *local* fence, which one process names, and it may be a *global* one, which has values.
-//! Where only one process has a fence both are in one slot; where several have it, each has a slot of
-//! its own, which names that of the global fence. A fence that other guests may have is a global one here
-//! as there, with the same CurrentValue in memory that all GPUs share.
+//! A slot can be a *local* fence, which one process names, and a *global* one, which has values. If only one
+//! process has a fence, one slot is both. If several processes have it, each has a slot of its own that names the
+//! slot of the global fence. A fence shared with other guests is a global fence in each guest, with one
+//! CurrentValue in memory that all GPUs share.
 //!
 //! Source: native GPU fence object, "Global and local handles for shared fences" and "Physical memory
 //! storage for current and monitored fence values".
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use vm_memory::MmapRegion;
 
-/// Where a value is: an offset, a multiple of 8.
+/// The place of a value: an offset, a multiple of 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In the guest's own host memory.
@@ -34,7 +34,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Above every offset.
+    /// A bit above every offset.
     const SHARED: u64 = 1 << 63;
 
     const fn to_word(self) -> u64 {
@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-/// Where a fence's values are.
+/// The places of a fence's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Places {
     /// CurrentValue.
@@ -61,30 +61,30 @@ pub struct Places {
     pub monitored: Place,
 }
 
-/// What a fence is.
+/// The properties of a fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     /// A native fence, not a monitored one.
     pub native: bool,
-    /// Its CurrentValue is in the BAR.
+    /// Whether its CurrentValue is published in the BAR.
     pub published: bool,
-    /// Which values it may be given.
+    /// The values that a signal may give it.
     pub rule: SignalRule,
 }
 
-/// A slot of the table. It stays where it is for the guest's life, so that an engine may still
-/// look at a fence that is just being destroyed.
+/// A slot of the table. It never moves during the guest's life, so that an engine may still look at a fence that is
+/// being destroyed.
 ///
-/// What stands while the fence does, and every packet that names it reads, is in one cache line. What engines that
-/// wait or interrupt write is in another, and takes the first from nobody.
+/// One cache line holds what is constant during the fence's life, which every packet that names it reads. A second
+/// one holds what waiting or interrupting engines write, so that their writes do not invalidate the first.
 #[derive(Debug)]
 #[repr(align(64))]
 struct FenceSlot {
-    /// The process that may name it.
+    /// The process that may name the slot.
     owner: Owner,
-    /// The global fence that they mean.
+    /// The slot of the global fence that the process means.
     global: AtomicU32,
-    /// The rest is the global fence's whose slot this is.
+    /// The remaining fields belong to the global fence in this slot.
     native: AtomicBool,
     published: AtomicBool,
     rewindable: AtomicBool,
@@ -94,7 +94,7 @@ struct FenceSlot {
     waiters: Waiters,
 }
 
-/// Who waits for a fence.
+/// The waiters for a fence.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Waiters {
@@ -102,21 +102,21 @@ struct Waiters {
     engines: AtomicU64,
 }
 
-/// One line each.
+/// `Waiters` fills one cache line, the rest of the slot another.
 const _: () = assert!(size_of::<Waiters>() == 64 && size_of::<FenceSlot>() == 128);
 
 /// A global fence.
 #[derive(Debug, Clone, Copy)]
 pub struct Fence<'a> {
-    /// Its slot, which interrupts name it by.
+    /// The fence's slot, by which interrupts name it.
     pub slot: u32,
-    /// The values and who waits for them.
+    /// The values and their waiters.
     pub cell: FenceCell<'a>,
-    /// Where the guest polls its CurrentValue, if it does.
+    /// The published CurrentValue, if the guest polls it.
     pub published: Option<&'a AtomicU64>,
     /// Whether the control plane was told of a signal and has yet to look at the fence: see `Interrupts`.
     pub interrupt: &'a Pending,
-    /// Whether packets may wait for it. It is a monitored fence otherwise, each of whose signals
+    /// Whether packets may wait for the fence. Otherwise it is a monitored fence, and each of its signals
     /// interrupts.
     pub is_native: bool,
     /// Whether other guests may have it.
@@ -128,15 +128,15 @@ pub struct Fence<'a> {
 pub struct Named<'a> {
     /// The opening under which it was found.
     pub opening: Opening,
-    /// Which opening stands.
+    /// Tells which opening is current.
     pub owner: &'a Owner,
     /// The fence.
     pub fence: Fence<'a>,
 }
 
 impl Fence<'_> {
-    /// Control plane: the fence is signaled for good to this guest; its CurrentValue may be others', too, and
-    /// stays. Returns the engines that wait for it.
+    /// Control plane: marks the fence permanently signaled for this guest. Its CurrentValue, which other guests may
+    /// share, does not change. Returns the engines that wait for it.
     pub fn abandon(&self) -> Signaled {
         self.cell.abandon(self.published)
     }
@@ -147,14 +147,14 @@ impl Fence<'_> {
 pub struct FenceTable {
     /// A power of two: see [`Self::slot`].
     slots: Box<[FenceSlot]>,
-    /// Those that fences are put into.
+    /// Number of usable slots.
     count: u32,
     memory: Arc<MmapRegion>,
     shared: Arc<MmapRegion>,
 }
 
 impl FenceTable {
-    /// A table of `count` empty slots. Values are in `memory`, or in the memory that is shared.
+    /// A table of `count` empty slots. Values are in `memory`, or in `shared`.
     pub fn new(count: u32, memory: Arc<MmapRegion>, shared: Arc<MmapRegion>) -> Self {
         let slot = |_| FenceSlot {
             owner: Owner::new(),
@@ -171,8 +171,8 @@ impl FenceTable {
         Self { slots, count, memory, shared }
     }
 
-    /// A slot. A guest chooses its number. A processor that guesses that the number is in range reads on before it
-    /// knows; the mask keeps what it reads then in the table.
+    /// A slot. The guest chooses its number. A processor that speculates past the range check reads before it knows
+    /// the result; the mask keeps that read inside the table.
     #[inline]
     fn slot(&self, slot: u32) -> Option<&FenceSlot> {
         if slot >= self.count {
@@ -190,11 +190,11 @@ impl FenceTable {
         word_at(memory, offset)
     }
 
-    /// The global fence in a slot, or what is left of one.
+    /// The global fence in a slot, or the remains of one.
     #[inline]
     pub fn global<'a>(&'a self, slot: u32, bar: &'a Bar) -> Option<Fence<'a>> {
         let found = self.slot(slot)?;
-        // Ordered by the owner, or by the control plane that stored it itself.
+        // Ordered by the owner; the control plane stored it itself.
         let place = |word: &AtomicU64| Place::from_word(word.load(Ordering::Relaxed));
         let (current, monitored) = (place(&found.current), place(&found.monitored));
         let is_shared = matches!(current, Place::Shared(_));
@@ -227,13 +227,13 @@ impl FenceTable {
             let FenceSlot { owner, global, .. } = self.slot(slot)?;
             let opening = owner.find(space.0)?;
             let fence = self.global(global.load(Ordering::Relaxed), bar)?;
-            // What was read may otherwise be of the next fence in the slot.
+            // Without this, the values read might belong to the slot's next fence.
             owner.confirm(opening).then_some(Named { opening, owner, fence })
         };
         find().ok_or(Violation::new(FaultReason::FENCE_NOT_OWNED, u64::from(slot)))
     }
 
-    /// Engine `engine`: holds a queue until the fence is at `value`; true when it is already.
+    /// Engine `engine`: holds a queue until the fence reaches `value`; returns true if it already has.
     ///
     /// # Errors
     /// `FENCE_NOT_OWNED`, or `FENCE_NOT_NATIVE` for a monitored fence: "what isn't supported is a native
@@ -258,8 +258,8 @@ impl FenceTable {
         Ok(reached)
     }
 
-    /// Control plane: puts a global fence into an empty slot; where it is published, publishes its
-    /// CurrentValue, which is what it was where no initial one is given.
+    /// Control plane: puts a global fence into an empty slot and publishes its CurrentValue if `kind` says so.
+    /// Without `initial`, the CurrentValue is kept.
     pub fn create(&self, slot: u32, places: Places, kind: Kind, initial: Option<u64>, bar: &Bar) {
         let Some(found) = self.slot(slot) else { return };
         found.current.store(places.current.to_word(), Ordering::Relaxed);
@@ -267,7 +267,7 @@ impl FenceTable {
         found.native.store(kind.native, Ordering::Relaxed);
         found.published.store(kind.published, Ordering::Relaxed);
         found.rewindable.store(kind.rule == SignalRule::Rewindable, Ordering::Relaxed);
-        // `open` tells which processes may use it.
+        // `open` determines which processes may use it.
         let Some(fence) = self.global(slot, bar) else { return };
         fence.cell.reset(initial, if kind.native { NOT_MONITORED } else { 0 });
         if let Some(published) = fence.published {
@@ -275,7 +275,7 @@ impl FenceTable {
         }
     }
 
-    /// Control plane: makes a slot a process's name for a global fence.
+    /// Control plane: makes a slot the process's name for a global fence.
     pub fn open(&self, slot: u32, global: u32, owner: AddressSpaceId) {
         if let Some(local) = self.slot(slot) {
             local.global.store(global, Ordering::Relaxed);
@@ -283,8 +283,8 @@ impl FenceTable {
         }
     }
 
-    /// Control plane: a process's packets can name a slot no more. Returns the engines that wait for its
-    /// fence, one bit each: they must look again.
+    /// Control plane: removes a process's name for a fence. Returns the engines that wait for the fence, one bit
+    /// each, which must re-check it.
     pub fn close(&self, slot: u32, bar: &Bar) -> u64 {
         let Some(local) = self.slot(slot) else { return 0 };
         local.owner.close();
@@ -392,12 +392,12 @@ pub mod tests {
         assert_eq!(bar.fence(2).unwrap().load(Ordering::Relaxed), 1);
         assert_eq!(table.wait(2, OWNER, &bar, 0, 5), Ok(false));
         assert_eq!(fence.cell.signal(fence.published, 5).unwrap().engines, 1);
-        // Signaled for good it stays so.
+        // A permanently signaled fence stays signaled.
         fence.abandon();
         fence.cell.signal(fence.published, u64::MAX).unwrap();
         assert!(fence.cell.signal(fence.published, 1).is_err());
         assert_eq!(table.wait(2, OWNER, &bar, 0, 9), Ok(true));
-        // The next fence in the slot is what it was made.
+        // The slot's next fence has its own kind.
         table.close(2, &bar);
         table.create(2, PLACES, PUBLISHED, Some(5), &bar);
         table.open(2, 2, OWNER);
@@ -420,7 +420,7 @@ pub mod tests {
         for value in [0, 8, 9] {
             assert_eq!(table.wait(2, OWNER, &bar, 0, value), Err(refused));
         }
-        // The slot's next owner is set when the slot is opened again.
+        // Opening the slot again sets its next owner.
         table.close(2, &bar);
         table.create(2, PLACES, PUBLISHED, Some(5), &bar);
         table.open(2, 2, OWNER);
@@ -432,7 +432,7 @@ pub mod tests {
         let (table, bar) = table_with_fence(3);
         let places = Places { current: Place::Shared(0x1000), monitored: Place::Own(0x1080) };
         table.create(2, places, PUBLISHED, Some(5), &bar);
-        // Another view of the same.
+        // Another view of this fence.
         let places = Places { current: Place::Shared(0x1000), monitored: Place::Own(0x10c0) };
         table.create(3, places, PUBLISHED, None, &bar);
         table.open(2, 2, OWNER);

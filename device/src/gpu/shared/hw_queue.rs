@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A HW queue, as its engine and the control plane share it.
+//! A HW queue, shared by its engine and the control plane.
 //!
-//! The state of its execution belongs to the engine alone: see `engine::run_list`.
+//! Only the engine has its execution state: see `engine::run_list`.
 
 use super::busy::Busy;
 use super::fence_logs::FenceLogs;
@@ -24,24 +24,24 @@ use crossbeam_queue::ArrayQueue;
 use std::sync::atomic::{AtomicBool, AtomicI8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Kernel-mode submissions that can wait.
+/// Maximum number of waiting kernel-mode submissions.
 pub const SUBMISSIONS: usize = 256;
 
-/// Not on the engine's run list yet.
+/// Not yet on the engine's run list.
 const NOT_LISTED: u32 = u32::MAX;
 
-/// The owner of a HW queue's work, and how its completion is reported.
+/// The owner of a HW queue's work, which determines how completion is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A process of the guest.
     Guest {
-        /// Its context, among the guest's.
+        /// The guest's context that the queue belongs to.
         context: HwContextId,
-        /// The process, whose fences its packets may name.
+        /// The process that owns the fences its packets may name.
         process: AddressSpaceId,
         /// Slot of its progress fence.
         progress_fence: u32,
-        /// The queue may make no progress for any time.
+        /// Whether the queue may make no progress for any length of time.
         disable_gpu_timeout: bool,
     },
     /// The host, in the guest's system context.
@@ -57,7 +57,7 @@ pub struct HwQueue {
     pub engine: u32,
     /// The guest that owns the queue.
     pub partition: Arc<Partition>,
-    /// The address space of its addresses.
+    /// The address space that its packets use.
     pub space: Arc<AddressSpace>,
     /// The owner of its work.
     pub role: Role,
@@ -69,16 +69,16 @@ pub struct HwQueue {
     pub submissions: ArrayQueue<KernelSubmission>,
     /// Whether the engine may execute it.
     pub membership: Membership,
-    /// How the control plane learns that the engine has left it.
+    /// Tells the control plane that the engine has left the queue.
     pub preemption: Preemption,
-    /// Engine time that its turns took.
+    /// Engine time of its turns.
     pub busy: Busy,
-    /// Whether it is among its engine's kicks, and the engine has yet to look at it.
+    /// Whether the queue is among its engine's kicks and the engine has yet to look at it.
     pub kicked: Pending,
-    /// Where its engine looks for its rings.
+    /// The place where its engine watches for rings.
     pub watching: Watching,
-    /// Whether the control plane was told that it has logged a signal that a CPU waits for, and has yet to
-    /// read the log.
+    /// Whether the control plane was told that the queue logged a signal with a CPU waiter, and has yet to read the
+    /// log.
     pub logged: Pending,
     settling: AtomicBool,
     fault: OnceLock<Fault>,
@@ -91,7 +91,7 @@ pub struct HwQueue {
 }
 
 impl HwQueue {
-    /// A queue that has nothing to do.
+    /// An idle queue.
     pub fn new(
         id: HwQueueId,
         engine: u32,
@@ -125,7 +125,7 @@ impl HwQueue {
         }
     }
 
-    /// Whether it executes paging buffers.
+    /// Returns whether the queue executes paging buffers.
     #[inline]
     pub fn is_system(&self) -> bool {
         matches!(self.role, Role::System)
@@ -148,32 +148,32 @@ impl HwQueue {
         }
     }
 
-    /// Whether it hangs when it makes no progress for too long.
+    /// Returns whether the queue counts as hung when it makes no progress for too long.
     #[inline]
     pub fn has_timeout(&self) -> bool {
         !matches!(self.role, Role::Guest { disable_gpu_timeout: true, .. })
     }
 
-    /// Control plane: sets whether rings of the doorbell may still miss its page. While they may, the guest
-    /// notifies after each ring.
+    /// Control plane: sets whether rings may still miss the doorbell's page. While they may, the guest notifies
+    /// after each ring.
     pub fn set_settling(&self, settling: bool) {
         // Relaxed, and an engine may see it late: see `is_settling`.
         self.settling.store(settling, Ordering::Relaxed);
     }
 
-    /// Engine, when it wakes: whether to leave the doorbell's status at `CONNECTED_NOTIFY`. A stale answer
-    /// loses no ring, since the engine looks at the ring before it sleeps; the engine then sees it later.
+    /// Engine, when it wakes: returns whether to leave the doorbell's status at `CONNECTED_NOTIFY`. A stale answer
+    /// loses no ring, since the engine looks at the ring before it sleeps; it only sees the ring later.
     pub fn is_settling(&self) -> bool {
         self.settling.load(Ordering::Relaxed)
     }
 
-    /// Engine: keeps what the queue did wrong for [`Self::report_fault`].
+    /// Engine: stores the queue's fault for [`Self::report_fault`].
     pub fn set_fault(&self, fault: Fault) {
-        // A queue with a fault is not executed, so there is no second fault to lose.
+        // A queue with a fault is not executed, so it has no second fault to lose.
         let _ = self.fault.set(fault);
     }
 
-    /// Control plane: what the queue did wrong, once.
+    /// Control plane: takes the queue's fault, once.
     pub fn report_fault(&self) -> Option<Fault> {
         let fault = self.fault.get()?;
         (!self.fault_reported.swap(true, Ordering::Relaxed)).then_some(*fault)
@@ -181,11 +181,11 @@ impl HwQueue {
 
     /// Control plane: sets the priority of the queue's context.
     pub fn set_priority(&self, priority: SchedulingPriority) {
-        // Relaxed: nothing else comes with it, and an engine may see it late.
+        // Relaxed: it hands nothing over, and an engine may see it late.
         self.priority.store(priority.number(), Ordering::Relaxed);
     }
 
-    /// The guest's context that it belongs to; `None` for the system context.
+    /// The guest's context of the queue; `None` for the system context.
     pub fn context(&self) -> Option<HwContextId> {
         match self.role {
             Role::Guest { context, .. } => Some(context),
@@ -203,45 +203,44 @@ impl HwQueue {
         Rank::Priority(SchedulingPriority::new(priority.into()).unwrap_or_default())
     }
 
-    /// Engine: completes a kernel-mode submission. True when the engine must interrupt; false when the control
-    /// plane has yet to handle an earlier interrupt.
+    /// Engine: completes a kernel-mode submission. Returns true if the engine must interrupt, and false if the
+    /// control plane has yet to handle an earlier interrupt.
     pub fn complete(&self, submission_fence: u64) -> bool {
         // Pairs with the read in `last_completed`.
         publication::publish(&self.completed, submission_fence);
         self.completion.mark()
     }
 
-    /// Control plane: the last submission fence that is done, once for each time that
-    /// [`Self::complete`] asked for it.
+    /// Control plane: the last completed submission fence, once per interrupt that [`Self::complete`] asked for.
     pub fn report_completion(&self) -> Option<u64> {
         self.completion.take().then(|| self.last_completed())
     }
 
-    /// The submission fence id of the last kernel-mode submission that is done; 0 when none is.
+    /// The submission fence id of the last completed kernel-mode submission, or 0.
     pub fn last_completed(&self) -> u64 {
         publication::read(&self.completed)
     }
 
-    /// Engine: where the queue is on its run list. Only the engine reads or writes this.
+    /// Engine: the queue's position on its run list. Only the engine reads or writes this.
     #[inline]
     pub fn run_list_index(&self) -> Option<u32> {
         let index = self.run_list_index.load(Ordering::Relaxed);
         (index != NOT_LISTED).then_some(index)
     }
 
-    /// Engine: remembers where the queue is on its run list.
+    /// Engine: stores the queue's position on its run list.
     pub fn set_run_list_index(&self, index: u32) {
         self.run_list_index.store(index, Ordering::Relaxed);
     }
 
-    /// Engine or control plane: remembers when the doorbell was used. Relaxed: if both store at once, the
-    /// earlier time may win, by no more than the time between the two stores.
+    /// Engine or control plane: stamps a use of the doorbell. Relaxed: of two concurrent stores the earlier stamp
+    /// may win, and it is older by at most the time between them.
     #[inline]
     pub fn use_doorbell(&self, now: u64) {
         self.last_use.store(now, Ordering::Relaxed);
     }
 
-    /// When its doorbell was used last: see [`uses`](super::uses).
+    /// The stamp of the doorbell's last use: see [`uses`](super::uses).
     pub fn last_use(&self) -> u64 {
         self.last_use.load(Ordering::Relaxed)
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Interrupts: engines raise, the control plane takes.
+//! Interrupts: engines raise them, the control plane takes them.
 //!
-//! A bounded queue holds interrupts. A fence is in it at most once, however often a guest signals the fence,
-//! and a HW queue faults once. If the queue is still full, a cause asks the control plane to scan.
-//! Nothing is lost and nothing grows.
+//! A bounded queue holds interrupts. A fence is in it at most once, however often a guest signals the fence, and a
+//! HW queue faults once. If the queue is still full, a cause asks the control plane to scan. Nothing is lost and
+//! nothing grows.
 //!
 //! Source: native GPU fence object, "Native fence signaled interrupt".
 
@@ -26,7 +26,7 @@ pub enum Raised {
         /// The fence's slot.
         slot: u32,
     },
-    /// A HW queue has logged signals that a CPU waits for.
+    /// A HW queue logged signals with a CPU waiter.
     Logged {
         /// The guest.
         guest: GuestId,
@@ -35,19 +35,19 @@ pub enum Raised {
     },
     /// A HW queue holds a fault.
     Fault(HwQueueId),
-    /// A kernel-mode submission of a HW queue is done.
+    /// A kernel-mode submission of a HW queue completed.
     Completed(HwQueueId),
-    /// A HW queue that was pre-empted has stopped.
+    /// A pre-empted HW queue has stopped.
     Preempted(HwQueueId),
-    /// A HW queue makes no progress. The engine raises it again later if there is no room.
+    /// A HW queue makes no progress. The engine raises this again later if there is no room.
     Hung(HwQueueId, Fault),
 }
 
 /// Causes of interrupts that are not in the queue.
 pub mod cause {
-    /// Some ticket passed on every engine.
+    /// All engines passed some ticket.
     pub const QUIESCED: u64 = 1 << 0;
-    /// A doorbell's page was moved, or the VMM refused to.
+    /// A doorbell's page was moved, or the VMM refused to move it.
     pub const ROTATED: u64 = 1 << 1;
     /// Any monitored fence may have been signaled.
     pub const FENCES: u64 = 1 << 2;
@@ -66,33 +66,33 @@ pub mod cause {
 pub struct Scans {
     /// Bits of [`cause`].
     pub causes: u64,
-    /// Any HW queue of these engines may have logged signals that a CPU waits for, one bit each.
+    /// Engines with HW queues that may have logged signals with a CPU waiter, one bit each.
     pub logs: u64,
 }
 
 impl Scans {
-    /// Whether the line was raised for this [`cause`].
+    /// Returns whether the line was raised for this [`cause`].
     pub fn has(self, cause: u64) -> bool {
         self.causes & cause != 0
     }
 }
 
-/// The interrupt line and what is behind it.
+/// The interrupt line and the interrupts behind it.
 #[derive(Debug)]
 pub struct Interrupts {
     raised: ArrayQueue<Raised>,
-    /// Engines whose queues' logs did not fit into `raised`, one bit each.
+    /// Engines with queue logs that did not fit into `raised`, one bit each.
     scan_logs: PendingSet,
     line: InterruptLine,
-    /// Signaled once for each time that the line is raised.
+    /// Signaled once each time the line is raised.
     event: Event,
 }
 
 impl Interrupts {
-    /// No interrupts, and room for `capacity`.
+    /// No interrupts, with room for `capacity`.
     ///
     /// # Errors
-    /// When the process has no file descriptor left.
+    /// If the process is out of file descriptors.
     pub fn new(capacity: usize) -> io::Result<Self> {
         Ok(Self {
             raised: ArrayQueue::new(capacity),
@@ -102,7 +102,7 @@ impl Interrupts {
         })
     }
 
-    /// Readable when there is something to take.
+    /// Readable while there is something to take.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
@@ -112,8 +112,8 @@ impl Interrupts {
         self.event.clear();
     }
 
-    /// Engine: raises that a fence passed its MonitoredValue, after it did what `first` does. False, and neither is
-    /// done, when the fence is pending already.
+    /// Engine: calls `first` and raises that a fence passed its MonitoredValue. Does neither and returns false if
+    /// the fence is already pending.
     pub fn raise_fence(&self, guest: GuestId, fence: Fence<'_>, first: impl FnOnce()) -> bool {
         if !fence.interrupt.mark() {
             return false;
@@ -129,8 +129,8 @@ impl Interrupts {
         true
     }
 
-    /// Engine `engine`: raises that one of its HW queues logged signals that a CPU waits for. False when the
-    /// interrupt did not fit; a scan is asked for instead.
+    /// Engine `engine`: raises that one of its HW queues logged signals with a CPU waiter. Returns false if the
+    /// interrupt did not fit; it then requests a scan instead.
     pub fn raise_logged(&self, guest: GuestId, queue: HwQueueId, engine: u32) -> bool {
         let fits = self.raised.push(Raised::Logged { guest, queue }).is_ok();
         if !fits {
@@ -140,22 +140,22 @@ impl Interrupts {
         fits
     }
 
-    /// Engine: a HW queue holds a fault.
+    /// Engine: raises that a HW queue holds a fault.
     pub fn raise_fault(&self, queue: HwQueueId) {
         self.push_or_scan(Raised::Fault(queue), cause::FAULTS);
     }
 
-    /// Engine: a kernel-mode submission of a HW queue is done, which the queue says when asked.
+    /// Engine: raises that a kernel-mode submission completed; the queue tells which.
     pub fn raise_completed(&self, queue: HwQueueId) {
         self.push_or_scan(Raised::Completed(queue), cause::QUEUES);
     }
 
-    /// Engine: a HW queue has stopped.
+    /// Engine: raises that a HW queue has stopped.
     pub fn raise_preempted(&self, queue: HwQueueId) {
         self.push_or_scan(Raised::Preempted(queue), cause::QUEUES);
     }
 
-    /// Engine: raises that a HW queue makes no progress. The engine repeats it, so that none is lost for good.
+    /// Engine: raises that a HW queue makes no progress. The engine repeats it, so that a dropped one is not lost.
     pub fn raise_hung(&self, queue: HwQueueId, fault: Fault) {
         if self.raised.push(Raised::Hung(queue, fault)).is_ok() {
             self.raise();
@@ -170,17 +170,17 @@ impl Interrupts {
         }
     }
 
-    /// Engine: a ticket passed.
+    /// Engine: raises that all engines passed a ticket.
     pub fn raise_quiesced(&self) {
         self.raise_for(cause::QUIESCED);
     }
 
-    /// The thread that moves doorbells' pages, under the rotation's lock: raises that a report is there.
+    /// The thread that moves doorbell pages, under the rotation's lock: raises that there is a report.
     pub fn raise_rotated(&self) {
         self.raise_for(cause::ROTATED);
     }
 
-    /// Engine: raises that its port has a report.
+    /// Engine: raises that its port holds a report.
     pub fn raise_engine_states(&self) {
         self.raise_for(cause::ENGINE_STATES);
     }
@@ -204,7 +204,7 @@ impl Interrupts {
 
     /// Control plane: takes the interrupts and calls `each` with each of them.
     ///
-    /// It takes no more than the queue holds, or engines could keep it here for good. Interrupts that are left
+    /// It takes at most the queue's capacity, or engines could keep it here indefinitely. The remaining interrupts
     /// were raised after the line was lowered, and have signaled the event again.
     pub fn take(&self, mut each: impl FnMut(Raised)) -> Scans {
         // The line first: an engine adds an interrupt before it raises the line.
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn every_value_signaled_is_seen_after_some_take() {
-        // Engines signal as fast as they can; the taker must end up having seen the last value.
+        // Engines signal as fast as they can; in the end the taker must have seen the last value.
         let interrupts = Interrupts::new(2).unwrap();
         let (fences, bar) = table_with_fence(0);
         let fence = fences.global(1, &bar).unwrap();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A guest's paging: the buffers that are queued in its system context, and how far that got.
+//! A guest's paging: the queued buffers of its system context, and its progress.
 //!
-//! The control plane fills a buffer and queues it; the engine executes it, tells that it failed if
-//! it did, and then how far it got. A buffer is used again when the engine is past it. The fence is
-//! the host's alone: no guest sees it or can reach it.
+//! The control plane fills a buffer and queues it; the engine executes it, reports a failure if there was one, and
+//! then its progress. A buffer is reused when the engine is past it. The fence is private to the host: no guest can
+//! see or access it.
 
 use super::interrupt::Interrupts;
 use crate::gpu::memory::host_memory::PAGING_BUFFERS;
@@ -18,45 +18,45 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A paging buffer that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PagingFault {
-    /// The fence that it was submitted with.
+    /// The fence of its submission.
     pub fence: u64,
-    /// What is wrong with it.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// One guest's.
+/// One guest's paging.
 #[derive(Debug)]
 pub struct Paging {
     /// The fence of the last buffer that the engine is past.
     completed: AtomicU64,
-    /// Buffers that failed. Of those that were not taken each has its buffer still, so there is room.
+    /// Faults of buffers. An untaken fault still occupies its buffer, so there is always room.
     faults: ArrayQueue<PagingFault>,
-    /// The fence of the buffer that is given up; 0, which is no buffer's, when none is.
+    /// The fence of the abandoned buffer; 0, which no buffer has, if there is none.
     abandoned: AtomicU64,
-    /// The control plane's; no engine ever takes this lock.
+    /// The control plane's state; no engine ever takes this lock.
     books: Mutex<Books>,
 }
 
-/// What the control plane knows.
+/// The control plane's state.
 #[derive(Debug, Default)]
 struct Books {
-    /// Fences of the buffers that were not reported done, oldest first.
+    /// Fences of the buffers not yet reported as done, oldest first.
     queued: VecDeque<u64>,
     /// The buffer to fill next.
     next: u64,
 }
 
-/// What became of paging buffers.
+/// The progress of paging buffers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Those that failed.
+    /// The buffers that failed.
     pub faults: Vec<PagingFault>,
-    /// All up to this fence are done with, if some are that were not before.
+    /// The fence up to which all buffers are done, if it advanced.
     pub completed: Option<u64>,
 }
 
 impl Paging {
-    /// Nothing queued.
+    /// Nothing is queued.
     pub fn new() -> Self {
         Self {
             completed: AtomicU64::new(0),
@@ -70,8 +70,7 @@ impl Paging {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Control plane: a buffer for packets that will be queued with this fence; `None` when all are
-    /// in use.
+    /// Control plane: a buffer for packets that will be queued with this fence; `None` if all are in use.
     pub fn take_buffer(&self, fence: u64) -> Option<u64> {
         let mut books = self.books();
         if books.queued.len() as u64 >= PAGING_BUFFERS {
@@ -83,33 +82,32 @@ impl Paging {
         Some(buffer)
     }
 
-    /// Engine: the buffer of this fence failed. [`Self::complete`] follows.
+    /// Engine: reports that the buffer of this fence failed. [`Self::complete`] follows.
     pub fn fail(&self, fence: u64, fault: Fault) {
         // Cannot be full: see `faults`.
         let _ = self.faults.push(PagingFault { fence, fault });
     }
 
-    /// Engine: is past the buffer of this fence.
+    /// Engine: reports that it is past the buffer of this fence.
     pub fn complete(&self, fence: u64, interrupts: &Interrupts) {
-        // Released to `report`: what the packets did, a fault of theirs, and that the buffer was
-        // read for the last time.
+        // Releases to `report` the effects of the packets, their fault, and the last read of the buffer.
         publication::publish(&self.completed, fence);
         interrupts.raise_paging();
     }
 
-    /// Control plane, before it kicks the queue: the buffer of this fence is given up. Relaxed: the kick
-    /// hands it over, and nothing comes with it.
+    /// Control plane, before it kicks the queue: abandons the buffer of this fence. Relaxed: the kick hands it
+    /// over, and it hands over nothing itself.
     pub fn abandon(&self, fence: u64) {
         self.abandoned.store(fence, Ordering::Relaxed);
     }
 
-    /// Engine, when it is kicked: the fence of the buffer that is to be given up, once.
+    /// Engine, when it is kicked: takes the fence of the abandoned buffer.
     pub fn take_abandoned(&self) -> Option<u64> {
         let fence = self.abandoned.swap(0, Ordering::Relaxed);
         (fence != 0).then_some(fence)
     }
 
-    /// Control plane: the fence of the last buffer that was queued, if the engine is not past it.
+    /// Control plane: the fence of the last queued buffer, if the engine is not past it.
     pub fn last_queued(&self) -> Option<u64> {
         let last = self.books().queued.back().copied()?;
         (last > self.completed()).then_some(last)
@@ -120,10 +118,10 @@ impl Paging {
         publication::read(&self.completed)
     }
 
-    /// Control plane: what happened since the last call.
+    /// Control plane: the events since the last call.
     pub fn report(&self) -> Report {
         let mut books = self.books();
-        // First: of each buffer that this covers, the fault is there. Pairs with `complete`.
+        // First: the faults of all buffers that this covers are then visible. Pairs with `complete`.
         let completed = self.completed();
         let faults = std::iter::from_fn(|| self.faults.pop()).collect();
         let before = books.queued.len();

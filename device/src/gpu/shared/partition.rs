@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A guest as the GPU sees it.
+//! A guest from the GPU's point of view.
 
 use super::fence_logs::FenceLogs;
 use super::fence_table::{Fence, FenceTable, Kind, Place, Places};
@@ -37,7 +37,7 @@ pub struct Partition {
     id: GuestId,
     bar: Bar,
     host_memory: HostMemory,
-    /// Memory that all guests have in common.
+    /// Memory that all guests share.
     cross_adapter: Arc<CrossAdapterMemory>,
     windows: Arc<Windows>,
     paging: Paging,
@@ -47,16 +47,16 @@ pub struct Partition {
     fences: FenceTable,
     page_tables: Arc<Charge>,
     counters: Counters,
-    /// Who brought it.
+    /// The front end that attached the guest.
     pub front_end: OnceLock<FrontEnd>,
     weight: AtomicU32,
-    /// Its share of the physical doorbells; 0 is an equal part.
+    /// Its share of the physical doorbells; 0 stands for an equal share.
     doorbell_share: AtomicU32,
-    /// Becomes readable when it kicks its control queue, if that is known.
+    /// Becomes readable when the guest kicks its control queue, if it is known.
     kick: OnceLock<OwnedFd>,
-    /// How an engine reaches the guest at once, if it does.
+    /// An engine's direct way to reach the guest, if there is one.
     nudge: OnceLock<Arc<dyn Nudge>>,
-    /// How its doorbells' pages are moved, if its VMM moves them.
+    /// The rotation of its doorbell pages, if its VMM moves them.
     rotation: OnceLock<Arc<Rotation>>,
 }
 
@@ -64,7 +64,7 @@ impl Partition {
     /// A guest with an empty BAR.
     ///
     /// # Errors
-    /// When the operating system gives no memory for the BAR or the segments beside it.
+    /// If the operating system has no memory for the BAR or the segments beside it.
     pub fn new(
         id: GuestId,
         layout: BarLayout,
@@ -101,7 +101,7 @@ impl Partition {
         })
     }
 
-    /// Who.
+    /// Its id.
     #[inline]
     pub fn id(&self) -> GuestId {
         self.id
@@ -125,8 +125,8 @@ impl Partition {
         self.flush();
     }
 
-    /// Called after a change of where its memory is: translations that engines remember are void from their
-    /// next turns on. Returns the count of flushes.
+    /// Called after the guest's memory moved: translations that engines cached are invalid from their next turns
+    /// on. Returns the count of flushes.
     pub fn flush(&self) -> u64 {
         self.flushes.advance()
     }
@@ -137,24 +137,24 @@ impl Partition {
         self.flushes.current()
     }
 
-    /// Before the guest runs: what becomes readable when it kicks its control queue.
+    /// Before the guest runs: sets the descriptor that becomes readable when it kicks its control queue.
     pub fn set_kick(&self, kick: OwnedFd) {
         // A guest keeps one descriptor while it is attached.
         let _ = self.kick.set(kick);
     }
 
-    /// What becomes readable when it kicks its control queue, if that is known.
+    /// The descriptor that becomes readable when it kicks its control queue, if it is known.
     pub fn kick(&self) -> Option<BorrowedFd<'_>> {
         self.kick.get().map(AsFd::as_fd)
     }
 
-    /// Before the guest runs: how an engine reaches it at once.
+    /// Before the guest runs: sets an engine's direct way to reach it.
     pub fn set_nudge(&self, nudge: Arc<dyn Nudge>) {
-        // A guest keeps one while it is attached.
+        // A guest keeps one nudge while it is attached.
         let _ = self.nudge.set(nudge);
     }
 
-    /// Engine, after it published a value that a CPU waits for: has the guest look at its fences.
+    /// Engine, after it published a value that a CPU waits for: makes the guest re-check its fences.
     pub fn nudge(&self) {
         if let Some(nudge) = self.nudge.get() {
             nudge.nudge();
@@ -171,7 +171,7 @@ impl Partition {
         &self.paging
     }
 
-    /// Which of its pages are encoded.
+    /// The metadata of its compressed pages.
     #[inline]
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
@@ -180,7 +180,7 @@ impl Partition {
     /// Control plane: fills one of its paging buffers.
     ///
     /// # Errors
-    /// When the packets do not fit.
+    /// If the packets do not fit.
     pub fn write_paging_buffer(&self, index: u64, packets: &[u8]) -> io::Result<()> {
         self.host_memory.write_paging_buffer(index, packets)
     }
@@ -188,15 +188,15 @@ impl Partition {
     /// Control plane: fills a part of its DMA buffers.
     ///
     /// # Errors
-    /// When the packets do not fit there.
+    /// If the packets do not fit there.
     pub fn write_dma_buffer(&self, offset: u64, packets: &[u8]) -> io::Result<()> {
         self.host_memory.write_dma_buffer(offset, packets)
     }
 
-    /// Zeroes a range of a segment that is not its own memory, and gives the pages back.
+    /// Zeroes a range of a segment other than its own memory, and frees the pages.
     ///
     /// # Errors
-    /// When the range is not in the segment, or the operating system refuses.
+    /// If the range is not in the segment, or the operating system refuses.
     pub fn zero(&self, segment: Segment, offset: u64, length: u64) -> io::Result<()> {
         let memory = &self.host_memory;
         match segment {
@@ -209,7 +209,7 @@ impl Partition {
         }
     }
 
-    /// Begins the rotation of its doorbells' pages: its VMM moves them from now on.
+    /// Begins the rotation of its doorbell pages: its VMM moves them from now on.
     pub fn rotate(&self, interrupts: &Arc<Interrupts>) -> Arc<Rotation> {
         let slots = self.bar.doorbell_count();
         Arc::clone(
@@ -217,13 +217,13 @@ impl Partition {
         )
     }
 
-    /// How its doorbells' pages are moved, if they are. Doorbells in its own memory stay where they
-    /// are, and engines watch that.
+    /// The rotation of its doorbell pages, if there is one. Doorbells in the guest's own memory never move, and
+    /// engines watch that memory.
     pub fn rotation(&self) -> Option<&Arc<Rotation>> {
         self.rotation.get().filter(|_| self.bar.has_doorbells())
     }
 
-    /// Ends the rotation: its VMM moves no page any more.
+    /// Ends the rotation: its VMM moves no more pages.
     pub fn stop_rotation(&self) {
         if let Some(rotation) = self.rotation.get() {
             rotation.stop();
@@ -242,8 +242,8 @@ impl Partition {
         self.fences.global(slot, &self.bar)
     }
 
-    /// Control plane: puts a global fence into an empty slot. False when its values would be in no memory
-    /// of the host's.
+    /// Control plane: puts a global fence into an empty slot. Returns false if its values would lie outside host
+    /// memory.
     pub fn create_fence(&self, slot: u32, storage: FenceStorage, initial: Option<u64>) -> bool {
         let place = |address: PhysicalAddress| match address.segment {
             Segment::CrossAdapter => Some(Place::Shared(address.address)),
@@ -260,38 +260,38 @@ impl Partition {
         true
     }
 
-    /// Control plane: gives a queue of the guest's a log, empty. False when it would be in no memory of the
-    /// host's, or the queue has one.
+    /// Control plane: gives a queue of the guest an empty log. Returns false if the log would lie outside host
+    /// memory, or if the queue has one.
     pub fn set_fence_log(&self, logs: &FenceLogs, log: FenceLogBuffer) -> bool {
         let offset = self.host_memory.offset_of(log.storage);
         let region = self.host_memory.region();
         offset.is_some_and(|offset| logs.set(log.log_type, region, offset))
     }
 
-    /// Control plane: sets its weight, by which guests share engines' time.
+    /// Control plane: sets its weight, which determines its share of engine time.
     pub fn set_weight(&self, weight: u32) {
-        // Relaxed: nothing else comes with it, and an engine may see it late.
+        // Relaxed: it hands nothing over, and an engine may see it late.
         self.weight.store(weight, Ordering::Relaxed);
     }
 
-    /// Its weight, by which guests share engines' time.
+    /// Its weight, which determines its share of engine time.
     #[inline]
     pub fn weight(&self) -> u32 {
         self.weight.load(Ordering::Relaxed)
     }
 
-    /// Control plane: sets its share of the physical doorbells; 0 is an equal part.
+    /// Control plane: sets its share of the physical doorbells; 0 stands for an equal share.
     pub fn set_doorbell_share(&self, share: u32) {
         self.doorbell_share.store(share, Ordering::Relaxed);
     }
 
-    /// Its share of the physical doorbells, unless that is an equal part.
+    /// Its share of the physical doorbells, or `None` for an equal share.
     pub fn doorbell_share(&self) -> Option<u32> {
         let share = self.doorbell_share.load(Ordering::Relaxed);
         (share != 0).then_some(share)
     }
 
-    /// The page-table pages that its address spaces take.
+    /// The page-table pages in use by its address spaces.
     pub fn page_tables(&self) -> &Arc<Charge> {
         &self.page_tables
     }

@@ -13,7 +13,7 @@ pub const SYSTEM: usize = SchedulingPriority::COUNT;
 /// The rank of a queue's context: the line of its guest that the context waits in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rank {
-    /// Before all others of its guest.
+    /// Before all other contexts of its guest.
     System,
     /// Among the contexts of this priority.
     Priority(SchedulingPriority),

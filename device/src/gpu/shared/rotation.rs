@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Rotating the pages of one guest's doorbells between a dummy page and physical doorbells' pages.
+//! Rotating the pages of one guest's doorbells between a dummy page and the pages of physical doorbells.
 //!
-//! The control plane says which page each logical doorbell is to show. A thread that may wait for the VMM
-//! moves the pages, one after the other, and reports by interrupt when a page is there. The wanted page is
-//! state and not a list of commands: however often it changes, nothing grows, and the thread does only the
-//! last change. No engine takes the lock, and no thread calls the VMM while it holds the lock.
+//! The control plane sets the page that each logical doorbell should show. A thread that may wait for the VMM moves
+//! the pages one by one, and interrupts when a page is in place. The wanted page is state, not a list of commands:
+//! however often it changes, nothing grows, and the thread executes only the last change. No engine takes the lock,
+//! and no thread calls the VMM while it holds the lock.
 //!
-//! A doorbell that was just connected *settles* for a while: a VMM may show the new page to a
-//! running guest only some time after it said so. No ring would be lost (the word is a hint, see
-//! [`crate::gpu::engine::hints`]), but a ring that no engine sees would wait for the engine's next doubt or sleep.
+//! A doorbell that was just connected *settles* for a while: a VMM may show the new page to a running guest some
+//! time after it acknowledged the change. No ring would be lost (the word is a hint, see
+//! [`crate::gpu::engine::hints`]), but an unseen ring would wait until the engine next doubts its hints or sleeps.
 //!
-//! Source: user-mode work submission, "Victimizing doorbell pseudocode in KMD" ("Dxgkrnl rotates the
-//! UMD-visible CPUVA of this doorbell to a dummy page").
+//! Source: user-mode work submission, "Victimizing doorbell pseudocode in KMD" ("Dxgkrnl rotates the UMD-visible
+//! CPUVA of this doorbell to a dummy page").
 
 use super::interrupt::Interrupts;
 use crate::gpu::memory::bar::Page;
@@ -20,55 +20,55 @@ use bellhop_host_kmd::hardware::{HwQueueId, RotationOutcome};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a doorbell settles after it was connected: three times the longest time for which an old page
-/// still got stores after QEMU had acknowledged its removal.
+/// How long a doorbell settles after it was connected: three times the longest time for which an old page still
+/// received stores after QEMU had acknowledged its removal.
 pub const SETTLING: Duration = Duration::from_millis(50);
 
 /// A page to be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// Of which logical doorbell.
+    /// The logical doorbell.
     pub slot: u32,
-    /// Whether something is mapped there, which must be unmapped before.
+    /// Whether a page is mapped there, which must be unmapped first.
     pub is_mapped: bool,
-    /// What it is to show.
+    /// The page to show.
     pub to: Page,
-    /// What it is to show in the end.
+    /// The page to show in the end.
     wanted: Page,
 }
 
 /// The outcome of a [`Move`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
-    /// The page is there.
+    /// The page is mapped.
     Done,
-    /// The VMM did not unmap what was there.
+    /// The VMM did not unmap the old page.
     StillMapped,
-    /// The VMM unmapped what was there, and mapped nothing.
+    /// The VMM unmapped the old page, and mapped nothing.
     NothingMapped,
 }
 
-/// Where the connecting of a doorbell stands.
+/// The progress of connecting a doorbell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Everything is reported.
+    /// Everything was reported.
     Told,
     /// The control plane waits for the page.
     Connecting,
-    /// The page is there, and the doorbell settles until this time.
+    /// The page is mapped, and the doorbell settles until this time.
     Settling(Instant),
 }
 
 #[derive(Debug)]
 struct Slot {
     wanted: Page,
-    /// What the VMM has mapped.
+    /// The page that the VMM has mapped.
     shown: Option<Page>,
-    /// The VMM refused what is wanted; it is not asked again until something else is.
+    /// Whether the VMM refused the wanted page; it is asked again only for another page.
     refused: bool,
     phase: Phase,
     queue: HwQueueId,
-    /// What the control plane has not taken yet. It is about what is wanted now.
+    /// The outcome for the wanted page that the control plane has not yet taken.
     report: Option<RotationOutcome>,
 }
 
@@ -77,7 +77,7 @@ impl Slot {
         self.wanted = page;
         self.refused = false;
         self.phase = phase;
-        // What was reported was about what was wanted before.
+        // An earlier report concerned the previous page.
         self.report = None;
     }
 
@@ -85,7 +85,7 @@ impl Slot {
         !self.refused && self.shown != Some(self.wanted)
     }
 
-    /// What there is to report by now.
+    /// The outcome to report at this time, if there is one.
     fn outcome(&mut self, now: Instant) -> Option<RotationOutcome> {
         match self.phase {
             Phase::Connecting if self.shown == Some(self.wanted) => {
@@ -112,7 +112,7 @@ struct State {
 }
 
 impl State {
-    /// The next page to move, such that no two doorbells ever show one physical doorbell.
+    /// The next page to move. No two doorbells ever show one physical doorbell.
     fn next_move(&self) -> Option<Move> {
         let to = |slot: usize, to: Page| {
             let at = self.slots.get(slot)?;
@@ -125,7 +125,7 @@ impl State {
             if slot.wanted == Page::Dummy {
                 return to(number, Page::Dummy);
             }
-            // One that the VMM does not move is not waited for.
+            // A page that the VMM refuses to move blocks no other one.
             let is_free = |other: &Slot| other.refused || other.shown != Some(slot.wanted);
             if self.slots.iter().all(is_free) {
                 connecting = Some(number);
@@ -164,7 +164,7 @@ impl Rotation {
         Self { interrupts, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// No code panics while it holds the lock, so a poisoned state is whole.
+    /// No code panics while it holds the lock, so the state behind a poisoned lock is consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,7 +176,7 @@ impl Rotation {
         self.changed.notify_one();
     }
 
-    /// Control plane: a doorbell is to show a physical one. Its queue is told of when it does.
+    /// Control plane: makes a doorbell show a physical one. A later report tells its queue's outcome.
     pub(in crate::gpu) fn connect(&self, slot: u32, doorbell: u32, queue: HwQueueId) {
         self.change(slot, |slot| {
             slot.want(Page::Physical(doorbell), Phase::Connecting);
@@ -184,32 +184,31 @@ impl Rotation {
         });
     }
 
-    /// Control plane: a doorbell is to show the dummy page.
+    /// Control plane: makes a doorbell show the dummy page.
     pub(in crate::gpu) fn disconnect(&self, slot: u32) {
         self.change(slot, |slot| slot.want(Page::Dummy, Phase::Told));
     }
 
-    /// Control plane: what became of doorbells. What is told holds now: it is this thread that
-    /// changes what is wanted.
+    /// Control plane: takes the outcomes. They are current, since only this thread changes the wanted pages.
     pub(in crate::gpu) fn take_reports(&self) -> Vec<(HwQueueId, RotationOutcome)> {
         let mut state = self.lock();
         let reports = state.slots.iter_mut();
         reports.filter_map(|slot| Some((slot.queue, slot.report.take()?))).collect()
     }
 
-    /// Any thread: stops asking the VMM for moves. One request may be on its way.
+    /// Any thread: stops requests to the VMM. One request may be in flight.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_all();
     }
 
-    /// Whether [`Self::stop`] was called.
+    /// Returns whether [`Self::stop`] was called.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.lock().stopped
     }
 
-    /// The thread that speaks with the VMM: waits for a page to move; none once stopped.
+    /// The thread that talks to the VMM: waits for a page to move; returns `None` once stopped.
     #[must_use]
     pub fn next(&self) -> Option<Move> {
         let mut state = self.lock();
@@ -253,7 +252,7 @@ impl Rotation {
                 Moved::NothingMapped => slot.shown = None,
                 Moved::StillMapped => {}
             }
-            // If something else is wanted by now, that has not been refused.
+            // If another page is wanted by now, that page was not refused.
             slot.refused = moved != Moved::Done && slot.wanted == wanted;
         });
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What engines count for a guest.
+//! Engines' counters for a guest.
 
 use bellhop_protocol::control::adapter::Statistics;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What one engine did for a guest since it last added to the guest's counters.
+/// One engine's work for a guest since it last added to the guest's counters.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tally {
     /// Packets executed.
@@ -17,7 +17,7 @@ pub struct Tally {
     pub doorbells: u64,
     /// Fence interrupts raised.
     pub interrupts: u64,
-    /// Nanoseconds that turns took.
+    /// Nanoseconds of turns.
     pub engine_time: u64,
 }
 
@@ -31,7 +31,7 @@ struct EngineCounters {
     wakeups: AtomicU64,
 }
 
-/// A guest's counters: one set for each engine, which only that engine writes.
+/// A guest's counters: one set per engine, which only that engine writes.
 #[derive(Debug)]
 pub struct Counters {
     engines: Box<[CachePadded<EngineCounters>]>,
@@ -43,11 +43,11 @@ impl Counters {
         Self { engines: (0..engines).map(|_| CachePadded::default()).collect() }
     }
 
-    /// Engine `engine`: adds what it did.
+    /// Engine `engine`: adds its work.
     #[inline]
     pub fn add(&self, engine: u32, tally: Tally) {
         let Some(counters) = self.engines.get(engine as usize) else { return };
-        // One writer, so that no read-modify-write is needed.
+        // With a single writer no read-modify-write is needed.
         let add = |counter: &AtomicU64, count: u64| {
             if count != 0 {
                 let sum = counter.load(Ordering::Relaxed).wrapping_add(count);
@@ -61,16 +61,16 @@ impl Counters {
         add(&counters.engine_time, tally.engine_time);
     }
 
-    /// Engine `engine`: woke, and gives its first turn to one of the guest's queues.
+    /// Engine `engine`: woke up, and gives its first turn to one of the guest's queues.
     #[cold]
     pub fn woke(&self, engine: u32) {
         let Some(counters) = self.engines.get(engine as usize) else { return };
-        // One writer, as in `add`.
+        // A single writer, as in `add`.
         let count = counters.wakeups.load(Ordering::Relaxed);
         counters.wakeups.store(count.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// The guest's part of the statistics.
+    /// The guest's engine statistics.
     pub fn read(&self) -> Statistics {
         self.engines.iter().fold(Statistics::default(), |sum, engine| Statistics {
             packets: sum.packets.wrapping_add(engine.packets.load(Ordering::Relaxed)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! An engine's log for a tracing tool, beside the logs of its queues.
+//! An engine's log for a tracing tool, in addition to its queues' logs.
 
 use crate::gpu::memory::words::Words;
 use bellhop_host_kmd::hardware::EXECUTED;
@@ -9,17 +9,17 @@ use bellhop_protocol::handoff::fence_log::FenceLog;
 use std::sync::Arc;
 use vm_memory::MmapRegion;
 
-/// Two turns of a queue with at most this many nanoseconds between them are one entry.
+/// Maximum pause in nanoseconds between two turns of a queue in one entry.
 const PAUSE: u64 = 2_000;
-/// Nanoseconds that one entry covers at most, so that a tool sees the progress of a busy queue.
+/// Maximum nanoseconds in one entry, so that a tool sees the progress of a busy queue.
 const LONGEST: u64 = 1_000_000;
 
-/// An engine's trace log: written and read as a queue's are, by `protocol::handoff::fence_log`.
+/// An engine's trace log, written and read like a queue's, by `protocol::handoff::fence_log`.
 #[derive(Debug)]
 pub struct TraceLog(Words);
 
 impl TraceLog {
-    /// An empty log; none when there is no memory for it. It takes memory only as it is written.
+    /// An empty log, or `None` if there is no memory for it. It takes memory only as it is written.
     pub fn new(entries: u32) -> Option<Self> {
         let size = size_of::<FenceLogHeader>() + entries as usize * size_of::<FenceLogEntry>();
         let region = MmapRegion::new(size).ok()?;
@@ -33,7 +33,7 @@ impl TraceLog {
     }
 }
 
-/// Turns of one queue in close succession, which are one entry: there may be a million a second.
+/// Consecutive turns of one queue, which share an entry: there may be a million turns a second.
 #[derive(Debug, Default)]
 pub struct Executed {
     queue: u64,
@@ -43,7 +43,7 @@ pub struct Executed {
 }
 
 impl Executed {
-    /// Adds a turn of a queue. Returns the entry of earlier turns, if this turn begins another.
+    /// Adds a turn of a queue. Returns the entry of the earlier turns if this turn begins a new one.
     pub fn add(&mut self, queue: u64, (since, until): (u64, u64)) -> Option<FenceLogEntry> {
         let goes_on = self.queue == queue
             && since.saturating_sub(self.until) <= PAUSE
@@ -57,7 +57,7 @@ impl Executed {
         before
     }
 
-    /// The entry of the turns that no entry was returned for, if there are any.
+    /// Takes the entry of the turns so far, if there are any.
     pub fn take(&mut self) -> Option<FenceLogEntry> {
         let Self { queue, since, until, turns } = std::mem::take(self);
         (turns > 0).then_some(FenceLogEntry {
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(told(executed.take()), None);
         assert_eq!(told(executed.add(7, (100, 200))), None);
         assert_eq!(told(executed.add(7, (200 + PAUSE, 5000))), None);
-        // Another queue's, and one after a pause.
+        // A turn of another queue, and one after a pause.
         assert_eq!(told(executed.add(8, (5000, 5100))), Some((7, 100, 5000, 2)));
         assert_eq!(told(executed.add(8, (9000, 9100))), Some((8, 5000, 5100, 1)));
         assert_eq!(told(executed.take()), Some((8, 9000, 9100, 1)));

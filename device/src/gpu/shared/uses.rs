@@ -2,31 +2,31 @@
 
 //! The order in which queues used their doorbells: a logical clock.
 //!
-//! An engine that sees a ring reads no clock. It stamps the ring with the number of doorbells that were
-//! connected so far, which all engines see, and with its own count of rings since the last connect. Two rings
-//! that one engine saw are always ordered. Two rings that different engines saw are ordered if a doorbell was
-//! connected in between, which is when their order matters.
+//! An engine that sees a ring reads no clock. It stamps the ring with the number of doorbells connected so far,
+//! which all engines see, and with its own count of rings since the last connect. Two rings that one engine saw are
+//! always ordered. Two rings that different engines saw are ordered if a doorbell was connected in between, which
+//! is when their order matters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bits of the count of rings that an engine saw since the last doorbell was connected.
+/// Width of an engine's count of rings since the last connect, in bits.
 const RINGS: u32 = 28;
-/// The most that it counts.
+/// The count saturates here.
 const MOST_RINGS: u64 = (1 << RINGS) - 1;
 
-/// Doorbells that were connected so far.
+/// Number of doorbells connected so far.
 #[derive(Debug, Default)]
 pub struct Connects(AtomicU64);
 
 impl Connects {
-    /// Control plane: a doorbell is connected. Returns the stamp.
+    /// Control plane: counts a connect. Returns its stamp.
     pub fn another(&self) -> u64 {
-        // Relaxed, as all here: nothing else comes with it, and an engine may see it late.
+        // Relaxed, like all accesses here: it hands nothing over, and an engine may see it late.
         (self.0.fetch_add(1, Ordering::Relaxed) + 1) << RINGS
     }
 }
 
-/// Rings that an engine saw.
+/// An engine's count of rings.
 #[derive(Debug, Default)]
 pub struct Rings {
     connects: u64,
@@ -34,7 +34,7 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// Engine: saw a ring. Returns the stamp.
+    /// Engine: counts a ring. Returns its stamp.
     #[inline]
     pub fn another(&mut self, connects: &Connects) -> u64 {
         let connects = connects.0.load(Ordering::Relaxed);

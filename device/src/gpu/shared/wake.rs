@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What wakes an engine: its attention, and kicks of guests whose doorbells it watches.
+//! Wake-ups of an engine: its attention, and kicks of the guests with doorbells that it watches.
 //!
-//! A guest that finds its engine asleep notifies the control plane, and for that kicks its control queue. The
-//! kick alone wakes the engine, before the control plane reads the notification: the first submission after a
-//! pause costs one wake-up instead of three. The kick is a hint. No ring is lost because the control plane
-//! handles the notification.
+//! A guest that finds its engine asleep notifies the control plane by kicking its control queue. The kick itself
+//! wakes the engine, before the control plane reads the notification: the first submission after a pause costs one
+//! wake-up instead of three. The kick is a hint: the control plane handles the notification, so no ring is lost.
 
 use super::event::Event;
 use super::partition::Partition;
@@ -19,12 +18,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-/// What the event is known by; guests' ids begin at 1.
+/// The identifier of the event; guest ids begin at 1.
 const EVENT: u64 = 0;
-/// What is taken from the kernel at once.
+/// Maximum number of events to take from the kernel at once.
 const READY: usize = 8;
 
-/// What an engine sleeps on.
+/// The events that an engine sleeps on.
 #[derive(Debug)]
 pub struct Wake {
     event: Event,
@@ -38,32 +37,32 @@ pub enum Woken {
     Signaled,
     /// By a guest's kick.
     Kicked,
-    /// No thread and no kick woke it.
+    /// By neither: the time is over.
     TimedOut,
 }
 
 impl Wake {
-    /// Not woken yet.
+    /// Nothing has woken the engine yet.
     ///
     /// # Errors
-    /// When the process has no file descriptor left.
+    /// If the process is out of file descriptors.
     pub fn new() -> io::Result<Self> {
         let (event, epoll) = (Event::new()?, epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&epoll, &event, epoll::EventData::new_u64(EVENT), epoll::EventFlags::IN)?;
         Ok(Self { event, epoll })
     }
 
-    /// Wakes the engine, once for each of its sleeps.
+    /// Wakes the engine, once per sleep.
     pub fn signal(&self) {
         self.event.signal();
     }
 
-    /// Engine: sleeps until it is woken, and clears that.
+    /// Engine: sleeps until it is woken, and clears the signal.
     pub fn wait(&self, until: Option<Instant>) -> Woken {
         let mut ready = [const { MaybeUninit::uninit() }; READY];
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            // A time that does not fit is as good as none.
+            // A time that does not fit counts as none.
             let left = left.and_then(|left| Timespec::try_from(left).ok());
             match epoll::wait(&self.epoll, ready.as_mut_slice(), left.as_ref()) {
                 Err(Errno::INTR) => {}
@@ -84,35 +83,35 @@ impl Wake {
     }
 
     fn add(&self, kick: BorrowedFd<'_>, guest: u64) -> io::Result<()> {
-        // By its edge: it is the control plane that takes the kick, and it may do so later, or before the
-        // engine has come to run. The descriptor is writable at any time, so that even then there is
-        // something to report: the kernel forgets an edge of which nothing is left.
+        // Edge-triggered: the control plane takes the kick, later or even before the engine runs. The descriptor is
+        // also polled for writing, which is always possible, so that there is something to report even then: the
+        // kernel drops an edge with nothing left to report.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         Ok(epoll::add(&self.epoll, kick, epoll::EventData::new_u64(guest), flags)?)
     }
 
     fn remove(&self, kick: BorrowedFd<'_>) {
-        // The guest has the same open file, so that closing this descriptor would not be enough.
+        // The guest has the same open file, so closing this descriptor would not suffice.
         if let Err(error) = epoll::delete(&self.epoll, kick) {
             tracing::debug!(%error, "cannot stop a guest's kicks from waking an engine");
         }
     }
 }
 
-/// Guests whose kicks wake an engine.
+/// The guests with kicks that wake an engine.
 #[derive(Debug, Default)]
 pub struct Kicking(HashMap<GuestId, Kicker>);
 
 #[derive(Debug, Default)]
 struct Kicker {
-    /// Its doorbells that the engine watches.
+    /// Number of its doorbells that the engine watches.
     doorbells: usize,
     /// Whether its kicks wake the engine.
     wakes: bool,
 }
 
 impl Kicking {
-    /// Engine: it watches one more of the guest's doorbells, so the guest's kicks wake it.
+    /// Engine: counts a watched doorbell of the guest, so that the guest's kicks wake the engine.
     pub fn add(&mut self, wake: &Wake, guest: &Partition) {
         let kicker = self.0.entry(guest.id()).or_default();
         kicker.doorbells += 1;
@@ -121,7 +120,7 @@ impl Kicking {
         {
             match wake.add(kick, guest.id().0) {
                 Ok(()) => kicker.wakes = true,
-                // A VMM can give what cannot be waited for. The guest's notifications still arrive.
+                // A VMM can pass a descriptor that cannot be polled. The guest's notifications still arrive.
                 Err(error) => {
                     tracing::debug!(guest = guest.id().0, %error, "this guest's kicks cannot wake an engine")
                 }
@@ -129,7 +128,7 @@ impl Kicking {
         }
     }
 
-    /// Engine: it watches one less. The kicks of a guest without any do not wake it.
+    /// Engine: uncounts a watched doorbell. Kicks of a guest without any no longer wake it.
     pub fn remove(&mut self, wake: &Wake, guest: &Partition) {
         let Entry::Occupied(mut kicker) = self.0.entry(guest.id()) else { return };
         kicker.get_mut().doorbells -= 1;

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where an engine looks for a queue's rings.
+//! The place where an engine watches for a queue's rings.
 //!
-//! The control plane decides and tells the engine once, however often it decides anew before the engine looks: a
-//! guest that connects and disconnects without end makes no list longer.
+//! The control plane decides and tells the engine once, however often it changes its decision before the engine
+//! looks: a guest that keeps connecting and disconnecting lengthens no list.
 
 use arc_swap::ArcSwapOption;
 use bellhop_protocol::handoff::pending::Pending;
 use std::sync::Arc;
 
-/// Where a watched queue rings.
+/// The place of a watched queue's rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WatchedAt {
-    /// The word on its logical doorbell's page, whose value is the write pointer.
+    /// The word on its logical doorbell's page, which holds the write pointer.
     OwnPage,
-    /// The guest's page of this physical doorbell, which the page of the logical doorbell shows.
+    /// The guest's page of this physical doorbell, which the logical doorbell's page shows.
     Physical(u32),
-    /// Its guest's global doorbell.
+    /// The guest's global doorbell.
     Global,
 }
 
-/// Where the engine of a queue looks for its rings.
+/// The place where the engine of a queue watches for its rings.
 #[derive(Debug, Default)]
 pub struct Watching {
     at: ArcSwapOption<WatchedAt>,
@@ -28,15 +28,15 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Control plane: decides anew; `None` is nowhere. True when the engine must be told.
+    /// Control plane: sets a new place; `None` is nowhere. Returns true if the engine must be told.
     #[must_use = "the engine must be told"]
     pub fn change(&self, at: Option<WatchedAt>) -> bool {
-        // Before the mark, which releases it to `take`.
+        // Before the mark, which releases the place to `take`.
         self.at.store(at.map(Arc::new));
         self.changed.mark()
     }
 
-    /// Engine, when it is told: what the control plane decided last.
+    /// Engine, when it is told: the control plane's last decision.
     pub fn take(&self) -> Option<WatchedAt> {
         self.changed.take();
         self.at.load().as_deref().copied()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Doorbells: rings, the physical doorbells that watch them, and what a guest reads of them.
+//! Doorbells: rings, the physical doorbells that watch them, and the statuses that guests read.
 
 use super::Gpu;
 use crate::gpu::shared::hw_queue::HwQueue;
@@ -14,7 +14,7 @@ use bellhop_protocol::handoff::publication;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Does something with the words of a queue's doorbell.
+/// Calls `act` with the words of a queue's doorbell.
 fn with_doorbell(queue: &HwQueue, act: impl FnOnce(DoorbellWords<'_>)) -> Result<(), UnknownId> {
     let ring = queue.ring.load_full();
     let words = ring.as_ref().and_then(|ring| queue.doorbell(ring));
@@ -23,7 +23,7 @@ fn with_doorbell(queue: &HwQueue, act: impl FnOnce(DoorbellWords<'_>)) -> Result
 }
 
 impl Gpu {
-    /// What a doorbell reads.
+    /// The status word to publish.
     fn status(&self, connection: ConnectionStatus) -> DoorbellStatus {
         DoorbellStatus::new(connection).with_logging_level(self.chip.logging_level())
     }
@@ -49,9 +49,9 @@ impl Doorbells for Gpu {
             return Err(UnknownId::DoorbellSlot(ring.slot));
         };
         doorbell.connect(self.status(ConnectionStatus::DISCONNECTED_RETRY));
-        // The word of a global doorbell is other queues', too, and nothing need be in it.
+        // Other queues share the word of a global doorbell, and it need not be initialised.
         if self.doorbell_model == DoorbellModel::Dedicated {
-            // Relaxed, as the next: `ring` hands both over to the engine, and the reply to the guest.
+            // Relaxed, like the next store: `ring` hands both over to the engine, and the reply to the guest.
             word.store(0, Ordering::Relaxed);
         }
         last_queued.store(0, Ordering::Relaxed);
@@ -62,7 +62,7 @@ impl Doorbells for Gpu {
     fn unbind_ring(&self, queue: HwQueueId) -> Result<(), UnknownId> {
         let queue = self.queue(queue)?;
         queue.ring.store(None);
-        // The engine lets go of it, as it does of what was there when it was kicked last.
+        // The kick makes the engine drop its reference to the ring.
         self.kick_queue(&queue);
         Ok(())
     }
@@ -128,8 +128,8 @@ impl Doorbells for Gpu {
             queue.set_settling(false);
         }
         let published = with_doorbell(&queue, |words| words.connect(self.status(status)));
-        // Only now: an engine that fell asleep before this has not armed the doorbell, which was
-        // not connected yet. And a guest may have rung before an engine watched.
+        // The kick comes last: an engine that fell asleep before this has not armed the doorbell, which was not yet
+        // connected; and a guest may have rung before an engine watched.
         self.kick_queue(&queue);
         published
     }

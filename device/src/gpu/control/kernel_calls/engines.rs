@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Engines: where they are, their power, their resets, and what they have forgotten.
+//! Engines: progress, power, resets and quiescence.
 
 use super::Gpu;
 use crate::gpu::shared::chip::{attention, reset};
@@ -40,7 +40,7 @@ impl Engines for Gpu {
 
     fn quiesce(&self, guest: Option<GuestId>) -> Ticket {
         let registry = self.registry();
-        // Engines remember nothing of a guest that is gone.
+        // Engines cache nothing of a removed guest.
         for (_, partition) in
             registry.guests.iter().filter(|(id, _)| guest.is_none_or(|guest| guest == **id))
         {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fences, and the logs that HW queues keep of them.
+//! Fences, and the fence logs of HW queues.
 
 use super::{Gpu, each};
 use bellhop_host_kmd::hardware::{
@@ -72,11 +72,11 @@ impl Fences for Gpu {
         each(values, |SlotValue { slot, value }| {
             let fence = partition.fence(*slot).ok_or(UnknownId::FenceSlot(*slot))?;
             if always {
-                // First: no later signal is one then, but one that goes backwards.
+                // First: a later signal then counts as one that goes backwards.
                 self.chip.release_waiters(fence.abandon().engines);
             }
-            // Where an engine got further there is nothing to do. The caller finds the CPU waits that the value
-            // releases.
+            // If an engine's signal got further, there is nothing to do. The caller finds the CPU waits that the
+            // value releases.
             if let Ok(signaled) = fence.cell.signal(fence.published, *value) {
                 self.chip.release_waiters(signaled.engines);
             }

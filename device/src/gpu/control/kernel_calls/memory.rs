@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Memory of guests as the kernel accesses it.
+//! The kernel's access to guest memory.
 
 use super::Gpu;
 use bellhop_host_kmd::hardware::{GuestId, Memory, Segment, UnknownId};
@@ -57,7 +57,7 @@ impl Memory for Gpu {
         offset: u64,
         packets: &[u8],
     ) -> Result<(), UnknownId> {
-        // Handed over to the engine with the submission that names it.
+        // The submission that names the buffer hands its content over to the engine.
         if let Err(error) = self.guest(guest)?.write_dma_buffer(offset, packets) {
             tracing::error!(%error, guest = guest.0, offset, "cannot write a DMA buffer");
         }

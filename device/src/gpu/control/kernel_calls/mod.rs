@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The registers: what the control plane can do to the GPU, one file for each subject of
+//! The registers: the control plane's operations on the GPU, one file per subject of
 //! [`Hardware`](bellhop_host_kmd::hardware::Hardware).
 
 mod doorbells;
@@ -40,7 +40,7 @@ impl Gpu {
         found.ok_or(UnknownId::AddressSpace(space))
     }
 
-    /// Does something with each of these queues that there is.
+    /// Calls `act` for each existing queue of the list.
     fn each_queue(
         &self,
         queues: &[HwQueueId],
@@ -59,7 +59,7 @@ impl Gpu {
     }
 }
 
-/// Does something with each item, and returns the first error when that was done.
+/// Calls `act` for every item, and returns the first error afterwards.
 fn each<T>(items: &[T], mut act: impl FnMut(&T) -> Result<(), UnknownId>) -> Result<(), UnknownId> {
     let mut outcome = Ok(());
     for item in items {

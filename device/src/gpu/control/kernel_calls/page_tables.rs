@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Address spaces, page tables, and the system contexts that paging runs in.
+//! Address spaces, page tables, and the system contexts that execute paging.
 
 use super::Gpu;
 use crate::gpu::memory::host_memory::PAGING_BUFFERS;
@@ -39,7 +39,7 @@ impl PageTables for Gpu {
     ) -> Result<(), HardwareError> {
         let space = self.space(space)?;
         for (entry, page) in entries.iter().zip(0u64..) {
-            // An address that does not fit into 64 bits is as far out of range as any.
+            // An address that does not fit into 64 bits is out of range like any other.
             let offset = page.saturating_mul(page_size.bytes());
             space.set(gpu_va.saturating_add(offset), page_size, *entry)?;
         }
@@ -85,7 +85,7 @@ impl Gpu {
 impl SystemContexts for Gpu {
     fn create_system_context(&self, guest: GuestId) -> Result<SystemContext, HardwareError> {
         let partition = self.guest(guest)?;
-        // The last node is a copy node if there is one.
+        // The last node is a copy node, if there is one.
         let node = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX).saturating_sub(1);
         let mut registry = self.registry();
         let address_space = AddressSpaceId(registry.new_id());
@@ -115,7 +115,7 @@ impl SystemContexts for Gpu {
             );
             return Err(FULL.into());
         }
-        // Buffers are fewer than the queue holds, so that from here on nothing is full.
+        // There are fewer buffers than the queue has room for, so nothing below is full.
         const { assert!(PAGING_BUFFERS as usize <= SUBMISSIONS) };
         let index = queue.partition.paging().take_buffer(fence).ok_or(FULL)?;
         if let Err(error) = queue.partition.write_paging_buffer(index, packets) {
@@ -127,7 +127,7 @@ impl SystemContexts for Gpu {
             progress_fence_value: 0,
             submission_fence: fence,
         };
-        // Hands over what is in the buffer, and all that the control plane did before.
+        // Hands over the buffer's content and everything that the control plane did before.
         queue.submissions.push(submission).map_err(|_| FULL)?;
         self.kick_queue(&queue);
         Ok(())
@@ -135,7 +135,7 @@ impl SystemContexts for Gpu {
 
     fn abandon_paging(&self, guest: GuestId, fence: u64) -> Result<(), UnknownId> {
         let queue = self.system_queue(guest)?;
-        // Before the kick, at which the engine looks.
+        // Before the kick, since the engine checks it after the kick.
         queue.partition.paging().abandon(fence);
         queue.membership.resume();
         self.kick_queue(&queue);

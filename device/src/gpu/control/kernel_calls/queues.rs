@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! HW queues: the run list, and submission in kernel mode.
+//! HW queues: the run list, and kernel-mode submission.
 
 use super::Gpu;
 use crate::gpu::shared::chip::attention;
