@@ -14,7 +14,7 @@
 //! | `object` | handles, quotas, names, errors |
 //!
 //! A room uses only rooms below it. A subsystem's fields are private: its methods take ids and narrow borrows, and
-//! return outcomes. What one subsystem wants of another goes through the kernel's work list.
+//! return outcomes. A subsystem's requests to another go through the kernel's work list.
 
 mod adapters;
 mod doorbell;

@@ -1,54 +1,54 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a GPU is: its nodes, and how it reaches doorbells and memory.
+//! The properties of a GPU: its nodes, and how it reaches doorbells and memory.
 
 use crate::hardware::addressing::VirtualAddressingModel;
 use bellhop_protocol::control::adapter::EngineType;
 
-/// How queues and doorbells go together, for all of an adapter's guests.
+/// How queues and doorbells relate, for all guests of an adapter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DoorbellModel {
-    /// Each HW queue has a doorbell of its own, which one of few physical doorbells watches.
+    /// Each HW queue has its own doorbell, which one of few physical doorbells watches.
     #[default]
     Dedicated,
     /// All HW queues of a guest ring one doorbell, and engines see every ring.
     Global,
 }
 
-/// What a node is made of.
+/// The properties of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeDescription {
-    /// What its engine is made for.
+    /// The type of its engine.
     pub engine_type: EngineType,
     /// A name for people.
     pub name: &'static str,
-    /// Whether its queues may be for user-mode submission.
+    /// Whether its queues may take user-mode submissions.
     pub user_mode_submission: bool,
-    /// The only processor of the host that its engine runs on, if the operator chose one.
+    /// The only host processor on which its engine runs, if the operator chose one.
     pub processor: Option<usize>,
 }
 
-/// What a GPU is. Nothing of it changes.
+/// The properties of a GPU. They never change.
 pub trait Adapter {
     /// The nodes, by ordinal.
     fn nodes(&self) -> &[NodeDescription];
 
-    /// How queues and doorbells go together.
+    /// How queues and doorbells relate.
     fn doorbell_model(&self) -> DoorbellModel {
         DoorbellModel::Dedicated
     }
 
-    /// How it reaches memory.
+    /// How the GPU reaches memory.
     fn virtual_addressing_model(&self) -> VirtualAddressingModel {
         VirtualAddressingModel::GpuVaIoMmuGlobal
     }
 
-    /// Whether interrupts for signals that are logged name HW queues:
+    /// Whether interrupts for logged signals name HW queues:
     /// [`Interrupt::NativeFencesLogged`](super::Interrupt::NativeFencesLogged).
     fn optimized_fence_interrupt(&self) -> bool {
         false
     }
 
-    /// How many physical doorbells there are, in the dedicated model.
+    /// Number of physical doorbells, in the dedicated model.
     fn physical_doorbells(&self) -> u32;
 }

@@ -2,23 +2,23 @@
 
 //! How GPU virtual addresses are translated.
 
-/// How GPU virtual addresses become addresses of memory.
+/// How GPU virtual addresses become memory addresses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum VirtualAddressingModel {
-    /// Through the GPU's own page tables, past any IOMMU.
+    /// Through the GPU's own page tables, bypassing any IOMMU.
     GpuMmu,
-    /// Through an IOMMU, with one domain for each process (`GpuVaIoMmu`).
+    /// Through an IOMMU, with one domain per process (`GpuVaIoMmu`).
     GpuVaIoMmu,
     /// Through the GPU's page tables and then an IOMMU, with one domain for all processes of a guest
-    /// (`GpuVaIoMmuGlobal`). Ours: page-table entries hold guest-physical addresses, and the guest's
-    /// memory table stands between them and memory.
+    /// (`GpuVaIoMmuGlobal`). Ours: page-table entries hold guest-physical addresses, which the guest's memory table
+    /// translates.
     #[default]
     GpuVaIoMmuGlobal,
 }
 
 impl VirtualAddressingModel {
-    /// Whether system memory is mapped to an IOMMU as long as the GPU may reach it. "The notification is
-    /// sent only when the device supports GpuVaIoMmu or GpuVaIoMmuGlobal virtual addressing models."
+    /// Whether system memory is mapped in an IOMMU while the GPU may reach it. "The notification is sent only when
+    /// the device supports GpuVaIoMmu or GpuVaIoMmuGlobal virtual addressing models."
     #[must_use]
     pub const fn has_io_mmu(self) -> bool {
         matches!(self, Self::GpuVaIoMmu | Self::GpuVaIoMmuGlobal)
@@ -30,12 +30,12 @@ impl VirtualAddressingModel {
 pub enum PageSize {
     /// 4 KiB.
     Small,
-    /// 64 KiB: address and GPU virtual address are multiples of that.
+    /// 64 KiB: address and GPU virtual address are multiples of it.
     Large,
 }
 
 impl PageSize {
-    /// Its bytes.
+    /// Its size in bytes.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         match self {

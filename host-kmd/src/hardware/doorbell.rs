@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Doorbells: rings, the physical doorbells that watch them, and what a guest reads of them.
+//! Doorbells: rings, the physical doorbells that watch them, and the status that a guest reads.
 
 use super::{GuestId, HwQueueId, PhysicalDoorbell, UnknownId};
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -16,27 +16,28 @@ pub struct RingBinding {
     pub ring_size: u64,
     /// GPU virtual address of the ring buffer control.
     pub control_va: u64,
-    /// The doorbell is always `CONNECTED_NOTIFY` while it is connected: the engine does not change
-    /// that as it falls asleep and wakes.
+    /// Whether the doorbell is `CONNECTED_NOTIFY` all the time while connected: the engine does not change the status
+    /// as it falls asleep and wakes.
     pub notify_each: bool,
 }
 
-/// How far rotating a doorbell's page got.
+/// Progress of rotating a doorbell's page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RotationProgress {
-    /// The page is there already.
+    /// The page is mapped already.
     #[default]
     Done,
-    /// The page is on its way; an interrupt tells when it is there: [`Interrupt::DoorbellRotated`](super::Interrupt::DoorbellRotated).
+    /// The page is not mapped yet; an interrupt tells when it is:
+    /// [`Interrupt::DoorbellRotated`](super::Interrupt::DoorbellRotated).
     Pending,
 }
 
-/// How the rotation of a doorbell's page to a physical doorbell ended.
+/// How rotating a doorbell's page to a physical doorbell ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RotationOutcome {
-    /// The page is there. For a while rings may still miss it.
+    /// The page is mapped. For a while rings may still miss it.
     Shown,
-    /// Rings do not miss it any more.
+    /// Rings no longer miss it.
     Settled,
     /// The VMM did not map the page.
     Refused,
@@ -44,28 +45,28 @@ pub enum RotationOutcome {
 
 /// Doorbells of HW queues.
 pub trait Doorbells {
-    /// How many physical doorbells are a guest's share, which other guests do not take from it.
+    /// A guest's share of the physical doorbells, which other guests do not take from it.
     ///
     /// # Errors
-    /// For a guest that does not exist.
+    /// Fails for a guest that does not exist.
     fn doorbell_share(&self, guest: GuestId) -> Result<u32, UnknownId>;
 
-    /// When the queue's doorbell was used last, by [`Self::watch`] or by a ring that an engine saw: a greater
-    /// number is later. Of rings that two engines saw the order is known only as far as a call of
-    /// [`Self::watch`] came between them.
+    /// When the queue's doorbell was last used, by [`Self::watch`] or by a ring that an engine saw: a greater number
+    /// is later. The order of rings that two engines saw is known only if a call of [`Self::watch`] came between
+    /// them.
     ///
     /// # Errors
     /// For a queue that does not exist.
     fn last_use(&self, queue: HwQueueId) -> Result<u64, UnknownId>;
 
-    /// Gives a HW queue its ring. The last-queued value and, in the dedicated model, the doorbell
-    /// word become 0, the status `DISCONNECTED_RETRY`.
+    /// Gives a HW queue its ring. The last-queued value and, in the dedicated model, the doorbell word become 0; the
+    /// status becomes `DISCONNECTED_RETRY`.
     ///
     /// # Errors
-    /// For a queue that does not exist, or a doorbell slot that its guest does not have.
+    /// Fails for a queue that does not exist, or a doorbell slot that its guest does not have.
     fn bind_ring(&self, queue: HwQueueId, ring: RingBinding) -> Result<(), UnknownId>;
 
-    /// Takes the ring away again. The doorbell must be disconnected.
+    /// Takes the ring away. The doorbell must be disconnected.
     ///
     /// # Errors
     /// For a queue that does not exist.
@@ -89,21 +90,20 @@ pub trait Doorbells {
     /// For a physical doorbell that does not exist.
     fn unwatch(&self, doorbell: PhysicalDoorbell) -> Result<(), UnknownId>;
 
-    /// In the global model: has engines look at this queue's ring, too, when the guest's one doorbell
-    /// is rung.
+    /// In the global model: makes engines look at this queue's ring, too, when the guest's one doorbell rings.
     ///
     /// # Errors
     /// For a queue that does not exist.
     fn watch_global(&self, queue: HwQueueId) -> Result<(), UnknownId>;
 
-    /// In the global model: ends [`Self::watch_global`].
+    /// In the global model: undoes [`Self::watch_global`].
     ///
     /// # Errors
-    /// For a queue that is not watched there.
+    /// Fails for a queue that is not watched.
     fn unwatch_global(&self, queue: HwQueueId) -> Result<(), UnknownId>;
 
-    /// Makes the page of the queue's logical doorbell show the physical one that watches it, where
-    /// pages are moved at all. Does not wait for the VMM.
+    /// Makes the page of the queue's logical doorbell show the physical one that watches it, if pages are rotated at
+    /// all. Does not wait for the VMM.
     ///
     /// # Errors
     /// For a queue that does not exist.
@@ -111,8 +111,8 @@ pub trait Doorbells {
         Ok(RotationProgress::Done)
     }
 
-    /// Makes the page show the dummy page. No interrupt tells when it does: of stores that reach the old page
-    /// until then, and for a while after, an engine only sees that there were some.
+    /// Makes the page show the dummy page. No interrupt tells when it does. Until then, and for a while after, an
+    /// engine sees of stores to the old page only that there were some.
     ///
     /// # Errors
     /// For a queue that does not exist.
@@ -123,7 +123,7 @@ pub trait Doorbells {
     /// Publishes a connected status for the queue's doorbell.
     ///
     /// # Errors
-    /// For a queue that does not exist, or has no ring.
+    /// Fails for a queue that does not exist, or has no ring.
     fn publish_connected(
         &self,
         queue: HwQueueId,
@@ -133,7 +133,7 @@ pub trait Doorbells {
     /// Publishes a disconnected status for the queue's doorbell; a full fence follows the store.
     ///
     /// # Errors
-    /// For a queue that does not exist, or has no ring.
+    /// Fails for a queue that does not exist, or has no ring.
     fn publish_disconnected(
         &self,
         queue: HwQueueId,

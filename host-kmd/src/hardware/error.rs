@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Why the hardware does not do what it is asked for.
+//! Why the hardware does not do as asked.
 
 use super::{AddressSpaceId, GuestId, HwQueueId, PhysicalAddress, PhysicalDoorbell};
 use bellhop_protocol::fence_log::FenceLogType;
@@ -10,19 +10,20 @@ use bellhop_protocol::fence_log::FenceLogType;
 #[error("the hardware has no room for another {0}")]
 pub struct HardwareFull(pub &'static str);
 
-/// A call named what the GPU does not have: a bug of the caller, since the kernel names only what it was given.
+/// A call named something that the GPU does not have: a bug of the caller, because the kernel names only what it was
+/// given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownId {
-    /// No guest.
+    /// No such guest.
     #[error("the GPU has no guest {}", .0.0)]
     Guest(GuestId),
-    /// No system context of a guest.
+    /// The guest has no system context.
     #[error("guest {} has no system context", .0.0)]
     SystemContext(GuestId),
-    /// No address space.
+    /// No such address space.
     #[error("the GPU has no address space {}", .0.0)]
     AddressSpace(AddressSpaceId),
-    /// No HW queue.
+    /// No such HW queue.
     #[error("the GPU has no HW queue {}", .0.0)]
     HwQueue(HwQueueId),
     /// The queue has no ring, and so no doorbell.
@@ -33,30 +34,30 @@ pub enum UnknownId {
     FenceLog {
         /// The queue.
         queue: HwQueueId,
-        /// Which of its logs.
+        /// The type of log.
         log_type: FenceLogType,
     },
-    /// No doorbell slot in the guest's BAR.
+    /// No such doorbell slot in the guest's BAR.
     #[error("no BAR has doorbell slot {0}")]
     DoorbellSlot(u32),
-    /// No physical doorbell.
+    /// No such physical doorbell.
     #[error("the GPU has no physical doorbell {}", .0.0)]
     PhysicalDoorbell(PhysicalDoorbell),
-    /// No such fence slot of a guest.
+    /// The guest has no such fence slot.
     #[error("no guest has fence slot {0}")]
     FenceSlot(u32),
-    /// No such memory of the host's.
+    /// The host has no such memory.
     #[error("the host has no memory at {0:?}")]
     Storage(PhysicalAddress),
-    /// No node.
+    /// No such node.
     #[error("the GPU has no node {0}")]
     Node(u32),
 }
 
-/// Why the hardware does not do what it is asked for.
+/// Why the hardware does not do as asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HardwareError {
-    /// It has no room, which may change.
+    /// The hardware has no room, which may change.
     #[error(transparent)]
     Full(#[from] HardwareFull),
     /// A bug of the caller.
@@ -73,15 +74,15 @@ impl HardwareError {
     }
 }
 
-/// What a caller makes of an unknown id where no request can fail over it.
+/// Handles an unknown id where no request can fail over it.
 pub trait Reported {
-    /// What the call returns when it succeeds.
+    /// The value that the call returns on success.
     type Value;
 
-    /// Reports an unknown id as the bug that it is, and carries on with this value instead.
+    /// Reports an unknown id as the bug that it is, and returns `instead`.
     fn reported_or(self, instead: Self::Value) -> Self::Value;
 
-    /// Reports an unknown id as the bug that it is, and carries on with the default.
+    /// Reports an unknown id as the bug that it is, and returns the default.
     fn reported(self) -> Self::Value
     where
         Self: Sized,

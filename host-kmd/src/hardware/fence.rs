@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fences as the GPU knows them: global fences, and the slots by which packets name them.
+//! The GPU's fences: global fences, and the slots by which packets name them.
 
 use super::{AddressSpaceId, GuestId, PhysicalAddress, UnknownId};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::FENCE_STRIDE;
 use bellhop_protocol::handoff::fence::SignalRule;
 
-/// Fences that share a page of values, by their slots, in the BAR as in [`Segment::Fence`](super::Segment::Fence).
+/// Number of fences that share a page of values, in the BAR and in [`Segment::Fence`](super::Segment::Fence).
 pub const FENCES_PER_PAGE: u32 = (PAGE_SIZE / FENCE_STRIDE) as u32;
 
 /// Bytes of [`Segment::Fence`](super::Segment::Fence) for the values of `slots` slots: as many pages of CurrentValues
-/// as the slots fill, and as many of MonitoredValues behind them.
+/// as the slots fill, then as many of MonitoredValues.
 #[must_use]
 pub const fn fence_storage_size(slots: u32) -> u64 {
     2 * slots.div_ceil(FENCES_PER_PAGE) as u64 * PAGE_SIZE
@@ -38,24 +38,24 @@ pub struct SlotValue {
 /// Where a fence's values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FenceStorage {
-    /// CurrentValue; in memory of the host's, a multiple of 8.
+    /// CurrentValue; in host memory, a multiple of 8.
     pub current: PhysicalAddress,
-    /// MonitoredValue, likewise and elsewhere.
+    /// MonitoredValue, in host memory elsewhere, also a multiple of 8.
     pub monitored: PhysicalAddress,
     /// Whether CurrentValue is published in the BAR, at the fence's slot.
     pub published: bool,
-    /// Whether it is a native fence. One that is not is a monitored fence: its MonitoredValue is 0, and a
-    /// packet that waits for it faults.
+    /// Whether it is a native fence. If not, it is a monitored fence: its MonitoredValue is 0, and a packet that
+    /// waits for it faults.
     pub native: bool,
-    /// Which values it may be given.
+    /// Which values may signal it.
     pub rule: SignalRule,
 }
 
 /// Fences.
 pub trait Fences {
-    /// Puts a global fence with CurrentValue `initial` into an empty slot, and publishes that if the fence
-    /// is published. No CPU wait monitors it yet, unless it is a monitored fence. Without an initial value
-    /// CurrentValue stays what it is: other guests have the fence already.
+    /// Puts a global fence with CurrentValue `initial` into an empty slot, and publishes the value if the fence is
+    /// published. No CPU wait monitors it yet, unless it is a monitored fence. Without an initial value CurrentValue
+    /// stays unchanged, because other guests already have the fence.
     ///
     /// # Errors
     /// For a guest that does not exist, or a slot or storage that it does not have.
@@ -67,8 +67,7 @@ pub trait Fences {
         initial: Option<u64>,
     ) -> Result<(), UnknownId>;
 
-    /// Makes a slot the name by which packets of `owner` know the global fence in the slot `global`, which
-    /// may be that slot itself.
+    /// Makes packets of `owner` name the global fence in the slot `global` by `slot`, which may be `global` itself.
     ///
     /// # Errors
     /// For a guest that does not exist.
@@ -92,23 +91,23 @@ pub trait Fences {
     /// For a guest that does not exist, or a slot that it does not have.
     fn fence_value(&self, guest: GuestId, slot: u32) -> Result<u64, UnknownId>;
 
-    /// Stores MonitoredValues; a full fence stands between that and whatever the caller loads next, so
-    /// that it sees each CurrentValue that no interrupt tells of.
+    /// Stores MonitoredValues. A full fence orders those stores before the caller's later loads, so that the caller
+    /// sees each CurrentValue that no interrupt reports.
     ///
     /// # Errors
-    /// For a guest that does not exist, or a slot that it does not have; the other fences have theirs.
+    /// Fails for a guest that does not exist, or a slot that it does not have; the other fences have their values.
     fn update_monitored_values(
         &self,
         guest: GuestId,
         values: &[SlotValue],
     ) -> Result<(), UnknownId>;
 
-    /// Makes values CurrentValues, each unless an engine got further, publishes them and releases the
-    /// queues that wait for them. With `always`, signals of these fences do nothing from now on, and
-    /// the values are `u64::MAX`.
+    /// Sets CurrentValues, each unless an engine has signaled a higher one, publishes them and releases the queues
+    /// that wait for them. With `always`, later signals of these fences have no effect, and the values are
+    /// `u64::MAX`.
     ///
     /// # Errors
-    /// For a guest that does not exist, or a slot that it does not have; the other fences have theirs.
+    /// Fails for a guest that does not exist, or a slot that it does not have; the other fences have their values.
     fn update_current_values(
         &self,
         guest: GuestId,
@@ -116,12 +115,12 @@ pub trait Fences {
         always: bool,
     ) -> Result<(), UnknownId>;
 
-    /// CurrentValues may have been changed by another guest's engines, or for it: publishes them and
-    /// releases the queues that wait for them. With `always` the fences are signaled for good, to this guest
-    /// alone: `u64::MAX` is published, signals do nothing, and CurrentValues stay.
+    /// Another guest, or its engines, may have changed CurrentValues: publishes them and releases the queues that
+    /// wait for them. With `always` the fences are permanently signaled, for this guest only: `u64::MAX` is
+    /// published, signals have no effect, and CurrentValues stay.
     ///
     /// # Errors
-    /// For a guest that does not exist, or a slot that it does not have; the other fences are published.
+    /// Fails for a guest that does not exist, or a slot that it does not have; the other fences are published.
     fn notify_current_values(
         &self,
         guest: GuestId,

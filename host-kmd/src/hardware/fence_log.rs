@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Logs of HW queues: which fences each has signaled and waited for.
+//! Logs of HW queues: the fences that each has signaled and waited for.
 
 use super::{HwQueueId, PhysicalAddress, Segment, UnknownId, fence_storage_size};
 use bellhop_protocol::doorbell::LoggingLevel;
@@ -10,15 +10,15 @@ use bellhop_protocol::handoff::fence_log::FenceLog;
 /// Bytes of both logs of a HW queue.
 pub const FENCE_LOGS_SIZE: u64 = 2 * FENCE_LOG_SIZE;
 
-/// Bytes of [`Segment::Fence`] for `slots` slots: their values, and behind these the logs of the HW queues
-/// that have their progress fences there.
+/// Bytes of [`Segment::Fence`] for `slots` slots: their values, then the logs of the HW queues that have their
+/// progress fences there.
 #[must_use]
 pub const fn fence_segment_size(slots: u32) -> u64 {
     fence_storage_size(slots) + slots as u64 * FENCE_LOGS_SIZE
 }
 
-/// Where the log of a HW queue is that has its progress fence in `slot`, of the guest's `slots`. The log
-/// of waits comes first.
+/// Address of a log of the HW queue that has its progress fence in `slot`, of the guest's `slots`. The log of waits
+/// comes first.
 #[must_use]
 pub fn fence_log_address(slots: u32, slot: u32, log_type: FenceLogType) -> PhysicalAddress {
     let logs = fence_storage_size(slots) + u64::from(slot) * FENCE_LOGS_SIZE;
@@ -26,12 +26,12 @@ pub fn fence_log_address(slots: u32, slot: u32, log_type: FenceLogType) -> Physi
     PhysicalAddress { segment: Segment::Fence, address: logs + offset }
 }
 
-/// A log of a HW queue's (`DXGKARG_SETNATIVEFENCELOGBUFFER`).
+/// A log of a HW queue (`DXGKARG_SETNATIVEFENCELOGBUFFER`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FenceLogBuffer {
     /// What it logs.
     pub log_type: FenceLogType,
-    /// Where it is: a page of the host's memory.
+    /// Where it is: a page of host memory.
     pub storage: PhysicalAddress,
 }
 
@@ -40,19 +40,19 @@ pub struct FenceLogBuffer {
 pub struct QueueLog {
     /// The queue.
     pub queue: HwQueueId,
-    /// Which of its two logs.
+    /// The type of log.
     pub log_type: FenceLogType,
 }
 
 /// Logs of HW queues.
 pub trait FenceLogs {
-    /// Gives a HW queue one of its logs, empty, before anything is submitted to it.
+    /// Gives a HW queue one of its logs, empty, before its first submission.
     ///
     /// # Errors
     /// For a queue that does not exist, or storage that its guest does not have.
     fn set_fence_log(&self, queue: HwQueueId, log: FenceLogBuffer) -> Result<(), UnknownId>;
 
-    /// Does something with a log that [`Self::set_fence_log`] gave. Entries are read behind
+    /// Calls `act` with a log that [`Self::set_fence_log`] gave. Entries may be read after
     /// [`Self::flush_fence_logs`].
     ///
     /// # Errors
@@ -63,9 +63,9 @@ pub trait FenceLogs {
         act: &mut dyn FnMut(FenceLog<'_>),
     ) -> Result<(), UnknownId>;
 
-    /// What engines have logged of these queues, before positions that were loaded, is there to be read.
+    /// Makes entries of these queues' logs readable that lie before positions already loaded.
     fn flush_fence_logs(&self, queues: &[HwQueueId]);
 
-    /// What is logged from now on. Each status that is published tells it.
+    /// Sets what is logged from now on. Each published status carries the level.
     fn set_logging_level(&self, level: LoggingLevel);
 }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What names a thing of the GPU.
+//! Ids of objects of the GPU.
 
-/// A guest attached to the adapter: one vhost-user connection. Ids are not used again.
+/// A guest attached to the adapter: one vhost-user connection. Ids are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GuestId(pub u64);
 
-/// A process's GPU address space. Ids are not used again.
+/// A process's GPU address space. Ids are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressSpaceId(pub u64);
 
-/// A HW queue as the GPU knows it. Ids are not used again.
+/// The GPU's id of a HW queue. Ids are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HwQueueId(pub u64);
 
-/// A context as the GPU knows it, among its guest's.
+/// The GPU's id of a context, unique in its guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HwContextId(pub u64);
 
@@ -22,6 +22,6 @@ pub struct HwContextId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysicalDoorbell(pub u32);
 
-/// A point in time up to which engines have forgotten; see [`Engines::quiesce`](super::Engines::quiesce).
+/// A point up to which engines have forgotten objects; see [`Engines::quiesce`](super::Engines::quiesce).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ticket(pub u64);

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Memory of guests as the kernel accesses it.
+//! Guest memory as the kernel accesses it.
 
 use super::{GuestId, Segment, UnknownId};
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::allocation::Extent;
 
-/// How much memory a guest has beside its CPU-visible local memory, in bytes: whole pages.
+/// Memory of a guest besides its CPU-visible local memory, in bytes: whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentSizes {
     /// [`Segment::Private`]
     pub private: u64,
     /// [`Segment::Backing`]
     pub backing: u64,
-    /// Of the aperture segment, which is addresses only; no more than lie behind
+    /// Size of the aperture segment, which is only addresses; at most as many as follow
     /// [`APERTURE_START`](crate::ddi::paging::APERTURE_START).
     pub aperture: u64,
 }
 
-/// Memory of guests as the kernel accesses it.
+/// Guest memory as the kernel accesses it.
 pub trait Memory {
-    /// Zeroes a range of a segment that is not the guest's own memory, and gives its pages back to
-    /// the host.
+    /// Zeroes a range of a segment other than the guest's own memory, and returns its pages to the host.
     ///
     /// # Errors
     /// For a guest that does not exist.
@@ -33,10 +32,9 @@ pub trait Memory {
         length: u64,
     ) -> Result<(), UnknownId>;
 
-    /// Puts an area of the BAR into the guest's own memory, once: `extents` are as long together as
-    /// the area. The answer is false when the guest does not have that memory. Of local memory there may be less
-    /// than the area has, and only the system context is told: a page-table entry names the guest's
-    /// own memory.
+    /// Puts an area of the BAR into the guest's own memory, once: `extents` are together as long as the area. Returns
+    /// false if the guest does not have that memory. Local memory may get less than the area has, and only the system
+    /// context is told: page-table entries name the guest's own memory directly.
     ///
     /// # Errors
     /// For a guest that does not exist.
@@ -47,7 +45,7 @@ pub trait Memory {
         extents: &[Extent],
     ) -> Result<bool, UnknownId>;
 
-    /// Whether the guest has memory at all of these guest-physical addresses now.
+    /// Whether the guest currently has memory at all of these guest-physical addresses.
     ///
     /// # Errors
     /// For a guest that does not exist.
@@ -60,7 +58,7 @@ pub trait Memory {
     /// For a guest that does not exist.
     fn read_local_word(&self, guest: GuestId, offset: u64) -> Result<u64, UnknownId>;
 
-    /// Puts packets at this offset of a guest's DMA buffers, where no engine executes any.
+    /// Writes packets at an offset of a guest's DMA buffers where no engine executes.
     ///
     /// # Errors
     /// For a guest that does not exist.

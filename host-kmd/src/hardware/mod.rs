@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a miniport can do to a GPU, and what the GPU tells back.
+//! What a miniport can do to a GPU, and what the GPU reports.
 //!
-//! [`Hardware`] is the whole border between the control plane and the data plane, one trait for each subject: the
-//! device crate implements them over engine threads, tests implement them over a few maps. No call waits for an
-//! engine: what must wait for one is asked for with [`Engines::quiesce`] and reported by an interrupt.
+//! [`Hardware`] is the whole border between the control plane and the data plane, with one trait per subject. The
+//! device crate implements the traits over engine threads, tests over a few maps. No call waits for an engine: the
+//! caller uses [`Engines::quiesce`] instead, and an interrupt reports when engines have passed.
 
 mod adapter;
 mod addressing;
@@ -44,11 +44,11 @@ pub use pte::{ACCESSED, DriverProtection, PhysicalAddress, PhysicalPage, Pte, Se
 pub use queue::{HwQueueDescription, KernelSubmission, Queues};
 pub use system_context::{SystemContext, SystemContexts};
 
-/// All that the control plane can do to a GPU, as through its registers.
+/// Everything that the control plane can do to a GPU, as through its registers.
 ///
-/// Calls come from one thread, the control plane's. Ids must be ones that the GPU gave out and that were not
-/// destroyed: a call with any other id changes nothing of what that id names and returns [`UnknownId`], which is a
-/// bug of the caller. Slots, offsets and addresses were checked by the caller against what the guest was given.
+/// All calls come from the control-plane thread. Ids must be ones that the GPU handed out and that were not
+/// destroyed: a call with any other id changes nothing that the id would name and returns [`UnknownId`], which is a
+/// bug of the caller. The caller has checked slots, offsets and addresses against what the guest was given.
 pub trait Hardware:
     Adapter
     + PageTables

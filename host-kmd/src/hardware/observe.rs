@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the hardware tells tools: times, and what engines do.
+//! What the hardware reports to tools: times, and what engines do.
 
 use super::{GuestId, HardwareFull, HwQueueId, UnknownId};
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::handoff::fence_log::FenceLog;
 
-/// The operation of an entry of a trace log that says what an engine executed: `reserved` is the queue,
-/// `observed_timestamp` since when, `fence_value` in how many turns.
+/// The operation of a trace-log entry for an engine's execution: `reserved` is the queue, `observed_timestamp` the
+/// start, `fence_value` the number of turns.
 pub const EXECUTED: u32 = u32::MAX;
 
-/// The host's clocks at one time, in nanoseconds.
+/// The host's clocks at one moment, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostClocks {
     /// `CLOCK_MONOTONIC`
@@ -21,14 +21,14 @@ pub struct HostClocks {
     pub realtime: u64,
 }
 
-/// The front end that brought a guest.
+/// The front end that attached a guest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FrontEnd {
-    /// The path of the socket that it came by.
+    /// The path of the socket on which it connected.
     pub socket: String,
-    /// Its process when it connected; `None` when that is in another PID namespace.
+    /// Its process when it connected; `None` if that is in another PID namespace.
     pub pid: Option<u32>,
-    /// That process's name, which the process chooses. None where the host keeps it from this one.
+    /// That process's name, which the process chooses. `None` if the host hides it from this process.
     pub command: Option<String>,
 }
 
@@ -43,45 +43,44 @@ pub enum BusyOf {
 
 /// The hardware as tools see it.
 pub trait Observe {
-    /// The adapter's clock, which entries of logs have: nanoseconds that never go back.
+    /// The adapter's clock, which log entries use: monotonic nanoseconds.
     fn gpu_clock(&self) -> u64;
 
     /// The host's clocks, now.
     fn host_clocks(&self) -> HostClocks;
 
-    /// Has each engine write a trace log of `entries` entries while everything is logged, beside the logs of
-    /// its queues. An entry is as in those, with the queue's id where they have zero; or it is an
-    /// [`EXECUTED`] one.
+    /// Makes each engine write a trace log of `entries` entries, beside the logs of its queues, while everything is
+    /// logged. Its entries are those of the queues' logs, with the queue's id in place of zero, and [`EXECUTED`]
+    /// ones.
     ///
     /// # Errors
-    /// When there is no memory for them.
+    /// Fails if there is no memory for the logs.
     fn begin_trace(&self, entries: u32) -> Result<(), HardwareFull>;
 
-    /// Does something with the trace log of an engine, if it has one. Entries are read behind
+    /// Calls `act` with the trace log of an engine, if it has one. Entries may be read after
     /// [`FenceLogs::flush_fence_logs`](super::FenceLogs::flush_fence_logs).
     fn with_trace_log(&self, node: u32, act: &mut dyn FnMut(FenceLog<'_>));
 
-    /// Takes the trace logs away.
+    /// Removes the trace logs.
     fn end_trace(&self);
 
-    /// The front end that brought a guest, if it is known.
+    /// The front end that attached a guest, if known.
     fn front_end(&self, guest: GuestId) -> Option<FrontEnd>;
 
-    /// Nanoseconds on the adapter's clock that an engine or a queue was busy: that an engine executed it,
-    /// until now.
+    /// Nanoseconds on the adapter's clock for which an engine was busy, or a queue was executed, until now.
     ///
     /// # Errors
     /// For a node or a queue that does not exist.
     fn busy_time(&self, of: BusyOf) -> Result<u64, UnknownId>;
 
-    /// The weight by which engines share their time with this guest, for tools.
+    /// The guest's weight when engines share their time among guests, for tools.
     ///
     /// # Errors
     /// For a guest that does not exist.
     fn guest_weight(&self, guest: GuestId) -> Result<u32, UnknownId>;
 
-    /// The hardware's part of a guest's statistics: packets, bytes, doorbells, interrupts, wake-ups and
-    /// engines' time. The rest is zero.
+    /// The hardware's part of a guest's statistics: packets, bytes, doorbells, interrupts, wake-ups and engine time.
+    /// The rest is zero.
     ///
     /// # Errors
     /// For a guest that does not exist.

@@ -5,27 +5,25 @@
 use super::{AddressSpaceId, GuestId, HardwareError, Pte, UnknownId};
 use crate::hardware::addressing::PageSize;
 
-/// Where entries of consecutive pages are.
+/// Where the entries of consecutive pages are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageTableRange {
-    /// Of the first, in bytes from the start of page-table memory; `None` where there is no table.
+    /// Address of the first, in bytes from the start of page-table memory; `None` if there is no table.
     pub address: Option<u64>,
-    /// How many there are, in one table.
+    /// Number of entries, in one table.
     pub entries: u32,
 }
 
 /// Address spaces and their page tables.
 pub trait PageTables {
-    /// Makes an empty address space.
+    /// Creates an empty address space.
     ///
     /// # Errors
-    /// When there is no page-table memory left.
-    /// For a guest that does not exist.
+    /// Fails if no page-table memory is left, or for a guest that does not exist.
     fn create_address_space(&self, guest: GuestId) -> Result<AddressSpaceId, HardwareError>;
 
-    /// Frees an address space. No queue may use it, and a ticket taken after the last of them
-    /// went must have passed. Paging buffers that are submitted may still write its page tables;
-    /// none that is submitted from now on may.
+    /// Frees an address space. No queue may use it, and a ticket taken after the last such queue was destroyed must
+    /// have passed. Paging buffers already submitted may still write its page tables; later ones may not.
     ///
     /// # Errors
     /// For an address space that does not exist.
@@ -38,12 +36,12 @@ pub trait PageTables {
     /// For an address space that does not exist.
     fn page_table_root(&self, space: AddressSpaceId) -> Result<u64, UnknownId>;
 
-    /// Where the entries of consecutive pages from `gpu_va` are, for packets to write. The tables are
-    /// made if `create`; they stay where they are for the address space's life.
+    /// Where the entries of consecutive pages from `gpu_va` are, for packets to write. Creates missing tables if
+    /// `create`; tables do not move during the address space's life.
     ///
     /// # Errors
-    /// When there is no page-table memory left; tables made so far stay.
-    /// For an address space that does not exist.
+    /// Fails if no page-table memory is left; tables made so far stay. Fails for an address space that does not
+    /// exist.
     fn locate_page_table(
         &self,
         space: AddressSpaceId,
@@ -53,12 +51,12 @@ pub trait PageTables {
         create: bool,
     ) -> Result<Vec<PageTableRange>, HardwareError>;
 
-    /// Writes the entries of consecutive pages from `gpu_va`, now. An entry that was valid before
-    /// counts as changed for an engine only when a later [`Engines::quiesce`](super::Engines::quiesce) has passed.
+    /// Writes the entries of consecutive pages from `gpu_va` immediately. Engines may use a previously valid entry
+    /// until a later [`Engines::quiesce`](super::Engines::quiesce) has passed.
     ///
     /// # Errors
-    /// When there is no page-table memory left; entries written so far stay.
-    /// For an address space that does not exist.
+    /// Fails if no page-table memory is left; entries written so far stay. Fails for an address space that does not
+    /// exist.
     fn update_page_table(
         &self,
         space: AddressSpaceId,
@@ -67,8 +65,8 @@ pub trait PageTables {
         entries: &[Pte],
     ) -> Result<(), HardwareError>;
 
-    /// Whether engines have accessed a page of a range, which is whole pages, since this was last asked
-    /// of it, as far as they did not remember it from before: see [`Self::forget_translations`].
+    /// Whether engines have accessed a page of a range of whole pages since the last call for it. Accesses through
+    /// cached translations do not count: see [`Self::forget_translations`].
     ///
     /// # Errors
     /// For an address space that does not exist.
@@ -79,7 +77,7 @@ pub trait PageTables {
         length: u64,
     ) -> Result<bool, UnknownId>;
 
-    /// Has engines that are awake walk page tables anew, and others when they wake. Nothing waits for
-    /// it, and nothing may depend on it but what [`Self::take_accessed`] tells.
+    /// Makes awake engines walk page tables anew, and the others when they wake. Nothing waits for it, and only
+    /// [`Self::take_accessed`] may depend on it.
     fn forget_translations(&self);
 }

@@ -2,20 +2,20 @@
 
 //! Priorities of contexts.
 
-/// How urgent a context's work is beside that of its guest's other contexts: -7 to 7, as of
+/// Priority of a context's work among its guest's other contexts: -7 to 7, as in
 /// `D3DKMTSetContextSchedulingPriority`. Greater comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SchedulingPriority(i8);
 
 impl SchedulingPriority {
-    /// How many there are.
+    /// Number of priorities.
     pub const COUNT: usize = 15;
-    /// The least.
+    /// The lowest priority.
     pub const MIN: Self = Self(-7);
-    /// The greatest.
+    /// The highest priority.
     pub const MAX: Self = Self(7);
 
-    /// The priority with this number; `None` when there is none.
+    /// The priority with this number; `None` if there is none.
     #[must_use]
     pub fn new(number: i32) -> Option<Self> {
         let number = i8::try_from(number).ok()?;
@@ -28,7 +28,7 @@ impl SchedulingPriority {
         self.0
     }
 
-    /// Its place among all, from 0, the least.
+    /// Its rank from 0, the lowest.
     #[must_use]
     pub const fn index(self) -> usize {
         (self.0 - Self::MIN.0) as usize

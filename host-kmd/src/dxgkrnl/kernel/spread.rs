@@ -2,18 +2,19 @@
 
 //! The node of each type that a guest begins with.
 //!
-//! Guests do not know of each other, so those with few contexts would all use the first node of a type. The kernel
+//! Guests do not know of each other, so guests with few contexts would all use the first node of a type. The kernel
 //! therefore suggests to each guest the node that it suggests to the fewest others.
 
 use crate::dxgkrnl::kernel::Kernel;
 use bellhop_protocol::control::adapter::NODE_USER_MODE_SUBMISSION_SUPPORTED;
 
 impl Kernel {
-    /// What to suggest to a guest that attaches: a node of each type, for user-mode submission if one takes that.
+    /// The nodes to suggest to a guest that attaches: one of each type, for user-mode submission if a node of the
+    /// type takes that.
     pub(crate) fn spread(&self) -> Vec<u32> {
         let describe = |node| Some((node, self.miniport.get_node_metadata(node)?));
         let nodes: Vec<_> = (0..self.miniport.node_count()).filter_map(describe).collect();
-        // Nodes of a type stand beside each other.
+        // Nodes of a type are adjacent.
         let types = nodes.chunk_by(|(_, a), (_, b)| a.engine_type == b.engine_type);
         let least = types.map(|nodes| {
             let guests =

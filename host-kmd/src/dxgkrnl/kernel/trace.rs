@@ -2,11 +2,11 @@
 
 //! Recordings for a tool that traces: the trace logs of engines, power, doorbells, and what CPUs do with fences.
 //!
-//! "When tracing is enabled, OS will first increase the size of the log buffer to prevent overruns": the
-//! size of a queue's two logs is fixed, so each engine gets a trace log beside them, of the size that the tool
-//! wants. It holds the entries of the logs of all its queues.
+//! "When tracing is enabled, OS will first increase the size of the log buffer to prevent overruns": a queue's two
+//! logs have a fixed size, so each engine gets a trace log beside them, of the size that the tool requests. It holds
+//! the entries of all logs of the engine's queues.
 //!
-//! Nothing is recorded, and there are no trace logs, while no tool traces. One tool can trace at a time.
+//! While no tool traces, nothing is recorded and there are no trace logs. One tool can trace at a time.
 //!
 //! Source: native GPU fence object, "Log buffer overrun is permitted".
 
@@ -57,7 +57,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The record of an entry of a trace log.
+    /// Converts an entry of a trace log to a record.
     fn record(&self, node: u32, entry: FenceLogEntry) -> Record {
         let FenceLogEntry { fence, fence_value: value, observed_timestamp: since, .. } = entry;
         let FenceLogEntry { queued_timestamp: queued, reserved: queue, .. } = entry;
@@ -79,7 +79,7 @@ impl Kernel {
         Record { time: entry.end_timestamp, what }
     }
 
-    /// Notes all states at the beginning of a recording.
+    /// Records all states at the beginning of a recording.
     fn note_what_there_is(&self) {
         self.recorder.note(|| {
             let HostClocks { monotonic, boottime, realtime } = self.hardware.host_clocks();

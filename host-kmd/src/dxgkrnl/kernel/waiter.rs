@@ -14,11 +14,11 @@ pub(crate) struct Waiter {
     pub(crate) outcome: Outcome,
 }
 
-/// What a request is answered with when paging is done.
+/// How a request is answered when paging is done.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The body of this reply.
+    /// With this reply body.
     Reply(Vec<u8>),
-    /// The result of submitting this.
+    /// With the result of submitting this.
     Submit(Deferred),
 }

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The work list: what is left to do before an input is handled.
+//! The work list: what remains to do before an input is handled.
 //!
-//! A rule that changes what another rule waits for leaves a value here. The kernel takes values until none is
-//! left. The list hands them out by kind, so the effects of an input do not depend on the order in which rules
-//! left them.
+//! A rule that changes what another rule waits for leaves a value here. The kernel takes values until none is left.
+//! The list hands them out by kind, so the effects of an input do not depend on the order in which rules left them.
 
 use crate::dxgkrnl::queue::software_queue::Released;
 use crate::hardware::GuestId;
 use std::collections::{BTreeSet, VecDeque};
 
-/// A rule that may have something to do.
+/// A rule that may have work to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rule {
-    /// Resumes the contexts that the lack of power suspended.
+    /// Resumes the contexts that were suspended for lack of power.
     PowerUp,
-    /// Looks for hangs, and takes the next step of recoveries that are stuck.
+    /// Checks for hangs, and takes the next step of recoveries that are stuck.
     Recoveries,
-    /// Looks in page tables for what engines use.
+    /// Checks in page tables what engines use.
     Migration,
     /// Answers requests to connect that have ended.
     Connects,
-    /// Begins and continues the paging of a guest: VidMm may have decided something, or engines have come further.
+    /// Begins and continues a guest's paging: VidMm may have decided something, or engines may have made progress.
     Paging(GuestId),
-    /// Continues with software queues.
+    /// Continues software queues.
     SoftwareQueues,
-    /// Brings the device nearer to D3.
+    /// Takes the device a step closer to D3.
     PowerDown,
-    /// Ends what is about to end.
+    /// Continues terminations.
     Terminations,
     /// Frees what engines have forgotten.
     Retirements,
@@ -36,13 +35,13 @@ pub(crate) enum Rule {
 /// One piece of work.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// Has a rule look at what it waits for.
+    /// Runs a rule.
     Look(Rule),
-    /// Continues with a queue's software queue, or loses the queue.
+    /// Continues a software queue, or loses its queue.
     Release(Released),
 }
 
-/// All work that is left.
+/// All remaining work.
 #[derive(Debug, Default)]
 pub(crate) struct WorkList {
     rules: BTreeSet<Rule>,
@@ -50,12 +49,12 @@ pub(crate) struct WorkList {
 }
 
 impl WorkList {
-    /// Something happened that a rule may have waited for.
+    /// Something happened that a rule may wait for.
     pub(crate) fn wake(&mut self, rule: Rule) {
         self.rules.insert(rule);
     }
 
-    /// Something happened that a queue's software queue may have waited for.
+    /// Something happened that a software queue may wait for.
     pub(crate) fn release(&mut self, released: Released) {
         self.released.push_back(released);
         self.rules.insert(Rule::SoftwareQueues);

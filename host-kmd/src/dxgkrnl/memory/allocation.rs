@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocations: memory that a device's queues can work on.
+//! Allocations: memory that a device's queues can use.
 
 use crate::ddi::paging::AllocationId;
 use crate::dxgkrnl::object::error::RequestError;
@@ -20,51 +20,51 @@ pub(crate) struct Allocation {
     opened: BTreeSet<Handle>,
     /// Its size in bytes, a multiple of the page size and not 0.
     size: u64,
-    /// How many doorbells' rings use it.
+    /// Number of doorbells with a ring that uses it.
     doorbells: u32,
-    /// How many submissions that are not done list it, and contexts have it as command buffer.
+    /// Number of unfinished submissions that list it and of contexts that use it as command buffer.
     users: u32,
-    /// Where it is in the aperture, which submissions with physical addresses reach it through.
+    /// Its place in the aperture, where submissions reach it by physical address.
     aperture: Option<PageRange>,
-    /// Whether it is in the aperture as long as it is resident: it is accessed physically, and its own
-    /// pages or the host's may be anywhere.
+    /// Whether it is in the aperture while it is resident: it is accessed physically, and its pages in system memory
+    /// may be anywhere.
     stays_in_aperture: bool,
-    /// First bytes of the guest's mappings of it.
+    /// Start addresses of the guest's mappings of it.
     mappings: BTreeSet<u64>,
     /// The host's mappings of it, for rings.
     host_mappings: Vec<HostMapping>,
-    /// Whether page tables lead to it as far as it is not paged: see `residency`.
+    /// Whether page tables map it, unless it is paged: see `residency`.
     resident: bool,
-    /// What it is made of.
+    /// Its memory.
     content: Content,
-    /// What the driver adds to page-table entries that lead to it.
+    /// What the driver adds to page-table entries that map it.
     driver: DriverProtection,
-    /// How many extents the guest's quota was charged for.
+    /// Number of extents charged to the guest's quota.
     extents: u64,
 }
 
-/// What an allocation is made of.
+/// The memory of an allocation.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// Memory that stays where it is. The range is the part of local memory that it takes.
+    /// Memory that does not move. The range is the part of local memory that it takes.
     Fixed(Memory, Option<PageRange>),
-    /// What VidMm knows by this name.
+    /// Memory that VidMm manages under this id.
     Paged(AllocationId),
 }
 
-/// A mapping of an allocation's start that the host made.
+/// A mapping of an allocation's start, made by the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HostMapping {
     /// The allocation.
     pub(crate) allocation: Handle,
-    /// The addresses.
+    /// The GPU virtual addresses.
     pub(crate) range: PageRange,
-    /// What it allows.
+    /// The allowed accesses.
     pub(crate) protection: Protection,
 }
 
 impl Allocation {
-    /// One that is open on a device, and not used yet.
+    /// Creates an unused allocation, open on a device.
     pub(crate) fn new(
         device: Handle,
         size: u64,
@@ -92,7 +92,7 @@ impl Allocation {
         Self { stays_in_aperture, extents, ..self }
     }
 
-    /// These bytes as another process has them, on a device of that process.
+    /// Creates another process's allocation of the same bytes, open on a device of that process.
     pub(crate) fn open_elsewhere(&self, id: AllocationId, device: Handle) -> Self {
         Self::new(device, self.size, Content::Paged(id), self.driver)
     }
@@ -102,12 +102,12 @@ impl Allocation {
         self.size
     }
 
-    /// What it is made of.
+    /// Its memory.
     pub(crate) fn content(&self) -> &Content {
         &self.content
     }
 
-    /// What the driver adds to page-table entries that lead to it.
+    /// What the driver adds to page-table entries that map it.
     pub(crate) fn driver(&self) -> DriverProtection {
         self.driver
     }
@@ -122,78 +122,78 @@ impl Allocation {
         self.opened.contains(&device)
     }
 
-    /// It is open on a device from now on. False when it was.
+    /// Opens it on a device. Returns false if it was open there.
     pub(crate) fn open_on(&mut self, device: Handle) -> bool {
         self.opened.insert(device)
     }
 
-    /// It is open on a device no more. Whether that was the last.
+    /// Closes it on a device. Returns whether that was the last.
     pub(crate) fn close_on(&mut self, device: Handle) -> bool {
         self.opened.remove(&device);
         self.opened.is_empty()
     }
 
-    /// How many doorbells' rings use it.
+    /// Number of doorbells with a ring that uses it.
     pub(crate) fn doorbells(&self) -> u32 {
         self.doorbells
     }
 
-    /// One more doorbell's ring uses it.
+    /// Counts a doorbell with a ring that uses it.
     pub(crate) fn add_doorbell(&mut self) {
         self.doorbells += 1;
     }
 
-    /// One doorbell's ring less uses it.
+    /// A doorbell's ring no longer uses it.
     pub(crate) fn drop_doorbell(&mut self) {
         self.doorbells = self.doorbells.saturating_sub(1);
     }
 
-    /// Whether submissions that are not done list it, or a context has it as command buffer.
+    /// Whether an unfinished submission lists it, or a context uses it as command buffer.
     pub(crate) fn has_users(&self) -> bool {
         self.users > 0
     }
 
-    /// One more submission lists it, or a context has it as command buffer.
+    /// Counts a submission that lists it, or a context that uses it as command buffer.
     pub(crate) fn add_user(&mut self) {
         self.users += 1;
     }
 
-    /// One submission less lists it.
+    /// A submission that listed it is done.
     pub(crate) fn drop_user(&mut self) {
         self.users = self.users.saturating_sub(1);
     }
 
-    /// Where it is in the aperture.
+    /// Its place in the aperture.
     pub(crate) fn aperture(&self) -> Option<PageRange> {
         self.aperture
     }
 
-    /// It is in the aperture here from now on.
+    /// Sets its place in the aperture.
     pub(crate) fn put_into_aperture(&mut self, range: PageRange) {
         self.aperture = Some(range);
     }
 
-    /// It is in the aperture no more. Returns where it was.
+    /// Takes it out of the aperture. Returns its place there.
     pub(crate) fn take_out_of_aperture(&mut self) -> Option<PageRange> {
         self.aperture.take()
     }
 
-    /// Whether it is in the aperture as long as it is resident.
+    /// Whether it is in the aperture while it is resident.
     pub(crate) fn stays_in_aperture(&self) -> bool {
         self.stays_in_aperture
     }
 
-    /// First bytes of the guest's mappings of it.
+    /// Start addresses of the guest's mappings of it.
     pub(crate) fn mappings(&self) -> impl Iterator<Item = u64> {
         self.mappings.iter().copied()
     }
 
-    /// The guest has mapped it at an address.
+    /// Adds a mapping of the guest.
     pub(crate) fn add_mapping(&mut self, start: u64) {
         self.mappings.insert(start);
     }
 
-    /// The guest has it mapped at an address no more.
+    /// Removes a mapping of the guest.
     pub(crate) fn remove_mapping(&mut self, start: u64) {
         self.mappings.remove(&start);
     }
@@ -203,32 +203,32 @@ impl Allocation {
         &self.host_mappings
     }
 
-    /// The host has mapped it.
+    /// Adds a mapping of the host.
     pub(crate) fn add_host_mapping(&mut self, mapping: HostMapping) {
         self.host_mappings.push(mapping);
     }
 
-    /// The host has unmapped some of what it had mapped.
+    /// Removes the host's mappings that `is_gone` selects.
     pub(crate) fn remove_host_mappings(&mut self, is_gone: impl Fn(&HostMapping) -> bool) {
         self.host_mappings.retain(|mapping| !is_gone(mapping));
     }
 
-    /// How often it is mapped.
+    /// Number of mappings of the guest and the host.
     pub(crate) fn mapping_count(&self) -> u64 {
         (self.mappings.len() + self.host_mappings.len()) as u64
     }
 
-    /// Whether page tables lead to it as far as it is not paged.
+    /// Whether page tables map it, unless it is paged.
     pub(crate) fn is_resident(&self) -> bool {
         self.resident
     }
 
-    /// Page tables lead to it from now on, or no more. Returns whether they did.
+    /// Sets whether page tables map it. Returns whether they did.
     pub(crate) fn set_resident(&mut self, resident: bool) -> bool {
         std::mem::replace(&mut self.resident, resident)
     }
 
-    /// What VidMm knows it by, if it is paged.
+    /// Its id in VidMm, if it is paged.
     pub(crate) fn paged(&self) -> Option<AllocationId> {
         match self.content {
             Content::Fixed(..) => None,
@@ -236,23 +236,23 @@ impl Allocation {
         }
     }
 
-    /// In how many pieces its own pages are.
+    /// Number of extents of its own pages.
     pub(crate) fn extent_count(&self) -> u64 {
         self.extents
     }
 
-    /// What VidMm knows it by.
+    /// Its id in VidMm. Fails if it is not paged.
     pub(crate) fn must_be_paged(&self) -> Result<AllocationId, RequestError> {
         self.paged().ok_or(RequestError::NotSupported("the allocation is not paged"))
     }
 
-    /// Whether it may neither be evicted by its owner nor go.
+    /// Whether its owner may neither evict nor destroy it.
     pub(crate) fn is_in_use(&self) -> bool {
         self.doorbells > 0 || self.users > 0
     }
 }
 
-/// How many bytes extents name together, once each is whole pages of the guest's own memory.
+/// Total bytes of extents. Fails unless each is whole pages of the guest's own memory.
 pub(crate) fn total_length(
     hardware: &dyn Hardware,
     guest: GuestId,

@@ -6,16 +6,16 @@ use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::allocation::Extent;
 use std::collections::BTreeMap;
 
-/// What a guest has donated, by area.
+/// The donations of a guest, by area.
 #[derive(Debug, Default)]
 pub(crate) struct Donations(BTreeMap<AreaKind, Donation>);
 
 /// The memory for one area.
 #[derive(Debug)]
 struct Donation {
-    /// Bytes of all of it.
+    /// Bytes to donate in total.
     length: u64,
-    /// Bytes that are there.
+    /// Bytes donated so far.
     donated: u64,
     extents: Vec<Extent>,
 }
@@ -26,15 +26,14 @@ impl Donations {
         self.0.get(&kind).is_some_and(|donation| donation.donated == donation.length)
     }
 
-    /// Whether memory from `offset` on is the next that an area of `length` bytes needs: one that is donated
-    /// in pieces gets them in their order.
+    /// Whether memory at `offset` is the next piece of a donation of `length` bytes: pieces come in order.
     pub(crate) fn is_next(&self, kind: AreaKind, offset: u64, length: u64) -> bool {
         let mut earlier = self.0.get(&kind).into_iter();
         offset == 0 || earlier.any(|area| (area.donated, area.length) == (offset, length))
     }
 
-    /// All that there is of an area with extents that begin at `offset`. The first of several pieces begins
-    /// anew, even after an earlier donation failed.
+    /// The extents of an area including new ones at `offset`. Offset 0 begins anew, even after an earlier donation
+    /// failed.
     pub(crate) fn with_next(
         &self,
         kind: AreaKind,
@@ -42,13 +41,13 @@ impl Donations {
         extents: Vec<Extent>,
     ) -> Vec<Extent> {
         let earlier = self.0.get(&kind).filter(|_| offset > 0);
-        // An extent has at least a page, so an area bounds how many there are.
+        // An extent has at least one page, so the area's size bounds their number.
         let mut all = earlier.map(|earlier| earlier.extents.clone()).unwrap_or_default();
         all.extend(extents);
         all
     }
 
-    /// Notes that `donated` bytes of an area of `length` bytes are there.
+    /// Records that `donated` of the `length` bytes of an area are donated.
     pub(crate) fn set(&mut self, kind: AreaKind, length: u64, donated: u64, extents: Vec<Extent>) {
         self.0.insert(kind, Donation { length, donated, extents });
     }

@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The GPU virtual addresses of a process: which are taken, and what is mapped there.
+//! The GPU virtual addresses of a process: which are taken, and which mappings they hold.
 
 use crate::vidmm::pool::{PagePool, PageRange};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::gpu_va::{GPU_VA_END, GPU_VA_START, Protection};
 use std::collections::BTreeMap;
 
-/// Bytes above [`GPU_VA_END`] in which the host maps rings: more than all doorbells of a guest
-/// can need.
+/// Bytes above [`GPU_VA_END`] in which the host maps rings: more than all doorbells of a guest can need.
 const HOST_VA_SIZE: u64 = 1 << 38;
 
 /// Addresses that the guest mapped or reserved together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
     pub(crate) length: u64,
-    /// They stay taken when nothing is mapped there any more.
+    /// Whether they stay taken when their last mapping is gone.
     pub(crate) reserved: bool,
     /// Whether an allocation that is not paged is mapped there.
     pub(crate) fixed: bool,
-    /// How many mappings lie there.
+    /// Number of mappings in the range.
     pub(crate) mappings: u64,
 }
 
 impl Taken {
-    /// How many mappings the guest's quota was charged for.
+    /// Number of mappings charged to the guest's quota.
     pub(crate) fn charged(self) -> u64 {
         self.mappings.max(1)
     }
@@ -42,18 +41,18 @@ pub(crate) struct GuestMapping {
 /// The GPU virtual addresses of a process.
 #[derive(Debug)]
 pub(crate) struct GpuVa {
-    /// Those that the guest can map.
+    /// Addresses that the guest can map.
     guest: PagePool,
-    /// Those that only the host can map.
+    /// Addresses that only the host can map.
     host: PagePool,
-    /// What the guest has of them, by the first byte.
+    /// Ranges that the guest has taken, by first address.
     taken: BTreeMap<u64, Taken>,
-    /// The guest's mappings by their first byte. Each lies inside of what is taken.
+    /// The guest's mappings, by first address. Each lies in a taken range.
     mappings: BTreeMap<u64, GuestMapping>,
 }
 
 impl GpuVa {
-    /// Nothing mapped.
+    /// Creates an empty address space.
     pub(crate) fn new() -> Self {
         Self {
             guest: PagePool::new(GPU_VA_START, GPU_VA_END - GPU_VA_START),
@@ -63,12 +62,12 @@ impl GpuVa {
         }
     }
 
-    /// How many mappings the guest made.
+    /// Number of the guest's mappings.
     pub(crate) fn mapping_count(&self) -> usize {
         self.mappings.len()
     }
 
-    /// Takes addresses for the guest at `base` or, when that is 0, anywhere.
+    /// Takes addresses for the guest at `base`, or anywhere if `base` is 0.
     pub(crate) fn take_for_guest(&mut self, base: u64, length: u64) -> Option<PageRange> {
         match base {
             0 => self.guest.take_for_large_pages(length),
@@ -76,24 +75,24 @@ impl GpuVa {
         }
     }
 
-    /// Notes what the guest has taken together at `start`, or what of it is left.
+    /// Records a range that the guest has taken at `start`, or its changed state.
     pub(crate) fn set_taken(&mut self, start: u64, taken: Taken) {
         self.taken.insert(start, taken);
     }
 
-    /// Forgets what the guest has taken together, if it is this range. It is not yet to be given out again.
+    /// Forgets a taken range, if it is exactly this one. Its addresses are not free yet.
     pub(crate) fn forget_taken(&mut self, range: PageRange) -> Option<Taken> {
         let taken = *self.taken.get(&range.start).filter(|taken| taken.length == range.length)?;
         self.taken.remove(&range.start);
         Some(taken)
     }
 
-    /// The guest has mapped something at `start`, inside of what it has taken.
+    /// Adds a mapping of the guest at `start`, in a taken range.
     pub(crate) fn insert_mapping(&mut self, start: u64, mapping: GuestMapping) {
         self.mappings.insert(start, mapping);
     }
 
-    /// Forgets the mapping at `start`, which what was taken for it outlives.
+    /// Forgets the mapping at `start`. Its range stays taken.
     pub(crate) fn forget_mapping(&mut self, start: u64) -> Option<GuestMapping> {
         self.mappings.remove(&start)
     }
@@ -108,7 +107,7 @@ impl GpuVa {
         self.host.take(length)
     }
 
-    /// Takes back a range of either kind.
+    /// Frees a range of either kind.
     pub(crate) fn give_back(&mut self, range: PageRange) {
         if range.start < GPU_VA_END {
             self.guest.give_back(range);
@@ -122,13 +121,13 @@ impl GpuVa {
         self.mapping(start).map(|(range, ..)| range)
     }
 
-    /// The guest's mapping at `start`: its range, its offset in its allocation, and what it allows.
+    /// The guest's mapping at `start`: its range, its offset in its allocation, and the allowed accesses.
     pub(crate) fn mapping(&self, start: u64) -> Option<(PageRange, u64, Protection)> {
         let GuestMapping { length, offset, protection, .. } = *self.mappings.get(&start)?;
         Some((PageRange { start, length }, offset, protection))
     }
 
-    /// What was taken together and holds all of a range.
+    /// The taken range that contains all of a range.
     pub(crate) fn taken_around(&self, start: u64, length: u64) -> Option<(PageRange, Taken)> {
         let (first, taken) = self.taken.range(..=start).next_back()?;
         let end = start.checked_add(length)?;
@@ -136,7 +135,7 @@ impl GpuVa {
         (end <= first + taken.length).then_some((range, *taken))
     }
 
-    /// First bytes of the mappings that have a byte in a range.
+    /// First addresses of the mappings that overlap a range.
     pub(crate) fn overlapping(&self, range: PageRange) -> Vec<u64> {
         let end = range.start + range.length;
         let before = self.mappings.range(..range.start).next_back();
@@ -145,7 +144,7 @@ impl GpuVa {
         before.into_iter().chain(inside).map(|(start, _)| *start).collect()
     }
 
-    /// Forgets all that the guest has, of which nothing is mapped any more: as
+    /// Forgets all taken ranges, once nothing is mapped there. Returns the ranges and how many mappings to refund, as
     /// [`Self::remove_mapping`] does.
     pub(crate) fn remove_all(&mut self) -> Vec<(PageRange, u64)> {
         let taken = std::mem::take(&mut self.taken).into_iter();
@@ -154,8 +153,8 @@ impl GpuVa {
             .collect()
     }
 
-    /// Forgets the mapping at `start`. Returns the addresses that were taken for it, if nothing
-    /// needs them now, and how many mappings to refund. The caller gives the addresses back once engines forget them.
+    /// Forgets the mapping at `start`. Returns the taken range, if nothing needs it now, and how many mappings to
+    /// refund. The caller frees the range once engines have forgotten it.
     pub(crate) fn remove_mapping(&mut self, start: u64) -> (Option<PageRange>, u64) {
         let Some(mapping) = self.mappings.remove(&start) else { return (None, 0) };
         let Some((range, taken)) = self.taken_around(start, mapping.length) else {
@@ -206,7 +205,7 @@ mod tests {
         let host = va.take_for_host(PAGE_SIZE).unwrap();
         assert!(host.start >= GPU_VA_END);
         assert_eq!(va.take_for_guest(host.start, PAGE_SIZE), None);
-        // Each goes back to where it came from.
+        // Each range returns to its own pool.
         va.give_back(host);
         assert_eq!(va.take_for_host(PAGE_SIZE), Some(host));
         va.give_back(pages(0, 1));
@@ -270,7 +269,7 @@ mod tests {
         let mut va = GpuVa::new();
         take(&mut va, pages(0, 4), true, &[(0, 1), (1, 1), (2, 1)]);
         take(&mut va, pages(8, 1), true, &[]);
-        // One mapping of each is refunded with its addresses, the others now.
+        // One mapping of each range is refunded with its addresses, the others now.
         assert_eq!(va.remove_all(), [(pages(0, 4), 2), (pages(8, 1), 0)]);
         assert_eq!(va.remove_all(), []);
     }

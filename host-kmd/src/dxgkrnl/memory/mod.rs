@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Memory: allocations, GPU virtual addresses and paging. Where bytes lie, VidMm decides.
+//! Memory: allocations, GPU virtual addresses and paging. VidMm decides where bytes are.
 
 pub(crate) mod allocation;
 pub(crate) mod donation;

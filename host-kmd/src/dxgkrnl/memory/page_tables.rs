@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Entries of page tables, written and made invalid through the driver.
+//! Page-table entries, written and invalidated through the driver.
 
 use crate::ddi::Miniport;
 use crate::ddi::paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
@@ -34,7 +34,7 @@ pub(crate) fn write_entries(
     }
 }
 
-/// Makes the entries of a range invalid.
+/// Invalidates the entries of a range.
 pub(crate) fn invalidate_entries(
     miniport: &mut dyn Miniport,
     space: AddressSpaceId,
@@ -50,14 +50,14 @@ pub(crate) fn invalidate_entries(
             && let Err(error) = miniport.update_page_table(space, start, PageSize::Small, entries)
         {
             error.report();
-            // A table that there was no memory for has no valid entry to take away.
+            // If there was no memory for a table, it has no valid entry to invalidate.
             tracing::debug!(%error, start, "no page table to invalidate");
         }
         start = next;
     }
 }
 
-/// Has the driver make the page tables for a range now, while a request waits that can be refused for want of
+/// Makes the driver create the page tables for a range now, while a waiting request can still be refused for lack of
 /// room. The tables stay as long as the address space.
 pub(crate) fn make_page_tables(
     miniport: &mut dyn Miniport,
@@ -80,7 +80,7 @@ pub(crate) fn make_page_tables(
                 page_size,
                 entries: entries.get(..count).unwrap_or_default(),
             };
-            // Built and thrown away.
+            // The buffer is discarded: only building it matters.
             let mut buffer = PagingBuffer::new();
             match miniport.build_paging_buffer(guest, &update, &mut buffer) {
                 Ok(()) => {}

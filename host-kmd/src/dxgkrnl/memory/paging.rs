@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Paging: carrying out what VidMm decides, in the guest's system context.
+//! Paging: carries out VidMm's decisions in the guest's system context.
 //!
-//! Each decision becomes *work*: its steps become operations, the driver builds them into paging
-//! buffers, and a request is answered when the last of its buffers is done. Work of a guest is carried
-//! out in its order; a buffer belongs to one work, so that a fault harms no other work. The hardware
-//! has few buffers at a time, which bounds the work for one input.
+//! Each decision becomes *work*: its steps become operations, the driver builds them into paging buffers, and a
+//! request is answered when the last of its buffers is done. A guest's work is carried out in order. A buffer belongs
+//! to one work, so a fault harms no other work. The hardware has few buffers at a time, which bounds the work for one
+//! input.
 //!
-//! The kernel first suspends the contexts of the processes that own moved memory. The work begins when engines
-//! have left those contexts.
+//! The kernel first suspends the contexts of the processes that own moved memory. The work begins when engines have
+//! left those contexts.
 //!
 //! Source: "BuildPagingBuffer" of the Windows KMD overview; "Allocation notification".
 
@@ -20,21 +20,21 @@ use crate::vidmm::pool::PageRange;
 use crate::vidmm::step::Step;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Most paging buffers of a guest that are with the hardware.
+/// Maximum paging buffers of a guest in flight.
 const MAX_IN_FLIGHT: u64 = 4;
 
-/// What comes of a decision once it is carried out.
+/// What follows a decision once it is carried out.
 #[derive(Debug)]
 pub(crate) struct Batch<W> {
     /// Processes that stay suspended until it is done.
     pub(crate) held: BTreeSet<u32>,
     /// Processes that own the memory.
     pub(crate) concerned: BTreeSet<u32>,
-    /// Backing memory that nothing needs any more when it is done.
+    /// Backing memory that is free when it is done.
     pub(crate) freed: Vec<PageRange>,
-    /// What waits for it.
+    /// The request that waits for it.
     pub(crate) waiter: Option<W>,
-    /// Whether the hardware failed at it.
+    /// Whether the hardware failed to carry it out.
     pub(crate) failed: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Batch<W> {
 #[derive(Debug)]
 struct PagingWork<W> {
     steps: VecDeque<Step>,
-    /// Engines have left the contexts of what is moved when it has passed.
+    /// When it has passed, engines have left the contexts that own the memory.
     ticket: Option<Ticket>,
     batch: Batch<W>,
 }
@@ -63,26 +63,26 @@ pub(crate) struct PagingNode<'a> {
 #[derive(Debug)]
 pub(crate) struct Paging<W> {
     operations: Operations,
-    /// Not all of it is submitted, the oldest first.
+    /// Work that is not completely submitted, oldest first.
     pending: VecDeque<PagingWork<W>>,
-    /// What is submitted of the oldest, and is not: its buffer.
+    /// Packets of the oldest pending work that are built but not submitted.
     buffer: PagingBuffer,
-    /// All of it is submitted, up to this fence.
+    /// Completely submitted work, with its last fence.
     submitted: VecDeque<(u64, PagingWork<W>)>,
     /// The last fence that was submitted.
     last_fence: u64,
     /// The last fence that is done.
     completed: u64,
-    /// How many works there were.
+    /// Number of works so far.
     begun: u64,
-    /// How many of them are done.
+    /// Number of finished works.
     finished: u64,
 }
 
 impl<W> Paging<W> {
-    /// Nothing to do. The paging process's GPU VA space has `window` bytes.
+    /// Creates idle paging. The paging process's GPU VA space has `window` bytes.
     pub(crate) fn new(system: Option<SystemContext>, window: u64) -> Self {
-        // A guest without a system context is refused everything.
+        // All requests of a guest without a system context are refused.
         let space = system.map_or(AddressSpaceId(0), |system| system.address_space);
         Self {
             operations: Operations::new(Window::new(space, window)),
@@ -102,7 +102,7 @@ impl<W> Paging<W> {
         self.pending.push_back(PagingWork { steps: steps.into(), ticket, batch });
     }
 
-    /// Takes what comes of the oldest work if the last of its buffers is done.
+    /// Takes the batch of the oldest work, if the last of its buffers is done.
     pub(crate) fn take_ended(&mut self) -> Option<Batch<W>> {
         let completed = self.completed;
         let (_, work) = self.submitted.pop_front_if(|(fence, _)| *fence <= completed)?;
@@ -110,17 +110,17 @@ impl<W> Paging<W> {
         Some(work.batch)
     }
 
-    /// Builds and submits what there is, as far as it may be.
+    /// Builds and submits as much pending work as is allowed now.
     pub(crate) fn submit(&mut self, quiesced: Ticket, node: &mut PagingNode<'_>) {
         while self.build(quiesced, node) {}
     }
 
-    /// Whether something is not submitted.
+    /// Whether work is not completely submitted.
     pub(crate) fn is_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Does the next thing to the oldest pending work; false when there is nothing to do now.
+    /// Takes the next step of the oldest pending work. Returns false if nothing can be done now.
     fn build(&mut self, quiesced: Ticket, node: &mut PagingNode<'_>) -> bool {
         let Some(work) = self.pending.front_mut() else { return false };
         if work.ticket.is_some_and(|ticket| ticket > quiesced) {
@@ -154,7 +154,7 @@ impl<W> Paging<W> {
                         return true;
                     }
                     Err(error) => {
-                        // Page tables were made when addresses were taken.
+                        // Page tables were created when the addresses were taken, so this cannot happen.
                         tracing::error!(?operation, %error, "the driver cannot build it at all");
                         self.operations.pop();
                         work.batch.failed = true;
@@ -166,7 +166,7 @@ impl<W> Paging<W> {
         must_submit && self.submit_buffer(node) && self.after_submission()
     }
 
-    /// Submits what is built; false when it cannot be now.
+    /// Submits the built packets. Returns false if that is impossible now.
     fn submit_buffer(&mut self, node: &mut PagingNode<'_>) -> bool {
         if self.buffer.is_empty() {
             return true;
@@ -183,7 +183,7 @@ impl<W> Paging<W> {
                 true
             }
             Err(HardwareError::Full(full)) => {
-                // The hardware takes more when it is done with some.
+                // The hardware accepts more when it has finished some.
                 tracing::debug!(guest = node.guest.0, %full, "paging waits");
                 false
             }
@@ -194,8 +194,8 @@ impl<W> Paging<W> {
         }
     }
 
-    /// The hardware does not have what the oldest pending work names, a bug of the kernel: the work fails, and nothing
-    /// more of it is carried out. Trying again would fail again.
+    /// The hardware does not have what the oldest pending work names, a bug of the kernel: the work fails, and the
+    /// rest of it is dropped. A retry would fail again.
     fn give_up(&mut self, guest: GuestId, unknown: UnknownId) {
         HardwareError::from(unknown).report();
         self.buffer = PagingBuffer::new();
@@ -208,7 +208,7 @@ impl<W> Paging<W> {
         }
     }
 
-    /// Nothing is built that is not submitted: whether there is more to do.
+    /// All built packets are submitted. Returns whether more can be done.
     fn after_submission(&mut self) -> bool {
         match self.operations.peek() {
             Some(Operation::Wait) => {
@@ -239,23 +239,22 @@ impl<W> Paging<W> {
         self.begun
     }
 
-    /// Whether this number of works is done.
+    /// Whether the first `works` works are done.
     pub(crate) fn has_finished(&self, works: u64) -> bool {
         self.finished >= works
     }
 
-    /// Whether something is not done.
+    /// Whether any work is unfinished.
     pub(crate) fn is_busy(&self) -> bool {
         self.finished < self.begun
     }
 
-    /// The fence of the oldest buffer that is not known to be done: the one that is being executed, if one
-    /// is.
+    /// The fence of the oldest buffer not known to be done, which is the executing one, if any.
     pub(crate) fn oldest_fence(&self) -> u64 {
         self.completed + 1
     }
 
-    /// A paging buffer was done, and all before it.
+    /// A paging buffer and all before it are done.
     pub(crate) fn complete(&mut self, fence: u64) {
         self.completed = self.completed.max(fence);
     }
@@ -269,7 +268,7 @@ impl<W> Paging<W> {
         }
     }
 
-    /// The guest goes: nothing more is carried out. Returns what would have been freed, and what waited.
+    /// The guest is going: drops all work. Returns the memory to free and the waiters.
     pub(crate) fn abandon(&mut self) -> (Vec<PageRange>, Vec<W>) {
         let submitted = self.submitted.drain(..).map(|(_, work)| work);
         let (mut freed, mut waiters) = (Vec::new(), Vec::new());
@@ -319,7 +318,7 @@ mod tests {
             Self { model, miniport, system, paging }
         }
 
-        /// Begins a work with these steps that something waits for, once engines have passed a ticket.
+        /// Begins a work with these steps and this waiter, once engines have passed a ticket.
         fn begin(&mut self, waiter: u32, steps: Vec<Step>, ticket: Option<Ticket>) {
             let batch = Batch {
                 held: BTreeSet::new(),
@@ -346,14 +345,14 @@ mod tests {
             self.model.state().paging.get(&GUEST).map_or(0, VecDeque::len)
         }
 
-        /// The GPU is done with its oldest buffer.
+        /// Completes the GPU's oldest buffer.
         fn complete(&mut self) {
             let fence = self.model.oldest_paging(GUEST).unwrap();
             self.model.complete_paging(GUEST);
             self.paging.complete(fence);
         }
 
-        /// What has ended: what waited for it, and whether it failed.
+        /// The waiters of ended works, and whether each work failed.
         fn ended(&mut self) -> Vec<(u32, bool)> {
             let ended = std::iter::from_fn(|| self.paging.take_ended());
             ended.map(|batch| (batch.waiter.unwrap(), batch.failed)).collect()
@@ -364,7 +363,7 @@ mod tests {
         PageRange { start: u64::from(number) * PAGE_SIZE, length: PAGE_SIZE }
     }
 
-    /// A step that is one buffer.
+    /// A step that takes one buffer.
     fn zero(number: u32) -> Vec<Step> {
         let memory = Memory::range(Segment::Backing, page(number));
         vec![Step::Zero { memory, length: PAGE_SIZE }]
@@ -393,7 +392,7 @@ mod tests {
         assert!(!rig.paging.has_ended());
         rig.complete();
         assert!(rig.paging.has_ended());
-        // The second has nothing of its own to wait for.
+        // The second work has no buffer of its own to wait for.
         assert_eq!(rig.ended(), [(1, false), (2, false)]);
         assert!(rig.paging.has_finished(2) && !rig.paging.has_finished(3));
         rig.complete();
@@ -460,7 +459,7 @@ mod tests {
             rig.begin(number, zero(number), None);
         }
         rig.submit(NOW);
-        // Its completion follows, as each failed buffer's does.
+        // Each failed buffer also completes.
         rig.paging.fail(2);
         (0..3).for_each(|_| rig.complete());
         assert_eq!(rig.ended(), [(1, false), (2, true), (3, false)]);

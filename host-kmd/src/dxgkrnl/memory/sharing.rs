@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocations that processes of a guest share, and the names that they are opened by.
+//! Allocations that processes of a guest share, and the names for opening them.
 
 use crate::ddi::paging::AllocationId;
 use crate::dxgkrnl::object::names::Namer;
@@ -24,12 +24,12 @@ pub(crate) struct SharedAllocations {
 }
 
 impl SharedAllocations {
-    /// Whether there is none.
+    /// Whether nothing is shared.
     pub(crate) fn is_empty(&self) -> bool {
         self.shared.is_empty() && self.names.is_empty()
     }
 
-    /// A process has an allocation, by this handle.
+    /// Adds a process that has an allocation, with its handle.
     pub(crate) fn insert(&mut self, id: AllocationId, process: u32, handle: Handle) {
         self.shared.entry(id).or_default().handles.insert(process, handle);
     }
@@ -50,12 +50,12 @@ impl SharedAllocations {
         Some((*process, *handle))
     }
 
-    /// How many processes have an allocation that was created for sharing; none have another.
+    /// Number of processes that have an allocation created for sharing; 0 for any other.
     pub(crate) fn count(&self, id: AllocationId) -> u64 {
         self.shared.get(&id).map_or(0, |shared| shared.handles.len() as u64)
     }
 
-    /// A process has an allocation no more. Whether others do.
+    /// Removes a process that had an allocation. Returns whether others have it.
     pub(crate) fn leave(&mut self, id: AllocationId, process: u32) -> bool {
         let Some(shared) = self.shared.get_mut(&id) else { return false };
         shared.handles.remove(&process);

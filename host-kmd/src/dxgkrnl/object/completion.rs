@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What happens when something that was asked for has been done.
+//! What happens when an operation is done.
 
 use crate::port::{CommandToken, RequestToken};
 
@@ -11,7 +11,7 @@ pub(crate) enum Completion {
     Nothing,
     /// A request is answered.
     Reply(RequestToken),
-    /// A command of the host's is answered.
+    /// A command of the host is answered.
     Command(CommandToken),
     /// The guest is detached.
     Detached,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Devices: what contexts, allocations and fences belong to.
+//! Devices, which own contexts, allocations and fences.
 
 use bellhop_protocol::control::Handle;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ pub(crate) struct Device {
     allocations: BTreeSet<Handle>,
     /// Its native fences, without the progress fences of its queues.
     fences: BTreeSet<Handle>,
-    /// It was marked in error: nothing more is executed for it.
+    /// Whether it is in error: nothing more is executed for it.
     in_error: bool,
 }
 
@@ -24,12 +24,12 @@ impl Device {
         &self.contexts
     }
 
-    /// It has one more context.
+    /// Adds a context.
     pub(crate) fn add_context(&mut self, context: Handle) {
         self.contexts.insert(context);
     }
 
-    /// A context of it is gone.
+    /// Removes a context.
     pub(crate) fn remove_context(&mut self, context: Handle) {
         self.contexts.remove(&context);
     }
@@ -39,12 +39,12 @@ impl Device {
         &self.allocations
     }
 
-    /// An allocation is open on it.
+    /// Adds an allocation that is open on it.
     pub(crate) fn add_allocation(&mut self, allocation: Handle) {
         self.allocations.insert(allocation);
     }
 
-    /// An allocation is open on it no more.
+    /// Removes an allocation that was closed on it.
     pub(crate) fn remove_allocation(&mut self, allocation: Handle) {
         self.allocations.remove(&allocation);
     }
@@ -54,12 +54,12 @@ impl Device {
         &self.fences
     }
 
-    /// It has one more handle to a fence.
+    /// Adds a handle to a fence.
     pub(crate) fn add_fence(&mut self, fence: Handle) {
         self.fences.insert(fence);
     }
 
-    /// A handle to a fence is gone.
+    /// Removes a handle to a fence.
     pub(crate) fn remove_fence(&mut self, fence: Handle) {
         self.fences.remove(&fence);
     }
@@ -69,7 +69,7 @@ impl Device {
         self.in_error
     }
 
-    /// It is in error from now on.
+    /// Puts it in error.
     pub(crate) fn fail(&mut self) {
         self.in_error = true;
     }
@@ -78,7 +78,7 @@ impl Device {
 /// What fails together with a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failing {
-    /// The device alone, or with its process: other processes that have its fences open carry on.
+    /// The device alone, or with its process: other processes that have opened its fences carry on.
     Alone,
     /// All devices of the guest.
     WithItsGuest,

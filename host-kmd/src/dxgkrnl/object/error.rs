@@ -14,13 +14,13 @@ use bellhop_protocol::control::{Handle, RequestCode};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
 
-/// Why a request is refused; [`Self::status`] and [`Self::detail`] are what the guest is told.
+/// Why a request is refused. [`Self::status`] and [`Self::detail`] are reported to the guest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RequestError {
     /// The length is not what the code or the header requires.
     #[error("a request cannot be {0} bytes long")]
     BufferSize(u64),
-    /// What is written of the reply would not be all of it.
+    /// The guest's buffer cannot hold the whole reply.
     #[error("the reply takes {0} bytes, for which there is no room")]
     ReplyTooLong(u64),
     /// No request has this code.
@@ -35,15 +35,15 @@ pub(crate) enum RequestError {
         /// The driver's version.
         driver: Version,
     },
-    /// The driver wants features that the device does not offer.
+    /// The driver requests features that the device does not offer.
     #[error("features {wanted:#x} are wanted, offered are: {offered}")]
     Features {
-        /// What the driver wants.
+        /// The requested features.
         wanted: u64,
-        /// What the device offers.
+        /// The offered features.
         offered: Features,
     },
-    /// A field has a value that it cannot have.
+    /// A field has an invalid value.
     #[error("{field} cannot be {value:#x}")]
     InvalidParameter {
         /// The field's name.
@@ -62,29 +62,29 @@ pub(crate) enum RequestError {
     TypeMismatch {
         /// The object.
         handle: Handle,
-        /// What the request needs.
+        /// The kind that the request needs.
         expected: ObjectKind,
-        /// What it is.
+        /// The actual kind.
         found: ObjectKind,
     },
-    /// The guest did not negotiate it, or this queue or node does not do it.
+    /// The guest did not negotiate it, or this queue or node does not support it.
     #[error("not supported: {0}")]
     NotSupported(&'static str),
-    /// The guest has as many as it may have.
+    /// The guest has reached a limit.
     #[error("the guest has {limit} {what} already, which is the limit")]
     QuotaExceeded {
-        /// Of what.
+        /// The limited objects.
         what: &'static str,
-        /// How many it may have.
+        /// The limit.
         limit: u64,
     },
     /// The hardware has no room.
     #[error(transparent)]
     HardwareFull(#[from] HardwareFull),
-    /// A bug: the kernel named what the GPU does not have.
+    /// A bug: the kernel named something that the GPU does not have.
     #[error(transparent)]
     UnknownId(#[from] UnknownId),
-    /// No physical doorbell.
+    /// The GPU has no physical doorbell.
     #[error(transparent)]
     NoPhysicalDoorbell(#[from] crate::ddi::NoPhysicalDoorbell),
     /// The VMM did not map a doorbell's page.
@@ -105,7 +105,7 @@ pub(crate) enum RequestError {
     /// Another object needs this one.
     #[error("{0} is in use")]
     Busy(Handle),
-    /// This many processes rely on the features that are on.
+    /// This many processes rely on the negotiated features.
     #[error("the adapter is open, and has {0} processes")]
     AdapterBusy(u64),
     /// Processes may use this area, or it was donated before.
@@ -117,13 +117,13 @@ pub(crate) enum RequestError {
     /// A request needed the device before it reached D3.
     #[error("the device was needed before it was in D3")]
     PoweredUpAgain,
-    /// It is being destroyed already.
+    /// The object is being destroyed already.
     #[error("{0:?} is being destroyed")]
     Terminating(Target),
-    /// The driver does not take a doorbell's private data.
+    /// The driver does not accept a doorbell's private data.
     #[error(transparent)]
     PrivateData(#[from] crate::ddi::BadPrivateData),
-    /// The driver does not take a command buffer.
+    /// The driver does not accept a command buffer.
     #[error(transparent)]
     Render(#[from] RenderError),
     /// A doorbell, a context or a submission needs this allocation.
@@ -172,12 +172,12 @@ impl From<RequestError> for ListError {
 }
 
 impl RequestError {
-    /// A field that cannot have this value.
+    /// The error for a field with an invalid value.
     pub(crate) const fn parameter(field: &'static str, value: u64) -> Self {
         Self::InvalidParameter { field, value }
     }
 
-    /// What goes into the reply's status.
+    /// The reply's status.
     pub(crate) const fn status(&self) -> Status {
         match self {
             Self::BufferSize(_) => Status::INVALID_BUFFER_SIZE,
@@ -221,7 +221,7 @@ impl RequestError {
         }
     }
 
-    /// What goes into the reply's detail.
+    /// The reply's detail.
     pub(crate) fn detail(&self) -> u64 {
         match *self {
             Self::BufferSize(length) | Self::ReplyTooLong(length) => length,

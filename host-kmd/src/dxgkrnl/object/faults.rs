@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Faults that the kernel itself gives queues.
+//! Faults that the kernel itself assigns to queues.
 
 use crate::hardware::Fault;
 use bellhop_protocol::event::FaultReason;

@@ -2,16 +2,15 @@
 
 //! Handles: how a process names its objects.
 //!
-//! One table a guest; an entry knows its process, and no other process can name it. Slots of the
-//! table are used again, but a handle's upper half counts how often, so that a stale handle names
-//! nothing.
+//! Each guest has one table; an entry knows its process, and no other process can name it. Table slots are reused,
+//! but a handle's upper half counts the uses, so a stale handle names nothing.
 
 use crate::dxgkrnl::object::error::RequestError;
 use crate::hardware::GuestId;
 use bellhop_protocol::control::Handle;
 use slotmap::{Key, KeyData, SlotMap};
 
-/// Most handles that a table can hold: what fits below the salt. Keys count from 1.
+/// Maximum handles of a table: what fits below the salt. Keys count from 1.
 pub(crate) const MAX_HANDLES: u32 = (1 << SALT_SHIFT) - 1;
 
 const SALT_SHIFT: u32 = 20;
@@ -25,7 +24,7 @@ slotmap::new_key_type! {
 /// The kinds of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ObjectKind {
-    /// Contexts, allocations and fences belong to one.
+    /// Owns contexts, allocations and fences.
     Device,
     /// A stream of work for one node.
     Context,
@@ -69,8 +68,8 @@ struct Entry<A> {
 #[derive(Debug)]
 pub(crate) struct Handles<A> {
     entries: SlotMap<ObjectKey, Entry<A>>,
-    /// Mixed into every handle, so that guests seldom have equal ones: a handle that ends up in
-    /// the wrong guest then names nothing there.
+    /// Mixed into every handle, so that guests seldom have equal handles: a handle that ends up in the wrong guest
+    /// then names nothing there.
     salt: u64,
 }
 
@@ -88,7 +87,8 @@ impl<A: AnyObject> Handles<A> {
     fn key(&self, handle: Handle) -> Option<ObjectKey> {
         let bits = handle.0 ^ self.salt;
         let key = KeyData::from_ffi(bits);
-        // Values that are no key's are turned into some key's: two handles would name one object.
+        // The conversion turns invalid values into valid keys, so without this check two handles would name one
+        // object.
         (key.as_ffi() == bits).then(|| key.into())
     }
 
@@ -128,7 +128,7 @@ impl<A: AnyObject> Handles<A> {
             .ok_or(RequestError::InvalidHandle(handle))
     }
 
-    /// The process's object of this kind and handle, to change.
+    /// The process's object of this kind and handle, mutable.
     pub(crate) fn get_mut<T: Object<A>>(
         &mut self,
         process: u32,
@@ -141,7 +141,7 @@ impl<A: AnyObject> Handles<A> {
             .ok_or(RequestError::InvalidHandle(handle))
     }
 
-    /// Takes an object's handle away.
+    /// Removes an object and its handle.
     pub(crate) fn remove<T: Object<A>>(
         &mut self,
         process: u32,

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How much one guest may make the host remember.
+//! How much state of one guest the host keeps.
 
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::snapshot;
 
-/// Limits of one guest. Doorbells, fences and local memory have none here: its BAR bounds them.
+/// Limits of one guest. Doorbells, fences and local memory have no limit here: the guest's BAR bounds them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Processes.
     pub processes: u32,
-    /// Objects of all its processes together; at most 2^20 - 1, whatever is set.
+    /// Objects of all its processes together; at most 2^20 - 1, even if this is higher.
     pub handles: u32,
     /// Allocations among them.
     pub allocations: u32,
-    /// HW queues among them, those of contexts that submit to their node included.
+    /// HW queues among them, including those of contexts that submit to their node.
     pub hw_queues: u32,
-    /// Fence waits that are pending.
+    /// Pending fence waits.
     pub waits: u32,
     /// Mappings into GPU virtual address spaces.
     pub mappings: u32,
@@ -24,13 +24,13 @@ pub struct Limits {
     pub mapped_bytes: u64,
     /// Extents of its system-memory allocations.
     pub extents: u32,
-    /// Command buffers that it has submitted in kernel mode and that are not done.
+    /// Unfinished kernel-mode command buffers.
     pub submissions: u32,
-    /// Entries of the allocation lists of these.
+    /// Entries of the allocation lists of these command buffers.
     pub listed_allocations: u32,
     /// Views of fences that other guests may have.
     pub cross_adapter_fences: u32,
-    /// Waits, signals and submissions that are held in software queues.
+    /// Waits, signals and submissions held in software queues.
     pub held: u32,
 }
 
@@ -53,7 +53,7 @@ impl Default for Limits {
     }
 }
 
-/// How much of one limit is used.
+/// Use of one limit.
 #[derive(Debug)]
 pub(crate) struct Quota {
     used: u64,
@@ -62,12 +62,12 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// Nothing used of `limit`.
+    /// Creates an unused quota of `limit`.
     pub(crate) fn new(limit: impl Into<u64>, what: &'static str) -> Self {
         Self { used: 0, limit: limit.into(), what }
     }
 
-    /// Uses `amount` more, or nothing when that is too much.
+    /// Charges `amount`, or nothing if that exceeds the limit.
     pub(crate) fn charge(&mut self, amount: u64) -> Result<(), RequestError> {
         match self.used.checked_add(amount) {
             Some(used) if used <= self.limit => {
@@ -78,18 +78,18 @@ impl Quota {
         }
     }
 
-    /// Gives back what was charged before.
+    /// Refunds what was charged.
     pub(crate) fn refund(&mut self, amount: u64) {
         debug_assert!(amount <= self.used, "{} refunded more than charged", self.what);
         self.used = self.used.saturating_sub(amount);
     }
 
-    /// What tools are told of it.
+    /// Describes the quota for tools.
     pub(crate) fn describe(&self) -> snapshot::Quota {
         snapshot::Quota { what: self.what.into(), used: self.used, limit: self.limit }
     }
 
-    /// Whether all is given back.
+    /// Whether everything is refunded.
     pub(crate) fn is_unused(&self) -> bool {
         self.used == 0
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What every subsystem stands on: handles, quotas, names, faults, and why a request is refused.
+//! What every subsystem uses: handles, quotas, names, faults, and why a request is refused.
 
 pub(crate) mod completion;
 pub(crate) mod device;

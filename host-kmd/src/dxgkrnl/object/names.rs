@@ -8,12 +8,12 @@ use std::hash::{BuildHasher, RandomState};
 #[derive(Debug, Default)]
 pub(crate) struct Namer {
     state: RandomState,
-    /// Number of names so far, those that were taken already included.
+    /// Number of names tried so far, including taken ones.
     named: u64,
 }
 
 impl Namer {
-    /// A name, never 0, that is not taken. Names are far fewer than numbers, so one is found.
+    /// Returns an unused name, never 0. The loop ends: taken names are far fewer than numbers.
     pub(crate) fn next(&mut self, is_taken: impl Fn(u64) -> bool) -> u64 {
         loop {
             self.named += 1;

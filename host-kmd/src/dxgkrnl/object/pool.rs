@@ -4,7 +4,7 @@
 
 use vm_allocator::IdAllocator;
 
-/// Numbers from 0, given out and taken back.
+/// Numbers from 0, handed out and taken back.
 #[derive(Debug)]
 pub(crate) struct SlotPool {
     /// `None` for a pool without slots, which the allocator cannot express.
@@ -13,7 +13,7 @@ pub(crate) struct SlotPool {
 }
 
 impl SlotPool {
-    /// The numbers below `count`.
+    /// Creates a pool of the numbers below `count`.
     pub(crate) fn new(count: u32) -> Self {
         let slots = count.checked_sub(1).and_then(|last| IdAllocator::new(0, last).ok());
         Self { slots, used: 0 }
@@ -26,7 +26,7 @@ impl SlotPool {
         Some(slot)
     }
 
-    /// Takes back a number that was given out.
+    /// Takes back a number in use.
     pub(crate) fn give_back(&mut self, slot: u32) {
         match self.slots.as_mut().map(|slots| slots.free_id(slot)) {
             Some(Ok(_)) => self.used -= 1,
@@ -34,12 +34,12 @@ impl SlotPool {
         }
     }
 
-    /// How many are given out.
+    /// Number of slots in use.
     pub(crate) fn used(&self) -> u32 {
         self.used
     }
 
-    /// Whether all are back.
+    /// Whether all slots are back.
     pub(crate) fn is_unused(&self) -> bool {
         self.used == 0
     }

@@ -13,7 +13,7 @@ pub(crate) struct ProcessIds {
 
 impl ProcessIds {
     pub(crate) fn take(&mut self) -> u32 {
-        // Ends: the guests' limits keep live ids far fewer than there are ids.
+        // Ends: the guests' limits keep the number of live ids far below the number of ids.
         loop {
             self.last = self.last.wrapping_add(1);
             if self.last != 0 && self.live.insert(self.last) {
@@ -22,7 +22,7 @@ impl ProcessIds {
         }
     }
 
-    /// Frees an id. The ids after it are given out first.
+    /// Frees an id. It is reused only after all later ids.
     pub(crate) fn give_back(&mut self, id: u32) {
         self.live.remove(&id);
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a guest has used of its limits.
+//! A guest's use of its limits.
 
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::handles::{MAX_HANDLES, ObjectKind};
 use crate::dxgkrnl::object::limits::{Limits, Quota};
 use bellhop_protocol::snapshot;
 
-/// What is limited: a field of [`Limits`].
+/// A limited quantity: a field of [`Limits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limited {
     /// [`Limits::processes`]
@@ -37,7 +37,7 @@ pub(crate) enum Limited {
 }
 
 impl Limited {
-    /// All of them, in the order of their declaration.
+    /// All limits, in declaration order.
     const ALL: [Self; 12] = [
         Self::Processes,
         Self::Handles,
@@ -53,7 +53,7 @@ impl Limited {
         Self::Held,
     ];
 
-    /// The limit that objects of a kind have beside [`Self::Handles`].
+    /// The limit on objects of a kind besides [`Self::Handles`].
     fn of(kind: ObjectKind) -> Option<Self> {
         match kind {
             ObjectKind::Allocation => Some(Self::Allocations),
@@ -65,7 +65,7 @@ impl Limited {
         }
     }
 
-    /// Its quota, with nothing used.
+    /// The limit's quota, unused.
     fn quota(self, limits: &Limits) -> Quota {
         match self {
             Self::Processes => Quota::new(limits.processes, "processes"),
@@ -88,27 +88,27 @@ impl Limited {
     }
 }
 
-/// What a guest has used of its [`Limits`].
+/// A guest's use of its [`Limits`].
 #[derive(Debug)]
 pub(crate) struct Quotas([Quota; Limited::ALL.len()]);
 
 impl Quotas {
-    /// Nothing used.
+    /// Creates unused quotas.
     pub(crate) fn new(limits: &Limits) -> Self {
         Self(Limited::ALL.map(|limited| limited.quota(limits)))
     }
 
-    /// Uses `amount` more, or nothing when that is too much.
+    /// Charges `amount`, or nothing if that exceeds the limit.
     pub(crate) fn charge(&mut self, limited: Limited, amount: u64) -> Result<(), RequestError> {
         self.0[limited as usize].charge(amount)
     }
 
-    /// Gives back what was charged before.
+    /// Refunds what was charged.
     pub(crate) fn refund(&mut self, limited: Limited, amount: u64) {
         self.0[limited as usize].refund(amount);
     }
 
-    /// Charges for one more object, or for nothing when there may be no more.
+    /// Charges for one more object, or for nothing if a limit is reached.
     pub(crate) fn charge_object(&mut self, kind: ObjectKind) -> Result<(), RequestError> {
         if let Some(limited) = Limited::of(kind) {
             self.charge(limited, 1)?;
@@ -120,7 +120,7 @@ impl Quotas {
         })
     }
 
-    /// Gives back what was charged for an object.
+    /// Refunds what was charged for an object.
     pub(crate) fn refund_object(&mut self, kind: ObjectKind) {
         self.refund(Limited::Handles, 1);
         if let Some(limited) = Limited::of(kind) {
@@ -128,12 +128,12 @@ impl Quotas {
         }
     }
 
-    /// What tools are told of them.
+    /// Describes the quotas for tools.
     pub(crate) fn describe(&self) -> impl Iterator<Item = snapshot::Quota> + '_ {
         self.0.iter().map(Quota::describe)
     }
 
-    /// Whether all is given back.
+    /// Whether everything is refunded.
     pub(crate) fn is_unused(&self) -> bool {
         self.0.iter().all(Quota::is_unused)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where the parts of the control plane note what they change, for a tool that traces.
+//! Records what the control plane changes, for a tool that traces.
 
 use crate::hardware::{BusyOf, GuestId, Hardware, HwQueueId, Reported as _};
 use crate::port::TracePage;
@@ -13,19 +13,19 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Records that are kept for a tool that does not fetch them. The recorder drops and counts later ones.
+/// Maximum records kept for a tool that does not fetch them. The recorder drops and counts later ones.
 const KEPT: usize = 1 << 16;
 
-/// What was recorded and not fetched.
+/// Records that the tool has not fetched.
 #[derive(Debug)]
 struct Recording {
     records: VecDeque<Record>,
     dropped: u64,
-    /// How far each engine's trace log was read.
+    /// Read position in each engine's trace log.
     readers: Vec<LogReader>,
 }
 
-/// Where the parts of the control plane note what they change. All of it is one thread.
+/// Records what the control plane changes. Only the control-plane thread uses it.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     hardware: Arc<dyn Hardware>,
@@ -39,7 +39,7 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// Records nothing yet.
+    /// Creates a recorder that records nothing yet.
     pub(crate) fn new(hardware: Arc<dyn Hardware>) -> Self {
         Self { hardware, recording: Arc::default() }
     }
@@ -60,7 +60,7 @@ impl Recorder {
         self.with(|place| *place = Some(recording));
     }
 
-    /// Records no more. Returns how many records were not fetched.
+    /// Stops recording. Returns the number of records that were not fetched.
     pub(crate) fn end(&self) -> u64 {
         let Some(recording) = self.with(Option::take) else { return 0 };
         let mut left = recording.records.len() as u64 + recording.dropped;
@@ -75,13 +75,13 @@ impl Recorder {
         left
     }
 
-    /// Takes how busy engines are, and the oldest records, as many as fit into a reply: first what was noted
-    /// here, which names the queues of the trace logs' entries. `describe` makes a record of an entry.
+    /// Takes as many of the oldest records as fit into a reply, and how busy engines are. Records noted here come
+    /// first: they name the queues of the trace logs' entries. `describe` converts an entry to a record.
     pub(crate) fn take(&self, describe: impl Fn(u32, FenceLogEntry) -> Record) -> TracePage {
         let now = self.hardware.gpu_clock();
         self.with(|recording| {
             let Some(recording) = recording else { return TracePage::default() };
-            // For what is lost, what is dropped, and how busy each engine is.
+            // Room for lost entries, dropped records, and how busy each engine is.
             let room = MAX_TRACE_RECORDS - 2 * recording.readers.len() - 1;
             let count = recording.records.len().min(room);
             let mut records: Vec<_> = recording.records.drain(..count).collect();
@@ -103,8 +103,8 @@ impl Recorder {
         })
     }
 
-    /// Reads what is new in an engine's trace log, until there are `room` records. True when there is more.
-    /// The order is protocol::handoff::fence_log's, as for the logs of queues.
+    /// Reads new entries of an engine's trace log, until there are `room` records. Returns whether more are left. The
+    /// order is that of protocol::handoff::fence_log, as for the logs of queues.
     fn read_trace_log(
         &self,
         (node, reader): (u32, &mut LogReader),
@@ -130,7 +130,7 @@ impl Recorder {
         more
     }
 
-    /// Notes something that happened at a time.
+    /// Records an event at a time.
     pub(crate) fn note_at(&self, time: u64, what: What) {
         self.with(|recording| match recording {
             Some(Recording { records, .. }) if records.len() < KEPT => {
@@ -141,7 +141,7 @@ impl Recorder {
         });
     }
 
-    /// Notes something that happens now, if a tool traces.
+    /// Records an event now, if a tool traces.
     pub(crate) fn note(&self, what: impl FnOnce() -> What) {
         if self.is_recording() {
             self.note_at(self.hardware.gpu_clock(), what());
@@ -163,7 +163,7 @@ impl Recorder {
         self.note(|| What::Device { state: state.into() });
     }
 
-    /// A CPU's signal of a fence.
+    /// A CPU signaled a fence.
     pub(crate) fn cpu_signal(
         &self,
         (guest, process): (GuestId, u32),
@@ -186,7 +186,7 @@ impl Recorder {
         self.note(|| What::CpuWait { guest: guest.0, process, fence, value, since, object });
     }
 
-    /// A signal in a software queue.
+    /// A signal in a software queue took effect.
     pub(crate) fn software_signal(
         &self,
         queue: HwQueueId,
@@ -198,7 +198,7 @@ impl Recorder {
         self.note(|| What::Signal { queue, fence: slot, value, queued, object });
     }
 
-    /// A wait in a software queue is over.
+    /// A wait in a software queue ended.
     pub(crate) fn software_wait(
         &self,
         queue: HwQueueId,
@@ -211,7 +211,7 @@ impl Recorder {
         self.note(|| What::Wait { queue, fence: slot, value, queued, held, object });
     }
 
-    /// The time, or 0 when no tool traces.
+    /// The time, or 0 if no tool traces.
     pub(crate) fn now(&self) -> u64 {
         if self.is_recording() { self.hardware.gpu_clock() } else { 0 }
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What was taken away and is given out again once engines have forgotten it.
+//! Resources that are freed once engines have forgotten them.
 
 use crate::hardware::AddressSpaceId;
 use crate::port::CrossFenceId;
 use crate::vidmm::pool::PageRange;
 use bellhop_protocol::control::Handle;
 
-/// Something that a submission holds until it is done.
+/// A resource that a submission holds until it is done.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Hold {
     /// An allocation of its allocation list.
@@ -17,14 +17,14 @@ pub(crate) enum Hold {
         /// The context that wants it resident for the submission.
         context: Handle,
     },
-    /// The place of its DMA buffer, by its offset among all.
+    /// The range of its DMA buffer, by offset in the space for DMA buffers.
     DmaBuffer(PageRange),
 }
 
-/// Something that can be given out again once engines have forgotten it.
+/// A resource that is freed once engines have forgotten it.
 #[derive(Debug, Clone)]
 pub(crate) enum Resource {
-    /// A range of the guest's local memory, which a process had.
+    /// A range of the guest's local memory that a process had.
     LocalMemory {
         /// The process.
         process: u32,
@@ -37,18 +37,18 @@ pub(crate) enum Resource {
         process: u32,
         /// The range.
         range: PageRange,
-        /// Whether paging makes its entries invalid.
+        /// Whether paging invalidates its entries.
         paged: bool,
     },
     /// A range of the guest's aperture.
     Aperture(PageRange),
-    /// The logs of the queue that had its progress fence in this slot. Freed before the slot.
+    /// The logs of the queue with its progress fence in this slot. Freed before the slot.
     FenceLogs(u32),
-    /// A process's name for the global fence in this slot, which others still have.
+    /// A process's slot for the global fence in this slot, which other processes still have.
     FenceName(u32),
     /// A fence slot.
     FenceSlot(u32),
-    /// The guest's view of a fence that others may have.
+    /// The guest's view of a fence that other guests may have.
     CrossFence(CrossFenceId),
     /// A doorbell slot.
     DoorbellSlot(u32),
@@ -61,14 +61,14 @@ pub(crate) enum Resource {
         /// The ring buffer and the ring buffer control.
         allocations: [Handle; 2],
     },
-    /// What submissions that were dropped held.
+    /// The holds of dropped submissions.
     Submissions {
         /// The process.
         process: u32,
-        /// What each held.
+        /// The holds.
         holds: Vec<Hold>,
     },
-    /// The page tables of the guest's system context. Its queue is destroyed.
+    /// The page tables of the guest's system context. Its queue is already destroyed.
     SystemContext(AddressSpaceId),
     /// A process and its page tables.
     Process {

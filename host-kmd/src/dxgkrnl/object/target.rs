@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What ends, and how.
+//! The target of a termination, and its manner.
 
 use bellhop_protocol::control::Handle;
 
-/// What ends.
+/// The target of a termination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A doorbell, with what its ring holds: the queue stays.
+    /// A doorbell, with the work in its ring: the queue stays.
     Doorbell(Handle),
     /// A HW queue.
     HwQueue(Handle),
@@ -21,11 +21,11 @@ pub(crate) enum Target {
     Guest,
 }
 
-/// How it ends.
+/// The manner of a termination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// What was queued is waited for.
+    /// Waits for queued work.
     Normal,
-    /// What was queued is lost.
+    /// Loses queued work.
     Abnormal,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Power of the device and its engines: which state each is in, and what it does next.
+//! Power of the device and its engines: the state of each, and the next transition.
 //!
 //! Source: user-mode work submission, "Engine F-state transitions" and "Engine D-state transitions".
 
@@ -14,14 +14,14 @@ use std::time::Duration;
 /// When power states change by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PowerPolicy {
-    /// After how long without work an engine asks for F1: told to the guest only, because the
-    /// engine decides. `None` is never; the kernel then sees by itself that it does nothing.
+    /// Idle time after which an engine asks for F1; only reported to the guest, because the engine decides. `None` is
+    /// never; the kernel then detects idleness by itself.
     pub engine_idle: Option<Duration>,
-    /// How long all engines are in F1 until the device goes to D3. `None` is never.
+    /// How long all engines are in F1 before the device goes to D3. `None` is never.
     pub device_idle: Option<Duration>,
 }
 
-/// The way of the device between D0 and D3.
+/// The transitions of the device between D0 and D3.
 ///
 /// ```text
 ///  D0 ──demand, idle: suspend contexts,──> Suspending ──ticket: evict rings──> Evicting ──ticket──> D3
@@ -32,9 +32,9 @@ pub struct PowerPolicy {
 enum DeviceState {
     /// It has power.
     D0,
-    /// Engines have yet to leave the suspended contexts.
+    /// Engines have not left the suspended contexts yet.
     Suspending(Ticket),
-    /// Engines have yet to forget where the rings were.
+    /// Engines have not forgotten the addresses of the rings yet.
     Evicting(Ticket),
     /// It has no power.
     D3,
@@ -44,14 +44,14 @@ enum DeviceState {
 #[derive(Debug, Clone, Copy)]
 struct Engine {
     state: EnginePowerState,
-    /// How often it went to F1.
+    /// Number of transitions to F1.
     transitions: u64,
-    /// How often it was asked for either state, which numbers what it is asked for.
+    /// Number of transitions requested, to either state; numbers each request.
     asked: u64,
 }
 
 impl Engine {
-    /// Asks for a state that it is not in.
+    /// Requests a state that the engine is not in.
     fn ask(&mut self, node: u32, state: EnginePowerState, miniport: &mut dyn Miniport) {
         self.state = state;
         self.asked += 1;
@@ -59,32 +59,32 @@ impl Engine {
     }
 }
 
-/// What brings the device nearer to D3.
+/// A step that takes the device closer to D3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PowerDownStep {
-    /// Engines have left the suspended contexts: the rings are evicted.
+    /// Engines have left the suspended contexts: evict the rings.
     EvictRings,
-    /// Engines have forgotten where the rings were: the power goes.
+    /// Engines have forgotten the addresses of the rings: power down.
     PowerOff,
 }
 
 /// Power of the device and its engines.
 #[derive(Debug)]
 pub(crate) struct Power {
-    /// When it changes by itself.
+    /// When power states change by themselves.
     policy: PowerPolicy,
     device: DeviceState,
     device_transitions: u64,
     engines: Vec<Engine>,
-    /// Since when all engines have been in F1.
+    /// Since when all engines are in F1.
     idle_since: Option<Duration>,
-    /// Who waits for D3.
+    /// Completions to report in D3.
     waiting: Vec<(GuestId, Completion)>,
     recorder: Recorder,
 }
 
 impl Power {
-    /// Everything has power.
+    /// Creates the state in which everything has power.
     pub(crate) fn new(engines: u32, recorder: Recorder) -> Self {
         let engine = Engine { state: EnginePowerState::F0, transitions: 0, asked: 0 };
         Self {
@@ -120,7 +120,7 @@ impl Power {
         Some((engine.state, engine.transitions))
     }
 
-    /// Gives an engine its power back: one of its queues is about to have work.
+    /// Gives an engine its power back, because one of its queues is about to have work.
     pub(crate) fn wake_engine(&mut self, node: u32, miniport: &mut dyn Miniport) {
         let Some(engine) = self.engines.get_mut(node as usize) else { return };
         if engine.state != EnginePowerState::F0 {
@@ -135,7 +135,7 @@ impl Power {
         self.engines.get(node as usize).is_some_and(|e| e.state == EnginePowerState::F0)
     }
 
-    /// Takes an engine's power, which its queues' doorbells do not need any more.
+    /// Powers an engine down. The doorbells of its queues are disconnected already.
     pub(crate) fn power_down_engine(
         &mut self,
         node: u32,
@@ -155,8 +155,8 @@ impl Power {
         }
     }
 
-    /// An engine had work when its power was taken, and kept it. Of an earlier transition than the last
-    /// this says nothing: the engine has been asked for something else since.
+    /// An engine had work when it was asked for F1, and kept its power. Ignored for any transition but the last: the
+    /// engine has been asked for another since.
     pub(crate) fn refused(&mut self, node: u32, transition: u64) {
         if let Some(engine) = self.engines.get_mut(node as usize)
             && engine.state == EnginePowerState::F1
@@ -179,22 +179,22 @@ impl Power {
         self.device == DeviceState::D3
     }
 
-    /// What happens in D3, which the device is on its way to.
+    /// Adds a completion to report in D3, to which the device is on its way.
     pub(crate) fn await_d3(&mut self, guest: GuestId, completion: Completion) {
         self.waiting.push((guest, completion));
     }
 
-    /// All contexts were suspended, and engines have left them when the ticket has passed.
+    /// All contexts are suspended; engines have left them when the ticket has passed.
     pub(crate) fn begin_suspending(&mut self, ticket: Ticket) {
         self.set_device(DeviceState::Suspending(ticket));
     }
 
-    /// All rings were evicted, and engines have forgotten where they were when the ticket has passed.
+    /// All rings are evicted; engines have forgotten their addresses when the ticket has passed.
     pub(crate) fn begin_evicting(&mut self, ticket: Ticket) {
         self.set_device(DeviceState::Evicting(ticket));
     }
 
-    /// What the device can do to come nearer to D3, now that engines have passed a ticket.
+    /// The step that takes the device closer to D3, if engines have passed its ticket.
     pub(crate) fn next_step(&self, quiesced: Ticket, is_paging: bool) -> Option<PowerDownStep> {
         match self.device {
             DeviceState::Suspending(ticket) if ticket <= quiesced => {
@@ -207,7 +207,7 @@ impl Power {
         }
     }
 
-    /// Takes the device's power, and that of its engines. Returns what waited for that.
+    /// Powers down the device and its engines. Returns the completions to report.
     pub(crate) fn power_off(&mut self, miniport: &mut dyn Miniport) -> Vec<(GuestId, Completion)> {
         for (node, _) in (0..).zip(self.engines.clone()) {
             self.stop_engine(node, miniport);
@@ -217,8 +217,8 @@ impl Power {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Gives the device and its engines their power back. Returns whether rings were evicted, and what
-    /// waited for D3 in vain.
+    /// Powers up the device and its engines. Returns whether rings were evicted, and the completions that waited for
+    /// D3 in vain.
     pub(crate) fn power_on(
         &mut self,
         miniport: &mut dyn Miniport,
@@ -231,7 +231,7 @@ impl Power {
         (was_evicted, std::mem::take(&mut self.waiting))
     }
 
-    /// What a guest is told of the device and an engine.
+    /// The power information for a guest about the device and an engine.
     pub(crate) fn info(&self, node: u32) -> Option<PowerInfo> {
         let engine = *self.engines.get(node as usize)?;
         let milliseconds = |time: Option<Duration>| {
@@ -252,7 +252,7 @@ impl Power {
         self.policy = policy;
     }
 
-    /// When the device goes to D3 if nothing happens.
+    /// When the device goes to D3 if no engine wakes.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let idle = self.policy.device_idle.filter(|_| self.device == DeviceState::D0)?;
         self.idle_since.map(|since| since.saturating_add(idle))
@@ -302,7 +302,7 @@ mod tests {
             self.power.wake_engine(node, &mut self.miniport);
         }
 
-        /// An engine keeps the power that it was to give up.
+        /// An engine refuses to give up its power.
         fn refuse(&mut self, node: u32, transition: u64) {
             self.model.state().without_power.remove(&node);
             self.power.refused(node, transition);
@@ -312,7 +312,7 @@ mod tests {
             self.power.describe_engine(node).unwrap()
         }
 
-        /// What engines were asked for since the last call.
+        /// The states requested of engines since the last call.
         fn asked(&self) -> Vec<(u32, EnginePowerState)> {
             let log = self.model.take_log().into_iter();
             log.filter_map(|call| match call {
@@ -335,7 +335,7 @@ mod tests {
         rig.wake(0);
         rig.wake(0);
         assert_eq!(rig.asked(), [(0, F0)]);
-        // There is no such engine.
+        // There is no engine 2.
         rig.wake(2);
         rig.power_down(2, SECOND);
         assert_eq!(rig.asked(), []);
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(rig.power.deadline(), None);
         rig.power_down(0, 20 * SECOND);
         assert_eq!(rig.power.deadline(), Some(30 * SECOND));
-        // An engine that refuses is not idle either.
+        // An engine that refused F1 is not idle either.
         rig.refuse(0, 3);
         assert_eq!(rig.power.deadline(), None);
         rig.power_down(0, 40 * SECOND);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Contexts: whether each is on the run list, and why not.
+//! Contexts: whether each is on the run list, and if not, why.
 
 use crate::dxgkrnl::queue::node::NodeSubmission;
 use crate::hardware::SchedulingPriority;
@@ -12,15 +12,15 @@ bitflags! {
     /// Why a context is off the run list.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Suspension: u8 {
-        /// Its owner.
+        /// Its owner suspended it.
         const OWNER = 1 << 0;
-        /// The operator of the host.
+        /// The host's operator suspended it.
         const HOST = 1 << 1;
         /// The device has no power, or is about to lose it.
         const POWER = 1 << 2;
-        /// It is in error, or its process ended abnormally. For good.
+        /// It is in error, or its process ended abnormally. Permanent.
         const ERROR = 1 << 3;
-        /// Memory of its process is moved, or was taken away.
+        /// Memory of its process is being moved, or was taken away.
         const MEMORY = 1 << 4;
     }
 }
@@ -35,11 +35,11 @@ bitflags! {
 ///             └──resume (the last who wanted it)───┘                 │
 ///             └───────────────────────error──────────────────────────┘
 /// ```
-/// It runs while nothing suspends it. A lost context stays suspended until it is destroyed.
+/// A context runs while nothing suspends it. A lost context stays suspended until it is destroyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContextState(Suspension);
 
-/// What a transition asks of the driver.
+/// What a transition requires of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     /// `DxgkDdiSuspendContext`
@@ -49,17 +49,17 @@ pub(crate) enum Change {
 }
 
 impl ContextState {
-    /// How a context begins.
+    /// The initial state.
     pub(crate) const CREATED: Self = Self(Suspension::empty());
 
-    /// Suspends it for one more reason.
+    /// Adds a reason for its suspension.
     pub(crate) fn suspend(&mut self, by: Suspension) -> Option<Change> {
         let was_running = self.is_running();
         self.0 |= by;
         was_running.then_some(Change::Suspend)
     }
 
-    /// Drops a reason for its suspension.
+    /// Removes a reason for its suspension.
     pub(crate) fn resume(&mut self, by: Suspension) -> Option<Change> {
         let was_running = self.is_running();
         self.0 -= by - Suspension::ERROR;
@@ -71,7 +71,7 @@ impl ContextState {
         self.0.is_empty()
     }
 
-    /// Whether it is off the run list for good.
+    /// Whether it is off the run list permanently.
     pub(crate) fn is_lost(self) -> bool {
         self.0.contains(Suspension::ERROR)
     }
@@ -81,7 +81,7 @@ impl ContextState {
         self.0.iter_names().map(|(name, _)| name.to_lowercase()).collect()
     }
 
-    /// Whether any of these keeps it off the run list.
+    /// Whether any of these reasons suspends it.
     pub(crate) fn is_suspended_by(self, any: Suspension) -> bool {
         self.0.intersects(any)
     }
@@ -95,7 +95,7 @@ impl ContextState {
 /// A context.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// The device that it goes with.
+    /// The device that owns it.
     device: Handle,
     /// The node that executes its queues.
     node: u32,
@@ -103,14 +103,14 @@ pub(crate) struct Context {
     hw_queues: BTreeSet<Handle>,
     /// Whether it is on the run list.
     state: ContextState,
-    /// How it submits to its node, if it is not for HW queues.
+    /// How it submits to its node; `None` for a context with HW queues of the guest.
     node_submission: Option<NodeSubmission>,
-    /// How urgent its work is.
+    /// Its scheduling priority.
     priority: SchedulingPriority,
 }
 
 impl Context {
-    /// One for HW queues, that runs and has none yet.
+    /// Creates a running context for HW queues, without queues.
     pub(crate) fn new(device: Handle, node: u32) -> Self {
         Self {
             device,
@@ -122,7 +122,7 @@ impl Context {
         }
     }
 
-    /// The device that it goes with.
+    /// The device that owns it.
     pub(crate) fn device(&self) -> Handle {
         self.device
     }
@@ -137,12 +137,12 @@ impl Context {
         &self.hw_queues
     }
 
-    /// It has one more HW queue.
+    /// Adds a HW queue.
     pub(crate) fn add_hw_queue(&mut self, queue: Handle) {
         self.hw_queues.insert(queue);
     }
 
-    /// A HW queue of it is gone.
+    /// Removes a HW queue.
     pub(crate) fn remove_hw_queue(&mut self, queue: Handle) {
         self.hw_queues.remove(&queue);
     }
@@ -162,29 +162,29 @@ impl Context {
         self.state.resume(by)
     }
 
-    /// How it submits to its node, if it is not for HW queues.
+    /// How it submits to its node; `None` for a context with HW queues of the guest.
     pub(crate) fn node_submission(&self) -> Option<NodeSubmission> {
         self.node_submission
     }
 
-    /// It submits to its node from now on.
+    /// Makes it submit to its node.
     pub(crate) fn set_node_submission(&mut self, submission: NodeSubmission) {
         self.node_submission = Some(submission);
     }
 
-    /// Its node was given work.
+    /// Counts a submission to its node.
     pub(crate) fn count_submission(&mut self) {
         if let Some(submission) = &mut self.node_submission {
             submission.count();
         }
     }
 
-    /// How urgent its work is.
+    /// Its scheduling priority.
     pub(crate) fn priority(&self) -> SchedulingPriority {
         self.priority
     }
 
-    /// Its work is this urgent from now on.
+    /// Sets its scheduling priority.
     pub(crate) fn set_priority(&mut self, priority: SchedulingPriority) {
         self.priority = priority;
     }
@@ -200,8 +200,8 @@ mod tests {
     }
 
     proptest! {
-        /// The reference's rules: the driver is asked to suspend a running context and to resume a
-        /// suspended one, never twice in a row, and a lost one is never resumed.
+        /// The reference's rules: the driver is asked to suspend a running context and to resume a suspended one,
+        /// never twice in a row; a lost context is never resumed.
         #[test]
         fn the_driver_is_asked_in_turn_and_a_lost_context_stays_off_the_list(
             steps in proptest::collection::vec((any::<bool>(), who()), 0..40),
@@ -229,7 +229,7 @@ mod tests {
                 }
                 prop_assert_eq!(listed, holders.is_empty());
                 prop_assert_eq!(state.is_running(), listed);
-                // What giving the device its power would have the driver asked for.
+                // Whether powering up the device would make the kernel ask the driver to resume the context.
                 let mut powered = state;
                 let resumes = powered.resume(Suspension::POWER) == Some(Change::Resume);
                 prop_assert_eq!(state.waits_for_power(), resumes);

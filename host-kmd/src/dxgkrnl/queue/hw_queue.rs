@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! HW queues: what each was given, and which process owns it.
+//! HW queues: the work given to each, and the process that owns it.
 
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::recorder::Recorder;
@@ -11,44 +11,44 @@ use crate::hardware::{GuestId, HwQueueId};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::trace::What;
 
-/// What a HW queue was created with.
+/// Properties of a HW queue from its creation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueueIdentity {
-    /// The context that it goes with.
+    /// The context that owns it.
     pub(crate) context: Handle,
     /// That context's device.
     pub(crate) device: Handle,
-    /// The queue as the GPU knows it.
+    /// The GPU's id of the queue.
     pub(crate) id: HwQueueId,
-    /// Whether work comes through a doorbell, or else through requests.
+    /// Whether work comes through a doorbell rather than through requests.
     pub(crate) user_mode_submission: bool,
     /// Its progress fence.
     pub(crate) progress_fence: Handle,
 }
 
-/// What is held for a queue.
+/// The held work of a queue.
 pub(crate) type HeldWork = SoftwareQueue<Vec<HeldSignal>, HeldSubmission>;
 
 /// A HW queue.
 #[derive(Debug)]
 pub(crate) struct HwQueue {
     identity: QueueIdentity,
-    /// Its doorbell, until engines have forgotten that one.
+    /// Its doorbell, until engines have forgotten the doorbell.
     doorbell: Option<Handle>,
-    /// The last value that a kernel-mode submission gives its progress fence.
+    /// The highest value to which a kernel-mode submission sets its progress fence.
     last_submitted: u64,
-    /// What was submitted in kernel mode and is not done.
+    /// Kernel-mode submissions in flight.
     in_flight: InFlight,
-    /// What it was given in kernel mode and is held.
+    /// Kernel-mode work that is held.
     software: HeldWork,
-    /// It made an error and takes nothing more.
+    /// Whether it is in error and takes no more work.
     in_error: bool,
-    /// It is about to be destroyed and takes nothing more.
+    /// Whether it is about to be destroyed and takes no more work.
     terminating: bool,
 }
 
 impl HwQueue {
-    /// A queue that was given nothing yet.
+    /// Creates a queue without work.
     pub(crate) fn new(identity: QueueIdentity) -> Self {
         Self {
             identity,
@@ -61,37 +61,37 @@ impl HwQueue {
         }
     }
 
-    /// What it was created with.
+    /// Its properties from creation.
     pub(crate) fn identity(&self) -> QueueIdentity {
         self.identity
     }
 
-    /// The queue as the GPU knows it.
+    /// The GPU's id of the queue.
     pub(crate) fn id(&self) -> HwQueueId {
         self.identity.id
     }
 
-    /// The context that it goes with.
+    /// The context that owns it.
     pub(crate) fn context(&self) -> Handle {
         self.identity.context
     }
 
-    /// Whether work comes through a doorbell, or else through requests.
+    /// Whether work comes through a doorbell rather than through requests.
     pub(crate) fn takes_user_mode_submission(&self) -> bool {
         self.identity.user_mode_submission
     }
 
-    /// Its doorbell, until engines have forgotten that one.
+    /// Its doorbell, until engines have forgotten the doorbell.
     pub(crate) fn doorbell(&self) -> Option<Handle> {
         self.doorbell
     }
 
-    /// It has this doorbell, or engines have forgotten the one that it had.
+    /// Sets its doorbell, or `None` once engines have forgotten the doorbell.
     pub(crate) fn set_doorbell(&mut self, doorbell: Option<Handle>) {
         self.doorbell = doorbell;
     }
 
-    /// The last value that a kernel-mode submission gives its progress fence.
+    /// The highest value to which a kernel-mode submission sets its progress fence.
     pub(crate) fn last_submitted(&self) -> u64 {
         self.last_submitted
     }
@@ -112,12 +112,12 @@ impl HwQueue {
         if is_lost { Err(RequestError::DeviceRemoved(handle)) } else { Ok(()) }
     }
 
-    /// It is about to be destroyed.
+    /// Marks it as about to be destroyed.
     pub(crate) fn begin_termination(&mut self) {
         self.terminating = true;
     }
 
-    /// It is in error from now on. Returns what it was given and will not do; `None` when it was in error.
+    /// Puts it in error. Returns the work that it will not do, or `None` if it was in error already.
     pub(crate) fn lose(&mut self) -> Option<(InFlight, HeldWork)> {
         if std::mem::replace(&mut self.in_error, true) {
             return None;
@@ -125,37 +125,37 @@ impl HwQueue {
         Some((std::mem::take(&mut self.in_flight), std::mem::take(&mut self.software)))
     }
 
-    /// It is destroyed. Returns what it was given and will not do.
+    /// Destroys it. Returns the work that it will not do.
     pub(crate) fn destroy(self) -> (InFlight, HeldWork) {
         (self.in_flight, self.software)
     }
 
-    /// Whether the hardware has done everything that it was given.
+    /// Whether the hardware has done all its submissions.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    /// What is held.
+    /// The held work.
     pub(crate) fn held(&self) -> &HeldWork {
         &self.software
     }
 
-    /// What is held, to change.
+    /// The held work, mutable.
     pub(crate) fn held_mut(&mut self) -> &mut HeldWork {
         &mut self.software
     }
 
-    /// A submission was accepted that gives its progress fence a value.
+    /// Records an accepted submission that sets its progress fence to a value.
     pub(crate) fn note_submitted(&mut self, progress_fence_value: u64) {
         self.last_submitted = self.last_submitted.max(progress_fence_value);
     }
 
-    /// The hardware took a submission with this fence id.
+    /// The hardware accepted a submission with this fence id.
     pub(crate) fn begin_submission(&mut self, fence: u64, holds: Vec<Hold>) {
         self.in_flight.push(fence, holds);
     }
 
-    /// Takes what the oldest submission holds if it is done, as all up to `fence` are.
+    /// Takes the holds of the oldest submission in flight if it is done. All submissions up to `fence` are.
     pub(crate) fn complete_submission(&mut self, fence: u64) -> Option<Vec<Hold>> {
         self.in_flight.pop_done(fence)
     }
@@ -174,12 +174,12 @@ pub(crate) struct QueueOwner {
     pub(crate) node: u32,
     /// The slot of its progress fence.
     pub(crate) progress_fence: u32,
-    /// It may make no progress for as long as it likes.
+    /// Whether it may execute without progress indefinitely.
     pub(crate) disable_gpu_timeout: bool,
 }
 
 impl QueueOwner {
-    /// Tells a tool that traces of the queue.
+    /// Records the queue for a tool that traces.
     pub(crate) fn note(&self, id: HwQueueId, recorder: &Recorder) {
         recorder.note(|| What::Queue {
             queue: id.0,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Queues: contexts, HW queues, what is held for them, and what is in flight.
+//! Queues: contexts, HW queues, held work, and work in flight.
 
 pub(crate) mod context;
 pub(crate) mod hw_queue;

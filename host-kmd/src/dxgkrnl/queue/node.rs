@@ -5,7 +5,7 @@
 use crate::dxgkrnl::memory::allocation::HostMapping;
 use bellhop_protocol::control::Handle;
 
-/// How a context is given work.
+/// How a context submits work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Model {
     /// The basic model of WDDM 1.x.
@@ -17,43 +17,43 @@ pub(crate) enum Model {
 }
 
 impl Model {
-    /// Whether it is given work by `RENDER`, which may have to wait for paging.
+    /// Whether it submits with `RENDER`, which may have to wait for paging.
     pub(crate) fn renders(self) -> bool {
         matches!(self, Self::Basic | Self::BasicPlusPlus)
     }
 }
 
-/// A context's way to its node.
+/// A context's submission to its node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NodeSubmission {
     model: Model,
     hw_queue: Handle,
-    /// How often it was given work, which is what its progress fence counts.
+    /// Number of submissions, which its progress fence counts.
     submitted: u64,
 }
 
 impl NodeSubmission {
-    /// One that was given nothing yet.
+    /// Creates one without submissions.
     pub(crate) fn new(model: Model, hw_queue: Handle) -> Self {
         Self { model, hw_queue, submitted: 0 }
     }
 
-    /// How it is given work.
+    /// How it submits work.
     pub(crate) fn model(&self) -> Model {
         self.model
     }
 
-    /// The queue that takes it.
+    /// The queue that takes its work.
     pub(crate) fn hw_queue(&self) -> Handle {
         self.hw_queue
     }
 
-    /// The value that the next submission gives its progress fence.
+    /// The value to which the next submission sets its progress fence.
     pub(crate) fn next_value(&self) -> u64 {
         self.submitted + 1
     }
 
-    /// It was given work.
+    /// Counts a submission.
     pub(crate) fn count(&mut self) {
         self.submitted += 1;
     }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a queue for kernel-mode submission is given while it cannot continue: its *software queue*, VidSch's
-//! software context.
+//! The work of a kernel-mode queue while the queue cannot continue: its *software queue*, VidSch's software context.
 //!
-//! Monitored fences cannot be waited for on the GPU: "the operating system implements this functionality on
-//! the CPU by holding off GPU work that's dependent on the waited value, and only releasing it to the GPU
-//! when the value is signaled". So everything behind a wait that is not over is held here, in its order.
-//! A signal takes effect when everything before it is done on the GPU, and what is behind it is held until
-//! then: "when packet is at head of SWContext, vidsch updates fence value directly from CPU".
+//! The GPU cannot wait for monitored fences: "the operating system implements this functionality on the CPU by
+//! holding off GPU work that's dependent on the waited value, and only releasing it to the GPU when the value is
+//! signaled". So everything behind a pending wait is held here, in order. A signal takes effect when everything
+//! before it is done on the GPU; what is behind it is held until then: "when packet is at head of SWContext, vidsch
+//! updates fence value directly from CPU".
 //!
 //! Source: native GPU fence object, "Existing monitored fence synchronization object" and "Cross-adapter
 //! wait/signal combinations".
@@ -17,7 +16,7 @@ use crate::hardware::{Fault, GuestId};
 use bellhop_protocol::control::Handle;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Something that is held.
+/// A held entry.
 #[derive(Debug)]
 enum Held<S, C> {
     Wait(WaitId),
@@ -25,7 +24,7 @@ enum Held<S, C> {
     Submission(C),
 }
 
-/// Something that is held no more.
+/// A released entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ready<S, C> {
     /// Takes effect now.
@@ -34,12 +33,11 @@ pub(crate) enum Ready<S, C> {
     Submission(C),
 }
 
-/// What one queue was given and is held, the oldest first: signals and submissions, and waits between
-/// them.
+/// The held entries of one queue, oldest first: signals and submissions, and waits between them.
 #[derive(Debug)]
 pub(crate) struct SoftwareQueue<S, C> {
     held: VecDeque<Held<S, C>>,
-    /// Which of the waits are over: a guest may have many end at once.
+    /// The waits that are over. A set, because a guest may have many waits end at once.
     over: BTreeSet<WaitId>,
 }
 
@@ -55,43 +53,43 @@ impl<S, C> SoftwareQueue<S, C> {
         self.held.is_empty()
     }
 
-    /// Whether something is held that is more than a wait.
+    /// Whether a signal or a submission is held.
     pub(crate) fn has_work(&self) -> bool {
         self.held.iter().any(|held| !matches!(held, Held::Wait(_)))
     }
 
-    /// Number of waits, signals and submissions that are held.
+    /// Number of held waits, signals and submissions.
     pub(crate) fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// What comes after is held until a wait is over.
+    /// Holds later entries until a wait is over.
     pub(crate) fn push_wait(&mut self, wait: WaitId) {
         self.held.push_back(Held::Wait(wait));
     }
 
-    /// A signal is held until its turn comes.
+    /// Holds a signal until its turn.
     pub(crate) fn push_signal(&mut self, signal: S) {
         self.held.push_back(Held::Signal(signal));
     }
 
-    /// A submission is held until its turn comes.
+    /// Holds a submission until its turn.
     pub(crate) fn push_submission(&mut self, submission: C) {
         self.held.push_back(Held::Submission(submission));
     }
 
-    /// Puts back a submission that the hardware has no room for: it is the next again.
+    /// Puts back a submission that the hardware has no room for: it is next again.
     pub(crate) fn put_back(&mut self, submission: C) {
         self.held.push_front(Held::Submission(submission));
     }
 
-    /// A wait of those that are held is over.
+    /// Marks a held wait as over.
     pub(crate) fn end_wait(&mut self, wait: WaitId) {
         self.over.insert(wait);
     }
 
-    /// Takes the next entry that can be released, and drops waits before it that are over. `is_idle`: everything
-    /// that went to the hardware is done, and what takes effect may.
+    /// Drops waits at the head that are over, then takes the next entry that can be released. `is_idle` means that
+    /// the hardware has done all its work, so a signal may take effect.
     pub(crate) fn next(&mut self, is_idle: bool) -> Option<Ready<S, C>> {
         while let Some(Held::Wait(wait)) = self.held.front()
             && self.over.remove(wait)
@@ -110,7 +108,7 @@ impl<S, C> SoftwareQueue<S, C> {
         }
     }
 
-    /// Drops everything. Returns the waits that are not over, and the submissions.
+    /// Drops everything. Returns the pending waits, and the submissions.
     pub(crate) fn abandon(&mut self) -> (Vec<WaitId>, Vec<C>) {
         let over = std::mem::take(&mut self.over);
         let (mut waits, mut submissions) = (Vec::new(), Vec::new());
@@ -125,13 +123,13 @@ impl<S, C> SoftwareQueue<S, C> {
     }
 }
 
-/// A value of a fence. Slot and serial number name the fence even after the process closed it.
+/// A signal of a fence. Slot and serial number name the fence even after the process has closed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeldSignal {
     pub(crate) slot: u32,
     pub(crate) serial: u64,
     pub(crate) value: u64,
-    /// When it was given, on the adapter's clock; 0 when no tool traced then.
+    /// When it was queued, on the adapter's clock; 0 if no tool traced then.
     pub(crate) queued: u64,
 }
 
@@ -141,7 +139,7 @@ pub(crate) struct Released {
     pub(crate) guest: GuestId,
     pub(crate) process: u32,
     pub(crate) hw_queue: Handle,
-    /// Why the queue is lost, if it is: it waited for a fence that went.
+    /// Why the queue is lost, if it is: it waited for a fence that is gone.
     pub(crate) fault: Option<Fault>,
 }
 
@@ -150,7 +148,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a queue is given.
+    /// An entry given to a queue.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum Given {
         Wait(usize),
@@ -158,17 +156,17 @@ mod tests {
         Submission(usize),
     }
 
-    /// What happens.
+    /// A step of the test.
     #[derive(Debug, Clone, Copy)]
     enum Step {
         Wait,
         Signal,
         Submission,
-        /// One of the waits that are not over is.
+        /// One of the waits ends, unless it has.
         EndWait(usize),
-        /// The hardware is done with its oldest submission.
+        /// The hardware finishes its oldest submission.
         Complete,
-        /// The hardware is full, or is not.
+        /// Whether the hardware has room from now on.
         Room(bool),
     }
 
@@ -183,8 +181,7 @@ mod tests {
         })
     }
 
-    /// What should have come out of `given` by now, looked at from the start: how much, and whether each
-    /// submission is done.
+    /// How many entries of `given` should have come out by now, counted from the start.
     fn expected(given: &[Given], over: &[bool], completed: usize, room: bool, out: usize) -> usize {
         let (mut come_out, mut submitted) = (0, 0);
         for packet in given {
@@ -202,7 +199,7 @@ mod tests {
     }
 
     proptest! {
-        /// Everything comes out in its order, nothing before it may, and nothing later than it may.
+        /// Everything comes out in order, neither earlier nor later than it may.
         #[test]
         fn a_software_queue_is_in_order_loses_nothing_and_releases_nothing_early(
             steps in proptest::collection::vec(step(), 0..120),

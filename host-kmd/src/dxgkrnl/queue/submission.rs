@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One submission in kernel mode: deferred, held, or in flight.
+//! One kernel-mode submission: deferred, held, or in flight.
 
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::resource::Hold;
@@ -18,7 +18,7 @@ pub(crate) struct CommandBuffer {
 }
 
 impl CommandBuffer {
-    /// A buffer that can be executed as far as its place tells.
+    /// Creates a command buffer. Refuses an address or size with which no buffer could execute.
     pub(crate) fn new(gpu_va: u64, size: u32) -> Result<Self, RequestError> {
         if !gpu_va.is_multiple_of(UNIT as u64) || gpu_va.checked_add(size.into()).is_none() {
             return Err(RequestError::parameter("gpu_va", gpu_va));
@@ -36,35 +36,35 @@ struct Submitted {
     holds: Vec<Hold>,
 }
 
-/// Something for a context that waits for paging.
+/// Work for a context that waits for paging.
 #[derive(Debug)]
 pub(crate) struct Deferred {
     /// The process.
     pub(crate) process: u32,
     /// The context.
     pub(crate) context: Handle,
-    /// What.
+    /// The work.
     pub(crate) work: DeferredWork,
 }
 
-/// What a context is given.
+/// The kinds of deferred work.
 #[derive(Debug)]
 pub(crate) enum DeferredWork {
     /// A submission.
     Submission {
         /// Its packets.
         commands: CommandBuffer,
-        /// What it holds already.
+        /// Its holds so far.
         holds: Vec<Hold>,
     },
-    /// A wait that what comes after is held for.
+    /// A wait that holds later work.
     Wait(Vec<FenceValue>),
-    /// A signal for when what came before is done.
+    /// A signal after all earlier work is done.
     Signal(Vec<FenceValue>),
 }
 
 impl Deferred {
-    /// What is to be released if it comes to nothing.
+    /// The holds to release if the work is dropped.
     pub(crate) fn into_holds(self) -> Vec<Hold> {
         match self.work {
             DeferredWork::Submission { holds, .. } => holds,
@@ -80,33 +80,33 @@ pub(crate) struct HeldSubmission {
     pub(crate) holds: Vec<Hold>,
 }
 
-/// A HW queue's submissions that are not done, in their order.
+/// A HW queue's submissions in flight, in order.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight(VecDeque<Submitted>);
 
 impl InFlight {
-    /// The hardware took a submission.
+    /// The hardware accepted a submission.
     pub(crate) fn push(&mut self, fence: u64, holds: Vec<Hold>) {
         self.0.push_back(Submitted { fence, holds });
     }
 
-    /// Takes what the oldest holds if it is done, as all up to `fence` are.
+    /// Takes the holds of the oldest submission if it is done. All submissions up to `fence` are.
     pub(crate) fn pop_done(&mut self, fence: u64) -> Option<Vec<Hold>> {
         let done = self.0.pop_front_if(|submitted| submitted.fence <= fence)?;
         Some(done.holds)
     }
 
-    /// How many are not done.
+    /// Number of submissions in flight.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// What those hold that are not done.
+    /// The holds of all submissions in flight.
     pub(crate) fn into_holds(self) -> Vec<Hold> {
         self.0.into_iter().flat_map(|dropped| dropped.holds).collect()
     }
 
-    /// Whether all is done.
+    /// Whether nothing is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

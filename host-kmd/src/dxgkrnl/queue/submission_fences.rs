@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Kernel-mode submissions that are not done, by submission fence id.
+//! Kernel-mode submissions in flight, by submission fence id.
 //!
 //! Source: Windows KMD overview, "DMA buffers" and "TDR".
 
 use crate::hardware::HwQueueId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was submitted in kernel mode and is not done. The hardware bounds how much a queue may have.
+/// Kernel-mode submissions in flight. The hardware bounds how many a queue may have.
 #[derive(Debug, Default)]
 pub(crate) struct SubmissionFences {
     last: u64,
@@ -16,20 +16,20 @@ pub(crate) struct SubmissionFences {
 }
 
 impl SubmissionFences {
-    /// The fence id of the next submission, which is this one if the hardware takes it.
+    /// The fence id for the next submission; used up only if the hardware accepts the submission.
     pub(crate) fn next_fence(&self) -> u64 {
         self.last + 1
     }
 
-    /// The hardware took a submission with [`Self::next_fence`].
+    /// The hardware accepted a submission with [`Self::next_fence`].
     pub(crate) fn begin(&mut self, queue: HwQueueId) {
         self.last += 1;
         self.queues.insert(self.last, queue);
         self.fences.entry(queue).or_default().insert(self.last);
     }
 
-    /// `DXGK_INTERRUPT_DMA_COMPLETED`: this submission is done, and with it what its queue was given
-    /// before. Returns the queue; `None` when the queue went meanwhile.
+    /// `DXGK_INTERRUPT_DMA_COMPLETED`: this submission and all earlier ones of its queue are done. Returns the queue,
+    /// or `None` if the queue is gone.
     pub(crate) fn complete(&mut self, fence: u64) -> Option<HwQueueId> {
         let queue = *self.queues.get(&fence)?;
         if let Some(fences) = self.fences.get_mut(&queue) {
@@ -44,7 +44,7 @@ impl SubmissionFences {
         Some(queue)
     }
 
-    /// Nothing more of a queue is executed.
+    /// Drops the submissions of a queue that no longer executes.
     pub(crate) fn forget(&mut self, queue: HwQueueId) {
         for fence in self.fences.remove(&queue).into_iter().flatten() {
             self.queues.remove(&fence);

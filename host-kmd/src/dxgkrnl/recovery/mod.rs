@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Ends and recoveries as state machines: TDR, terminations, retirements.
+//! Terminations and recoveries as state machines: TDR, terminations, retirements.
 
 pub(crate) mod retirement;
 pub(crate) mod tdr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What waits for engines to forget it, in the order of tickets.
+//! Retirements: resources that wait until engines have forgotten them, in ticket order.
 
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::resource::Resource;
@@ -11,23 +11,23 @@ use std::collections::VecDeque;
 pub(crate) struct Retirement {
     pub(crate) ticket: Ticket,
     pub(crate) guest: GuestId,
-    /// How many works of the guest's paging have to be done: they may still write entries.
+    /// Number of the guest's paging works that must be done first, because they may still write entries.
     pub(crate) works: u64,
     pub(crate) resources: Vec<Resource>,
     pub(crate) completion: Completion,
 }
 
-/// What waits for engines, in the order of the tickets.
+/// Retirements in ticket order.
 #[derive(Debug, Default)]
 pub(crate) struct Retirements(VecDeque<Retirement>);
 
 impl Retirements {
-    /// Something waits from now on.
+    /// Adds a retirement.
     pub(crate) fn push(&mut self, retirement: Retirement) {
         self.0.push_back(retirement);
     }
 
-    /// Whether engines have forgotten something that waits.
+    /// Whether a retirement can be taken.
     pub(crate) fn has_passed(
         &self,
         quiesced: Ticket,
@@ -46,7 +46,7 @@ impl Retirements {
         passed.position(|retirement| has_finished(retirement.guest, retirement.works))
     }
 
-    /// Takes the first that nothing needs any more. No guest waits for another guest's paging.
+    /// Takes the first retirement that engines and paging have passed. No guest waits for another guest's paging.
     pub(crate) fn take_passed(
         &mut self,
         quiesced: Ticket,

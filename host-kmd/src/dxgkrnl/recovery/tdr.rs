@@ -2,25 +2,24 @@
 
 //! Timeout detection and recovery (TDR).
 //!
-//! Two things are hangs. In the first, an engine executes a queue for longer than the time-out while neither
-//! the queue's read pointer nor its progress fence moves. The engine counts that time, reports it by an
-//! interrupt and executes the queue again when its turn comes; a queue that was created with its time-out off
-//! may take that long. In the second, a turn does not end. No interrupt reports that, so the kernel looks at
-//! engines while one is awake. Waiting for a fence is neither.
+//! There are two kinds of hangs. In the first, an engine executes a queue for longer than the time-out while neither
+//! the queue's read pointer nor its progress fence moves. The engine counts that time, reports it by an interrupt and
+//! executes the queue again on its next turn; a queue created with its time-out disabled may take that long. In the
+//! second, a turn does not end. No interrupt reports that, so the kernel checks engines while one is awake. Waiting
+//! for a fence is not a hang.
 //!
-//! An engine that does nothing for a time-out goes to F1. Once all engines are in F1, the kernel looks no more.
+//! An engine that is idle for a time-out goes to F1. Once all engines are in F1, the kernel stops checking.
 //!
 //! ```text
 //!  hang ──> Preempting ──DmaPreempted──────────────────────> the context is lost
 //!               └─time─> ResettingEngine ──EngineReset─────> the context is lost
 //!                              └─time─> ResettingAdapter ──> every device is in error
 //! ```
-//! A system context that hangs is not lost, since it pages for all processes of its guest. The kernel gives up
-//! the paging buffer as one that failed, and paging continues with the next. The processes that own its memory
-//! lose their contexts then. No guest is blamed for that: paging buffers are the driver's.
+//! A system context that hangs is not lost, because it pages for all processes of its guest. The kernel abandons the
+//! paging buffer as failed, and paging continues with the next. The processes that own the buffer's memory then lose
+//! their contexts. The hang does not count against the guest: paging buffers are the driver's.
 //!
-//! A guest that hangs too often is taken out: all its devices are in error, and it gets no new ones until it is
-//! reset.
+//! A guest that hangs too often is blocked: all its devices are in error, and it gets no new ones until it is reset.
 //!
 //! Source: Windows KMD overview, "TDR".
 
@@ -29,13 +28,13 @@ use crate::hardware::{Fault, GuestId, HwQueueId};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// How hangs are dealt with. The kernel's time-out says what a hang is.
+/// How the kernel handles hangs. The kernel's time-out defines a hang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TdrPolicy {
-    /// `TdrDdiDelay`: how long a pre-emption, and a reset of an engine, may take before the kernel takes
-    /// the next, harder step.
+    /// `TdrDdiDelay`: how long a pre-emption, and an engine reset, may take before the kernel takes the next, harder
+    /// step.
     pub step: Duration,
-    /// `TdrLimitCount`: this many hangs within [`Self::limit_time`] take a guest out. 0 is never.
+    /// `TdrLimitCount`: this many hangs within [`Self::limit_time`] block a guest. 0 is never.
     pub limit_count: u32,
     /// `TdrLimitTime`
     pub limit_time: Duration,
@@ -51,54 +50,54 @@ impl Default for TdrPolicy {
     }
 }
 
-/// How far a recovery has come.
+/// The step of a recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// The queue is asked to stop, with this pre-emption fence.
     Preempting(u64),
-    /// Its engine is asked to give up what it executes.
+    /// Its engine is asked to abandon what it executes.
     ResettingEngine,
 }
 
-/// What hung.
+/// The cause of a hang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guilty {
     /// A guest's queue.
     Queue(HwQueueId),
-    /// A guest's system context, in the paging buffer of this fence.
+    /// A guest's system context, in the paging buffer with this fence.
     Paging(GuestId, u64),
 }
 
-/// A queue that hung, and what its fault is.
+/// A hang, and the fault that it causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hang {
-    /// What hung.
+    /// The cause.
     pub(crate) guilty: Guilty,
-    /// Why its queue is lost.
+    /// The fault that loses the queue.
     pub(crate) fault: Fault,
 }
 
-/// The harder step that a recovery takes next.
+/// The next, harder step of a recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Escalation {
-    /// `DxgkDdiResetEngine`: this did not stop when the engine was asked to pre-empt it.
+    /// `DxgkDdiResetEngine`: the cause did not stop when the engine was asked to pre-empt it.
     ResetEngine(Guilty),
     /// `DxgkDdiResetFromTimeout`
     ResetAdapter(Hang),
 }
 
-/// What the reset of an engine ended.
+/// What an engine's reset completes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Recovered {
     /// Nothing yet.
     Nothing,
     /// The recovery of this engine.
     Engine(Hang),
-    /// The reset of the adapter that this one brought about. The recoveries of the other engines end with it.
+    /// The adapter's reset, which also ends the recoveries of all engines.
     Adapter(Guilty, Vec<Guilty>),
 }
 
-/// A queue that hung, while its engine is brought back.
+/// The recovery of an engine that hung.
 #[derive(Debug, Clone, Copy)]
 struct Recovery {
     hang: Hang,
@@ -106,7 +105,7 @@ struct Recovery {
     deadline: Duration,
 }
 
-/// A turn that was under way when the kernel looked at the engine, or the last turn of an engine that slept then.
+/// A turn in progress when the kernel checked the engine, or the last turn before the engine slept.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     turns: u64,
@@ -114,17 +113,17 @@ struct Seen {
 }
 
 impl Seen {
-    /// Looks again. Returns how long this turn has lasted.
+    /// Updates the sighting. Returns how long this turn has lasted.
     fn look(seen: &mut Option<Self>, turns: u64, now: Duration) -> Duration {
         let same = seen.filter(|seen| seen.turns == turns);
         now.saturating_sub(seen.insert(same.unwrap_or(Self { turns, since: now })).since)
     }
 }
 
-/// What is known of an engine.
+/// Hang detection and recovery of an engine.
 #[derive(Debug, Clone, Copy, Default)]
 struct Engine {
-    /// The turn that it is at.
+    /// The turn in progress.
     seen: Option<Seen>,
     /// The last turn before it slept.
     asleep: Option<Seen>,
@@ -135,15 +134,15 @@ struct Engine {
 #[derive(Debug)]
 struct AdapterReset {
     guilty: Guilty,
-    /// Engines that were not reset yet.
+    /// Engines that have not reset yet.
     waiting: BTreeSet<u32>,
 }
 
-/// Hangs of all engines.
+/// Hang detection and recovery of all engines.
 #[derive(Debug)]
 pub(crate) struct Tdr {
     policy: TdrPolicy,
-    /// When engines are looked at next: while one is awake, or in F0 without work.
+    /// When engines are checked next: while one is awake, or in F0 without work.
     next_look: Option<Duration>,
     engines: Vec<Engine>,
     adapter: Option<AdapterReset>,
@@ -151,7 +150,7 @@ pub(crate) struct Tdr {
 }
 
 impl Tdr {
-    /// Nothing hangs.
+    /// Creates the state without hangs.
     pub(crate) fn new(engines: u32) -> Self {
         Self {
             policy: TdrPolicy::default(),
@@ -162,39 +161,39 @@ impl Tdr {
         }
     }
 
-    /// How hangs are dealt with.
+    /// How the kernel handles hangs.
     pub(crate) fn policy(&self) -> TdrPolicy {
         self.policy
     }
 
-    /// Sets how hangs are dealt with.
+    /// Sets how the kernel handles hangs.
     pub(crate) fn set_policy(&mut self, policy: TdrPolicy) {
         self.policy = policy;
     }
 
-    /// When something is due.
+    /// When the next check or step is due.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let recoveries = self.engines.iter().filter_map(|engine| engine.recovery);
         let deadlines = recoveries.filter(|_| self.adapter.is_none()).map(|r| r.deadline);
         deadlines.chain(self.next_look).min()
     }
 
-    /// Has engines looked at by `time`.
+    /// Schedules a check of the engines by `time`, unless one is scheduled.
     pub(crate) fn watch_until(&mut self, time: Duration) {
         self.next_look.get_or_insert(time);
     }
 
-    /// Whether engines are to be looked at now.
+    /// Whether the engines must be checked now.
     pub(crate) fn is_look_due(&self, now: Duration) -> bool {
         self.next_look.is_some_and(|time| time <= now)
     }
 
-    /// Engines were looked at, and are at this time again, if at all.
+    /// Schedules the next check at `time`, if at all.
     pub(crate) fn look_next(&mut self, time: Option<Duration>) {
         self.next_look = time;
     }
 
-    /// An engine was seen in a turn, or in none. Returns how long it has been that turn.
+    /// An engine was seen in a turn, or in none. Returns how long it has been in that turn.
     pub(crate) fn see_turn(&mut self, node: u32, turns: Option<u64>, now: Duration) -> Duration {
         let Some(engine) = self.engines.get_mut(node as usize) else { return Duration::ZERO };
         let Some(turns) = turns else {
@@ -204,8 +203,8 @@ impl Tdr {
         Seen::look(&mut engine.seen, turns, now)
     }
 
-    /// An engine was seen asleep without work after these turns, or not. Whether it has been so for `time`:
-    /// then its time begins anew, should it refuse to go to F1 or come back before the next look.
+    /// An engine was seen asleep without work after these turns, or not (`None`). Returns whether that has lasted for
+    /// `time`. If so, its time restarts, in case it refuses F1 or wakes before the next check.
     pub(crate) fn see_idleness(
         &mut self,
         node: u32,
@@ -225,13 +224,13 @@ impl Tdr {
         is_long
     }
 
-    /// Whether an engine is being brought back already, alone or with the adapter.
+    /// Whether an engine is already recovering, alone or with the adapter.
     pub(crate) fn is_recovering(&self, node: u32) -> bool {
         let engine = self.engines.get(node as usize);
         self.adapter.is_some() || engine.is_none_or(|engine| engine.recovery.is_some())
     }
 
-    /// An engine hung. Returns the pre-emption fence that its queue is asked to stop with.
+    /// An engine hung. Returns the pre-emption fence with which its queue is asked to stop.
     pub(crate) fn begin(&mut self, node: u32, hang: Hang, now: Duration) -> u64 {
         self.last_preemption += 1;
         let (step, deadline) =
@@ -242,8 +241,8 @@ impl Tdr {
         self.last_preemption
     }
 
-    /// Takes the next step of an engine's recovery if that has taken too long. A reset of the adapter takes
-    /// all recoveries with it.
+    /// Takes the next step of an engine's recovery if the current step takes too long. An adapter reset absorbs all
+    /// recoveries.
     pub(crate) fn escalate(&mut self, node: u32, now: Duration) -> Option<Escalation> {
         if self.adapter.is_some() {
             return None;
@@ -266,7 +265,7 @@ impl Tdr {
         }
     }
 
-    /// A queue stopped with a pre-emption fence. Returns what hung, if its recovery is at that.
+    /// A queue stopped with a pre-emption fence. Returns the hang if the recovery waits for that fence.
     pub(crate) fn preempted(&mut self, node: u32, fence: u64) -> Option<Hang> {
         self.end(node, Step::Preempting(fence))
     }
@@ -289,7 +288,7 @@ impl Tdr {
         Recovered::Adapter(guilty, ended.collect())
     }
 
-    /// Ends the recovery of an engine that is at a step.
+    /// Ends an engine's recovery if it is at this step.
     fn end(&mut self, node: u32, step: Step) -> Option<Hang> {
         let engine = self.engines.get_mut(node as usize)?;
         let recovery = engine.recovery.take_if(|recovery| recovery.step == step)?;
@@ -298,17 +297,17 @@ impl Tdr {
     }
 }
 
-/// How often a guest hung.
+/// The hangs of a guest.
 #[derive(Debug, Default)]
 pub(crate) struct Hangs {
     /// The times of its recent hangs.
     times: VecDeque<Duration>,
-    /// Number of hangs that took it out.
+    /// Number of hangs that blocked the guest.
     taken_out: Option<u32>,
 }
 
 impl Hangs {
-    /// It hung again. True when that takes it out.
+    /// Counts a hang. Returns whether it blocks the guest.
     pub(crate) fn count(&mut self, now: Duration, policy: TdrPolicy) -> bool {
         let begin = now.saturating_sub(policy.limit_time);
         while self.times.pop_front_if(|time| *time < begin).is_some() {}
@@ -324,7 +323,7 @@ impl Hangs {
         true
     }
 
-    /// Refuses new work of a guest that was taken out.
+    /// Refuses new work of a blocked guest.
     pub(crate) fn check_new_work(&self) -> Result<(), RequestError> {
         self.taken_out.map_or(Ok(()), |count| Err(RequestError::TooManyHangs(count)))
     }
@@ -399,7 +398,7 @@ mod tests {
         assert_eq!(tdr.see_turn(0, None, NOW + second), Duration::ZERO);
         assert!(!tdr.see_idleness(0, Some(5), NOW, second));
         assert!(tdr.see_idleness(0, Some(5), NOW + second, second));
-        // Its time begins anew.
+        // The time restarts.
         assert!(!tdr.see_idleness(0, Some(5), NOW + 2 * second, second));
         assert!(!tdr.see_idleness(0, None, NOW + 3 * second, second));
         assert!(!tdr.see_idleness(0, Some(5), NOW + 3 * second, second));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is about to end, and how far each has come.
+//! Terminations in progress, and the phase of each.
 //!
 //! ```text
 //!  normal ──> Draining ──all done──────────────────────> ended
@@ -15,7 +15,7 @@ use crate::hardware::{GuestId, Ticket};
 use bellhop_protocol::control::Handle;
 use std::time::Duration;
 
-/// A queue's progress fence and the last value that it was given.
+/// A queue's progress fence and the value that it must reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Drain {
     /// The queue.
@@ -26,28 +26,28 @@ pub(crate) struct Drain {
     pub(crate) value: u64,
 }
 
-/// How far something has come.
+/// The phase of a termination.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// Its doorbells are disconnected, and these queues have yet to do what they were given.
+    /// Its doorbells are disconnected; these queues have unfinished work.
     Draining {
-        /// What is waited for.
+        /// The drains to wait for.
         waits: Vec<Drain>,
-        /// When that has taken too long.
+        /// When they have taken too long.
         deadline: Duration,
     },
-    /// Its contexts are off the run list, and engines have yet to leave them.
+    /// Its contexts are off the run list; engines have not left them yet.
     Preempting(Ticket),
 }
 
-/// Something that is about to end.
+/// A termination in progress.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ending {
     /// The guest.
     pub(crate) guest: GuestId,
     /// The process.
     pub(crate) process: u32,
-    /// What ends of it.
+    /// The target in that process.
     pub(crate) target: Target,
     /// What happens when it has ended.
     pub(crate) completion: Completion,
@@ -59,28 +59,28 @@ struct Termination {
     phase: Phase,
 }
 
-/// What has become of something that is about to end.
+/// The result of checking a termination.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// No engine needs it any more, and it was taken off the list.
+    /// No engine needs the target any more; the termination was taken off the list.
     Ended(Ending),
-    /// Its queues have not done in time what they were given.
+    /// Its queues have not finished their work in time.
     Late(Ending, Vec<Drain>),
-    /// It takes more time.
+    /// It needs more time.
     Waiting,
 }
 
-/// Everything that is about to end, in the order in which its end began.
+/// All terminations in progress, in the order in which they began.
 #[derive(Debug, Default)]
 pub(crate) struct Terminations(Vec<Termination>);
 
 impl Terminations {
-    /// Something begins to end.
+    /// Adds a termination.
     pub(crate) fn begin(&mut self, ending: Ending, phase: Phase) {
         self.0.push(Termination { ending, phase });
     }
 
-    /// Looks at one of them by its place. `is_drained` tells whether a queue has done what it was given.
+    /// Checks the termination at an index. `is_drained` tells whether a queue has finished its work.
     pub(crate) fn look(
         &mut self,
         index: usize,
@@ -101,20 +101,20 @@ impl Terminations {
         })
     }
 
-    /// One of them changes its phase: it gets more time, or none.
+    /// Changes a termination's phase: it gets more time, or none.
     pub(crate) fn set_phase(&mut self, index: usize, phase: Phase) {
         if let Some(termination) = self.0.get_mut(index) {
             termination.phase = phase;
         }
     }
 
-    /// Whether engines have left something that ends, having passed a ticket.
+    /// Whether engines have passed the ticket of a termination.
     pub(crate) fn has_passed(&self, quiesced: Ticket) -> bool {
         let mut phases = self.0.iter().map(|termination| &termination.phase);
         phases.any(|phase| matches!(phase, Phase::Preempting(ticket) if *ticket <= quiesced))
     }
 
-    /// When the next of them has waited for long enough.
+    /// When the next drain is too late.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let deadlines = self.0.iter().filter_map(|termination| match termination.phase {
             Phase::Draining { deadline, .. } => Some(deadline),
@@ -123,19 +123,19 @@ impl Terminations {
         deadlines.min()
     }
 
-    /// Whether something is about to end already.
+    /// Whether a target is already being terminated.
     pub(crate) fn contains(&self, guest: GuestId, process: u32, target: Target) -> bool {
         let wanted = (guest, process, target);
         let mut endings = self.0.iter().map(|termination| termination.ending);
         endings.any(|ending| (ending.guest, ending.process, ending.target) == wanted)
     }
 
-    /// The guest goes with everything that is about to end.
+    /// Drops a guest's terminations, because the guest itself ends.
     pub(crate) fn forget_guest(&mut self, guest: GuestId) {
         self.0.retain(|termination| termination.ending.guest != guest);
     }
 
-    /// Whether nothing is about to end.
+    /// Whether there are no terminations.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -166,7 +166,7 @@ mod tests {
         assert!(matches!(look(SECOND / 2, 6), Some(Progress::Waiting)));
         let Some(Progress::Late(late, waits)) = look(SECOND, 6) else { panic!("it is late") };
         assert_eq!((late.process, waits.len()), (1, 1));
-        // What is done in the end has ended, however late.
+        // A drain that completes after its deadline still ends normally.
         assert!(matches!(look(SECOND, 7), Some(Progress::Ended(_))));
         assert!(look(SECOND, 7).is_none() && all.is_empty());
     }
