@@ -4,7 +4,7 @@
 //!
 //! [`gpu`] is the hardware: engines that watch doorbells and execute packets. [`control_plane`] is the task that
 //! runs the kernels of `bellhop-host-kmd`. [`vhost`] attaches a guest to both. [`service`] is `bellhopd`, which
-//! serves any number of guests. [`log`] bounds what each of them can have logged.
+//! serves any number of guests. [`log`] bounds what each guest can log.
 
 pub mod control_plane;
 pub mod gpu;

@@ -2,33 +2,32 @@
 
 //! A clock that stands still while its process does not run.
 //!
-//! A process may be stopped for seconds: by a debugger, a signal, a frozen control group, a host that pauses.
-//! Engines stop with it, so no guest is charged for that time. Nothing tells the process that it was stopped, so
-//! the clock looks often while a deadline is near, and counts at most a small part of the wait from one look to
-//! the next.
+//! A process may be stopped for seconds: by a debugger, a signal, a frozen control group, or a host that pauses.
+//! Engines stop with it, so no guest is charged for that time. Nothing tells the process that it was stopped. The
+//! clock therefore looks often while a deadline is near, and counts at most a small part of the wait per look.
 
 use std::time::Duration;
 
-/// Looks until something is due.
+/// Number of looks during a wait.
 const LOOKS: u32 = 32;
 /// The shortest time between two looks.
 const SHORTEST_LOOK: Duration = Duration::from_millis(1);
-/// How late a look may be, in times between looks, before that counts as time in which nothing ran. A busy
-/// machine is late, too, and its clock is not to stand still.
+/// Lateness of a look, in intervals between looks, beyond which the time does not count. A busy machine is late
+/// too, and its clock must not stand still.
 const LATENESS: u32 = 2;
 
 /// Monotonic time; the epoch is arbitrary. Each stop of the process adds at most a sixteenth of the current wait.
 #[derive(Debug, Default)]
 pub(crate) struct RunningClock {
     now: Duration,
-    /// The other clock, when it was last looked at.
+    /// The real clock at the last look.
     real: Duration,
-    /// What is due next, on this clock, and the time between two looks until then.
+    /// The next deadline on this clock, and the interval between looks until then.
     wait: Option<(Duration, Duration)>,
 }
 
 impl RunningClock {
-    /// Returns the time; `real` is what the clock that never stands still says.
+    /// Returns the time; `real` is the time on the clock that never stands still.
     pub(crate) fn look(&mut self, real: Duration) -> Duration {
         let passed = real.saturating_sub(self.real);
         self.real = self.real.max(real);
@@ -37,7 +36,8 @@ impl RunningClock {
         self.now
     }
 
-    /// Waits for a deadline, if there is one. Returns when to look next, on the clock that never stands still.
+    /// Waits for a deadline, if there is one. Returns the time of the next look, on the clock that never stands
+    /// still.
     pub(crate) fn wait_for(&mut self, due: Option<Duration>) -> Option<Duration> {
         let Some(due) = due else {
             self.wait = None;
@@ -61,7 +61,7 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// Waits until something is due, each look as late as this says. Returns the real time that it took.
+    /// Waits until `due`; `late` gives the lateness of each look. Returns the real time that the wait took.
     fn wait(
         clock: &mut RunningClock,
         due: Duration,
@@ -110,10 +110,10 @@ mod tests {
     #[test]
     fn a_busy_machine_is_late_and_its_clock_keeps_running() {
         let mut clock = RunningClock::default();
-        // Each look as late again as the time between two.
+        // Each look is late by one more interval.
         let taken = wait(&mut clock, ms(3200), |_| ms(100));
         assert!(taken <= ms(3400), "{taken:?}");
-        // Later still: slower, and not for ever.
+        // Later still: the clock is slower, but does not stop.
         let due = clock.now + ms(3200);
         let taken = wait(&mut clock, due, |_| ms(1000));
         assert!(taken <= ms(32_000), "{taken:?}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How other threads and tasks reach the control plane.
+//! Access to the control plane for other threads and tasks.
 
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tracing::Span;
 
-/// What a handle sends to the task.
+/// A message from a handle to the task.
 pub(super) enum Message {
     Attach { guest: GuestId, resources: GuestResources, port: Box<dyn GuestPort>, span: Span },
     Request { guest: GuestId, token: RequestToken, request: Vec<u8>, room: usize },
@@ -21,7 +21,7 @@ pub(super) enum Message {
     Trace { action: TraceAction, done: oneshot::Sender<Result<TracePage, TraceError>> },
 }
 
-/// Reaches the kernel of one adapter, from any thread.
+/// A handle to the kernel of one adapter, for any thread.
 #[derive(Clone)]
 pub struct KernelHandle {
     adapter: AdapterId,
@@ -29,14 +29,14 @@ pub struct KernelHandle {
     interrupt: Arc<Notify>,
 }
 
-/// Where messages wait for [`run`](super::run).
+/// The queue of messages for [`run`](super::run).
 pub struct Mailbox {
     pub(super) messages: mpsc::UnboundedReceiver<(AdapterId, Message)>,
     pub(super) interrupt: Arc<Notify>,
 }
 
-/// Makes both ends; the handle is the first adapter's. The kernels come later: the hardware under them
-/// needs [`KernelHandle::interrupt`] before there can be a kernel.
+/// Creates both ends; the handle is the first adapter's. The kernels come later: the hardware below them needs
+/// [`KernelHandle::interrupt`] before a kernel can exist.
 #[must_use]
 pub fn channel() -> (KernelHandle, Mailbox) {
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -52,32 +52,32 @@ pub fn channel() -> (KernelHandle, Mailbox) {
 }
 
 impl KernelHandle {
-    /// A handle of another adapter of the host.
+    /// A handle to another adapter of the host.
     #[must_use]
     pub fn of(&self, adapter: AdapterId) -> Self {
         Self { adapter, ..self.clone() }
     }
 
-    /// Attaches a guest. Its port is dropped when it is detached. What is logged for the guest is logged in the
-    /// span that this is called in.
+    /// Attaches a guest. Its port is dropped when the guest is detached. Log lines for the guest go to the caller's
+    /// current span.
     pub fn attach(&self, guest: GuestId, resources: GuestResources, port: Box<dyn GuestPort>) {
         let span = Span::current();
         self.send(Message::Attach { guest, resources, port, span });
     }
 
     /// Hands over a request of a guest; `request` is the host's own copy. The reply comes through the guest's port,
-    /// and is no longer than `room` if a reply's header fits into that.
+    /// and is at most `room` bytes long if a reply's header fits into that.
     pub fn request(&self, guest: GuestId, token: RequestToken, request: Vec<u8>, room: usize) {
         self.send(Message::Request { guest, token, request, room });
     }
 
-    /// Detaches a guest. Returns when no engine touches its memory any more, or when the kernel has stopped.
+    /// Detaches a guest. Returns when no engine accesses its memory any more, or when the kernel has stopped.
     pub async fn detach(&self, guest: GuestId) {
-        // An error means that the kernel has stopped, and the guest's objects went with it.
+        // An error means that the kernel has stopped, and the guest's objects with it.
         let _ = self.begin_detach(guest).await;
     }
 
-    /// [`Self::detach`] for a thread outside of any async runtime.
+    /// [`Self::detach`] for a thread outside any async runtime.
     pub fn detach_blocking(&self, guest: GuestId) {
         let _ = self.begin_detach(guest).blocking_recv();
     }
@@ -88,7 +88,7 @@ impl KernelHandle {
         receiver
     }
 
-    /// Has the kernel carry out a command of the host's. Returns when it is done.
+    /// Makes the kernel execute a host command. Returns when it is done.
     ///
     /// # Errors
     /// When the command is refused, or the kernel has stopped.
@@ -96,7 +96,7 @@ impl KernelHandle {
         self.begin_command(command).await.unwrap_or_else(|_| Err(stopped()))
     }
 
-    /// [`Self::command`] for a thread outside of any async runtime.
+    /// [`Self::command`] for a thread outside any async runtime.
     ///
     /// # Errors
     /// When the command is refused, or the kernel has stopped.
@@ -113,24 +113,24 @@ impl KernelHandle {
     /// Begins, reads or ends a trace of the adapter. The tool that began a trace ends it.
     ///
     /// # Errors
-    /// When another tool traces, there is no such adapter, or the kernel has stopped.
+    /// If another tool traces, the adapter does not exist, or the kernel has stopped.
     pub async fn trace(&self, action: TraceAction) -> Result<TracePage, TraceError> {
         let (done, receiver) = oneshot::channel();
         self.send(Message::Trace { action, done });
         receiver.await.unwrap_or(Err(TraceError::Stopped))
     }
 
-    /// Ends a trace after its tool went away without doing so.
+    /// Ends a trace after its tool disconnected without doing so.
     pub fn end_trace(&self) {
         let (done, _) = oneshot::channel();
         self.send(Message::Trace { action: TraceAction::End, done });
     }
 
-    /// Returns some of the objects of a list, in no more than `room` bytes: see
+    /// Returns some of the objects of a list, in at most `room` bytes: see
     /// [`Adapters::list`](bellhop_host_kmd::dxgkrnl::Adapters::list).
     ///
     /// # Errors
-    /// When there is no such list, or the parent that it names does not exist, or the kernel has stopped.
+    /// If the list or the parent that it names does not exist, or the kernel has stopped.
     pub async fn list(&self, wanted: ListObjects, room: usize) -> Result<ObjectPage, ListError> {
         let (done, receiver) = oneshot::channel();
         self.send(Message::List { wanted, room, done });

@@ -3,8 +3,8 @@
 //! The control plane as a task: one task owns the kernels of all adapters, and other threads and tasks send it
 //! messages.
 //!
-//! One owner needs no lock, and so there is no lock order. The kernels do no I/O and have no clock: the task takes
-//! their inputs from a mailbox, tells them the time, and carries out their effects. The mailbox is unbounded in
+//! A single owner needs no lock, and so there is no lock order. The kernels do no I/O and have no clock: the task
+//! takes their inputs from a mailbox, tells them the time, and executes their effects. The mailbox is unbounded in
 //! type and bounded in fact: each request in it holds a descriptor of its guest's control queue until the request
 //! is answered, and interrupts are one flag, since all adapters share one interrupt line.
 

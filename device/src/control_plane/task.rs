@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The task that owns the kernels: it feeds them inputs and carries out their effects.
+//! The task that owns the kernels: it feeds them inputs and executes their effects.
 
 use super::clock::RunningClock;
 use super::handle::{Mailbox, Message};
@@ -21,7 +21,7 @@ pub trait Kernels {
     /// Sets the time, before each input.
     fn set_time(&mut self, now: Duration);
 
-    /// When [`Input::Timeout`] is due if no other input comes.
+    /// The time at which [`Input::Timeout`] is due if no other input comes.
     fn deadline(&self) -> Option<Duration>;
 
     /// Handles one input and appends its effects.
@@ -30,7 +30,7 @@ pub trait Kernels {
     /// Lists objects.
     ///
     /// # Errors
-    /// When there is no such list, or the parent that it names does not exist.
+    /// If the list or the parent that it names does not exist.
     fn list(
         &self,
         adapter: AdapterId,
@@ -62,9 +62,9 @@ impl Kernels for Adapters {
     }
 }
 
-/// Runs the kernels until every [`KernelHandle`](super::KernelHandle) is gone.
+/// Runs the kernels until every [`KernelHandle`](super::KernelHandle) is dropped.
 pub async fn run(kernels: impl Kernels, mut mailbox: Mailbox) {
-    // Interrupts and time-outs are for all adapters, whichever is named.
+    // Interrupts and time-outs concern all adapters, whichever is named.
     let any = AdapterId::default();
     let mut task = Task {
         kernels,
@@ -90,7 +90,7 @@ pub async fn run(kernels: impl Kernels, mut mailbox: Mailbox) {
     }
 }
 
-/// Returns at a time, or never.
+/// Returns at this time, or never.
 async fn due(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
@@ -100,7 +100,7 @@ async fn due(time: Option<Instant>) {
 
 struct AttachedGuest {
     port: Box<dyn GuestPort>,
-    /// What is logged for the guest is logged in this span.
+    /// The span for the guest's log lines.
     span: Span,
     /// Callers that wait until the guest is detached.
     detaching: Vec<oneshot::Sender<()>>,
@@ -108,14 +108,14 @@ struct AttachedGuest {
 
 struct Task<K> {
     kernels: K,
-    /// Zero of the clock that the kernels' clock looks at.
+    /// The epoch of the real clock that the kernels' clock follows.
     start: Instant,
-    /// The kernels' clock: all their time-outs are on it.
+    /// The kernels' clock, which measures all their time-outs.
     clock: RunningClock,
     guests: HashMap<GuestId, AttachedGuest>,
-    /// Callers that wait for commands.
+    /// Callers that wait for the results of commands.
     commands: HashMap<CommandToken, oneshot::Sender<Result<(), CommandError>>>,
-    /// Callers that wait for what a trace recorded.
+    /// Callers that wait for trace records.
     traces: HashMap<CommandToken, oneshot::Sender<Result<TracePage, TraceError>>>,
     last_command: u64,
     effects: Vec<Effect>,
@@ -144,7 +144,7 @@ impl<K: Kernels> Task<K> {
                     attached.detaching.push(done);
                     self.handle(adapter, Input::Detach { guest });
                 }
-                // The guest is detached already. An error means that the caller has given up waiting.
+                // The guest is already detached. An error means that the caller has given up waiting.
                 None => {
                     let _ = done.send(());
                 }
@@ -164,7 +164,7 @@ impl<K: Kernels> Task<K> {
         }
     }
 
-    /// Handles a time-out that is due, if one is.
+    /// Handles a time-out, if one is due.
     fn look_at_the_clock(&mut self) {
         let now = self.clock.look(self.start.elapsed());
         if self.kernels.deadline().is_some_and(|deadline| deadline <= now) {
@@ -172,7 +172,7 @@ impl<K: Kernels> Task<K> {
         }
     }
 
-    /// The span of the guest that an input is of.
+    /// The span of the guest that an input concerns.
     fn span(&self, input: &Input) -> Span {
         let (Input::Attach { guest, .. } | Input::Request { guest, .. } | Input::Detach { guest }) =
             input
@@ -215,7 +215,7 @@ impl<K: Kernels> Task<K> {
                     else {
                         continue;
                     };
-                    // First: the port may hold resources that the callers then take down.
+                    // First: the port may hold resources that the callers release next.
                     drop(port);
                     for done in detaching {
                         // An error means that the caller has given up waiting.

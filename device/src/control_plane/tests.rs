@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The task over kernels that do what a test says.
+//! The task with scripted kernels.
 
 use super::{KernelHandle, Kernels, channel, run};
 use bellhop_host_kmd::hardware::{GuestId, SegmentSizes};
@@ -16,12 +16,11 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 const GUEST: GuestId = GuestId(1);
-/// A request that is answered at the next interrupt; any other is answered at once.
+/// A request that is answered at the next interrupt; all others are answered at once.
 const SLOW: &[u8] = b"slow";
 const QUICK: &[u8] = b"quick";
 
-/// Kernels that answer slow requests at the next interrupt, and are done with a guest at the second interrupt after
-/// its detach.
+/// Kernels that answer slow requests at the next interrupt, and finish detaching a guest at the second interrupt.
 struct Script {
     inputs: Sender<Input>,
     held: Vec<(GuestId, RequestToken)>,
@@ -60,7 +59,7 @@ impl Kernels for Script {
             }
             _ => {}
         }
-        // An error means that the test does not look at inputs any more.
+        // An error means that the test no longer looks at inputs.
         let _ = self.inputs.send(input);
     }
 
@@ -69,7 +68,7 @@ impl Kernels for Script {
     }
 }
 
-/// Passes replies on; the channel closes when it is dropped.
+/// Forwards replies; the channel closes on drop.
 struct Port(mpsc::UnboundedSender<(u64, Vec<u8>)>);
 
 impl GuestPort for Port {
@@ -89,7 +88,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A task of its own, with a guest attached.
+    /// A new task with a guest attached.
     fn new() -> Self {
         let (kernel, mailbox) = channel();
         let (sender, inputs) = log_channel();
@@ -134,7 +133,7 @@ async fn a_port_is_dropped_before_its_guest_is_said_to_be_detached() {
     let kernel = fixture.kernel.clone();
     let detached = tokio::spawn(async move { kernel.detach(GUEST).await });
     fixture.handled(|input| matches!(input, Input::Detach { .. })).await;
-    // No reply comes: the guest is on its way out when the kernel handles this.
+    // No reply comes: the guest is being detached when the kernel handles this.
     fixture.send(3, QUICK);
     assert!(!detached.is_finished());
     fixture.kernel.interrupt();
@@ -155,7 +154,7 @@ async fn a_thread_can_wait_for_the_detach_too() {
     fixture.handled(|input| *input == Input::Interrupt).await;
     fixture.kernel.interrupt();
     waiting.await.unwrap();
-    // A guest that has gone already, and one that never came, are detached.
+    // A guest that is already gone and one that never came both count as detached.
     fixture.kernel.detach(GUEST).await;
     fixture.kernel.detach(GuestId(9)).await;
 }

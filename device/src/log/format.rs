@@ -21,7 +21,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Lines as `lines` formats them, with the fields of their guest's spans.
+/// Lines in the format of `lines`, with the fields of their guest's spans.
 pub(super) struct WithSpans<F> {
     pub(super) format: LogFormat,
     pub(super) lines: F,
@@ -43,7 +43,7 @@ where
         let mut spans: Vec<_> = context.event_scope().into_iter().flatten().collect();
         let named = self.guests.named(event, |id| context.span(id));
         let named = named.filter(|named| spans.iter().all(|span| span.id() != named.id()));
-        // The text format itself writes the fields of the spans that the line is in.
+        // The text format itself writes the fields of the line's own spans.
         if self.format == LogFormat::Text {
             spans.clear();
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Leaves out lines beyond a source's share.
+//! Suppresses lines beyond a source's share.
 //!
-//! Each socket's span holds a [`Share`] of the log. A line that concerns a guest of the socket is charged to
-//! it. Lines that concern no guest are charged to two more shares, one of this program and one of libraries,
-//! so that no source can fill a disk.
+//! Each socket's span holds a [`Share`] of the log. A line that concerns a guest of the socket is charged to it.
+//! Lines that concern no guest are charged to two more shares, one for this program and one for libraries, so that
+//! no source can fill a disk.
 
 use super::share::Share;
 use super::span::{self, Concern, GuestSpans};
@@ -17,14 +17,14 @@ use tracing::{Event, Subscriber, warn};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Time from the first line left out to the line that says how many were.
+/// Time from the first suppressed line to the summary.
 const SUMMARY: Duration = Duration::from_secs(1);
-/// The target of the lines that say how many were left out. They are never left out themselves.
+/// The target of the summaries, which are never suppressed.
 const SUMMARIES: &str = concat!(module_path!(), "::summary");
 /// The target of lines of libraries that do not use `tracing`.
 const LIBRARIES: &str = "log";
 
-/// A layer that leaves out the lines beyond a share, and counts them.
+/// A layer that suppresses and counts the lines beyond a share.
 #[derive(Debug)]
 pub struct LineLimit {
     pub(super) interval: Duration,
@@ -37,7 +37,7 @@ pub struct LineLimit {
 }
 
 impl LineLimit {
-    /// For each share, this many lines a second in the long run, and this many at once.
+    /// A limit with this many lines per second in the long run, and this many at once, for each share.
     #[must_use]
     pub fn new(lines_per_second: u32, burst: u32) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl LineLimit {
         }
     }
 
-    /// The counts of lines left out, to be reported.
+    /// The counts of suppressed lines, to be reported.
     #[must_use]
     pub fn suppressed(&self) -> Suppressed {
         self.suppressed.clone()
@@ -91,7 +91,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LineLimit {
         self.guests.remove(&id);
     }
 
-    /// Called for lines that the filter lets through.
+    /// Called for lines that pass the filter.
     fn event_enabled(&self, event: &Event<'_>, context: Context<'_, S>) -> bool {
         if event.metadata().target() == SUMMARIES {
             return true;
@@ -105,7 +105,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LineLimit {
     }
 }
 
-/// The shares of which lines were left out since the last summary.
+/// The shares with lines suppressed since the last summary.
 #[derive(Debug, Clone, Default)]
 pub struct Suppressed(Arc<Owed>);
 
@@ -126,7 +126,7 @@ impl Suppressed {
     }
 
     fn report_once(&self) {
-        // Taken first: a line left out from here on adds its share again, or is counted here.
+        // Taken first: a line suppressed from here on adds its share again, or is counted here.
         let shares = std::mem::take(&mut *self.lock());
         for share in shares {
             let lines = share.take_left_out();
@@ -136,8 +136,7 @@ impl Suppressed {
         }
     }
 
-    /// Logs how many lines were left out, at most once a second while there are some, and once more when
-    /// dropped.
+    /// Logs the number of suppressed lines, at most once a second while there are some, and once more on drop.
     pub async fn report(self) {
         struct Last(Suppressed);
 

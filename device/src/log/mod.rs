@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The log: where it goes, and how much of it each guest can fill.
+//! The log: its destination, and each guest's share of it.
 //!
-//! A guest can have lines logged, by its requests, its rings and its VMM's messages. Spans say which socket and which
-//! guest a line concerns, on every thread; a layer charges the line to the socket's share and leaves out what is beyond
-//! it, however often guests come again by that socket.
+//! A guest can cause log lines by its requests, its rings and its VMM's messages. Spans tell which socket and guest
+//! a line concerns, on every thread. A layer charges the line to the socket's share and suppresses lines beyond it,
+//! however often guests reconnect to that socket.
 
 mod format;
 mod limit;
@@ -31,20 +31,20 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-/// The environment variable with a filter, which takes precedence over the configuration's.
+/// The environment variable with a filter, which overrides the configuration's.
 pub const FILTER_VARIABLE: &str = "BELLHOP_LOG";
 
-/// Why a filter cannot be parsed, as what it must be.
+/// Why a filter cannot be parsed, phrased as a requirement.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "a level such as \"info\", or levels of modules such as \"info,bellhop_device=debug\" ({0})"
 )]
 pub struct FilterError(#[from] tracing_subscriber::filter::ParseError);
 
-/// Parses a filter of `tracing-subscriber`. The filter always lets the spans of sockets, guests and queues through.
+/// Parses a filter of `tracing-subscriber`. The filter always passes the spans of sockets, guests and queues.
 ///
 /// # Errors
-/// When the text is no filter.
+/// If the text is not a filter.
 pub fn filter(text: &str) -> Result<EnvFilter, FilterError> {
     let mut filter = EnvFilter::try_new(text)?;
     for target in [span::TARGET, QUEUE_SPANS] {
@@ -53,17 +53,17 @@ pub fn filter(text: &str) -> Result<EnvFilter, FilterError> {
     Ok(filter)
 }
 
-/// Starts the log of this process: to the journal if systemd connected it and no format is asked for, else to
+/// Starts the log of this process: to the journal if systemd connected it and no format is requested, else to
 /// standard error.
 ///
 /// # Errors
-/// When the filter cannot be parsed, or the process has a log already.
+/// If the filter cannot be parsed, or the process already has a log.
 pub fn start(filter: &str, format: Option<LogFormat>, limit: LineLimit) -> anyhow::Result<()> {
     let filter = self::filter(filter).context("cannot parse the log filter")?;
     let announced = std::env::var("JOURNAL_STREAM").ok();
     let has_journal = announced.is_some_and(|journal| is_stream(&journal, stderr()));
     let output = if format.is_none() && has_journal {
-        // The journal's protocol keeps level and fields, which lines of text would lose there.
+        // The journal's protocol keeps level and fields, which lines of text would lose.
         let journal = tracing_journald::layer().context("cannot reach the journal")?;
         journal.with_field_prefix(None).boxed()
     } else {
@@ -100,7 +100,7 @@ where
     }
 }
 
-/// Whether `DEVICE:INODE` names this descriptor. A descriptor that was redirected since does not match.
+/// Returns whether `DEVICE:INODE` names this descriptor. A descriptor that was redirected since does not match.
 fn is_stream(announced: &str, descriptor: impl AsFd) -> bool {
     rustix::fs::fstat(descriptor)
         .is_ok_and(|status| announced == format!("{}:{}", status.st_dev, status.st_ino))

@@ -5,15 +5,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How many lines one source had, and how many of them were left out.
+/// A source's use of its share, and its count of suppressed lines.
 #[derive(Debug)]
 pub(super) struct Share {
-    /// What summaries call the source.
+    /// The source's name in summaries.
     pub(super) name: String,
-    /// When the share is whole again, in nanoseconds since the log's start. The source may have a line while
-    /// that time is less than a burst away.
+    /// When the share is whole again, in nanoseconds since the log's start. The source may log a line while that
+    /// time is less than a burst away.
     whole_at: AtomicU64,
-    /// Lines that were left out since the last summary.
+    /// Lines suppressed since the last summary.
     left_out: AtomicU64,
 }
 
@@ -22,8 +22,8 @@ impl Share {
         Self { name, whole_at: AtomicU64::new(0), left_out: AtomicU64::new(0) }
     }
 
-    /// Whether the source may have another line now: `now` since the log's start, one line for each `interval` in
-    /// the long run and `burst` at once.
+    /// Charges a line and returns whether the source may log it: `now` since the log's start, one line per
+    /// `interval` in the long run and `burst` at once.
     pub(super) fn take(&self, now: Duration, interval: Duration, burst: u32) -> bool {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let (now, cost) = (nanoseconds(now), nanoseconds(interval));
@@ -32,17 +32,17 @@ impl Share {
             let whole_at = whole_at.max(now).saturating_add(cost);
             (whole_at <= most).then_some(whole_at)
         };
-        // Relaxed: the number stands alone.
+        // Relaxed: the number hands nothing over.
         self.whole_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charge).is_ok()
     }
 
-    /// Counts a line that is left out; true for the first since the last summary.
+    /// Counts a suppressed line; returns true for the first since the last summary.
     pub(super) fn leave_out(&self) -> bool {
-        // Relaxed: the number stands alone; the list of shares has a lock.
+        // Relaxed: the number hands nothing over; the list of shares has a lock.
         self.left_out.fetch_add(1, Ordering::Relaxed) == 0
     }
 
-    /// How many lines were left out since the last call.
+    /// Takes the number of lines suppressed since the last call.
     pub(super) fn take_left_out(&self) -> u64 {
         self.left_out.swap(0, Ordering::Relaxed)
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The spans that say which guest a line concerns: one for each socket, and within it one for each guest of
-//! the socket.
+//! The spans that tell which guest a line concerns: one for each socket, and within it one for each guest of the
+//! socket.
 //!
-//! A line with a field `guest` concerns that guest wherever it is logged: engines and the kernel's interrupts
-//! serve all guests, and run in no guest's span.
+//! A line with a field `guest` concerns that guest wherever it is logged: engines and the kernel's interrupts serve
+//! all guests, outside any guest's span.
 
 use bellhop_host_kmd::hardware::GuestId;
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ use tracing::span::{Attributes, Id};
 use tracing::{Event, Span, error_span};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-/// The target of these spans. Every filter lets them through, or lines would be charged to no guest.
+/// The target of these spans. Every filter passes them, or lines would be charged to no guest.
 pub(super) const TARGET: &str = module_path!();
 
-/// What lines call a socket.
+/// A socket's name in log lines.
 #[must_use]
 pub fn socket_name(path: Option<&Path>) -> String {
     path.map_or("a socket without a path".into(), |path| path.display().to_string())
@@ -37,7 +37,7 @@ pub fn guest_span(parent: &Span, guest: GuestId) -> Span {
     error_span!(parent: parent, "guest", guest = guest.0)
 }
 
-/// The fields of a span or a line that say which guest it concerns.
+/// The fields of a span or a line that tell which guest it concerns.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Concern {
     pub(super) guest: Option<u64>,
@@ -79,7 +79,7 @@ impl Visit for Concern {
 pub(super) struct GuestSpans(Mutex<BTreeMap<u64, Id>>);
 
 impl GuestSpans {
-    /// No code panics while it holds the lock, so the map is whole.
+    /// No code panics while it holds the lock, so the map is consistent.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Id>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,7 +88,7 @@ impl GuestSpans {
         self.lock().insert(guest, span);
     }
 
-    /// Called when a span ends; another span may get its ID.
+    /// Called when a span ends; another span may reuse its ID.
     pub(super) fn remove(&self, span: &Id) {
         self.lock().retain(|_, other| other != span);
     }
@@ -103,7 +103,7 @@ impl GuestSpans {
         S: LookupSpan<'a>,
     {
         let guest = Concern::of_line(event).guest?;
-        // Held while the span is looked up, so that it does not end in between.
+        // Held during the look-up, so that the span does not end in between.
         let guests = self.lock();
         span(guests.get(&guest)?)
     }

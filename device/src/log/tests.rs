@@ -10,7 +10,7 @@ use std::time::Duration;
 use tracing::info;
 use tracing::subscriber::with_default;
 
-/// Where lines are written, for a look at them.
+/// Collects the written lines.
 #[derive(Clone, Default)]
 struct Page(Arc<Mutex<Vec<u8>>>);
 
@@ -24,7 +24,7 @@ impl io::Write for Page {
     }
 }
 
-/// The lines that `work` logs of this module, each with at most `burst` of a source.
+/// The lines that `work` logs in this module, each source with at most `burst`.
 fn logged(format: LogFormat, burst: u32, work: impl FnOnce()) -> Vec<String> {
     let (page, mut limit) = (Page::default(), LineLimit::new(1, burst));
     limit.interval = Duration::from_secs(3600);
@@ -37,12 +37,12 @@ fn logged(format: LogFormat, burst: u32, work: impl FnOnce()) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// A guest by a socket.
+/// The span of a guest of a socket.
 fn guest(socket: &str, number: u64) -> tracing::Span {
     guest_span(&socket_span(Some(Path::new(socket))), GuestId(number))
 }
 
-/// A line within a guest's span, one that names it from outside, and one from within another's.
+/// A line within a guest's span, one that names the guest from outside, and one from within another guest's span.
 fn three_lines() {
     let (one, two) = (guest("/run/one.sock", 7), guest("/run/two.sock", 8));
     one.in_scope(|| info!("within"));
@@ -88,7 +88,7 @@ fn a_line_is_charged_to_the_socket_of_the_guest_that_it_names_or_else_of_its_spa
         let socket = socket_span(Some(Path::new("one")));
         let two = guest("two", 2);
         for number in 10..15 {
-            // However often a guest comes again.
+            // Guests may reconnect any number of times.
             let one = guest_span(&socket, GuestId(number));
             one.in_scope(|| info!("of one"));
             info!(guest = number, "of one");

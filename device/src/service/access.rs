@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Who may connect to a socket: the group and mode of its file.
+//! Access to a socket: the group and mode of its file.
 
 use anyhow::{Context, bail};
 use rustix::fs::{Gid, Mode};
 use std::path::Path;
 
-/// Who may connect to the sockets that the daemon creates for guests.
+/// Access to the sockets that the daemon creates for guests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SocketAccess {
     /// The files' group.
@@ -16,13 +16,13 @@ pub(super) struct SocketAccess {
 }
 
 impl SocketAccess {
-    /// Whether the umask alone decides.
+    /// Returns whether the umask alone decides.
     pub(super) const fn is_usual(self) -> bool {
         self.group.is_none() && self.mode.is_none()
     }
 
-    /// Gives a file its group and then its mode, so that the mode never admits another group. Until then only
-    /// the owner can use the file.
+    /// Sets a file's group and then its mode, so that the mode never admits the previous group. Until then only the
+    /// owner can use the file.
     pub(super) fn give(self, path: &Path) -> anyhow::Result<()> {
         if self.is_usual() {
             return Ok(());

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What `--print-capabilities` prints.
+//! The output of `--print-capabilities`.
 
 use bellhop_protocol::config::{QUEUE_COUNT, VIRTIO_DEVICE_ID};
 use bellhop_protocol::features::{Features, Version};
 use serde::Serialize;
 
-/// `type` and `features` follow the vhost-user back-end conventions. The rest tells people and scripts how to
-/// attach the device.
+/// `type` and `features` follow the vhost-user back-end conventions. The other fields tell people and scripts how
+/// to attach the device.
 #[derive(Serialize)]
 struct Capabilities {
     r#type: &'static str,

@@ -112,8 +112,8 @@ impl Arguments {
     }
 }
 
-/// The exit status for a configuration that cannot be used (`EX_CONFIG` of `sysexits.h`). It tells a service
-/// manager not to start the daemon again.
+/// The exit status for an unusable configuration (`EX_CONFIG` of `sysexits.h`). It tells a service manager not to
+/// restart the daemon.
 const CONFIGURATION_FAULT: u8 = 78;
 
 /// The command line, for man pages and completions.
@@ -122,13 +122,13 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Runs `bellhopd` with these arguments, the program's name first. Each error is a line on standard error.
+/// Runs `bellhopd` with these arguments, the program's name first. Prints each error as a line on standard error.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are no errors and go to standard output.
+            // Help and version go to standard output.
             let _ = error.print();
             return ExitCode::from(error.exit_code() as u8);
         }

@@ -2,9 +2,9 @@
 
 //! The control socket, on which tools of this host inspect and trace the daemon.
 //!
-//! A connection carries lines of JSON: a [`ListRequest`], then a [`ListReply`], any number of times. The
-//! number of clients, their requests and their time are bounded, and the daemon holds at most one page for
-//! each. So no client can keep the daemon from its guests. The file's mode admits only the daemon's own user.
+//! A connection carries lines of JSON: a [`ListRequest`], then a [`ListReply`], any number of times. The number of
+//! clients, their requests and their time are bounded, and the daemon holds at most one page for each, so no client
+//! can keep the daemon from its guests. The file's mode admits only the daemon's own user.
 
 use super::socket::{self, ControlListener};
 use crate::control_plane::KernelHandle;
@@ -29,11 +29,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-/// Most clients at once.
+/// Maximum number of clients at once.
 const MAX_CLIENTS: usize = 8;
 /// Longest time for a client to send a request, and to receive a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause after a client could not be accepted.
+/// Pause after a failure to accept a client.
 const RECOVERY: Duration = Duration::from_millis(100);
 
 /// A listening control socket.
@@ -43,7 +43,7 @@ impl ControlSocket {
     /// Listens at a path, for this process's user alone.
     ///
     /// # Errors
-    /// When the socket cannot be created at the path; the error says what to do.
+    /// If the socket cannot be created at the path; the error says what to do.
     pub fn listen(path: &Path) -> anyhow::Result<Self> {
         socket::listen_for_control(path).map(Self)
     }
@@ -54,7 +54,7 @@ impl ControlSocket {
         kernel: KernelHandle,
         mut stopped: watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
-        // Here, since `listen` may run outside the runtime.
+        // Here, since `listen` may be called outside the runtime.
         let listener = self.0.listener.try_clone().and_then(UnixListener::from_std);
         let listener = listener.context("cannot watch the control socket")?;
         let mut clients = JoinSet::new();
@@ -117,7 +117,7 @@ async fn converse(stream: UnixStream, kernel: &KernelHandle) -> io::Result<()> {
     }
 }
 
-/// A client's trace of an adapter. Ends when the client says so or disconnects.
+/// A client's trace of an adapter. It ends when the client asks or disconnects.
 struct Tracing {
     kernel: KernelHandle,
 }

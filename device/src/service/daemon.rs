@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Runs the daemon: starts its parts, serves its sockets, ends at a signal.
+//! Runs the daemon: starts its parts, serves its sockets, and ends at a signal.
 
 use super::config::Config;
 use super::control::ControlSocket;
@@ -16,7 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 use tracing::{error, info};
 
-/// Longest time from a signal to the end of the process. The operating system cleans up what is left then.
+/// Maximum time from a signal to the end of the process. The operating system then cleans up the rest.
 const LAST_MOMENT: Duration = Duration::from_millis(1500);
 
 /// Serves the endpoints until SIGTERM, SIGINT or SIGHUP, or until no endpoint can bring another guest.
@@ -32,7 +32,7 @@ pub fn run(
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     let control_plane = runtime().context("cannot start the control plane")?;
     let last_resort = runtime().context("cannot watch for signals")?;
-    // On a thread of its own: a signal ends the daemon even if the control plane's thread is stuck.
+    // On a separate thread: a signal ends the daemon even if the control plane's thread is stuck.
     Builder::new()
         .name("last-resort".into())
         .spawn(move || last_resort.block_on(end_in_time()))
@@ -63,7 +63,7 @@ impl Ends {
     }
 }
 
-/// Ends the process if it is still there some time after a signal.
+/// Ends the process if it still runs some time after a signal.
 async fn end_in_time() {
     match Ends::watch() {
         Ok(mut ends) => ends.received().await,
@@ -86,7 +86,7 @@ async fn serve(
     suppressed: Suppressed,
 ) -> anyhow::Result<()> {
     let mut ends = Ends::watch()?;
-    // With a handler, exceeding the limit on file sizes is an error and does not end the daemon.
+    // With a handler, exceeding the file-size limit is an error instead of the daemon's end.
     let _too_large = signal(SignalKind::from_raw(libc::SIGXFSZ));
     let mut tasks = Tasks::start(config, &Gpu::start_beside)?;
     tokio::spawn(suppressed.report());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The service inside another program.
+//! The service embedded in another program.
 
 use super::config::Config;
 use super::server::Served;
@@ -14,16 +14,16 @@ use std::thread::{Builder, JoinHandle};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::warn;
 
-/// Engines, control plane and sockets of `bellhopd` in this process, without its command line,
-/// signals and log. Dropping it ends them all.
+/// Engines, control plane and sockets of `bellhopd` in this process, without its command line, signals and log.
+/// Dropping it ends them all.
 pub struct Service {
-    /// Dropping it ends the service's thread.
+    /// Dropped to end the service's thread.
     orders: Option<UnboundedSender<Order>>,
     kernel: KernelHandle,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A socket to serve, and where to send the result.
+/// A socket to serve, and the channel for the result.
 struct Order {
     endpoint: Endpoint,
     answer: mpsc::SyncSender<anyhow::Result<Served>>,
@@ -38,7 +38,7 @@ impl Service {
         Self::start_with(config, Box::new(Gpu::start_beside))
     }
 
-    /// Starts the service with one adapter, the first engine of which runs when the caller has it do so.
+    /// Starts the service with one adapter; the caller runs its first engine.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -62,7 +62,7 @@ impl Service {
         Ok(Self { orders: Some(orders), kernel, thread: Some(thread) })
     }
 
-    /// The kernel, for commands of the host.
+    /// The kernel, for host commands.
     #[must_use]
     pub fn kernel(&self) -> &KernelHandle {
         &self.kernel

@@ -10,10 +10,10 @@ use tracing::warn;
 const ADVICE: &str = "cannot take over the sockets that LISTEN_FDS announces; \
     start bellhopd from a socket unit, or unset LISTEN_PID";
 
-/// The sockets that a socket unit opened for this process; none without a socket unit.
+/// The sockets that a socket unit opened for this process; empty without a socket unit.
 pub(super) fn sockets() -> anyhow::Result<Vec<Inherited>> {
-    // A process may pass on the variables that it got with its sockets. They do not concern this process,
-    // which has no sockets to name.
+    // A process may pass on the variables that came with its sockets. They do not concern this process, which has
+    // no sockets to name.
     let names = match sd_notify::listen_fds().context(ADVICE)?.len() {
         0 => return Ok(Vec::new()),
         _ => sd_notify::listen_fds_with_names().context(ADVICE)?,
@@ -36,7 +36,7 @@ pub(super) fn stopping() {
 /// Sends a notification, if the service manager wants any.
 fn notify(state: &[NotifyState]) {
     if let Err(error) = sd_notify::notify(state) {
-        // Guests are served in any case.
+        // Guests are served regardless.
         warn!(%error, "cannot notify the service manager; check NOTIFY_SOCKET");
     }
 }

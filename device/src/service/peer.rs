@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The process at the other end of a guest's connection, by which administrators find a guest's VMM.
+//! The process at the other end of a guest's connection, by which administrators identify a guest's VMM.
 
 use bellhop_host_kmd::hardware::FrontEnd;
 use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
 
-/// The process that connected `stream` by the socket of this path. The PID comes from the operating system
-/// and cannot be forged; the name is the process's own choice. Called within the runtime.
+/// The process that connected `stream` through the socket at this path. The PID comes from the operating system and
+/// cannot be forged; the process chooses its name. Called within the runtime.
 ///
 /// # Errors
 /// When there are no descriptors left.
 pub(super) fn look(stream: &UnixStream, path: &str) -> io::Result<FrontEnd> {
-    // Not with rustix, whose PIDs are never 0: the operating system says 0 for a process of another PID
-    // namespace.
+    // Not with rustix, which has no PID 0: the operating system reports 0 for a process in another PID namespace.
     let stream = stream.try_clone()?;
     stream.set_nonblocking(true)?;
     let peer = tokio::net::UnixStream::from_std(stream)?.peer_cred()?;
@@ -25,7 +24,7 @@ pub(super) fn look(stream: &UnixStream, path: &str) -> io::Result<FrontEnd> {
     Ok(FrontEnd { socket: path.to_owned(), pid, command })
 }
 
-/// The name without characters that break a line or control a terminal.
+/// The name with line breaks and terminal controls replaced.
 fn printable(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name.trim_ascii_end());
     name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()

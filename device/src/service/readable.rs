@@ -31,7 +31,7 @@ impl Readable {
             match poll(&mut now, Some(&Timespec::default())) {
                 Ok(0) => self.0.readable().await?.clear_ready(),
                 Ok(_) => return Ok(()),
-                // A signal arrived, as SIGTERM does to end the daemon: look again.
+                // A signal arrived, for example SIGTERM to end the daemon: poll again.
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -65,7 +65,7 @@ mod tests {
                 let _handler = signal(SignalKind::from_raw(SIGRTMIN())).unwrap();
                 let silent = Readable::watch(eventfd(0, EventfdFlags::empty()).unwrap()).unwrap();
                 ready.send(()).unwrap();
-                // Most of this time is the system call that a signal can interrupt.
+                // Most of this time goes to the system call that a signal can interrupt.
                 let mut context = Context::from_waker(Waker::noop());
                 while !is_done.load(Ordering::Relaxed) {
                     if let Poll::Ready(ended) = pin!(silent.readable()).poll(&mut context) {

@@ -20,26 +20,26 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 use tracing::{debug, error, info, warn};
 
-/// Pause after a guest could not be accepted: the first, and the longest.
+/// Pauses after a failure to accept a guest: the first, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
-/// How long a front end waits for a busy socket before the log says so.
+/// How long a front end waits for a busy socket before a warning is logged.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// A socket that is served, as the rest of the process sees it.
+/// A served socket, for the rest of the process.
 #[derive(Clone, Default)]
 pub struct Served {
     connection: Arc<Mutex<Option<Arc<Connection>>>>,
 }
 
 impl Served {
-    /// The guest that runs behind the socket now: from the first request of its driver until the device is
-    /// reset or the connection ends. After a reset it is another guest.
+    /// The guest behind the socket now: from the first request of its driver until the device is reset or the
+    /// connection ends. After a reset it is another guest.
     #[must_use]
     pub fn guest(&self) -> Option<GuestId> {
         self.lock().as_ref()?.guest()
     }
 
-    /// No code panics while it holds the lock, so what is in it is whole.
+    /// No code panics while it holds the lock, so its content is consistent.
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -53,11 +53,11 @@ impl Served {
 pub(super) struct Server {
     host: Host,
     endpoint: Endpoint,
-    /// Becomes readable when a front end connects; none for a socket that is connected already.
+    /// Becomes readable when a front end connects; `None` for a connected socket.
     arrivals: Option<Readable>,
     served: Served,
     stopped: watch::Receiver<bool>,
-    /// The guest's part of the doorbells, kept while a guest may come.
+    /// The guest's share of the doorbells, reserved while a guest may come.
     _place: GuestPlace,
 }
 
@@ -80,8 +80,7 @@ impl Server {
         self.served.clone()
     }
 
-    /// Serves guests until it is stopped. No fault of a guest ends it, unless the socket can bring no other
-    /// guest.
+    /// Serves guests until it is stopped. No fault of a guest ends it, unless the socket can bring no other guest.
     pub(super) async fn run(mut self) {
         let mut pause = Duration::ZERO;
         while let Some(stream) = self.accept(&mut pause).await {
@@ -94,8 +93,8 @@ impl Server {
         }
     }
 
-    /// The next guest; none when the server is stopped. A guest that cannot be accepted waits in the
-    /// listener's backlog and is tried again after growing pauses. `pause` is the last one.
+    /// The next guest; `None` when the server is stopped. A guest that cannot be accepted waits in the listener's
+    /// backlog; the server retries after growing pauses. `pause` is the last one.
     async fn accept(&mut self, pause: &mut Duration) -> Option<UnixStream> {
         loop {
             let accepted = tokio::select! {
@@ -141,7 +140,7 @@ impl Server {
                 serving.await
             }
         };
-        // Logged when everything of the guest is freed.
+        // Logged after everything of the guest is freed.
         self.served.set(None);
         drop(connection);
         self.tell(ended?);
@@ -170,13 +169,13 @@ async fn accept(source: &Source, arrivals: Option<&Readable>) -> io::Result<Unix
     }
 }
 
-/// Whether no front end is there after all.
+/// Returns whether the error means that no front end is waiting.
 fn is_nobody(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
     matches!(error.kind(), ConnectionAborted | Interrupted | WouldBlock)
 }
 
-/// Logs once that a front end has been waiting for a busy socket.
+/// Logs once that a front end is waiting for a busy socket.
 async fn tell_of_who_waits(arrivals: Option<&Readable>) -> std::convert::Infallible {
     if let Some(arrivals) = arrivals
         && arrivals.readable().await.is_ok()
@@ -189,7 +188,7 @@ async fn tell_of_who_waits(arrivals: Option<&Readable>) -> std::convert::Infalli
     std::future::pending().await
 }
 
-/// Runs blocking work on a thread of its own, which has ended when this returns. None when the work panicked.
+/// Runs blocking work on a separate thread, which has ended when this returns. `None` if the work panicked.
 async fn on_its_own_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Option<T>> {
@@ -202,7 +201,7 @@ async fn on_its_own_thread<T: Send + 'static>(
         io::Error::new(error.kind(), format!("cannot start a thread for the guest: {error}"))
     })?;
     let result = finished.await;
-    // The thread only has to end; a panic shows in the result.
+    // Only waits for the thread's end; the result shows a panic.
     let _ = thread.join();
     Ok(result.ok())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The sockets where guests and tools connect.
+//! The sockets that guests and tools connect to.
 
 use super::access::SocketAccess;
 use anyhow::{Context, bail};
@@ -15,7 +15,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Most connections that wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 16;
 
 /// A socket that brings guests.
@@ -26,20 +26,20 @@ pub struct Endpoint {
     pub(super) address: Option<PathBuf>,
 }
 
-/// How guests arrive.
+/// The way in which guests arrive.
 pub(super) enum Source {
     /// One after another, on a non-blocking listener.
     Listener(UnixListener),
-    /// One guest, which is connected already.
+    /// A single guest, already connected.
     Connected(UnixStream),
 }
 
-/// A socket's file. Removed when dropped.
+/// A socket's file, removed on drop.
 struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // The file may be gone already.
+        // The file may already be gone.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -55,7 +55,7 @@ pub(super) struct ControlListener {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Inherited {
     pub(super) fd: RawFd,
-    /// Where its number came from, for error messages.
+    /// The source of its number, for error messages.
     pub(super) origin: String,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn listen_for_control(path: &Path) -> anyhow::Result<ControlListener>
     Ok(ControlListener { listener, _file: SocketFile(path.to_owned()) })
 }
 
-/// The file is created with the socket's mode, less the umask, and so never has a wider one.
+/// The kernel creates the file with the socket's mode, less the umask, so the file never has a wider one.
 fn bind_privately(path: &Path) -> std::io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -153,10 +153,10 @@ impl Endpoint {
         Ok(Self { source: Source::Listener(listener), _file: None, address })
     }
 
-    /// An endpoint for one guest that is connected already.
+    /// An endpoint for one guest that is already connected.
     ///
     /// # Errors
-    /// When the descriptor is no Unix socket.
+    /// If the descriptor is not a Unix socket.
     pub fn connected(stream: UnixStream) -> std::io::Result<Self> {
         let address = stream.local_addr()?.as_pathname().map(Path::to_owned);
         Ok(Self { source: Source::Connected(stream), _file: None, address })
@@ -164,8 +164,8 @@ impl Endpoint {
 
     /// Takes over an inherited descriptor.
     fn inherit(fd: RawFd) -> anyhow::Result<Self> {
-        // SAFETY: the borrow ends within this function and is only used for system calls: they fail for a
-        // descriptor that is closed or no socket.
+        // SAFETY: the borrow ends within this function and is only used for system calls, which fail for a
+        // descriptor that is closed or not a socket.
         #[expect(unsafe_code, reason = "an inherited descriptor is just a number")]
         let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
         let advice = "pass a Unix stream socket, listening or connected";
@@ -176,10 +176,10 @@ impl Endpoint {
         }
         let listening =
             sockopt::socket_acceptconn(borrowed).context("cannot tell whether it listens")?;
-        // SAFETY: the descriptor is open, as was just checked, and the caller of this process named it for
-        // use here. Nothing else uses its number: the caller takes each number once, all descriptors that
-        // this process opens are close-on-exec, and it opens none before `main` but the standard three, which
-        // cannot be named.
+        // SAFETY: the descriptor is open, as just checked, and the process that started this one named it for use
+        // here. Nothing else uses its number: the caller takes each number once, all descriptors that this process
+        // opens are close-on-exec, and it opens none before `main` except the standard three, which cannot be
+        // named.
         #[expect(unsafe_code, reason = "an inherited descriptor is just a number")]
         let owned = unsafe { OwnedFd::from_raw_fd(fd) };
         if listening {

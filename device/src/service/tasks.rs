@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The service's tasks, in one runtime: the control plane, the interrupts of each adapter, and a server for
-//! each socket. Engines have threads of their own.
+//! The service's tasks, in one runtime: the control plane, the interrupts of each adapter, and a server for each
+//! socket. Engines run on threads of their own.
 
 use super::config::Config;
 use super::control::ControlSocket;
@@ -23,12 +23,12 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{Instrument, Span, error};
 
-/// How a GPU is started beside others.
+/// Starts one of several GPUs.
 pub(super) type StartGpu =
     dyn Fn(GpuConfig, Arc<CrossAdapterMemory>) -> io::Result<Arc<Gpu>> + Send;
 
 pub(super) struct Tasks {
-    /// What the guests of each adapter are attached to.
+    /// For each adapter, what its guests are attached to.
     hosts: Vec<Host>,
     kernel: KernelHandle,
     config: Config,
@@ -40,7 +40,7 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Starts the control plane, and the engines by `start_gpu`. Called within a runtime.
+    /// Starts the control plane, and the engines with `start_gpu`. Called within a runtime.
     pub(super) fn start(config: &Config, start_gpu: &StartGpu) -> anyhow::Result<Self> {
         let cross_adapter_fences = config.cross_adapter_fences();
         let memory = CrossAdapterMemory::new(cross_adapter_fences);
@@ -49,8 +49,7 @@ impl Tasks {
             "cannot set up asynchronous I/O for signaling guests; raise fs.aio-max-nr, or allow io_setup",
         )?;
         let calls = Arc::new(calls);
-        // Before the first guest, so that this descriptor of the daemon is not counted as one that a guest
-        // leaves behind.
+        // Before the first guest, so that this descriptor does not count as one that a guest leaves behind.
         lost_memory::event().context("cannot watch for memory that guests lose")?;
         let (kernel, mailbox) = control_plane::channel();
         let (mut hosts, mut kernels, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
@@ -93,7 +92,7 @@ impl Tasks {
         Ok(Self { hosts, kernel, config, control_plane, interrupts, stop, servers, tools })
     }
 
-    /// A handle to the kernel of the first adapter, which leads to the others.
+    /// A handle to the kernel of the first adapter, which gives access to the others.
     pub(super) fn kernel(&self) -> &KernelHandle {
         &self.kernel
     }
@@ -123,12 +122,12 @@ impl Tasks {
         });
     }
 
-    /// Number of sockets that are served.
+    /// Number of served sockets.
     pub(super) fn servers(&self) -> usize {
         self.servers.len()
     }
 
-    /// Waits until a server ends; none when all have ended.
+    /// Waits until a server ends; `None` when all have ended.
     pub(super) async fn server_ended(&mut self) -> Option<anyhow::Result<()>> {
         let ended = self.servers.join_next().await?;
         Some(ended.context("a server ended"))
@@ -155,8 +154,7 @@ async fn forward_interrupts(raised: Readable, gpu: Arc<Gpu>, kernel: KernelHandl
             error!(%error, "cannot watch for interrupts any longer; restart the daemon");
             return;
         }
-        // Acknowledged before the kernel takes the interrupts, so that one raised in between is announced
-        // again.
+        // Acknowledged before the kernel takes the interrupts, so that one raised in between is announced again.
         gpu.acknowledge_interrupt();
         kernel.interrupt();
     }

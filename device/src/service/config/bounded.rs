@@ -30,7 +30,7 @@ pub type Mib<const MIN: u64, const MAX: u64> = Bounded<Mebibytes, MIN, MAX>;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Bounded<U, const MIN: u64, const MAX: u64>(u64, PhantomData<U>);
 
-/// A value that the code itself names, such as a default.
+/// A value named in the code, such as a default.
 ///
 /// # Panics
 /// When the value is outside its range.
@@ -41,7 +41,7 @@ pub fn at<U: Unit, const MIN: u64, const MAX: u64>(units: u64) -> Bounded<U, MIN
 }
 
 impl<U: Unit, const MIN: u64, const MAX: u64> Bounded<U, MIN, MAX> {
-    /// This many units, if that is in range.
+    /// A value of this many units, if it is in range.
     #[must_use]
     pub fn new(units: u64) -> Option<Self> {
         (MIN..=MAX).contains(&units).then_some(Self(units, PhantomData))
@@ -102,7 +102,7 @@ impl<'de, U: Unit, const MIN: u64, const MAX: u64> Deserialize<'de> for Bounded<
     }
 }
 
-/// Reads a value, and says its range when there is none to read.
+/// Reads a value; on failure the error states the range.
 struct Reader<U, const MIN: u64, const MAX: u64>(PhantomData<U>);
 
 impl<U: Unit, const MIN: u64, const MAX: u64> Visitor<'_> for Reader<U, MIN, MAX> {
@@ -130,17 +130,17 @@ impl<U: Unit, const MIN: u64, const MAX: u64> Visitor<'_> for Reader<U, MIN, MAX
     }
 }
 
-/// What a [`Bounded`] counts.
+/// The unit that a [`Bounded`] counts.
 pub trait Unit: Copy {
-    /// What the code works with.
+    /// The type of values in code.
     type Value;
-    /// What people call several of them; none for plain numbers, which are written without quotes.
+    /// The plural in error messages; `None` for plain numbers, which are written without quotes.
     const NAME: Option<&'static str>;
-    /// The value of this many.
+    /// The value of this many units.
     fn value(units: u64) -> Self::Value;
-    /// This many as people write it.
+    /// The text of this many units.
     fn text(units: u64) -> String;
-    /// How many a text says; none unless that is a whole number.
+    /// The number of units in a text; `None` unless it is a whole number.
     fn parse(text: &str) -> Option<u64>;
 }
 
@@ -246,7 +246,7 @@ unit_of_memory!(
     Mebibytes, "MiB", 2
 );
 
-/// A size in the largest unit that divides it: `bytesize` rounds, and what is printed must read back.
+/// A size in the largest unit that divides it: `bytesize` rounds, and the output must read back.
 fn memory_text(units: u64, power: usize) -> String {
     let (mut number, mut names) =
         (units, ["B", "KiB", "MiB", "GiB", "TiB"].into_iter().skip(power));

@@ -14,31 +14,31 @@ pub struct Key {
     pub about: &'static [&'static str],
     /// The key of older versions that it replaces, with its section if that is another.
     pub was: Option<&'static str>,
-    /// What it may hold.
+    /// The values that it may hold.
     pub kind: Kind,
 }
 
-/// What a key may hold.
+/// The values that a key may hold.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// One value.
     Value {
-        /// Its range, for a table; empty when any value will do.
+        /// Its range, for a table; empty if any value is allowed.
         range: fn() -> String,
-        /// What it must be, for a message; empty when any value of its type will do.
+        /// The requirement, for a message; empty if any value of its type is allowed.
         expected: fn() -> String,
-        /// How a file says now what an older key's number said.
+        /// The present form of a number that an older key held.
         of_old_number: fn(u64) -> String,
     },
     /// A section.
     Section(&'static [Key]),
-    /// Entries by names of the user's choice or by their place, each of this kind.
+    /// Entries of one kind, by user-chosen names or by position.
     Map(&'static Kind),
 }
 
-/// A type that a key may have.
+/// A type of configuration keys.
 pub trait Setting {
-    /// What such a key may hold.
+    /// The values that such a key may hold.
     const KIND: Kind;
 }
 
@@ -74,12 +74,12 @@ impl Kind {
     /// Any value of the key's type.
     pub const PLAIN: Self = Self::value(String::new);
 
-    /// A value that a message describes as a table does.
+    /// A value with the same description in messages and in tables.
     pub const fn value(range: fn() -> String) -> Self {
         Self::Value { range, expected: range, of_old_number: |number| number.to_string() }
     }
 
-    /// What the key of these names may hold.
+    /// The kind of the key with these names.
     #[must_use]
     pub fn find(self, names: &[&str]) -> Option<Self> {
         names.iter().try_fold(self, |kind, name| match kind {
@@ -90,13 +90,13 @@ impl Kind {
     }
 }
 
-/// The names of an enumeration's values as a range.
+/// The names of an enumeration's values, as a range.
 pub fn choices<T: clap::ValueEnum>() -> String {
     let values = T::value_variants().iter().filter_map(clap::ValueEnum::to_possible_value);
     values.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(" or ")
 }
 
-/// The name that an identifier stands for.
+/// The key name for an identifier.
 #[must_use]
 pub const fn key_name(identifier: &'static str) -> &'static str {
     match identifier.as_bytes() {
@@ -108,9 +108,9 @@ pub const fn key_name(identifier: &'static str) -> &'static str {
     }
 }
 
-/// Declares a section as a structure with a field for each key: `name: type = default`, with `was "name"` behind it
-/// where it replaces another key, and `was "section.name"` where that was in another section. Without a default the
-/// type's own is taken. `as plain` is for a type that says itself what values it has.
+/// Declares a section as a structure with a field for each key: `name: type = default`. `was "name"` follows if the
+/// key replaces another one, or `was "section.name"` if that was in another section. Without a default the type's
+/// own default applies. `as plain` is for a type that describes its own values.
 #[macro_export]
 macro_rules! section {
     (
@@ -160,7 +160,7 @@ macro_rules! section {
     (@kind $type:ty, plain) => { $crate::service::config::Kind::PLAIN };
 }
 
-/// Makes any value of a section for tests of this crate, and nothing for others.
+/// Generates arbitrary values of a section for this crate's tests, and nothing in other builds.
 #[cfg(test)]
 #[macro_export]
 macro_rules! sampled {
@@ -173,7 +173,7 @@ macro_rules! sampled {
     };
 }
 
-/// Makes any value of a section for tests of this crate, and nothing for others.
+/// Generates arbitrary values of a section for this crate's tests, and nothing in other builds.
 #[cfg(not(test))]
 #[doc(hidden)]
 #[macro_export]

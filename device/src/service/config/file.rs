@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Reads a configuration, and says in one line what is wrong with it and where.
+//! Reads a configuration, and reports in one line what is wrong with it and where.
 
 use super::Config;
 use super::place::Position;
@@ -16,7 +16,7 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
@@ -25,18 +25,18 @@ pub enum ConfigError {
     Flaw {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and where.
+        /// The flaw and its place.
         #[source]
         flaw: Flaw,
     },
-    /// A value does not go with another.
+    /// A value contradicts another.
     #[error("configuration{}: {fault}", shown_place(.path.as_deref(), *.position))]
     Value {
         /// The file, if there is one.
         path: Option<PathBuf>,
-        /// Where in it, if it has the key.
+        /// The place in the file, if the file has the key.
         position: Option<Position>,
-        /// What is wrong there.
+        /// The fault at that place.
         #[source]
         fault: Box<Fault>,
     },

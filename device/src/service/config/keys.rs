@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Every key of the configuration, declared once: what it is for, its type with unit and range, and its default.
+//! Every key of the configuration, declared once: its purpose, its type with unit and range, and its default.
 //!
-//! The table in `docs/service.md` and the installed `bellhop.toml` are made from this file.
+//! The table in `docs/service.md` and the installed `bellhop.toml` are generated from this file.
 
 use super::bounded::{Count, Mib, Micros, Millis, Secs, at};
 use super::declare::{Kind, Setting, choices};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A guest's share of the engines' time beside other guests'.
+/// A guest's share of engine time relative to other guests.
 pub type Weight = Count<1, 10_000>;
 
 section! {

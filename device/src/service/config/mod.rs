@@ -43,7 +43,7 @@ use std::path::Path;
 use std::time::Duration;
 
 impl ControlConfig {
-    /// The path of the socket, if there is to be one.
+    /// The path of the socket, if one is configured.
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {
         (!self.socket.as_os_str().is_empty()).then_some(&self.socket)
@@ -51,13 +51,13 @@ impl ControlConfig {
 }
 
 impl AdapterConfig {
-    /// Whether VMMs move doorbells' pages.
+    /// Returns whether VMMs move doorbell pages.
     #[must_use]
     pub fn remaps_doorbells(&self) -> bool {
         self.rotation == Rotation::Remap
     }
 
-    /// When power states change by themselves.
+    /// The idle times after which power states change.
     #[must_use]
     pub fn power(&self) -> PowerPolicy {
         PowerPolicy {
@@ -72,13 +72,13 @@ impl AdapterConfig {
         self.compute_nodes.get() + self.copy_nodes.get()
     }
 
-    /// What the kernel enables for the driver.
+    /// The features that the kernel enables for the driver.
     #[must_use]
     pub fn os_features(&self) -> OsFeatures {
         if self.native_fences { OsFeatures::default() } else { OsFeatures { native_fences: None } }
     }
 
-    /// How the kernel treats hangs.
+    /// The kernel's policy for hangs.
     #[must_use]
     pub fn tdr(&self) -> TdrPolicy {
         TdrPolicy {
@@ -90,8 +90,7 @@ impl AdapterConfig {
 }
 
 impl Config {
-    /// All adapters with their names: first the one without a name, then the others in the order of their
-    /// names.
+    /// All adapters with their names: first the unnamed one, then the others ordered by name.
     pub fn adapters(&self) -> impl Iterator<Item = (&str, &AdapterConfig)> {
         let others = self.adapters.iter().map(|(name, adapter)| (name.as_str(), adapter));
         std::iter::once(("", &self.adapter)).chain(others)
@@ -130,7 +129,7 @@ impl Config {
         place.unwrap_or(0)
     }
 
-    /// The groups that guests of this socket share fences with.
+    /// The groups with which guests of this socket share fences.
     #[must_use]
     pub fn sharing(&self, socket: Option<&Path>) -> SharingGroups {
         let groups = self.fence_sharing.values().zip(0..);
@@ -139,8 +138,8 @@ impl Config {
             .fold(SharingGroups::NONE, |groups, (_, number)| groups.with(number))
     }
 
-    /// Most fences shared by guests: the sum of what the guests of all groups may have, so that no guest can
-    /// use up another's.
+    /// Maximum number of fences shared by guests: the sum over the guests of all groups, so that no guest can use
+    /// up another's.
     #[must_use]
     pub fn cross_adapter_fences(&self) -> u32 {
         let sockets: BTreeSet<_> = self.fence_sharing.values().flatten().collect();
@@ -154,7 +153,7 @@ impl Config {
         named(&self.weights, socket).unwrap_or(&self.guest.weight).get()
     }
 
-    /// The limits on what the host keeps for a guest.
+    /// The limits on the host's resources for a guest.
     #[must_use]
     pub fn limits(&self) -> Limits {
         let objects = self.guest.objects.get();
@@ -172,13 +171,13 @@ impl Config {
         }
     }
 
-    /// Most bytes of memory that a guest's front end may announce.
+    /// Maximum number of bytes of memory that a guest's front end may announce.
     #[must_use]
     pub fn memory_limit(&self) -> u64 {
         self.guest.announced_memory.get()
     }
 
-    /// The limit on the lines of log of each guest.
+    /// The limit on log lines per guest.
     #[must_use]
     pub fn line_limit(&self) -> LineLimit {
         LineLimit::new(self.guest.log_lines_per_second.get(), self.guest.log_burst.get())
@@ -223,12 +222,12 @@ fn names(socket: Option<&Path>) -> impl Iterator<Item = &str> {
     socket.and_then(Path::to_str).into_iter().chain(name)
 }
 
-/// The entry of a socket.
+/// The map's entry for a socket.
 fn named<'c, T>(map: &'c BTreeMap<String, T>, socket: Option<&Path>) -> Option<&'c T> {
     names(socket).find_map(|name| map.get(name))
 }
 
-/// The time, or none for 0.
+/// The time, or `None` for 0.
 fn unless_zero(time: Duration) -> Option<Duration> {
     (!time.is_zero()).then_some(time)
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A key: the names of its tables, its own name, and the number of an element if it holds an array.
+/// A key: the names of its tables, its own name, and the index of an element if it holds an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPath(Vec<String>);
 
@@ -17,12 +17,12 @@ impl KeyPath {
         names.into_iter().collect()
     }
 
-    /// Whether it is a table with a header that names it alone, `[a.b]`.
+    /// Returns whether it is a table with a header of its own, `[a.b]`.
     pub(super) fn is_header(&self) -> bool {
         !self.0.is_empty() && self.0.iter().all(|name| name.parse::<usize>().is_err())
     }
 
-    /// The key in this table or array.
+    /// The key with this name in this table or array.
     #[must_use]
     pub fn child(&self, name: impl ToString) -> Self {
         let mut names = self.0.clone();
@@ -36,20 +36,20 @@ impl KeyPath {
         self.0.iter().map(String::as_str).collect()
     }
 
-    /// The key's place in a text; none if the text lacks the key.
+    /// The key's position in a text; `None` if the text lacks the key.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<Position> {
         let (offset, depth) = walk(text, &self.0)?;
         (depth == self.0.len()).then(|| Position::at(text, offset))
     }
 
-    /// The key's place in a text, or else that of the innermost table which would hold the key.
+    /// The key's position in a text, or else that of the innermost table that would hold the key.
     #[must_use]
     pub fn find_nearest(&self, text: &str) -> Option<Position> {
         walk(text, &self.0).map(|(offset, _)| Position::at(text, offset))
     }
 
-    /// The key in a text whose value contains this byte. Tables and arrays are no values here.
+    /// The key in a text with a value that contains this byte. Tables and arrays do not count as values.
     pub(super) fn containing(text: &str, offset: usize) -> Option<Self> {
         containing(DeTable::parse(text).ok()?.get_ref(), offset, &Self(Vec::new()))
     }
@@ -61,7 +61,7 @@ fn containing(table: &DeTable<'_>, offset: usize, path: &KeyPath) -> Option<KeyP
 
 fn within(value: &Spanned<DeValue<'_>>, offset: usize, path: KeyPath) -> Option<KeyPath> {
     match value.get_ref() {
-        // A table's own span is that of its header, and an array's of tables that of the first one's.
+        // A table's span is that of its header, and the span of an array of tables that of its first table.
         DeValue::Table(table) => containing(table, offset, &path),
         DeValue::Array(array) => {
             let mut elements = array.iter().enumerate();
@@ -92,8 +92,7 @@ impl fmt::Display for KeyPath {
     }
 }
 
-/// Follows the names as far as a text has them. Returns where the last one found begins, and how many were
-/// found.
+/// Follows the names as far as a text has them. Returns the offset of the last one found, and how many were found.
 fn walk(text: &str, names: &[String]) -> Option<(usize, usize)> {
     let table = DeTable::parse(text).ok()?;
     let (mut offset, mut depth) = (table.span().start, 0);
@@ -118,7 +117,7 @@ fn walk(text: &str, names: &[String]) -> Option<(usize, usize)> {
     Some((offset, depth))
 }
 
-/// A place in a text, as people count.
+/// A line and column in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The line, from 1.
@@ -128,7 +127,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// The place of a byte.
+    /// The position of a byte.
     #[must_use]
     pub fn at(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);

@@ -7,10 +7,10 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Processors above this cannot be named: sets of processors have no room for them.
+/// Processor numbers at or above this do not fit into the kernel's processor sets.
 const MAX: usize = rustix::thread::CpuSet::MAX_CPU;
 
-/// Numbers of processors in an order of the user's choice, written as `"0-3,6"`; `""` for none.
+/// Numbers of processors in a user-chosen order, written as `"0-3,6"`; `""` for none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Processors(Vec<usize>);
 
@@ -25,7 +25,7 @@ impl Processors {
         format!("processors and ranges of them, 0 to {}, such as \"0-3,6\"", MAX - 1)
     }
 
-    /// None where the text is no list.
+    /// Parses a list; `None` if the text is not one.
     fn parse(text: &str) -> Option<Self> {
         if text.is_empty() {
             return Some(Self::default());
@@ -85,7 +85,7 @@ impl<'de> Deserialize<'de> for Processors {
     }
 }
 
-/// Reads a list, and says what a list is where there is none to read.
+/// Reads a list; on failure the error says what a list is.
 struct Reader;
 
 impl Visitor<'_> for Reader {

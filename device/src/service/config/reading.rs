@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Reads what [`section!`](crate::section) declares from TOML, and says in one line what is wrong and where.
+//! Reads TOML into what [`section!`](crate::section) declares, and reports in one line what is wrong and where.
 
 use super::declare::{Kind, Setting};
 use super::place::{KeyPath, Position};
@@ -8,23 +8,23 @@ use super::renamed::{self, Renamed};
 use super::rules::Fault;
 use serde::de::DeserializeOwned;
 
-/// What is wrong with a text, and where. One line, which says what to change.
+/// A flaw of a text and its place: one line, which says what to change.
 #[derive(Debug, thiserror::Error)]
 #[error("{position}: {why}")]
 pub struct Flaw {
-    /// Where in the text.
+    /// The place in the text.
     pub position: Position,
-    /// What is wrong there.
+    /// The flaw.
     pub why: Why,
 }
 
-/// What is wrong with a text.
+/// The kinds of flaws.
 #[derive(Debug, thiserror::Error)]
 pub enum Why {
     /// It has a key of an older version.
     #[error(transparent)]
     Renamed(Box<Renamed>),
-    /// A key has a value that it cannot have.
+    /// A key has an invalid value.
     #[error(transparent)]
     Value(Box<Fault>),
     /// It is not TOML, or has a key that does not exist.
@@ -52,7 +52,7 @@ pub fn read<T: DeserializeOwned + Setting>(text: &str) -> Result<T, Flaw> {
     })
 }
 
-/// What is wrong with the value at `span`. None when any value of the right type would do.
+/// The fault of the value at `span`; `None` if any value of the right type is allowed.
 fn fault(text: &str, span: std::ops::Range<usize>, keys: Kind) -> Option<Fault> {
     let key = KeyPath::containing(text, span.start)?;
     let Kind::Value { expected, .. } = keys.find(&key.names())? else { return None };

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is made from the declared keys: the table in `docs/service.md`, and the installed `bellhop.toml`.
+//! Files generated from the declared keys: the table in `docs/service.md`, and the installed `bellhop.toml`.
 
 use super::declare::{Key, Kind, Setting};
 use super::{Config, ConfigFile};
 use std::fs;
 use std::path::Path;
 
-/// With this in the environment a file that differs is rewritten.
+/// The environment variable that makes the tests rewrite a differing file.
 const BLESS: &str = "BELLHOP_BLESS";
-/// The widest line of `bellhop.toml`.
+/// The maximum line width of `bellhop.toml`.
 const WIDTH: usize = 100;
 
 const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/dist/bellhop.toml");
@@ -88,7 +88,7 @@ fn installed() -> String {
     text
 }
 
-/// Compares a part of a file with what it must be.
+/// Compares a part of a file with its expected content.
 fn check(path: &str, part: impl Fn(&str) -> (usize, usize), wanted: &str) {
     let text = fs::read_to_string(path).unwrap();
     let (start, end) = part(&text);

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Keys of older versions: what each is called now.
+//! Keys of older versions and their present names.
 
 use super::declare::{Key, Kind};
 use super::{KeyPath, Position};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A key that has another name or another form now.
+/// A key that now has another name or form.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{old} is now {new}; write `{line}`{}", .section.as_ref().map_or(String::new(), |section| format!(" in [{section}]")))]
 pub struct Renamed {
     old: KeyPath,
     new: KeyPath,
-    /// What says now what the old key said.
+    /// The present equivalent of the old key and value.
     line: String,
-    /// The section for that line, if it has a header of its own.
+    /// The section of that line, if the section has its own header.
     section: Option<KeyPath>,
-    /// Where the old key is.
+    /// The position of the old key.
     pub(super) position: Position,
 }
 
-/// The first key of a text that is not one any more, in the order in which keys are declared.
+/// The first outdated key of a text, in the order in which keys are declared.
 pub(super) fn find(text: &str, keys: Kind) -> Option<Renamed> {
     let file = DeTable::parse(text).ok()?.into_inner();
     let Kind::Section(keys) = keys else { return None };
@@ -52,7 +52,7 @@ impl Search<'_> {
         }
     }
 
-    /// Looks in a section. Without a table the file lacks it, and may have its keys where they once were.
+    /// Searches a section. Without a table the file lacks the section, and may have its keys in their old places.
     fn in_section(
         &self,
         keys: &[Key],
@@ -74,7 +74,7 @@ impl Search<'_> {
         })
     }
 
-    /// Looks in the old key's section, which each further adapter has too.
+    /// Searches the old key's section, which each further adapter has too.
     fn moved(&self, section: &str, old: &str, home: &KeyPath, key: &Key) -> Option<Renamed> {
         let found = table(self.file, section)
             .and_then(|table| self.renamed(table, &KeyPath::new([section]), old, home, key));
@@ -87,7 +87,7 @@ impl Search<'_> {
         })
     }
 
-    /// A key that `table`, at `path`, has by its old name, and that belongs to the section `home` now.
+    /// The key that `table`, at `path`, has under its old name, and that now belongs to the section `home`.
     fn renamed(
         &self,
         table: &DeTable<'_>,
@@ -106,7 +106,7 @@ impl Search<'_> {
         })
     }
 
-    /// The old value as it is written now. What is no number stays as it is.
+    /// The present form of the old value. Values other than numbers stay unchanged.
     fn written(&self, value: &Spanned<DeValue<'_>>, kind: Kind) -> String {
         match (kind, value.get_ref()) {
             (Kind::Map(entry), DeValue::Array(elements)) => {

@@ -7,17 +7,17 @@ use super::{Config, DoorbellModel, Processors, Rotation};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// A value that its key cannot have: one line, which says what the key may have.
+/// An invalid value of a key: one line, which says what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key} is {value}; it must be {expected}")]
 pub struct Fault {
     /// The key.
     pub key: KeyPath,
-    /// Another key at fault, which the file may have when it leaves `key` at its default.
+    /// Another key at fault, which the file may contain when it leaves `key` at its default.
     pub cause: Option<KeyPath>,
     /// Its value.
     pub value: String,
-    /// What the key may have.
+    /// The allowed values.
     pub expected: String,
 }
 
@@ -27,21 +27,21 @@ impl Fault {
     }
 }
 
-/// Most adapters beside the first. Each has a thread for each of its engines.
+/// Maximum number of adapters beside the first. Each engine of an adapter is a thread.
 const MAX_ADAPTERS: usize = 7;
 
-/// Most groups of guests that share fences.
+/// Maximum number of groups of guests that share fences.
 const MAX_GROUPS: usize = 64;
 
-/// Doorbells of a guest whose pages are moved: each takes an entry of the VMM's memory table, of which a
-/// VMM may have far fewer.
+/// Number of a guest's doorbells if their pages are moved: each takes an entry of the VMM's memory table, and a VMM
+/// may have far fewer.
 const REMAPPED_DOORBELLS: RangeInclusive<u32> = 1..=64;
 
 impl Config {
-    /// Checks what the types of the keys do not.
+    /// Checks what the keys' types do not.
     ///
     /// # Errors
-    /// When a value does not go with another, or cannot parse the log filter.
+    /// If values contradict each other, or the log filter cannot be parsed.
     pub fn validate(&self) -> Result<(), Fault> {
         self.check_counts()?;
         self.check_adapters()?;
@@ -52,11 +52,11 @@ impl Config {
         })
     }
 
-    /// Checks that every socket that the configuration names is served, and that there are doorbells for the
-    /// guests of all served sockets.
+    /// Checks that every socket named in the configuration is served, and that the doorbells suffice for the guests
+    /// of all served sockets.
     ///
     /// # Errors
-    /// For the first socket that is not served, or when doorbells do not suffice.
+    /// For the first socket that is not served, or if the doorbells do not suffice.
     pub fn check_sockets(&self, served: &[Option<&Path>]) -> Result<(), Fault> {
         let is_served =
             |name: &str| served.iter().any(|socket| super::names(*socket).any(|n| n == name));
@@ -87,7 +87,7 @@ impl Config {
         self.check_shares(served)
     }
 
-    /// Checks that this process may use all processors that engines are to run on, where it may use `usable`.
+    /// Checks that the processors of all engines are in `usable`, those that this process may use.
     ///
     /// # Errors
     /// For the first adapter with a processor that the process may not use.
@@ -106,7 +106,7 @@ impl Config {
         Ok(())
     }
 
-    /// The doorbells reserved for all guests cannot exceed the adapter's.
+    /// The doorbells reserved for all guests must not exceed the adapter's.
     fn check_shares(&self, served: &[Option<&Path>]) -> Result<(), Fault> {
         let reserved = self.guest.physical_doorbells_reserved.get();
         for (place, (_, adapter)) in self.adapters().enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Any configuration, for tests.
+//! Arbitrary configurations, for tests.
 
 use super::bounded::{Bounded, Unit};
 use super::{Config, ConfigFile, DoorbellModel, Processors, Rotation};
@@ -9,9 +9,9 @@ use proptest::test_runner::TestRng;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A type of which any value can be had.
+/// A type with a generator of arbitrary values.
 pub trait Sample: Sized {
-    /// One of its values.
+    /// Generates a value.
     fn sample(random: &mut TestRng) -> Self;
 }
 

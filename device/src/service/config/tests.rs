@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a configuration may say.
+//! Tests of reading and checking configurations.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn load(text: &str) -> Result<Config, ConfigError> {
     file(text).map(|file| file.config)
 }
 
-/// What is wrong with a configuration.
+/// The error for a faulty configuration.
 fn fault(text: &str) -> String {
     let error = load(text).unwrap_err().to_string();
     assert!(!error.contains('\n') && error.contains("bellhopd.toml, line "), "{error}");
